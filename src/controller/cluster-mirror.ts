@@ -1,8 +1,6 @@
-// Cluster mirror: archives logs and history of the jobs that were submitted to clusters from this home. It only
-// observes.
-//
-// Each namespace has a watch of its Jobs while any is left, and a watch of their pods while a job is open or a log is
-// incomplete. After each change the whole job is written again under stable keys, so repetition changes nothing.
+// Cluster mirror: archives logs and history of the jobs that were submitted to clusters from this home. Each namespace
+// has a watch of its Jobs while any is left, and a watch of their pods while a job is open or a log is incomplete.
+// After each change the whole job is written again under stable keys, so repetition changes nothing.
 
 import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
 import { clusterLabels } from '../app/cluster/job-object.ts';
@@ -40,9 +38,9 @@ interface ClusterMirrorOptions {
 export interface ClusterMirror {
   /** Begins to watch new namespaces. Cheap, and safe to repeat. */
   poll(): void;
-  /** True while a job may still change in a cluster, or a log is copied. */
+  /** True while a job may change in a cluster or a log is copied. */
   readonly isBusy: boolean;
-  /** Deletes nothing in the clusters; resolves when nothing is written any more. */
+  /** Resolves when nothing is written any more. */
   stop(): Promise<void>;
 }
 
@@ -70,7 +68,7 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
         }
       }
     } catch (error) {
-      report(`what is kept of clusters' jobs could not be read: ${messageOf(error)}`);
+      report(`cannot read the archive of cluster jobs: ${messageOf(error)}`);
     }
   });
 
@@ -156,7 +154,7 @@ export function watchNamespace(initial: WatchedContext, options: ClusterMirrorOp
         if (view.isSynced) failures = 0;
         view.isSynced = false;
         const reason = messageOf(error);
-        if (reason !== lastReport) namespace.report(`logs and history are not kept now: ${reason}`);
+        if (reason !== lastReport) namespace.report(`logs and history are not archived now: ${reason}`);
         lastReport = reason;
         await timers.sleep(backoff(failures, 5 * second, 5 * minute), end.signal);
       }
@@ -175,7 +173,7 @@ export function watchNamespace(initial: WatchedContext, options: ClusterMirrorOp
     },
     ended,
     async stop() {
-      end.abort(new Error('the controller leaves'));
+      end.abort(new Error('the controller exits'));
       await waitAtMost(clock, ended, 5 * second);
     },
   };
@@ -235,18 +233,18 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
   function onLost(why: string | null): void {
     const { context, namespace: of } = clusterContext();
     options.report(
-      why === null ? `${context}/${of} answers again` : `${context}/${of} does not answer (${why}); still trying`,
+      why === null ? `${context}/${of} answers again` : `${context}/${of} does not answer (${why}); retrying`,
     );
     if (why !== null) void updateAge();
   }
 
-  /** When nothing changes, the cluster reports that about once a minute. */
+  /** Without changes the cluster reports that about once a minute. */
   function onHeard(): void {
     namespace.onReached();
     if (clock.now() - agedAt >= ageInterval) void updateAge();
   }
 
-  /** The watch was intact until now. Commands show that age while the cluster is unreachable. */
+  /** Commands show this age while the cluster is unreachable. */
   async function updateAge(): Promise<void> {
     if (view.isSynced) agedAt = clock.now();
     await writer.updateAge();
@@ -265,7 +263,7 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
       if (isAborted(ended)) return;
       if (!(error instanceof JobmanError) || error.code !== exitCode.failed) throw error;
       view.isPodAccessDenied = true;
-      report(`logs are not kept: ${error.message}`);
+      report(`logs are not archived: ${error.message}`);
     }
   }
 

@@ -1,5 +1,4 @@
-// Cluster view: the known state of one namespace's jobs, from the cluster and from the archive. No function here reads
-// or writes anything else.
+// Cluster view: the known state of one namespace's jobs, from the cluster and from the archive. Pure functions.
 
 import type { ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
 import { mayBeActive, type ArchivedJob } from '../app/cluster/archive.ts';

@@ -52,7 +52,7 @@ interface WriterParts {
 
 export type ClusterWriter = ReturnType<typeof createClusterWriter>;
 
-/** Writes the whole state of a job whenever it has changed. */
+/** Writes the whole state of a job when it has changed. */
 export function createClusterWriter(options: WriterParts) {
   const { cluster, store, clock, view, timers, signal, report } = options;
   const recheckCounts = new Map<string, number>();
@@ -71,7 +71,7 @@ export function createClusterWriter(options: WriterParts) {
 
   async function write(): Promise<void> {
     for (let failures = 0; view.changed.size > 0 && !signal.aborted;) {
-      // Before each round, because each write also requests data from the cluster, and a job may change without pause.
+      // Each write also requests data from the cluster, and a job may change without pause.
       await timers.sleep(batchDelay, signal);
       const round = [...view.changed];
       for (const uid of round) {
@@ -83,7 +83,7 @@ export function createClusterWriter(options: WriterParts) {
         } catch (error) {
           if (signal.aborted) return;
           view.changed.add(uid);
-          if (failures === 0) report(`what was seen could not be written down: ${messageOf(error)}`);
+          if (failures === 0) report(`cannot archive an observation: ${messageOf(error)}`);
           await timers.sleep(backoff(failures, second, 30 * second), signal);
           failures += 1;
         }
@@ -180,9 +180,7 @@ const maxFollowedLogs = 256;
 /** The log of an ended job is given up after this many failures in a row. */
 const maxLogFailures = 5;
 
-/**
- * Copies containers' logs to their ends, at most `maxFollowedLogs` at once. A log continues at the end of its own copy.
- */
+/** Copies containers' logs to their ends. A log continues at the end of its copy. */
 export function createLogCopier(options: {
   readonly cluster: Pick<Cluster, 'logs'>;
   readonly store: Pick<ClusterStore, 'archiveLog'>;
@@ -214,7 +212,7 @@ export function createLogCopier(options: {
   async function end({ job, pod, container }: ContainerLog, state: 'complete' | 'truncated'): Promise<void> {
     await store.archiveLog(job.uid, { pod, container, state });
     view.copied.add(logKey(job.uid, pod, container));
-    if (state === 'truncated') report(`${pod} was gone before the end of its log was copied`);
+    if (state === 'truncated') report(`${pod} disappeared before its log was copied to the end`);
   }
 
   async function copy(log: ContainerLog): Promise<void> {
@@ -235,7 +233,7 @@ export function createLogCopier(options: {
         } catch {
           // The end could not be archived; the next try of the log archives it.
         }
-        if (failures === 0) report(`the log of ${log.pod} cannot be copied now: ${messageOf(error)}`);
+        if (failures === 0) report(`cannot copy the log of ${log.pod} now: ${messageOf(error)}`);
         await timers.sleep(backoff(failures, second, minute), signal);
       }
     }

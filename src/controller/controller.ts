@@ -1,11 +1,6 @@
-// Controller: the loop. A pass is load -> observe -> reconcile -> commit -> perform, for each job that is due.
-//
-// It is level-triggered: whatever woke it, a pass observes everything again. Killing it at any time loses nothing and
-// duplicates nothing, because the store holds all state that matters.
-//
-// Three checks protect the outside from an outdated decision. The commit carries the loaded revision, so a command that
-// came in between discards the pass. It carries the lease's epoch, so a replaced controller cannot commit. Each action
-// calls `mayAct` right before it begins, because a process may be suspended for an hour between commit and action.
+// Controller: runs a pass for each job that is due: load, observe, reconcile, commit, perform. Each pass observes
+// everything again, and the store holds all state that matters, so killing the controller at any time loses and
+// duplicates nothing.
 
 import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
@@ -53,12 +48,10 @@ export interface ControllerOptions {
   /** Unique for this run of a controller. */
   readonly holder: string;
   readonly version: string;
-  /**
-   * True when the caller holds this machine's controller lock: an earlier holder of the lease is then certainly dead.
-   */
+  /** True when the caller holds this machine's controller lock, so that an earlier holder of the lease is dead. */
   readonly holdsLock: boolean;
   readonly slots: number;
-  /** The controller leaves after this long without work; null: never. */
+  /** The controller exits after this long without work; null: never. */
   readonly idleExitMs: Duration | null;
   readonly createBackgroundTask?: () => BackgroundTask;
   /** True while this process cannot open files: a failed name lookup, for example, may have that cause. */
@@ -67,12 +60,12 @@ export interface ControllerOptions {
 }
 
 export interface Controller {
-  /** Returns at once; waits for the lease in the background. */
+  /** Waits for the lease in the background. */
   start(): void;
-  /** Requests a pass of that job; without an id, of every job that is due or watched. Carries no information. */
+  /** Requests a pass of that job; without an id, of every due or scheduled job. */
   wake(id?: string): void;
   pollBackgroundTasks(): void;
-  /** Finishes the running passes and actions within bounded time, releases the lease and leaves. */
+  /** Finishes the running passes and actions within bounded time, and releases the lease. */
   stop(): Promise<void>;
   /** Never rejects. */
   readonly exited: Promise<ExitReason>;
@@ -105,7 +98,7 @@ export function createController(options: ControllerOptions): Controller {
   async function begin(): Promise<void> {
     await lease.acquire(isRunning);
     if (!isRunning()) return;
-    log.info(`controller ${options.version} began as ${options.holder}`);
+    log.info(`controller ${options.version} started as ${options.holder}`);
     backgroundTask = options.createBackgroundTask?.();
     backgroundTask?.poll();
     await loadUnfinishedJobs();
@@ -120,7 +113,7 @@ export function createController(options: ControllerOptions): Controller {
         await due.queueAll();
         return;
       } catch (error) {
-        if (tries === 0) log.warn(`the record of jobs cannot be used: ${messageOf(error)}`);
+        if (tries === 0) log.warn(`cannot use the database: ${messageOf(error)}`);
         await pause(clock, backoff(tries, second, leaseRenewInterval));
       }
     }
@@ -130,7 +123,7 @@ export function createController(options: ControllerOptions): Controller {
     if ((await idleExit.mayExit()) && isRunning()) await shutDown('idle');
   }
 
-  /** Leaves at once, without releasing the lease: another controller may hold it. */
+  /** Does not release the lease: another controller may hold it. */
   function exit(reason: ExitReason): void {
     if (state === 'exited') return;
     state = 'exited';
@@ -139,7 +132,7 @@ export function createController(options: ControllerOptions): Controller {
     performer.stop();
     mirror.stop();
     void backgroundTask?.stop();
-    log.info(`controller ${options.holder} left: ${reason}`);
+    log.info(`controller ${options.holder} exits: ${reason}`);
     exited.resolve(reason);
   }
 
@@ -161,7 +154,7 @@ export function createController(options: ControllerOptions): Controller {
       void begin();
     },
     wake(id) {
-      // Without the lease, nothing is observed; the first round then finds everything that is due.
+      // The first round after the lease is taken finds everything that is due.
       if (!isRunning() || lease.epoch === null) return;
       idleExit.reset();
       if (id !== undefined) {
@@ -169,7 +162,7 @@ export function createController(options: ControllerOptions): Controller {
         return;
       }
       for (const known of schedule.ids) queue.add(known);
-      void due.queueDue().catch((error: unknown) => log.warn(`what is due could not be read: ${messageOf(error)}`));
+      void due.queueDue().catch((error: unknown) => log.warn(`cannot read the due jobs: ${messageOf(error)}`));
     },
     pollBackgroundTasks() {
       if (!isRunning()) return;
@@ -246,7 +239,7 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
     onLeaseLost: hooks.onLeaseLost,
     onAllocationGone: () => orphanCollector.collectSoon(),
   });
-  // High enough for all jobs that are due on one beat to share one observation. The ports limit their own connections.
+  // High enough for all jobs that are due at one time to share one observation. The ports limit their connections.
   const queue = createWorkqueue({ maxConcurrent: 1_024, work: pass, onDrained: hooks.onQueueDrained });
   const due = createDueJobs(store, clock, schedule, queue);
   const isIdle = (): boolean => {
@@ -284,22 +277,20 @@ function createObservers(clock: Clock): (backend: Backend) => Observer {
 function createDueJobs(store: Store, clock: Clock, schedule: Schedule, queue: Workqueue) {
   return {
     /**
-     * Skips jobs that this controller observes soon anyway, because passes that change nothing leave an earlier time in
-     * the store. A client may have changed a job whose next pass is hours away, and its wake-up may be lost. Returns
-     * true when a job was added.
+     * Skips jobs with a pass soon, because passes that change nothing leave an earlier time in the store. Finds jobs
+     * that a client changed although its wake-up was lost. Returns true when a job was added.
      */
     async queueDue(): Promise<boolean> {
       const now = clock.now();
       const ids = (await store.dueJobs(now, 100_000)).filter((id) => !schedule.isSoon(id, now) && !queue.has(id));
       for (const id of ids) {
-        // A client has written another due time. The pass must write it again, or the job would be due at every
-        // renewal.
+        // A client has stored another due time. The pass must store it again, or the job is due at every renewal.
         schedule.forgetWritten(id);
         queue.add(id);
       }
       return ids.length > 0;
     },
-    /** Adds every job that has a due time: after a gap, or when the clock was set back, stored times are wrong. */
+    /** Adds every job with a due time: when the clock was set back, stored times are wrong. */
     async queueAll(): Promise<void> {
       for (const id of await store.dueJobs(Number.MAX_SAFE_INTEGER, 100_000)) queue.add(id);
     },
@@ -329,8 +320,7 @@ function createRounds(
   function armTimer(): void {
     if (!isRunning() || inRound) return;
     cancelTimer();
-    // Never later than the renewal interval: if the clock was set back, these times are too far ahead, and only a round
-    // notices that.
+    // Never later than the renewal interval: only a round notices that the clock was set back.
     const at = Math.min(
       renewAt,
       orphanCollector.dueAt,
@@ -375,7 +365,7 @@ function createRounds(
       await (isSetBack ? due.queueAll() : due.queueDue());
       isSetBack = false;
     } catch (error) {
-      if (renewFailures === 0) log.warn(`the record of jobs cannot be used, nothing is done: ${messageOf(error)}`);
+      if (renewFailures === 0) log.warn(`cannot use the database, so no job is managed: ${messageOf(error)}`);
       renewAt = clock.now() + backoff(renewFailures, second, leaseRenewInterval);
       renewFailures += 1;
     }

@@ -27,7 +27,7 @@ export function createLease(
     const holdsLock = options.holdsLock && epoch === null;
     const { taken, lease } = await store.takeLease(holder, options.version, now, leaseTtl, holdsLock);
     if (!taken) return false;
-    // The lease was lost and is free again: another controller may have acted meanwhile, unknown to us.
+    // The lease was lost in between, and another controller may have acted.
     if (epoch !== null && lease.epoch !== epoch) return false;
     epoch = lease.epoch;
     heldUntil = now + leaseTtl;
@@ -44,7 +44,7 @@ export function createLease(
   }
 
   return {
-    /** Goes with every commit; null until the lease is first held. */
+    /** Part of every commit. Null until the lease is first held. */
     get epoch() {
       return epoch;
     },
@@ -63,10 +63,10 @@ export function createLease(
           if (await renew()) break;
           failures = 0;
           const lease = await store.lease();
-          log.info(`another controller (${lease?.holder ?? 'unknown'}) holds the lease; waiting for it`);
+          log.info(`another controller (${lease?.holder ?? 'unknown'}) holds the lease; waiting`);
           await pause(clock, 2 * second);
         } catch (error) {
-          log.warn(`the record of jobs cannot be used: ${messageOf(error)}`);
+          log.warn(`cannot use the database: ${messageOf(error)}`);
           await pause(clock, backoff(failures, second, 30 * second));
           failures += 1;
         }
@@ -77,7 +77,7 @@ export function createLease(
       try {
         if (epoch !== null) await store.releaseLease(holder);
       } catch (error) {
-        log.warn(`the lease could not be given back and runs out by itself: ${messageOf(error)}`);
+        log.warn(`cannot release the lease, so it expires by itself: ${messageOf(error)}`);
       }
     },
   };

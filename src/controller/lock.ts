@@ -1,5 +1,5 @@
-// Lock: at most one controller runs on this machine for a home. The controller holds BEGIN EXCLUSIVE on a SQLite file;
-// the kernel releases it whenever the holder dies, so no lock is stale. Every command that shows jobs reads it.
+// Lock: at most one controller runs on this machine for a home. The controller holds BEGIN EXCLUSIVE on a SQLite file,
+// which the kernel releases when it dies, so no lock is stale.
 
 import { closeSync, openSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,15 +8,13 @@ import { StoreError, fileError } from '../app/errors.ts';
 import { fileModeIn, readRegularFile } from '../app/files.ts';
 import type { Instant } from '../core/model/time.ts';
 
-/**
- * Returns the release function, or undefined when another process holds the lock. Throws when the file cannot be made.
- */
+/** Returns the release function, or undefined when another process holds the lock. */
 export function takeLock(path: string): (() => void) | undefined {
-  // SQLite would make it writable by its owner only; in a shared home the next controller may belong to another login.
+  // In a shared home the next controller may belong to another login.
   closeSync(openSync(path, 'a', fileModeIn(dirname(path))));
   const database = new DatabaseSync(path);
   try {
-    // Longer than a client's probe holds its shared lock, so that a probe never keeps a controller from starting.
+    // Longer than a client's probe, so that a probe never keeps a controller from starting.
     database.exec('PRAGMA busy_timeout = 500');
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
@@ -75,7 +73,7 @@ export function readController(home: string): ControllerFile | null {
   try {
     return parseControllerFile(JSON.parse(readRegularFile(join(home, 'controller.json'), 64 * 1024).toString('utf8')));
   } catch {
-    // The file is not written yet, is about to be removed, or another user has put a FIFO at its path.
+    // The file is not written yet, is about to be removed, or is a FIFO of another user.
     return null;
   }
 }

@@ -1,5 +1,5 @@
-// Log mirror: copies the output of programs, byte for byte, while they run. A tail always begins at the length of our
-// copy, so a dropped connection, a killed controller or a full disk loses and repeats nothing.
+// Log mirror: copies the output of programs, byte for byte, while they run. A tail begins at the length of our copy, so
+// a dropped connection, a killed controller or a full disk loses and repeats nothing.
 
 import { messageOf } from '../app/errors.ts';
 import type { Clock, LogFiles, MachinePort, Backend, Pause } from '../app/ports.ts';
@@ -49,7 +49,7 @@ interface Tail {
   readonly output: Output;
   state: 'open' | 'waiting' | 'copied' | 'dropped';
   failures: number;
-  /** Counts the tails opened for this output; data from an earlier one is ignored. */
+  /** Counts the tails of this output; data from an earlier one is ignored. */
   generation: number;
   /** The last write; the length of the copy is correct only after it. */
   writing: Promise<void>;
@@ -89,7 +89,7 @@ export function createLogMirror(options: LogMirrorOptions) {
       async bytes(chunk) {
         if (isOld()) return;
         if (!mayAct()) {
-          wait(tail, 'this controller does not hold the lease now');
+          wait(tail, 'this controller does not hold the lease');
           return;
         }
         try {
@@ -154,14 +154,14 @@ export function createLogMirror(options: LogMirrorOptions) {
     giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void {
       for (const tail of tails.of(job)) {
         if (!isHopeless(tail.output)) continue;
-        // A drain has a limit of its own, and a release waits for it.
+        // A drain has its own limit, and a release waits for it.
         if (tail.activeDrains > 0 && !isGone(tail.output)) continue;
         tail.state = 'dropped';
         endTail(tail);
         tails.drop(tail);
       }
     },
-    /** Forgets which outputs of that job are copied; finding out again costs one short tail. */
+    /** Finding out again costs one short tail per output. */
     forget: (id: string) => void copied.delete(id),
     get size() {
       return tails.size;
@@ -281,8 +281,7 @@ export function createLogFollowers(options: {
 
   /**
    * Counts from the latest of three times: its end was observed, its capacity came back (as from maintenance), or a
-   * controller ran again. Nothing could be read before that. A time far ahead comes from a clock that has been set back
-   * since.
+   * controller ran again. A time in the future is from before the clock was set back.
    */
   function isPastCopyTimeout(job: Job, { ordinal, endedAt, allocation }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.finish?.at ?? endedAt;
@@ -318,7 +317,7 @@ export function createLogFollowers(options: {
       for (const output of unfinished) mirror.follow(job, backend.machines, output);
     },
     forget(job: Job): void {
-      // Keep the state while the job's logs may still be followed, or each pass would copy them again.
+      // While the job's logs may still be followed, forgetting would copy them again in each pass.
       const isOld = job.attempts.every(
         (attempt) => attempt.endedAt !== null && isPastCopyTimeout(job, attempt, clock.now()),
       );

@@ -1,5 +1,5 @@
-// Observe: gathers the observation of one job again for each pass. A fact that was not requested is missing; a failed
-// observation is unknown. Only the start of a worker's silence is remembered between passes.
+// Observe: gathers the observation of one job for each pass. A failed observation is unknown. Only the start of a
+// worker's silence is remembered between passes.
 
 import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, StoredOutcome, WorkerRef, AllocationRef, CapacityPort, LogFiles } from '../app/ports.ts';
@@ -37,20 +37,14 @@ export interface ObservationContext {
   readonly observeAllocations: Observer;
   readonly clock: Clock;
   readonly silences: Silences;
-  /**
-   * True when an unknown fact has this reason because the process lacked file descriptors, so the worker was not asked.
-   */
+  /** True if this process lacked file descriptors, so that the worker was not asked. */
   readonly isDescriptorShortage: (reason: string) => boolean;
   readonly capacityAnswers: (project: string) => Promise<readonly AnswerRecord[]>;
-  /**
-   * Allocations whose request is on record, and that this controller was not requesting before the outcomes were read.
-   */
+  /** Allocations with a committed request that this controller was not sending before the outcomes were read. */
   readonly idleRequests: readonly number[];
 }
 
-/**
- * Never throws for a failure of the outside. The outcomes are read earlier, so no observation is older than they are.
- */
+/** Never throws for a failure of the outside. The outcomes are older than every observation. */
 export async function observe(
   job: Job,
   outcomes: readonly StoredOutcome[],
@@ -68,7 +62,7 @@ export async function observe(
   const asked = job.allocations.filter((one) => mayExist(one) || one === lastAllocation(job));
   const facts = await context.observeAllocations(asked.map((allocation) => ({ job, allocation })));
   const allocations = asked.map((allocation, index): AllocationObservation => {
-    const observed = facts[index] ?? unknown('the look gave no answer', context.clock.now());
+    const observed = facts[index] ?? unknown('the check gave no answer', context.clock.now());
     return { allocation: allocation.ordinal, observed };
   });
   const alternatives = await observeAlternatives(job, context);
@@ -107,7 +101,7 @@ async function observeAlternatives(
 }
 
 /**
- * The workers of the newest allocation if it is, or last was, ready; `controller` if the command runs on this machine.
+ * Workers of the newest allocation if it is, or was last observed as, ready; `controller` if the command runs there.
  */
 function workerRefs(job: Job, facts: readonly AllocationObservation[]): readonly WorkerRef[] {
   const allocation = lastAllocation(job);
@@ -146,12 +140,12 @@ async function observeWorkers(
   try {
     facts = await backend.machines.observe(refs);
   } catch (error) {
-    facts = refs.map(() => unknown(`the look failed: ${messageOf(error)}`, clock.now()));
+    facts = refs.map(() => unknown(`the check failed: ${messageOf(error)}`, clock.now()));
   }
   return refs.map((ref, index) => ({
     allocation: ref.allocation.ordinal,
     worker: ref.worker,
-    observed: facts[index] ?? unknown('the look gave no answer', clock.now()),
+    observed: facts[index] ?? unknown('the check gave no answer', clock.now()),
   }));
 }
 
@@ -160,51 +154,50 @@ interface PendingObservation {
   readonly answer: (facts: readonly Observed<AllocationStatus>[]) => void;
 }
 
-/** Never throws. */
 export type Observer = (refs: readonly AllocationRef[]) => Promise<readonly Observed<AllocationStatus>[]>;
 
 /** Combines concurrent calls into one request. Never answers with a request that is older than the call. */
 export function createObserver(capacity: CapacityPort, clock: Clock): Observer {
-  let questions: PendingObservation[] = [];
+  let pending: PendingObservation[] = [];
   let armed = false;
-  let underWay = 0;
+  let activeRequests = 0;
 
-  async function ask(): Promise<void> {
-    const asked = questions;
-    questions = [];
-    if (asked.length === 0) return;
-    underWay += 1;
-    const refs = asked.flatMap((question) => question.refs);
+  async function send(): Promise<void> {
+    const batch = pending;
+    pending = [];
+    if (batch.length === 0) return;
+    activeRequests += 1;
+    const refs = batch.flatMap(({ refs }) => refs);
     let facts: readonly Observed<AllocationStatus>[];
     try {
       facts = await capacity.observe(refs);
     } catch (error) {
-      facts = refs.map(() => unknown(`the look failed: ${messageOf(error)}`, clock.now()));
+      facts = refs.map(() => unknown(`the check failed: ${messageOf(error)}`, clock.now()));
     }
-    underWay -= 1;
+    activeRequests -= 1;
     arm();
     let at = 0;
-    for (const question of asked) {
-      question.answer(facts.slice(at, at + question.refs.length));
-      at += question.refs.length;
+    for (const { refs, answer } of batch) {
+      answer(facts.slice(at, at + refs.length));
+      at += refs.length;
     }
   }
 
   function arm(): void {
-    // Two requests at most: one slow location does not delay all others, and many jobs still share a request.
-    if (armed || questions.length === 0 || underWay >= 2) return;
+    // Two requests at most, so that one slow location does not delay all others.
+    if (armed || pending.length === 0 || activeRequests >= 2) return;
     armed = true;
     // Asynchronous, so that passes which began together share the request.
     clock.at(clock.now(), () => {
       armed = false;
-      void ask();
+      void send();
     });
   }
 
   return (refs) => {
     if (refs.length === 0) return Promise.resolve([]);
     return new Promise((resolve) => {
-      questions.push({ refs, answer: resolve });
+      pending.push({ refs, answer: resolve });
       arm();
     });
   };
@@ -223,9 +216,9 @@ interface Silence {
 export type Silences = ReturnType<typeof createSilences>;
 
 /**
- * The time since which each worker has been silent without a break. The worker may have answered while nothing asked it
- * (the process was suspended, the disk was full), so a silence lasts only while observations follow each other closely.
- * It is kept in memory because it changes with every observation; losing it only delays a decision.
+ * The start of each worker's silence. The worker may have answered while nothing asked it (the process was suspended,
+ * the disk was full), so a silence lasts only while observations follow each other closely. Losing this state only
+ * delays a decision.
  */
 export function createSilences() {
   const silences = new Map<string, Map<string, Silence>>();
@@ -270,7 +263,7 @@ interface OutputParts {
   readonly logFiles: LogFiles;
 }
 
-/** Copies and searches the last outputs before the core decides, because the decision may release the machine. */
+/** Copies and searches the last outputs first, because the decision may release the machine. */
 export async function withLogPatterns(job: Job, observation: Observation, parts: OutputParts): Promise<Observation> {
   const { workers } = observation;
   if (workers.length === 0) return observation;
@@ -311,8 +304,8 @@ async function copyLastOutput(job: Job, worker: WorkerObservation, { backend, mi
 }
 
 /**
- * Adds the pattern at the end of a silent run's output. The run may have printed it and ended after the first
- * observation; a second observation with the same output time rules that out.
+ * Adds the pattern at the end of a silent run's output. A second observation with the same output time proves that the
+ * run has not ended in between.
  */
 async function withSilentRunPattern(
   job: Job,
@@ -329,7 +322,7 @@ async function withSilentRunPattern(
   return withMatch(worker, worker.observed, run.attempt, found);
 }
 
-/** The run of the open attempt if it still runs and has printed nothing for the spec's `failedCallTimeoutMs`. */
+/** The run of the open attempt if it has printed nothing for the spec's `failedCallTimeoutMs`. */
 function silentRun(
   job: Job,
   { observed: fact }: WorkerObservation,

@@ -1,7 +1,6 @@
-// Orphan collector: lists every cloud resource with our label and finds the job that it belongs to. It finds resources
-// that no allocation claims any more, such as one whose request took effect after its allocation had been observed
-// gone. A resource of an unknown job or allocation is recorded but not deleted: it may belong to a copy of this
-// installation, so a person decides.
+// Orphan collector: lists every cloud resource with our label and finds its job. A request may take effect after its
+// allocation was observed as deleted; such a resource is released. A resource of an unknown job or allocation is
+// recorded but not released, because it may belong to a copy of this installation.
 
 import { messageOf } from '../app/errors.ts';
 import { locationPrefix, type AllocationRef, type CapacityPort, type Orphan } from '../app/ports.ts';
@@ -13,22 +12,22 @@ import type { PerformerOptions } from './performer.ts';
 const collectInterval = 5 * minute;
 /** Long enough for the cloud to finish a deletion, so that one collection is enough. */
 const delayAfterRelease = 45 * second;
-/**
- * A request whose reply was lost may take effect after the release that was meant to end it, but not later than this.
- */
+/** A request whose reply was lost takes effect at most this long after the release. */
 const maxRequestDelay = 5 * minute;
-/** Limit for repeating an incomplete collection soon: an expired login must not keep the controller running. */
+/**
+ * An incomplete collection is repeated soon for at most this long, so that an expired login does not keep the
+ * controller running.
+ */
 const maxRetryTime = 3 * minute;
 
 type Claim = 'claimed' | 'release' | 'unknown';
 
-/** A resource that exists after its allocation was observed gone took effect late, and is not claimed. */
+/** A resource that exists after its allocation was observed as deleted is not claimed. */
 function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
   if (job === undefined || allocation === undefined) return 'unknown';
   if (allocation.ownership === 'persistent') return 'claimed';
-  // A resource in a location that refused the request, before the job went on to another location, took effect late
-  // too.
+  // Nor is a resource in a location that refused the request before the job tried another location.
   const prefix = locationPrefix(capacityOf(job, allocation));
   const isElsewhere = prefix !== null && !resource.startsWith(prefix);
   if (allocation.goneAt === null && !isElsewhere) return 'claimed';
@@ -46,9 +45,9 @@ export function createOrphanCollector(
 ) {
   const { store, clock, mayAct } = options;
   let dueAt = clock.now();
-  /** The time until which a late request may take effect; based on the store, so that a new controller knows it too. */
+  /** Until then a late request may take effect. Based on the store, so that a new controller knows it too. */
   let lateRequestsUntil: Instant = 0;
-  /** The time when a collection first missed a recorded orphan. */
+  /** When a collection first missed each recorded orphan. */
   const missed = new Map<string, Instant>();
 
   async function locations(began: Instant): Promise<readonly OrphanLocation[]> {
@@ -75,7 +74,7 @@ export function createOrphanCollector(
       else if (now >= missedAt + delayAfterRelease) {
         await store.forgetOrphan(orphan);
         missed.delete(orphan.resource);
-        options.report(`${orphan.resource}, which was noted as a stray, is gone`);
+        options.report(`the orphan ${orphan.resource} no longer exists`);
       }
     }
   }
@@ -94,18 +93,15 @@ export function createOrphanCollector(
         return true;
       case 'unknown':
         await store.recordOrphan(orphan);
-        options.report(
-          `${orphan.resource} carries our label and no job here claims it; it is left alone and noted as a stray`,
-        );
+        options.report(`no job here claims ${orphan.resource}, which has our label; recorded as an orphan`);
         return true;
       case 'release': {
-        // The next collection verifies the release, whatever the answer is. Without the lease, collections continue
-        // until it is released.
+        // The next collection verifies the release. Without the lease, collections continue.
         collectSoon();
         if (!mayAct()) return false;
         const result = await capacity.releaseOrphan(orphan);
         options.report(
-          `${orphan.resource} of job ${orphan.job} appeared after its release; released again: ${result.kind}`,
+          `${orphan.resource} of job ${orphan.job} appeared after its release; releasing it again: ${result.kind}`,
         );
         return true;
       }
@@ -129,7 +125,7 @@ export function createOrphanCollector(
     async collect(): Promise<void> {
       const began = clock.now();
       dueAt = began + collectInterval;
-      // If the clock was set back since the last collection, the recorded time is too far ahead.
+      // The clock may have been set back since the last collection.
       lateRequestsUntil = Math.min(lateRequestsUntil, began + maxRequestDelay);
       let isThrough = true;
       try {
@@ -147,7 +143,7 @@ export function createOrphanCollector(
         );
       } catch (error) {
         isThrough = false;
-        options.report(`the sweep did not get through and is made again later: ${messageOf(error)}`);
+        options.report(`the orphan collection failed and is retried later: ${messageOf(error)}`);
       }
       const isTriedAgain = !isThrough && began < lateRequestsUntil + maxRetryTime;
       if (lateRequestsUntil <= began && !isTriedAgain) lateRequestsUntil = 0;
@@ -164,7 +160,7 @@ async function listResources(
     const found = await capacity.listLabelled([ref]);
     return found.kind === 'known' ? found.value : undefined;
   } catch (error) {
-    report(`a place could not be swept and is asked again later: ${messageOf(error)}`);
+    report(`cannot list the resources of a location; retrying later: ${messageOf(error)}`);
     return undefined;
   }
 }

@@ -35,7 +35,7 @@ interface PassParts extends Pick<
   readonly onAllocationGone: () => void;
 }
 
-/** Returns the pass of one job. It never rejects: a failed pass is retried. */
+/** A failed pass is retried, so it never rejects. */
 export function createPass(parts: PassParts): (id: string) => Promise<void> {
   const { store, clock, log, lease, schedule, performer, admission, followers, isRunning, requeue } = parts;
   const silences = createSilences();
@@ -71,8 +71,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     if (!isRunning()) return;
     const now = clock.now();
     if (hasJumped(began, now) && !observedAgain.has(id)) {
-      // The observation has times from before the jump. Repeat it only once, because an observation may really take
-      // that long.
+      // The observation has times from before the jump. Repeat it once only, because it may really take that long.
       observedAgain.add(id);
       requeue(id);
       return;
@@ -105,7 +104,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     await writeJobFiles(decision, parts);
   }
 
-  /** A rule that always requests a pass at once is our bug: limit it to one pass per second, to spare the machine. */
+  /** A rule that always requests an immediate pass is a bug: limit it to one pass per second. */
   function limitImmediatePasses(id: string, wakeAt: Instant): Instant {
     const now = clock.now();
     const inARow = wakeAt > now ? 0 : (atOnce.get(id) ?? 0) + 1;
@@ -114,7 +113,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     return inARow > 20 ? now + second : wakeAt;
   }
 
-  /** A decision with an action always is: only a commit proves lease and revision. */
+  /** A decision with an action is always committed: only a commit proves lease and revision. */
   function isWorthCommitting(
     before: Job,
     decision: Decision,
@@ -126,7 +125,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     return decision.job !== before && !isDeepStrictEqual(decision.job, before);
   }
 
-  /** Sooner than the decision's time while a log of the job is incomplete. */
+  /** Earlier than the decision's time while a log of the job is incomplete. */
   function wakeAtOf({ job, wakeAt }: Decision): Instant | undefined {
     return followers.isUnfinished(job) ? earliest(wakeAt, clock.now() + 30 * second) : wakeAt;
   }
@@ -147,15 +146,15 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       if (!isRunning()) return;
       const count = failures.get(id) ?? 0;
       failures.set(id, count + 1);
-      // The pass may not have asked the workers, and a worker that was not asked counts as not silent.
+      // The pass may not have asked the workers, so no silence may continue.
       silences.forget(id);
-      if (count === 0) log.warn(`job ${id}: the pass failed and is made again: ${messageOf(error)}`);
+      if (count === 0) log.warn(`job ${id}: the pass failed and is retried: ${messageOf(error)}`);
       parts.setDue(id, clock.now() + backoff(count, second, 30 * second));
     }
   };
 }
 
-/** Warns at most once a minute: without descriptors, nothing is known of workers. */
+/** Warns at most once a minute. */
 function createShortageCheck({
   clock,
   log,
@@ -167,7 +166,7 @@ function createShortageCheck({
     const now = clock.now();
     if (now < warnedAt || now - warnedAt >= minute) {
       warnedAt = now;
-      log.warn(`this process has no file descriptor left (EMFILE), so workers could not be asked: ${reason}`);
+      log.warn(`no file descriptor left (EMFILE), so workers could not be checked: ${reason}`);
     }
     return true;
   };
@@ -182,7 +181,7 @@ function idleRequestsOf({ id, allocations }: Job, performer: Performer): readonl
     .map(({ ordinal }) => ordinal);
 }
 
-/** Writes the files for users, after the actions: a slow disk must not delay a recovery. */
+/** After the actions, because a slow disk must not delay a recovery. */
 async function writeJobFiles({ job, events }: Decision, { logFiles, log }: PassParts): Promise<void> {
   if (events.length === 0) return;
   try {
@@ -193,6 +192,6 @@ async function writeJobFiles({ job, events }: Decision, { logFiles, log }: PassP
     }
     await logFiles.mirror(job, events);
   } catch (error) {
-    log.warn(`job ${job.id}: its files could not be written: ${messageOf(error)}`);
+    log.warn(`job ${job.id}: cannot write its files: ${messageOf(error)}`);
   }
 }

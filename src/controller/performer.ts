@@ -1,5 +1,4 @@
-// Performer: carries out the actions of a committed decision, and writes each outcome to the store as a fact for the
-// next pass. Every action names the ordinal of its target and may be repeated.
+// Performer: carries out the actions of a committed decision, and stores each outcome for the next pass.
 
 import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
 import type { Backend } from '../app/ports.ts';
@@ -27,9 +26,9 @@ interface QueuedAction {
   readonly id: string;
   readonly action: Action;
   readonly job: Job;
-  /** `job/action key`: at most one of each is under way. */
+  /** `job/action key`: at most one of each is active. */
   readonly key: string;
-  /** The worker or allocation that it acts on: a `stop` must not overtake the `start` on the same worker. */
+  /** Its worker or allocation: a `stop` must not overtake the `start` on the same worker. */
   readonly target: string;
 }
 
@@ -51,12 +50,10 @@ export interface PerformerOptions extends Pick<ControllerOptions, 'store' | 'bac
 export function createPerformer(options: PerformerOptions) {
   const { clock, mayAct, wake } = options;
   const waiting = new Map<string, QueuedAction>();
-  const underWay = new Set<string>();
-  const underWayOf: Record<Action['kind'], number> = { request: 0, release: 0, step: 0, start: 0, stop: 0 };
+  const active = new Set<string>();
+  const activeByKind: Record<Action['kind'], number> = { request: 0, release: 0, step: 0, start: 0, stop: 0 };
   const busyTargets = new Set<string>();
-  /**
-   * By job, the value of `completions` when each action last returned; kept until a later pass has requested actions.
-   */
+  /** By job, the value of `completions` when each action last returned, until a later pass has requested actions. */
   const completed = new Map<string, Map<string, number>>();
   const listeners: (() => void)[] = [];
   let completions = 0;
@@ -66,10 +63,10 @@ export function createPerformer(options: PerformerOptions) {
     for (const order of waiting.values()) {
       if (stopped) return;
       const { kind } = order.action;
-      if (underWayOf[kind] >= options.maxConcurrent[kind] || busyTargets.has(order.target)) continue;
+      if (activeByKind[kind] >= options.maxConcurrent[kind] || busyTargets.has(order.target)) continue;
       waiting.delete(order.key);
-      underWay.add(order.key);
-      underWayOf[kind] += 1;
+      active.add(order.key);
+      activeByKind[kind] += 1;
       busyTargets.add(order.target);
       void run(order);
     }
@@ -79,12 +76,12 @@ export function createPerformer(options: PerformerOptions) {
     try {
       await carryOut(order);
     } finally {
-      underWay.delete(order.key);
-      underWayOf[order.action.kind] -= 1;
+      active.delete(order.key);
+      activeByKind[order.action.kind] -= 1;
       busyTargets.delete(order.target);
       wake(order.id);
       next();
-      if (underWay.size === 0) for (const listener of listeners.splice(0)) listener();
+      if (active.size === 0) for (const listener of listeners.splice(0)) listener();
     }
   }
 
@@ -119,9 +116,8 @@ export function createPerformer(options: PerformerOptions) {
       return completions;
     },
     /**
-     * Begins these actions unless they are under way, and drops waiting actions that are not among them. `job` is the
-     * committed job. `completionsBefore` is `completions` before its outcomes were read: an action that has returned
-     * since then is not repeated.
+     * Begins these actions unless they are in progress, and drops waiting actions that are not among them. An action
+     * that has returned since `completionsBefore` is not repeated: `job` was decided without its outcome.
      */
     perform(job: Job, actions: readonly Action[], completionsBefore: number): void {
       for (const [key, order] of waiting) if (order.id === job.id) waiting.delete(key);
@@ -130,7 +126,7 @@ export function createPerformer(options: PerformerOptions) {
       if (completedOfJob?.size === 0) completed.delete(job.id);
       for (const action of actions) {
         const key = `${job.id}/${subjectKey(action)}`;
-        if (underWay.has(key) || completedOfJob?.has(key) === true) continue;
+        if (active.has(key) || completedOfJob?.has(key) === true) continue;
         waiting.set(key, { id: job.id, action, job, key, target: `${job.id}/${targetOf(action)}` });
       }
       next();
@@ -138,23 +134,23 @@ export function createPerformer(options: PerformerOptions) {
     /** Afterwards the outcome is in the store, or never will be. */
     isPending(id: string, subject: Subject): boolean {
       const key = `${id}/${subjectKey(subject)}`;
-      return waiting.has(key) || underWay.has(key);
+      return waiting.has(key) || active.has(key);
     },
     get size() {
-      return waiting.size + underWay.size;
+      return waiting.size + active.size;
     },
-    /** Actions under way continue, and their outcomes are still written. */
+    /** Active actions continue, and their outcomes are still written. */
     stop(): void {
       stopped = true;
       waiting.clear();
     },
     whenIdle(): Promise<void> {
-      return underWay.size === 0 ? Promise.resolve() : new Promise((resolve) => listeners.push(resolve));
+      return active.size === 0 ? Promise.resolve() : new Promise((resolve) => listeners.push(resolve));
     },
   };
 }
 
-/** An unwritten outcome is like a lost reply, so a full disk is retried for a while and then given up. */
+/** An outcome that cannot be stored counts as a lost reply, so the retries end. */
 async function writeOutcome(
   { store, clock, report }: PerformerOptions,
   id: string,
@@ -167,7 +163,7 @@ async function writeOutcome(
       return;
     } catch (error) {
       if (tries === 5 || isStopped()) {
-        report(`job ${id}: an outcome could not be written and counts as unknown: ${messageOf(error)}`);
+        report(`job ${id}: cannot store an outcome, so it counts as unknown: ${messageOf(error)}`);
         return;
       }
       await pause(clock, backoff(tries, second, 30 * second));
@@ -198,9 +194,7 @@ function actOn({ capacity, machines }: Backend, job: Job, action: Action): Promi
   }
 }
 
-/**
- * A lack of file descriptors on this machine is no failure of the job. A result with an exit code is the step's own.
- */
+/** A lack of file descriptors on this machine is no failure of the job. A step's own result has an exit code. */
 function isDescriptorShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
   return (
     result.kind === 'failed' &&
@@ -209,7 +203,7 @@ function isDescriptorShortage(result: OutcomeResult): result is Extract<OutcomeR
   );
 }
 
-/** Copies the rest of the outputs first, within limits: a released machine loses its logs. */
+/** A released machine loses its logs, so the rest of the outputs is copied first, within limits. */
 async function copyLastOutputs({ backendOf, mirror }: PerformerOptions, job: Job, ordinal: number): Promise<void> {
   const allocation = allocationOf(job, ordinal);
   const { machines } = backendOf(job.spec);
@@ -225,7 +219,7 @@ async function writeTpuLog({ logFiles, clock, report }: PerformerOptions, job: J
   try {
     await logFiles.note(job, 'tpu', clock.now(), line);
   } catch (error) {
-    report(`job ${job.id}: tpu.log could not be written: ${messageOf(error)}`);
+    report(`job ${job.id}: cannot write tpu.log: ${messageOf(error)}`);
   }
 }
 
@@ -233,7 +227,7 @@ function targetOf(action: Action): string {
   return 'worker' in action ? `${action.allocation}/${action.worker}` : `${action.allocation}`;
 }
 
-/** A line for `tpu.log`; null for a refused request, which is logged as an event. */
+/** Null for a refused request, which is logged as an event. */
 function tpuLogLine({ kind }: Action, result: OutcomeResult): string | null {
   if (kind !== 'request' && kind !== 'release') return null;
   if (result.kind === 'done') return 'accepted';
@@ -242,7 +236,7 @@ function tpuLogLine({ kind }: Action, result: OutcomeResult): string | null {
   return kind === 'request' ? null : `${result.kind} (${error.kind}): ${error.message} ${error.raw}`;
 }
 
-/** The outputs of the last ended attempt there: a controller that started later does not follow them yet. */
+/** Outputs of the last ended attempt, which a controller that started later does not follow yet. */
 function lastOutputs({ attempts, spec }: Job, { ordinal, workers }: Allocation): readonly Output[] {
   const hasRun = ({ allocation, startedAt, endedAt }: Attempt): boolean =>
     allocation === ordinal && startedAt !== null && endedAt !== null;

@@ -1,7 +1,6 @@
-// The controller as a process: the lock, the controller file, the wake folder, and the exit when nothing is left.
-//
-// No change is missed. A client (1) commits, (2) drops wake/<id>, (3) starts a controller if none holds the lock. A
-// leaving controller (1) releases the lock, (2) reads wake/ once more, and continues if it finds a file and the lock is
+// The controller as a process: the lock, the controller file, the wake folder, and the exit when no work is left. No
+// change is missed. A client (1) commits, (2) drops wake/<id>, (3) starts a controller if none holds the lock. An
+// exiting controller (1) releases the lock, (2) reads wake/ once more, and continues if it finds a file and the lock is
 // still free. In every interleaving, one of the two sees the other.
 
 import { randomUUID } from 'node:crypto';
@@ -21,13 +20,9 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock
   readonly pid: number;
   /** Registers a callback for a signal; the returned function removes it. */
   readonly onStop: (call: () => void) => () => void;
-  /**
-   * Called once the lock and the controller file exist and the wake folder is watched; again after each return to work.
-   */
+  /** Called once the wake folder is watched, and again after each return to work. */
   readonly onStarted?: (controller: Controller) => void;
-  /**
-   * True once the settings that this controller was built from have changed; called with each renewal and each wake.
-   */
+  /** True once the settings of this controller have changed; called with each renewal and each wake. */
   readonly isOutdated?: () => Promise<boolean>;
 }
 
@@ -41,11 +36,10 @@ export async function runController(options: RunControllerOptions): Promise<RunC
   let result: RunControllerResult = 'busy';
   for (;;) {
     const unlock = takeLock(join(home, 'controller.lock'));
-    // Another controller runs: it was first, or it started while this one was leaving.
+    // Another controller was first, or started while this one was exiting.
     if (unlock === undefined) return result;
     try {
-      // The file of a killed controller names a dead process. A client that sees the lock would take that process for
-      // its holder.
+      // A client that sees the lock would take the dead process of an old file for its holder.
       rmSync(controllerFile(home), { force: true, recursive: true });
       result = await runLocked(options);
     } finally {
@@ -65,16 +59,15 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
   const { home, pid, version } = options;
   const startedAt = options.clock.now();
   const file = controllerFile(home);
-  // If the home is removed or the database replaced, the open files of this process are invisible to other processes,
-  // while files that it writes by name would appear among the new ones.
+  // If the home was removed or the database replaced, this process works on files that no other process sees.
   const areFilesUnchanged = createIdentityCheck([join(home, 'controller.lock'), options.databaseFile]);
-  /** A request to leave wins over new settings, so that a restart does not lose it. */
+  /** A request to exit wins over new settings, so that a restart does not lose it. */
   let isExitRequested = false;
   let isOutdated = false;
   // Removing a file from the wake folder triggers the watch too, so a burst of a thousand jobs is read once.
   const { trigger: handleWakes } = createCoalescedTask(async (): Promise<void> => {
     if (!areFilesUnchanged()) {
-      options.log.warn('the record of jobs was taken away or replaced while it was in use: this controller leaves');
+      options.log.warn('the database was removed or replaced, so this controller exits');
       void controller.stop();
       return;
     }
@@ -82,11 +75,11 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
     for (const id of ids) controller.wake(id);
     if (clusters) controller.pollBackgroundTasks();
     if (exitRequest !== undefined && exitRequest !== version) {
-      options.log.info(exitRequest === '' ? 'asked to leave' : `asked to leave by jobman ${exitRequest}`);
+      options.log.info(exitRequest === '' ? 'exit requested' : `exit requested by jobman ${exitRequest}`);
       isExitRequested = true;
       void controller.stop();
     } else if (!isOutdated && (await options.isOutdated?.()) === true) {
-      options.log.info('the settings have changed: starting over with the new ones');
+      options.log.info('the settings have changed: restarting with the new ones');
       isOutdated = true;
       void controller.stop();
     }
@@ -100,7 +93,7 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
       options.onRenewal?.();
     },
   });
-  // The first round gives every job a pass, and an old request to leave was for another controller.
+  // The first round gives every job a pass, and an old request to exit was for another controller.
   await takeWakes(home);
   const unwatch = await watchWakes(home, handleWakes);
   const removeStopListener = options.onStop(() => {

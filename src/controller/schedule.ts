@@ -17,7 +17,7 @@ export function hasJumped(began: Instant, now: Instant): boolean {
   return now < began || now - began > minClockJump;
 }
 
-/** Aligns a due time to the common beat. The result is later than `now` if `at` is. */
+/** The result is later than `now` if `at` is. */
 function alignToInterval(at: Instant, now: Instant): Instant {
   const wait = at - now;
   if (wait > 2 * passInterval) return Math.floor(at / passInterval) * passInterval;
@@ -44,9 +44,8 @@ export function createSchedule() {
       return first;
     },
     /**
-     * A long wait ends on the common beat before it, so that one request to the cloud serves all jobs of a zone; a
-     * shorter one ends on the next second. A short wait after an early observation meets an exact time, such as the end
-     * of a pause or of a limit.
+     * A long wait ends on a multiple of `passInterval`, so that one request to the cloud serves all jobs of a zone. A
+     * short wait is more exact.
      */
     set: (id: string, at: Instant, now: Instant) => void due.set(id, alignToInterval(at, now)),
     remove: (id: string) => void due.delete(id),
@@ -75,7 +74,7 @@ export function createClockWatch(began: Instant) {
   let last = began;
   let jumpedAt: Instant = -Infinity;
   return {
-    /** The time of the last jump forward: nothing was tried during the jump, so no timeout may count it. */
+    /** Time of the last jump forward. Nothing ran during the jump, so no timeout may count it. */
     get jumpedAt() {
       return jumpedAt;
     },
@@ -94,8 +93,8 @@ export function createClockWatch(began: Instant) {
 export type Workqueue = ReturnType<typeof createWorkqueue>;
 
 /**
- * Calls `work`, which must not throw, for each added job: at most `maxConcurrent` at once, never two for one job. A job
- * that is added during its pass gets one more afterwards, because that pass may have observed an earlier state.
+ * Calls `work`, which must not throw, for each added job, never twice at once for one job. A job that is added during
+ * its pass gets another one, because that pass may have observed an earlier state.
  */
 export function createWorkqueue(options: {
   readonly maxConcurrent: number;
@@ -179,7 +178,7 @@ export function createAdmission(options: {
 
   return {
     admits(job: Job): boolean {
-      // The pause of a job that is not admitted may have ended.
+      // The backoff of a job that is not admitted may be over.
       if (needsSlot(job) && (track(job) || !admitted.has(job.id))) admitNow();
       return isAdmitted(admitted, job);
     },
@@ -189,7 +188,7 @@ export function createAdmission(options: {
       admitNow();
       for (const id of admitted) if (!before.has(id) && id !== job.id) options.wake(id);
     },
-    /** Call it once, with all unfinished jobs: a job that waits for a slot has no due time of its own. */
+    /** Call it once, with all unfinished jobs: a job that waits for a slot has no due time. */
     load(unfinished: readonly Job[]): void {
       for (const job of unfinished) if (needsSlot(job)) track(job);
       admitNow();
@@ -225,9 +224,7 @@ export function createIdleExit(options: {
       if (exitMs === null || clock.now() < since + exitMs) return false;
       try {
         if (!(await options.hasWork())) return isIdle();
-      } catch {
-        // Without the store, there may be work left.
-      }
+      } catch {}
       since = clock.now();
       return false;
     },

@@ -1,7 +1,7 @@
-// Wake folder: a client commits its change and then drops an empty file named after the job, to request a pass. The
-// controller removes the file before the pass, so a change during the pass creates a new file. Due times are in the
-// store, so a lost file only delays a pass. The calls are synchronous because loading `node:fs/promises` costs a short
-// command about three milliseconds.
+// Wake folder: after its commit a client drops an empty file with the job's id, to request a pass. The controller
+// removes the file before the pass, so a change during the pass creates a new one. Due times are in the store, so a
+// lost file only delays a pass. Synchronous calls, because loading `node:fs/promises` costs a short command three
+// milliseconds.
 
 import { randomUUID } from 'node:crypto';
 import { readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
@@ -23,11 +23,11 @@ export function sendClustersWake(home: string): Promise<void> {
   return sendWake(home, clustersFile);
 }
 
-/** Asks a controller of another version (null: of any) to leave. A controller that just begins misses it: repeat it. */
+/** Asks a controller of another version (null: of any) to exit. A controller that just starts misses it: repeat it. */
 export async function requestExit(home: string, version: string | null): Promise<void> {
   const folder = folderOf(home);
   makeFolder(folder);
-  // Moved in as a whole: half a request would be read as one to a controller of any version.
+  // Renamed into the folder, because half a request would be read as one to any version.
   const draft = join(home, `${exitFile}-${randomUUID()}`);
   writeFileSync(draft, version ?? '', { mode: fileModeIn(home) });
   renameSync(draft, join(folder, exitFile));
@@ -59,7 +59,7 @@ export async function takeWakes(home: string): Promise<Wakes> {
       else if (/^\d{6,}$/.test(name)) ids.push(name);
       unlinkSync(path);
     } catch {
-      // Another process took it, or the folder is read-only: the next pass of the job comes later.
+      // Another process took it, or the folder is read-only.
     }
   }
   return { ids, exitRequest, clusters };

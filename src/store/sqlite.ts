@@ -137,8 +137,8 @@ function asDatabase(connection: DatabaseSync): Database {
   const runText = (text: string): void => {
     cached(prepared, connection, text).run();
   };
-  /** Other statements wait for its end. */
-  let underWay: Promise<unknown> | undefined;
+  /** The active transaction; other statements wait for its end. */
+  let active: Promise<unknown> | undefined;
   /** The error after which SQLite rolled back the whole transaction itself: a full or failing disk. */
   let undoneBy: unknown;
 
@@ -174,19 +174,19 @@ function asDatabase(connection: DatabaseSync): Database {
 
   return {
     async run(statement) {
-      while (underWay !== undefined) await underWay;
+      while (active !== undefined) await active;
       return run(statement);
     },
     async transaction(operation) {
-      while (underWay !== undefined) await underWay;
+      while (active !== undefined) await active;
       // A plain `begin` takes the write lock only at the first write, and fails at once, whatever the timeout, when
       // another process has written since our first read.
       const result = runTransaction('begin immediate', 'commit', ['rollback'], operation);
-      underWay = result.catch(() => {});
+      active = result.catch(() => {});
       try {
         return await result;
       } finally {
-        underWay = undefined;
+        active = undefined;
       }
     },
     close: () => connection.close(),

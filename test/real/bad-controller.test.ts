@@ -63,7 +63,7 @@ test('a controller of an older version gives way to the newer command, and its j
   assert.equal(world.processesMatching('controller run').length, 1);
   assert.match(
     readFileSync(join(world.home, 'controller.log'), 'utf8'),
-    new RegExp(`asked to leave by jobman ${version}`),
+    new RegExp(`exit requested by jobman ${version}`),
   );
 
   await world.waitUntil('2', (job) => job.phase === 'running');

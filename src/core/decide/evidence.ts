@@ -16,7 +16,7 @@ export function matchedPattern(
   return matched?.attempt === attempt.ordinal ? { pattern: matched.pattern, line: matched.line } : {};
 }
 
-/** The first words of the evidence if neither process nor exit of a program is left. */
+/** The beginning of the evidence if neither process nor exit of a program is left. */
 export const vanishedPrefix = 'the program vanished';
 
 export function vanishedEvidence(workerRun: WorkerRun, attempt: Attempt): Evidence {

@@ -55,7 +55,7 @@ export function retryAt(job: Job, attempt: Attempt, task: WorkerTask): Instant {
 
 // ------------------------------------------------------------------------------------------ the command
 
-/** Everything that a host needs to run the command once. All placeholders are filled in. */
+/** The input of a host for one run of the command, without placeholders. */
 export interface Launch {
   readonly attempt: Attempt;
   readonly script: string;

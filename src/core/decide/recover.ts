@@ -154,7 +154,7 @@ export type Continuation =
   | { readonly next: 'start_request' }
   | { readonly next: 'finish'; readonly verdict: Finish['verdict']; readonly applied: AppliedRule | null };
 
-/** What follows if the ending attempt ended now. The owner's commands come before any rule. */
+/** The continuation if the ending attempt ended now. The owner's commands come before any rule. */
 export function continuationOf(job: Job, attempt: Attempt, now: Instant): Continuation {
   const { ending } = attempt;
   if (ending === null) throw new Error(`job ${job.id}: attempt ${attempt.ordinal} is not ending`);

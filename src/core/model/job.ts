@@ -1,6 +1,6 @@
 // Job: a spec and everything that has happened to it. Values are immutable; `reconcile` returns a new job.
 //
-// The terms of the core (docs/glossary.md has all words of the project):
+// The terms of the core (docs/glossary.md has all terms of the project):
 //
 //   job                    a spec plus everything that has happened to it; one id for life, an owner, a name
 //   desired state          the owner's last request: running, stopped, cancelled or deleted (`Desired`)

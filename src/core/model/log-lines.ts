@@ -28,17 +28,17 @@ export const emptyLogScan: LogScan = { offset: 0, phase: { kind: 'unknown' }, pa
 const maxLineLength = 2_000;
 
 /** After a letter, a slash or a dot the text is a part of something else. */
-const wordStart = String.raw`(?<![\w/.=-])`;
+const notInPath = String.raw`(?<![\w/.=-])`;
 
 /** The first match counts in a line with several. */
 const phasePatterns: readonly (readonly [RegExp, (found: RegExpExecArray) => LogPhase])[] = [
-  [new RegExp(`${wordStart}(?:compiling|compilation|compile)\\b(?![=/.-])`, 'i'), () => ({ kind: 'compiling' })],
-  [new RegExp(`${wordStart}sampling(?: |\\.\\.|…|$)`, 'i'), () => ({ kind: 'sampling' })],
+  [new RegExp(`${notInPath}(?:compiling|compilation|compile)\\b(?![=/.-])`, 'i'), () => ({ kind: 'compiling' })],
+  [new RegExp(`${notInPath}sampling(?: |\\.\\.|…|$)`, 'i'), () => ({ kind: 'sampling' })],
   // `ep=3.2` in key=value lists, and `epoch: 3`, `Epoch 3/100`, `epoch [3/100]`.
   [/(?<![\w/.-])ep\s?[=:]\s?(\d+(?:\.\d+)?)(?![\w/.-])/i, running],
   [/(?<![\w/.-])epoch\s?[=:#]?\s?[[(]?\s?(\d+(?:\.\d+)?)(?![\w.])/i, running],
-  [new RegExp(`${wordStart}initializing\\b`, 'i'), () => ({ kind: 'initializing' })],
-  [new RegExp(`${wordStart}staging\\b(?!/|[=.-]\\w)`, 'i'), () => ({ kind: 'staging' })],
+  [new RegExp(`${notInPath}initializing\\b`, 'i'), () => ({ kind: 'initializing' })],
+  [new RegExp(`${notInPath}staging\\b(?!/|[=.-]\\w)`, 'i'), () => ({ kind: 'staging' })],
 ];
 
 function running(found: RegExpExecArray): LogPhase {

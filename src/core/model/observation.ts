@@ -120,7 +120,7 @@ export type RunStatus =
       readonly exitCode: number;
       readonly signal?: string;
       readonly endedAt: Instant;
-      /** Why an exit code of 0 is not a success: the `failure` that the run left in its run folder. */
+      /** The `failure` file of the run folder: the reason why exit code 0 is not a success. */
       readonly failure?: string;
     }
   /** No process of it is alive, and no exit was recorded: it was killed from outside, or the machine restarted. */
