@@ -1,9 +1,7 @@
 /**
- * The entry of the `jobman` command, and the only file that uses `process`: all other code receives arguments,
- * environment and streams as values, so that a test can call it.
- *
- * It must also compile to CommonJS (no top-level await), because in an ES module `import "node:http"` and similar
- * imports load Node's whole fetch stack, which costs more than the rest of a short command.
+ * The entry of the `jobman` command, and the only file that uses `process`: all other code gets arguments, environment
+ * and streams as values. It must also compile to CommonJS (no top-level await), because in an ES module `import
+ * "node:http"` and similar imports load Node's whole fetch stack, which costs more than the rest of a short command.
  */
 import { existsSync, fstatSync, statfsSync, statSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
@@ -13,13 +11,12 @@ import { dirname, join } from 'node:path';
 import type { Io, Stream } from './app/services.ts';
 import { version } from './version.ts';
 
-// Compiled code is cached in the user's own folder: with a shared temporary folder, one user could run code in another
-// user's commands. Without an existing home there is no cache, which is only slower.
+// A shared cache folder would let one user run code in another user's commands.
 const home = process.env['HOME'];
 const cacheHome = process.env['XDG_CACHE_HOME'] || (home && existsSync(home) && join(home, '.cache'));
 if (cacheHome && hasDiskSpace(cacheHome)) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
-// Opened on first use: opening a stream has a cost, and opening standard input has a side effect on pipes.
+// Opened on first use, because opening standard input has a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
 /** Node's stream may still hold data when the command ends. */
 let hasStream = false;
@@ -52,7 +49,7 @@ const io: Io = {
   },
   userHome: process.env['HOME'] || userInfo().homedir,
   pid: process.pid,
-  // The controller sleeps nearly always; V8's memory reducer would wake it more often than its work does.
+  // V8's memory reducer would wake the sleeping controller more often than its work does.
   launcher: [process.execPath, '--no-memory-reducer', process.argv[1] ?? ''],
   version,
   onSignal(call) {
@@ -66,8 +63,8 @@ const io: Io = {
   now: () => Date.now(),
 };
 
-// One `import()` of one file, because each further file costs time to find and read. No other file of ours is imported
-// above, because the code cache must be enabled first.
+// One `import()` of one file, because each further file costs time. It is not imported above, because the code cache
+// must be enabled first.
 import('./wiring/start.ts')
   .then(({ run, createServices, isShared, sharedUmask }) => {
     const services = createServices(io);
@@ -77,19 +74,19 @@ import('./wiring/start.ts')
   .then(
     (exitCode) => {
       process.exitCode = exitCode;
-      // All output is written. A normal shutdown of Node would take several milliseconds.
+      // A normal shutdown of Node would take several milliseconds.
       if (!hasStream) process.exit();
     },
     (error: unknown) => {
       const text = error instanceof Error ? error.stack : String(error);
       // The error may contain text of a manifest or of a cloud.
       const shown = String(text).replace(/[^\P{Cc}\n]|[\u202a-\u202e\u2066-\u2069]/gu, '?');
-      process.stderr.write(`jobman ${version} stopped because of a mistake of its own:\n${shown}\n`);
+      process.stderr.write(`jobman ${version} failed because of a bug:\n${shown}\n`);
       process.exitCode = 1;
     },
   );
 
-/** False for a nearly full disk: Node leaves an empty file for each module that it cannot cache, at every start. */
+/** On a full disk Node leaves an empty file for each module that it cannot cache, at every start. */
 function hasDiskSpace(folder: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(existsSync(folder) ? folder : dirname(folder));
@@ -99,13 +96,13 @@ function hasDiskSpace(folder: string): boolean {
   }
 }
 
-/** Node's own stream is opened only if needed, because opening it loads a fifth of Node. */
+/** Node's own stream is opened only if needed, because it loads a fifth of Node. */
 function openOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream {
   return writesSynchronously(descriptor) ? createSyncOutput(descriptor, open) : createStreamOutput(open());
 }
 
 /**
- * True for a file, a pipe and /dev/null: a write waits until everything is taken, as with Node's stream on Linux
+ * True for a file, a pipe and /dev/null, as with Node's stream on Linux
  * (https://nodejs.org/api/process.html#a-note-on-process-io).
  */
 function writesSynchronously(descriptor: number): boolean {
@@ -119,7 +116,7 @@ function writesSynchronously(descriptor: number): boolean {
 
 function createSyncOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream {
   let closed = false;
-  /** Takes over when another process has made the pipe non-blocking: Node's stream can wait. */
+  /** Takes over if another process has made the pipe non-blocking, because Node's stream can wait. */
   let fallback: Stream | undefined;
   return {
     write(text) {
@@ -176,8 +173,8 @@ function createStreamOutput(stream: NodeJS.WriteStream): Stream {
       if (!closed) stream.write(text);
     },
     async flush() {
-      // Not 'drain': that event comes only after a write that filled the buffer, and a smaller write may have to wait
-      // too. The callback comes after all earlier writes, and with an error when no more can be written.
+      // Not 'drain', which comes only after a write that filled the buffer. The callback comes after all earlier
+      // writes, and with an error if no more can be written.
       if (!closed && stream.writableLength > 0) {
         await new Promise<void>((resolve) => stream.write('', () => resolve()));
       }
@@ -196,24 +193,20 @@ function createStreamOutput(stream: NodeJS.WriteStream): Stream {
 }
 
 /**
- * Handles the error that ended an output early. `jobman list | head -1` closes the pipe, because the reader has enough;
- * that is no error, and neither is a closed terminal (EIO). After any other error, such as a full disk, a reader may
- * take the partial output for all of it, so the command reports it at its end and fails.
+ * `jobman list | head -1` closes the pipe, which is no error; neither is a closed terminal (EIO). After any other
+ * error, such as a full disk, a reader may take the partial output for all of it, so the command fails at its end.
  */
 function reportWriteFailure(error: NodeJS.ErrnoException): void {
   if (error.code === 'EPIPE' || error.code === 'EIO') return;
-  // At the very end, because a stream may report its failure after the command is over.
+  // A stream may report its failure after the command has ended.
   process.once('exit', () => {
     const why = error.message.replace(/^E[A-Z]+: |, write$/g, '');
-    io.stderr.write(`jobman: What it printed could not be written in full: ${why}.\n`);
+    io.stderr.write(`jobman: The output is incomplete: ${why}.\n`);
     process.exitCode ||= 1;
   });
 }
 
-/**
- * The folder that the command was called in. A shell may be in a folder that was removed meanwhile; then PWD still
- * names it, so that absolute paths and jobs work, and a relative path gets "there is no such file".
- */
+/** If the shell's folder was removed, PWD still names it, so that absolute paths work. */
 function currentFolder(): string {
   try {
     return process.cwd();
@@ -222,7 +215,7 @@ function currentFolder(): string {
   }
 }
 
-/** The login name from the system, because the environment's USER may be wrong. The user id if there is no name. */
+/** The environment's USER may be wrong. The user id if there is no name. */
 function loginName(): string {
   try {
     return userInfo().username;
@@ -231,7 +224,7 @@ function loginName(): string {
   }
 }
 
-/** See Io. A signal without another listener has its usual effect, after the call. */
+/** A signal without another listener has its usual effect, after the call. */
 function atExit(call: () => void): () => void {
   const listeners = exitSignals.map((name) => [name, () => endBy(name)] as const);
   const endBy = (name: (typeof exitSignals)[number]) => {
@@ -245,12 +238,12 @@ function atExit(call: () => void): () => void {
     for (const [name, listener] of listeners) process.off(name, listener);
   };
   process.on('exit', call);
-  // Before all others: a listener may remove itself while the signal is handled, and would then not be counted.
+  // Before all others, because a listener that removes itself would not be counted.
   for (const [name, listener] of listeners) process.prependListener(name, listener);
   return forget;
 }
 
-/** See Input. Node restores the terminal's mode when the process ends, also by a signal. */
+/** Node restores the terminal's mode when the process ends, also by a signal. */
 function readKeys(call: (typed: string) => void): () => void {
   const { stdin } = process;
   closeLineReader();
@@ -270,7 +263,7 @@ function readKeys(call: (typed: string) => void): () => void {
   };
   stdin.setRawMode(true);
   stdin.on('data', take);
-  // An earlier question may have paused the input; then no key would arrive, not even Ctrl-C.
+  // An earlier question may have paused the input; then not even Ctrl-C would arrive.
   stdin.resume();
   process.on('SIGCONT', onContinue);
   return () => {
@@ -282,9 +275,8 @@ function readKeys(call: (typed: string) => void): () => void {
 }
 
 /**
- * See Input. Node restores the terminal's mode when the process ends, also by a signal. Node's raw mode still turns
- * each newline into two characters, which breaks remote programs that move the cursor, so stty disables that. Without
- * stty it stays.
+ * Node's raw mode still turns each newline into two characters, which breaks remote programs that move the cursor. stty
+ * disables that.
  */
 async function enterRawMode(): Promise<() => void> {
   const { stdin } = process;
@@ -296,7 +288,7 @@ async function enterRawMode(): Promise<() => void> {
     stty.on('close', () => resolve());
   });
   return () => {
-    // Reading may have ended meanwhile, which closes the stream and restores the terminal's mode.
+    // Reading may have ended, which closes the stream and restores the mode.
     if (!stdin.destroyed) stdin.setRawMode(false);
   };
 }
@@ -325,7 +317,7 @@ async function readLine(): Promise<string | null> {
     lines = reader[Symbol.asyncIterator]();
   }
   reader?.resume();
-  // A signal that the command handles itself does not end the program, so it must end this wait.
+  // A signal that the command handles itself must end this wait.
   const handledSignals = exitSignals.filter((name) => process.listenerCount(name) > 0);
   const { promise: left, resolve: leave } = Promise.withResolvers<null>();
   const onLeave = (): void => leave(null);
@@ -337,7 +329,7 @@ async function readLine(): Promise<string | null> {
     closeLineReader();
     return null;
   }
-  // A terminal that is still read would keep the command from ending after its last question.
+  // A terminal that is still read would keep the command from ending.
   reader?.pause();
   return next.value;
 }

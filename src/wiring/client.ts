@@ -54,14 +54,14 @@ export async function createLocalClient(services: Services): Promise<Client> {
 
     async wakeController() {
       const { started, pid } = await (await services.controller()).start();
-      if (started) startMessages.push(`Started the controller (process ${pid}); it goes on without this terminal.`);
+      if (started) startMessages.push(`Started the controller (process ${pid}). It runs in the background.`);
       const message = startMessages.join('\n');
       startMessages = [];
       return message === '' ? null : message;
     },
   });
 
-  /** Repeats a refused command as the owner when the login may act for them, or adds a hint how to name the owner. */
+  /** Repeats a refused command as the owner if the login may act for them; otherwise adds a hint. */
   async function asOwner(ask: (by: string) => Promise<CommandResult>, by: string): Promise<CommandResult> {
     const answer = await ask(by);
     if (answer.owner === undefined || by !== io.user) return answer;
@@ -69,7 +69,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
     const may = mayActAs({ env: io.env, login: io.user }, await store.lab.users(), answer.owner);
     if (may === 'allowed') return ask(answer.owner);
     if (may === 'refused') return answer;
-    const hint = `If you are ${answer.owner}, repeat the command with ${userEnvVariable}=${answer.owner} in front of it.`;
+    const hint = `If you are ${answer.owner}, repeat the command with ${userEnvVariable}=${answer.owner} before it.`;
     return { ...answer, message: `${answer.message} ${hint}` };
   }
 

@@ -17,7 +17,7 @@ export function createClusterArchive(services: Services): ClusterArchive {
   const file = databaseFile(home);
   const isUsed = existsSync(submittedMarker(home)) && existsSync(file);
 
-  /** Kept open, because opening takes longer than writing. No fsync, because the cluster has the job too. */
+  /** Stays open, because opening takes longer than writing. No fsync, because the cluster has the job too. */
   let openedStore: JobmanStore | undefined;
   async function close(): Promise<void> {
     const store = openedStore;
@@ -48,7 +48,7 @@ export function createClusterArchive(services: Services): ClusterArchive {
     // Without the wake-up the controller checks a little later.
     await sendClustersWake(home).catch(() => undefined);
     const { started, pid } = await (await services.controller()).start();
-    return started ? `Started the controller (process ${pid}), which keeps the logs and history of your jobs.` : null;
+    return started ? `Started the controller (process ${pid}). It archives the logs and history of your jobs.` : null;
   }
 
   return {
@@ -137,9 +137,8 @@ function listLogFiles(folder: string): readonly string[] {
 }
 
 /**
- * See `Services.usesCluster`; decided before any Kubernetes code is loaded. With wrong settings a cluster counts as in
- * use: a command that needs it reports the mistake. Throws JobmanError when the settings file named on the command line
- * is wrong or missing.
+ * Decided before any Kubernetes code is loaded. With wrong settings a cluster counts as used, and the command that
+ * needs it reports the mistake. Throws JobmanError for a wrong settings file on the command line.
  */
 export async function usesCluster(services: Services): Promise<boolean> {
   const { io, home } = services;
@@ -151,7 +150,7 @@ export async function usesCluster(services: Services): Promise<boolean> {
     const isSet = [...sources].some(
       ([key, source]) => source !== 'template' && /^(job|kubeConfig|kubernetes)\./.test(key),
     );
-    // A user who names a kubeconfig, or has submitted from here, must learn that it is missing.
+    // A user who names a kubeconfig, or has submitted from here, must see that it is missing.
     if (isIndicated || settings.kubeConfig.type !== 'default') return true;
     if (!isSet) return false;
     const { hasClusterConfig } = await import('../backends/kubernetes/kubeconfig.ts');
@@ -162,7 +161,7 @@ export async function usesCluster(services: Services): Promise<boolean> {
   }
 }
 
-/** True when the file's text has a section about clusters. A search, because parsing takes longer than the list. */
+/** A search, because parsing takes longer than the list. */
 function mentionsCluster(path: string): boolean {
   try {
     return /"(?:job|kubeConfig|kubernetes)"/.test(readFileSync(path, 'utf8'));

@@ -1,5 +1,5 @@
-// Cluster: the settings and the kubeconfig of a command, and the adapter over them. Also exports the settings' loader,
-// because each lazily loaded module is another file to read.
+// Cluster: the adapter over the settings and the kubeconfig. Also exports the settings' loader, because each lazily
+// loaded module is another file to read.
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
@@ -29,9 +29,7 @@ export async function openCluster(services: Services, options: ClusterOptions): 
           onWait(what: string) {
             if (hasReported) return;
             hasReported = true;
-            io.stderr.write(
-              `Waiting for an answer of the cluster of ${context.name} (${context.cluster.server}) to: ${what}.\n`,
-            );
+            io.stderr.write(`Waiting for the cluster of ${context.name} (${context.cluster.server}): ${what}.\n`);
           },
         }),
     flavorKey: settings.job.resources.label,

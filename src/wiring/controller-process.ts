@@ -26,8 +26,8 @@ import { databaseFile, templateFile } from './paths.ts';
 type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
 
 /**
- * Runs in this process until a signal, a request to leave, or an idle exit; resolves with the exit code. When the
- * settings change it starts again with the new ones, in the same process; programs on workers are not affected.
+ * Runs until a signal, an exit request, or an idle exit; resolves with the exit code. When the settings change it
+ * restarts in the same process; programs on workers are not affected.
  */
 export async function runInForeground(parts: RunParts): Promise<number> {
   for (;;) {
@@ -42,7 +42,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   const store = openStore({ file: databaseFile(home) });
   const clock = createClock(() => io.now());
   await expectUsableStore(store);
-  // In a copied home every write would be refused, and clients would wait for the controller.
+  // In a copied home every write would be refused.
   await requireOriginalHome(databaseFile(home));
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
   const logger = pino(
@@ -52,7 +52,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   const backups = keepBackups({ file: databaseFile(home), clock, warn: (line) => logger.warn(line) });
   let stopSharing: Promise<() => Promise<void>> | undefined;
   let wakeJob: (id: string) => void = () => undefined;
-  /** These run with the renewal of the lease, so that an idle controller wakes on one timer only. */
+  /** These run with the renewal of the lease, so that an idle controller has one timer only. */
   const periodicChecks = new Set<() => void>();
   const addPeriodicCheck = (call: () => void) => {
     periodicChecks.add(call);
@@ -88,11 +88,10 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       onStarted: (controller) => {
         wakeJob = (id) => controller.wake(id);
         backups.begin();
-        // The socket's name belongs to the holder of the lock, so this waits until the lock is held. Commands also work
-        // without it.
+        // The socket belongs to the holder of the lock. Commands also work without it.
         stopSharing ??= shareConnections({ home, version: io.version, store, workers: backends.workers }).catch(
           (error: unknown) => {
-            logger.warn(`connections are not lent to commands: ${messageOf(error)}`);
+            logger.warn(`cannot share connections with commands: ${messageOf(error)}`);
             return () => Promise.resolve();
           },
         );
@@ -101,12 +100,12 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     if (outcome === 'busy') {
       const other = readController(home);
       const which = other === null ? '' : `: process ${other.pid}, version ${other.version}`;
-      throw new JobmanError(`A controller of ${home} runs already${which}. There is one at most.`, exitCode.conflict, [
+      throw new JobmanError(`A controller of ${home} is already running${which}.`, exitCode.conflict, [
         'To run it here instead: jobman controller stop',
       ]);
     }
     if (outcome === 'outdated') return outcome;
-    logger.info(`left: ${outcome}`);
+    logger.info(`exited: ${outcome}`);
     return exitCode.ok;
   } catch (error) {
     throw fileError(join(home, 'controller.json'), error);
@@ -120,10 +119,10 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-/** The controller restarts only for these settings; each command reads the others itself. */
+/** The controller restarts only for these settings. */
 const controllerSettings = ({ tpu, local, controller }: Settings): string => JSON.stringify({ tpu, local, controller });
 
-/** True once the settings in the files differ from these. A file with a mistake changes nothing, and is logged once. */
+/** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
 function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
   const used = controllerSettings(inUse);
   let fingerprint = fingerprintOf(parts.settingsFiles());
@@ -135,7 +134,7 @@ function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: stri
       return controllerSettings(await parts.freshSettings()) !== used;
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      warn(`the settings have changed and cannot be used; the former ones stay in force: ${error.message}`);
+      warn(`the changed settings cannot be used, so the previous ones stay in force: ${error.message}`);
       return false;
     }
   };
@@ -175,8 +174,8 @@ function cannotOpenFiles(): boolean {
 const minOpenFiles = 256;
 
 /**
- * Throws JobmanError when this process may open too few files at once: it would read "too many open files" as silence
- * of every worker, and give up the jobs. Node has already raised the limit as far as possible.
+ * With fewer open files the controller would read "too many open files" as silence of every worker. Node has already
+ * raised the limit as far as possible.
  */
 function checkOpenFileLimit(): void {
   let limits: string;
@@ -188,7 +187,7 @@ function checkOpenFileLimit(): void {
   const most = Number(/^Max open files +(\d+)/mu.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY);
   if (most >= minOpenFiles) return;
   throw new JobmanError(
-    `The controller may open ${most} files at once, and needs ${minOpenFiles}. It was not started.`,
+    `The controller needs ${minOpenFiles} open files at once, but the limit is ${most}. It was not started.`,
     exitCode.failed,
     [`Raise the limit (ulimit -n ${minOpenFiles}), then: jobman controller start`],
   );
@@ -224,14 +223,14 @@ function openClusterMirror({ io, home, store, clock, log }: MirrorParts): Cluste
     report: log,
   });
 
-  /** Commands report wrong settings; here they must not stop the archive of submitted jobs. */
+  /** Commands report wrong settings; here they must not stop the archive. */
   async function keepsLogs(): Promise<boolean> {
     const { loadClusterSettings } = await import('../app/cluster/settings.ts');
     try {
       const template = templateFile(io.launcher.at(-1) ?? '');
       return (await loadClusterSettings({ home, template, userHome: io.userHome })).settings.kubernetes.keepLogs;
     } catch (error) {
-      log(`settings of clusters cannot be read: ${messageOf(error)}`);
+      log(`cannot read the cluster settings: ${messageOf(error)}`);
       return true;
     }
   }

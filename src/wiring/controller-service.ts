@@ -1,5 +1,4 @@
-// The controller as a process of this machine: runs in the foreground, starts in the background, stops, and is
-// installed as a service.
+// The controller as a process of this machine: runs, starts in the background, stops, and is installed as a service.
 
 import { join } from 'node:path';
 import { JobmanError, exitCode, fileError, fileErrorKind } from '../app/errors.ts';
@@ -9,7 +8,7 @@ import { isControllerRunning, readController } from '../controller/lock.ts';
 
 const startTimeout = 15_000;
 /** Time that a controller has to finish its passes after a request to leave. */
-const leaveTimeout = 30_000;
+const exitTimeout = 30_000;
 
 export interface ControllerParts {
   readonly io: Io;
@@ -36,7 +35,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   }
 
   /** By a signal if the home cannot be written. */
-  async function requestLeave(version: string | null): Promise<void> {
+  async function requestControllerExit(version: string | null): Promise<void> {
     const { requestExit } = await import('../controller/wake-folder.ts');
     try {
       await requestExit(home, version);
@@ -51,18 +50,19 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   async function stop(): Promise<{ readonly stopped: boolean }> {
     if (!isControllerRunning(home)) return { stopped: false };
     const { terminateProcess, pollUntil } = await import('./processes.ts');
-    await requestLeave(null);
-    const waitUntilLeft = () => pollUntil(async () => (isControllerRunning(home) ? undefined : true), leaveTimeout / 2);
-    let left = await waitUntilLeft();
+    await requestControllerExit(null);
+    const waitUntilExited = () =>
+      pollUntil(async () => (isControllerRunning(home) ? undefined : true), exitTimeout / 2);
+    let hasExited = await waitUntilExited();
     const pid = readController(home)?.pid;
-    if (left === undefined && pid !== undefined) {
+    if (hasExited === undefined && pid !== undefined) {
       // A controller without file descriptors cannot read the request; a signal needs none.
       await terminateProcess(pid);
-      left = await waitUntilLeft();
+      hasExited = await waitUntilExited();
     }
-    if (left === undefined) {
+    if (hasExited === undefined) {
       throw new JobmanError(
-        `The controller (pid ${pid ?? 'unknown'}) was asked to leave and is still finishing its passes; its log is ${log}.`,
+        `The controller (process ${pid ?? 'unknown'}) is still finishing its passes. Its log: ${log}`,
         exitCode.failed,
       );
     }
@@ -88,28 +88,27 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
       const { startDetached, pollUntil } = await import('./processes.ts');
       if (running !== null) {
-        await requestLeave(io.version);
-        const left = await pollUntil(async () => (isControllerRunning(home) ? undefined : true), leaveTimeout);
-        if (left === undefined) {
+        await requestControllerExit(io.version);
+        const hasExited = await pollUntil(async () => (isControllerRunning(home) ? undefined : true), exitTimeout);
+        if (hasExited === undefined) {
           throw new JobmanError(
-            `A controller of jobman ${running.version} (process ${running.pid}) was asked to leave and is still finishing its passes; this is jobman ${io.version}.`,
+            `The controller of jobman ${running.version} (process ${running.pid}) is still finishing its passes; this is jobman ${io.version}.`,
             exitCode.failed,
-            [`Try again in a moment. Its log is ${log}; jobs go on meanwhile.`],
+            [`Try again later; jobs keep running. Its log: ${log}`],
           );
         }
       }
       // Wrong settings are reported here, with their own exit code.
       await parts.settings();
       const { exitedForMs, lastOutput } = await startDetached({ io, home }, ['controller', 'run'], log);
-      // Another client may have started a controller at the same time: then ours leaves, and this waits for the other
-      // one.
+      // If another client started a controller at the same time, ours exits, and this waits for the other one.
       const hasFailed = (): boolean => exitedForMs() > 0 && !isControllerRunning(home);
       const started = await pollUntil(async () => readController(home) ?? undefined, startTimeout, hasFailed);
       if (started === undefined) {
         throw new JobmanError(
           hasFailed()
-            ? `The controller ended as soon as it was started; its log is ${log}.`
-            : `The controller was started and does not answer; its log is ${log}.`,
+            ? `The controller failed to start. Its log: ${log}`
+            : `The controller was started but does not answer. Its log: ${log}`,
           exitCode.failed,
           lastOutput(),
         );

@@ -69,8 +69,8 @@ export async function ensureEmulator(
   if (endpoint === undefined) {
     throw new JobmanError(
       hasFailed()
-        ? `The built-in cloud ended as soon as it was started; its log is ${log}.`
-        : `The built-in cloud was started and does not answer; its log is ${log}.`,
+        ? `The TPU emulator failed to start. Its log: ${log}`
+        : `The TPU emulator was started but does not answer. Its log: ${log}`,
       exitCode.unreachable,
       lastOutput(),
     );
@@ -79,7 +79,7 @@ export async function ensureEmulator(
 }
 
 export function formatEmulatorStarted({ url }: EmulatorEndpoint): string {
-  return `Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`;
+  return `Started the TPU emulator at ${url}. Its TPUs are simulated and free.`;
 }
 
 export function createEmulatorService({ io, home }: { readonly io: Io; readonly home: string }): EmulatorService {
@@ -126,10 +126,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
         stopTimeout,
       );
       if (gone === undefined) {
-        throw new JobmanError(
-          `The built-in cloud (pid ${endpoint.pid}) was asked to end and still answers.`,
-          exitCode.failed,
-        );
+        throw new JobmanError(`The TPU emulator (process ${endpoint.pid}) does not stop.`, exitCode.failed);
       }
       return { stopped: true };
     },

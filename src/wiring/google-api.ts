@@ -49,7 +49,7 @@ export function createTpuApis(parts: {
   const usesEmulator = (project: string) => isServedByEmulator(settings, project);
 
   async function startedEmulatorUrl(): Promise<string> {
-    // A controller notices late that its home was removed; an emulator started meanwhile would create the home again.
+    // A controller notices late that its home was removed; a new emulator would create the home again.
     if (!existsSync(home)) throw new Error(`${home} was removed`);
     const { started, endpoint } = await ensureEmulator(io, home);
     if (started) onEmulatorStarted?.(endpoint);
@@ -74,7 +74,7 @@ export function createTpuApis(parts: {
 
 async function runningEmulatorUrl(home: string): Promise<string> {
   const endpoint = await findEmulator(home);
-  if (endpoint === undefined) throw new Error('the built-in cloud does not run');
+  if (endpoint === undefined) throw new Error('the TPU emulator is not running');
   return endpoint.url;
 }
 
@@ -93,7 +93,7 @@ export async function checkLogin(
     if (!(error instanceof JobmanError)) throw error;
     throw new JobmanError(`${notDone}: ${error.message}`, exitCode.unreachable, [
       ...error.lines,
-      'With --no-check the job is created now, and waits until there is a login.',
+      'With --no-check the job is created now and waits for a login.',
     ]);
   }
 }
@@ -122,9 +122,9 @@ export async function createBucketPort(
   pendingJob?: Parameters<Services['buckets']>[1],
 ): Promise<BucketPort> {
   const { io, home } = services;
-  const inForce = await services.settings();
-  const { endpoint: namedEndpoint } = inForce.tpu;
-  const isEmulated = isServedByEmulator(inForce, project);
+  const settings = await services.settings();
+  const { endpoint: namedEndpoint } = settings.tpu;
+  const isEmulated = isServedByEmulator(settings, project);
   // A local server that replaces the cloud has its own buckets, if any.
   const isOnThisMachine = isEmulated || (namedEndpoint !== null && isLoopback(namedEndpoint));
 
@@ -139,7 +139,7 @@ export async function createBucketPort(
     return isOnThisMachine && namedEndpoint !== null ? namedEndpoint : storageServer;
   }
 
-  const login = createGoogleLogin({ io, settings: inForce, now: () => io.now() });
+  const login = createGoogleLogin({ io, settings: settings, now: () => io.now() });
   const credentials = createCredentials({ endpoint, login });
   const caller = createGoogleApiClient({ endpoint, credentials, env: io.env, timeout: bucketCheckTimeout });
   return { observe: (bucket) => observeBucket(caller, bucket, isOnThisMachine) };

@@ -17,14 +17,14 @@ export async function openImages(services: Services, retry?: RetryPolicy): Promi
   const { io, home } = services;
   const { harbor } = (await services.clusterSettings()).settings;
   if (harbor.url === null) {
-    throw new JobmanError('No Harbor is named here, so there are no images to show.', exitCode.usage, [
+    throw new JobmanError('The settings name no Harbor registry.', exitCode.usage, [
       `Set it in ${join(home, 'settings.json')}: { "harbor": { "url": "https://harbor.example.com", "project": "lab" } }`,
     ]);
   }
   const { user, password } = harbor;
   if (user !== null && password === null) {
-    throw new JobmanError(`The settings name ${user} as harbor.user, and no harbor.password.`, exitCode.usage, [
-      'Set both, or none of them for the login that `docker login` has made.',
+    throw new JobmanError(`The settings have harbor.user (${user}) but no harbor.password.`, exitCode.usage, [
+      'Set both, or neither to use the login of `docker login`.',
     ]);
   }
   const url = new URL(harbor.url);

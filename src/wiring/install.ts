@@ -1,5 +1,5 @@
-// Install: the controller outlives logout and reboot as a systemd user service, else through cron's @reboot. Nothing
-// needs root.
+// Install: the controller survives logout and reboot as a systemd user service, else through cron's @reboot, without
+// root.
 
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const unitName = 'jobman-controller.service';
 /** Identifies our line in a crontab that has other lines too. */
 const cronMarker = '# jobman controller';
 
-/** Returns a message with the way to undo it. Throws JobmanError when this machine has neither systemd nor cron. */
+/** Returns a message. Throws JobmanError if this machine has neither systemd nor cron. */
 export async function installService(installation: ServiceOptions): Promise<string> {
   const { io } = installation;
   if (await hasUserSystemd()) {
@@ -29,19 +29,21 @@ export async function installService(installation: ServiceOptions): Promise<stri
     // Without lingering a user service ends with the last session.
     const linger = await run(['loginctl', 'enable-linger', io.user]);
     const warning =
-      linger.exitCode === 0 ? '' : `\nIt ends at logout until an administrator runs: loginctl enable-linger ${io.user}`;
-    return `Installed ${unit}; it runs now and starts again after a reboot. Undo: jobman controller uninstall${warning}`;
+      linger.exitCode === 0
+        ? ''
+        : `\nIt stops at logout until an administrator runs: loginctl enable-linger ${io.user}`;
+    return `Installed ${unit}; the controller runs now and after each reboot. Undo: jobman controller uninstall${warning}`;
   }
   const crontab = await readCrontab();
   if (crontab !== undefined) {
     const lines = withoutOurLine(crontab, installation);
     await writeCrontab([...lines, cronLine(installation)]);
-    return 'Added an @reboot line to your crontab: the controller starts after each reboot. It starts now with the next command that needs it. Undo: jobman controller uninstall';
+    return 'Added an @reboot line to your crontab: the controller starts after each reboot, and now with the next command that needs it. Undo: jobman controller uninstall';
   }
   throw new JobmanError(
-    'This machine has neither a systemd user session nor cron, so nothing here can start the controller after a reboot.',
+    'This machine has neither a systemd user session nor cron to start the controller after a reboot.',
     exitCode.failed,
-    ['The next jobman command that needs the controller starts it; nothing is lost meanwhile.'],
+    ['The next jobman command that needs the controller starts it.'],
   );
 }
 
@@ -63,7 +65,7 @@ export async function uninstallService(installation: ServiceOptions): Promise<st
       done.push('removed the @reboot line from your crontab');
     }
   }
-  return done.length === 0 ? 'Nothing was installed.' : `${done.join(', ')}.`;
+  return done.length === 0 ? 'The controller is not installed as a service.' : `${done.join(', ')}.`;
 }
 
 export function formatUnit({ io, home }: ServiceOptions): string {
@@ -77,7 +79,7 @@ export function formatUnit({ io, home }: ServiceOptions): string {
     `Environment=${quoteValue(`PATH=${io.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`)}`,
     'Restart=on-failure',
     'RestartSec=5',
-    // Programs of local jobs do not belong to the controller: they keep running when it is stopped or upgraded.
+    // Programs of local jobs keep running when the controller is stopped or upgraded.
     'KillMode=process',
     '',
     '[Install]',
@@ -90,16 +92,12 @@ function unitFile(io: Io): string {
   return join(io.env['XDG_CONFIG_HOME'] ?? join(io.userHome, '.config'), 'systemd/user', unitName);
 }
 
-/**
- * In double quotes, backslash and quote escaped, `%` doubled. Source: systemd.syntax(7), systemd.unit(5) on specifiers.
- */
+/** Source: systemd.syntax(7), and systemd.unit(5) on specifiers. */
 function quoteValue(value: string): string {
   return `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%')}"`;
 }
 
-/**
- * For a command line, where `$` is doubled too; in Environment= it means itself (systemd.service(5), systemd.exec(5)).
- */
+/** In a command line `$` is doubled too, unlike in Environment= (systemd.service(5), systemd.exec(5)). */
 function quoteArgument(argument: string): string {
   return quoteValue(argument).replaceAll('$', '$$$$');
 }

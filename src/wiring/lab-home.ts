@@ -32,7 +32,7 @@ export function createLabHome(home: string): LabHome {
       const gid = await groupIdOf(group);
       if (isControllerRunning(home)) {
         throw new JobmanError(
-          `A controller runs in ${home}, and goes on making files that are for its own login only.`,
+          `A controller is running in ${home}, and its new files would be private to its login.`,
           exitCode.conflict,
           ['First: jobman controller stop'],
         );
@@ -48,17 +48,13 @@ export function createLabHome(home: string): LabHome {
           if (mode !== wantedMode || own !== gid) chmodSync(path, wantedMode);
         }
       } catch (error) {
-        throw new JobmanError(
-          `The system does not let you give ${home} to the group ${group}: ${messageOf(error)}.`,
-          exitCode.failed,
-          [
-            'You must own what is in it and be in that group yourself (`id -Gn` lists yours; a new one counts from the next login).',
-          ],
-        );
+        throw new JobmanError(`Cannot give ${home} to the group ${group}: ${messageOf(error)}.`, exitCode.failed, [
+          'You must own all its files and be a member of the group (`id -Gn` lists your groups; a new one counts from the next login).',
+        ]);
       }
       return [
-        `${home} is shared by the group ${group} now, and so is all that is made in it.`,
-        `Each login of the group sets JOBMAN_HOME=${home}. Whoever is in the group can do whatever the login can that runs the controller.`,
+        `The group ${group} now shares ${home} and all new files in it.`,
+        `Each login of the group sets JOBMAN_HOME=${home}. Every member can do what the login of the controller can do.`,
       ];
     },
 
@@ -106,7 +102,7 @@ export function createLabHome(home: string): LabHome {
   };
 }
 
-/** The copy is complete or missing. Returns why the source cannot be read, or null; throws when the copy fails. */
+/** The copy is complete or missing. Returns why the source cannot be read, or null. */
 function copyFile(root: string, from: string, to: string): string | null {
   const unfinished = `${to}.${randomUUID()}`;
   let writeError: unknown;
@@ -168,7 +164,7 @@ function listHome(home: string): readonly Entry[] {
   return entries;
 }
 
-/** Empty when this login may not read it: the folder's own mode is reported. */
+/** Empty if this login may not read it: the folder's own mode is reported. */
 function listFolder(folder: string): readonly string[] {
   try {
     return readdirSync(folder).toSorted();
@@ -193,7 +189,7 @@ async function groupIdOf(group: string): Promise<number> {
   const line = answer.split('\n').find((one) => one.startsWith(`${group}:`));
   const gid = Number(line?.split(':')[2] ?? Number.NaN);
   if (Number.isInteger(gid)) return gid;
-  throw new JobmanError(`This system has no group "${group}".`, exitCode.notFound, [
-    `Whoever administers it makes one: groupadd ${group}; usermod -aG ${group} LOGIN`,
+  throw new JobmanError(`There is no group "${group}".`, exitCode.notFound, [
+    `An administrator creates one: groupadd ${group}; usermod -aG ${group} LOGIN`,
   ]);
 }

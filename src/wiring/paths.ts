@@ -13,8 +13,8 @@ export function homeOf(io: Io): string {
 }
 
 /**
- * The template of settings that came with the program: the built one, which an administrator may have edited, else the
- * one of the source. Null when both are missing. `entry` is the started file.
+ * The template of settings: the built one, which an administrator may have edited, else the one of the source. Null if
+ * both are missing. `entry` is the started file.
  */
 export function templateFile(entry: string): string | null {
   const folder = dirname(entry);
@@ -28,9 +28,7 @@ export function databaseFile(home: string): string {
   return join(home, 'state.db');
 }
 
-/**
- * True when the home has files of a job with that id: a restored or new database may count again from a smaller number.
- */
+/** True if the home has files of a job with that id: a restored or new database may count from a smaller number. */
 export function hasJobFiles(home: string): (id: string, owner: string) => boolean {
   return (id, owner) => localFoldersOf(home, owner, id).some((folder) => existsSync(folder));
 }

@@ -70,8 +70,7 @@ function linesAfter(file: string, offset: number): readonly string[] {
       // Without the stack, which stays in the file.
       .filter((line) => line.trim() !== '' && !/^ +at /.test(line));
     // On a full disk the program could not write why it ended.
-    if (lines.length === 0 && statfsSync(dirname(file)).bavail === 0)
-      return [`The disk is full: nothing can be written below ${dirname(file)}.`];
+    if (lines.length === 0 && statfsSync(dirname(file)).bavail === 0) return [`The disk of ${dirname(file)} is full.`];
     return lines.slice(-maxOutputLines);
   } catch {
     return [];
@@ -100,13 +99,12 @@ const maxFinishedJobs = 100;
 const requiredVariables =
   /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|XDG_.*|SSH_.*|JOBMAN_.*|GOOGLE_.*|CLOUDSDK_.*|GCE_.*|HTTPS?_PROXY|NO_PROXY|ALL_PROXY|NODE_.*)$/i;
 
-/** The processes of an attempt are killed by it: a program that outlives the attempt must not have it. */
+/** The processes of an attempt are killed by it, so a program that outlives the attempt must not have it. */
 const attemptMarker = 'JOBMAN_RUN';
 
 /**
- * The environment without the variables that jobs use as secrets: stored jobs, and the job that is about to be created.
- * Programs started by background processes, such as another job's program, would inherit them. Ignores an unreadable
- * database.
+ * The environment without the variables that stored jobs, and the job that is being created, use as secrets: programs
+ * of other jobs would inherit them. Ignores an unreadable database.
  */
 export async function backgroundEnvironment(io: Io, home: string, pendingSpec?: JobSpec): Promise<Io['env']> {
   const secret = new Set([
@@ -135,7 +133,7 @@ async function storedJobs(home: string): Promise<readonly Job[]> {
   }
 }
 
-/** For jobman's own programs that have just answered. Does nothing when it is gone, or when `pid` is invalid. */
+/** For jobman's own programs that have just answered. Ignores an invalid `pid`. */
 export async function terminateProcess(pid: number): Promise<void> {
   // The pid comes from a file, and `kill` takes a number below 1 for a group of processes, or for all.
   if (!Number.isSafeInteger(pid) || pid <= 1) return;
@@ -153,9 +151,8 @@ export function runOnTerminal(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * Calls back once when the reader of that pipe has gone, until the returned function is called. A command that follows
- * changes may write nothing for hours, and Node cannot poll a write-only descriptor; GNU tail can, and ends by SIGPIPE.
- * `pid` is jobman's own process.
+ * Calls back once when the reader of that pipe has gone. A command that follows changes may write nothing for hours,
+ * and Node cannot poll a write-only descriptor; GNU tail can, and ends by SIGPIPE.
  */
 export function watchPipeReader(pid: number, descriptor: number, onGone: () => void): () => void {
   if (!fstatSync(descriptor).isFIFO()) return () => undefined;

@@ -1,5 +1,5 @@
-// Services: the only file that connects all parts. It builds and decides nothing. Each part is loaded on first use, so
-// that a reading command loads only the store.
+// Services: connects all parts and decides nothing. Each part is loaded on first use, so that a reading command loads
+// only the store.
 
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

@@ -17,15 +17,15 @@ import { databaseFile } from './paths.ts';
 /** See `Services.tpus`. */
 export async function listCloudTpus(services: Services, query: TpuQuery): Promise<TpuList> {
   const { io, home } = services;
-  const inForce = await services.settings();
+  const settings = await services.settings();
   const store = openStore({ file: databaseFile(home) });
   try {
     const tpuSettings = {
-      project: inForce.tpu.project,
-      grants: inForce.grants,
-      forgottenProjects: inForce.tpu.forgottenProjects,
+      project: settings.tpu.project,
+      grants: settings.grants,
+      forgottenProjects: settings.tpu.forgottenProjects,
     };
-    const cloud = createTpuCloud(home, createTpuApis({ io, home, settings: inForce, now: () => io.now() }));
+    const cloud = createTpuCloud(home, createTpuApis({ io, home, settings: settings, now: () => io.now() }));
     return await observeTpus(
       { store, installation: await services.installationId(), cloud, settings: tpuSettings, now: () => io.now() },
       query,
@@ -44,8 +44,8 @@ export async function forgetProject(
   const { home } = services;
   const { tpu } = await services.settings();
   if (tpu.project === project)
-    throw new JobmanError(`${project} is the project of the setting tpu.project.`, exitCode.conflict, [
-      'jobman settings unset tpu.project    removes it from there',
+    throw new JobmanError(`${project} is the value of the setting tpu.project.`, exitCode.conflict, [
+      'jobman settings unset tpu.project    removes it',
     ]);
   const store = openStore({ file: databaseFile(home) });
   try {
@@ -54,11 +54,11 @@ export async function forgetProject(
     const [first] = inProject.filter((job) => needsCloud(job));
     if (first !== undefined)
       throw new JobmanError(`Job ${first.id} still uses ${project}.`, exitCode.conflict, [
-        `jobman delete ${Number(first.id)}    ends it and removes it from the list`,
+        `jobman delete ${Number(first.id)}    stops it and removes it from the list`,
       ]);
     const orphans = (await store.orphans()).filter(({ resource }) => resource.startsWith(`projects/${project}/`));
     if (inProject.length === 0 && orphans.length === 0)
-      throw new JobmanError(`No job used a project ${project}.`, exitCode.notFound);
+      throw new JobmanError(`No job has used the project ${project}.`, exitCode.notFound);
     if (orphans.length > 0 && !(await confirmForget(orphans.map(({ resource }) => resource)))) return false;
     for (const orphan of orphans) await store.forgetOrphan(orphan);
   } finally {
@@ -75,7 +75,7 @@ function createTpuCloud(home: string, { runningApiFor, usesEmulator }: TpuApis):
     async list(location) {
       const { project } = location;
       if (usesEmulator(project) && (await findEmulator(home)) === undefined) {
-        const message = 'the built-in cloud does not run; start it: jobman emulator start';
+        const message = 'the TPU emulator is not running; start it: jobman emulator start';
         return { tpus: [], unchecked: [{ project, zone: null, message, isEmulatorStopped: true }] };
       }
       return listTpus(runningApiFor(project), location);
@@ -109,7 +109,7 @@ export async function openOrphanCollector(services: Services): Promise<OrphanOpe
       forgottenProjects: settings.tpu.forgottenProjects,
     },
     async release(orphan) {
-      // TPUs that the original home has created since the copy belong to no job in the copy's database.
+      // TPUs that the original home has created since then belong to no job in the copy's database.
       await requireOriginalHome(databaseFile(home));
       return releaseOrphan(apis.apiFor, orphan);
     },

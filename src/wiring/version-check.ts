@@ -1,4 +1,4 @@
-// Version check: a command reads the file of the last check, and starts the next check in a separate process.
+// Version check: a command reads the result of the last check, and starts the next one in a separate process.
 
 import { spawn } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -31,8 +31,8 @@ function lastCheckFile(home: string): string {
 }
 
 /**
- * The sentence about a newer version, from the last check; null if there is none. Starts a check when one is due and
- * the settings name a repository. Never throws or waits, because it must not disturb a command.
+ * The sentence about a newer version, from the last check. Starts a check if one is due and the settings name a
+ * repository. Never throws or waits.
  */
 export function newerVersion(services: Services): string | null {
   const { io, home } = services;
@@ -54,7 +54,7 @@ export function newerVersion(services: Services): string | null {
   return (isOfThis ? versionNotice(notes, io.version) : undefined) ?? null;
 }
 
-/** Notes about another repository are useless, but they cause at most one check a minute. */
+/** Notes about another repository cause at most one check a minute. */
 function isDue(notes: VersionNotes | undefined, repository: string, io: Io): boolean {
   return isCheckDue(
     notes === undefined || isAbout(notes, repository) ? notes : { ...notes, intervalMs: minCheckInterval },
@@ -70,7 +70,7 @@ function readNotes(file: string): VersionNotes | undefined {
   }
 }
 
-/** The last file that names one wins. Searches the text, because parsing takes longer than most commands. */
+/** Searches the text, because parsing takes longer than most commands. The last file wins. */
 function repositoryIn({ home, explicit, template }: SettingsFiles): string | null {
   let found: string | null = null;
   for (const path of [template, settingsFile(home), explicit]) {
@@ -104,7 +104,7 @@ const noNotes: VersionNotes = {
   repository: null,
 };
 
-/** Written as a whole, because another command may be reading it. */
+/** Atomic, because another command may be reading it. */
 function writeNotes(file: string, notes: VersionNotes, pid: number): void {
   const draft = `${file}.${pid}`;
   writeFileSync(draft, serializeVersionNotes(notes), { mode: fileModeIn(dirname(draft)) });
@@ -123,7 +123,7 @@ function startCheck(io: Io, home: string, named: string | undefined): void {
   child.unref();
 }
 
-/** Runs in a separate process. Writes the version or the error; a failed check keeps the version of an earlier one. */
+/** Runs in a separate process. A failed check keeps the version of an earlier one. */
 export async function checkVersion(services: Services): Promise<void> {
   const { io, home } = services;
   const file = lastCheckFile(home);
@@ -175,7 +175,7 @@ export async function download(
       if (reply.status >= 400 || location === undefined) throw new Error(`${url} answered ${reply.status}`);
       url = new URL(location, url).href;
     }
-    throw new Error(`${address} leads from one address to the next`);
+    throw new Error(`${address} redirects too often`);
   } finally {
     client.close();
   }

@@ -1,5 +1,5 @@
-// Worker access: a user's commands, copies and setup steps on a job's workers, over the controller's connections or our
-// own.
+// Worker access: a user's commands, copies and setup steps on a job's workers, over the controller's or own
+// connections.
 
 import { requireMachines, requireWorker, type SshHost, type WorkerAccess } from '../app/worker-access.ts';
 import { JobmanError, exitCode, messageOf } from '../app/errors.ts';
@@ -18,7 +18,7 @@ import { databaseFile } from './paths.ts';
 /** See `Services.workers`. */
 export async function openWorkers(services: Services, id: string, connection: 'shared' | 'own'): Promise<WorkerAccess> {
   const { home, io } = services;
-  // A command that exec runs may change anything on the workers.
+  // A command of `exec` may change anything on the workers.
   if (connection === 'shared') await requireOriginalHome(databaseFile(home));
   const ref = await currentAllocation(services, id);
   // Loaded when a connection is needed.
@@ -146,7 +146,7 @@ async function loadAllocation(store: Store, id: string): Promise<AllocationRef> 
   return { job: stored.job, allocation: requireMachines(stored.job) };
 }
 
-/** See `Services.stepRunner`. The output of the steps also goes into their logs, as when the controller runs them. */
+/** The output of the steps also goes into their logs, as when the controller runs them. */
 export async function createStepRunner(services: Services, job: Job): Promise<StepRunner> {
   // The step would change the machines before its result is refused.
   await requireOriginalHome(databaseFile(services.home));

@@ -394,7 +394,7 @@ suite('what goes wrong on the way', () => {
     const away = await run(['images'], { url: 'https://127.0.0.1:9' });
     assert.deepEqual([away.code, /did not answer/.test(away.err)], [5, true]);
     const none = await run(['images'], { url: null });
-    assert.deepEqual([none.code, /No Harbor is named here/.test(none.err)], [2, true]);
+    assert.deepEqual([none.code, /name no Harbor registry/.test(none.err)], [2, true]);
   });
 
   test('values of other types are no answer of Harbor', async (t) => {

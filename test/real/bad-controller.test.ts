@@ -56,7 +56,7 @@ test('a controller of an older version gives way to the newer command, and its j
   assert.equal(before.version, '0.0.1');
 
   const { stderr } = await world.runOk(['create', waits('new')]);
-  assert.match(stderr, /^Started the controller \(process \d+\); it goes on without this terminal\.$/m);
+  assert.match(stderr, /^Started the controller \(process \d+\)\. It runs in the background\.$/m);
   const after = controllerFile(world);
   assert.equal(after.version, version);
   assert.notEqual(after.pid, before.pid);
@@ -88,7 +88,7 @@ test('two controllers of one home cannot run', async (t) => {
   assert.match(
     second.stderr,
     new RegExp(
-      `^jobman: A controller of \\S+ runs already: process ${pid}, version \\S+\\. There is one at most\\.\\n`,
+      `^jobman: A controller of \\S+ is already running: process ${pid}, version \\S+\\.\\n`,
     ),
   );
   assert.match(second.stderr, /\n {2}To run it here instead: jobman controller stop\n$/);
@@ -240,7 +240,7 @@ test('a second cloud of one home, and a port that is taken, are refused in a sen
   const refused = await world.jobman(['emulator', 'serve', '--port', String(address.port), ...state]);
   await new Promise<void>((resolve) => void taken.close(() => resolve()));
   assert.match(refused.stderr, /^jobman: Port \d+ of this machine is taken\. Name another with --port\.\n$/m);
-  assert.doesNotMatch(refused.stderr, /mistake of its own|at .*\.ts/);
+  assert.doesNotMatch(refused.stderr, /failed because of a bug|at .*\.ts/);
   assert.equal(refused.code, 4);
 });
 

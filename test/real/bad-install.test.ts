@@ -36,11 +36,11 @@ test('without systemd and cron the refusal is clear, and nothing is made', async
   assert.equal(refusal.stdout, '');
   assert.equal(
     refusal.stderr,
-    'jobman: This machine has neither a systemd user session nor cron, so nothing here can start the controller after a reboot.\n' +
+    'jobman: This machine has neither a systemd user session nor cron to start the controller after a reboot.\n' +
       '  The next jobman command that needs the controller starts it; nothing is lost meanwhile.\n',
   );
   assert.ok(!existsSync(world.home));
-  assert.equal((await world.runOk(['controller', 'uninstall'], { env })).stdout, 'Nothing was installed.\n');
+  assert.equal((await world.runOk(['controller', 'uninstall'], { env })).stdout, 'The controller is not installed as a service.\n');
 });
 
 test('with cron one line is added beside the user’s own, it starts the controller, and it is taken away again', async (t) => {

@@ -156,7 +156,7 @@ test('on a disk that is full from the beginning nothing is made, and that is sai
     assert.notEqual(code, 0);
     assert.equal(stdout, '');
     assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, args.join(' '));
-    assert.doesNotMatch(stderr, /mistake of its own/);
+    assert.doesNotMatch(stderr, /failed because of a bug/);
   }
   assert.match((await world.runOk(['list'])).stderr, /No jobs yet/);
 });
@@ -173,7 +173,7 @@ function intoFile(world: JobWorld, output: number | 'pipe', argv: readonly strin
   });
 }
 
-const sentence = /^jobman: What it printed could not be written in full: no space left on device\.\n$/m;
+const sentence = /^jobman: The output is incomplete: no space left on device\.\n$/m;
 
 test('output into a device that is full ends with a sentence and exit code 1', (t) => {
   const world = openJobWorld(t);

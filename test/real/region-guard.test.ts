@@ -58,11 +58,11 @@ test('a bucket in another region is refused by validate and by create, whatever 
   assert.equal((await run('emulator', 'stop')).code, 0);
   const [asleep, asleepOutput] = await check('validate', 'bucket-far');
   assert.equal(asleep, 0, asleepOutput);
-  assert.match(asleepOutput, /could not be checked: the built-in cloud does not run/);
+  assert.match(asleepOutput, /could not be checked: the TPU emulator is not running/);
   // To create a job starts the cloud, and then it can be asked.
   const [refused, why] = await check('create', 'bucket-far');
   assert.equal(refused, 2, why);
-  assert.match(why, /^Started the built-in cloud at /m);
+  assert.match(why, /^Started the TPU emulator at /m);
   assert.match(why, /bucket-far is in europe-west4/);
   await noJob();
 });

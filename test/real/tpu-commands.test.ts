@@ -86,7 +86,7 @@ suite('TPUs by the tpu command', () => {
     const absent = await tpu('check-status', 'v4-16-1');
     assert.deepEqual([absent.code, absent.stdout], [3, 'absent\n']);
     assert.equal(
-      absent.stderr.match(/^Started the built-in cloud at http:.* cost nothing\.$/gm)?.length,
+      absent.stderr.match(/^Started the TPU emulator at http:.* Its TPUs are simulated and free\.$/gm)?.length,
       1,
       absent.stderr,
     );

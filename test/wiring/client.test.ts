@@ -58,7 +58,7 @@ for (const [what, logins, env, login, refused] of [
     [],
     {},
     'shared',
-    /only its owner may cancel it\. .* with TPU_USER=ada in front of it\.$/,
+    /only its owner may cancel it\. .* with TPU_USER=ada before it\.$/,
   ],
   ['a login of another user', [], { TPU_USER: 'ada' }, 'bob', /only its owner may cancel it\.$/],
   ['a login that is not one of the owner', ['ada1'], { TPU_USER: 'ada' }, 'shared', /only its owner may cancel it\.$/],

@@ -45,7 +45,7 @@ test('a sweep does not start the built-in cloud, and a look does', async (t) => 
 
   const swept = await capacity.listLabelled([ref]);
   assert.ok(swept.kind === 'unknown');
-  assert.match(swept.reason, /the built-in cloud does not run/);
+  assert.match(swept.reason, /the TPU emulator is not running/);
   assert.equal(existsSync(began), false);
 
   const looking = capacity.observe([ref]);
