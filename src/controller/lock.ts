@@ -50,8 +50,8 @@ function isLocked(path: string): boolean {
 function lockError(path: string, error: unknown): unknown {
   const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0;
   if (code !== 26 && code !== 11) return fileError(path, error);
-  return new StoreError('broken', `${path} is damaged, so nothing can tell whether a controller runs.`, [
-    `If none runs (ps -ef | grep "controller run"), delete it: rm ${path}`,
+  return new StoreError('broken', `${path} is damaged, so jobman cannot check whether a controller is running.`, [
+    `If none is running (ps -ef | grep "controller run"), delete it: rm ${path}`,
   ]);
 }
 

@@ -67,7 +67,7 @@ suite('a home', { timeout: 180_000 }, () => {
     const ended = await jobman(world, ['create', 'l.yaml']);
     assertPrinted(
       ended,
-      /controller\.lock is damaged, so nothing can tell whether a controller runs\.\n.*delete it: rm/,
+      /controller\.lock is damaged, so jobman cannot check whether a controller is running\.\n.*delete it: rm/,
     );
     assert.equal(ended.code, 5);
     for (const verb of ['start', 'resume', 'rerun']) {

@@ -87,9 +87,7 @@ test('two controllers of one home cannot run', async (t) => {
   assert.equal(second.code, 4);
   assert.match(
     second.stderr,
-    new RegExp(
-      `^jobman: A controller of \\S+ is already running: process ${pid}, version \\S+\\.\\n`,
-    ),
+    new RegExp(`^jobman: A controller of \\S+ is already running: process ${pid}, version \\S+\\.\\n`),
   );
   assert.match(second.stderr, /\n {2}To run it here instead: jobman controller stop\n$/);
   const again = await world.runOk(['controller', 'start']);

@@ -40,7 +40,10 @@ test('without systemd and cron the refusal is clear, and nothing is made', async
       '  The next jobman command that needs the controller starts it; nothing is lost meanwhile.\n',
   );
   assert.ok(!existsSync(world.home));
-  assert.equal((await world.runOk(['controller', 'uninstall'], { env })).stdout, 'The controller is not installed as a service.\n');
+  assert.equal(
+    (await world.runOk(['controller', 'uninstall'], { env })).stdout,
+    'The controller is not installed as a service.\n',
+  );
 });
 
 test('with cron one line is added beside the user’s own, it starts the controller, and it is taken away again', async (t) => {
