@@ -1,6 +1,6 @@
 /**
- * The controller is killed, doubled or of another version, and the built-in cloud dies: jobs do not notice. A controller whose home or
- * record is taken away leaves, and a cloud ends.
+ * Jobs survive a controller that is killed, started twice or replaced by another version, and a killed TPU emulator. A
+ * controller whose home or database is removed exits, and so does an emulator.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -25,7 +25,7 @@ import { eventually } from '../support/eventually.ts';
 import { root } from '../support/root.ts';
 import { sendSignal, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
-/** A whole jobman of another version: the same sources, saying another number. */
+/** A complete jobman of another version: the same sources with another version number. */
 function olderJobman(world: JobWorld): (args: readonly string[]) => ReturnType<typeof spawnSync> {
   const folder = join(world.folder, 'older');
   mkdirSync(folder);
@@ -41,7 +41,7 @@ function olderJobman(world: JobWorld): (args: readonly string[]) => ReturnType<t
 const controllerFile = (world: JobWorld) =>
   JSON.parse(readFileSync(join(world.home, 'controller.json'), 'utf8')) as { pid: number; version: string };
 
-test('a controller of an older version gives way to the newer command, and its jobs go on', async (t) => {
+test('a controller of an older version is replaced by the newer command, and its jobs keep running', async (t) => {
   const world = openJobWorld(t);
   const older = olderJobman(world);
   const starts = join(world.folder, 'starts');
@@ -52,7 +52,7 @@ test('a controller of an older version gives way to the newer command, and its j
   assert.match(String(older(['controller', 'status']).stdout), /version 0\.0\.1/);
   await world.waitUntil('1', (job) => job.phase === 'running');
   const before = controllerFile(world);
-  // A look alone does not change who is at work.
+  // A reading command does not replace the controller.
   assert.equal(before.version, '0.0.1');
 
   const { stderr } = await world.runOk(['create', waits('new')]);
@@ -79,7 +79,7 @@ test('a controller of an older version gives way to the newer command, and its j
   assert.equal(readFileSync(starts, 'utf8'), 'old\nnew\n', 'each was started once');
 });
 
-test('two controllers of one home cannot run', async (t) => {
+test('a home has one controller at most', async (t) => {
   const world = openJobWorld(t);
   await world.runOk(['controller', 'start']);
   const { pid } = controllerFile(world);
@@ -101,7 +101,7 @@ test('two controllers of one home cannot run', async (t) => {
   assert.ok(!existsSync(join(world.home, 'controller.json')));
 });
 
-test('settings that cannot be read are said by whoever starts the controller, as by every other command', async (t) => {
+test('invalid settings are reported by a start of the controller, as by every other command', async (t) => {
   const world = openJobWorld(t);
   mkdirSync(world.home, { recursive: true });
   writeFileSync(join(world.home, 'settings.json'), '{ "local": ');
@@ -112,7 +112,7 @@ test('settings that cannot be read are said by whoever starts the controller, as
   assert.deepEqual([result.code, result.stderr], [others.code, others.stderr]);
 });
 
-test('a job whose create was ended before it could start the controller is taken up by the next look', async (t) => {
+test('a job whose create was killed before it started the controller is started by the next reading command', async (t) => {
   const world = openJobWorld(t);
   const first = await world.create(world.localManifest('true'));
   await world.waitForFinish(first);
@@ -124,25 +124,25 @@ test('a job whose create was ended before it could start the controller is taken
   const { job } = await store.insert({ owner, spec, manifest: '', at: Date.now() });
   await store.close();
 
-  // Stopped by its owner's word, it is not brought back by a look.
+  // A controller that its owner stopped is not restarted by a reading command.
   await world.runOk(['list']);
   assert.equal(world.processesMatching('controller run').length, 0);
-  // This is how far `create` had come: committed, and knocked.
+  // `create` got this far: it committed the job and notified the controller.
   writeFileSync(join(world.home, 'wake', job.id), '');
   assert.match((await world.runOk(['list'])).stderr, /Started the controller/);
   await world.waitForFinish(job.id);
 });
 
-// Random moments, of a seed that is said: what goes wrong can be looked for again.
+// Random times from a printed seed, so that a failure can be replayed.
 const seed = Number(process.env['JOBMAN_TEST_SEED'] ?? Date.now() % 100_000);
 
 function randomNumbers(from: number): () => number {
   let state = from;
-  // A linear congruential generator (constants of Numerical Recipes) is random enough for a length of sleep.
+  // A linear congruential generator with the constants of Numerical Recipes is random enough for a duration.
   return () => (state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32) / 2 ** 32;
 }
 
-test(`the controller is killed twenty times during one job of two workers, which notice nothing (seed ${seed})`, async (t) => {
+test(`the controller is killed twenty times during a job on two workers, and the job is not affected (seed ${seed})`, async (t) => {
   const world = openJobWorld(t);
   const random = randomNumbers(seed);
   const run = [
@@ -152,14 +152,14 @@ test(`the controller is killed twenty times during one job of two workers, which
     `exit 0`,
   ].join('\n');
   const id = await world.create(world.tpuManifest(run));
-  const looks = [['list'], ['show', id], ['why', id], ['history', id], ['logs', id, '--tail', '1']];
+  const commands = [['list'], ['show', id], ['why', id], ['history', id], ['logs', id, '--tail', '1']];
   let kills = 0;
   for (let turn = 0; kills < 20; turn += 1) {
-    assert.ok(turn < 25, 'a look brings the controller back');
+    assert.ok(turn < 25, 'a reading command restarts the controller');
     await sleep(random() * 700);
     if (await world.killController()) kills += 1;
-    await world.jobman(kills === 16 ? ['controller', 'start'] : (looks[turn % looks.length] ?? []));
-    // The program ends while the controller is being killed too.
+    await world.jobman(kills === 16 ? ['controller', 'start'] : (commands[turn % commands.length] ?? []));
+    // The program ends while the controller is being killed.
     if (kills === 14) {
       mkdirSync(world.bucketPath(), { recursive: true });
       writeFileSync(world.bucketPath('go'), '');
@@ -178,7 +178,7 @@ test(`the controller is killed twenty times during one job of two workers, which
       lines.slice(0, 2_000),
       Array.from({ length: 2_000 }, (_, at) => `${worker} ${at + 1}`),
     );
-    // Then it counted, and no line of that is missing or there twice.
+    // Every line of its log is there once.
     assert.deepEqual(
       lines.slice(2_000),
       Array.from({ length: lines.length - 2_000 }, (_, at) => String(at + 1)),
@@ -199,18 +199,18 @@ test(`the controller is killed twenty times during one job of two workers, which
   assert.ok(await eventually(isEmpty), 'its TPU was released');
 });
 
-test('the built-in cloud is killed in the middle: not knowing is not absent, and the job goes on', async (t) => {
+test('while the TPU emulator is down, the job is unknown, not absent, and keeps running', async (t) => {
   const world = openJobWorld(t);
   const run = `echo "$JOBMAN_WORKER" >>~/bucket/starts; until [ -e ~/bucket/go ]; do sleep 0.05; done; echo done`;
   const id = await world.create(world.tpuManifest(run));
   await world.waitForPhase(id, 'running');
   for (let times = 0; times < 2; times += 1) {
-    // One that was killed, or that found the port taken, may take a moment to be gone.
+    // An emulator that was killed, or whose port was taken, may need a moment to exit.
     assert.ok(await eventually(() => world.processesMatching('emulator serve').length === 1, { withinMs: 30_000 }));
     const found = world.processesMatching('emulator serve');
     for (const { pid } of found) sendSignal(pid, 'SIGKILL');
     const another = () => world.processesMatching('emulator serve').some(({ pid }) => pid !== found[0]?.pid);
-    assert.ok(await eventually(another, { withinMs: 30_000 }), 'the controller starts the cloud again');
+    assert.ok(await eventually(another, { withinMs: 30_000 }), 'the controller restarts the emulator');
     const { phase, attempts } = await world.show(id);
     assert.ok(phase === 'running' || phase === 'recovering', phase);
     assert.equal(attempts.length, 1);
@@ -223,7 +223,7 @@ test('the built-in cloud is killed in the middle: not knowing is not absent, and
   assert.equal(readFileSync(world.jobFolder(id, 'logs', 'command_worker_1.log'), 'utf8'), 'done\n');
 });
 
-test('a second cloud of one home, and a port that is taken, are refused in a sentence', async (t) => {
+test('a second emulator of one home and a used port are refused with a sentence', async (t) => {
   const world = openJobWorld(t);
   await world.runOk(['emulator', 'start']);
   const second = await world.jobman(['emulator', 'serve']);
@@ -242,17 +242,17 @@ test('a second cloud of one home, and a port that is taken, are refused in a sen
   assert.equal(refused.code, 4);
 });
 
-/** Whoever works in it may put a file into a folder that is just being removed. */
+/** A program of the home may add a file to a folder that is being removed. */
 const removing = { recursive: true, force: true, maxRetries: 20, retryDelay: 50 } as const;
 
-/** Counts aloud, more lines than any test waits for; ends when a file of that name is there. */
+/** Prints numbers, more lines than any test waits for, and ends when a file of that name exists. */
 const counting = (stop: string) =>
   `i=0; while [ $i -lt 300 ] && [ ! -e ${stop} ]; do echo "$JOBMAN_JOB_ID says $i"; i=$((i+1)); sleep 0.1; done`;
 
-test('a controller whose home was removed leaves what came after it alone', async (t) => {
+test('a controller whose home was removed does not touch the new home', async (t) => {
   const world = openJobWorld(t);
   const stop = join(world.folder, 'stop');
-  // Programs of forgotten jobs run on; these end by a word of the test.
+  // Programs of deleted homes keep running until the test creates their file.
   world.atEnd(async () => writeFileSync(stop, ''));
   await world.create(world.localManifest(counting(stop)));
   const second = await world.create(world.localManifest(counting(stop)));
@@ -261,20 +261,20 @@ test('a controller whose home was removed leaves what came after it alone', asyn
   assert.ok(old);
 
   rmSync(world.home, removing);
-  // The record begins anew, maybe with a number that the old controller works on.
+  // The new database reuses the job number that the old controller works on.
   const again = await world.create(world.localManifest('echo the new one'));
   await world.waitForFinish(again);
   const isGone = async () => world.processesMatching('controller run').every(({ pid }) => pid !== old.pid);
-  assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
+  assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller exits');
 
-  assert.ok((await world.output('controller', 'status')).includes('runs'), 'and the new one is still known');
+  assert.ok((await world.output('controller', 'status')).includes('runs'), 'the new controller is still registered');
   assert.equal(readFileSync(world.jobFolder(again, 'logs', 'command_worker_0.log'), 'utf8'), 'the new one\n');
   await world.runOk(['rerun', again]);
   assert.equal((await world.waitForFinish(again)).attempts.length, 2);
-  assert.ok((await world.output('list')).includes(again), 'the new record is whole');
+  assert.ok((await world.output('list')).includes(again), 'the new database is intact');
 });
 
-test('a controller whose record was replaced by a copy leaves, and the next one reads the copy', async (t) => {
+test('a controller whose database was replaced by a copy exits, and the next controller uses the copy', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('echo before'));
   await world.waitForFinish(id);
@@ -282,7 +282,7 @@ test('a controller whose record was replaced by a copy leaves, and the next one 
   const record = join(world.home, 'state.db');
   const copy = join(world.folder, 'copy.db');
   copyFileSync(record, copy);
-  // Begins the controller that is about to lose its record.
+  // Starts the controller that will lose its database.
   await world.waitForFinish(await world.create(world.localManifest('true')));
   const [old] = world.processesMatching('controller run');
   assert.ok(old);
@@ -290,13 +290,13 @@ test('a controller whose record was replaced by a copy leaves, and the next one 
   for (const file of [record, `${record}-wal`, `${record}-shm`]) rmSync(file, { force: true });
   renameSync(copy, record);
   const isGone = async () => world.processesMatching('controller run').every(({ pid }) => pid !== old.pid);
-  assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
+  assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller exits');
   const after = await world.create(world.localManifest('echo after'));
   await world.waitForFinish(after);
   assert.match(readFileSync(join(world.home, 'controller.log'), 'utf8'), /taken away/);
 });
 
-test('a cloud whose home was removed ends, and its machines with it', async (t) => {
+test('an emulator whose home was removed exits and ends its hosts', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.tpuManifest('while sleep 1; do echo on; done'));
   await world.waitForPhase(id, 'running');
@@ -305,6 +305,6 @@ test('a cloud whose home was removed ends, and its machines with it', async (t) 
   const isOver = () => world.processesMatching('').length === 0;
   assert.ok(
     await eventually(isOver, { withinMs: 90_000 }),
-    `nothing of it runs on: ${JSON.stringify(world.processesMatching(''))}`,
+    `these processes keep running: ${JSON.stringify(world.processesMatching(''))}`,
   );
 });

@@ -1,4 +1,4 @@
-/** The record of jobs is damaged, or of another version, or wanted by two at once: said through the command line. */
+/** A database that is damaged, of another version, or used by two processes, seen from the command line. */
 import assert from 'node:assert/strict';
 import { closeSync, existsSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
-/** Writes noise over the first pages, as a disk that lies would. */
+/** Overwrites the first pages with noise, like a faulty disk. */
 function damage(world: JobWorld): Buffer {
   const file = join(world.home, 'state.db');
   const handle = openSync(file, 'r+');
@@ -17,7 +17,7 @@ function damage(world: JobWorld): Buffer {
   return readFileSync(file);
 }
 
-/** Does what a line of the complaint says, word for word, as a tired user would. */
+/** Runs the command that a line of the error message contains. */
 function runHint(world: JobWorld, complaint: string, heading: RegExp): void {
   const line = complaint.split('\n').find((one) => heading.test(one));
   assert.ok(line, complaint);
@@ -25,7 +25,7 @@ function runHint(world: JobWorld, complaint: string, heading: RegExp): void {
   assert.equal(result.status, 0, result.stderr);
 }
 
-test('a damaged record is said to be, kept as it is, and the named way back to its copy works', async (t) => {
+test('a damaged database is reported and left unchanged, and the printed command restores its copy', async (t) => {
   const world = openJobWorld(t);
   const first = await world.create(world.localManifest('echo first life'));
   await world.waitForFinish(first);
@@ -40,16 +40,16 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
     assert.match(stderr, /^jobman: The database \S+state\.db is damaged \(.+\)\. Nothing was changed\.\n/);
     assert.match(stderr, /\n {2}First: jobman controller stop\n/);
     assert.match(stderr, /\n {2}Each job's manifest, its life so far and its logs are in \S+jobs/);
-    assert.doesNotMatch(stderr, /\bgc\b/, 'only commands are named that there are');
+    assert.doesNotMatch(stderr, /\bgc\b/, 'the message names existing commands only');
     assert.deepEqual(readFileSync(join(world.home, 'state.db')), damaged);
   }
-  assert.deepEqual(world.processesMatching('controller run'), [], 'nobody is left to work on a damaged record');
+  assert.deepEqual(world.processesMatching('controller run'), [], 'no controller works on a damaged database');
 
   const { stderr } = await world.jobman(['list']);
   runHint(world, stderr, /^ {2}To restore the backup of \S+: /);
   assert.deepEqual(readFileSync(join(world.home, 'damaged', 'state.db')), damaged);
 
-  // The copy was made when the job was new: it is there again, and what it did before is not done a second time.
+  // The copy is as old as the new job, so the job is back, and its earlier actions are not repeated.
   assert.match(await world.output('list', '--all'), /000001/);
   const second = await world.create(world.localManifest('echo second life'));
   await world.waitForFinish(second);
@@ -57,7 +57,7 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
   assert.equal(world.readLog(first).toString(), 'first life\n');
 });
 
-test('a new record beside the files of the old one gives no job the number of one that had it', async (t) => {
+test('a new database next to the files of the old one reuses no job number', async (t) => {
   const world = openJobWorld(t);
   const first = await world.create(world.localManifest('echo first life'));
   await world.waitForFinish(first);
@@ -75,7 +75,7 @@ test('a new record beside the files of the old one gives no job the number of on
   assert.equal(readFileSync(world.jobFolder(first, 'logs', 'command_worker_0.log'), 'utf8'), 'first life\n');
 });
 
-test('a record of a newer version is refused in a sentence, and not touched', async (t) => {
+test('a database of a newer version is refused and not changed', async (t) => {
   const world = openJobWorld(t);
   await world.waitForFinish(await world.create(world.localManifest('true')));
   await world.runOk(['controller', 'stop']);
@@ -100,17 +100,17 @@ test('a record of a newer version is refused in a sentence, and not touched', as
   }
   assert.deepEqual(world.processesMatching('controller run'), []);
   assert.deepEqual(readFileSync(join(world.home, 'state.db')), before);
-  // What asks nothing of the record goes on.
+  // Commands that do not need the database still work.
   await world.runOk(['validate', world.localManifest('true')]);
   await world.runOk(['create', world.localManifest('true'), '--dry-run']);
 });
 
-test('two of one name made at once are two jobs, and the name alone is then asked about', async (t) => {
+test('two jobs created at once with one name get two ids, and the name alone is ambiguous', async (t) => {
   const world = openJobWorld(t);
   const manifest = world.localManifest('echo $JOBMAN_JOB_ID', { name: 'twin' });
   const ids = await Promise.all([world.create(manifest), world.create(manifest)]);
   assert.deepEqual(ids.toSorted(), ['000001', '000002']);
-  // Each may have started one; the second finds the lock taken and leaves.
+  // Both processes may start a controller; the second finds the lock taken and exits.
   const isOne = () => world.processesMatching('controller run').length === 1;
   assert.ok(await eventually(isOne, { withinMs: 30_000 }), 'one controller for both');
   for (const id of ids) {

@@ -1,4 +1,7 @@
-/** `controller install` where there is no systemd: cron, as a program on PATH that keeps its table in a file, or nothing. */
+/**
+ * `controller install` on a machine without systemd: with cron, a program on PATH that keeps its table in a file, and
+ * without.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -7,7 +10,7 @@ import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
-/** A PATH with what a program needs and nothing that could install anything on this machine. */
+/** A PATH with the programs that jobman needs, and none that could install anything on this machine. */
 function barePath(world: JobWorld): { readonly bin: string; readonly env: Readonly<Record<string, string>> } {
   const bin = join(world.folder, 'bin');
   mkdirSync(bin);
@@ -16,7 +19,7 @@ function barePath(world: JobWorld): { readonly bin: string; readonly env: Readon
   return { bin, env: { PATH: bin } };
 }
 
-/** cron's `crontab`, as far as it goes: -l lists and says when there is nothing, - takes the table from standard input. */
+/** A fake `crontab`: -l prints the table or an error, - reads a new one from standard input. */
 function giveCrontab(bin: string, table: string): void {
   const text = `#!/bin/sh
 case $1 in
@@ -28,7 +31,7 @@ esac
   writeFileSync(join(bin, 'crontab'), text, { mode: 0o755 });
 }
 
-test('without systemd and cron the refusal is clear, and nothing is made', async (t) => {
+test('without systemd and cron, install is refused and creates nothing', async (t) => {
   const world = openJobWorld(t);
   const { env } = barePath(world);
   const refusal = await world.jobman(['controller', 'install'], { env });
@@ -46,14 +49,14 @@ test('without systemd and cron the refusal is clear, and nothing is made', async
   );
 });
 
-test('with cron one line is added beside the user’s own, it starts the controller, and it is taken away again', async (t) => {
+test('with cron, install adds one line to the user’s table, the line starts the controller, and uninstall removes it', async (t) => {
   const world = openJobWorld(t);
   const { bin, env } = barePath(world);
   const table = join(world.folder, 'table');
   giveCrontab(bin, table);
   const own = '# my own\n5 4 * * 1 echo 100\\% mine\n';
   writeFileSync(table, own);
-  // A blank and a percent sign, which means something to cron, in the name of the home.
+  // The name of the home has a space and a percent sign, which is special for cron.
   const home = join(world.folder, 'home of 100%');
   const at = { env: { ...env, JOBMAN_HOME: home } };
 
@@ -66,7 +69,7 @@ test('with cron one line is added beside the user’s own, it starts the control
   const line = lines[2] ?? '';
   assert.match(line, /^@reboot /);
 
-  // As cron does it: a backslashed percent sign is one, and the rest goes to sh with a poor environment.
+  // Like cron: unescape percent signs, and run the line by sh with a minimal environment.
   const command = line.replace(/^@reboot /, '').replaceAll('\\%', '%');
   const poor = {
     HOME: world.env['HOME'] ?? '/',
@@ -82,7 +85,7 @@ test('with cron one line is added beside the user’s own, it starts the control
   assert.equal(readFileSync(table, 'utf8'), own);
   await world.runOk(['controller', 'stop'], at);
 
-  // A user who never had a crontab gets one, and is left with an empty one.
+  // A user without a crontab gets one, and keeps an empty one.
   rmSync(table);
   await world.runOk(['controller', 'install'], { env });
   assert.match(readFileSync(table, 'utf8'), /^@reboot [^\n]+\n$/);

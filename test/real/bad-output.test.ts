@@ -1,4 +1,4 @@
-/** A program that prints more, worse or less than anybody expects: its log is its output, byte for byte, and nobody grows. */
+/** Programs with very large, binary or no output: the log is the output, byte for byte, and no process grows. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -12,7 +12,7 @@ import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const megabyte = 1024 * 1024;
 
-/** The most memory that the process has held so far, as the kernel counts it; 0 when it has gone. */
+/** The peak memory of a process according to the kernel; 0 when it has exited. */
 function peakOf(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -28,7 +28,7 @@ function controllerOf(world: JobWorld): number {
   return controller.pid;
 }
 
-test('200 MB of output are copied byte for byte, and neither the controller nor who follows grows with them', async (t) => {
+test('200 MB of output are copied byte for byte, and neither the controller nor the follower grows', async (t) => {
   const world = openJobWorld(t);
   const go = join(world.folder, 'go');
   const lines =
@@ -63,19 +63,19 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
     .update(readFileSync(join(world.home, 'runs', id, '0', 'attempt_1', 'log')))
     .digest('hex');
   assert.equal(copy, original);
-  assert.equal(bytes, 200_000_000, 'who follows gets all of it');
+  assert.equal(bytes, 200_000_000, 'the follower prints all of it');
   assert.equal(hash.digest('hex'), original);
   assert.ok(
     peakOf(controller) - before < 100 * megabyte,
     `the controller grew from ${before} to ${peakOf(controller)}`,
   );
   assert.ok(followerPeak < 250 * megabyte, `logs -f took ${followerPeak}`);
-  // The end of a large log costs no more than its end.
+  // The end of a large log is as cheap as that of a small one.
   const tail = await world.runOk(['logs', id, '--tail', '2']);
   assert.equal(tail.stdout.split('\n').length, 3);
 });
 
-test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) => {
+test('output that is not UTF-8, one line of 10 MB, and no output', async (t) => {
   const world = openJobWorld(t);
   const bytes = Buffer.from(Array.from({ length: 4_096 }, (_, at) => (at * 31) % 256));
   const blob = join(world.folder, 'blob');
@@ -89,7 +89,7 @@ test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) 
   await world.waitForFinish(binary);
   assert.deepEqual(world.readLog(binary), bytes);
   const shown = await world.runOk(['logs', binary]);
-  // Nothing of it may steer a terminal; a carriage return does no harm in a pipe.
+  // The output must not control a terminal. A carriage return is harmless in a pipe.
   // oxlint-disable-next-line no-control-regex
   assert.doesNotMatch(shown.stdout, /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/);
   const view = await world.runOk(['show', binary]);
@@ -104,7 +104,7 @@ test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) 
   const numbered = await world.runOk(['logs', long, '-f']);
   assert.equal(numbered.stdout.replaceAll('[0] ', '').replaceAll('\n', ''), `${'x'.repeat(10_000_000)}end`);
   assert.match(await world.output('logs', long, '--tail', '1'), /^\[0\] end\n$/);
-  assert.ok((await world.output('show', long)).length < 5_000, 'its last line is cut in a table');
+  assert.ok((await world.output('show', long)).length < 5_000, 'the last line is truncated in a table');
 
   await world.waitForFinish(silent);
   const nothing = await world.runOk(['logs', silent]);
@@ -117,7 +117,7 @@ test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) 
   assert.ok(await eventually(() => statSync(world.jobFolder(silent, 'config.yaml')).size > 0));
 });
 
-test('a reader that goes away early is no error', async (t) => {
+test('a reader that exits early is no error', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('yes | head -n 200000'));
   await world.waitForFinish(id);
@@ -128,9 +128,9 @@ test('a reader that goes away early is no error', async (t) => {
   assert.equal((await world.jobman(['list'])).code, 0);
 });
 
-test('a reader that pauses gets everything when it goes on, wherever its pause fell', async (t) => {
+test('a reader that pauses receives everything when it continues, wherever it paused', async (t) => {
   const world = openJobWorld(t);
-  // Sizes on both sides of what a stream holds before it asks its writer to wait.
+  // Sizes below and above a stream's high-water mark.
   const id = await world.create(
     world.localManifest(`for i in $(seq 40); do head -c 7001 /dev/zero | tr '\\0' x; echo; sleep 0.05; done`),
   );
@@ -139,7 +139,7 @@ test('a reader that pauses gets everything when it goes on, wherever its pause f
   const follower = spawn(file, argv, { cwd: world.folder, env: world.env, stdio: ['ignore', 'pipe', 'ignore'] });
   world.atEnd(() => void follower.kill('SIGKILL'));
   const over = new Promise<number | null>((resolve) => follower.on('close', resolve));
-  // Node gives its children sockets for pipes; with nobody reading, the follower soon has more than that takes.
+  // Node gives its children sockets as pipes. Without a reader, the follower soon exceeds their capacity.
   await world.waitForFinish(id);
   await sleep(1_000);
   let bytes = 0;

@@ -1,4 +1,4 @@
-/** What a clone makes of itself: the bundle, and what plain `npx tsc` writes. */
+/** The outputs of a clone's build: the bundle, and the result of plain `npx tsc`. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { copySources } from '../support/copy.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
-test('what a clone builds runs, is the same twice, loads little at first, and hides no source that cannot be built', (t) => {
+test("a clone's build runs, is reproducible, loads little at first, and includes every source", (t) => {
   const world = openWorld(t);
   const top = join(world.folder, 'jobman');
   copySources(top);
@@ -26,13 +26,13 @@ test('what a clone builds runs, is the same twice, loads little at first, and hi
   run('npm', 'run', 'build');
   const first = readdirSync(bundle);
   assert.ok(first.includes('recent-1.cjs'), 'a recent chunk of another build is kept');
-  assert.ok(!first.includes('old-1.cjs'), 'an old one is dropped');
+  assert.ok(!first.includes('old-1.cjs'), 'an old chunk is deleted');
   assert.deepEqual(readdirSync(join(top, 'dist')).toSorted(), ['bundle', 'settings.json']);
-  // By the sum the next build knows whether somebody has edited the template of settings.
+  // The next build compares the checksum to find out whether the settings template was edited.
   const others = first.filter((name) => !/\.cjs(\.map)?$/.test(name));
   assert.deepEqual(others, ['settings.sha256']);
   runs();
-  // The framework looks at names of classes, which a bundle shortens: our words come all the same.
+  // The framework uses class names, which a bundle shortens. Our error messages must not depend on them.
   const wrong = spawnSync(join(top, 'bin/jobman'), ['logs', '1', '--tail', 'x'], { encoding: 'utf8', env });
   assert.match(wrong.stderr, /^jobman: --tail `x`: expected a whole number\.\n/);
 

@@ -1,4 +1,7 @@
-/** A small storm: a few jobs of every kind with real processes, while the controller is killed, hosts die and the cloud falls over. */
+/**
+ * A short chaos run: a few jobs of every kind with real processes, while the controller is killed, hosts die and the
+ * emulator is killed.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { drawPlan } from '../../tools/chaos/plan.ts';
@@ -6,7 +9,7 @@ import { runChaosTest } from '../../tools/chaos/run.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 
-test('a small storm loses nothing and does nothing twice', { timeout: 900_000 }, async (t) => {
+test('a short chaos run loses nothing and does nothing twice', { timeout: 900_000 }, async (t) => {
   if (!requireReal(t, 'flock', findProgram('flock')) || !requireReal(t, 'bash', findProgram('bash'))) return;
   const world = openWorld(t, { patienceMs: 30_000 });
   const plan = drawPlan({

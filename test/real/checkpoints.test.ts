@@ -1,4 +1,4 @@
-/** Two runs of one manifest on this machine, through the front door: neither meets the other's checkpoints, and each is on record. */
+/** Two runs of one manifest on this machine: each has its own checkpoints, and the database shows both. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { type JobmanResult } from '../support/jobman.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
-/** Fails in its first attempt, after it has written a checkpoint where `first` is not `nothing`. */
+/** Fails in its first attempt, after it has written a checkpoint unless `first` is `nothing`. */
 const program = `
   run: |
     from=\${JOBMAN_RESUME_FROM:-nothing}
@@ -23,7 +23,7 @@ function openFixture(t: TestContext, manifest: string) {
   const run = async (...argv: readonly string[]): Promise<string> => (await world.runOk(argv)).stdout;
   const create = (...sets: readonly string[]): Promise<JobmanResult> =>
     ask('create', file, ...sets.flatMap((set) => ['--set', set]));
-  /** The lines that its attempts printed, without what differs from one run of the test to the next. */
+  /** The output of the attempts without the parts that differ between runs of the test. */
   const printed = async (id: string): Promise<string> => {
     await ask('wait', id);
     const logs = [
@@ -37,7 +37,7 @@ function openFixture(t: TestContext, manifest: string) {
 
 const recovery = 'recovery: {rules: [{reason: command_failed, then: resume, on: same}], delay: 100ms}\n';
 
-test('a sweep: each run resumes from its own checkpoint and can be told apart', async (t) => {
+test('the runs of a sweep resume from their own checkpoints and have distinct names', async (t) => {
   const own = `job: {name: vit, checkpoint_dir: runs}\nlocal: {}\n${recovery}command:\n  first: 10 # step${program}`;
   const { world, run, create, printed } = openFixture(t, own);
   await create('command.first=90', 'job.env.MY_TOKEN=hush');
@@ -46,7 +46,11 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
   assert.match(await printed('2'), /^stage 0 from nothing\nstage 1 from \S*000002\n$/, 'the empty folder is its own');
 
   await create('command.first=7', 'job.resume_from=1');
-  assert.equal(await printed('3'), 'stage 0 from step_90\nstage 1 from step_7\n', 'another job’s once, then its own');
+  assert.equal(
+    await printed('3'),
+    'stage 0 from step_90\nstage 1 from step_7\n',
+    'first another job’s checkpoint, then its own',
+  );
   const nothing = await create('job.resume_from=2', 'recovery=pass');
   assert.equal(nothing.code, 0);
   await run('history', '4');
@@ -78,7 +82,7 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
   );
 });
 
-test('a rerun has a folder of its own, also on one that the manifest names', async (t) => {
+test('a rerun has its own checkpoint folder, also below a folder of the manifest', async (t) => {
   const { run, ask, create, world } = openFixture(
     t,
     `job: {checkpoint_dir: runs}\nlocal: {}\n${recovery}command:${program}`,
@@ -104,7 +108,7 @@ test('a rerun has a folder of its own, also on one that the manifest names', asy
   }
 });
 
-test('a folder of one’s own naming is not used by two at once', async (t) => {
+test('a checkpoint folder of the manifest is not used by two jobs at once', async (t) => {
   const named = 'job: {name: vit, checkpoint_dir: "runs/${job.name}"}\nlocal: {}\ncommand: {run: sleep 60}\n';
   const { ask, run, create } = openFixture(t, named);
   assert.equal((await create()).code, 0);
@@ -122,7 +126,7 @@ test('a folder of one’s own naming is not used by two at once', async (t) => {
   );
   await run('cancel', '1', '2', '3');
   await ask('wait', '1', '2', '3');
-  assert.equal((await create('job.checkpoint_shared=false')).code, 0, 'one that is over is in nobody’s way');
+  assert.equal((await create('job.checkpoint_shared=false')).code, 0, 'a finished job does not block the folder');
   await run('cancel', '4');
 });
 

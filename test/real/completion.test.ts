@@ -1,4 +1,4 @@
-/** Completion in the shells themselves: words are typed and the tab key is pressed, and the shell runs what came of it. */
+/** Completion in real shells: the test types, presses the tab key, and runs the completed line. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 interface Shell {
   readonly name: string;
-  /** Begins it without anything of the user's. */
+  /** Starts the shell without the user's configuration. */
   readonly command: readonly string[];
   readonly prompt: string;
   readonly load: string;
@@ -39,7 +39,7 @@ const shells: readonly Shell[] = [
   },
 ];
 
-/** What is typed before the tab key, and what the shell is to run then. */
+/** The text before the tab key, and the command that the shell must run then. */
 const cases: readonly (readonly [typed: string, run: string])[] = [
   ['jobman canc\t', '<cancel>'],
   ['jobman show 0\t', '<show><000001>'],
@@ -62,7 +62,10 @@ const cases: readonly (readonly [typed: string, run: string])[] = [
   ['tpu set-settings monitor_le\t', '<set-settings><monitor_length>'],
 ];
 
-/** Words `jobman` and `tpu` on the path that answer the shell's questions for real, and otherwise say what they were called with. */
+/**
+ * Fake `jobman` and `tpu` on PATH: they answer the shell's completion requests for real, and otherwise print their
+ * arguments.
+ */
 function putOnPath(world: JobWorld): string {
   const folder = join(world.folder, 'bin');
   mkdirSync(folder);
@@ -119,7 +122,7 @@ for (const shell of shells) {
       [`${shell.load}\r`, 'ready> '],
     ];
     for (const [typed, run] of cases) {
-      // The rest of the last word is there before the line is sent off.
+      // Wait for the completion before sending the line.
       const placeholder = /<([^<>]*)>$/.exec(run)?.[1] ?? '';
       const begun = typed.trim().split(' ').at(-1) ?? '';
       steps.push([typed, placeholder.slice(begun.length)], ['\r', `ran${run}\\s[\\s\\S]*ready> `]);

@@ -1,4 +1,4 @@
-/** The module docker with a real daemon: an image pulled from a registry, one made here, and commands in containers of it. */
+/** The module docker with a real daemon: a pulled image, a built image, and commands in containers. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { requireReal } from '../support/real.ts';
 
 const none: VariableNames = { plain: [], secret: [] };
 
-test('an image is pulled, or is there, and commands run in it as they are written', { timeout: 240_000 }, async (t) => {
+test('an image is pulled or built, and commands run in it unchanged', { timeout: 240_000 }, async (t) => {
   if (!requireReal(t, 'dockerd, docker and a static busybox, as root', hasDocker())) return;
   const host = openHost(t, { patienceMs: 20_000 });
   const { world, home } = host;
@@ -36,16 +36,16 @@ test('an image is pulled, or is there, and commands run in it as they are writte
   mkdirSync(join(home, 'data'), { recursive: true });
   host.write('~/b c/file', 'from the worker\n');
 
-  await t.test('pulled from a registry where it is not there, and not again', async () => {
+  await t.test('pulled from a registry if missing, and once only', async () => {
     const step = dockerStep(module);
     assert.equal(host.run(step.check ?? '', { DOCKER_HOST }).code, 1);
-    // The registry is this very process: the pull must not block it.
+    // The registry is in this process, so the pull must not block it.
     const pulled = await host.start(step.apply, { DOCKER_HOST });
     assert.equal(pulled.code, 0, pulled.out);
     assert.equal(host.run(step.check ?? '', { DOCKER_HOST }).code, 0);
   });
 
-  await t.test('one that nobody has is told by name', async () => {
+  await t.test('a missing image is named', async () => {
     const step = dockerStep({ ...module, image: `${registry}/lab/none:1` });
     host.program('sleep', 'exit 0');
     const failed = await host.start(step.apply, { DOCKER_HOST });
@@ -55,7 +55,7 @@ test('an image is pulled, or is there, and commands run in it as they are writte
   });
 
   await t.test(
-    'variables, folders, the working directory and flags are inside, and nothing is read twice',
+    'variables, folders, the working directory and flags are inside, and nothing is expanded twice',
     async () => {
       const script = `cat <<'END'
 "double" 'single' \`back\` $HOME \${HOME} \\ $(echo no) %s !
@@ -77,7 +77,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     },
   );
 
-  await t.test('a container ends with whoever runs it, is known by its job, and shows no secret', async () => {
+  await t.test("a container ends with its caller, has its job's label, and shows no secret", async () => {
     const secret = 's3cret-of-the-container';
     const script = wrapCommand('echo "$API_KEY" | sha256sum; exec sleep 1010', [module], {
       plain: [],
@@ -101,7 +101,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     assert.ok(!readFileSync(`/proc/${client}/environ`, 'latin1').includes(secret), 'nor does the client');
     const files = spawnSync('grep', ['-rls', '--exclude-dir=data', secret, world.folder]).stdout.toString();
     assert.equal(files, '');
-    // Killed as a worker's out-of-memory killer would: nobody says goodbye to the daemon.
+    // Like a worker's out-of-memory killer: the daemon gets no farewell.
     process.kill(Number(client), 'SIGKILL');
     await running;
     const isGone = await eventually(
@@ -111,12 +111,12 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     assert.equal(isGone, true);
   });
 
-  await t.test('an image that was made on the worker needs no registry, and a venv is made inside once', async () => {
+  await t.test('a built image needs no registry, and its venv is created once', async () => {
     assert.equal(docker('import', image, 'made-here:1').status, 0);
     const python = spawnSync('python3', ['-c', 'import sys; print(sys.base_prefix)'], {
       encoding: 'utf8',
     }).stdout.trim();
-    // The Python of this machine, with the libraries that it needs, as folders of the container.
+    // The container uses this machine's Python and its libraries as mounted folders.
     const folders = new Set(['/usr', '/lib', '/lib64', realpathSync(python)]);
     const inside: DockerModule = {
       ...module,
@@ -139,7 +139,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     assert.deepEqual(second, { code: 0, out: `${join(home, 'data/env')}\n` });
   });
 
-  await t.test('a conda environment is made inside once, and follows its file', async () => {
+  await t.test('a conda environment is created once inside the image and follows its file', async () => {
     const environment = openChannel(host);
     host.write('~/conda/bin/conda', fakeConda, 0o755);
     const inside: DockerModule = {
@@ -166,7 +166,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     );
   });
 
-  await t.test('a container ends itself when the daemon is killed, which nobody tells it', async () => {
+  await t.test('a container ends itself when the daemon is killed', async () => {
     const nap = `9${process.pid}`;
     const script = wrapCommand(`sleep ${nap} & sleep ${nap}`, [{ ...module, image: 'made-here:1' }], none);
     const running = host.start(script, { DOCKER_HOST, JOBMAN_RUN: 'abc123/000043/1/0' });
@@ -174,6 +174,6 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     assert.ok(await eventually(() => alive() === 2, { withinMs: 30_000 }));
     process.kill(Number(readFileSync(join(world.folder, 'dockerd/pid'), 'utf8')), 'SIGKILL');
     assert.notEqual((await running).code, 0);
-    assert.ok(await eventually(() => alive() === 0, { withinMs: 30_000 }), `${alive()} processes live on`);
+    assert.ok(await eventually(() => alive() === 0, { withinMs: 30_000 }), `${alive()} processes are alive`);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * The walks of the README and of docs/tpu.md, played as they stand: their commands in order, in a fresh home, on the real built-in
- * cloud, and what they print compared with what the page says they print (see test/docs/compare-output.ts for what may differ).
+ * The walkthroughs of the README and of docs/tpu.md: their commands in order, in a fresh home, on the real TPU
+ * emulator. The output must match the page; test/docs/compare-output.ts lists the permitted differences.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -17,14 +17,14 @@ import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld, type World } from '../support/world.ts';
 
-/** A command of a document and what it is said to print. */
+/** A command of a document and its documented output. */
 interface Step {
   readonly position: string;
   readonly command: string;
   readonly expected: readonly string[];
 }
 
-/** The steps of all blocks of a document that are to be played. */
+/** The commands of all console blocks that are not skipped. */
 function stepsOf(blocks: readonly CodeBlock[]): readonly Step[] {
   return blocks
     .filter(({ language, skipReason }) => language === 'console' && skipReason === null)
@@ -42,7 +42,7 @@ function stepsOf(blocks: readonly CodeBlock[]): readonly Step[] {
 /** A shell in a folder that holds `configs/`, with `jobman` and `tpu` on its path. */
 interface Shell {
   readonly run: (command: string) => Promise<string>;
-  /** The same on a terminal, and what stands there in the end. */
+  /** The same on a terminal; returns the final screen. */
   readonly runOnTerminal: (command: string) => Promise<string>;
 }
 
@@ -52,7 +52,7 @@ function openShell(world: World): Shell {
   const commandLine = jobmanCommand.map((arg) => `'${arg}'`).join(' ');
   writeFileSync(join(bin, 'jobman'), `#!/bin/sh\nexec ${commandLine} "$@"\n`, { mode: 0o755 });
   writeFileSync(join(bin, 'tpu'), `#!/bin/sh\nexec ${commandLine} tpu "$@"\n`, { mode: 0o755 });
-  // The example that runs here writes its checkpoints beside itself.
+  // The example writes its checkpoints next to itself.
   cpSync(join(root, 'configs'), join(world.folder, 'configs'), { recursive: true });
   const env = { ...world.env, PATH: `${bin}${delimiter}${world.env['PATH']}`, TERM: 'xterm', NO_COLOR: '1' };
 
@@ -70,7 +70,7 @@ function openShell(world: World): Shell {
   return {
     run: (command) => start(['sh', '-c', `exec 2>&1; ${command}`]),
     async runOnTerminal(command) {
-      // script(1) gives a program a terminal and copies what it writes there.
+      // script(1) gives a program a terminal and copies its output.
       const written = await start(['script', '-qec', `stty cols 120 rows 50; ${command}`, '/dev/null']);
       const glass = createTerminalScreen();
       glass.write(written);
@@ -79,13 +79,13 @@ function openShell(world: World): Shell {
   };
 }
 
-/** What a person would wait for before typing that command; the README tells the story, and this is its pace. */
+/** Waits for the state that a reader would wait for before the command, at the pace of the README. */
 async function beReadyFor(command: string, { run }: Shell): Promise<void> {
   const waits: readonly (readonly [RegExp, string, RegExp])[] = [
-    // The cloud takes the TPU when there are checkpoints to go on from.
+    // Preempt only after there are checkpoints.
     [/^jobman emulator preempt 2$/, 'jobman logs 2 --worker 0', /^step +(4|5|6|7|8|9)\d\//m],
     [/^jobman why 2$/, 'jobman list --name iris', /recovering/],
-    // A job is stopped while it runs, and goes on when it has stopped.
+    // Stop a job while it runs, and resume it after it has stopped.
     [/^jobman stop second$/, 'jobman logs second --worker 0', /^step +[4-9]\d\//m],
     [/^jobman resume second$/, 'jobman list --name second', /stopped, holds v4-16/],
     [/^jobman cancel second$/, 'jobman list --name second', /running/],
@@ -99,12 +99,12 @@ async function beReadyFor(command: string, { run }: Shell): Promise<void> {
   }
 }
 
-/** The undisturbed runs are hurried; those that are interrupted keep their pace, so that there is a middle. */
+/** Speeds up the runs that are not interrupted. The others need time for their interruption. */
 function atTestPace(command: string): string {
   return command.includes('--follow') ? `${command} --set command.env.IRIS_PACE=0.01` : command;
 }
 
-/** Plays every step of a page and compares; `shown` runs one step and returns what a reader would see. */
+/** Runs every command of a page and compares; `shown` returns what a reader would see. */
 async function play(
   page: string,
   least: number,
@@ -127,27 +127,27 @@ async function play(
   }
 }
 
-test('the walk of the README prints what the README says', async (t) => {
+test('the walkthrough of the README prints the documented output', async (t) => {
   if (!requireReal(t, 'script(1)', findProgram('script'))) return;
   if (!requireReal(t, 'python3', findProgram('python3'))) return;
   const world = openWorld(t, { patienceMs: 10_000 });
   const shell = openShell(world);
   world.atEnd(async () => void (await shell.run('jobman controller stop; jobman emulator stop')));
-  // What a worker calls its home is a folder of the built-in cloud.
+  // A worker's home is a folder of the TPU emulator.
   const homeOfWorker = new RegExp(`${world.home}/emulator/hosts/[^/]+/\\d+/home/[^/\\s]+`, 'g');
   await play('README.md', 12, world, shell, async (command) => {
-    // What a terminal shows of a wait is gone when it is over; elsewhere its lines stay.
+    // On a terminal, the progress of a wait disappears at its end. Elsewhere its lines stay.
     const isWatched = command.includes('--follow') || command.startsWith('jobman wait');
     return (await (isWatched ? shell.runOnTerminal : shell.run)(atTestPace(command))).replaceAll(homeOfWorker, '~');
   });
 });
 
-test('the walk of docs/tpu.md prints what the page says', async (t) => {
-  // A tmux server that starts with the first window ends with the last one; where there is none, the walk is the same.
+test('the walkthrough of docs/tpu.md prints the documented output', async (t) => {
+  // A tmux server ends with its last window. Without tmux the walkthrough is the same.
   const world = openWorld(t, { patienceMs: 10_000 });
   const shell = openShell({ ...world, env: { ...world.env, TMUX_TMPDIR: world.folder } });
   world.atEnd(async () => void (await shell.run('jobman controller stop; jobman emulator stop; tmux kill-server')));
-  // The page calls the folder of the walk a home.
+  // The page uses the folder of the walkthrough as the home.
   const asHome = (text: string): string => text.replaceAll(`${world.folder}/configs`, '~/configs');
   await play('docs/tpu.md', 30, world, shell, async (command) => asHome(await shell.run(command)));
 });

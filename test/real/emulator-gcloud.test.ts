@@ -1,4 +1,4 @@
-// The real gcloud, unchanged, as a client of the emulator: what it asks, what it prints, and how it ends.
+// The real, unchanged gcloud as a client of the emulator: requests, output and exit codes.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -17,7 +17,7 @@ const zone = 'us-central1-a';
 
 describe(
   'gcloud',
-  { skip: hasProgram('gcloud') ? false : 'NOT TESTED: the emulator against the real gcloud (there is none here)' },
+  { skip: hasProgram('gcloud') ? false : 'NOT TESTED: the emulator with the real gcloud, which is not installed here' },
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'emulator-gcloud-'));
     let emulator: Emulator;
@@ -31,7 +31,7 @@ describe(
       });
       await Promise.all([
         runAdminVerb(emulator.url, 'reserve', `${zone}/v5e`, { chips: '4', name: 'ours' }),
-        // A key for everybody, so that ssh needs not make one for itself (which takes its time with 3072 bits).
+        // Create a key, because ssh would create one with 3072 bits, which takes long.
         mkdir(join(folder, '.ssh'), { mode: 0o700 }).then(() =>
           execFileSync('ssh-keygen', [...'-q -t rsa -C ada -f .ssh/google_compute_engine -N'.split(' '), ''], {
             cwd: folder,
@@ -45,7 +45,10 @@ describe(
       rmSync(folder, { recursive: true, force: true });
     });
 
-    /** Runs a gcloud command: a line of words, and those that hold blanks. Its own home and configuration keep it off the user's. */
+    /**
+     * Runs a gcloud command: a line of arguments, and further arguments with spaces. It has its own home and
+     * configuration.
+     */
     function gcloud(line: string, ...more: string[]): Promise<ProgramResult> {
       const env = {
         PATH: process.env['PATH'],
@@ -63,14 +66,14 @@ describe(
       return run(['gcloud', ...line.split(' '), ...more], { env });
     }
 
-    /** A command that must fail, and how: the exit code and what it says on stderr. */
+    /** A command that must fail with this exit code and message. */
     async function fails(code: number, message: RegExp, line: string, ...more: string[]): Promise<void> {
       const result = await gcloud(line, ...more);
       assert.equal(result.code, code, result.stderr);
       assert.match(result.stderr, message);
     }
 
-    /** Does something to the cloud while a command runs, and takes it back. */
+    /** Applies a fault while a command runs, and clears it. */
     async function under(
       [verb, target, options]: readonly [string, string?, Record<string, string>?],
       act: () => Promise<void>,
@@ -156,7 +159,7 @@ describe(
       );
     });
 
-    test('a node is updated, stopped, started; it takes and gives back a disk', async () => {
+    test('a node is updated, stopped and started; a disk is attached and detached', async () => {
       const created = await ok(`${vm} create s1 ${small} --async`);
       assert.match(
         created.stderr,
@@ -201,7 +204,7 @@ describe(
       );
     });
 
-    test('ssh and scp reach every worker, each with a home of its own', async () => {
+    test('ssh and scp reach every worker, each with its own home', async () => {
       await ok(`${vm} create w1 --accelerator-type=v5litepod-16 --version=v2-alpha-tpuv5-lite --spot`);
       const ssh = `${vm} ssh ada@w1 --ssh-flag=-p${String(emulator.sshPort)}`;
       const scp = `${vm} scp --scp-flag=-P${String(emulator.sshPort)}`;
@@ -220,7 +223,7 @@ describe(
       await ok(`${scp} ada@w1:f.txt ${back} --worker=2`);
       assert.equal(readFileSync(back, 'utf8'), 'hello\nagain\n');
 
-      // What the programs of the workers publish is shown worker by worker, and no other key that begins alike.
+      // Guest attributes are listed per worker, and a key does not match longer keys.
       const at = 'http://$GCE_METADATA_HOST/computeMetadata/v1/instance/guest-attributes/startup/status';
       const put = `curl -sf -X PUT -H 'Metadata-Flavor: Google' --data "done $TPU_WORKER_ID" ${at}`;
       await ok(`${ssh} --worker=all`, `--command=${put} && ${put}-2`);
@@ -247,7 +250,7 @@ describe(
       await ok(`${vm} delete w1`);
     });
 
-    test('a key of the project lets its owner in everywhere, and no node is changed for it', async () => {
+    test('a key of the project logs in on every node without changing the nodes', async () => {
       await ok(`${vm} create k1 ${small}`);
       const project = `${emulator.url}/compute/v1/projects/p`;
       const key = readFileSync(join(folder, '.ssh/google_compute_engine.pub'), 'utf8').trim();
@@ -259,7 +262,7 @@ describe(
       assert.equal((await ok(`${vm} describe k1 --format=value(metadata)`)).stdout.trim(), '');
     });
 
-    test('what is refused is refused in the words of the service, with exit code 1', async () => {
+    test("an error has Google's message and exit code 1", async () => {
       const create = `${vm} create r1`;
       const version = '--version=v2-alpha-tpuv5-lite';
       await Promise.all([
@@ -294,9 +297,9 @@ describe(
         ),
       );
       await under(['permission', 'login'], () => fails(1, /UNAUTHENTICATED: /, `${vm} list`));
-      // 503 is tried again by gcloud itself.
+      // gcloud itself retries after a 503.
       await under(['flaky', '*', { p: '1', times: '2' }], async () => void (await ok(`${vm} list --zone=-`)));
-      // A create whose reply was lost is asked twice, and the second time it is there.
+      // A create whose reply was lost is sent again, and the second one finds the node.
       await under(['drop', 'create'], () =>
         fails(1, /ALREADY_EXISTS: Resource '.*nodes\/r1' already exists/, `${create} ${small}`),
       );
@@ -314,7 +317,7 @@ describe(
       assert.equal(after.stdout.trim(), 'READY');
     });
 
-    test('a stockout comes out of create as gcloud shows operation errors', async () => {
+    test('a stockout in create is shown like other operation errors of gcloud', async () => {
       await runAdminVerb(emulator.url, 'stockout', zone);
       const failed = await gcloud(`${vm} create n2 ${small}`);
       await runAdminVerb(emulator.url, 'clear', 'stockout');
@@ -351,7 +354,7 @@ describe(
       await fails(1, /NOT_FOUND: Resource '.*queuedResources\/q1' was not found/, `${queue} describe q1`);
     });
 
-    test('a reservation carries a request, which names it as gcloud does; flex-start says when it ends', async () => {
+    test("a request uses a reservation by gcloud's name for it; flex-start shows its end", async () => {
       const alphaQueue = `alpha ${queue}`;
       await ok(`${alphaQueue} create q3 --node-id=q3n ${request} --reservation=ours --reserved`);
       await ok(
@@ -362,7 +365,7 @@ describe(
       assert.match(stdout, /\nours +us-central1-a +4 +CHIPS +V5LITE_POD .* 4 *\n/);
       const flex = await ok(`${alphaQueue} describe q4 --format=value(runDuration.terminationTime)`);
       assert.match(flex.stdout, /^\d{4}-\d\d-\d\dT/);
-      // What was preempted is SUSPENDED, and may then be deleted without force.
+      // A preempted request is SUSPENDED, and can then be deleted without force.
       await runAdminVerb(emulator.url, 'preempt', 'q3');
       await reaches('q3', 'SUSPENDED');
       await ok(`${queue} delete q3`);

@@ -1,4 +1,4 @@
-// What tests of real hosts share: a key, an emulator in this process, ssh as people run it, and a look at what is left.
+// Shared by tests of real hosts: a key, an emulator in this process, ssh, and a check for remaining processes.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -13,14 +13,14 @@ import { startEmulator } from '../../src/emulator/start.ts';
 import { eventually as untilTrue } from '../support/eventually.ts';
 import { run, type ProgramResult } from '../support/program.ts';
 
-/** Calls until the answer is true; fails with `what` after a generous while. */
+/** Repeats a check until it succeeds; fails with `what` after a long time. */
 export async function eventually(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  assert.ok(await untilTrue(isTrue, { everyMs: 50 }), `it never came to be that ${what}`);
+  assert.ok(await untilTrue(isTrue, { everyMs: 50 }), `timed out: ${what}`);
 }
 
 export class SshUser {
   readonly folder = mkdtempSync(join(tmpdir(), 'emulator-user-'));
-  /** May be set to another before the first use. */
+  /** Set it before the first use. */
   name = 'zephyr';
 
   constructor() {
@@ -32,7 +32,7 @@ export class SshUser {
     return `${this.name}:${readFileSync(join(this.folder, 'key.pub'), 'utf8').trim()}`;
   }
 
-  /** Options that the system's ssh and scp have in common. */
+  /** Options that the system's ssh and scp share. */
   get options(): string[] {
     return [
       ['IdentityFile', join(this.folder, 'key')],
@@ -41,7 +41,7 @@ export class SshUser {
       ['UserKnownHostsFile', '/dev/null'],
       ['LogLevel', 'ERROR'],
       ['BatchMode', 'yes'],
-      // The default exchange of this OpenSSH costs a quarter of a second of CPU for each connection.
+      // OpenSSH's default key exchange costs a quarter of a second of CPU per connection.
       ['KexAlgorithms', 'curve25519-sha256'],
     ].flatMap(([name, value]) => ['-o', `${String(name)}=${String(value)}`]);
   }
@@ -61,7 +61,7 @@ export class SshUser {
     return run(['ssh', ...this.argv(address, port, command, flags)], { input });
   }
 
-  /** What a person does: a login shell on a terminal, into which they type. */
+  /** Types into a login shell on a terminal. */
   shell(address: string, port: number, input: string): Promise<ProgramResult> {
     return run(['ssh', ...this.argv(address, port, '', ['-tt']).slice(0, -1)], { input });
   }
@@ -72,15 +72,15 @@ export class SshUser {
 }
 
 /**
- * The nodes of an emulator that the tests of a suite share, all in one zone, and the way to their workers. It starts before
- * the tests; after them nothing of it is left.
+ * The nodes of an emulator that the tests of a suite share, all in one zone, and access to their workers. It starts
+ * before the tests and leaves nothing behind.
  */
 export class Nodes {
-  /** May log in everywhere. */
+  /** Its key is in every node. */
   readonly user = new SshUser();
   readonly stateDir: string;
   emulator!: Emulator;
-  /** What keeps a host apart from the machine. */
+  /** The isolation of a host from the machine. */
   isolation: unknown;
 
   constructor(
@@ -110,7 +110,7 @@ export class Nodes {
     return `${this.emulator.url}/v2/projects/p/locations/us-central2-b/nodes`;
   }
 
-  /** Makes a spot node that lets the user in; answers the addresses of its workers once all of them answer. */
+  /** Creates a spot node with the user's key; returns the addresses of its workers once all of them answer. */
   async create(id: string, acceleratorType = 'v4-8', metadata: Record<string, string> = {}): Promise<string[]> {
     await fetchJson(`${this.url}?nodeId=${id}`, 'POST', {
       acceleratorType,
@@ -128,7 +128,7 @@ export class Nodes {
     return addresses;
   }
 
-  /** A test of one node of its own, which is removed at its end; handed over are the addresses of its workers. */
+  /** A test with its own node, which is removed at the end; it gets the addresses of the workers. */
   test(
     title: string,
     [id, type, metadata]: readonly [id: string, type?: string, metadata?: Record<string, string>],
@@ -143,10 +143,10 @@ export class Nodes {
 
   async remove(id: string): Promise<void> {
     await fetchJson(`${this.url}/${id}`, 'DELETE');
-    await eventually(`${id} is gone`, async () => 'error' in (await fetchJson(`${this.url}/${id}`)));
+    await eventually(`${id} is removed`, async () => 'error' in (await fetchJson(`${this.url}/${id}`)));
   }
 
-  /** True when somebody takes connections at that worker's SSH door. */
+  /** True when the SSH server of that worker accepts connections. */
   acceptsSsh(address: string): Promise<boolean> {
     return new Promise((resolve) => {
       const socket = connect(this.emulator.sshPort, address);
@@ -162,7 +162,7 @@ export class Nodes {
   }
 }
 
-/** The processes of this machine whose environment names that folder as their host's. */
+/** The processes of this machine whose environment names that host folder. */
 export function processesOf(stateDir: string): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -175,7 +175,7 @@ export function processesOf(stateDir: string): string[] {
     });
 }
 
-/** Fails when anything of the emulator in that folder is left on this machine: processes, mounts. */
+/** Fails when processes or mounts of the emulator in that folder remain on this machine. */
 export function assertNothingLeft(stateDir: string): void {
   assert.deepEqual(processesOf(stateDir), []);
   assert.equal(readFileSync('/proc/self/mountinfo', 'utf8').includes(stateDir), false, 'a mount is left');

@@ -1,5 +1,5 @@
-// Process hosts, reached by the system's own ssh and scp: once with the namespaces that this machine allows, and once
-// as plain folders.
+// Process hosts, reached by the system's ssh and scp: with namespaces if this machine allows them, and as plain
+// folders.
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
@@ -14,7 +14,7 @@ import { startEmulator } from '../../src/emulator/start.ts';
 import { hasDocker } from '../setup/dockerd.ts';
 import { eventually, fetchJson, hasProgram, Nodes, processesOf, SshUser } from './emulator-host.ts';
 
-// Everything is ready in tenths of a second; what is tested is the hosts.
+// A high speed makes nodes ready in tenths of a second; the tests are about hosts.
 const speed = 400;
 
 for (const isolation of ['auto', 'none'] as const) {
@@ -22,22 +22,26 @@ for (const isolation of ['auto', 'none'] as const) {
     const nodes = new Nodes('hosts', { speed, seed: 3, isolation });
     const { stateDir, user } = nodes;
 
-    nodes.test('only keys of the metadata open the door, also those that arrive later', ['doors'], async (address) => {
-      const unknownUser = new SshUser();
-      try {
-        const refused = await unknownUser.run(address, nodes.emulator.sshPort, 'true');
-        assert.equal(refused.code, 255);
-        assert.match(refused.stderr, /Permission denied \(publickey\)/);
-        await fetchJson(`${nodes.url}/doors?updateMask=metadata`, 'PATCH', {
-          metadata: { 'ssh-keys': `${user.metadataLine}\n${unknownUser.metadataLine}` },
-        });
-        assert.equal((await unknownUser.run(address, nodes.emulator.sshPort, 'true')).code, 0);
-      } finally {
-        unknownUser.remove();
-      }
-    });
+    nodes.test(
+      'only keys of the metadata log in, including keys that are added later',
+      ['servers'],
+      async (address) => {
+        const unknownUser = new SshUser();
+        try {
+          const refused = await unknownUser.run(address, nodes.emulator.sshPort, 'true');
+          assert.equal(refused.code, 255);
+          assert.match(refused.stderr, /Permission denied \(publickey\)/);
+          await fetchJson(`${nodes.url}/servers?updateMask=metadata`, 'PATCH', {
+            metadata: { 'ssh-keys': `${user.metadataLine}\n${unknownUser.metadataLine}` },
+          });
+          assert.equal((await unknownUser.run(address, nodes.emulator.sshPort, 'true')).code, 0);
+        } finally {
+          unknownUser.remove();
+        }
+      },
+    );
 
-    nodes.test('bytes are not touched', ['bytes'], async (address) => {
+    nodes.test('bytes pass unchanged', ['bytes'], async (address) => {
       const child = spawn(
         'ssh',
         user.argv(address, nodes.emulator.sshPort, 'head -c 20000000 /dev/zero | tr "\\0" "\\377"'),
@@ -54,7 +58,7 @@ for (const isolation of ['auto', 'none'] as const) {
       assert.deepEqual({ count, wrong }, { count: 20_000_000, wrong: 0 });
     });
 
-    test('a detached program outlives its connection and ends with its node, whole family and all', async () => {
+    test('a detached program survives its connection and ends with its node, with all its children', async () => {
       const [address] = await nodes.create('family');
       const started = await nodes.ssh(
         address,
@@ -66,12 +70,12 @@ for (const isolation of ['auto', 'none'] as const) {
       await runAdminVerb(nodes.emulator.url, 'preempt', 'family');
       assert.deepEqual(running('sleep 31337'), []);
       assert.deepEqual(processesOf(stateDir), []);
-      assert.equal(await nodes.acceptsSsh(address ?? ''), false, 'the door is shut');
+      assert.equal(await nodes.acceptsSsh(address ?? ''), false, 'SSH is refused');
       await nodes.remove('family');
       await eventually('its folders are gone', () => readdirSync(join(stateDir, 'hosts')).length === 0);
     });
 
-    test('a bucket outlives the node: what one wrote, the next reads', async () => {
+    test('a bucket survives its node, and the next node reads it', async () => {
       const [first] = await nodes.create('writer');
       const path = nodes.hasNamespaces ? '/home/zephyr/bucket' : '$HOME/bucket';
       const mounted = await nodes.ssh(
@@ -106,7 +110,7 @@ for (const isolation of ['auto', 'none'] as const) {
             'sudo systemctl restart docker && sudo -u nobody -H FOO=bar sh -c \'echo "FOO is $FOO"\' && echo echo in group | newgrp docker; ' +
             'command -v gcsfuse >/dev/null && echo there; systemctl is-active docker; docker ps; echo $?',
         );
-        // Docker is a daemon of the worker's own where that can be, and nowhere the machine's.
+        // Docker is the worker's own daemon if possible, and never the machine's.
         const docker = hasDocker() && nodes.isolation === 'root';
         for (const line of ['FOO is bar', 'in group', 'there', ...(docker ? ['active', '0'] : ['inactive', '127'])]) {
           assert.ok(answer.stdout.split('\n').includes(line), `${line} is missing in ${answer.stdout}${answer.stderr}`);
@@ -125,7 +129,7 @@ for (const isolation of ['auto', 'none'] as const) {
     );
 
     nodes.test(
-      'a killed host is silent while the cloud says READY, and comes back with its disk and another boot',
+      'a killed host does not answer, its node stays READY, and it returns with its disk and a new boot id',
       ['victim', 'v4-16'],
       async (address) => {
         await nodes.ssh(address, 'echo kept >file; setsid sleep 31338 >/dev/null 2>&1 </dev/null &');
@@ -142,34 +146,30 @@ for (const isolation of ['auto', 'none'] as const) {
       },
     );
 
-    nodes.test(
-      'a hung host keeps its connections and says nothing; afterwards it goes on where it was',
-      ['hung'],
-      async (address) => {
-        const child = spawn('ssh', user.argv(address, nodes.emulator.sshPort, 'while sleep 0.05; do echo tick; done'), {
-          stdio: ['ignore', 'pipe', 'inherit'],
-        });
-        let ticks = 0;
-        child.stdout.on('data', (part: Buffer) => (ticks += part.length / 5));
-        await eventually('it ticks', () => ticks > 3);
-        await runAdminVerb(nodes.emulator.url, 'hang-host', 'hung');
-        let frozen = -1;
-        // What it said before is on its way for a moment.
-        await eventually('it ticks no more', async () => {
-          frozen = ticks;
-          await sleep(500);
-          return ticks === frozen;
-        });
-        assert.equal(child.exitCode, null);
-        await runAdminVerb(nodes.emulator.url, 'start-host', 'hung');
-        await eventually('it ticks again', () => ticks > frozen + 3);
-        child.kill();
-      },
-    );
+    nodes.test('a hung host keeps its connections silent, and continues afterwards', ['hung'], async (address) => {
+      const child = spawn('ssh', user.argv(address, nodes.emulator.sshPort, 'while sleep 0.05; do echo tick; done'), {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      let ticks = 0;
+      child.stdout.on('data', (part: Buffer) => (ticks += part.length / 5));
+      await eventually('it ticks', () => ticks > 3);
+      await runAdminVerb(nodes.emulator.url, 'hang-host', 'hung');
+      let frozen = -1;
+      // Earlier output may still be in transit.
+      await eventually('it ticks no more', async () => {
+        frozen = ticks;
+        await sleep(500);
+        return ticks === frozen;
+      });
+      assert.equal(child.exitCode, null);
+      await runAdminVerb(nodes.emulator.url, 'start-host', 'hung');
+      await eventually('it ticks again', () => ticks > frozen + 3);
+      child.kill();
+    });
   });
 }
 
-/** Pids whose command line is exactly that. */
+/** The pids with exactly that command line. */
 function running(command: string): string[] {
   return readdirSync('/proc').filter((pid) => {
     try {
@@ -184,9 +184,9 @@ const mayBecomeOthers = hasProgram('setpriv') && hasProgram('curl') && userInfo(
 
 test(
   'another user of this machine is refused',
-  { skip: mayBecomeOthers ? false : 'NOT TESTED: only root with setpriv and curl can be somebody else' },
+  { skip: mayBecomeOthers ? false : 'NOT TESTED: another user of this machine needs root, setpriv and curl' },
   async (t) => {
-    const stateDir = mkdtempSync(join(tmpdir(), 'emulator-strangers-'));
+    const stateDir = mkdtempSync(join(tmpdir(), 'emulator-other-user-'));
     const emulator = await startEmulator({ stateDir, env: {}, isolation: 'none' });
     t.after(async () => {
       await emulator.close();

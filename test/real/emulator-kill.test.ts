@@ -1,4 +1,4 @@
-// kill -9 of the emulator: what was promised before is there afterwards, and the hosts never noticed.
+// kill -9 of the emulator: earlier promises hold, and hosts keep running.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -25,7 +25,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     await end('SIGTERM');
     user.remove();
     assertNothingLeft(stateDir);
-    assert.equal(existsSync(note), false, 'the note is taken away at a proper end');
+    assert.equal(existsSync(note), false, 'endpoint.json is removed at a proper end');
     rmSync(stateDir, { recursive: true, force: true });
   });
 
@@ -64,7 +64,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     });
   }
 
-  test('a program on a READY node runs on, is reached at the same address, and dies with the node', async () => {
+  test('a program on a READY node keeps running at its address, and ends with the node', async () => {
     await createNode('n1');
     await eventually('n1 is READY', async () => (await node('n1'))['state'] === 'READY');
     await runAdminVerb(url, 'clear', 'all');
@@ -84,7 +84,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     assert.deepEqual(await node('n1'), before);
     await runAdminVerb(url, 'clear', 'all');
     const programs = await user.run(address, sshPort, 'sudo echo as root && hostname && command -v gcsfuse apt-get');
-    assert.equal(programs.code, 0, `the programs of a TPU VM are still there: ${programs.stderr}`);
+    assert.equal(programs.code, 0, `programs of a TPU VM are left: ${programs.stderr}`);
     const inspected = await user.run(
       address,
       sshPort,
@@ -96,7 +96,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     assertNothingLeft(stateDir);
   });
 
-  test('a creation that was answered goes on; a node that was taken meanwhile has no host left', async () => {
+  test('an accepted creation continues; a node that was preempted meanwhile has no host left', async () => {
     await createNode('n2');
     await eventually('n2 is READY', async () => (await node('n2'))['state'] === 'READY');
     await runAdminVerb(url, 'clear', 'all');
@@ -109,7 +109,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     assert.equal(operation['done'], true);
     await eventually('n2 is gone', async () => 'error' in (await node('n2')));
     await runAdminVerb(url, 'preempt', 'n3');
-    // What is on its way out counts, too; here it is no child of the emulator that has ended it.
+    // Ending processes count too. The emulator that ended them is gone, so they are not its children.
     await eventually('nothing is left', async () => processesOf(stateDir).length === 0);
     assertNothingLeft(stateDir);
   });
@@ -123,6 +123,6 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     const code = await new Promise((resolve) => second.on('close', resolve));
     assert.notEqual(code, 0);
     assert.match(errors, /Another emulator is running on .*\. Stop it, or name another state folder\./);
-    assert.equal(existsSync(note), true, 'the first one keeps its note');
+    assert.equal(existsSync(note), true, 'the first emulator keeps its endpoint.json');
   });
 });

@@ -1,7 +1,7 @@
 /**
- * Google's own libraries, unchanged, as clients of the emulator: @google-cloud/tpu over REST, and
- * google-api-python-client. They are installed into a cache folder of this clone the first time, because nothing else
- * needs them; without a registry to install from, the tests are skipped and say so.
+ * Google's own, unchanged libraries as clients of the emulator: @google-cloud/tpu over REST, and
+ * google-api-python-client. The first run installs them into a cache folder of this clone, because nothing else needs
+ * them. Without a package registry the tests are skipped.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -25,7 +25,7 @@ const zone = 'us-central1-a';
 const parent = `projects/p/locations/${zone}`;
 const cache = join(root, 'node_modules/.cache/google-clients');
 
-/** Installs into a folder of the cache, once. Undefined when it cannot be installed here. */
+/** Installs packages into a cache folder once. Undefined when that is not possible here. */
 function installed(name: string, commands: readonly (readonly string[])[]): string | undefined {
   const folder = join(cache, name);
   if (existsSync(join(folder, '.complete'))) return folder;
@@ -39,10 +39,10 @@ function installed(name: string, commands: readonly (readonly string[])[]): stri
 }
 
 function skip(t: TestContext, name: string): void {
-  t.skip(`NOT TESTED: the emulator against ${name} (it cannot be installed here)`);
+  t.skip(`NOT TESTED: the emulator with ${name} (it cannot be installed here)`);
 }
 
-/** What both programs must have seen, each through its own library: of nodes their states, of refusals their codes. */
+/** The results of both programs, each through its own library: states of nodes and codes of errors. */
 const expected = {
   created: ['READY', 4],
   listed: ['a', 'n1', 'z'],
@@ -54,7 +54,7 @@ const expected = {
   types: true,
 };
 
-/** What both programs of the library of Node begin with. */
+/** The first lines of both Node programs. */
 const nodeHead = `
 import { GoogleAuth, PassThroughClient } from 'google-auth-library';
 import tpu from '@google-cloud/tpu';
@@ -97,9 +97,9 @@ console.log(JSON.stringify({ created: [state, networkEndpoints.length], listed, 
 `;
 
 /**
- * Of operations: a creation that is held and then cancelled (whether it is done, whether its end was asked for, the code of its error);
- * a reset that ended; the verbs of all operations on the two resources, and how long a page of two is; and HTTP's answer for one that
- * was deleted, for one that never was, and for a deletion of that.
+ * Results about operations: a held and cancelled creation (done, cancel requested, error code); a completed reset; the
+ * verbs of all operations on the two resources, and the length of a page of two; and the HTTP status of a deleted
+ * operation, of one that never existed, and of its deletion.
  */
 const expectedOfOperations = {
   held: [false, false],
@@ -110,7 +110,7 @@ const expectedOfOperations = {
   gone: [404, 404, 404],
 };
 
-/** What long-running operations can do in the library of Node: promise and checks of progress, cancel, delete, list. */
+/** Long-running operations in the Node library: promise, progress, cancel, delete, list. */
 const nodeOperations = `
 const node = { acceleratorType: 'v5litepod-4', runtimeVersion: 'v2-alpha-tpuv5-lite' };
 const asked = { parent, queuedResourceId: 'lq', queuedResource: { tpu: { nodeSpec: [{ parent, nodeId: 'lq-node', node }] } } };
@@ -236,7 +236,7 @@ try:
 except NotFound:
     gone = 'gone'
 print(json.dumps({'blobs': blobs, 'names': names, 'prefixes': sorted(folded.prefixes), 'text': text, 'part': part, 'size': size,
-  'twice': twice, 'gone': gone, 'place': client.get_bucket('things').location, 'left': sorted(b.name for b in bucket.list_blobs())}))
+  'twice': twice, 'gone': gone, 'location': client.get_bucket('things').location, 'left': sorted(b.name for b in bucket.list_blobs())}))
 `;
 
 describe("Google's libraries", () => {
@@ -269,8 +269,8 @@ describe("Google's libraries", () => {
         ['./bin/pip', 'install', '--quiet', 'google-api-python-client==2.201.0'],
       ]),
   };
-  const things = 'makes, lists, changes and ends nodes and queued resources';
-  const operations = 'waits for operations, looks at their progress, cancels, lists and deletes them';
+  const things = 'creates, lists, changes and deletes nodes and queued resources';
+  const operations = 'waits for operations, reads their progress, cancels, lists and deletes them';
   for (const [language, does, text, seen] of [
     ['node', things, nodeHead + nodeProgram, expected],
     ['node', operations, nodeHead + nodeOperations, expectedOfOperations],
@@ -293,7 +293,7 @@ describe("Google's libraries", () => {
     });
   }
 
-  test('google-cloud-storage makes, lists, reads and ends objects', async (t) => {
+  test('google-cloud-storage creates, lists, reads and deletes objects', async (t) => {
     const client = installed('python-storage', [
       ['python3', '-m', 'venv', '.'],
       ['./bin/pip', 'install', '--quiet', 'google-cloud-storage==3.4.0'],
@@ -313,13 +313,13 @@ describe("Google's libraries", () => {
       size: 700_000,
       twice: 'refused',
       gone: 'gone',
-      place: 'US-CENTRAL2',
+      location: 'US-CENTRAL2',
       left: ['copy', 'large', 'run/1', 'run/2'],
     });
   });
 
-  // The Python library brings Google's own description of the API along: what the tables of ours are held to.
-  test("every field and enum text of Google's description is in the tables, and every method answers", async (t) => {
+  // The Python library contains Google's own description of the API, which our tables must match.
+  test("the tables have every field and enum value of Google's description, and every method is implemented", async (t) => {
     const client = install.python();
     if (client === undefined) return skip(t, 'google-api-python-client');
     for (const version of ['v2', 'v2alpha1'] as const) {
@@ -332,7 +332,7 @@ describe("Google's libraries", () => {
           .replace('{locationsId}', zone)
           .replace(/\{\w+Id\}/, 'nothing-of-that-name');
         const reply = await fetch(`${emulator.url}/${path}`, { method: httpMethod });
-        // A method that does not exist is a page for people; one that does refuses or answers in JSON.
+        // An unknown method returns an HTML page; a known one returns JSON, also for an error.
         assert.match(
           reply.headers.get('content-type') ?? '',
           /application\/json/,
@@ -375,7 +375,7 @@ function methodsOf({ resources = {} }: Resource): { readonly httpMethod: string;
   ]);
 }
 
-/** What the description has and the table has not, as paths. */
+/** The fields that the description has and the table lacks, as paths. */
 function missingFrom(
   description: Described,
   schema: string,

@@ -1,4 +1,4 @@
-// The emulator as a program of its own, for tests that kill it: `emulator-program.ts STATE_DIR SPEED`.
+// The emulator as a separate program, for tests that kill it: `emulator-program.ts STATE_DIR SPEED`.
 
 import { serveEmulator } from '../../src/emulator/serve.ts';
 

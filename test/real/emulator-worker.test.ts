@@ -1,5 +1,5 @@
-// What a worker of the built-in cloud has of a real TPU VM, looked at from inside: OpenSSH's door, the metadata server,
-// scripts at boot and at the end, chips, neighbours, and what may be the matter with it.
+// The properties of a real TPU VM on a worker of the TPU emulator, seen from inside: OpenSSH, the metadata server,
+// startup and shutdown scripts, chips, other workers, and faults.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -13,7 +13,7 @@ import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
 import { assertNothingLeft, eventually, fetchJson, hasProgram, Nodes, processesOf } from './emulator-host.ts';
 
-// A node is ready at once, and thirty seconds of Google's notice are a second and a half.
+// A node is ready at once, and Google's notice of thirty seconds takes a second and a half.
 const speed = 20;
 const flags = ['-H', 'Metadata-Flavor: Google', '-s', '--noproxy', '*'];
 const curl = `curl ${flags.map((flag) => `'${flag}'`).join(' ')}`;
@@ -36,12 +36,12 @@ for (const [hosts, isolation] of [
     const nodes = new Nodes('worker', { speed: 2_000, seed: 5, isolation, hosts });
     const { user } = nodes;
     before(() => {
-      // Beside a host, an sshd lets in only its own user.
+      // Outside its host, sshd admits only its own user.
       if (hosts === 'sshd' && nodes.isolation !== 'root') user.name = userInfo().username;
     });
 
     nodes.test(
-      'each worker has its own name, home, number and boot id; codes, signals, input and a login shell come through',
+      'each worker has its own name, home, number and boot id; exit codes, signals, input and a login shell pass through',
       ['pair', 'v4-16'],
       async (first, second) => {
         const answer = await nodes.ssh(
@@ -64,15 +64,15 @@ for (const [hosts, isolation] of [
         assert.deepEqual([otherName, number], [name?.replace(/0$/, '1'), '1']);
         assert.notEqual(home, folder);
         if (nodes.hasNamespaces) {
-          assert.ok(bootId !== undefined && !own?.includes(bootId), 'a boot of its own');
+          assert.ok(bootId !== undefined && !own?.includes(bootId), 'its own boot id');
           assert.notEqual(bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
           assert.match(own ?? '', new RegExp(`\\n${user.name}\\n$`));
         }
-        assert.equal((await nodes.ssh(first, 'kill -TERM $$')).code, 255, 'ssh says 255 for a signal');
+        assert.equal((await nodes.ssh(first, 'kill -TERM $$')).code, 255, 'ssh exits with 255 after a signal');
         const terminal = await nodes.ssh(first, 'test -t 0 && stty size && exit 3', '', ['-tt']);
         assert.equal(terminal.code, 3, terminal.stdout);
         assert.match(terminal.stdout, /^\d+ \d+\r?\n/);
-        // As `jobman ssh` does it: a login shell on a terminal.
+        // As `jobman ssh` does: a login shell on a terminal.
         const shell = await user.shell(
           first,
           nodes.emulator.sshPort,
@@ -81,7 +81,7 @@ for (const [hosts, isolation] of [
         assert.equal(shell.code, 3, shell.stdout);
         assert.match(shell.stdout, /\/bin\/sudo\r?\n/);
         assert.match(shell.stdout, /\nallowed\r?\n/);
-        // The workers see each other, by address and where there are namespaces by name.
+        // Workers reach each other by address, and by name if there are namespaces.
         const probe = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(nodes.emulator.sshPort)}; echo "$line"'`;
         assert.match((await nodes.ssh(first, probe)).stdout, /^SSH-2\.0-OpenSSH/);
         if (nodes.hasNamespaces) {
@@ -100,8 +100,8 @@ for (const [hosts, isolation] of [
     );
 
     nodes.test(
-      'the metadata server tells who one is, only when asked politely, and of a preemption while it is awaited',
-      ['told', 'v4-16', { owner: 'ada' }],
+      'the metadata server identifies the worker, requires its header, and reports a preemption to a waiting request',
+      ['notified', 'v4-16', { owner: 'ada' }],
       async (first) => {
         const at = 'http://$GCE_METADATA_HOST/computeMetadata/v1';
         const ask = async (path: string): Promise<string> => (await nodes.ssh(first, `${curl} "${at}/${path}"`)).stdout;
@@ -129,15 +129,15 @@ for (const [hosts, isolation] of [
           );
           assert.equal(named.stdout, 'FALSE', named.stderr);
         }
-        // Asked from outside, because who asks from inside is told to end in the same moment.
+        // Ask from outside, because a program inside gets SIGTERM at the same time.
         const host = (await nodes.ssh(first, 'echo "$GCE_METADATA_HOST"')).stdout.trim();
         const preempted = `http://${host}/computeMetadata/v1/instance/preempted`;
         const headers = { 'Metadata-Flavor': 'Google' };
         const etag = (await fetch(preempted, { headers })).headers.get('etag') ?? '';
         const waits = fetch(`${preempted}?wait_for_change=true&last_etag=${etag}`, { headers });
         const early = await fetch(`${preempted}?wait_for_change=true&timeout_sec=0.1`, { headers });
-        assert.equal(await early.text(), 'FALSE', 'a time that is over answers with what is so');
-        await runAdminVerb(nodes.emulator.url, 'preempt', 'told');
+        assert.equal(await early.text(), 'FALSE', 'a wait that times out returns the current value');
+        await runAdminVerb(nodes.emulator.url, 'preempt', 'notified');
         assert.equal(await (await waits).text(), 'TRUE');
       },
     );
@@ -159,7 +159,7 @@ for (const [hosts, isolation] of [
       await nodes.remove('script');
     });
 
-    test('a worker reboots by its own command: its line is cut, its disk stays, and it is READY all the time', async () => {
+    test('a worker reboots by its own command: its connection is cut, its disk stays, and its node stays READY', async () => {
       const script = '#!/bin/sh\necho again >>"$EMULATOR_HOST/home/count"\n';
       const [first, second] = await nodes.create('again', 'v4-16', { 'startup-script': script });
       const boot = 'cat "${JOBMAN_BOOT_ID_FILE:-/proc/sys/kernel/random/boot_id}"';
@@ -191,7 +191,7 @@ for (const [hosts, isolation] of [
       assert.notEqual(`${String(after[1])}\n`, before);
       const bucket = await nodes.ssh(first, 'gcsfuse again bucket >/dev/null && ls -A bucket');
       assert.equal(bucket.stdout, 'saved\n', bucket.stderr);
-      assert.equal((await nodes.ssh(second, boot)).stdout, other, 'the other worker is left alone');
+      assert.equal((await nodes.ssh(second, boot)).stdout, other, 'the other worker is not affected');
       const count = async () => (await nodes.ssh(first, 'cat "$EMULATOR_HOST/home/count"')).stdout;
       await eventually('the startup script has run again', async () => (await count()) === 'again\nagain\n');
       const node: Record<string, unknown> = await fetchJson(`${nodes.url}/again`);
@@ -200,7 +200,7 @@ for (const [hosts, isolation] of [
     });
 
     nodes.test(
-      'chips lie where a program looks for them, and one program holds them',
+      'chip files are where programs search for them, and one program holds them',
       ['chips', 'v4-8'],
       async (first) => {
         const dev = nodes.hasNamespaces ? '/dev' : '$EMULATOR_HOST/dev';
@@ -217,12 +217,12 @@ for (const [hosts, isolation] of [
         if (hasProgram('fuser')) assert.match((await nodes.ssh(first, `fuser ${dev}/accel0 2>/dev/null`)).stdout, /\d/);
         await nodes.ssh(first, 'pkill -f "^sleep 31339"; while pgrep -f "^sleep 31339" >/dev/null; do sleep 0.1; done');
         assert.deepEqual(await nodes.ssh(first, 'with-tpu echo free'), { code: 0, stdout: 'free\n', stderr: '' });
-        assert.equal(existsSync('/dev/accel0'), false, 'the machine has no such thing');
+        assert.equal(existsSync('/dev/accel0'), false, 'the machine has no such file');
       },
     );
 
     nodes.test(
-      'a refused door lets nobody in and keeps who is there; a full disk takes nothing',
+      'ssh-refuse blocks new connections and keeps open ones; fill-disk makes writes fail',
       ['trouble', 'v4-8'],
       async (first) => {
         const inside = spawn(
@@ -264,10 +264,10 @@ for (const [hosts, isolation] of [
       },
     );
 
-    test('who is preempted has time to end; who is cut off has none', async () => {
+    test('a preempted program has time to end; a power cut leaves none', async () => {
       const slow = await startSlow();
       try {
-        // A shell tells of its ended sleep, and whoever writes to a connection that is gone is ended by that.
+        // A shell reports its terminated sleep, and a write to a lost connection would end it.
         const program =
           'exec 2>/dev/null; trap "echo bye >>$HOME/../../ended; exit" TERM; echo ready; while :; do sleep 0.05; done';
         const begin = async (): Promise<void> => {
@@ -278,7 +278,7 @@ for (const [hosts, isolation] of [
           await new Promise((resolve, reject) => {
             child.stdout.once('data', resolve);
             child.once('close', (code) =>
-              reject(new Error(`the program did not begin; ssh ended with ${String(code)}`)),
+              reject(new Error(`the program did not start; ssh ended with ${String(code)}`)),
             );
           });
         };
@@ -298,13 +298,13 @@ for (const [hosts, isolation] of [
       }
     });
 
-    /** A cloud of its own whose notice is long enough for a program to say goodbye. */
+    /** An emulator with a notice that is long enough for a program to end. */
     async function startSlow(): Promise<{
       readonly emulator: Emulator;
       readonly stateDir: string;
       readonly address: string;
       readonly folder: string;
-      /** Resolves when it lets its user in. */
+      /** Resolves when the worker admits its user. */
       answers(): Promise<void>;
     }> {
       const folder = mkdtempSync(join(tmpdir(), 'emulator-soft-'));

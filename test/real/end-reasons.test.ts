@@ -1,4 +1,4 @@
-/** Every way in which a program ends badly has a reason of its own, with what it rests on; here and on the built-in cloud. */
+/** Each kind of failure has its own reason with evidence, on this machine and on the TPU emulator. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { sendSignal, openJobWorld } from '../support/jobs.ts';
 
 const never = 'while :; do sleep 0.1; done';
 
-test('its own failure, a kill, silence and a time limit are told apart on this machine', async (t) => {
+test('a failure, a kill, a hang and a timeout have different reasons on this machine', async (t) => {
   const world = openJobWorld(t);
   const ids = {
     failed: await world.create(world.localManifest('echo first; echo boom >&2; exit 7', { name: 'failed' })),
@@ -44,9 +44,9 @@ test('its own failure, a kill, silence and a time limit are told apart on this m
   assert.equal(world.readLog(ids.failed).toString(), 'first\nboom\n');
 });
 
-test('a kill on one worker of two and silence on both end the job on both, and a step that fails tells its last words', async (t) => {
+test('a kill on one of two workers and a hang on both end the job on both, and a failed step shows its last output', async (t) => {
   const world = openJobWorld(t);
-  // Not on spot: there a kill is first given half a minute to turn out to be the cloud's.
+  // Not on spot, where a killed program first waits half a minute for a preemption.
   const killed = await world.create(
     world.tpuManifest(`echo $$; ${never}`, { name: 'killed', tpu: { pricing: 'ondemand' } }),
   );
@@ -56,7 +56,7 @@ test('a kill on one worker of two and silence on both end the job on both, and a
       job: { silence_timeout: '2s' },
     }),
   );
-  // A file stands where the bucket is to be: the step fails however often it is tried.
+  // A file blocks the bucket's folder, so the step fails at every try.
   const setup = await world.create(
     world.tpuManifest('true', { name: 'setup', gcsfuse: { bucket_name: 'shared', mount_path: '/etc/passwd/x' } }),
   );
@@ -83,19 +83,19 @@ test('a kill on one worker of two and silence on both end the job on both, and a
     assert.match(await world.output('why', id), message);
   }
   assert.match(await world.output('logs', setup, '--step', 'gcsfuse'), /^\[0\] mkdir: .*Not a directory$/m);
-  // Nothing that a job had is left: no program, no TPU.
+  // The job leaves no program and no TPU.
   for (const id of [killed, hung, setup])
     await world.waitUntil(id, (job) => job.allocations.every(({ goneAt: gone }) => gone !== null));
   const isEmpty = async () => /"nodes":\[\]/.test(await world.output('emulator', 'status', '--json'));
   assert.ok(await eventually(isEmpty));
 });
 
-test('a stop asks first, then kills, with all children, also those that went into a session of their own', async (t) => {
+test('a stop first signals, then kills, all children, also those in another session', async (t) => {
   const world = openJobWorld(t);
   const note = join(world.folder, 'asked');
   const script = [
     `trap 'echo asked >>${note}' TERM`,
-    // One that ignores the signal, one that left the session and whose parent is gone, both of the same job.
+    // One child ignores the signal, the other has left the session and lost its parent; both belong to the job.
     `(trap '' TERM; exec -a stubborn-child sleep 1000) &`,
     `(setsid bash -c 'trap "" TERM; exec -a stubborn-orphan sleep 1000' &) `,
     `echo ready`,
@@ -111,11 +111,11 @@ test('a stop asks first, then kills, with all children, also those that went int
   assert.equal(job.phase, 'stopped');
   assert.equal(job.attempts[0]?.reason, 'stopped');
   assert.equal(readFileSync(note, 'utf8'), 'asked\n', 'it was asked, once');
-  assert.deepEqual(world.processesMatching('stubborn'), [], 'what did not listen was killed');
+  assert.deepEqual(world.processesMatching('stubborn'), [], 'programs that ignored the signal were killed');
   assert.deepEqual(world.processesMatching(join('attempt_1', 'script')), []);
 });
 
-test('delete --force takes a job off the list at once, and ends its program after its grace', async (t) => {
+test('delete --force removes a job from the list at once, and ends its program after the grace period', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(
     world.localManifest(`trap '' TERM; echo ready; ${never}`, { job: { stop_grace: '1s' } }),
@@ -127,7 +127,7 @@ test('delete --force takes a job off the list at once, and ends its program afte
   assert.ok(await eventually(isOver, { withinMs: 60_000 }), 'the program is still alive');
 });
 
-test('a process number that another program got after a restart is not believed, and that program lives', async (t) => {
+test('a pid that belongs to another program after a restart is not signalled', async (t) => {
   const world = openJobWorld(t);
   const bootId = join(world.folder, 'boot-id');
   const env = { JOBMAN_BOOT_ID_FILE: bootId };
@@ -136,7 +136,7 @@ test('a process number that another program got after a restart is not believed,
   await world.waitForPhase(id, 'running');
   await world.runOk(['controller', 'stop'], { env });
 
-  // The machine "restarts": everything is dead, and the launcher's number, even its start time, is now another's.
+  // The machine "restarts": all processes are dead, and another process has the launcher's pid and even its start time.
   for (const { pid } of world.processesMatching('attempt_1')) sendSignal(pid, 'SIGKILL');
   const unrelated = spawn('sleep', ['1000'], { stdio: 'ignore', cwd: '/' });
   world.atEnd(() => void unrelated.kill('SIGKILL'));
@@ -151,5 +151,5 @@ test('a process number that another program got after a restart is not believed,
   assert.equal(job.attempts.length, 1);
   assert.match(job.attempts[0]?.evidence?.message ?? '', /the machine was restarted/);
   assert.match(await world.output('why', id), /the machine was restarted/);
-  assert.equal(unrelated.exitCode ?? unrelated.signalCode, null, 'the stranger was left alone');
+  assert.equal(unrelated.exitCode ?? unrelated.signalCode, null, 'the unrelated process is still alive');
 });

@@ -1,4 +1,4 @@
-/** Sessions by hand against a real OpenSSH server, over our own connection and over the relay; then all of it on the built-in cloud. */
+/** Sessions with a real OpenSSH server, over a direct connection and over the relay; then on the TPU emulator. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -53,7 +53,7 @@ const ended = (exitCode: number | null, signal: string | null = null): SessionEn
   signal,
 });
 
-/** Whether a process runs whose command line is exactly this. */
+/** True when a process has exactly this command line. */
 function runs(...args: readonly string[]): boolean {
   return readdirSync('/proc').some((pid) => {
     try {
@@ -64,12 +64,12 @@ function runs(...args: readonly string[]): boolean {
   });
 }
 
-sshdTest('a line is read by a shell there, words are not, and the end is the program’s own', async (sshd) => {
+sshdTest('a line runs in the remote shell, an argv does not, and the exit code is the program’s own', async (sshd) => {
   writeFileSync(join(sshd.home, '.bashrc'), 'echo noise; echo noise >&2\n');
   const transport = transportOn(sshd);
   const asLine = begin(transport, line('echo "$HOME" | cat; echo err >&2; exit 7'));
   assert.deepEqual(await asLine.session.ended, ended(7));
-  // Its shell reads its start-up file, as it does for ssh.
+  // The shell reads its start-up file, as it does for ssh.
   assert.deepEqual([asLine.out().toString(), asLine.err()], [`noise\n${sshd.home}\n`, 'noise\nerr\n']);
   const asArgv = begin(transport, argv('printf', '%s|', '$HOME', "it's", 'a  b', '*', 'two\nlines', ''));
   assert.deepEqual(await asArgv.session.ended, ended(0));
@@ -79,7 +79,7 @@ sshdTest('a line is read by a shell there, words are not, and the end is the pro
   assert.deepEqual(await noInput.session.ended, ended(0));
 });
 
-sshdTest('what keeps a program from beginning is passed on', async (sshd) => {
+sshdTest('the reason why a program could not start is reported', async (sshd) => {
   writeFileSync(join(sshd.home, '.bashrc'), 'echo noise; echo noise >&2\n');
   const transport = transportOn(sshd);
   const refused = begin(transport, line('echo never'), false, "exec sh -c 'echo no container >&2; exit 125'");
@@ -90,11 +90,11 @@ sshdTest('what keeps a program from beginning is passed on', async (sshd) => {
   assert.deepEqual(
     [entered.out().toString(), entered.err()],
     ['in\n', ''],
-    'a program that began is not mixed with it',
+    "a started program's own output is not mixed with it",
   );
 });
 
-sshdTest('bytes go through whole in both directions, and a program that stops reading harms nothing', async (sshd) => {
+sshdTest('bytes pass unchanged in both directions, and a program that stops reading blocks nothing', async (sshd) => {
   const transport = transportOn(sshd);
   const bytes = randomBytes(5_000_000);
   const cat = begin(transport, argv('cat'), true);
@@ -103,7 +103,7 @@ sshdTest('bytes go through whole in both directions, and a program that stops re
   assert.deepEqual(await cat.session.ended, ended(0));
   const sum = (of: Buffer): string => createHash('sha256').update(of).digest('hex');
   assert.equal(sum(cat.out()), sum(bytes));
-  // The rest of what is sent holds our own words; they are data and nothing else.
+  // The input contains our own protocol lines, which must be treated as data.
   const head = begin(transport, line('head -c 3; exec 0<&-; sleep 0.5; echo " done"'), true);
   await head.session.write(Buffer.concat([Buffer.from('abc'), Buffer.from('\nstop\n'.repeat(50_000))]));
   head.session.end();
@@ -112,7 +112,7 @@ sshdTest('bytes go through whole in both directions, and a program that stops re
 });
 
 sshdTest(
-  'stop ends the program and its children, also those that do not listen; a broken line does too',
+  'stop ends the program and its children, also those that ignore signals; so does a lost connection',
   async (sshd) => {
     const pool = poolOn(sshd);
     const transport = pool.transport(targetOn(sshd));
@@ -130,7 +130,7 @@ sshdTest(
 
     const cut = begin(transport, line('echo begun; exec sleep 4714'));
     assert.ok(await eventually(() => cut.out().length > 0));
-    // The word is out before the shell has become the program.
+    // The marker is printed before the shell has become the program.
     assert.ok(await eventually(() => runs('sleep', '4714')));
     pool.close();
     assert.equal((await cut.session.ended).kind, 'unreachable');
@@ -138,7 +138,7 @@ sshdTest(
   },
 );
 
-sshdTest('what a program leaves in the background lives on when it ends by itself', async (sshd) => {
+sshdTest('background processes of a program survive its normal end', async (sshd) => {
   const transport = transportOn(sshd);
   const program = line('sleep 4 >/dev/null 2>&1 </dev/null & echo $!');
   const leaving = begin(transport, program);
@@ -148,7 +148,7 @@ sshdTest('what a program leaves in the background lives on when it ends by itsel
 });
 
 sshdTest(
-  'the relay passes all of it on, ends what a client leaves, and takes no client of another version',
+  'the relay passes everything on, ends the sessions of a client that exits, and refuses other versions',
   async (sshd) => {
     const transport = transportOn(sshd);
     const file = join(sshd.world.folder, 'ssh', 'relay.sock');
@@ -191,7 +191,7 @@ sshdTest(
 );
 
 sshdTest(
-  'copies keep modes and links, stand in their place whole or not at all, and replace a folder only when told to',
+  'copies keep modes and links, appear complete or not at all, and replace a folder only on request',
   async (sshd) => {
     const pool = poolOn(sshd);
     const transport = pool.transport(targetOn(sshd));
@@ -232,7 +232,7 @@ sshdTest(
     assert.equal(spawnSync('diff', ['-r', join(cwd, 'data'), join(cwd, 'back')]).status, 0);
     assert.equal((await copyFromRemote(start, ask({ from: 'nothing', to: '.' }))).kind, 'failed');
 
-    // The line breaks in the middle of a copy.
+    // The connection breaks in the middle of a copy.
     writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(30_000_000));
     let portions = 0;
     const half = await copyToRemote(
@@ -240,7 +240,7 @@ sshdTest(
       ask({
         to: 'half',
         onProgress() {
-          // More than lines and pipes hold: the copy has truly begun there.
+          // More than all buffers hold, so that the remote side has started to write.
           portions += 1;
           if (portions === 10) pool.close();
         },
@@ -253,7 +253,7 @@ sshdTest(
   },
 );
 
-test('on the built-in cloud, through the front door', async (t) => {
+test('the same commands on the TPU emulator', async (t) => {
   if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
   const world = openJobWorld(t);
   const manifest = join(world.folder, 'hold.yaml');
@@ -263,7 +263,7 @@ test('on the built-in cloud, through the front door', async (t) => {
 tpu: { project: emulator, name: hold, accelerator: v4-16, zone: us-central2-b, pricing: spot, version: tpu-ubuntu2204-base }
 command:
   cmd: |
-    # All workers of the built-in cloud have the ports of one machine.
+    # All workers of the TPU emulator have the ports of one machine.
     [ "$JOBMAN_WORKER" = 0 ] || exec sleep 1000
     echo page >index.html; exec python3 -m http.server --bind 127.0.0.1 17113
 `,
@@ -273,7 +273,7 @@ command:
   const later = { withinMs: 60_000 };
   assert.ok(await eventually(isRunning, later));
 
-  // Over the controller's connections, and over our own when it is away.
+  // Through the controller's connections, and through our own while it is stopped.
   const both = '[0] here\n[1] here\n';
   assert.equal(
     (await world.output('exec', '1', '--', 'echo', 'here')).split('\n').toSorted().join('\n').trimStart(),
@@ -301,7 +301,7 @@ command:
     assert.match(stdout, new RegExp(`-w-${number}\n$`), stderr);
   }
 
-  // A forwarded port outlives the TPU that it led to.
+  // A forwarded port survives the TPU that it led to.
   const forward = world.start(['port-forward', '1', '0:17113'], { withinMs: 120_000 });
   await forward.waitForOutput(/http:\/\/127\.0\.0\.1:\d+ leads to port 17113/);
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(forward.stdout)?.[1]);
@@ -315,7 +315,7 @@ command:
   assert.equal((await forward.result).code, 130);
 });
 
-/** What a server answers; empty when it does not. */
+/** The response of a server; empty when it does not answer. */
 function ask(port: number, request: string): Promise<string> {
   return new Promise((resolve) => {
     let output = '';

@@ -1,6 +1,6 @@
 /**
- * Disks that are full and homes that are mounted read-only, as real small file systems: said in a sentence, nothing lost, nothing done
- * twice. By the store and the logs themselves, by whole jobs, and by a command whose output cannot be written or whose folder is gone.
+ * Full disks and read-only homes, as real small file systems: a clear message, nothing lost, nothing done twice. For
+ * the store and the logs, for whole jobs, and for a command whose output cannot be written or whose folder was removed.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -17,7 +17,7 @@ import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { jobmanCommand } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
 
-/** Mounts something on a folder of the world until its end; false, and the test skipped, where that is not allowed. */
+/** Mounts a file system on a folder of the world; false when that is not allowed, and the test is skipped. */
 function mount(t: TestContext, world: JobWorld, at: string, ...args: readonly string[]): boolean {
   mkdirSync(at, { recursive: true });
   const { status } = spawnSync('mount', [...args, at]);
@@ -29,7 +29,7 @@ function mount(t: TestContext, world: JobWorld, at: string, ...args: readonly st
   return true;
 }
 
-test('in a home that is mounted read-only jobs can be looked at, and every change says why it cannot be', async (t) => {
+test('in a read-only home, jobs can be read, and every change says why it fails', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('echo seen before'));
   await world.waitForFinish(id);
@@ -69,18 +69,18 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
   }
   assert.deepEqual(world.processesMatching('main.ts controller run'), []);
 
-  // One that runs cannot find a word to leave in its folder, and is told all the same.
+  // A running command cannot leave a request in its folder, and must still be ended.
   await world.runOk(['controller', 'start']);
   assert.match((await world.runOk(['controller', 'stop'], closed)).stdout, /The controller was stopped/);
   assert.ok(await eventually(() => world.processesMatching('main.ts controller run').length === 0));
 });
 
-test('a disk that is full while a job runs loses nothing, and nothing is done twice when there is room again', async (t) => {
+test('a disk that is full during a job loses nothing, and nothing is done twice after there is space again', async (t) => {
   const world = openJobWorld(t);
   const starts = join(world.folder, 'starts');
   const go = join(world.folder, 'go');
   if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=8m,mode=700', 'jobman-test')) return;
-  // It writes its last lines when it is told to, which is when there is room again.
+  // The program writes its last lines on the test's signal, after there is space again.
   const manifest = world.localManifest(
     `echo began; echo start >>${starts}; until [ -e ${go} ]; do sleep 0.1; done; echo done`,
   );
@@ -91,7 +91,7 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
 
   const filler = join(world.home, 'filler');
   const room = openSync(filler, 'w');
-  // Small pieces at the end take the last bytes too.
+  // Write small pieces at the end to take the last bytes too.
   for (const piece of [Buffer.alloc(65_536), Buffer.alloc(512)]) {
     assert.throws(
       () => {
@@ -114,15 +114,15 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
     );
   }
   assert.match(await world.output('list'), /000001 .* running/);
-  // The second program ends meanwhile, and the controller cannot write it down.
+  // The second program ends meanwhile, and the controller cannot record it.
   assert.ok(
     await eventually(() => /The disk is full/.test(readFileSync(join(world.home, 'controller.log'), 'utf8')), {
       withinMs: 30_000,
     }),
-    'the controller says so in its log',
+    'the controller logs it',
   );
   const pid = world.processesMatching('controller run').map((one) => one.pid);
-  assert.equal(pid.length, 1, 'it waits for room and does not give up');
+  assert.equal(pid.length, 1, 'the controller waits for space and does not give up');
 
   rmSync(filler);
   const failed = await world.waitForFinish(other, 1);
@@ -136,10 +136,10 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
     pid,
   );
   const rows = (await world.output('list', '--json', '--all')).trimEnd().split('\n');
-  assert.equal(rows.length, 2, 'what was refused is not there');
+  assert.equal(rows.length, 2, 'the refused job does not exist');
 });
 
-test('on a disk that is full from the beginning nothing is made, and that is said', async (t) => {
+test('on a full disk nothing is created, and the message says so', async (t) => {
   const world = openJobWorld(t);
   if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=64k,mode=700', 'jobman-test')) return;
   const room = openSync(join(world.home, 'filler'), 'w');
@@ -163,7 +163,7 @@ test('on a disk that is full from the beginning nothing is made, and that is sai
 
 const [program, ...args] = jobmanCommand;
 
-/** Runs a command with its output in a file of the test's choice. */
+/** Runs a command with its output in a file. */
 function intoFile(world: JobWorld, output: number | 'pipe', argv: readonly string[]) {
   return spawnSync(program, [...args, ...argv], {
     cwd: world.folder,
@@ -175,7 +175,7 @@ function intoFile(world: JobWorld, output: number | 'pipe', argv: readonly strin
 
 const sentence = /^jobman: The output is incomplete: no space left on device\.\n$/m;
 
-test('output into a device that is full ends with a sentence and exit code 1', (t) => {
+test('output into a full device ends with a message and exit code 1', (t) => {
   const world = openJobWorld(t);
   const full = openSync('/dev/full', 'w');
   try {
@@ -184,14 +184,14 @@ test('output into a device that is full ends with a sentence and exit code 1', (
       assert.match(stderr, sentence, argv.join(' '));
       assert.equal(status, 1, argv.join(' '));
     }
-    // The same words into a pipe: it was the device, not the command.
+    // The same output into a pipe works: the device was the reason, not the command.
     assert.equal(intoFile(world, 'pipe', ['schema']).status, 0);
   } finally {
     closeSync(full);
   }
 });
 
-test('output into a file on a full disk does the same, however far it came', (t: TestContext) => {
+test('output into a file on a full disk does the same, wherever it fails', (t: TestContext) => {
   const world = openJobWorld(t);
   const disk = join(world.folder, 'disk');
   if (!mount(t, world, disk, '-t', 'tmpfs', '-o', 'size=64k', 'jobman-test')) return;
@@ -206,7 +206,7 @@ test('output into a file on a full disk does the same, however far it came', (t:
   }
 });
 
-test('a folder that was removed under the shell is no reason to know nothing', (t) => {
+test('commands work in a folder that was removed', (t) => {
   const world = openJobWorld(t);
   const gone = join(world.folder, 'gone');
   mkdirSync(gone);
@@ -232,7 +232,7 @@ test('a folder that was removed under the shell is no reason to know nothing', (
 
 const job = { owner: 'ada', spec: localSpec(), manifest: 'job: {}\n', at: noon };
 
-/** A world whose home is a file system of its own, or undefined (and the test skipped) where none can be mounted. */
+/** A world whose home is a file system; undefined (and the test skipped) when none can be mounted. */
 function mountedWorld(t: TestContext, size: string): JobWorld | undefined {
   const world = openJobWorld(t);
   return mount(t, world, world.home, '-t', 'tmpfs', '-o', `size=${size},mode=700`, 'jobman-test') ? world : undefined;
@@ -249,13 +249,13 @@ const logFilesOf = ({ home }: JobWorld, store: Store) =>
 
 const isTrouble = (trouble: string) => (error: unknown) => error instanceof StoreError && error.kind === trouble;
 
-test('a record whose log was not merged when the file system became read-only is read whole, and takes no write', async (t) => {
+test('a database whose WAL was not merged before the file system became read-only is read completely, and refuses writes', async (t) => {
   const world = mountedWorld(t, '4m');
   if (world === undefined) return;
   const writer = open(world);
   await writer.insert(job);
   await writer.insert(job);
-  // The writer is still there, as after a power cut its files would be.
+  // The writer still runs, so its files are as after a power cut.
   const names = readdirSync(world.home).toSorted();
   assert.deepEqual(names, ['state.db', 'state.db-shm', 'state.db-wal']);
   const copy = join(world.folder, 'copy');
@@ -275,7 +275,7 @@ test('a record whose log was not merged when the file system became read-only is
   await store.close();
 });
 
-test('a full disk drops the whole write, and after that the record is as it was', async (t) => {
+test('a full disk drops the whole transaction, and the database stays intact', async (t) => {
   const world = mountedWorld(t, '1m');
   if (world === undefined) return;
   const store = open(world);
@@ -293,7 +293,7 @@ test('a full disk drops the whole write, and after that the record is as it was'
   assert.equal((await again.events(jobs[0]?.id ?? '', 0)).length, 1);
 });
 
-test('a log that meets a full disk says so, and its length tells what was written', async (t) => {
+test('a log on a full disk reports it, and its length is what was written', async (t) => {
   const world = mountedWorld(t, '1m');
   if (world === undefined) return;
   const store = open(world);
@@ -307,7 +307,7 @@ test('a log that meets a full disk says so, and its length tells what was writte
   const held = await logFiles.length(stored, 1, 0);
   assert.ok(held > 0 && held < 1_000_000);
   assert.equal((await logFiles.readEnd(stored, 1, 0, 10)).length, 10);
-  // Room again: it goes on where it stopped.
+  // After there is space again, the log continues.
   writeFileSync(join(world.home, 'jobs/ada/000001/logs/attempt_1/command_worker_0.log'), '');
   await logFiles.append(stored, 1, 0, chunk);
   assert.equal(await logFiles.length(stored, 1, 0), chunk.length);

@@ -25,12 +25,12 @@ const noCache: BucketCache = {
   prepareScript: null,
 };
 
-/** The one on the PATH, or the one that `npm run long -- gcsfuse` has built: that takes Go, and minutes. */
+/** The one on PATH, or the one that `npm run long -- gcsfuse` has built, which takes Go and minutes. */
 function findGcsfuse(): string | undefined {
   return existsSync(gcsfuseBinary) ? gcsfuseBinary : findProgram('gcsfuse');
 }
 
-/** The real program, where it may mount; the test is skipped loudly elsewhere. */
+/** The real program, if it may mount; otherwise the test is skipped with a message. */
 function findUsable(t: TestContext): string | undefined {
   let mayMount = process.getuid?.() === 0 && findProgram('fusermount3') !== undefined;
   try {
@@ -38,13 +38,13 @@ function findUsable(t: TestContext): string | undefined {
   } catch {
     mayMount = false;
   }
-  // The full check asks for it where it could build it (Debian has no package of it), and FUSE is there.
+  // The full check requires it where it could build it (Debian has no package of it) and where FUSE exists.
   const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
   const gcsfuse = mayMount ? findGcsfuse() : undefined;
   return requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse, isAsked) ? gcsfuse : undefined;
 }
 
-test('buckets are mounted with their caches, and again when their daemon has died', async (t) => {
+test('buckets are mounted with their caches, and mounted again after their daemon has died', async (t) => {
   const gcsfuse = findUsable(t);
   if (gcsfuse === undefined) return;
   const host = openHost(t, { patienceMs: 10_000 });
@@ -52,7 +52,7 @@ test('buckets are mounted with their caches, and again when their daemon has die
   const storage = await openStorage(world, 'my-bucket');
   storage.put('data/train.txt', 'one line\n');
   storage.put('checkpoints/step_1.json', '{}');
-  // The real one, told where this storage is; everything else is as the module says it.
+  // The real program with the address of this storage server. The module chooses all other flags.
   host.program(
     'gcsfuse',
     `echo "$@" >>"$HOME/flags"\nexec ${home}/real/gcsfuse --custom-endpoint=${storage.url}/storage/v1/ --anonymous-access --enable-hns=false "$@"`,
@@ -64,7 +64,7 @@ test('buckets are mounted with their caches, and again when their daemon has die
   const needs = join(home, 'needs');
   world.atEnd(() => {
     for (const path of [mountPoint, extra]) spawnSync('umount', ['--lazy', path]);
-    // A namespace that was made meanwhile, by whomever, has these mounts too and would keep their daemons.
+    // A namespace created meanwhile would have these mounts too, and keep their daemons alive.
     for (const line of readFileSync(needs, 'utf8').trimEnd().split('\n')) {
       const pid = Number(line.split(' ')[0]);
       if (argvOf(pid)[0]?.startsWith(home) === true) process.kill(pid, 'SIGKILL');
@@ -97,7 +97,7 @@ test('buckets are mounted with their caches, and again when their daemon has die
   assert.equal((await check()).code, 1);
   const mounted = await apply();
   assert.equal(mounted.code, 0, mounted.out);
-  // The storage server is this very process, so nothing here may wait for the mounts without giving it its turn.
+  // The storage server is in this process, so nothing here may block while a mount is used.
   assert.equal(await readFile(join(extra, 'data/train.txt'), 'utf8'), 'one line\n');
   assert.deepEqual((await readdir(mountPoint)).toSorted(compareTexts), ['checkpoints', 'data']);
   await writeFile(join(mountPoint, 'checkpoints/step_2.json'), '{"step": 2}');
@@ -107,7 +107,7 @@ test('buckets are mounted with their caches, and again when their daemon has die
   const [flags = ''] = (await readFile(join(home, 'flags'), 'utf8')).split('\n');
   assert.match(flags, /--file-cache-max-size-mb=100 --file-cache-cache-file-for-range-read=true/);
 
-  // It holds: nothing is mounted a second time, and the daemons behind the mounts are known.
+  // The step holds: nothing is mounted twice, and the daemons of the mounts are known.
   assert.equal((await check()).code, 0);
   assert.equal((await apply()).code, 0);
   assert.equal((await readFile(join(home, 'flags'), 'utf8')).trimEnd().split('\n').length, 2);
@@ -119,7 +119,7 @@ test('buckets are mounted with their caches, and again when their daemon has die
     assert.ok((await readFile(`/proc/${pid}/stat`, 'utf8')).includes(` ${ticks} `));
   }
 
-  // The daemon of one dies, as when a worker runs out of memory: its folder answers to nothing.
+  // Kill the daemon of one mount, like a worker that runs out of memory. Its folder then fails.
   const dead = [...daemons].map((line) => Number(line.split(' ')[0])).find((pid) => argvOf(pid).at(-1) === mountPoint);
   assert.ok(dead !== undefined);
   process.kill(dead, 'SIGKILL');
@@ -132,12 +132,12 @@ test('buckets are mounted with their caches, and again when their daemon has die
   assert.deepEqual((await readdir(mountPoint)).toSorted(compareTexts), ['checkpoints', 'data']);
   assert.equal((await check()).code, 0);
 
-  // Something else is in the way: said, and left alone.
+  // Another file at the mount point is reported and left alone.
   const inTheWay = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'other', path: extra, cache: noCache }] });
   const refused = await host.start(inTheWay.apply);
   assert.equal(refused.code, 1);
   assert.match(refused.out, /is a mount of something else; unmount it there, or choose another mount_path\.\n$/);
-  // So is a folder that cannot be made.
+  // So is a folder that cannot be created.
   host.write('~/file', 'in the way\n');
   const nowhere = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'other', path: '~/file/b', cache: noCache }] });
   const failed = await host.start(nowhere.apply);
@@ -148,8 +148,8 @@ test('buckets are mounted with their caches, and again when their daemon has die
 });
 
 /**
- * Each worker writes a checkpoint of its own again and again (gcsfuse refuses one of two writers of the same object), notices
- * a bucket that has died, and ends when it is told so.
+ * Each worker repeatedly writes its own checkpoint (gcsfuse refuses two writers of one object), fails when its bucket
+ * has failed, and ends when its file appears.
  */
 const program = `grep -c "^shared $HOME/bucket fuse.gcsfuse " /proc/self/mounts
 echo "begins from \${JOBMAN_RESUME_FROM:-nothing}"
@@ -160,7 +160,7 @@ done
 cat ~/bucket/input`;
 
 test(
-  "a whole job with a bucket that Google's gcsfuse mounts, and again after its daemon has died",
+  "a job with a bucket that Google's gcsfuse mounts, and its next attempt after the daemon has died",
   { timeout: 400_000 },
   async (t) => {
     const gcsfuse = findUsable(t);
@@ -171,8 +171,8 @@ test(
     });
     await cloud.waitForOutput(/^READY /m, 60_000);
     mkdirSync(world.bucketPath('saved'), { recursive: true });
-    await writeFile(world.bucketPath('input'), 'what lay in the bucket\n');
-    // A folder that the manifest names: there each worker writes and reads a record through its own mount.
+    await writeFile(world.bucketPath('input'), 'what was in the bucket\n');
+    // In a folder of the manifest, each worker writes and reads through its own mount.
     const job = { checkpoint_dir: '~/bucket/saved/${job.id}', loop: 'failures' };
     const manifest = world.tpuManifest(program, { job });
     const id = await world.create(manifest);
@@ -180,11 +180,17 @@ test(
       readdirSync(world.bucketPath('saved'), { recursive: true }).some((name) =>
         String(name).endsWith(`/step_${attempt}.0`),
       );
-    assert.ok(await eventually(saves(1), { withinMs: 120_000 }), 'what the first attempt writes is in the bucket');
+    assert.ok(
+      await eventually(saves(1), { withinMs: 120_000 }),
+      'the checkpoint of the first attempt is in the bucket',
+    );
 
-    // As when a worker runs out of memory; the folder then answers to nothing, and the program fails.
+    // Like a worker that runs out of memory: the folder fails, and so does the program.
     await world.runOk(['exec', id, '--workers', '0', '--', 'kill -9 $(pgrep -x gcsfuse)']);
-    assert.ok(await eventually(saves(2), { withinMs: 120_000 }), 'and so is what the second writes');
+    assert.ok(
+      await eventually(saves(2), { withinMs: 120_000 }),
+      'the checkpoint of the second attempt is in the bucket',
+    );
     for (const attempt of [1, 2]) await writeFile(world.bucketPath(`go-${attempt}`), '');
     const { attempts } = await world.waitForFinish(id, 0, 120_000);
     assert.deepEqual(
@@ -193,15 +199,15 @@ test(
     );
     for (const worker of [0, 1]) {
       const log = world.readLog(id, worker).toString();
-      assert.match(log, /^1\nbegins from .*\/bucket\/saved\/000001\/step_1\.\d\nwhat lay in the bucket\n$/);
+      assert.match(log, /^1\nbegins from .*\/bucket\/saved\/000001\/step_1\.\d\nwhat was in the bucket\n$/);
     }
   },
 );
 
-/** What the kernel says of a mount whose daemon is gone, once it has noticed. */
+/** The kernel's view of a mount without its daemon, once the kernel has noticed. */
 const isNotConnected = (error: unknown): boolean => String(error).includes('ENOTCONN');
 
-/** Empty when it has ended. */
+/** Empty when the process has ended. */
 function argvOf(pid: number): readonly string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);

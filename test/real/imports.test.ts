@@ -1,4 +1,4 @@
-/** `jobman import` and `tpu import` through the front door: a dry run, the import, a second one; and what came along, resumed. */
+/** `jobman import` and `tpu import`: a dry run, the import, a second import; and an imported job, resumed. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { documentedSample, malformedData } from '../lab/old-data.ts';
 import { jsonLines, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
-/** Runs a command to its end in the folder of that world. */
+/** Runs a command in the folder of that world. */
 async function run(world: JobWorld, ...args: readonly string[]) {
   const { code, stdout, stderr } = await world.jobman(args);
   return { code, out: stdout, err: stderr };
@@ -21,7 +21,7 @@ tpu: { allocation_mode: tpu-vm, accelerator: v4-8, name: ${name}, zone: us-centr
 command: { cmd: echo resumed }
 `;
 
-test('the folders of the older manager come along, and can be resumed', async (t) => {
+test('the job folders of the older TPU manager are imported and can be resumed', async (t) => {
   const world = openJobWorld(t);
   const file = (path: string, text: string): void => {
     const whole = join(world.folder, path);
@@ -65,7 +65,7 @@ test('the folders of the older manager come along, and can be resumed', async (t
   assert.match((await run(world, 'logs', '1')).out, /resumed/);
 });
 
-test('data.json comes along, once, and its key into a file of its own', async (t) => {
+test('data.json is imported once, and its key into a separate file', async (t) => {
   const world = openJobWorld(t);
   writeFileSync(join(world.folder, 'data.json'), JSON.stringify(documentedSample, null, 2));
   writeFileSync(join(world.folder, 'broken.json'), '{\n  "users": {,}\n}');
@@ -79,7 +79,7 @@ test('data.json comes along, once, and its key into a file of its own', async (t
 
   const early = await run(world, 'tpu', 'import', 'data.json');
   assert.match(early.out, /^- window 1 of xibo: Nothing says in which Google Cloud project/m, early.err);
-  assert.equal(existsSync(join(world.home, 'state.db')), false, 'a dry run makes nothing');
+  assert.equal(existsSync(join(world.home, 'state.db')), false, 'a dry run creates nothing');
   assert.equal((await run(world, 'settings', 'set', 'tpu.project', 'emulator')).code, 0);
   const dry = await run(world, 'tpu', 'import', 'data.json', '--json');
   const lines = jsonLines<{ kind: string; subject: string; done: boolean }>(dry.out);
@@ -95,7 +95,7 @@ test('data.json comes along, once, and its key into a file of its own', async (t
   for (const name of readdirSync(world.home, { recursive: true, encoding: 'utf8' })) {
     const path = join(world.home, name);
     if (path === key || !statSync(path).isFile()) continue;
-    assert.ok(!readFileSync(path).includes(documentedSample.wandb_api_key), `${name} holds the key`);
+    assert.ok(!readFileSync(path).includes(documentedSample.wandb_api_key), `${name} the key file holds the key`);
   }
   assert.match((await run(world, 'list', '--all')).out, /xibo +code +v2-32 .*succeeded/);
   assert.match((await run(world, 'tpu', 'list-users')).out, /xibo/);
@@ -109,7 +109,7 @@ test('data.json comes along, once, and its key into a file of its own', async (t
   assert.match((await run(world, 'tpu', 'import', 'mess.json')).out, /There is nothing to take over/);
 });
 
-/** A script that says what it was given, and reports as the lab's own scripts do. */
+/** A script that prints its arguments and reports like the lab's scripts. */
 const staging = (log: string): string => `
 echo "staged in $(pwd) with: $*"
 window=$(tmux display-message -p -t "$TMUX_PANE" '#S:#I')
@@ -118,9 +118,9 @@ mkdir -p ${log}; echo "wandb: Run history:" > ${log}/output.log
 tpu finish-job $window
 `;
 
-test('a job that came along is resumed with its frozen code, its log folder and its stage', async (t) => {
+test('an imported job is resumed with its frozen code, its log folder and its stage', async (t) => {
   const world = openJobWorld(t);
-  // A tmux of its own, where there is one: without one the scripts are answered all the same.
+  // Use a private tmux server, if there is tmux. Without tmux the scripts work as well.
   world.atEnd(() => void spawnSync('tmux', ['kill-server'], { env: world.env }));
   const [code, stage, log] = ['code', 'stage', 'log'].map((name) => join(world.folder, name));
   mkdirSync(code ?? '');

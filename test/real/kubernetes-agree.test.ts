@@ -1,6 +1,6 @@
 /**
- * Jobs that go well and jobs that do not, on a real cluster: what `why`, `details`, `logs` and `wait` say of each, and that
- * jobman and kubectl agree on all that both show.
+ * Jobs that succeed and jobs that do not, on a real cluster: the output of `why`, `details`, `logs` and `wait`, which
+ * must agree with kubectl.
  */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
@@ -11,18 +11,18 @@ import { withoutLogArchive, kubeTest, tinyFlavor, type Kube, type ClusterUser } 
 const flavor = (name: string, resources: object): string => JSON.stringify({ name, resources });
 const requests = { cpu: '10m' };
 
-/** One kind of job: how it is submitted, and what is said of it once it is as it will stay. */
+/** One kind of job: its submission, and the expected output once it has reached its final state. */
 interface Kind {
   readonly name: string;
   readonly flags: readonly string[];
-  /** What it runs, by `sh -c`. */
+  /** Its program, run by `sh -c`. */
   readonly program?: string;
   readonly phase: string;
   readonly why: RegExp;
-  /** What is in its details. */
+  /** The expected details. */
   readonly details: RegExp;
   readonly logs: string;
-  /** The exit code of `wait`; null where it would wait on. */
+  /** The exit code of `wait`; null when `wait` would not end. */
   readonly wait: number | null;
 }
 
@@ -135,7 +135,7 @@ const kinds: readonly Kind[] = [
   },
 ];
 
-/** The parts of kubectl's JSON that are compared one by one; of the rest the whole is compared. */
+/** The parts of kubectl's JSON that are compared separately. The rest is compared as a whole. */
 interface KubectlJob {
   readonly metadata: { readonly name: string; readonly creationTimestamp: string; readonly resourceVersion: string };
   readonly spec: { readonly suspend?: boolean };
@@ -175,7 +175,7 @@ interface Details {
 }
 
 suite('jobs of every kind', () => {
-  kubeTest('are told as they are, and as kubectl tells them', async (kube) => {
+  kubeTest('are shown as they are, and as kubectl shows them', async (kube) => {
     const person = kube.adminUser(withoutLogArchive);
     for (const { name, flags, program } of kinds) {
       const image = flags.includes('-i') ? [] : ['-i', 'alpine'];
@@ -184,12 +184,12 @@ suite('jobs of every kind', () => {
     }
     for (const kind of kinds) await assertCommandsAgree(person, kind);
     await agree(kube, person);
-    // By its pods every word of a job that several made is had.
+    // The log of all pods contains every line of a job with several pods.
     const all = await person.output('logs many --all-pods');
     assert.deepEqual(all.trim().split('\n').toSorted(), ['[0] pod 0', '[1] pod 1', '[2] pod 2']);
   });
 
-  kubeTest('of several containers are told container by container', async (kube) => {
+  kubeTest('with several containers are shown per container', async (kube) => {
     const person = kube.leastPrivilegeUser(withoutLogArchive);
     const container = (name: string, program: string): object => {
       const command = ['sh', '-c', program];
@@ -213,12 +213,12 @@ suite('jobs of every kind', () => {
     });
     assert.equal(await person.output('logs pair --container first'), 'set up\n');
     assert.equal(await person.output('logs pair --container watcher'), 'watched\n');
-    const none = /has no container nobody; it has first, trainer, watcher/;
-    await person.runRefused(3, none, 'logs pair --container nobody');
+    const none = /has no container missing; it has first, trainer, watcher/;
+    await person.runRefused(3, none, 'logs pair --container missing');
     await agree(kube, person);
   });
 
-  kubeTest('that the namespace has no room for say which quota is used up', async (kube) => {
+  kubeTest('beyond a quota name the quota', async (kube) => {
     const person = kube.adminUser(withoutLogArchive);
     kube.kubectl('create', 'quota', 'small', '--hard=pods=0');
     await person.submit('poor', 'true');
@@ -251,7 +251,7 @@ suite('jobs of every kind', () => {
   });
 });
 
-/** Waits until it is as it will stay, then asks each command. */
+/** Waits for the final state, then runs every command. */
 async function assertCommandsAgree(
   person: ClusterUser,
   { name, phase, why, details, logs, wait }: Kind,
@@ -268,14 +268,14 @@ async function assertCommandsAgree(
   assert.ok(shown.includes(phase), shown);
   const printed = await person.run(['logs', '-j', name]);
   assert.deepEqual([printed.code, printed.stdout], [0, logs], `${name}: ${printed.stderr}`);
-  // Silence has a reason.
+  // An empty log has a stated reason.
   if (logs === '') assert.match(printed.stderr, new RegExp(`${name} `));
   if (wait === null) return;
   const waited = await person.run(['wait', name]);
   assert.equal(waited.code, wait, `${name}: ${waited.stdout}${waited.stderr}`);
 }
 
-/** What both show of every Job of the namespace is the same. */
+/** Both tools show the same for every Job of the namespace. */
 async function agree(kube: Kube, person: ClusterUser): Promise<void> {
   const { items } = kube.get<{ readonly items: readonly KubectlJob[] }>('jobs', '--show-managed-fields');
   const listed = await person.output('list --all --json');
@@ -293,7 +293,7 @@ async function agree(kube: Kube, person: ClusterUser): Promise<void> {
     else assert.ok(['queued', 'setup', 'running'].includes(row?.phase ?? ''), `${name}: ${row?.phase}`);
 
     const shown = JSON.parse(await person.output(['details', '-j', name, '--json'])) as Details;
-    // A Job that waits may be written to between the two looks.
+    // A waiting Job may change between the two reads.
     if (shown.object.metadata.resourceVersion === item.metadata.resourceVersion)
       assert.deepEqual(shown.object, item, name);
     if (ended === undefined) continue;

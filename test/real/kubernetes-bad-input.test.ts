@@ -1,6 +1,6 @@
 /**
- * Bad input and bad clusters, at the command line and a real API server: one clear message, the right exit code, nothing
- * changed. What a healthy cluster does not answer (busy, broken, gone for a while) a door before it does.
+ * Invalid input and failing clusters, from the command line to a real API server: one clear message, the right exit
+ * code, no change. A proxy simulates failures of the cluster (busy, broken, away).
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -20,10 +20,10 @@ import { openKubeProxy, statusResponse, type ProxyResponse, type KubeProxy } fro
 const plain = ['submit', '-q', '-i', 'alpine', '-r', tinyFlavor];
 const submit = [...plain, '--', 'ls'];
 
-/** One wrong line: its words, its exit code, and what its message says. */
+/** An invalid command line: its arguments, exit code and message. */
 type Wrong = readonly [args: readonly string[] | string, code: number, message: RegExp];
 
-/** A test of the administrator, who comes through the door. The door counts who asks, which is to be the command alone. */
+/** A test as the administrator, through the proxy. The proxy counts requests, so only the command may use it. */
 function proxyTest(name: string, run: (kube: Kube, proxy: KubeProxy, person: ClusterUser) => Promise<void>): void {
   kubeTest(name, async (kube) => {
     const own = kube.adminUser(withoutLogArchive);
@@ -32,8 +32,8 @@ function proxyTest(name: string, run: (kube: Kube, proxy: KubeProxy, person: Clu
   });
 }
 
-suite('what was typed', () => {
-  proxyTest('is wrong before any cluster is asked', async (kube, proxy, person) => {
+suite('an invalid command line', () => {
+  proxyTest('is refused before any request to a cluster', async (kube, proxy, person) => {
     const file = (name: string, text: string): string => {
       writeFileSync(join(kube.world.folder, name), text);
       return name;
@@ -93,32 +93,29 @@ suite('what was typed', () => {
     await person.runRefused(2, /alpine@sha256:00/, short);
   });
 
-  proxyTest(
-    'is wrong for the cluster: its words stand with the flag that they are about',
-    async (kube, _proxy, person) => {
-      const lines: readonly (readonly [flag: string, value: string, message: RegExp])[] = [
-        ['--parallelism', '200000', /\n  --parallelism: spec\.parallelism: Invalid value/],
-        ['--env', 'a b=c', /--env/],
-        ['--service-account', 'No_Body', /--service-account/],
-        ['--volume', 'Data_Set:/data', /--volume/],
-        ['-a', '{"Team Vision": "x"}', /annotations:1:2: /],
-        ['--workdir', 'data', /--workdir|working directory/],
-      ];
-      for (const [flag, value, message] of lines)
-        await person.runRefused(2, message, [...plain, flag, value, '--', 'ls']);
-      assert.equal(kube.jobs(), '');
+  proxyTest('is refused by the cluster, and the message names the flag', async (kube, _proxy, person) => {
+    const lines: readonly (readonly [flag: string, value: string, message: RegExp])[] = [
+      ['--parallelism', '200000', /\n  --parallelism: spec\.parallelism: Invalid value/],
+      ['--env', 'a b=c', /--env/],
+      ['--service-account', 'No_Body', /--service-account/],
+      ['--volume', 'Data_Set:/data', /--volume/],
+      ['-a', '{"Team Vision": "x"}', /annotations:1:2: /],
+      ['--workdir', 'data', /--workdir|working directory/],
+    ];
+    for (const [flag, value, message] of lines)
+      await person.runRefused(2, message, [...plain, flag, value, '--', 'ls']);
+    assert.equal(kube.jobs(), '');
 
-      await person.submit('taken', 'ls', '--suspend');
-      const before = kube.get<object>('job', 'taken');
-      const message = /The name taken is taken in .*\n  -j taken-2 is free/;
-      await person.runRefused(4, message, [...plain, '-j', 'taken', '--', 'ls']);
-      assert.deepEqual(kube.get<object>('job', 'taken'), before);
-    },
-  );
+    await person.submit('taken', 'ls', '--suspend');
+    const before = kube.get<object>('job', 'taken');
+    const message = /The name taken is taken in .*\n  -j taken-2 is free/;
+    await person.runRefused(4, message, [...plain, '-j', 'taken', '--', 'ls']);
+    assert.deepEqual(kube.get<object>('job', 'taken'), before);
+  });
 });
 
-suite('where it is sent', () => {
-  kubeTest('no kubeconfig, another context, no namespace, an unknown authority, a login not accepted', async (kube) => {
+suite('is refused for a namespace that does not exist', () => {
+  kubeTest('no kubeconfig, another context, no namespace, an unknown authority, a rejected login', async (kube) => {
     const { folder } = kube.world;
     const person = kube.adminUser();
     const changed = (change: Parameters<typeof changedKubeconfig>[2]): string =>
@@ -139,7 +136,7 @@ suite('where it is sent', () => {
     const unknown = withCluster((cluster) => delete cluster['certificate-authority-data']);
     const expired = withUser({ token: 'long-gone' });
     const away = withCluster((cluster) => void (cluster['server'] = 'https://127.0.0.1:9'));
-    // Whose end is known is told so.
+    // The message says which login has expired.
     const claims = { sub: 'system:serviceaccount:vision:ada', exp: Date.UTC(2020, 0, 2, 3, 4, 5) / 1_000 };
     const parts = ['{"alg":"RS256"}', JSON.stringify(claims), 'x'].map((part) => Buffer.from(part));
     const failing = ['-c', 'echo no session >&2; exit 7'];
@@ -169,7 +166,7 @@ suite('where it is sent', () => {
     for (const line of ['details -j x', 'logs -j x', 'delete -j x', 'delete --all --yes']) {
       await person.withKubeconfig(expired).runRefused(5, notAccepted, line);
     }
-    // Without any other job the cluster was all that `list` could show, so its trouble is the answer.
+    // `list` had only the cluster to show, so its error is the result.
     for (const kubeconfig of [away, expired, unknown]) {
       const listed = await person.withKubeconfig(kubeconfig).run('list');
       assert.equal(listed.code, 5, listed.stderr);
@@ -178,7 +175,7 @@ suite('where it is sent', () => {
     assert.equal(kube.jobs(), '');
   });
 
-  kubeTest('a missing right is named, and for whom it is missing', async (kube) => {
+  kubeTest('a missing permission is named together with its user', async (kube) => {
     const restricted = kube.leastPrivilegeUser();
     kube.kubectl('delete', 'rolebinding', 'researcher');
     kube.kubectl('create', 'job', 'there', '--image=alpine', '--', 'true');
@@ -192,7 +189,7 @@ suite('where it is sent', () => {
     await restricted.runRefused(1, may('get'), 'delete -j there');
     await restricted.runRefused(1, may('list'), 'delete --all --yes');
     const listed = await restricted.run('list');
-    assert.equal(listed.code, 1, 'there is no other job to show');
+    assert.equal(listed.code, 1, 'no other job is shown');
     assert.match(listed.stdout + listed.stderr, /is not shown: .*may not list jobs/);
     assert.equal(kube.jobs(), 'job.batch/there');
   });
@@ -205,7 +202,7 @@ suite('a cluster that is busy, broken or away', () => {
   };
   const broken: ProxyResponse = { code: 503, body: '<html>no upstream</html>' };
 
-  proxyTest('is asked again within limits', async (kube, proxy, person) => {
+  proxyTest('is retried within limits', async (kube, proxy, person) => {
     for (const answer of [busy, broken]) {
       let left = 2;
       proxy.setHandler(({ method }) =>
@@ -215,7 +212,7 @@ suite('a cluster that is busy, broken or away', () => {
       assert.equal(await person.submit(name, 'ls', '--suspend'), `${name}\n`);
       left = 2;
       await person.output(`details -j ${name}`);
-      assert.ok(left <= 0, 'the answer was never given');
+      assert.ok(left <= 0, 'the response never arrived');
     }
     const before = kube.jobs();
     for (const answer of [busy, broken]) {
@@ -232,9 +229,9 @@ suite('a cluster that is busy, broken or away', () => {
     assert.equal(kube.jobs(), before);
   });
 
-  proxyTest('a creation whose reply was lost is looked for, and not made twice', async (kube, proxy, person) => {
+  proxyTest('a creation whose reply was lost is searched for, and not repeated', async (kube, proxy, person) => {
     for (const [name, instead] of [
-      // The request has arrived and been done; the reply is a gateway's, or none.
+      // The API server has done the request; the reply is a gateway's error, or missing.
       ['once', { replyWith: broken }],
       ['once-more', { replyWith: 'cut' }],
       // The request never arrived.
@@ -247,7 +244,7 @@ suite('a cluster that is busy, broken or away', () => {
     assert.deepEqual(kube.jobs().split('\n').toSorted(), ['job.batch/again', 'job.batch/once', 'job.batch/once-more']);
   });
 
-  proxyTest('a list that grew too old in the middle goes on as it is now', async (kube, proxy, person) => {
+  proxyTest('a list with an expired continue token continues with the current state', async (kube, proxy, person) => {
     const names = ['one', 'two', 'three', 'four', 'five'];
     for (const name of names) kube.kubectl('create', 'job', name, '--image=alpine', '--', 'true');
     let expired = 0;
@@ -256,7 +253,7 @@ suite('a cluster that is busy, broken or away', () => {
       const token = new URL(path, 'http://door').searchParams.get('continue');
       if (token === null || expired > 0) return { path: path.replace('limit=500', 'limit=2') };
       expired += 1;
-      // As an API server does: the token that it gives goes on at the same key, of no version.
+      // Like an API server: its new token continues at the same key, without a version.
       const inside = JSON.parse(Buffer.from(token, 'base64url').toString()) as object;
       const next = Buffer.from(JSON.stringify({ ...inside, rv: -1 })).toString('base64url');
       const metadata = { continue: next };
@@ -267,7 +264,7 @@ suite('a cluster that is busy, broken or away', () => {
     assert.equal(expired, 1);
   });
 
-  proxyTest('that forgot where a watch was tells all anew: nothing is missed', async (kube, proxy, person) => {
+  proxyTest('after a watch expires, a new list misses no change', async (kube, proxy, person) => {
     await person.submit('held', 'sleep 8');
     await person.submit('other', 'sleep 600');
     const expired = { code: 410, kind: 'Status', reason: 'Expired', message: 'too old resource version: 1 (2)' };
@@ -278,16 +275,16 @@ suite('a cluster that is busy, broken or away', () => {
       const of = new URL(path, 'http://door').searchParams.get('fieldSelector') ?? 'all';
       const count = (watches[of] ?? 0) + 1;
       watches[of] = count;
-      // Refused at once, then in the middle: an API server does either.
+      // Refused at once, then during the watch: an API server does both.
       if (count === 1) return statusResponse(410, expired.reason, expired.message);
       if (count > 2) return undefined;
-      // Nobody watches in this moment.
+      // There is no watch at this moment.
       if (of === 'metadata.name=other') kube.kubectl('delete', 'job', 'other', '--wait=false');
       return inside;
     });
     const watching = person.start('list --watch --json');
     const waited = await person.run('wait held other');
-    // One was deleted, and that is no success.
+    // One job was deleted, which is no success.
     assert.equal(waited.code, 1, waited.stderr);
     assert.match(waited.stdout, /^held succeeded /m);
     assert.match(waited.stderr, /^(?:jobman: )?other was deleted meanwhile\.$/m);
@@ -296,38 +293,35 @@ suite('a cluster that is busy, broken or away', () => {
     const seen = await watching.result;
     assert.equal(seen.code, 130);
     const output = seen.stderr + waited.stderr;
-    assert.doesNotMatch(output, /does not answer|410|Expired/, 'nothing that a person has to know');
+    assert.doesNotMatch(output, /does not answer|410|Expired/, 'the user sees no trouble');
     for (const what of ['all', 'metadata.name=held', 'metadata.name=other']) {
       assert.ok((watches[what] ?? 0) >= 2, JSON.stringify(watches));
     }
   });
 
-  proxyTest(
-    'that dies while a log is followed is waited for: nothing is lost or comes twice',
-    async (_kube, proxy, person) => {
-      const program = 'i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo line $i; sleep 0.2; done';
-      const following = person.start([
-        'submit',
-        ...plain.slice(2),
-        '-j',
-        'talker',
-        '--follow',
-        '--',
-        'sh',
-        '-c',
-        program,
-      ]);
-      await following.waitForOutput('line 5\n', 60_000);
-      await proxy.close();
-      await following.waitForOutput(/does not answer|Still trying/, 60_000);
-      await proxy.open();
-      const ended = await following.result;
-      assert.equal(ended.code, 0, ended.stderr);
-      const lines = Array.from({ length: 60 }, (_, index) => `line ${index + 1}`);
-      const [first, ...printed] = ended.stdout.trim().split('\n');
-      assert.match(first ?? '', /^talker submitted to /);
-      assert.deepEqual(printed, lines, ended.stderr);
-      assert.match(ended.stderr, /The cluster answers again\./);
-    },
-  );
+  proxyTest('a log that is followed over a lost connection loses and repeats nothing', async (_kube, proxy, person) => {
+    const program = 'i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo line $i; sleep 0.2; done';
+    const following = person.start([
+      'submit',
+      ...plain.slice(2),
+      '-j',
+      'talker',
+      '--follow',
+      '--',
+      'sh',
+      '-c',
+      program,
+    ]);
+    await following.waitForOutput('line 5\n', 60_000);
+    await proxy.close();
+    await following.waitForOutput(/does not answer|Still trying/, 60_000);
+    await proxy.open();
+    const ended = await following.result;
+    assert.equal(ended.code, 0, ended.stderr);
+    const lines = Array.from({ length: 60 }, (_, index) => `line ${index + 1}`);
+    const [first, ...printed] = ended.stdout.trim().split('\n');
+    assert.match(first ?? '', /^talker submitted to /);
+    assert.deepEqual(printed, lines, ended.stderr);
+    assert.match(ended.stderr, /The cluster answers again\./);
+  });
 });

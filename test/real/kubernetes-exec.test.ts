@@ -1,4 +1,4 @@
-/** Work in the pods of a real cluster: commands, terminals, copies and forwarded ports through the front door. */
+/** Work in the pods of a real cluster: commands, terminals, copies and forwarded ports. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -20,10 +20,10 @@ import {
 import { hasTerminal, runInTerminal } from '../support/run-in-terminal.ts';
 import type { World } from '../support/world.ts';
 
-/** Long enough for every test, and ended at once when it is asked to. */
+/** Runs longer than every test, and ends at once on SIGTERM. */
 const waits = 'trap "exit 0" TERM; /bin/sleep 600 & wait';
 
-/** Somebody with a job of that program, so many of whose pods run. */
+/** A user with a job of that program, once that many pods run. */
 async function withJob(kube: Kube, name: string, program: string, flags = '', pods = 1): Promise<ClusterUser> {
   const person = kube.adminUser(withoutLogArchive);
   await person.submit(name, program, flags);
@@ -32,7 +32,7 @@ async function withJob(kube: Kube, name: string, program: string, flags = '', po
   return person;
 }
 
-/** The command lines in a pod of that job, seen by kubectl. */
+/** The command lines in a pod of that job, read by kubectl. */
 const running = (kube: Kube, name: string): string =>
   kube.kubectl('exec', `job/${name}`, '--', '/bin/busybox', 'ps', '-o', 'args');
 
@@ -43,11 +43,11 @@ async function isGone(kube: Kube, name: string, text: string): Promise<void> {
 
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
-/** The world of that person, for commands on a terminal. */
+/** That user's world, for commands on a terminal. */
 const worldOf = ({ world, env }: ClusterUser): World => ({ ...world, env: { ...world.env, ...env } });
 
 suite('a command in a pod', () => {
-  kubeTest('is run as it was said; its output, its input and its exit code are its own', async (kube) => {
+  kubeTest('runs unchanged, with its own output, input and exit code', async (kube) => {
     const person = await withJob(kube, 'worker', waits);
     const exec = (...args: readonly string[]): Promise<JobmanResult> => person.run(['exec', '-j', 'worker', ...args]);
 
@@ -61,7 +61,7 @@ suite('a command in a pod', () => {
     const json = JSON.parse((await exec('--json', '--', 'hostname')).stdout) as { stdout: string; pod: string };
     assert.equal(json.stdout, `${json.pod}\n`);
 
-    // Both ways more than any buffer on the way holds, and no byte of it is text.
+    // More binary bytes in both directions than all buffers hold.
     const file = join(kube.world.folder, 'bytes');
     const bytes = randomBytes(6_000_000);
     writeFileSync(file, bytes);
@@ -70,7 +70,7 @@ suite('a command in a pod', () => {
       execFileSync('sh', ['-c', script], { env: { ...kube.world.env, ...person.env }, encoding: 'utf8' });
     sh(`${command} cat <${file} >${file}.back`);
     assert.equal(digest(readFileSync(`${file}.back`)), digest(bytes));
-    // Input that is not read keeps no exit code back.
+    // Unread input does not delay the exit code.
     for (const [program, out] of [
       ['exit 7', ''],
       ['head -c 2; echo err >&2; exit 7', 'y\n'],
@@ -83,7 +83,7 @@ suite('a command in a pod', () => {
     assert.equal((await exec('--', 'cat; echo end')).stdout, 'end\n', 'without -i its input is empty');
   });
 
-  kubeTest('is ended with its caller, and what it started with it', async (kube) => {
+  kubeTest('ends with its caller, including its children', async (kube) => {
     const person = await withJob(kube, 'worker', waits);
     const exec = ['exec', '-j', 'worker'];
     const left = person.start([...exec, '--', 'sleep 701 & echo begun; sleep 702; echo end']);
@@ -92,13 +92,13 @@ suite('a command in a pod', () => {
     assert.equal((await left.result).code, 130);
     await isGone(kube, 'worker', 'sleep 70');
 
-    // One that does not want to end is killed.
+    // A program that ignores the signal is killed.
     const deaf = 'trap "" TERM; sleep 703 & while :; do sleep 1; done';
     const stubborn = await person.run([...exec, '--timeout', '2s', '--', deaf]);
     assert.equal(stubborn.code, 124, stubborn.stderr);
     await isGone(kube, 'worker', 'sleep 703');
 
-    // A line that is cut: the program is found over a new one.
+    // After a lost connection, a new one finds the program.
     const line = await openFlakyProxy(kube);
     const cut = person.withKubeconfig(line.kubeconfig).start([...exec, '--', 'echo begun; sleep 704']);
     await cut.waitForOutput('begun', 60_000);
@@ -109,7 +109,7 @@ suite('a command in a pod', () => {
     await isGone(kube, 'worker', 'sleep 704');
   });
 
-  kubeTest('of several pods is run in each, and told by their numbers', async (kube) => {
+  kubeTest("of several pods runs in each, and its output has the pods' numbers", async (kube) => {
     const person = await withJob(kube, 'many', waits, '--parallelism 3', 3);
     const echo = 'echo "pod $JOB_COMPLETION_INDEX"';
     const all = await person.output(['exec', 'many', '--', echo]);
@@ -122,12 +122,12 @@ suite('a command in a pod', () => {
     assert.equal((await person.run('exec many --pod 7 -- true')).code, 3);
   });
 
-  kubeTest('needs no shell and no env in the image; then it says that it cannot be ended', async (kube) => {
-    // Nothing is found by its name alone, as in an image that holds one program.
+  kubeTest('needs no shell and no env in the image; then a message says that it cannot be ended', async (kube) => {
+    // PATH finds nothing, as in an image with a single program.
     const person = await withJob(kube, 'bare', waits, '--env PATH=/nowhere');
     const bare = ['exec', '-j', 'bare'];
     assert.equal(await person.output([...bare, '--', '/bin/echo', 'a b']), 'a b\n');
-    assert.equal(await person.output([...bare, '--', '/bin/echo one']), 'one\n', 'a plain line is its own words');
+    assert.equal(await person.output([...bare, '--', '/bin/echo one']), 'one\n', 'one plain argument is the command');
     assert.equal(await person.output([...bare, '-i', '--', '/bin/cat'], { input: 'whole\n' }), 'whole\n');
     const lacking = await person.run([...bare, '--', 'echo $HOME']);
     assert.equal(lacking.code, 127);
@@ -143,9 +143,9 @@ suite('a command in a pod', () => {
   kubeTest('has this terminal with -it: its keys, its size and its end', async (kube, t) => {
     if (!hasTerminal(t)) return;
     const person = await withJob(kube, 'worker', waits);
-    // A terminal has its size a moment after its program has begun.
+    // A terminal gets its size shortly after its program has started.
     const program =
-      'until stty size 2>/dev/null | grep .; do sleep 1; done; echo ready; read -r word; trap "echo caught; exit 7" INT; echo "got $word"; sleep 705 & wait';
+      'until stty size 2>/dev/null | grep .; do sleep 1; done; echo ready; read -r line; trap "echo caught; exit 7" INT; echo "got $line"; sleep 705 & wait';
     const typed = [
       [/ready/, 'hello\r'],
       [/got hello/, '\u0003'],
@@ -163,24 +163,24 @@ kubeTest('submit -it --rm is a session with the exit code of its program, and le
   if (!hasTerminal(t)) return;
   const world = worldOf(kube.adminUser(withoutLogArchive));
   const submit = ['submit', '-it', '--rm', '-r', tinyFlavor, '-i'];
-  // What it said before this terminal was attached is not seen, so it says it until it is answered.
+  // Output before the terminal is attached is not shown, so the program repeats it until it gets input.
   const program =
-    'until echo ready; read -t 1 -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
+    'until echo ready; read -t 1 -r line && [ "$line" = hello ]; do :; done; echo "got $line"; stty size; exit 7';
   const args = [...submit, 'alpine', '--', 'sh', '-c', program];
   const shown = await runInTerminal(world, 93, args, [[/ready/, 'hello\r']]);
   assert.match(shown.screen, /got hello\r\n24 93\r\n/);
   assert.deepEqual([shown.code, shown.settingsRestored], [7, true], shown.screen);
   assert.equal(kube.jobs(), '');
 
-  // It is left before its pod runs.
+  // Leave before the pod runs.
   const nowhere = [...submit, 'no-such-image:1', '-j', 'left', '--', 'sh'];
   const left = await runInTerminal(world, 93, nowhere, [[/left cannot get its image/, '\u0003']]);
   assert.equal(left.code, 130, left.screen);
   assert.equal(kube.jobs(), '');
 });
 
-kubeTest('a job of another namespace is found by every command without naming the namespace again', async (kube) => {
-  // By the jobs whose logs it keeps jobman knows where jobs are.
+kubeTest('a job of another namespace is found by every command without its namespace', async (kube) => {
+  // jobman knows the namespaces of the jobs whose logs it archives.
   const person = kube.adminUser({ kubeconfig: kube.admin });
   await person.submit('far', waits, `--namespace ${kube.namespace}`);
   const isThere = () => kube.field('.status.ready', 'job', 'far') === '1';
@@ -193,7 +193,7 @@ kubeTest('a job of another namespace is found by every command without naming th
   assert.equal(kube.jobs(), '');
 });
 
-kubeTest('a copy to a pod and back is the same, and what is refused ends at once with its reason', async (kube) => {
+kubeTest('a copy to a pod and back is identical, and a refused copy ends at once with its reason', async (kube) => {
   const person = await withJob(kube, 'copies', waits, '--workdir /tmp');
   const { folder } = kube.world;
   const source = join(folder, 'source');
@@ -208,7 +208,7 @@ kubeTest('a copy to a pod and back is the same, and what is refused ends at once
   assert.equal(digest(readFileSync(join(folder, 'back/sub/big'))), digest(big));
   assert.equal(readFileSync(join(folder, 'back/a b'), 'utf8'), 'two words');
 
-  // More than a pipe holds: the program there has ended long before all is sent.
+  // More than a pipe holds: the remote program ends long before everything is sent.
   for (let times = 0; times < 3; times += 1) {
     const nowhere = await person.run(`cp ${source}/sub/big copies:/nowhere/big`);
     assert.equal(nowhere.code, 3);
@@ -230,7 +230,7 @@ kubeTest('a copy to a pod and back is the same, and what is refused ends at once
   assert.ok(!existsSync(join(folder, 'x/pipe')));
 });
 
-kubeTest('a pod that cannot be worked in is refused with its phase and the reason', async (kube) => {
+kubeTest('a pod without running containers is refused with its phase and the reason', async (kube) => {
   const person = kube.adminUser(withoutLogArchive);
   const big = '{"name":"big","resources":{"requests":{"cpu":"4000"}}}';
   await person.output(['submit', '-q', '-i', 'alpine', '-r', big, '-j', 'waiting', '--', 'ls']);
@@ -243,18 +243,18 @@ kubeTest('a pod that cannot be worked in is refused with its phase and the reaso
     [4, /The pod waiting-\w+ is not running: it is Pending\. waiting waits/, 'exec -j waiting --pod 0 -- ls'],
     [4, /over has no pod that runs\. over succeeded/, 'exec -j over -- ls'],
     [4, /held has no pod that runs\. held is suspended/, 'port-forward -j held 8080'],
-    [3, /There is no job called "nobody"/, 'exec -j nobody -- ls'],
+    [3, /There is no job called "nobody"/, 'exec -j missing -- ls'],
     [2, /Which command\?/, 'exec -j held'],
   ];
   for (const [code, message, line] of cases) await person.runRefused(code, message, line);
 });
 
-kubeTest('a program that logs in is enough for both, with the rights that the manual names', async (kube) => {
+kubeTest('a login program is enough for both, with the permissions of the manual', async (kube) => {
   const person = await withJob(kube, 'worker', waits);
   kube.kubectl('create', 'serviceaccount', 'guest');
-  kube.kubectl('create', 'role', 'looks', '--verb=get,list', '--resource=jobs,pods,events');
+  kube.kubectl('create', 'role', 'checks', '--verb=get,list', '--resource=jobs,pods,events');
   kube.kubectl('create', 'role', 'works', '--verb=get,create', '--resource=pods/exec,pods/portforward');
-  for (const role of ['looks', 'works']) {
+  for (const role of ['checks', 'works']) {
     kube.kubectl('create', 'rolebinding', role, `--role=${role}`, `--serviceaccount=${kube.namespace}:guest`);
   }
   const token = kube.kubectl('create', 'token', 'guest').trim();
@@ -269,7 +269,7 @@ kubeTest('a program that logs in is enough for both, with the rights that the ma
   assert.equal(await guest.output('exec -j worker -- echo in'), 'in\n');
   kube.kubectl('delete', 'rolebinding', 'works');
   let refused = await guest.run('exec -j worker -- true');
-  // The cluster notices within a moment.
+  // The cluster notices shortly after.
   for (let turn = 0; turn < 10 && refused.code === 0; turn += 1) refused = await guest.run('exec -j worker -- true');
   assert.equal(refused.code, 1);
   assert.match(
@@ -279,7 +279,7 @@ kubeTest('a program that logs in is enough for both, with the rights that the ma
 });
 
 suite('a forwarded port', () => {
-  /** All that comes back for some bytes, whose end is told (`ends`) or not. */
+  /** The response to some bytes, with (`ends`) or without an end of the input. */
   const talk = (port: number, bytes: string, ends = false): Promise<string> =>
     new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
@@ -298,37 +298,43 @@ suite('a forwarded port', () => {
     Number(new RegExp(`http://127\\.0\\.0\\.1:(\\d+) leads to port ${there} of `).exec(text)?.[1]);
   const soon = { withinMs: 30_000 };
 
-  kubeTest('leads to the pod, for many at once, and to the next pod when the first is gone', async (kube) => {
-    const serves = 'mkdir /w; cd /w; hostname >name; head -c 3000000 /dev/zero >big; exec httpd -f -p 8080 -h /w';
-    const person = await withJob(kube, 'web', serves, '--backoff-limit 3');
-    const forward = person.start('port-forward -j web 0:8080 0:9');
-    await forward.waitForOutput('Only this machine can reach it', 60_000);
-    const port = portOf(forward.stdout);
-    const pod = kube.field('.items[0].metadata.name', 'pods', '-l', 'job-name=web');
-    for (const ends of [false, true]) {
-      assert.ok((await askFor(port, '/name', ends)).endsWith(`\r\n\r\n${pod}\n`), 'one that has said all is answered');
-    }
-    const many = await Promise.all(Array.from({ length: 8 }, () => askFor(port, '/big')));
-    for (const text of many) assert.equal(text.split('\r\n\r\n')[1]?.length, 3_000_000);
+  kubeTest(
+    'leads to the pod, for many connections at once, and to the next pod after the first has ended',
+    async (kube) => {
+      const serves = 'mkdir /w; cd /w; hostname >name; head -c 3000000 /dev/zero >big; exec httpd -f -p 8080 -h /w';
+      const person = await withJob(kube, 'web', serves, '--backoff-limit 3');
+      const forward = person.start('port-forward -j web 0:8080 0:9');
+      await forward.waitForOutput('only this machine can connect', 60_000);
+      const port = portOf(forward.stdout);
+      const pod = kube.field('.items[0].metadata.name', 'pods', '-l', 'job-name=web');
+      for (const ends of [false, true]) {
+        assert.ok(
+          (await askFor(port, '/name', ends)).endsWith(`\r\n\r\n${pod}\n`),
+          'a client that has closed its side is answered',
+        );
+      }
+      const many = await Promise.all(Array.from({ length: 8 }, () => askFor(port, '/big')));
+      for (const text of many) assert.equal(text.split('\r\n\r\n')[1]?.length, 3_000_000);
 
-    assert.equal(await talk(portOf(forward.stdout, 9), 'x').catch(() => ''), '');
-    await forward.waitForOutput(/Port 9 of web-\w+: nothing listens there/);
+      assert.equal(await talk(portOf(forward.stdout, 9), 'x').catch(() => ''), '');
+      await forward.waitForOutput(/Port 9 of web-\w+: nothing listens there/);
 
-    kube.kubectl('delete', 'pod', pod, '--grace-period=1');
-    await forward.waitForOutput(/web is connected to its pod web-(?!.*gone)/, 90_000);
-    const runs = ['pods', '-l', 'job-name=web', '--field-selector', 'status.phase=Running'];
-    const next = kube.field('.items[0].metadata.name', ...runs);
-    assert.notEqual(next, pod);
-    let answer = '';
-    // It runs, and its program may need another moment before it listens.
-    const isNext = async () => (answer = await askFor(port, '/name').catch(() => '')).endsWith(`\r\n\r\n${next}\n`);
-    assert.ok(await eventually(isNext, soon), answer);
-    forward.child.kill('SIGINT');
-    assert.equal((await forward.result).code, 130);
-    await assert.rejects(askFor(port, '/name'));
-  });
+      kube.kubectl('delete', 'pod', pod, '--grace-period=1');
+      await forward.waitForOutput(/web is connected to its pod web-(?!.*gone)/, 90_000);
+      const runs = ['pods', '-l', 'job-name=web', '--field-selector', 'status.phase=Running'];
+      const next = kube.field('.items[0].metadata.name', ...runs);
+      assert.notEqual(next, pod);
+      let answer = '';
+      // The pod runs; its program may need more time until it listens.
+      const isNext = async () => (answer = await askFor(port, '/name').catch(() => '')).endsWith(`\r\n\r\n${next}\n`);
+      assert.ok(await eventually(isNext, soon), answer);
+      forward.child.kill('SIGINT');
+      assert.equal((await forward.result).code, 130);
+      await assert.rejects(askFor(port, '/name'));
+    },
+  );
 
-  kubeTest('outlives the line to the cluster: the next connection goes over another', async (kube) => {
+  kubeTest('survives the connection to the cluster: the next client uses a new one', async (kube) => {
     const person = await withJob(kube, 'web', 'mkdir /w; cd /w; echo hello >name; exec httpd -f -p 8080 -h /w');
     const line = await openFlakyProxy(kube);
     const forward = person.withKubeconfig(line.kubeconfig).start('port-forward -j web 0:8080');
@@ -336,7 +342,7 @@ suite('a forwarded port', () => {
     const port = portOf(forward.stdout);
     const answered = async () => (await askFor(port, '/name').catch(() => '')).endsWith('\r\n\r\nhello\n');
     assert.ok(await eventually(answered, soon));
-    // It says nothing, and nobody answers it: it stands until the line is cut.
+    // Silent on both sides, so the connection stays open until it is cut.
     const idle = talk(port, '').catch(() => 'broken');
     assert.ok(await answered());
     line.cutConnections();
@@ -346,7 +352,7 @@ suite('a forwarded port', () => {
     assert.equal((await forward.result).code, 130);
   });
 
-  kubeTest('of a job that is over ends, and one that is taken is refused', async (kube) => {
+  kubeTest('of a finished job ends, and a used port is refused', async (kube) => {
     const person = await withJob(kube, 'web', waits);
     const forward = person.start('port-forward -j web 0:8080');
     await forward.waitForOutput('leads to port 8080', 60_000);

@@ -1,6 +1,6 @@
 /**
- * What a cluster gives of what was asked for, on a real one: resources that the platform's webhook replaces, and a volume that
- * holds what one job leaves for the next.
+ * A real cluster that changes what was requested: resources that the platform's webhook replaces, and a volume that one
+ * job fills for the next.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,14 +15,14 @@ import { kubeTest, type Kube } from '../support/kube.ts';
 const limited =
   '{"name":"tiny","resources":{"requests":{"cpu":"10m","memory":"20M"},"limits":{"cpu":"20m","memory":"20M"}}}';
 
-/** Whether API server and nodes share this machine's loopback and disk; the test is skipped where they do not. */
+/** Skips the test unless API server and nodes share this machine's loopback and disk. */
 function isNear(kube: Kube, t: TestContext): boolean {
   const is = new URL(kube.server()).hostname.startsWith('127.');
   if (!is) t.skip('this cluster is on another machine');
   return is;
 }
 
-/** A platform's operator that gives every Job of the namespace these resources, whatever it asks for. */
+/** A platform operator's webhook that gives every Job of the namespace these resources. */
 async function openOperator(kube: Kube, resources: object): Promise<void> {
   const { key, cert, ca } = createCertificates(join(kube.world.folder, 'certificates'));
   const operator = createServer({ key, cert }, (incoming, reply) => {
@@ -67,14 +67,14 @@ async function openOperator(kube: Kube, resources: object): Promise<void> {
   });
 }
 
-kubeTest('a cluster that replaces what was asked for is told of with both: asked, and granted', async (kube, t) => {
+kubeTest('replaced resources are shown with both values: requested and granted', async (kube, t) => {
   if (!isNear(kube, t)) return;
   await openOperator(kube, { requests: { cpu: '10m', memory: '30M' }, limits: { cpu: '20m', memory: '30M' } });
   for (const person of [kube.adminUser(), kube.leastPrivilegeUser()]) {
     const name = `asks-${person.name}`;
     const submit = ['submit', '-i', 'alpine', '-r', limited, '-j', name, '--suspend', '--', 'true'];
     let made = await person.run(submit);
-    // An API server takes a moment to hear of a new webhook.
+    // An API server needs a moment to use a new webhook.
     for (let tries = 1; tries < 20 && !made.stderr.includes('replaced'); tries += 1) {
       await person.output(['delete', name]);
       made = await person.run(submit);
@@ -84,7 +84,7 @@ kubeTest('a cluster that replaces what was asked for is told of with both: asked
       made.stderr,
       /^The cluster has replaced what was asked for as tiny:\n {2}request of memory: asked 20M, granted 30M\n {2}limit of memory: asked 20M, granted 30M$/m,
     );
-    // What is shown from then on is what the cluster has, and that it is not what was asked for.
+    // From then on jobman shows the cluster's values, and that they differ from the request.
     const details = await person.output(['details', name]);
     assert.match(details, /^asks +cpu 10m, memory 30M \(flavor tiny\)$/m);
     assert.match(
@@ -94,47 +94,44 @@ kubeTest('a cluster that replaces what was asked for is told of with both: asked
   }
 });
 
-kubeTest(
-  'a cluster holds a volume that one job fills and another reads; one that may not write says so',
-  async (kube, t) => {
-    if (!isNear(kube, t)) return;
-    const folder = mkdtempSync(join(tmpdir(), 'jobman-volume-'));
-    kube.world.atEnd(() => rmSync(folder, { recursive: true, force: true }));
-    const name = `data-${kube.namespace}`;
-    const common = { accessModes: ['ReadWriteOnce'], storageClassName: '', volumeMode: 'Filesystem' };
-    const local = { capacity: { storage: '1Gi' }, hostPath: { path: folder }, persistentVolumeReclaimPolicy: 'Retain' };
-    kube.apply('volume', {
-      apiVersion: 'v1',
-      kind: 'PersistentVolume',
-      metadata: { name },
-      spec: { ...common, ...local },
-    });
-    kube.world.atEnd(() => void kube.kubectl('delete', 'persistentvolume', name, '--wait=false'));
-    const person = kube.leastPrivilegeUser();
-    const submit = (job: string, volume: string, program: string): readonly string[] => {
-      const flags = ['-i', 'alpine', '-r', limited, '-j', job, '--volume', volume, '--follow'];
-      return ['submit', ...flags, '--', 'sh', '-c', program];
-    };
-    const early = person.start(submit('early', 'data:/data', 'echo from the first > /data/note; cat /data/note'));
-    // Until there is a claim of that name nothing can run, and that is told.
-    await early.waitForOutput(/early waits for its volume: persistentvolumeclaim "data" not found\./, 60_000);
-    const listed = /queued .* waits for its volume: persistentvolumeclaim "data" not found$/m;
-    assert.match(await person.output('list --name early'), listed);
-    kube.apply('claim', {
-      apiVersion: 'v1',
-      kind: 'PersistentVolumeClaim',
-      metadata: { name: 'data', namespace: kube.namespace },
-      spec: { ...common, volumeName: name, resources: { requests: { storage: '1Gi' } } },
-    });
-    const first = await early.result;
-    assert.equal(first.code, 0, first.stderr);
-    assert.match(first.stdout, /as system:serviceaccount:[^ ]+\.\nfrom the first\n$/);
-    assert.equal(readFileSync(join(folder, 'note'), 'utf8'), 'from the first\n');
-    // On one pipe: what comes over two has no order.
-    const second = await person.run(submit('later', 'data:/data:ro', 'exec 2>&1; cat /data/note; touch /data/mine'));
-    assert.equal(second.code, 1);
-    assert.match(second.stdout, /\nfrom the first\ntouch: \/data\/mine: Read-only file system\n$/);
-    kube.kubectl('delete', 'jobs', '--all');
-    kube.kubectl('delete', 'persistentvolumeclaim', 'data', '--wait=false');
-  },
-);
+kubeTest('a volume that one job fills and another reads; a read-only user gets a message', async (kube, t) => {
+  if (!isNear(kube, t)) return;
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-volume-'));
+  kube.world.atEnd(() => rmSync(folder, { recursive: true, force: true }));
+  const name = `data-${kube.namespace}`;
+  const common = { accessModes: ['ReadWriteOnce'], storageClassName: '', volumeMode: 'Filesystem' };
+  const local = { capacity: { storage: '1Gi' }, hostPath: { path: folder }, persistentVolumeReclaimPolicy: 'Retain' };
+  kube.apply('volume', {
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name },
+    spec: { ...common, ...local },
+  });
+  kube.world.atEnd(() => void kube.kubectl('delete', 'persistentvolume', name, '--wait=false'));
+  const person = kube.leastPrivilegeUser();
+  const submit = (job: string, volume: string, program: string): readonly string[] => {
+    const flags = ['-i', 'alpine', '-r', limited, '-j', job, '--volume', volume, '--follow'];
+    return ['submit', ...flags, '--', 'sh', '-c', program];
+  };
+  const early = person.start(submit('early', 'data:/data', 'echo from the first > /data/note; cat /data/note'));
+  // Until a claim of that name exists nothing can run, and jobman says so.
+  await early.waitForOutput(/early waits for its volume: persistentvolumeclaim "data" not found\./, 60_000);
+  const listed = /queued .* waits for its volume: persistentvolumeclaim "data" not found$/m;
+  assert.match(await person.output('list --name early'), listed);
+  kube.apply('claim', {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'data', namespace: kube.namespace },
+    spec: { ...common, volumeName: name, resources: { requests: { storage: '1Gi' } } },
+  });
+  const first = await early.result;
+  assert.equal(first.code, 0, first.stderr);
+  assert.match(first.stdout, /as system:serviceaccount:[^ ]+\.\nfrom the first\n$/);
+  assert.equal(readFileSync(join(folder, 'note'), 'utf8'), 'from the first\n');
+  // One pipe: output through two pipes has no order.
+  const second = await person.run(submit('later', 'data:/data:ro', 'exec 2>&1; cat /data/note; touch /data/mine'));
+  assert.equal(second.code, 1);
+  assert.match(second.stdout, /\nfrom the first\ntouch: \/data\/mine: Read-only file system\n$/);
+  kube.kubectl('delete', 'jobs', '--all');
+  kube.kubectl('delete', 'persistentvolumeclaim', 'data', '--wait=false');
+});

@@ -1,6 +1,6 @@
 /**
- * The literal lines of the Kubernetes job manager's manuals on a real cluster, each as it stands there, as the administrator
- * and as somebody with the least rights: what they print, how they end, and what kubectl sees afterwards.
+ * The literal command lines of the Kubernetes job manager's manuals on a real cluster, as the administrator and as a
+ * user with the least permissions: output, exit code, and the result in the cluster.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { kubeTest, tinyFlavor, type Kube } from '../support/kube.ts';
 
-/** What is looked at of a Job. */
+/** The compared parts of a Job. */
 interface Made {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
   readonly spec: { readonly template: { readonly spec: { readonly containers: readonly [Container] } } };
@@ -27,15 +27,15 @@ const madeJob = (kube: Kube, name: string): Made => kube.get<Made>('job', name);
 const untilComplete = (kube: Kube, name: string): string =>
   kube.kubectl('wait', '--for=condition=Complete', `job/${name}`, '--timeout=120s');
 
-/** The name that `submit` says. */
+/** The name in the output of `submit`. */
 const nameIn = (stdout: string): string => /^(\S+) submitted to /m.exec(stdout)?.[1] ?? '';
 
 const tensorflow = 'ubuntu_python_tensorflow:3.1cuda11';
 const devices = 'exec("from tensorflow.python.client import device_lib\\ndevice_lib.list_local_devices()")';
 
 for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
-  suite(`for ${who === 'adminUser' ? 'the administrator' : 'somebody with the least rights'}`, () => {
-    kubeTest('the day of a job: submit, list, logs, details, delete', async (kube) => {
+  suite(`for ${who === 'adminUser' ? 'the administrator' : 'a user with the least permissions'}`, () => {
+    kubeTest('one job from its start to its end: submit, list, logs, details, delete', async (kube) => {
       const person = kube[who]();
       const name = nameIn(await person.output('submit -i alpine -r no-gpu -- ls -al /'));
       assert.match(name, /^jobman-[a-z2-7]{8}$/);
@@ -49,8 +49,8 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
       assert.equal(job.metadata.annotations?.['jobman/flavor'], 'no-gpu');
       assert.match(await person.output('list'), new RegExp(`^${name} .* no-gpu `, 'm'));
 
-      // Whoever may not list the whole cluster is told of the namespace, or of what somebody has published.
-      // The job itself may be over on a fast cluster, so there is one that waits.
+      // A user who may not list the whole cluster sees the namespace, or the published list. A short job may end early
+      // on a fast cluster, so another one waits.
       await person.output('submit -q -i alpine -r no-gpu -j waits --queue lab --suspend');
       assert.match(await person.output('queue'), /^FLAVOR +JOBS +YOURS [^]*^no-gpu +[1-9]\d* +[12] /m);
       await person.output('delete waits');
@@ -74,7 +74,7 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
       for (const verb of ['details', 'delete']) assert.equal((await person.run(`${verb} -j ${name}`)).code, 3, verb);
     });
 
-    kubeTest('GPUs: limits, the words as they were typed, and why says what is missing', async (kube) => {
+    kubeTest('GPUs: limits, the unchanged arguments, and why names the missing GPUs', async (kube) => {
       const person = kube[who]();
       for (const { flavor, command, cpu, memory } of [
         { flavor: 'small-gpu', command: ['sh', '-c', 'nvidia-smi -L'], cpu: '500m', memory: '500M' },
@@ -96,7 +96,7 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
       assert.equal(kube.jobs(), '');
     });
 
-    kubeTest('every flag of submit that the manual has', async (kube) => {
+    kubeTest('every flag of submit in the manual', async (kube) => {
       const person = kube[who]();
       const cwd = join(kube.world.folder, 'user');
       writeFileSync(join(cwd, 'tiny.json'), tinyFlavor);
@@ -117,12 +117,12 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
       untilComplete(kube, 'by-file');
       assert.equal(await person.output('logs -j by-file'), 'a "b" $$ $(HOME)\n');
 
-      // The short flags together, the flavor as JSON on the line, a job whose program fails: submit has done its work.
+      // Combined short flags, the flavor as JSON on the command line, and a failing program: submit itself succeeds.
       await person.output(['submit', '-ci', 'alpine', '-r', tinyFlavor, '-j', 'by-json', '--', 'sh', '-c', 'exit 3']);
       assert.deepEqual(containerOf(madeJob(kube, 'by-json')).command, ['sh', '-c', 'exit 3']);
     });
 
-    kubeTest('settings by -s and --settings, before a command and behind it', async (kube) => {
+    kubeTest('settings by -s and --settings, before and after the command', async (kube) => {
       const person = kube[who]();
       const file = join(kube.world.folder, 'lab.json');
       const requests = { cpu: '10m', memory: '20M' };
@@ -146,7 +146,7 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
   });
 }
 
-kubeTest('without any cluster, commands that need none work, and those that do say what is missing', async (kube) => {
+kubeTest('without a cluster, commands that need none work, and the others name what is missing', async (kube) => {
   const withoutConfig = kube.adminUser({ kubeconfig: join(kube.world.folder, 'none') });
   assert.match(
     await withoutConfig.output('resources-flavors'),
@@ -154,7 +154,7 @@ kubeTest('without any cluster, commands that need none work, and those that do s
   );
   await withoutConfig.output('submit -i alpine -r no-gpu --dry-run -- ls');
   const list = await withoutConfig.run('list');
-  assert.equal(list.code, 5, 'there is no other job to show');
+  assert.equal(list.code, 5, 'no other job is shown');
   assert.match(list.stderr, /^note: The cluster is not shown: .*there is no kubeconfig .*none\.$/m);
   assert.match(await withoutConfig.output('--version'), /^jobman \d/);
   for (const [short, long] of [

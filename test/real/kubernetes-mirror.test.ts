@@ -1,4 +1,4 @@
-/** What outlives the pods of a real cluster, through the front door; and what an API server that dies costs nobody. */
+/** The archive of a real cluster after the pods are gone, and an API server that restarts. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { openWorld } from '../support/world.ts';
 const soon = { withinMs: 60_000, everyMs: 250 };
 
 suite('logs and history', () => {
-  kubeTest('answer after the cluster has forgotten the job, and after it has gone away', async (kube) => {
+  kubeTest('are shown after the cluster has deleted the job, and while the cluster is away', async (kube) => {
     const person = kube.adminUser();
     const started = /Started the controller \(process \d+\)\. It archives the logs and history of your jobs\./;
     const submit = ['submit', '-i', 'alpine', '-r', tinyFlavor, '-j'];
@@ -19,7 +19,7 @@ suite('logs and history', () => {
     assert.doesNotMatch((await person.run([...submit, 'other', '--', 'echo', 'other'])).stderr, /controller/);
 
     const isGone = () => kube.kubectl('get', 'jobs', 'short', '--ignore-not-found', '-o', 'name') === '';
-    assert.ok(await eventually(isGone, { ...soon, withinMs: 120_000 }), 'the cluster has not forgotten it');
+    assert.ok(await eventually(isGone, { ...soon, withinMs: 120_000 }), 'the cluster has deleted the job');
     const wasSeen = async () => (await person.run('why -j short --json')).stdout.includes('"phase":"failed"');
     assert.ok(await eventually(wasSeen, soon));
 
@@ -53,7 +53,7 @@ suite('logs and history', () => {
     assert.match((await person.run('clean other')).stderr, /other is still in /);
   });
 
-  kubeTest('are not kept where the settings do not want it', async (kube) => {
+  kubeTest('are not archived if the settings say so', async (kube) => {
     const person = kube.adminUser(withoutLogArchive);
     const { code, stderr } = await person.run(['submit', '-i', 'alpine', '-r', tinyFlavor, '--', 'true']);
     assert.equal(code, 0, stderr);
@@ -62,8 +62,8 @@ suite('logs and history', () => {
   });
 });
 
-suite('the owner says', () => {
-  kubeTest('stop, start, cancel and rerun to a job of a cluster', async (kube) => {
+suite("the owner's commands", () => {
+  kubeTest('stop, start, cancel and rerun of a job of a cluster', async (kube) => {
     const person = kube.adminUser();
     const suspended = () => kube.field('.spec.suspend', 'job', 'long');
     const printed = async () => (await person.run('logs long')).stdout.includes('begin');
@@ -74,7 +74,7 @@ suite('the owner says', () => {
     assert.equal(suspended(), 'true');
     assert.match(await person.output('stop -j long'), /^long is (being )?stopped already[.;]/);
     assert.equal((await person.run('wait long')).code, 1);
-    // Its pod is gone with its end; the copy has both, and what it said last.
+    // Its pod is gone after its end; the archive has its end and its last output.
     const ended = async () => /long-\S+ ended with exit code 0/.test(await person.output('history long'));
     assert.ok(await eventually(ended, soon), await person.output('history long'));
     assert.match(await person.output('resume long'), /^long is started; /);
@@ -100,7 +100,7 @@ suite('the owner says', () => {
     assert.match(await person.output('rerun long-2'), /^long-3 runs what long-2 ran, /);
   });
 
-  kubeTest('wait, and gets the worst verdict of several', async (kube) => {
+  kubeTest('wait returns the worst result of several jobs', async (kube) => {
     const person = kube.adminUser();
     await person.submit('good', 'sleep 2');
     await person.submit('bad', 'sleep 1; exit 3');
@@ -114,7 +114,7 @@ suite('the owner says', () => {
     await person.submit('slow', 'sleep 300');
     assert.match((await person.run('wait slow --timeout 1s')).stderr, /Not settled after 1s: slow\./);
 
-    // The list has told of every change by its watch.
+    // The watch has reported every change.
     await watching.waitForOutput(/"name":"good".*"phase":"succeeded"/);
     await watching.waitForOutput(/"name":"slow"/);
     watching.child.kill('SIGINT');
@@ -122,7 +122,7 @@ suite('the owner says', () => {
   });
 });
 
-test('an API server that is killed costs neither a reader nor the copy a line', async (t) => {
+test('an API server that is killed costs neither a reader nor the archive a line', async (t) => {
   const own = openDedicatedCluster(t, openWorld(t, { patienceMs: 20_000 }));
   if (own === undefined) return;
   const person = own.kube.adminUser();
@@ -138,7 +138,7 @@ test('an API server that is killed costs neither a reader nor the copy a line', 
   await sleep(2_000);
   own.restartServer();
   await following.waitForOutput(/line 1\d00\n/, 90_000);
-  // And the one who copies is killed as well, and another takes over.
+  // Kill the archiving controller as well; another one continues.
   const { pid } = JSON.parse(await person.output('controller status --json')) as { pid: number };
   process.kill(pid, 'SIGKILL');
   own.killServer();

@@ -1,6 +1,6 @@
 /**
- * The queue of a real cluster: by those who may list all jobs, by the list that the shipped CronJob's service account publishes,
- * and by those who may see nothing but their namespace.
+ * The queue of a real cluster: for users who may list all jobs, from the list that the shipped CronJob publishes, and
+ * for users who see only their namespace.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { jsonLines } from '../support/jobs.ts';
 import { kubeTest, ClusterUser, type Kube } from '../support/kube.ts';
 import { root } from '../support/root.ts';
 
-/** What the shipped manifest says, for a namespace of the test's own. Nothing runs by the clock. */
+/** The shipped manifest for a namespace of the test. The test starts the CronJob's jobs itself. */
 function shipped(kube: Kube): string {
   return readFileSync(join(root, 'deploy/kubernetes/queue.yaml'), 'utf8')
     .replaceAll('namespace: default', `namespace: ${kube.namespace}`)
@@ -47,96 +47,99 @@ async function queueOf(person: ClusterUser): Promise<readonly Line[]> {
 }
 
 suite('the queue of a cluster', () => {
-  kubeTest('is counted and ordered, published with the least rights, and read by those who have none', async (kube) => {
-    const { namespace } = kube;
-    const settings = { jobsQueue: { namespace } };
-    applyShipped(kube);
-    const admin = kube.adminUser({ settings });
-    const user = kube.leastPrivilegeUser({ settings });
+  kubeTest(
+    'is counted and ordered, published with the least permissions, and read by users without any',
+    async (kube) => {
+      const { namespace } = kube;
+      const settings = { jobsQueue: { namespace } };
+      applyShipped(kube);
+      const admin = kube.adminUser({ settings });
+      const user = kube.leastPrivilegeUser({ settings });
 
-    const urgent = `urgent-${namespace}`;
-    kube.kubectl('create', 'priorityclass', urgent, '--value=1000');
-    kube.world.atEnd(() => void kube.kubectl('delete', 'priorityclass', urgent));
-    const high = join(kube.world.folder, 'high.json');
-    writeFileSync(high, JSON.stringify({ job: { priorityClassName: urgent } }));
+      const urgent = `urgent-${namespace}`;
+      kube.kubectl('create', 'priorityclass', urgent, '--value=1000');
+      kube.world.atEnd(() => void kube.kubectl('delete', 'priorityclass', urgent));
+      const high = join(kube.world.folder, 'high.json');
+      writeFileSync(high, JSON.stringify({ job: { priorityClassName: urgent } }));
 
-    // Names of flavors are this test's own: the cluster may have other jobs.
-    const [small, gpus] = [`small-${namespace}`, `gpus-${namespace}`];
-    const flavor = (name: string, requests: object): string => JSON.stringify({ name, resources: { requests } });
-    const noNode = flavor(gpus, { cpu: '1m', 'nvidia.com/gpu': 1, 'amd.com/gpu': 2 });
-    for (const [name, asks, ...more] of [
-      ['one', flavor(small, { cpu: '10m', memory: '20M' })],
-      ['same', flavor(small, { memory: '20000k', cpu: 0.01 })],
-      ['other', flavor(small, { cpu: '11m', memory: '20M' })],
-      ['waits', noNode],
-      ['first', noNode, '-s', high],
-      ['held', noNode, '--suspend'],
-      ['kueue', noNode, '--suspend', '--queue', 'vision'],
-    ] as const) {
-      await admin.output(['submit', '-q', '-i', 'alpine', '-r', asks, '-j', name, ...more, '--', 'sleep', '600']);
-    }
-    kube.kubectl('create', 'job', 'once', '--from=cronjob/jobman-queue');
-    const pending = () => kube.field('.items[*].metadata.name', 'pods', '--field-selector=status.phase=Pending');
-    const run = () => ['one', 'same', 'other'].every((name) => kube.field('.status.ready', 'job', name) === '1');
-    await eventually(() => run() && pending().split(' ').length >= 2, { withinMs: 90_000 });
+      // The test has its own flavors, because the cluster may have other jobs.
+      const [small, gpus] = [`small-${namespace}`, `gpus-${namespace}`];
+      const flavor = (name: string, requests: object): string => JSON.stringify({ name, resources: { requests } });
+      const noNode = flavor(gpus, { cpu: '1m', 'nvidia.com/gpu': 1, 'amd.com/gpu': 2 });
+      for (const [name, asks, ...more] of [
+        ['one', flavor(small, { cpu: '10m', memory: '20M' })],
+        ['same', flavor(small, { memory: '20000k', cpu: 0.01 })],
+        ['other', flavor(small, { cpu: '11m', memory: '20M' })],
+        ['waits', noNode],
+        ['first', noNode, '-s', high],
+        ['held', noNode, '--suspend'],
+        ['kueue', noNode, '--suspend', '--queue', 'vision'],
+      ] as const) {
+        await admin.output(['submit', '-q', '-i', 'alpine', '-r', asks, '-j', name, ...more, '--', 'sleep', '600']);
+      }
+      kube.kubectl('create', 'job', 'once', '--from=cronjob/jobman-queue');
+      const pending = () => kube.field('.items[*].metadata.name', 'pods', '--field-selector=status.phase=Pending');
+      const run = () => ['one', 'same', 'other'].every((name) => kube.field('.status.ready', 'job', name) === '1');
+      await eventually(() => run() && pending().split(' ').length >= 2, { withinMs: 90_000 });
 
-    const groupsOf = (lines: readonly Line[]) =>
-      lines
-        .filter((line) => line.kind === 'group' && [small, gpus].includes(line.flavor ?? ''))
-        .map(({ flavor: name, jobCount, yourJobCount, waitingCount, gpus: count, conflict }) => [
-          name,
-          jobCount,
-          yourJobCount,
-          waitingCount,
-          count,
-          conflict,
-        ])
-        .toSorted((one, other) => Number(other[1]) - Number(one[1]));
-    const expected = (yours: number) => [
-      [gpus, 3, yours * 3, 3, 3, false],
-      [small, 2, yours * 2, 0, 0, true],
-      [small, 1, yours, 0, 0, true],
-    ];
+      const groupsOf = (lines: readonly Line[]) =>
+        lines
+          .filter((line) => line.kind === 'group' && [small, gpus].includes(line.flavor ?? ''))
+          .map(({ flavor: name, jobCount, yourJobCount, waitingCount, gpus: count, conflict }) => [
+            name,
+            jobCount,
+            yourJobCount,
+            waitingCount,
+            count,
+            conflict,
+          ])
+          .toSorted((one, other) => Number(other[1]) - Number(one[1]));
+      const expected = (yours: number) => [
+        [gpus, 3, yours * 3, 3, 3, false],
+        [small, 2, yours * 2, 0, 0, true],
+        [small, 1, yours, 0, 0, true],
+      ];
 
-    const whole = await queueOf(admin);
-    assert.equal(whole[0]?.source, 'cluster');
-    assert.deepEqual(groupsOf(whole), expected(1));
-    const waiting = whole.filter((line) => line.kind === 'waiting' && line.namespace === namespace);
-    const named = waiting.map(({ name }) => name);
-    assert.deepEqual(named, ['first', 'waits', 'kueue'], 'nothing of the job that publishes');
+      const whole = await queueOf(admin);
+      assert.equal(whole[0]?.source, 'cluster');
+      assert.deepEqual(groupsOf(whole), expected(1));
+      const waiting = whole.filter((line) => line.kind === 'waiting' && line.namespace === namespace);
+      const named = waiting.map(({ name }) => name);
+      assert.deepEqual(named, ['first', 'waits', 'kueue'], 'the publishing job is not listed');
 
-    // Nothing is published yet: the namespace is all there is.
-    assert.equal((await queueOf(user))[0]?.source, 'namespace');
-    const only = /only: you may not list the jobs of the whole cluster, and the ConfigMap/;
-    assert.match((await user.run('queue')).stderr, only);
+      // Nothing is published yet, so only the namespace is shown.
+      assert.equal((await queueOf(user))[0]?.source, 'namespace');
+      const only = /only: you may not list the jobs of the whole cluster, and the ConfigMap/;
+      assert.match((await user.run('queue')).stderr, only);
 
-    // By the CronJob's own login.
-    const cron = new ClusterUser(kube.world, 'cron', { kubeconfig: kube.kubeconfigFor('jobman-queue'), settings });
-    await Promise.all([1, 2, 3].map(() => cron.output('queue --publish')));
-    const { data } = kube.get<{ data: Record<string, string> }>('configmap', 'jobman-queue-position');
-    const list = JSON.parse(data['jobman-queue-position'] ?? '') as { jobs: { namespace: string; name: string }[] };
-    assert.deepEqual(
-      list.jobs.filter((job) => job.namespace === namespace).map(({ name }) => name),
-      ['first', 'kueue', 'one', 'other', 'same', 'waits'],
-    );
+      // With the CronJob's own service account.
+      const cron = new ClusterUser(kube.world, 'cron', { kubeconfig: kube.kubeconfigFor('jobman-queue'), settings });
+      await Promise.all([1, 2, 3].map(() => cron.output('queue --publish')));
+      const { data } = kube.get<{ data: Record<string, string> }>('configmap', 'jobman-queue-position');
+      const list = JSON.parse(data['jobman-queue-position'] ?? '') as { jobs: { namespace: string; name: string }[] };
+      assert.deepEqual(
+        list.jobs.filter((job) => job.namespace === namespace).map(({ name }) => name),
+        ['first', 'kueue', 'one', 'other', 'same', 'waits'],
+      );
 
-    const read = await queueOf(user);
-    assert.equal(read[0]?.source, 'published');
-    assert.deepEqual(groupsOf(read), expected(1));
-    assert.match((await user.run('queue')).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
-    // Somebody whose namespace is another one, and who may not even list that.
-    assert.deepEqual(groupsOf(jsonLines<Line>(await user.output('queue -n default --json'))), expected(0));
-    await user.runRefused(1, /Missing is the right `list` on jobs\.batch/, 'queue --publish');
-  });
+      const read = await queueOf(user);
+      assert.equal(read[0]?.source, 'published');
+      assert.deepEqual(groupsOf(read), expected(1));
+      assert.match((await user.run('queue')).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
+      // A user of another namespace, who may not even list that one.
+      assert.deepEqual(groupsOf(jsonLines<Line>(await user.output('queue -n default --json'))), expected(0));
+      await user.runRefused(1, /Missing is the right `list` on jobs\.batch/, 'queue --publish');
+    },
+  );
 
-  kubeTest('is published by somebody who may do nothing else', async (kube) => {
+  kubeTest('is published by an account without any other permission', async (kube) => {
     applyShipped(kube);
     const account = `system:serviceaccount:${kube.namespace}:jobman-queue`;
     const may = (line: string): boolean => {
       try {
         return kube.kubectl('auth', 'can-i', ...line.split(' '), '--as', account).trim() === 'yes';
       } catch {
-        // Its exit code says no as well.
+        // The exit code says so as well.
         return false;
       }
     };
@@ -163,10 +166,10 @@ suite('the queue of a cluster', () => {
     }
   });
 
-  kubeTest('has a line of its own for each queue of Kueue, by its classes of priority', async (kube) => {
+  kubeTest('has a line for each queue of Kueue, ordered by priority class', async (kube) => {
     const kind = 'workloadpriorityclasses.kueue.x-k8s.io';
     const urgent = `urgent-${kube.namespace}`;
-    // Kueue itself is not here; the one kind of its objects that jobman reads is.
+    // Kueue is not installed here; the test creates the one kind of its objects that jobman reads.
     if (kube.kubectl('get', 'crd', kind, '--ignore-not-found', '-o', 'name') === '') {
       const schema = { openAPIV3Schema: { type: 'object', properties: { value: { type: 'integer' } } } };
       const approved = { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/kueue' };

@@ -1,4 +1,4 @@
-/** Jobs of a real cluster through the front door: arguments in; text, exit code and what is in the cluster out. */
+/** Jobs of a real cluster: command line in; text, exit code and cluster state out. */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
@@ -30,7 +30,7 @@ suite('a job of a cluster', () => {
     assert.equal(kube.kubectl('get', 'pods', '-l', 'job-name=listing', '-o', 'name'), '');
   });
 
-  kubeTest('of several pods is told pod by pod', async (kube) => {
+  kubeTest('with several pods is shown per pod', async (kube) => {
     const person = kube.adminUser();
     const program = 'echo "pod $JOB_COMPLETION_INDEX"; sleep 1; echo end';
     const followed = await person.submit('many', program, '--parallelism 3 --follow');
@@ -39,7 +39,7 @@ suite('a job of a cluster', () => {
     assert.equal(await person.output('logs many -w 1 --raw'), 'pod 1\nend\n');
   });
 
-  kubeTest('is followed over a line that is cut again and again: nothing is lost or comes twice', async (kube) => {
+  kubeTest('is followed over a connection that is cut again and again: nothing is lost or repeated', async (kube) => {
     const person = kube.adminUser();
     const line = await openFlakyProxy(kube, 700);
     await person.submit(
@@ -48,16 +48,16 @@ suite('a job of a cluster', () => {
     );
     const phase = (): string => kube.field('.items[*].status.phase', 'pods', '-l', 'job-name=talker');
     await eventually(() => phase() === 'Running', { withinMs: 60_000 });
-    // The first connection may be cut too, which is told as it is.
+    // The first connection may be cut too, which is reported.
     const follow = () => person.withKubeconfig(line.kubeconfig).run('logs -f -j talker');
     let followed = await follow();
     for (let attempt = 0; attempt < 5 && followed.stdout === ''; attempt += 1) followed = await follow();
     const whole = Array.from({ length: 4000 }, (_, index) => `line ${index + 1}\n`).join('');
     assert.equal(followed.stdout, whole, followed.stderr);
-    assert.ok(line.cutCount() > 0, 'the line was never cut');
+    assert.ok(line.cutCount() > 0, 'the connection was never cut');
   });
 
-  kubeTest('is deleted with all others after they are shown; those of other tools only without --own', async (kube) => {
+  kubeTest('is deleted with all others after they are listed; --own keeps jobs of other tools', async (kube) => {
     const person = kube.adminUser(withoutLogArchive);
     await person.submit('mine', 'true');
     kube.kubectl('create', 'job', 'theirs', '--image=alpine', '--', 'true');

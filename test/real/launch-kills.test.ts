@@ -1,4 +1,4 @@
-/** The log mirror loses and repeats no byte, however often whoever follows is killed. `JOBMAN_KILLS=1000` for the long run. */
+/** The log mirror loses and repeats no byte, however often its reader is killed. `JOBMAN_KILLS=1000` for a long run. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ const common = {
 const kills = killCount();
 const seed = killSeed();
 
-/** With as much of a job as the mirror and its files want to know. */
+/** The parts of a job that the mirror and its files need. */
 function refOf(id: string): WorkerRef {
   const ref = testRef(id);
   return { ...ref, job: { ...ref.job, owner: 'tester', allocations: [ref.allocation] } };

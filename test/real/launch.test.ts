@@ -1,4 +1,4 @@
-/** The machine that jobman runs on as a worker: natively, and through the shell texts that remote hosts run. */
+/** The machine that jobman runs on as a worker: natively, and through the shell scripts of remote hosts. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -19,10 +19,10 @@ import { openWorld } from '../support/world.ts';
 import { launchOf, machinesContract, waitForRun, observe, tail, testRef } from '../remote/machines-contract.ts';
 import type { HostFixture } from '../remote/machines-contract.ts';
 
-// Each host has a job of its own: all of them are this machine, where a stop finds every process of its label.
+// Each host has its own job id: all of them are this machine, where a stop finds every process of its label.
 let jobs = 0;
 
-/** A host: its home folder has a blank in its name, its boot id is a file. */
+/** A host: its home folder has a space in its name, and its boot id is a file. */
 function openHost(t: TestContext): Pick<HostFixture, 'ref' | 'home' | 'bootIdFile' | 'stepLog'> & {
   readonly env: Record<string, string>;
   readonly jobmanHome: string;
@@ -69,7 +69,7 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
   return { ...host, machines, root: localRoot(host.jobmanHome, host.ref.job, host.ref.worker) };
 }
 
-/** A worker by the shell texts, over that transport. */
+/** A worker through the shell scripts, over that transport. */
 const machinesOver = (transport: Transport, stepLog: string[]) =>
   createMachines({
     findTransport: () => Promise.resolve({ kind: 'open', transport }),
@@ -98,7 +98,7 @@ machinesContract('a host over SSH', async (t) => {
 
 machinesContract('this machine', (t) => Promise.resolve(openThisMachine(openHost(t))));
 
-test('while the machine sleeps nobody is silent', async (t) => {
+test('time during which the machine sleeps does not count as silence', async (t) => {
   let slept = 0;
   const ground = openThisMachine(openHost(t), () => Date.now() + slept);
   await ground.machines.start(ground.ref, launchOf(1, 'sleep 30'));
@@ -114,10 +114,10 @@ test('while the machine sleeps nobody is silent', async (t) => {
   await ground.machines.stop(ground.ref, 1, 'kill', 'TERM');
 });
 
-test('a clock that is put forward in the moment of a start makes no lost start of it', async (t) => {
+test('a clock that is set forward during a start does not end the start', async (t) => {
   let ahead = 0;
   const ground = openThisMachine(openHost(t), () => Date.now() + ahead);
-  // The folder is there, and nobody has told a number yet.
+  // The folder exists, and the launcher has not reported its pid yet.
   mkdirSync(join(ground.root, 'attempt_1'), { recursive: true });
   assert.equal((await waitForRun(ground, 1, 'starting')).state, 'starting');
   ahead = hour;
@@ -126,7 +126,7 @@ test('a clock that is put forward in the moment of a start makes no lost start o
   assert.ok(run?.state === 'starting' && run.since >= leaptAt, JSON.stringify(run));
 });
 
-test('two hundred megabytes come through, every byte counted', async (t) => {
+test('two hundred megabytes pass, and every byte is counted', async (t) => {
   const ground = openThisMachine(openHost(t));
   const script = 'yes 0123456789abcde | head -c 200000000';
   assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, script)), { kind: 'done' });
@@ -136,7 +136,7 @@ test('two hundred megabytes come through, every byte counted', async (t) => {
   assert.equal(bytes.subarray(-16).toString(), '0123456789abcde\n');
 });
 
-test('on a full disk a start fails and can be tried again, and a program that fills it still has its exit', async (t) => {
+test('on a full disk a start fails and can be retried, and a program that fills the disk still has an exit code', async (t) => {
   const host = openHost(t);
   mkdirSync(host.jobmanHome, { recursive: true });
   const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', host.jobmanHome]).status === 0;
@@ -155,7 +155,7 @@ test('on a full disk a start fails and can be tried again, and a program that fi
   assert.equal(run.state === 'exited' && run.exitCode, 6);
 });
 
-test('a program that ends while nothing can be written has its exit as soon as something can', async (t) => {
+test('a program that ends while its disk is read-only has its exit code as soon as writes work again', async (t) => {
   const host = openHost(t);
   const ground = openThisMachine(host);
   const over = join(host.folder, 'over');
@@ -163,7 +163,7 @@ test('a program that ends while nothing can be written has its exit as soon as s
   const script = `until [ -e '${go}' ]; do sleep 0.05; done; sleep 0.2; echo done >'${over}'; exit 5`;
   assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, script)), { kind: 'done' });
   await waitForRun(ground, 1, 'running');
-  // What was open stays open, and nothing new is taken: as on the built-in cloud when a disk is full.
+  // Open files stay open, and no new file can be created: like fill-disk of the TPU emulator.
   const { root } = ground;
   const mount = (...args: readonly string[]) => spawnSync('mount', args).status === 0;
   const isReadOnly = mount('--bind', root, root) && mount('-o', 'remount,bind,ro', root);
@@ -175,7 +175,7 @@ test('a program that ends while nothing can be written has its exit as soon as s
   host.atEnd(unmount);
   writeFileSync(go, '');
   if (!requireReal(t, 'leave to mount a folder read-only', isReadOnly)) return;
-  assert.ok(await eventually(() => existsSync(over)), 'the program did not come to its end');
+  assert.ok(await eventually(() => existsSync(over)), 'the program did not end');
   const ended = (await observe(ground)).runs[0];
   assert.equal(ended?.state, 'running', JSON.stringify(ended));
   unmount();
@@ -183,21 +183,21 @@ test('a program that ends while nothing can be written has its exit as soon as s
   assert.equal(run.state === 'exited' && run.exitCode, 5);
 });
 
-test('a program starts although whoever asked for it was killed before it could be told', async (t) => {
+test('a program starts even if its caller was killed before the reply', async (t) => {
   const host = openHost(t);
   const ground = openThisMachine(host);
   const prepared = join(ground.root, 'start_attempt_1.x');
   mkdirSync(prepared, { recursive: true });
   const texts = attemptFiles(launchOf(1, 'exit 4'), runMarker(ground.ref.job, 1, 0), {});
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(prepared, name), text);
-  // The reader of its answer is gone by the time it speaks.
+  // The reader of the reply has exited by then.
   const launch = '( sleep 0.2; exec setsid sh "$0" attempt_1 ) 2>&1 | true';
   spawnSync('sh', ['-c', launch, join(prepared, 'launch')], { env: host.env });
   const run = await waitForRun(ground, 1, 'exited');
   assert.equal(run.state === 'exited' && run.exitCode, 4);
 });
 
-/** The shell texts, with every program they use taken from that folder of names. */
+/** The shell scripts with all programs from that folder. */
 function throughShell(
   name: string,
   programs: (host: ReturnType<typeof openHost>) => Record<string, string> | undefined,
@@ -226,7 +226,7 @@ const only = (program: string) => () => {
 throughShell('dash', only('dash'));
 throughShell('bash', only('bash'));
 
-/** Every program from one busybox, as on a small image: no bash, no GNU tool. */
+/** All programs from one busybox, as on a small image: no bash, no GNU tools. */
 throughShell('busybox', () => {
   const busybox = findProgram('busybox');
   if (busybox === undefined) return undefined;

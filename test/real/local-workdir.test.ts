@@ -1,4 +1,4 @@
-/** job.workdir of a job on this machine, through the front door: every attempt runs the copy, however the folder is edited. */
+/** job.workdir of a local job: every attempt runs the copy, whatever happens to the folder. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ command:
     ls ..
 `;
 
-test('a local job runs a copy, and takes a new one when it is told to', async (t) => {
+test('a local job runs a copy, and takes a new one on request', async (t) => {
   const world = openJobWorld(t);
   const project = join(world.folder, 'project');
   mkdirSync(join(project, 'part'), { recursive: true });
@@ -32,7 +32,7 @@ test('a local job runs a copy, and takes a new one when it is told to', async (t
   await world.output('create', join(project, 'train.yaml'));
   await world.output('wait', '1');
   assert.equal(await world.output('logs', '1', '--worker', '0'), 'as it was\npart\ntrain.yaml\n');
-  assert.deepEqual(readdirSync(join(project, 'part')), ['data'], 'what the program writes is in the copy');
+  assert.deepEqual(readdirSync(join(project, 'part')), ['data'], 'the program writes into the copy');
 
   writeFileSync(join(project, 'part', 'data'), 'edited\n');
   await world.output('resume', '1');
@@ -44,5 +44,5 @@ test('a local job runs a copy, and takes a new one when it is told to', async (t
   assert.match(await world.output('show', '1'), /workdir +\S+\/project, 2 files, copy 2\n/);
 
   await world.output('clean', '1');
-  assert.ok(!existsSync(join(world.home, 'runs', '000001')), 'and the copy goes with the job’s files');
+  assert.ok(!existsSync(join(world.home, 'runs', '000001')), 'the copy is deleted with the job’s files');
 });

@@ -1,7 +1,7 @@
 /**
- * Any server that follows Google's API may stand in Google's place: the settings name it, and jobman asks nothing of it that the API
- * does not have. The whole life of jobs (requested, observed, run, preempted, released, listed, swept) against the emulator
- * behind a door that is stricter than it has to be.
+ * jobman works with any server that implements Google's API: the settings name it, and jobman uses nothing beyond that
+ * API. Jobs are requested, observed, run, preempted, released and listed, and orphans collected, against the emulator
+ * behind a proxy that is stricter than Google.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ const parent = `projects/a-lab-of-ours/locations/${zone}`;
 
 type Item = Readonly<Record<string, unknown>>;
 
-/** The first attempt goes on until it is taken; the next one ends. */
+/** The first attempt runs until it is preempted; the next one ends. */
 const manifest = (name: string, mode: string): string => `job:
   name: ${name}
 tpu:
@@ -38,19 +38,19 @@ command:
     test "$JOBMAN_ATTEMPT" != 1 || sleep 1000
 `;
 
-/** So long a thing does not show after it was asked for, in milliseconds. */
+/** The time for which a new resource is hidden, in milliseconds. */
 const hiddenFor = 700;
 const isHidden = ({ createTime }: Item): boolean => Date.now() - Date.parse(String(createTime)) < hiddenFor;
 
 interface OtherServer {
   readonly url: string;
-  /** Everything that was asked, as `GET nodes`, without the parent. */
+  /** All requests, as `GET nodes`, without the parent. */
   readonly asked: string[];
-  /** What no documented client asks: the request, and why it was refused. */
+  /** Requests that no documented client sends, with the reason. */
   readonly strange: string[];
 }
 
-/** Lists come in pages of two and newest first, and a thing does not show in the moment after it was asked for. */
+/** Lists have pages of two, newest first, and a new resource is hidden at first. */
 async function openOtherServer(world: World, emulator: Emulator): Promise<OtherServer> {
   const asked: string[] = [];
   const strange: string[] = [];
@@ -58,8 +58,8 @@ async function openOtherServer(world: World, emulator: Emulator): Promise<OtherS
   async function answer({ method = '', url = '', headers }: IncomingMessage, body: string) {
     const address = new URL(url, emulator.url);
     asked.push(`${method} ${decodeURIComponent(address.pathname).replace(/^.*\/locations\/[^/]+\//, '')}`);
-    if (headers.authorization !== undefined) strange.push('a login was sent to a server on loopback');
-    if (body !== '' && headers['content-type'] !== 'application/json') strange.push('a body that is no JSON');
+    if (headers.authorization !== undefined) strange.push('credentials were sent to a server on loopback');
+    if (body !== '' && headers['content-type'] !== 'application/json') strange.push('a body that is not JSON');
     const from = Number(address.searchParams.get('pageToken') ?? 0);
     address.searchParams.delete('pageToken');
     const reply = await fetch(address, { method, ...(body === '' ? {} : { body }) });
@@ -94,7 +94,7 @@ async function openOtherServer(world: World, emulator: Emulator): Promise<OtherS
   return { url: `http://127.0.0.1:${String((http.address() as AddressInfo).port)}`, asked, strange };
 }
 
-test('a server of any make that follows the API does, with no login, any project and any zone', async (t) => {
+test('jobman works with any server of the API, without login, with any project and zone', async (t) => {
   const world = openWorld(t, { patienceMs: 10_000 });
   const emulator = await startEmulator({
     stateDir: join(world.folder, 'cloud'),
@@ -122,7 +122,7 @@ test('a server of any make that follows the API does, with no login, any project
     return stdout;
   };
   world.atEnd(() => jobman(world, ['controller', 'stop'], { env }).then(() => undefined));
-  // More than a page of what belongs to others.
+  // Resources of other users fill more than a page.
   const others = ['ada-dev', 'grace-dev', 'm-1', 'm-2', 'zed'];
   for (const id of others) await put(id);
 
@@ -149,13 +149,13 @@ test('a server of any make that follows the API does, with no login, any project
   const tpus = ['tpus', '--project', 'a-lab-of-ours', '--zone', zone];
   const listed = await runOk(...tpus, '--json');
   assert.equal(listed.trim().split('\n').length, others.length);
-  await put('stray', { labels: { ...(labels as object), 'jobman-job': '000077' } });
-  const shows = async (): Promise<boolean> => (await runOk(...tpus)).includes('stray');
-  assert.ok(await eventually(shows, { withinMs: 30_000 }), 'a list hides what is new, and not for ever');
-  assert.match(await runOk('gc', '--yes'), /nodes\/stray is gone/);
-  assert.deepEqual(await ids('nodes'), others, 'what is not ours is left alone');
+  await put('orphan', { labels: { ...(labels as object), 'jobman-job': '000077' } });
+  const shows = async (): Promise<boolean> => (await runOk(...tpus)).includes('orphan');
+  assert.ok(await eventually(shows, { withinMs: 30_000 }), 'a list hides new resources, and not forever');
+  assert.match(await runOk('gc', '--yes'), /nodes\/orphan is gone/);
+  assert.deepEqual(await ids('nodes'), others, 'resources of others are left alone');
   assert.match(await runOk('list'), /queued .*succeeded[^]*direct .*succeeded/);
-  assert.deepEqual(server.strange, [], 'nothing was asked that the API does not have');
-  assert.ok(server.asked.includes('GET queuedResources') && server.asked.includes('DELETE nodes/stray'));
+  assert.deepEqual(server.strange, [], 'no request is outside the API');
+  assert.ok(server.asked.includes('GET queuedResources') && server.asked.includes('DELETE nodes/orphan'));
   assert.match(await runOk('history', '2'), /preempted, the cloud took it \(SUSPEND/);
 });

@@ -1,6 +1,6 @@
 /**
- * Second real users of this machine, without root: the built-in cloud and a job of theirs work as root's do, and the two keep out of
- * each other's way; in a home that a group shares either login runs the jobs of both.
+ * Several real users of this machine, without root: the TPU emulator and jobs work as for root, users cannot disturb
+ * each other, and in a shared home of a group either login runs the jobs of both.
  */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
@@ -23,17 +23,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { sharedMode } from '../../src/lab/lab.ts';
 import { root } from '../support/root.ts';
 
-/** Numbers that no account of the machine has: nothing else runs as them, and nothing has to be made or removed. */
+/** User ids without an account: no other process has them, and nothing must be created or removed. */
 const [other, unknownUser, ada, bob, lab] = [64_731, 64_732, 64_741, 64_742, 64_743] as const;
 
-/** Runs a program as that user, without any group. */
+/** Runs a program as that user, without supplementary groups. */
 const become = (uid: number, ...argv: readonly string[]) =>
   spawnSync('setpriv', [`--reuid=${uid}`, '--clear-groups', ...argv], { encoding: 'utf8' });
 
 const canBecomeOthers = userInfo().uid === 0 && become(other, 'test', '-r', join(root, 'package.json')).status === 0;
-const skip = canBecomeOthers
-  ? false
-  : 'NOT TESTED: only root with setpriv, in a folder that others may read, can be somebody else';
+const skip = canBecomeOthers ? false : 'NOT TESTED: other users need root, setpriv, and a folder that others may read';
 
 interface Output {
   readonly code: number;
@@ -41,7 +39,7 @@ interface Output {
   readonly stderr: string;
 }
 
-/** Runs jobman as that user and group with nothing of this login but these variables. */
+/** Runs jobman as that user and group, with only this environment. */
 function jobmanAs(uid: number, groups: string, env: NodeJS.ProcessEnv, args: readonly string[]): Promise<Output> {
   const argv = [`--reuid=${uid}`, `--regid=${uid}`, groups, '--', process.execPath, join(root, 'src/main.ts')];
   const whole = { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8', NO_COLOR: '1', ...env };
@@ -52,8 +50,8 @@ function jobmanAs(uid: number, groups: string, env: NodeJS.ProcessEnv, args: rea
   });
 }
 
-test('another user, who is not root, runs a TPU job of their own and cannot touch ours', { skip }, async () => {
-  // Not below /tmp of somebody: their home is a folder that only they may read.
+test('a user without root runs a TPU job and cannot touch the jobs of others', { skip }, async () => {
+  // The user's home is a folder that only they may read.
   const home = mkdtempSync(join(tmpdir(), 'jobman-other-'));
   const temporary = join(home, 'tmp');
   mkdirSync(temporary);
@@ -71,17 +69,17 @@ test('another user, who is not root, runs a TPU job of their own and cannot touc
     const checkpoints = readdirSync(bucket, { recursive: true, encoding: 'utf8' });
     assert.ok(
       checkpoints.some((name) => name.endsWith('/step_000300.json')),
-      'the bucket keeps the checkpoints',
+      'the bucket has the checkpoints',
     );
 
-    // What is theirs, is theirs: files, the cloud, and the record.
+    // Files, emulator and database belong to their user.
     const endpoint = readFileSync(join(home, 'jobman', 'emulator', 'endpoint.json'), 'utf8');
     const { url } = JSON.parse(endpoint) as { readonly url: string };
     const asked = become(unknownUser, 'curl', '-s', `${url}/emulator/info`);
     assert.match(asked.stdout, /answers the user who started it, and nobody else/);
     assert.match(become(unknownUser, 'ls', join(home, 'jobman')).stderr, /Permission denied/);
 
-    // Who somebody is, the system's books say and not the environment. Even root, who can read the record, is not its owner.
+    // The user comes from the system, not from the environment. Even root, who can read the database, is not the owner.
     const refused = await as(0, 'resume', '1');
     assert.notEqual(refused.code, 0);
     assert.match(refused.stderr, new RegExp(`belongs to ${other}; only its owner may resume it`));
@@ -91,16 +89,16 @@ test('another user, who is not root, runs a TPU job of their own and cannot touc
     for (let tries = 0; tries < 100 && processesOf(other).length > 0; tries += 1) await pause(100);
     const left = processesOf(other);
     for (const pid of left) process.kill(pid, 'SIGKILL');
-    // As they would do it themselves: nothing that is left may be closed to them.
+    // Clean up as the users themselves, because their files may be closed to others.
     const removed = become(other, 'rm', '-rf', join(home, 'jobman'));
     rmSync(home, { recursive: true, force: true });
     assert.equal(removed.stderr, '');
-    assert.deepEqual(left, [], 'nothing of theirs runs on');
+    assert.deepEqual(left, [], 'no process of theirs runs');
     assert.equal(existsSync(home), false);
   }
 });
 
-/** All processes of that user; nobody but this test has that number. */
+/** All processes of that user id, which only this test uses. */
 function processesOf(uid: number): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
@@ -151,7 +149,7 @@ test('two logins share one home, and either runs the jobs of both', { skip }, as
   };
 
   try {
-    // A home in which something was done before it was shared.
+    // The home had a job before it was shared.
     await right(ada, `create ${hello} --follow`, /by 64741/);
     assert.notEqual((await as(bob, 'list'))[0], 0);
     await wrong(ada, `tpu init-lab group=${lab}`, 4);
@@ -160,17 +158,17 @@ test('two logins share one home, and either runs the jobs of both', { skip }, as
     await wrong(bob, `tpu init-lab group=${lab}`, 1);
     for (let times = 0; times < 2; times += 1) await right(ada, `tpu init-lab group=${lab}`, /shared by the group/);
 
-    // Bob reads what ada made, and makes his own; his controller is the first, and runs hers too.
+    // Bob reads ada's job and creates his own. His controller is the first, and runs her job too.
     await right(bob, 'logs 1', /by 64741/);
     await right(bob, `create ${hello} --follow`, /0007[\s\S]*by 64742/);
     await right(ada, `create ${hello} --follow`, /by 64742/);
     await right(ada, 'logs 2', /by 64742/);
     await right(ada, 'settings set local.slots 3', /./);
     await right(bob, 'settings set local.slots 2', /./);
-    // Who leaves the controller is no matter either.
+    // Either user's controller may stop.
     await right(ada, 'controller stop', /./);
     await right(ada, `create ${hello} --follow`, /by 64741/);
-    // A program of another login cannot be looked at: nothing is taken for gone, and it is not begun a second time.
+    // A program of another login cannot be observed, so it is not presumed gone and not started again.
     await right(ada, `create ${long}`, /000005/);
     for (let tries = 0; tries < 100 && !/begun/.test((await as(ada, 'logs 5'))[1]); tries += 1) await pause(200);
     await right(ada, 'controller stop', /./);
@@ -190,7 +188,7 @@ test('two logins share one home, and either runs the jobs of both', { skip }, as
   }
 });
 
-/** Every file and folder of the home that has not the group or the mode that it should have. */
+/** All files and folders of the home with a wrong group or mode. */
 function wrongModes(home: string): readonly string[] {
   return readdirSync(home, { recursive: true, encoding: 'utf8' })
     .toSorted()

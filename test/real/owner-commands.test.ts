@@ -1,4 +1,4 @@
-/** What each word of the owner does to a job of the built-in cloud, what it says, and what is refused. */
+/** Every command of the owner on a job of the TPU emulator: its effect, its output and its refusals. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,12 +7,12 @@ import { openStore } from '../../src/store/store.ts';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
-/** Says a word that must be taken, and returns the sentence. */
+/** Runs a command that must succeed, and returns its output. */
 async function runOk(world: JobWorld, ...args: readonly string[]): Promise<string> {
   return (await world.runOk(args)).stdout.trimEnd();
 }
 
-/** Says a word that must be refused with that code, and returns the sentence. */
+/** Runs a command that must be refused with that code, and returns its message. */
 async function refused(world: JobWorld, code: number, ...args: readonly string[]): Promise<string> {
   const ended = await world.jobman(args);
   assert.equal(ended.code, code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`);
@@ -29,11 +29,11 @@ const train = [
   'while :; do sleep 0.1; done',
 ].join('\n');
 
-test('stop, start, resume, cancel, rerun and delete, each with what it keeps and what that costs', async (t) => {
+test('stop, start, resume, cancel, rerun and delete, each with the kept capacity and its cost', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(
     world.tpuManifest(train, {
-      name: 'words',
+      name: 'cycle',
       job: { checkpoint_dir: '~/bucket/ck' },
       tpu: { accelerator: 'v4-8' },
     }),
@@ -46,12 +46,12 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   };
   await running(1);
 
-  assert.match(await refused(world, 4, 'start', id), /^jobman: Job 000001 \(words\) is already active \(running\)\.$/);
+  assert.match(await refused(world, 4, 'start', id), /^jobman: Job 000001 \(cycle\) is already active \(running\)\.$/);
   assert.match(await refused(world, 4, 'resume', id), /is already active \(running\); stop it first to resume it\.$/);
   assert.match(await refused(world, 4, 'clean', id), /is not over yet, so its files are kept; cancel it first\.$/);
 
   const held =
-    /^Job 000001 \(words\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; to let it go: jobman stop 1 --release$/;
+    /^Job 000001 \(cycle\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; to let it go: jobman stop 1 --release$/;
   assert.match(await runOk(world, 'stop', id), held);
   const stopped = await world.waitForPhase(id, 'stopped');
   assert.equal(stopped.heldCapacity, 'v4-8');
@@ -62,7 +62,7 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
     /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n/,
   );
 
-  assert.match(await runOk(world, 'start', id), /^Job 000001 \(words\) is started\.$/);
+  assert.match(await runOk(world, 'start', id), /^Job 000001 \(cycle\) is started\.$/);
   assert.equal((await running(2)).allocations.length, 1, 'on what it held');
   await runOk(world, 'stop', id);
   await world.waitForPhase(id, 'stopped');
@@ -80,7 +80,7 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
 
   assert.match(
     await runOk(world, 'cancel', id),
-    /^Job 000001 \(words\) is cancelled; what it holds is being let go\.$/,
+    /^Job 000001 \(cycle\) is cancelled; what it holds is being let go\.$/,
   );
   await world.waitUntil(
     id,
@@ -93,13 +93,13 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   await world.waitForPhase(id, 'stopped');
   assert.match(await runOk(world, 'rerun', id), /starts again from the beginning\.$/);
   assert.equal((await running(6)).stage, 0);
-  // Incomplete checkpoints are passed over; a fresh start and a rerun are told of none.
+  // Incomplete checkpoints are skipped; a fresh start and a rerun get none.
   assert.deepEqual(starts(), ['1 0 ', '2 0 ', '3 1 step_2', '4 2 step_3', '5 3 step_4', '6 0 ']);
 
   const question = await refused(world, 2, 'delete', id);
   assert.match(
     question,
-    /^jobman: 000001 words holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; it was not deleted\. Say --yes to do it without a question\.$/,
+    /^jobman: 000001 cycle holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; it was not deleted\. Say --yes to do it without a question\.$/,
   );
   assert.match(
     await runOk(world, 'delete', id, '--yes'),
@@ -107,12 +107,12 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   );
   assert.match(await refused(world, 4, 'stop', id), /is already being deleted\.$/);
   const isListed = async () => (await runOk(world, 'list', '--all', '--json')).includes('"id":"000001"');
-  // It is on the list as long as its node exists.
+  // The job is listed as long as its node exists.
   await eventually(
     async () => {
       const nodes = await nodesOf(world);
       if (nodes.length === 0) return true;
-      return !(await isListed()) && assert.fail(`off the list while ${JSON.stringify(nodes)} stands`);
+      return !(await isListed()) && assert.fail(`not listed while ${JSON.stringify(nodes)} exists`);
     },
     { withinMs: 60_000 },
   );
@@ -120,13 +120,13 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   assert.deepEqual(world.processesMatching('script'), []);
   assert.match(await refused(world, 4, 'delete', id, '--yes'), /has already been deleted\.$/);
   assert.match(await refused(world, 4, 'resume', id), /was deleted; create a new one\.$/);
-  // Its history is kept; its files go when that is asked for.
+  // Its history is kept; its files are deleted on request.
   assert.match(await runOk(world, 'history', id), /taken off the list; its history and logs are kept$/);
-  assert.match(await runOk(world, 'clean', id), /^The files of job 000001 \(words\) are removed\.$/);
+  assert.match(await runOk(world, 'clean', id), /^The files of job 000001 \(cycle\) are removed\.$/);
   assert.throws(() => readFileSync(world.jobFolder(id, 'config.yaml')), { code: 'ENOENT' });
 });
 
-test('a finished job keeps its TPU as long as it was told to; a forced delete names what it leaves behind, and gc lets go of it', async (t) => {
+test('a finished job keeps its TPU for the given time; a forced delete names the TPU that it leaves, and gc releases it', async (t) => {
   const world = openJobWorld(t);
   const kept = await world.create(
     world.tpuManifest('true', {
@@ -154,7 +154,7 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
   assert.doesNotMatch(await runOk(world, 'list', '--all'), /000002/);
   const isThere = async () => JSON.stringify(await nodesOf(world)).includes('left-000002-1');
   assert.match(await runOk(world, 'gc'), /^000002 +(READY|ACTIVE) +left-000002-1 +projects\/emulator\//m);
-  assert.ok(await isThere(), 'looking lets nothing go');
+  assert.ok(await isThere(), 'listing releases nothing');
   assert.match(await runOk(world, 'gc', '--yes'), /left-000002-1 is gone\.$/m);
   assert.ok(!(await isThere()));
   assert.equal(await runOk(world, 'gc'), '');
@@ -163,33 +163,33 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
   assert.match(await runOk(world, 'history', kept), /allocation 1 is let go: it was kept for as long as it was to be/);
 });
 
-test('several jobs at once get an answer each, and the worst exit code is the command’s', async (t) => {
+test('a command on several jobs prints one line per job and exits with the worst code', async (t) => {
   const world = openJobWorld(t);
   const never = 'while :; do sleep 0.1; done';
   const going = await world.create(world.localManifest(never, { name: 'going' }));
   const over = await world.create(world.localManifest('true', { name: 'over' }));
   await world.waitForFinish(over);
   await world.waitForPhase(going, 'running');
-  // Somebody else who shares this record.
+  // Another user of the same database.
   const store = openStore({ file: join(world.home, 'state.db') });
   const mine = await store.load(going);
   assert.ok(mine);
   const { job: other } = await store.insert({
-    owner: 'somebody',
+    owner: 'grace',
     spec: { ...mine.job.spec, name: 'theirs' },
     manifest: '',
     at: Date.now(),
   });
   await store.close();
 
-  const { code, stdout, stderr } = await world.jobman(['stop', going, over, '77', other.id, 'nobody']);
+  const { code, stdout, stderr } = await world.jobman(['stop', going, over, '77', other.id, 'missing']);
   assert.equal(code, 4);
   assert.equal(stdout, 'Job 000001 (going) is being stopped.\n');
   assert.deepEqual(stderr.trimEnd().split('\n'), [
     'jobman: Job 000002 (over) is not running: it has succeeded and holds no capacity.',
     'jobman: There is no job 000077. See all of them: jobman list --all',
-    'jobman: Job 000003 (theirs) belongs to somebody; only its owner may stop it.',
-    'jobman: There is no job called "nobody". See all of them: jobman list --all',
+    'jobman: Job 000003 (theirs) belongs to grace; only its owner may stop it.',
+    'jobman: There is no job called "missing". See all of them: jobman list --all',
   ]);
   await world.waitForPhase(going, 'stopped');
   for (const args of [
@@ -197,6 +197,6 @@ test('several jobs at once get an answer each, and the worst exit code is the co
     ['clean', other.id],
     ['cancel', 'theirs'],
   ]) {
-    await world.runRefused(4, /belongs to somebody; only (somebody|its owner) may/, args);
+    await world.runRefused(4, /belongs to grace; only (somebody|its owner) may/, args);
   }
 });

@@ -1,7 +1,7 @@
 /**
- * The package of `npm pack`, installed as `npm install --global` installs it: the files of the package in `lib`, its
- * dependencies in it, and links in `bin`. npm itself does not run, because it would need a registry; what it would fetch
- * is linked from node_modules by the lockfile.
+ * The package of `npm pack`, installed like `npm install --global`: the files of the package in `lib` with its
+ * dependencies, and links in `bin`. npm itself would need a registry, so the test links the packages of the lockfile
+ * from node_modules.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -32,7 +32,7 @@ test('the package of npm pack runs the first job from a global installation', (t
   linkDependencies(installed);
   for (const name of ['jobman', 'tpu']) symlinkSync(`../lib/node_modules/jobman/bin/${name}`, join(bin, name));
 
-  // The machine's own Node, whatever its age, is on PATH too.
+  // The machine's own Node, of any version, is on PATH too.
   const run = (...argv: readonly [string, ...string[]]) =>
     spawnSync(argv[0], argv.slice(1), {
       cwd: world.folder,
@@ -60,7 +60,7 @@ test('the package of npm pack runs the first job from a global installation', (t
   assert.ok(!readdirSync(installed).includes('src'), 'the bundle runs, not the source');
 });
 
-/** The packages that the lockfile does not call development dependencies. */
+/** The packages of the lockfile that are not development dependencies. */
 function linkDependencies(installed: string): void {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
     readonly packages: Readonly<Record<string, { readonly dev?: true; readonly optional?: true }>>;

@@ -1,6 +1,6 @@
 /**
- * What jobman does with Python, with the real Python and pip of this machine: virtual environments, conda, the example's program, and
- * the modules that users run with `python -m`.
+ * jobman with the real Python and pip of this machine: virtual environments, conda, the example program, and the
+ * modules for `python -m`.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -21,18 +21,20 @@ import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld, type World } from '../support/world.ts';
 
-/** The test is skipped loudly where Python cannot make virtual environments. */
+/** The test is skipped with a message where Python cannot create virtual environments. */
 const hasVenv = (t: TestContext): boolean =>
   requireReal(t, 'python3 with venv', spawnSync('python3', ['-c', 'import ensurepip']).status === 0);
 const none = { plain: [], secret: [] };
-/** What keeps pip from asking any server. */
+/** Keeps pip from using any server. */
 const offline = (wheels: string) => ({
   PIP_NO_INDEX: '1',
   PIP_FIND_LINKS: wheels,
   PIP_DISABLE_PIP_VERSION_CHECK: '1',
 });
 
-/** A wheel of one module, as pip wants it, in that folder. https://packaging.python.org/specifications/binary-distribution-format */
+/**
+ * Creates a wheel of one module in that folder. https://packaging.python.org/specifications/binary-distribution-format
+ */
 function writeWheel(folder: string, version: string): void {
   mkdirSync(folder, { recursive: true });
   const about = `jobman_probe-${version}.dist-info`;
@@ -47,7 +49,7 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
   assert.equal(spawnSync('python3', ['-c', program, file]).status, 0);
 }
 
-test('an environment is made, is the command’s, and follows its requirements', async (t) => {
+test('an environment is created, used by the command, and follows its requirements', async (t) => {
   if (!hasVenv(t)) return;
   const host = openHost(t);
   const wheels = join(host.home, 'wheels');
@@ -74,7 +76,7 @@ test('an environment is made, is the command’s, and follows its requirements',
   assert.match(failed.out, /No matching distribution found for jobman-probe==3\.0/);
 });
 
-test('on this machine a local job gets its environment, and one that cannot be made is told in why', async (t) => {
+test('a local job gets its environment, and a failed environment is explained by why', async (t) => {
   if (!hasVenv(t)) return;
   const wheels = temporaryFolder(t);
   writeWheel(wheels, '1.0');
@@ -102,7 +104,7 @@ command: {run: python -c 'import jobman_probe; print(jobman_probe.version)'}
     /step venv failed on worker 0 \(1 try\): .*No matching distribution found for jobman-probe==3\.0 \(exit code 1/,
   );
   assert.match(why, /No matching distribution found for jobman-probe==3\.0/);
-  // Nothing of it goes on: the steps of a settled job on this machine may be gone through again, and fail again.
+  // Nothing runs: the steps of a finished local job may run again, and fail again.
   const again = await world.jobman(['setup', '2', 'venv']);
   assert.deepEqual(
     [again.code, /worker 0, step venv: .*No matching distribution/.test(again.stderr)],
@@ -112,13 +114,13 @@ command: {run: python -c 'import jobman_probe; print(jobman_probe.version)'}
 });
 
 /**
- * The installer of conda, and the conda that it installs, are pretended (Miniconda is not ours to keep here): a few lines that unpack
- * packages and find programs.
+ * A fake installer of conda with a fake conda (Miniconda must not be copied here): a few lines that unpack packages and
+ * find programs.
  */
 test('a fresh host gets conda, the environment of the file, and the command in it', (t) => {
   const host = openHost(t);
   const module = openChannel(host);
-  // The installer is what curl brings; it takes -b (no questions), -u (over what is there) and -p (where).
+  // The installer is what curl downloads. Its flags: -b no questions, -u update, -p the folder.
   host.write(
     '~/installer',
     `[ "$1 $2 $3" = '-b -u -p' ] || exit 9\nmkdir -p "$4/bin"\ncat >"$4/bin/conda" <<'END'\n${fakeConda}END\nchmod 755 "$4/bin/conda"\n`,
@@ -140,7 +142,7 @@ test('a fresh host gets conda, the environment of the file, and the command in i
   const missing = host.step(condaStep(module('3.0')));
   assert.equal(missing.code, 1);
   assert.match(missing.out, /PackagesNotFoundError: probe-3\.0/);
-  // What failed half-way does not pass for made.
+  // A half-finished environment does not count as created.
   assert.equal(host.step(condaStep(module('3.0'))).applied, true);
 });
 
@@ -173,7 +175,7 @@ test("the flowers of the example are Fisher's", () => {
   ]);
 });
 
-test('the example ends at the same numbers however often it was interrupted, and learns', async (t) => {
+test('the example ends with the same numbers however often it is interrupted, and learns', async (t) => {
   if (!requireReal(t, 'python3', findProgram('python3'))) return;
   const world = openWorld(t);
   const checkpoints = join(world.folder, 'checkpoints');
@@ -182,7 +184,7 @@ test('the example ends at the same numbers however often it was interrupted, and
   const accuracy = Number(/final accuracy ([0-9.]+)$/.exec(lastLine(undisturbed.out))?.[1]);
   assert.ok(accuracy >= 0.96, lastLine(undisturbed.out));
 
-  // Twice killed without a warning, once asked to end; each time it goes on from the newest checkpoint.
+  // Killed twice without a signal, once with SIGTERM; it always continues from the newest checkpoint.
   let resumeFrom = '';
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGKILL'] as const) {
     const had = new Set(list(checkpoints));
@@ -211,7 +213,7 @@ test('the example ends at the same numbers however often it was interrupted, and
   assert.equal(list(checkpoints).at(-1), 'step_000300.json');
 });
 
-test('only worker 0 of the example keeps checkpoints, and a fresh start forgets old ones', (t) => {
+test('only worker 0 of the example keeps checkpoints, and a fresh start ignores old ones', (t) => {
   if (!requireReal(t, 'python3', findProgram('python3'))) return;
   const world = openWorld(t);
   const checkpoints = join(world.folder, 'checkpoints');
@@ -221,7 +223,7 @@ test('only worker 0 of the example keeps checkpoints, and a fresh start forgets 
   const first = train(world, { ...env, JOBMAN_WORKER: '0' });
   assert.equal(lastLine(other.out), lastLine(first.out), 'every worker trains the same model');
   assert.equal(list(checkpoints).length, 15);
-  // The folder itself is what a job gets that was interrupted before its first checkpoint.
+  // JOBMAN_RESUME_FROM is the folder itself after an interruption before the first checkpoint.
   assert.match(train(world, { ...env, JOBMAN_RESUME_FROM: checkpoints }).out, /^training on 120 flowers/);
 });
 
@@ -232,15 +234,15 @@ function list(folder: string): readonly string[] {
     .toSorted();
 }
 
-/** What pip may need to be told on this machine: where packages are, whom to trust. */
+/** pip's settings on this machine: package index and trusted hosts. */
 const pipCommands = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => /^(PIP_|SSL_CERT|REQUESTS_CA)|_proxy$/iu.test(name)),
 ) as Record<string, string>;
 
-test('pip install -e . gives the command, and python -m its single parts', (t) => {
+test('pip install -e . installs the command, and python -m runs single steps', (t) => {
   if (!hasVenv(t)) return;
   const world = openWorld(t);
-  // A copy of what a checkout holds of it, so that nothing is written into this one.
+  // Work on a copy, so that nothing is written into this checkout.
   const checkout = join(world.folder, 'checkout');
   mkdirSync(join(checkout, 'bin'), { recursive: true });
   for (const part of ['pyproject.toml', 'python']) cpSync(join(root, part), join(checkout, part), { recursive: true });
@@ -263,13 +265,13 @@ test('pip install -e . gives the command, and python -m its single parts', (t) =
   assert.equal(run(join(venv, 'bin/jobman'), ['--version']).stdout, `jobman ${version}\n`);
   assert.equal(run(python, ['-m', 'jobman', '--version']).stdout, `jobman ${version}\n`);
   const stored = join(world.folder, 'job.yaml');
-  writeFileSync(stored, 'job:\n  name: door\nlocal:\n  workdir: .\ncommand:\n  cmd: echo through the door\n');
+  writeFileSync(stored, 'job:\n  name: module\nlocal:\n  workdir: .\ncommand:\n  cmd: echo through the module\n');
   const created = run(join(venv, 'bin/jobman'), ['create', stored, '--quiet']);
   assert.deepEqual([created.code, created.stdout], [0, '000001\n'], created.stderr);
   assert.equal(run(python, ['-m', 'jobman', 'wait', '1']).code, 0);
   const ran = run(python, ['-m', 'jobman.job', '1', '--cmd-only']);
   assert.equal(ran.code, 0, ran.stderr);
-  assert.match(run(join(venv, 'bin/jobman'), ['logs', '1']).stdout, /through the door\n/);
+  assert.match(run(join(venv, 'bin/jobman'), ['logs', '1']).stdout, /through the module\n/);
   for (const module of [
     'jobman.ssh',
     'jobman.gcsfuse',
@@ -281,25 +283,25 @@ test('pip install -e . gives the command, and python -m its single parts', (t) =
     assert.equal(bare.code, 2, bare.stderr);
     assert.equal(bare.stderr, `jobman: Say which job, for example: python -m ${module} 42\n`);
   }
-  // `python -m jobman.envs.venv 2` is `jobman setup 2 venv`: its words, its exit code, its flags.
+  // `python -m jobman.envs.venv 2` is `jobman setup 2 venv`, with its arguments, exit code and flags.
   const made = join(world.folder, 'made');
   writeFileSync(
     stored,
-    `job:\n  name: door-2\nlocal:\n  workdir: .\nvenv:\n  path: ${made}\ncommand:\n  cmd: echo again\n`,
+    `job:\n  name: module-2\nlocal:\n  workdir: .\nvenv:\n  path: ${made}\ncommand:\n  cmd: echo again\n`,
   );
   assert.equal(run(join(venv, 'bin/jobman'), ['create', stored, '--follow']).code, 0);
   const holds = run(python, ['-m', 'jobman.envs.venv', '2']);
   assert.deepEqual([holds.code, holds.stderr], [0, 'Step venv holds on 1 worker of job 000002.\n'], holds.stdout);
   rmSync(made, { recursive: true });
-  assert.equal(run(python, ['-m', 'jobman.envs.venv', 'door-2', '--quiet']).code, 0);
+  assert.equal(run(python, ['-m', 'jobman.envs.venv', 'module-2', '--quiet']).code, 0);
   assert.ok(existsSync(join(made, 'bin/python')));
   const other = run(python, ['-m', 'jobman.envs.docker', '2']);
   assert.equal(other.code, 2);
-  assert.match(other.stderr, /Job 000002 \(door-2\) has no setup step docker: it has venv\./);
+  assert.match(other.stderr, /Job 000002 \(module-2\) has no setup step docker: it has venv\./);
   assert.match(run(python, ['-m', 'jobman.gcsfuse', '--help']).stdout, /jobman setup <job> <step>/);
   assert.equal(run(join(venv, 'bin/jobman'), ['controller', 'stop']).code, 0);
 
-  // Away from its checkout it is only a door: it looks for the program on PATH, never finds itself, and says what to do.
+  // Outside its checkout the Python module searches the program on PATH, never finds itself, and says what to do.
   const alone = join(world.folder, 'alone');
   cpSync(join(root, 'python'), alone, { recursive: true });
   const lost = run(python, ['-m', 'jobman', '--version'], {
@@ -310,7 +312,7 @@ test('pip install -e . gives the command, and python -m its single parts', (t) =
   assert.match(lost.stderr, /its program is not there\. In a checkout of jobman: npm install && pip install -e \.\n$/);
 });
 
-test('the Python door has the version of the package', () => {
+test('the Python module has the version of the package', () => {
   const manifest = readFileSync(join(root, 'pyproject.toml'), 'utf8');
   assert.match(manifest, new RegExp(`^version = "${RegExp.escape(version)}"$`, 'mu'));
 });

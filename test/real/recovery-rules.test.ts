@@ -1,4 +1,4 @@
-/** The rules that docs/recovery.md shows, each played on the built-in cloud as it stands there. */
+/** The rules in docs/recovery.md, each run on the TPU emulator unchanged. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { readDocument } from '../docs/documents.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
-/** The only example of the page that has that text. */
+/** The only example of the page with that text. */
 function exampleWith(text: string): string {
   const blocks = readDocument('docs/recovery.md').blocks.map(({ text: block }) => block);
   const found = blocks.filter((block) => block.includes(text));
@@ -14,7 +14,7 @@ function exampleWith(text: string): string {
   return found[0] ?? '';
 }
 
-/** A job under that example, on two workers where it does not say otherwise. Attempts are counted in the bucket. */
+/** Creates a job with that example, on two workers by default. Attempts are counted in the bucket. */
 function manifest(world: JobWorld, name: string, example: string, run: string): string {
   const tpu = example.includes('tpu:')
     ? ''
@@ -32,7 +32,7 @@ function manifest(world: JobWorld, name: string, example: string, run: string): 
 
 const first = '[ "$JOBMAN_ATTEMPT" = 1 ]';
 
-test('exit codes, texts and workers are told apart as the page says', async (t) => {
+test('exit codes, texts and workers are distinguished as documented', async (t) => {
   const world = openJobWorld(t);
   const soon = ['--set', 'recovery.delay=1s'];
   const codes = exampleWith('exit_code: 42');
@@ -43,7 +43,7 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
   const asks = await start('asks', codes, '[ "$JOBMAN_ATTEMPT" -gt 2 ] || exit 42');
   const other = await start('other', codes, 'exit 43');
   const printed = await start(
-    'said',
+    'texts',
     texts,
     `if ${first}; then echo 'NCCL watchdog: timeout'; exit 1; fi; echo "stage $JOBMAN_STAGE"`,
     '--set',
@@ -70,7 +70,7 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
   assert.deepEqual(ended?.exits.find(({ exitCode }) => exitCode === 1)?.workers, [0]);
 });
 
-test('a zone that takes its TPU back is left for another', async (t) => {
+test('a zone that preempts its TPU is left for another', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(
     manifest(world, 'moves', exampleWith('avoid_zone'), `if ${first}; then sleep 1000; fi`),
@@ -88,7 +88,7 @@ test('a zone that takes its TPU back is left for another', async (t) => {
   assert.equal(job.zone, 'us-east5-b');
 });
 
-test('a machine that goes down and comes back ends its program as the page says, however it was told to go', async (t) => {
+test('a machine that reboots ends its program as documented, however it reboots', async (t) => {
   const world = openJobWorld(t);
   const ways = [
     ['reboots', ['exec', '--workers', '1'], ['--', 'sudo', 'systemctl', 'reboot']],

@@ -1,11 +1,11 @@
-/** The guard of regions, through the front door: where buckets of a running, a sleeping and a locked cloud are. */
+/** The region check, with buckets of an emulator that runs, is stopped, or is locked. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openJobWorld } from '../support/jobs.ts';
 
-test('a bucket in another region is refused by validate and by create, whatever the cloud was doing', async (t) => {
+test("a bucket in another region is refused by validate and by create, whatever the emulator's state", async (t) => {
   const world = openJobWorld(t);
   const run = (...argv: readonly string[]) => world.jobman(argv);
   const manifest = join(world.folder, 'job.yaml');
@@ -15,7 +15,7 @@ test('a bucket in another region is refused by validate and by create, whatever 
       `job: {name: near}\ntpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}\n` +
         `gcsfuse: {bucket_name: ${bucket}, mount_path: ~/b${more}}\ncommand: {run: "true"}\n`,
     );
-  /** Exit code and what was said of a manifest with that bucket. */
+  /** The exit code and output for a manifest with that bucket. */
   const check = async (
     command: 'validate' | 'create',
     bucket: string,
@@ -40,12 +40,12 @@ test('a bucket in another region is refused by validate and by create, whatever 
     );
     await noJob();
   }
-  // One that nobody has made yet is made where it is first used; the others are where the job runs.
+  // A bucket without a location is created at its first use; the other buckets are where the job runs.
   for (const bucket of ['bucket-near', 'bucket-new', '{us-central2: bucket-near, europe-west4: bucket-far}'])
     assert.deepEqual((await check('validate', bucket))[0], 0, bucket);
   assert.equal((await check('validate', 'bucket-far', ', allow_other_region: true'))[0], 0);
 
-  // Who cannot look says so, and refuses nothing.
+  // Without an answer of the emulator, validate says so and refuses nothing.
   assert.equal((await run('emulator', 'permission', 'login')).code, 0);
   const [locked, lockedOutput] = await check('validate', 'bucket-far');
   assert.equal(locked, 0, lockedOutput);
@@ -59,7 +59,7 @@ test('a bucket in another region is refused by validate and by create, whatever 
   const [asleep, asleepOutput] = await check('validate', 'bucket-far');
   assert.equal(asleep, 0, asleepOutput);
   assert.match(asleepOutput, /could not be checked: the TPU emulator is not running/);
-  // To create a job starts the cloud, and then it can be asked.
+  // Creating a job starts the emulator, which then answers.
   const [refused, why] = await check('create', 'bucket-far');
   assert.equal(refused, 2, why);
   assert.match(why, /^Started the TPU emulator at /m);

@@ -1,4 +1,4 @@
-/** The two recipes of docs/releasing.md, word for word, and what is unpacked from them elsewhere. */
+/** The two recipes of docs/releasing.md, unchanged, and their archives unpacked elsewhere. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
@@ -10,17 +10,19 @@ import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
-/** GNU xargs gives one command at most this many bytes of arguments; a second `tar -c` would overwrite the archive. */
+/**
+ * GNU xargs passes at most this many bytes of arguments to one command; a second `tar -c` would overwrite the archive.
+ */
 const xargsBytes = 128 * 1024;
 
-test('both release recipes make archives that run elsewhere', (t) => {
+test('both release recipes create archives that run elsewhere', (t) => {
   for (const name of ['jq', 'git', 'npm']) {
     if (!requireReal(t, name, findProgram(name))) return;
   }
   const world = openWorld(t);
   const top = join(world.folder, 'jobman');
   copySources(top);
-  // A true copy: tar stores hard links as such, and those that npm made are part of what is tried here.
+  // An exact copy: tar stores hard links as such, and npm's hard links are part of the test.
   execFileSync('cp', ['-a', join(root, 'node_modules'), top]);
   rmSync(join(top, 'node_modules/.cache'), { recursive: true, force: true });
 
@@ -39,7 +41,7 @@ test('both release recipes make archives that run elsewhere', (t) => {
     `${length} bytes of names come near to what xargs takes at once; see docs/releasing.md.`,
   );
 
-  // Nothing that is unpacked may lean on the place where it was packed.
+  // The unpacked files must not depend on the folder where they were packed.
   renameSync(top, join(world.folder, 'away'));
 
   for (const kind of ['full', 'dist']) {
@@ -49,7 +51,7 @@ test('both release recipes make archives that run elsewhere', (t) => {
     const command = join(elsewhere, 'jobman/bin/jobman');
     symlinkSync(command, join(elsewhere, 'command'));
     for (const file of [command, join(elsewhere, 'command')]) {
-      // The machine's own Node, whatever its age, is all that is on PATH.
+      // PATH has only the machine's own Node, of any version.
       const { status, stdout, stderr } = spawnSync(file, ['--version'], {
         cwd: '/',
         env: { PATH: '/usr/bin:/bin', HOME: world.folder },
@@ -63,7 +65,7 @@ test('both release recipes make archives that run elsewhere', (t) => {
     rmSync(elsewhere, { recursive: true });
   }
 
-  /** As a person would type it: a login's environment, without what npm adds for the programs it runs. */
+  /** The environment of a login, without npm's additions. */
   function shell(line: string, cwd: string): Buffer {
     return execFileSync('bash', ['-o', 'pipefail', '-c', line], { cwd, env: world.env, maxBuffer: 2 ** 26 });
   }

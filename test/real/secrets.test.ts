@@ -1,4 +1,4 @@
-/** Secrets of a command, through the front door: the program has them, and nothing that jobman writes or starts does. */
+/** Secrets of a command: the program gets them, and no file or process of jobman contains them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -12,13 +12,13 @@ import { openWorld } from '../support/world.ts';
 
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** Files below the test's world that hold one of the texts. */
+/** Files below the test's world that contain one of the texts. */
 function filesWith(world: JobWorld, ...texts: readonly string[]): readonly string[] {
   const found = spawnSync('grep', ['-rlsaF', ...texts.flatMap((text) => ['-e', text]), world.folder]);
   return found.stdout.toString().split('\n').filter(Boolean);
 }
 
-/** Command lines of the processes in whose arguments, or environment, the text stands. */
+/** Command lines of the processes whose arguments or environment contain the text. */
 function processesWith(file: 'cmdline' | 'environ', text: string): readonly string[] {
   return readdirSync('/proc').flatMap((pid) => {
     if (!/^\d+$/.test(pid)) return [];
@@ -34,8 +34,7 @@ function processesWith(file: 'cmdline' | 'environ', text: string): readonly stri
 const program = 'printf "%s" "$TOKEN" | sha256sum; printf "%s" "$FROM_FILE" | sha256sum; exec sleep 1009\n';
 const sections = {
   'this machine': 'local: {workdir: .}',
-  'a worker of the built-in cloud':
-    'tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}',
+  'a worker of the TPU emulator': 'tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}',
 };
 
 for (const [where, section] of Object.entries(sections)) {
@@ -51,10 +50,10 @@ for (const [where, section] of Object.entries(sections)) {
       manifest,
       `job:\n  name: hush\n  secrets: {TOKEN: env:MY_TOKEN, FROM_FILE: token.txt}\n${section}\ncommand:\n  run: ${JSON.stringify(program)}\n`,
     );
-    // The controller and the cloud are started by this very command, in whose environment the secret stands.
+    // This very command starts the controller and the emulator, with the secret in its environment.
     const created = await run('create', manifest, '--quiet');
     assert.deepEqual([created.code, created.stdout], [0, '000001\n'], created.stderr);
-    /** What an attempt has printed, once it is all there. */
+    /** The output of an attempt, once it is complete. */
     const logs = (attempt: string): Promise<string | undefined> =>
       eventually(
         async () => {
@@ -65,7 +64,7 @@ for (const [where, section] of Object.entries(sections)) {
       );
     assert.equal(await logs('1'), `[0] ${hash(token)}  -\n[0] ${hash(fromFile)}  -\n`);
 
-    // It runs now: the one file that keeps what came from the environment, and the owner's own file, are all there is.
+    // While it runs, only two files hold secrets: the one with the values from the environment, and the owner's own.
     const kept = join(world.home, 'jobs', world.env['USER'] ?? '', '000001', 'secrets', 'TOKEN');
     assert.deepEqual(new Set(filesWith(world, token, fromFile)), new Set([kept, file]));
     assert.equal(statSync(kept).mode & 0o777, 0o600);
@@ -79,7 +78,8 @@ for (const [where, section] of Object.entries(sections)) {
       assert.ok(!`${result.stdout}${result.stderr}`.includes(token), command.join(' '));
     }
 
-    // A resume has them too, whoever's environment the controller has; without the file it says which one is missing.
+    // A resume gets them too, whatever the controller's environment; without the file, a message names the missing
+    // secret.
     assert.equal((await run('stop', '1')).code, 0);
     await run('wait', '1');
     writeFileSync(file, 'another value\n');
@@ -93,7 +93,7 @@ for (const [where, section] of Object.entries(sections)) {
   });
 }
 
-test('a secret that is not there is refused before anything is stored', async (t) => {
+test('a missing secret is refused before anything is stored', async (t) => {
   const world = openWorld(t);
   const manifest = join(world.folder, 'job.yaml');
   writeFileSync(

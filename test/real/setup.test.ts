@@ -1,4 +1,4 @@
-/** Setup steps through the front door: one that fails on one worker, by the controller and by hand, and the way back. */
+/** Setup steps: one that fails on one worker, run by the controller and manually, and its repair. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
-test('a step that fails on one worker is named, the others go on, and it is done again by hand', async (t) => {
+test('a step that fails on one worker is named, the other workers continue, and the step can be run again', async (t) => {
   const world = openJobWorld(t);
   const manifest = join(world.folder, 'job.yaml');
   writeFileSync(
@@ -32,7 +32,7 @@ command: {run: exec sleep 1000}
     },
     { withinMs: 60_000 },
   );
-  // The controller may be quicker than the question; when it is not, the question is refused.
+  // The controller may be faster than this command; if not, the command is refused.
   if (setUpWhile !== 'late') assert.equal(setUpWhile?.code, 4);
   assert.equal((await world.jobman(['wait', '1'])).code, 1);
   const why = (await world.jobman(['why', '1'])).stdout;
@@ -41,7 +41,7 @@ command: {run: exec sleep 1000}
     /step gcsfuse failed on worker 1 \(1 try\): The script gcsfuse\.cache\.prefix failed \(exit code 1/,
   );
   assert.match(why, /no room for the cache/);
-  // Worker 0 went on with its own.
+  // Worker 0 continued with its own.
   assert.match(
     (await world.jobman(['logs', '1', '--step', 'gcsfuse', '--worker', '0'])).stdout,
     /my-bucket is mounted at /,
@@ -79,7 +79,7 @@ command: {run: exec sleep 1000}
   assert.equal((await world.jobman(['setup', '1', 'docker'])).code, 2);
   assert.match((await world.jobman(['setup', '1', 'docker'])).stderr, /has no setup step docker: it has gcsfuse\./);
   assert.equal((await world.jobman(['setup', '1'])).code, 2);
-  // The command goes on with what was mended, and a bucket that stays mounted may be looked at under it.
+  // The command runs with the repaired step. A mounted bucket may be checked while it runs.
   assert.equal((await world.jobman(['resume', '1'])).code, 0);
   const isRunning = async () => (await world.jobman(['list', '--phase', 'running'])).stdout.includes('half');
   assert.ok(await eventually(isRunning, { withinMs: 60_000 }));

@@ -1,4 +1,4 @@
-/** The module ssh on the built-in cloud, with OpenSSH's own client: workers reach each other by the keys that they were given. */
+/** The module ssh on the TPU emulator, with OpenSSH's client: workers reach each other with the configured keys. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
-test('both layouts of keys let workers log in to each other, and a second time changes nothing', async (t) => {
+test('both layouts of keys let workers log in to each other, and a second run changes nothing', async (t) => {
   if (!requireReal(t, 'ssh and ssh-keygen', findProgram('ssh') && findProgram('ssh-keygen'))) return;
   const world = openJobWorld(t);
   const key = join(world.folder, 'id_siblings');
@@ -18,9 +18,9 @@ test('both layouts of keys let workers log in to each other, and a second time c
   const { sshPort } = JSON.parse(endpoint) as { readonly sshPort: number };
   const capacity = 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, pricing: ondemand}';
   const layouts = [
-    // The older one: a pair of keys of the workers' own.
+    // The older layout: one key pair for the workers.
     `ssh: {tpu_private_key: ${key}, tpu_public_key: ${key}.pub}`,
-    // The newer one: identities, each with its own lines of ssh_config.
+    // The newer layout: identities, each with its lines of ssh_config.
     `ssh:
   private_key: ${key}
   identities:
@@ -46,7 +46,7 @@ test('both layouts of keys let workers log in to each other, and a second time c
     };
     const addresses = shown.allocations.at(-1)?.workers.map(({ internalIp }) => internalIp) ?? [];
     assert.equal(addresses.length, 2);
-    // The older layout's lines are for the addresses of Google's networks (10.*), so here they are said on the command line.
+    // The older layout's config is for Google's networks (10.*), so the test passes the options on the command line.
     const program =
       index === 0
         ? `-p ${sshPort} -i ~/.ssh/id_siblings -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new`
@@ -70,7 +70,7 @@ test('both layouts of keys let workers log in to each other, and a second time c
     assert.deepEqual([again.code, again.stderr], [0, `Step ssh holds on 2 workers of job 00000${id}.\n`]);
     assert.equal(await world.output('exec', id, '--workers', '0', '--', files), before);
   }
-  // A key that is missing is known before anything is asked for.
+  // A missing key is reported before any connection.
   const manifest = join(world.folder, 'missing.yaml');
   writeFileSync(manifest, `${capacity}\nssh: {private_key: ${key}-none}\ncommand: {run: ls}\n`);
   await world.runRefused(2, /ssh\.private_key: the key file .*-none does not exist on this machine/, [

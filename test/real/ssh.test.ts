@@ -1,4 +1,4 @@
-/** The way over SSH, against a real OpenSSH server: who may log in, whose key is believed, and what a line that dies looks like. */
+/** SSH to a real OpenSSH server: authentication, host keys, and lost connections. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,28 +29,25 @@ function reason(result: RunResult): string {
   return result.kind === 'no_answer' ? result.reason : '';
 }
 
-sshdTest(
-  'a script runs with its exit code, its streams apart, and nothing of it in the list of processes',
-  async (sshd) => {
-    // What a login shell's start-up files print is none of the script's output.
-    writeFileSync(join(sshd.home, '.bashrc'), 'echo noise from the start-up file\n');
-    const transport = transportOn(sshd);
-    const script = `echo out; echo err >&2; tr '\\0' ' ' </proc/$$/cmdline; echo 'se''cret' >/dev/null; exit 7`;
-    const result = await run(transport, script);
-    assert.ok(result.kind === 'ended');
-    assert.equal(result.exitCode, 7);
-    assert.equal(new TextDecoder().decode(result.stdout), 'out\n/bin/sh -s ');
-    assert.equal(new TextDecoder().decode(result.stderr), 'err\n');
-    assert.equal(textOf(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
+sshdTest('a script has its exit code and separate streams, and its text is not in the process list', async (sshd) => {
+  // Output of a login shell's start-up files does not belong to the script.
+  writeFileSync(join(sshd.home, '.bashrc'), 'echo noise from the start-up file\n');
+  const transport = transportOn(sshd);
+  const script = `echo out; echo err >&2; tr '\\0' ' ' </proc/$$/cmdline; echo 'se''cret' >/dev/null; exit 7`;
+  const result = await run(transport, script);
+  assert.ok(result.kind === 'ended');
+  assert.equal(result.exitCode, 7);
+  assert.equal(new TextDecoder().decode(result.stdout), 'out\n/bin/sh -s ');
+  assert.equal(new TextDecoder().decode(result.stderr), 'err\n');
+  assert.equal(textOf(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
 
-    const long = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, maxOutputBytes: 1_000 });
-    assert.ok(long.kind === 'ended');
-    assert.deepEqual([long.stdout.length, long.truncated, long.exitCode], [1_000, true, 0]);
-  },
-);
+  const long = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, maxOutputBytes: 1_000 });
+  assert.ok(long.kind === 'ended');
+  assert.deepEqual([long.stdout.length, long.truncated, long.exitCode], [1_000, true, 0]);
+});
 
 sshdTest(
-  'the first host key is pinned, another one within the same allocation is refused, a new allocation begins anew',
+  'the first host key is pinned, another one is refused within the same allocation, and a new allocation starts fresh',
   async (sshd) => {
     const pin = join(sshd.world.home, 'ssh/known_hosts/job-1-0');
     const first = poolOn(sshd);
@@ -77,7 +74,7 @@ sshdTest(
   },
 );
 
-sshdTest('a host must show one of the keys that it was made with', async (sshd) => {
+sshdTest('a host must have one of the keys that it was created with', async (sshd) => {
   const other = join(sshd.world.folder, 'other');
   makeKey(other);
   const otherKey = readFileSync(`${other}.pub`, 'utf8').split(' ').slice(0, 2).join(' ');
@@ -89,12 +86,12 @@ sshdTest('a host must show one of the keys that it was made with', async (sshd) 
   assert.equal(textOf(accepted), 'yes\n');
 });
 
-/** From now on the server lets in who has that key. */
+/** From now on the server accepts that key. */
 function accept(sshd: Sshd, key = ''): void {
   writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${key}.pub`));
 }
 
-sshdTest('jobman’s own key is made once, whoever comes first, and the server takes it', async (sshd) => {
+sshdTest('jobman’s own key is created once, also by concurrent calls, and the server accepts it', async (sshd) => {
   const keys = await Promise.all(Array.from({ length: 8 }, () => ensureOwnKey(sshd.world.home)));
   const [own] = keys;
   assert.ok(own);
@@ -111,7 +108,7 @@ sshdTest('jobman’s own key is made once, whoever comes first, and the server t
   assert.equal(textOf(await run(transport, 'echo in')), 'in\n');
 });
 
-sshdTest('a key that cannot be used says why and what to do', async (sshd) => {
+sshdTest('an unusable key is reported with its reason and a remedy', async (sshd) => {
   const locked = join(sshd.world.folder, 'locked');
   makeKey(locked, 'a passphrase');
   const pool = poolOn(sshd);
@@ -124,23 +121,23 @@ sshdTest('a key that cannot be used says why and what to do', async (sshd) => {
   const body = Buffer.from('openssh-key-v1\0 sk-ssh-ed25519@openssh.com').toString('base64');
   writeFileSync(handle, `-----BEGIN OPENSSH PRIVATE KEY-----\n${body}\n-----END OPENSSH PRIVATE KEY-----\n`);
   assert.match(await ask(handle), /security key.*agent/su);
-  const unknownKey = join(sshd.world.folder, 'stranger');
+  const unknownKey = join(sshd.world.folder, 'unknown-key');
   makeKey(unknownKey);
   assert.match(await ask(unknownKey), /accepts none of our keys/u);
 });
 
 sshdTest('a key with a passphrase is used through the agent that holds it', async (sshd) => {
   const locked = join(sshd.world.folder, 'locked');
-  makeKey(locked, 'words');
+  makeKey(locked, 'secret');
   const askpass = join(sshd.world.folder, 'askpass');
-  writeFileSync(askpass, '#!/bin/sh\necho words\n', { mode: 0o700 });
+  writeFileSync(askpass, '#!/bin/sh\necho secret\n', { mode: 0o700 });
   const socket = await openAgent(sshd, locked, { SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force' });
   accept(sshd, locked);
   const transport = transportOn(sshd, { keyFile: locked }, { agent: socket });
   assert.equal(textOf(await run(transport, 'echo in')), 'in\n');
 });
 
-/** An agent that holds this key; its socket. */
+/** An agent with this key; returns its socket. */
 async function openAgent(sshd: Sshd, key: string, more: Readonly<Record<string, string>> = {}): Promise<string> {
   const socket = join(sshd.world.folder, 'agent');
   const agent = spawn('ssh-agent', ['-D', '-a', socket], { env: sshd.world.env, stdio: 'ignore' });
@@ -154,7 +151,7 @@ async function openAgent(sshd: Sshd, key: string, more: Readonly<Record<string, 
   return socket;
 }
 
-sshdTest('a machine that existed before is reached by the keys of its user, without any setting', async (sshd) => {
+sshdTest('a machine that existed before is reached with the keys of its user, without any setting', async (sshd) => {
   const jobmans = join(sshd.world.folder, 'jobmans');
   makeKey(jobmans);
   const keys = join(sshd.home, '.ssh');
@@ -182,9 +179,13 @@ sshdTest('a machine that existed before is reached by the keys of its user, with
   makeKey(gcloud);
   accept(sshd, gcloud);
   assert.equal(textOf(await tries()), 'in\n');
-  assert.match(reason(await tries({}, false)), /accepts none of our keys for \S+$/, 'not on a TPU that jobman made');
+  assert.match(
+    reason(await tries({}, false)),
+    /accepts none of our keys for \S+$/,
+    'not for a TPU that jobman created',
+  );
 
-  // A key that the ssh_config names, and one of OpenSSH's usual names.
+  // A key that the ssh_config names, and one with OpenSSH's default name.
   const named = join(sshd.world.folder, 'named');
   makeKey(named);
   accept(sshd, named);
@@ -197,8 +198,8 @@ sshdTest('a machine that existed before is reached by the keys of its user, with
   accept(sshd, usual);
   assert.equal(textOf(await tries()), 'in\n');
 
-  // One that a passphrase protects is skipped with the reason, and the agent that holds another is asked.
-  makeKey(usual, 'words');
+  // A key with a passphrase is skipped with the reason, unless the agent holds it.
+  makeKey(usual, 'secret');
   const held = join(sshd.world.folder, 'held');
   makeKey(held);
   accept(sshd, held);
@@ -210,7 +211,7 @@ sshdTest('a machine that existed before is reached by the keys of its user, with
 });
 
 sshdTest(
-  'more keys than a server takes on one connection are all tried',
+  'more keys than a server accepts on one connection are all tried',
   async (sshd) => {
     const files = Array.from({ length: 8 }, (_, index) => join(sshd.world.folder, `key-${index}`));
     for (const file of files) makeKey(file);
@@ -230,7 +231,7 @@ sshdTest(
   ['MaxAuthTries 3'],
 );
 
-sshdTest('the user’s configuration is honoured: names, ports, keys, ProxyJump and ProxyCommand', async (sshd) => {
+sshdTest('the user’s configuration applies: names, ports, keys, ProxyJump and ProxyCommand', async (sshd) => {
   const config = join(sshd.world.folder, 'ssh_config');
   const common = `
   HostName 127.0.0.1
@@ -267,7 +268,7 @@ Host broken${common}  ProxyCommand echo no way to %h >&2; exit 1
 });
 
 sshdTest(
-  'many connections shake hands a few at a time; many sessions on one host share few connections',
+  'many connections are opened a few at a time, and many sessions on one host share few connections',
   async (sshd) => {
     const pool = poolOn(sshd, { maxConnecting: 8 });
     const hosts = Array.from({ length: 24 }, (_, index) =>
@@ -282,7 +283,7 @@ sshdTest(
   },
 );
 
-sshdTest('an idle connection is closed, and opened again when needed', async (sshd) => {
+sshdTest('an idle connection is closed, and opened again on demand', async (sshd) => {
   const transport = transportOn(sshd, {}, { idleMs: 100 });
   const first = textOf(await run(transport, 'echo $SSH_CONNECTION'));
   assert.equal(textOf(await run(transport, 'echo $SSH_CONNECTION')), first);
@@ -290,7 +291,7 @@ sshdTest('an idle connection is closed, and opened again when needed', async (ss
   assert.notEqual(textOf(await run(transport, 'echo $SSH_CONNECTION')), first);
 });
 
-/** The server's children: one for each connection. */
+/** The server's child processes, one per connection. */
 function sessionsOf(sshd: Sshd): readonly number[] {
   const children = readFileSync(`/proc/${sshd.pid}/task/${sshd.pid}/children`, 'utf8');
   return children.trim().split(' ').filter(Boolean).map(Number);
@@ -315,13 +316,13 @@ function follow(transport: Transport): {
   return { text: () => text, end, callOff: () => callOff() };
 }
 
-/** The scripts there are told by the end of their input; a test's own loop is ended by hand. */
+/** Scripts end at the end of their input; a test ends its own loop itself. */
 function endLoop(text: string): void {
   const pid = Number(text.trim());
   if (pid > 0) process.kill(pid, 'SIGKILL');
 }
 
-sshdTest('a connection that is cut is told at once, and the next call opens another', async (sshd) => {
+sshdTest('a lost connection is reported at once, and the next call opens another', async (sshd) => {
   const transport = transportOn(sshd);
   const stream = follow(transport);
   assert.ok(await eventually(() => stream.text() !== ''));
@@ -333,21 +334,21 @@ sshdTest('a connection that is cut is told at once, and the next call opens anot
   assert.ok(end.kind === 'dropped');
   assert.match(end.reason, /closed the connection|broke/u);
   const cut = await underWay;
-  assert.ok(cut.kind === 'no_answer' && cut.sent, 'it had been sent, and nobody knows what came of it');
+  assert.ok(cut.kind === 'no_answer' && cut.sent, 'sent, and its result is unknown');
   assert.equal(textOf(await run(transport, 'echo back')), 'back\n');
   endLoop(stream.text());
   spawnSync('pkill', ['-xf', nap]);
 });
 
 /**
- * A line through which bytes stop flowing without anybody saying so, and flow again. Its port goes on taking connections, as
- * the kernel of a host does that hangs.
+ * A connection proxy that stops passing bytes without closing, and resumes. Its port still accepts connections, like
+ * the kernel of a hung host.
  */
 async function openLine(sshd: Sshd): Promise<{
   readonly port: number;
-  /** From now on nothing flows; `all` also on connections that come later. */
+  /** Stops passing bytes, with `all` also on later connections. */
   silence(all: boolean): void;
-  /** What was held back flows on. */
+  /** Passes the held bytes on. */
   speak(): void;
 }> {
   const sockets = new Set<Socket>();
@@ -392,25 +393,22 @@ async function openLine(sshd: Sshd): Promise<{
   };
 }
 
-sshdTest(
-  'a host that hangs: who follows an output and who asks what may be asked again hear of it, and of the hang',
-  async (sshd) => {
-    const line = await openLine(sshd);
-    const transport = transportOn(sshd, { port: line.port });
-    const stream = follow(transport);
-    assert.ok(await eventually(() => stream.text() !== ''));
-    line.silence(true);
-    const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, maxOutputBytes: 1_000, isRepeatable: true });
-    const end = await stream.end;
-    assert.ok(end.kind === 'dropped');
-    assert.match(end.reason, /stopped answering/u);
-    assert.match(reason(await asked), /did not finish the SSH handshake in time/u, 'another line was tried');
-    endLoop(stream.text());
-  },
-);
+sshdTest('on a hung host, followers and repeatable requests fail and name the hang', async (sshd) => {
+  const line = await openLine(sshd);
+  const transport = transportOn(sshd, { port: line.port });
+  const stream = follow(transport);
+  assert.ok(await eventually(() => stream.text() !== ''));
+  line.silence(true);
+  const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, maxOutputBytes: 1_000, isRepeatable: true });
+  const end = await stream.end;
+  assert.ok(end.kind === 'dropped');
+  assert.match(end.reason, /stopped answering/u);
+  assert.match(reason(await asked), /did not finish the SSH handshake in time/u, 'another line was tried');
+  endLoop(stream.text());
+});
 
 sshdTest(
-  'a line that falls quiet and not the host: what may be asked again is, over another; nobody loses what runs',
+  'on a silent connection with a live host, repeatable requests use a new connection, and no running command is lost',
   async (sshd) => {
     const line = await openLine(sshd);
     const transport = transportOn(sshd, { port: line.port });
@@ -426,14 +424,14 @@ sshdTest(
       isRepeatable: true,
     });
     assert.equal(textOf(again), 'seen\n');
-    assert.equal(sessionsOf(sshd).length, 2, 'over a second line, and the first still stands');
+    assert.equal(sessionsOf(sshd).length, 2, 'over a second connection, with the first still open');
     line.speak();
-    assert.equal(textOf(await once), 'done\n', 'a line that is doubted is not given up yet');
+    assert.equal(textOf(await once), 'done\n', 'a suspect connection is not closed yet');
     assert.equal(readFileSync(counted, 'utf8'), 'once\n');
   },
 );
 
-sshdTest('a script that runs once is waited for until its line is dead, and may have run', async (sshd) => {
+sshdTest('a script that runs once waits until its connection is dead, and may have run', async (sshd) => {
   const line = await openLine(sshd);
   const transport = transportOn(sshd, { port: line.port });
   textOf(await run(transport, 'true'));
@@ -445,12 +443,12 @@ sshdTest('a script that runs once is waited for until its line is dead, and may 
   assert.equal(result.kind === 'no_answer' && result.sent, true);
 });
 
-sshdTest('a script that takes too long may have run; where nobody listens nothing was sent', async (sshd) => {
+sshdTest('a script that times out may have run; without a listener nothing was sent', async (sshd) => {
   const transport = transportOn(sshd);
   textOf(await run(transport, 'true'));
   const result = await run(transport, 'sleep 2', 300);
   assert.ok(result.kind === 'no_answer' && result.sent && result.timedOut);
-  assert.equal(textOf(await run(transport, 'echo next')), 'next\n', 'the connection is as good as before');
+  assert.equal(textOf(await run(transport, 'echo next')), 'next\n', 'the connection still works');
 
   const unreachable = await run(transportOn(sshd, { port: await freePort() }), 'true');
   assert.match(reason(unreachable), /refuses connections/u);

@@ -1,4 +1,4 @@
-/** A whole job on hosts that OpenSSH's own server lets people in to, and all that can befall them, through jobman. */
+/** A job on hosts with OpenSSH's server, and their faults. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,10 @@ import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
 import { sendSignal, openJobWorld, type JobWorld, reasonsOf } from '../support/jobs.ts';
 
-/** Starts a cloud of such hosts for the jobs of this world; undefined, and the test skipped, where there is no sshd. */
+/**
+ * Starts an emulator with such hosts for the jobs of this world; undefined, and the test skipped, where there is no
+ * sshd.
+ */
 async function openSshdWorld(t: TestContext): Promise<JobWorld | undefined> {
   if (!requireReal(t, 'sshd', findSshd(existsSync))) return undefined;
   const world = openJobWorld(t);
@@ -17,7 +20,7 @@ async function openSshdWorld(t: TestContext): Promise<JobWorld | undefined> {
   return world;
 }
 
-/** A program that counts, keeps what it has counted in the bucket, and ends when it is told so. */
+/** A program that counts, stores the count in the bucket, and ends on request. */
 const program = `echo "begins from \${JOBMAN_RESUME_FROM:-nothing} as $(whoami) on $(hostname)"
 trap 'echo asked; exit 143' TERM
 mkdir -p "$JOBMAN_CHECKPOINT_DIR"
@@ -47,13 +50,13 @@ function logText(world: JobWorld, id: string): string {
   }
 }
 
-/** How many lines the copied log of worker 0 has now, and that it grows from there. */
+/** The length of worker 0's copied log, once it grows. */
 async function goesOn(world: JobWorld, id: string): Promise<void> {
   const before = logText(world, id).length;
   assert.ok(await eventually(() => logText(world, id).length > before, { withinMs: 60_000 }), 'its log does not grow');
 }
 
-/** Every line once: the counts of one program's log follow each other. */
+/** Every line once: the counts in the log of one program are consecutive. */
 function assertWhole(log: string): void {
   const counts = [...log.matchAll(/^count (\d+)$/gm)].map(([, count]) => Number(count));
   assert.deepEqual(
@@ -62,7 +65,7 @@ function assertWhole(log: string): void {
   );
 }
 
-test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempted and recovers', async (t) => {
+test('on hosts with sshd a job is set up, runs, is stopped, resumes, is preempted and recovers', async (t) => {
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await world.create(manifest(world));
@@ -73,7 +76,7 @@ test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempte
   assert.match(stdout, /^\[1\] 1$/m);
   assert.ok(
     world.processesMatching('sshd').some(({ command }) => command.includes('[listener]')),
-    'nobody listens but OpenSSH',
+    'only OpenSSH listens',
   );
 
   await world.runOk(['stop', id]);
@@ -93,7 +96,7 @@ test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempte
   assert.match(logText(world, id), /\nover\n$/);
 });
 
-test('an sshd host that hangs, refuses or has a full disk costs nothing; one that dies costs its attempt', async (t) => {
+test('an sshd host that hangs, refuses SSH or has a full disk costs nothing; one without power costs its attempt', async (t) => {
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await world.create(manifest(world));
@@ -104,7 +107,7 @@ test('an sshd host that hangs, refuses or has a full disk costs nothing; one tha
   await world.runOk(['emulator', 'hang-host', worker]);
   const isSilent = async (): Promise<boolean> =>
     (await world.output('history', id)).includes('worker 0 does not answer');
-  assert.ok(await eventually(isSilent, { withinMs: 50_000, everyMs: 500 }), 'nobody notices that it stands still');
+  assert.ok(await eventually(isSilent, { withinMs: 50_000, everyMs: 500 }), 'the hang is not noticed');
   await world.runOk(['emulator', 'start-host', worker]);
   await goesOn(world, id);
 
@@ -117,7 +120,7 @@ test('an sshd host that hangs, refuses or has a full disk costs nothing; one tha
   await world.runOk(['emulator', 'start-host', worker]);
   assert.ok(
     await eventually(() => world.processesMatching('[listener]').length === 2, { withinMs: 60_000 }),
-    'nobody gets in',
+    'no login succeeds',
   );
 
   await world.runOk(['emulator', 'fill-disk', worker]);
@@ -143,7 +146,7 @@ test('an sshd host that hangs, refuses or has a full disk costs nothing; one tha
   );
 });
 
-test('after a kill -9 of the cloud its sshd hosts are found again as they were', async (t) => {
+test('after a kill -9 of the emulator its sshd hosts are found again', async (t) => {
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await world.create(manifest(world));
@@ -159,7 +162,7 @@ test('after a kill -9 of the cloud its sshd hosts are found again as they were',
 
   const clouds = world.processesMatching('emulator serve');
   for (const { pid } of clouds) sendSignal(pid, 'SIGKILL');
-  // Nobody says which hosts they are: jobman starts the cloud that it misses.
+  // No option names the kind of hosts: jobman restarts the emulator.
   const note = join(world.home, 'emulator', 'endpoint.json');
   const pidIn = (): number => (JSON.parse(readFileSync(note, 'utf8')) as { readonly pid: number }).pid;
   await world.runOk(['emulator', 'start']);
@@ -169,14 +172,20 @@ test('after a kill -9 of the cloud its sshd hosts are found again as they were',
   await goesOn(world, id);
   assert.equal(await world.output('ssh', id, '--worker', '1', '--', 'echo "$TPU_WORKER_ID"'), '1\n');
 
-  // It can still close the doors of those that it found.
+  // ssh-refuse still works on the hosts that it found.
   await world.runOk(['emulator', 'ssh-refuse', `${id}/1`]);
-  assert.ok(await eventually(() => listeners().length === 1, { withinMs: 60_000 }), 'the door is still open');
+  assert.ok(
+    await eventually(() => listeners().length === 1, { withinMs: 60_000 }),
+    'the SSH server still accepts connections',
+  );
   await world.runOk(['emulator', 'start-host', `${id}/1`]);
   assert.equal(await world.output('ssh', id, '--worker', '1', '--', 'echo in'), 'in\n');
 
   writeFileSync(world.bucketPath('go'), '');
   assert.equal((await world.waitForFinish(id)).attempts.length, 1);
   assertWhole(logText(world, id));
-  assert.ok(await eventually(() => listeners().length === 0, { withinMs: 60_000 }), 'the hosts are gone with the job');
+  assert.ok(
+    await eventually(() => listeners().length === 0, { withinMs: 60_000 }),
+    'the hosts are removed with the job',
+  );
 });

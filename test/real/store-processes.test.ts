@@ -1,4 +1,4 @@
-// Several real processes at one record, and processes that are killed in the middle of writing: nothing is ever lost.
+// Several real processes on one database, and processes that are killed during a write: nothing is lost.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -18,7 +18,7 @@ interface Writer {
   readonly lines: () => readonly string[];
   readonly kill: () => void;
   readonly ended: Promise<number | null>;
-  /** Resolves when it has said that many lines. */
+  /** Resolves when it has printed that many lines. */
   waitForLines(count: number): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ function startWriter(world: World, ...args: readonly string[]): Writer {
   };
 }
 
-/** What SQLite itself says of the file. */
+/** SQLite's own check of the file. */
 function integrity(file: string): unknown {
   const db = new DatabaseSync(file, { readOnly: true });
   const checked = db.prepare('pragma integrity_check').get();
@@ -62,7 +62,7 @@ function integrity(file: string): unknown {
   return checked?.['integrity_check'];
 }
 
-test('four processes that begin a record together write every job exactly once', async (t) => {
+test('four processes that create a database together write every job exactly once', async (t) => {
   const world = openWorld(t);
   const file = join(world.home, 'state.db');
   const each = 50;
@@ -83,14 +83,14 @@ test('four processes that begin a record together write every job exactly once',
   assert.equal(integrity(file), 'ok');
 });
 
-test('what a killed process had said is there, whole, and the others go on', async (t) => {
+test('every write that a killed process reported is complete, and the other processes continue', async (t) => {
   const world = openWorld(t);
   const file = join(world.home, 'state.db');
   const lines: string[] = [];
   for (let round = 0; round < 8; round += 1) {
     const doomed = startWriter(world, 'jobs', file, 'ada', '10000');
     const steady = startWriter(world, 'jobs', file, 'bob', '5');
-    // Not the same moment in each round: the kill meets the process at another place of its work.
+    // Wait a different time in each round, so that the kill hits different steps.
     await doomed.waitForLines(1 + round * 3);
     doomed.kill();
     await doomed.ended;
@@ -102,18 +102,18 @@ test('what a killed process had said is there, whole, and the others go on', asy
   world.atEnd(() => store.close());
   for (const line of lines) {
     const [id = ''] = line.split(' ');
-    assert.equal((await store.load(id))?.job.desired, 'stopped', `job ${id} was said to be committed`);
+    assert.equal((await store.load(id))?.job.desired, 'stopped', `job ${id} was reported as committed`);
     const kinds = (await store.events(id, 0)).map(({ event }) => event.kind);
     assert.deepEqual(kinds, ['created', 'command_received']);
   }
-  // A job that was made and not yet said may be there too, but then whole: with its first event, and readable.
+  // A job that was not yet reported may exist too, but then completely: with its first event, and readable.
   const { jobs } = await store.list({ maxFinished: null });
   assert.ok(jobs.length >= lines.length);
   for (const { id } of jobs) assert.equal((await store.events(id, 0)).length, (await store.load(id))?.revision);
   assert.equal(integrity(file), 'ok');
 });
 
-test('a hundred processes at once lose nothing of the lab, and no number is given twice', async (t) => {
+test('a hundred processes at once lose no window of the lab, and no number is given twice', async (t) => {
   const world = openWorld(t);
   const file = join(world.home, 'state.db');
   const store = openStore({ file });
@@ -142,7 +142,7 @@ test('a hundred processes at once lose nothing of the lab, and no number is give
   assert.equal((await store.lab.tpuAliases()).size, 100);
 });
 
-test('two dozen commands of a lab at once, each a program of its own, are all answered and lose nothing', async (t) => {
+test('two dozen commands of a lab at once, each a separate process, all succeed and lose nothing', async (t) => {
   const world = openWorld(t, { patienceMs: 10_000 });
   const tpu = (line: string) => jobman(world, ['tpu', ...line.split(' ')]);
   assert.equal((await tpu('add-user ada')).code, 0);

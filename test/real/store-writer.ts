@@ -22,7 +22,7 @@ async function writeJobs(owner: string, count: number): Promise<void> {
       wakeAt: null,
       epoch: null,
     });
-    // Straight to the pipe: what is in a buffer when a process is killed was never said.
+    // Write to the pipe directly, because a kill would lose buffered lines.
     writeSync(1, `${job.id} ${result}\n`);
   }
   await store.close();

@@ -1,4 +1,7 @@
-/** Jobs that are followed: to their verdict, left by Ctrl-C at any moment, on a terminal of forty columns, and on none at all. */
+/**
+ * Followed jobs: to their end, interrupted by Ctrl-C at any time, on a terminal of forty columns, and without a
+ * terminal.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { hasTerminal, runInTerminal, type TerminalResult } from '../support/run-in-terminal.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
-/** What hides, bells or switches the screen must be undone at the end. */
+/** Terminal modes must be restored at the end: hidden cursor, bell, alternate screen. */
 function isRestored({ screen, settingsRestored: kept }: TerminalResult): boolean {
   const pairs = [
     ['\u001b[?25l', '\u001b[?25h'],
@@ -20,7 +23,7 @@ function isRestored({ screen, settingsRestored: kept }: TerminalResult): boolean
 
 const ctrlC = '\u0003';
 
-test('create --follow shows what the program prints and ends with its verdict; logs -f comes back to it', async (t) => {
+test("create --follow shows the program's output and ends with its result; logs -f continues it", async (t) => {
   const world = openJobWorld(t);
   const failing = world.localManifest('echo one\necho two >&2\nexit 3', { name: 'it' });
   const { code, stdout, stderr } = await world.jobman(['create', failing, '--follow']);
@@ -39,23 +42,23 @@ test('create --follow shows what the program prints and ends with its verdict; l
   assert.deepEqual([ended.code, ended.stdout], [0, '[0] begun\n[0] done\n']);
 });
 
-test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', async (t) => {
+test('Ctrl-C at any time during --follow exits with 130, and the job keeps running', async (t) => {
   const world = openJobWorld(t);
   const starts = join(world.folder, 'starts');
   const manifest = world.localManifest(`echo start >>${starts}; for i in 1 2 3; do echo $i; sleep 0.7; done`);
-  // The first is on its way before anything was read, the last while the program prints.
-  const moments = [20, 60, 120, 200, 350, 600, 900, 1_400];
+  // The first signal comes before anything was read, the last while the program prints.
+  const delays = [20, 60, 120, 200, 350, 600, 900, 1_400];
   const named: string[] = [];
-  for (const [turn, time] of moments.entries()) {
+  for (const [turn, delay] of delays.entries()) {
     const follower = world.start(['create', manifest, '--follow']);
-    await sleep(time);
+    await sleep(delay);
     follower.child.kill('SIGINT');
     if (turn % 2 === 1) {
       await sleep(10);
       follower.child.kill('SIGINT');
     }
     const { code, signal, stdout, stderr } = await follower.result;
-    // Before the program listens the system ends it, which a shell calls 130 as well.
+    // Before the program handles the signal, the system ends it, for which a shell also reports 130.
     assert.ok(code === 130 || signal === 'SIGINT', `${code} ${signal} ${stderr}`);
     assert.ok(!`${stdout}${stderr}`.includes('\u001b'), 'no terminal, no escapes');
     const id = /^(\d{6}) bad created; it goes on without this terminal$/m.exec(stderr)?.[1];
@@ -64,7 +67,7 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
       assert.match(stderr, new RegExp(`^Left; ${id} goes on\\. Back: jobman logs ${Number(id)} -f$`, 'm'));
   }
   const ids = (await world.jsonRows<{ id: string }>('list', '--all', '--json')).map(({ id }) => id);
-  for (const id of named) assert.ok(ids.includes(id), `${id} was promised`);
+  for (const id of named) assert.ok(ids.includes(id), `${id} was printed`);
   for (const id of ids) {
     const job = await world.waitForFinish(id);
     assert.equal(job.attempts.length, 1);
@@ -72,7 +75,7 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
   if (ids.length > 0) assert.equal(readFileSync(starts, 'utf8'), 'start\n'.repeat(ids.length));
 });
 
-test('keys are heard after a question, too', async (t) => {
+test('keys work after a question, too', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   for (const name of ['ada', 'bob']) await world.runOk(['tpu', 'add-user', `name=${name}`, 'dir=-']);
@@ -89,7 +92,7 @@ test('keys are heard after a question, too', async (t) => {
   }
 });
 
-test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hears the signal itself', async (t) => {
+test('Ctrl-C and Ctrl-D leave a question, with or without a signal handler of the command', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   writeFileSync(join(world.folder, 'staging.sh'), 'true\n');
@@ -109,7 +112,7 @@ test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hea
   assert.match(await world.output('tpu', 'list-users'), /ada/);
 });
 
-test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
+test('Ctrl-C on a terminal ends only the follower, restores the terminal, and does not reach the controller', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   const go = join(world.folder, 'go');
@@ -124,14 +127,14 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
   ] as const) {
     const left = await runInTerminal(world, 80, args, typed);
     assert.equal(left.code, 130, left.screen);
-    // It was told to leave, and was not ended by the signal.
+    // The process exited by itself, not by the signal.
     if (args[0] === 'wait') assert.match(left.screen, /Left; 000001 goes on\. Back: jobman wait 1/);
     assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
   }
   const created = await runInTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
   assert.equal(created.code, 130, created.screen);
   assert.ok(isRestored(created));
-  assert.ok(created.screen.includes('Ctrl-C leaves, the job goes on'));
+  assert.ok(created.screen.includes('Ctrl-C leaves, the job keeps running'));
   assert.match(stripVTControlCharacters(created.screen), /Left; 000002 goes on\. Back: jobman logs 2 -f/);
   assert.deepEqual(
     world.processesMatching('controller run').map(({ pid }) => pid),
@@ -142,7 +145,7 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
   await world.waitForFinish('2');
 });
 
-test('on a terminal of forty columns nothing is wider than it', async (t) => {
+test('on a terminal of forty columns no line is wider', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   const name = 'a-rather-long-name-for-a-job-of-a-family-0042';

@@ -1,4 +1,4 @@
-// Windows in a real tmux, on a socket of its own.
+// Windows in a real tmux, on a private socket.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -13,7 +13,7 @@ import { findProgram, requireReal } from '../support/real.ts';
 
 const tmuxPath = findProgram('tmux');
 
-test('without tmux nothing is shown, and that is no error', async () => {
+test('without tmux no window opens, which is no error', async () => {
   const host = await createTmux({ env: { PATH: '/nowhere' } });
   assert.equal(host.tmux, null);
   assert.equal(await host.open({ session: 'ada', window: 1 }, { title: 't', label: 'm', argv: ['true', 'x'] }), null);
@@ -39,7 +39,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     host.open({ session, window }, { title: 't', label: '000013/1', argv: sleeper });
 
   before(async () => {
-    // What a person may have set for themselves, and what must not matter.
+    // Settings that a user may have, and that must have no effect.
     writeFileSync(join(folder, '.tmux.conf'), 'set -g base-index 1\nset -g renumber-windows on\n');
     host = await createTmux({ env: { ...env, JOBMAN_RUN: 'mark/of/an/attempt', TMUX: '/nowhere/at/all,1,0' } });
   });
@@ -49,7 +49,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test('a window is opened at its number, marked as ours, in a session that is made for it with a shell at 0', async () => {
+  test('a window opens at its number, with our label, in a session that is created with a shell at 0', async () => {
     assert.equal(await host.list('ada'), null);
     const pane = await host.open(
       { session: 'ada', window: 42 },
@@ -62,7 +62,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
       '42 a title 000012/1',
     );
     assert.match(tmux('list-windows', '-t', '=ada:', '-F', '#{window_index}'), /^0\n42$/);
-    // What a script asks for in that pane, with the variables that it finds there.
+    // The lookups of a script in that pane, with the pane's variables.
     const asked = execFileSync(tmuxPath ?? 'tmux', ['display-message', '-p', '-t', pane?.pane ?? '', '#S:#I'], {
       env: { ...env, TMUX: pane?.tmux, TMUX_PANE: pane?.pane },
       encoding: 'utf8',
@@ -70,11 +70,11 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     assert.equal(asked, 'ada:42\n');
   });
 
-  test('a server that is started for an attempt does not carry its mark', () => {
+  test("a server that is started for an attempt does not carry the attempt's marker", () => {
     assert.doesNotMatch(tmux('show-environment', '-g'), /JOBMAN_RUN/);
   });
 
-  test('a number that is taken is refused, and what stands there is left alone', async () => {
+  test('a number that is in use is refused, and its window is left alone', async () => {
     assert.ok(await eventually(() => screen('=ada:42').includes('|')), 'its program has begun');
     const before = screen('=ada:42');
     assert.equal(await open('ada', 42), null);
@@ -85,7 +85,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     assert.deepEqual(await host.list('ada'), [42]);
   });
 
-  test('names are exact: the beginning of a name is another session', async () => {
+  test('names are exact: a prefix of a name is another session', async () => {
     await open('bird', 1);
     assert.equal(await host.list('b'), null);
     assert.equal(await host.close({ session: 'b', window: 1 }), false);
@@ -93,7 +93,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     assert.deepEqual([await host.list('b'), await host.list('bird')], [[7], [1]]);
   });
 
-  test('every word of a program arrives as it is, and no title runs anything', async () => {
+  test('every argument of a program arrives unchanged, and no title is executed', async () => {
     const args = ['a b', "it's", '"', '$HOME', '`id`', 'x;', '\\;', ';', '#{pid}', '', '两'];
     const title = `#(touch ${join(folder, 'ran')});`;
     await host.open({ session: '中文', window: 3 }, { title, label: '000016/1', argv: [...sleeper, ...args] });
@@ -104,21 +104,21 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     assert.deepEqual(await host.list('中文'), [3]);
   });
 
-  test('closing a window takes no number from the others', async () => {
+  test('closing a window keeps the numbers of the others', async () => {
     await open('ada', 43);
     assert.equal(await host.close({ session: 'ada', window: 42 }), true);
     assert.deepEqual(await host.list('ada'), [43]);
     assert.equal(await host.close({ session: 'ada', window: 42 }), false);
   });
 
-  test('a name that tmux would read as something else opens nothing', async () => {
+  test('a name with a special meaning in tmux is refused', async () => {
     for (const session of ['a:b', 'a.b', '$1', '', '@3', '=x']) {
       assert.equal(await open(session, 1), null, session);
       assert.equal(await host.list(session), null, session);
     }
   });
 
-  test('two who open windows of a session that is not there yet both get theirs', async () => {
+  test('two windows of a new session open at the same time', async () => {
     const opened = await Promise.all([1, 2, 3, 4].map((window) => open('race', window)));
     assert.equal(opened.filter((pane) => pane === null).length, 0);
     assert.deepEqual(await host.list('race'), [1, 2, 3, 4]);
@@ -140,7 +140,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
       spawnSync('kill', [String(launcher)]);
     });
 
-    test('shows the output as it grows, and at its end how it ended', async () => {
+    test('shows the output as it grows, and finally its result', async () => {
       const argv = viewerArgv({
         folder: run,
         title: '000018, attempt 1',
@@ -152,14 +152,14 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
       appendFileSync(join(run, 'log'), 'second line\n');
       await shows('second line');
       tmux('send-keys', '-t', '=show:1', 'C-c');
-      await shows('The job goes on without this window');
+      await shows('The job keeps running without this window');
       writeFileSync(join(run, 'exit'), '3 1\n');
       process.kill(launcher);
       await shows('-- 000018, attempt 1: its script has ended with exit code 3. What comes next: tpu check ada');
-      assert.deepEqual(await host.list('show'), [1], 'it stays to be read');
+      assert.deepEqual(await host.list('show'), [1], 'the window stays open');
     });
 
-    test('tells when it is closed by hand, also after the end', async () => {
+    test('reports when it is closed manually, also after the end', async () => {
       assert.equal(existsSync(marker), false);
       tmux('kill-window', '-t', '=show:1');
       assert.ok(await eventually(() => existsSync(marker) && readFileSync(marker, 'utf8') !== ''));

@@ -1,4 +1,4 @@
-// What the `tpu` command does with TPUs themselves, through the front door, on real hosts of the built-in cloud.
+// The TPU commands of `tpu` on real hosts of the TPU emulator.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -14,7 +14,9 @@ import { openJobWorld } from '../support/jobs.ts';
 
 const zone = 'us-central2-b';
 const key = '0123456789abcdef0123456789abcdef01234567';
-/** A share that needs no server: what mount(8) calls for NFS is a program, and this one mounts memory under the same name. */
+/**
+ * A network share without a server: mount(8) calls a program for NFS, and this one mounts memory under the same name.
+ */
 const mountNfs = `#!/bin/sh
 [ ! -e /tmp/no-server ] || { echo "mount.nfs: Connection timed out" >&2; exit 32; }
 mount -t tmpfs "$1" "$2" && printf '#!/bin/sh\\ncat /tmp/python-says\\n' >"$2/python" && chmod 755 "$2/python"
@@ -60,7 +62,7 @@ suite('TPUs by the tpu command', () => {
     ];
     return [...argv, ...options.flatMap((one) => ['-o', one]), `${userInfo().username}@${address}`, 'sh -s'];
   }
-  /** Runs a script on one worker, as whoever knows the key. */
+  /** Runs a script on one worker, with the user's key. */
   function onWorker(address: string | undefined, script: string): string {
     const { status, stdout, stderr } = spawnSync('ssh', sshTo(address), { input: script, encoding: 'utf8' });
     assert.equal(status, 0, `${script}\n${stdout}${stderr}`);
@@ -80,7 +82,7 @@ suite('TPUs by the tpu command', () => {
     wandbKeyFile: 'wandb-key',
   });
 
-  hostTest('a TPU that is not there is said to be absent, and apply makes it', async () => {
+  hostTest('a missing TPU is reported as absent, and apply creates it', async () => {
     writeFileSync(join(world.home, 'wandb-key'), `${key}\n`, { mode: 0o600 });
     await ok('-ta', 'v4-16-1', name);
     const absent = await tpu('check-status', 'v4-16-1');
@@ -90,7 +92,7 @@ suite('TPUs by the tpu command', () => {
       1,
       absent.stderr,
     );
-    // The first that needs it makes it; its disks cannot be mounted, for there is no server.
+    // The first command that needs the TPU creates it. Its disks cannot be mounted without a server.
     const made = await ends(1, 'apply', 'v4-16-1');
     assert.match(made.stdout, /is ready; `tpu mount-disk lab-tpuvm-v4-16-1` tries again/);
     assert.match(made.stderr, /asking for lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
@@ -98,11 +100,11 @@ suite('TPUs by the tpu command', () => {
     assert.doesNotMatch(made.stderr, /Started/);
     assert.match(made.stderr, /W&B: as they should be on 2 workers/);
     assert.equal(await ok('check-status', name), 'ready\n');
-    // Where it is was found out, and is known from then on.
+    // Its zone was found, and is known from then on.
     assert.match(await ok('-lta'), /v4-16-1 +lab-tpuvm-v4-16-1 +v4-16 +us-central2-b/);
   });
 
-  hostTest('mount-disk mounts on all workers and logs them in; again, it changes nothing', async () => {
+  hostTest('mount-disk mounts on all workers and logs them in; a second run changes nothing', async () => {
     await onAll(name, installNfs);
     assert.match(await ok('mount-disk', 'v4-16-1'), /all workers are mounted and logged in/);
     const before = await onAll(name, 'cat /proc/self/mounts | grep nfs; cat ~/.netrc');
@@ -118,7 +120,7 @@ suite('TPUs by the tpu command', () => {
     assert.equal((other.stdout + other.stderr).includes('another_key'), false);
   });
 
-  hostTest('check-env tells its classes apart', async () => {
+  hostTest('check-env distinguishes its classes', async () => {
     const assertOutput = async (text: string, expected: string, code: number) => {
       await onAll(name, `printf '%s\\n' '${text}' >/tmp/python-says`);
       const { stdout, code: ended, stderr } = await tpu('check-env', 'v4-16-1');
@@ -133,7 +135,7 @@ suite('TPUs by the tpu command', () => {
     assert.match(stderr, /tpu mount-disk lab-tpuvm-v4-16-1/);
   });
 
-  hostTest('describe says what is wrong, solve puts it right, with a verdict', async () => {
+  hostTest('describe names the problem, solve repairs it and reports the result', async () => {
     await onAll(name, ': >/tmp/libtpu_lockfile');
     const described = await ok('describe', 'v4-16-1');
     assert.match(described, /State +ready, in us-central2-b, 2 workers/);
@@ -144,7 +146,7 @@ suite('TPUs by the tpu command', () => {
     assert.match(dry.stdout, /^stale lock file: .*\n {2}would: removing \/tmp\/libtpu_lockfile/m);
     assert.match((await onAll(name, 'ls /tmp; cat /proc/self/mounts')).join(), /libtpu_lockfile/);
     const solved = await ends(0, 'solve', 'v4-16-1');
-    // Without its share it has no Python either; that was put right with it.
+    // Without the share there is no Python either; the repair restores both.
     assert.match(solved.stdout, /it is well again \(share missing, stale lock file\)\.\n$/);
     assert.match(await ok('describe', 'v4-16-1'), /Python +\[TpuDevice/);
     assert.match(await ok('solve', 'v4-16-1'), /nothing is wrong that can be seen/);
@@ -155,7 +157,7 @@ suite('TPUs by the tpu command', () => {
     await ok('solve', name);
   });
 
-  hostTest('a worker whose disk is full can still be asked, and what is done about it is shown', async () => {
+  hostTest('a worker with a full disk is still checked, and the repair is shown', async () => {
     await world.jobman(['emulator', 'fill-disk', name, '--worker', '1']);
     const full = await ends(1, 'solve', name);
     assert.match(full.stdout, /^disk full: worker 1 has less than 500 MB of disk left$/m);
@@ -165,7 +167,7 @@ suite('TPUs by the tpu command', () => {
     await ok('solve', name);
   });
 
-  hostTest('who holds its devices is named, and nothing is deleted without a yes', async () => {
+  hostTest('the user of the devices is named, and nothing is deleted without a yes', async () => {
     const [, second] = await addresses(name);
     onWorker(second, `setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & ${until('31351')}`);
     assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) holds its device: sleep 31351/);
@@ -178,7 +180,7 @@ suite('TPUs by the tpu command', () => {
     assert.match(await ok('describe', name), /Used by +nobody/);
   });
 
-  hostTest('a preempted TPU is solved by making it anew; -norm makes an on-demand one of it', async () => {
+  hostTest('solve recreates a preempted TPU; -norm creates it on-demand', async () => {
     const spot = 'lab-tpuvm-v4-8-preemptible-1';
     settings({ zones: [zone] });
     await ok('register', spot, `zone=${zone}`);
@@ -187,7 +189,7 @@ suite('TPUs by the tpu command', () => {
     assert.ok(await eventually(async () => (await ok('check-status', spot)) === 'preempted\n', { withinMs: 60_000 }));
     const solved = await ends(0, 'solve', spot);
     assert.match(solved.stdout, /taken away: it was taken away \(preempted\)\n.*well again/s);
-    // What another has booked is asked about; where it is not known who types, every booking may be another's.
+    // A booking of another user needs a confirmation; without a current user, every booking may be another's.
     for (const user of ['xibo', 'lyy']) await ok('add-user', user, '--yes');
     await ok('book', spot, 'lyy');
     for (const args of [
@@ -205,7 +207,7 @@ suite('TPUs by the tpu command', () => {
     const restarted = await tpu('restart', spot);
     assert.deepEqual([restarted.code, restarted.stdout], [0, `${spot} has restarted.\n`], restarted.stderr);
     assert.match(restarted.stderr, /^stopping .*\n(.*\n)*starting .*\n(.*\n)*1 of 1 workers answer$/m);
-    // Of a worker that lets nobody in nobody knows whether it is free.
+    // A worker that refuses SSH may be in use.
     await world.jobman(['emulator', 'ssh-refuse', spot]);
     const unsure = await ends(2, 'solve', spot);
     assert.match(unsure.stderr, /Who holds the devices of worker 0 cannot be told: .*Say --yes/);
@@ -214,7 +216,7 @@ suite('TPUs by the tpu command', () => {
     assert.match((await tpu('mount-disk', spot)).stderr, /The settings name no share for us-central2-b/);
   });
 
-  hostTest('what the cloud cannot stop restarts by a reboot of its machines', async () => {
+  hostTest('a TPU that the API cannot stop restarts by a reboot of its machines', async () => {
     const small = 'lab-tpuvm-v2-8-preemptible-1';
     const zones = [zone, 'us-central1-b'] as const;
     settings({ zones });
@@ -239,7 +241,7 @@ suite('TPUs by the tpu command', () => {
     }
   });
 
-  hostTest('a job logs the workers in to W&B, and again after its TPU was made anew', async () => {
+  hostTest('a job logs the workers in to W&B, and again after its TPU was recreated', async () => {
     const other = 'lab-tpuvm-v4-8-preemptible-2';
     settings({ zones: [zone], wandbKeyFile: 'wandb-key' });
     const code = join(world.folder, 'code');
@@ -253,7 +255,7 @@ suite('TPUs by the tpu command', () => {
       if ((await tpu('check-status', other)).stdout !== 'ready\n') return false;
       const [address] = await addresses(other);
       const found = spawnSync('ssh', sshTo(address), { input: 'cat ~/.netrc ~/.jobman/wandb-key', encoding: 'utf8' });
-      // The file in which the key came is taken away.
+      // The file that contained the key is removed.
       return found.stdout.split(key).length === 2;
     };
     const env = { TMUX_TMPDIR: world.folder };
@@ -275,7 +277,7 @@ suite('TPUs by the tpu command', () => {
     assert.ok(await eventually(async () => !(await runs()), { withinMs: 90_000 }), await phase());
   });
 
-  hostTest('Ctrl-C says what stands and how to go on', async () => {
+  hostTest('Ctrl-C reports the current state and the next step', async () => {
     await world.jobman(['emulator', 'hold', 'create']);
     await ok('register', 'lab-tpuvm-v4-8-9', `zone=${zone}`);
     const running = world.start(['tpu', 'apply', 'lab-tpuvm-v4-8-9']);

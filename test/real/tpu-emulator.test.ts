@@ -1,6 +1,6 @@
-// The adapter and the built-in cloud, written apart from the same facts, meet here; the rules of the core decide between
-// them. Each job is walked as the controller walks it (look, reconcile, act), on a clock that runs faster than the wall's,
-// because the core's patience is meant for Google's minutes.
+// The TPU adapter and the TPU emulator, written separately from the same facts, run together here, with the core
+// deciding. Each job is handled as by the controller (observe, reconcile, act), on a clock that is faster than real
+// time, because the core waits for minutes.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -27,7 +27,7 @@ import type { Scope } from '../support/world.ts';
 
 type Mode = TpuSpec['mode'];
 
-/** The cloud makes a node in half a second, and the core's clock runs as fast. */
+/** The emulator creates a node in half a second, and the core's clock runs at the same speed. */
 const speed = 200;
 const withinMs = 60_000;
 
@@ -52,7 +52,7 @@ async function openCloud(t: Scope): Promise<Cloud> {
   };
 }
 
-/** One job, walked by the core over the adapter's looks. Nobody looks at its workers, so it never gets beyond its setup. */
+/** One job, driven by the core over the adapter's observations. Its workers are not observed, so it stays in setup. */
 class Walk {
   job: Job;
   readonly events: Event[] = [];
@@ -74,14 +74,14 @@ class Walk {
     return { job: this.job, allocation };
   }
 
-  /** What was last seen of each allocation. */
+  /** The last observation of each allocation. */
   get seen(): string {
     return this.job.allocations
       .map(({ lastObserved: seen, goneAt }) => (goneAt === null ? (seen?.state ?? '-') : 'gone'))
       .join(' ');
   }
 
-  /** One pass: look, decide, act. */
+  /** One pass: observe, decide, act. */
   async pass(): Promise<void> {
     const { capacity, clock } = this.#cloud;
     const outcomes = this.#outcomes;
@@ -108,7 +108,7 @@ class Walk {
     }
   }
 
-  /** Passes, until it is so. */
+  /** Repeats passes until the condition holds. */
   async until(what: string, isSo: () => boolean): Promise<void> {
     const is = await eventually(
       async () => {
@@ -118,7 +118,7 @@ class Walk {
       { withinMs, everyMs: 50 },
     );
     const events = this.events.map((event) => JSON.stringify(event)).join('\n');
-    assert.ok(is, `it never came to be that ${what}; seen: ${this.seen}\n${events}\n${JSON.stringify(this.replies)}`);
+    assert.ok(is, `timed out: ${what}; seen: ${this.seen}\n${events}\n${JSON.stringify(this.replies)}`);
   }
 
   ready(): Promise<void> {
@@ -128,7 +128,7 @@ class Walk {
     );
   }
 
-  /** As `cancel` does. */
+  /** Cancels the job. */
   async end(): Promise<void> {
     this.job = {
       ...this.job,
@@ -143,13 +143,13 @@ class Walk {
     );
   }
 
-  /** Why its requests were refused. */
+  /** The errors of its requests. */
   refusals() {
     return this.events.flatMap((event) => (event.kind === 'allocation_refused' ? [event.error] : []));
   }
 }
 
-/** What exists, by the cloud's own account. */
+/** The existing resources, according to the emulator. */
 async function existing({ url }: Cloud): Promise<string[]> {
   const found: string[] = [];
   for (const field of ['nodes', 'queuedResources']) {
@@ -162,7 +162,7 @@ async function existing({ url }: Cloud): Promise<string[]> {
 
 const modes: readonly Mode[] = ['tpu-vm', 'queued-resources'];
 
-/** A test of one job in a cloud of its own; at its end the job is cancelled, and nothing may be left of it. */
+/** A test of one job with its own emulator. At the end the job is cancelled, and nothing may remain. */
 function walkTest(name: string, mode: Mode, play: (cloud: Cloud, walk: Walk) => Promise<void>): void {
   test(name, async (t) => {
     const cloud = await openCloud(t);
@@ -176,7 +176,7 @@ function walkTest(name: string, mode: Mode, play: (cloud: Cloud, walk: Walk) => 
 
 for (const mode of modes) {
   suite(`in ${mode}`, () => {
-    walkTest('a job gets its TPU, reaches every worker of it, and leaves nothing', mode, async (cloud, walk) => {
+    walkTest('a job gets its TPU, reaches every worker, and leaves nothing', mode, async (cloud, walk) => {
       await walk.ready();
       const { allocation, job } = walk.allocation;
       assert.equal(allocation.workers, 2);
@@ -195,7 +195,7 @@ for (const mode of modes) {
       assert.deepEqual([...new Set(walk.replies.map(({ result }) => result.kind))], ['done']);
     });
 
-    walkTest('a preemption is seen, and the job gets another', mode, async (cloud, walk) => {
+    walkTest('a preemption is observed, and the job gets another TPU', mode, async (cloud, walk) => {
       await walk.ready();
       const first = walk.allocation.allocation.name;
       await cloud.admin('preempt', first);
@@ -204,19 +204,19 @@ for (const mode of modes) {
       assert.equal(ended?.kind === 'attempt_ended' && ended.reason, 'preempted');
       const next = walk.allocation.allocation.name;
       assert.notEqual(next, first);
-      // Nothing is left of the first that would count against the quota.
+      // Nothing of the first allocation counts against the quota.
       const expected = mode === 'tpu-vm' ? [`nodes/${next}`] : [`nodes/${next}`, `queuedResources/${next}`];
       assert.deepEqual(await existing(cloud), expected);
     });
 
-    walkTest('a node that somebody deletes is missed, and replaced', mode, async (cloud, walk) => {
+    walkTest('a deleted node is noticed and replaced', mode, async (cloud, walk) => {
       await walk.ready();
       const { name } = walk.allocation.allocation;
       await fetch(`${cloud.url}/v2/projects/p/locations/us-central2-b/nodes/${name}`, { method: 'DELETE' });
       await walk.until('the second allocation is ready', () => walk.seen === 'gone ready');
     });
 
-    walkTest('replies that are lost cost nothing and make nothing twice', mode, async (cloud, walk) => {
+    walkTest('lost replies cost nothing and create nothing twice', mode, async (cloud, walk) => {
       await cloud.admin('drop', 'create');
       await walk.ready();
       assert.equal(walk.replies[0]?.result.kind, 'unclear');
@@ -227,7 +227,7 @@ for (const mode of modes) {
       assert.ok(walk.replies.some(({ key, result }) => key === 'release/1' && result.kind === 'unclear'));
     });
 
-    walkTest('a cloud that answers every other question with a 503 is only slower', mode, async (cloud, walk) => {
+    walkTest('an API that answers every second request with 503 is only slower', mode, async (cloud, walk) => {
       await cloud.admin('flaky', '*', { p: 0.5 });
       await walk.ready();
       assert.equal(walk.job.allocations.length, 1);
@@ -236,18 +236,18 @@ for (const mode of modes) {
       assert.equal(walk.job.attempts.length, 1);
     });
 
-    walkTest('a release in the middle of being made gets through in the end', mode, async (cloud, walk) => {
+    walkTest('a release during the creation succeeds eventually', mode, async (cloud, walk) => {
       await cloud.admin('slow', 'all', { factor: 5 });
       const isBegun = () => ['provisioning', 'waiting'].includes(walk.allocation.allocation.lastObserved?.state ?? '');
       await walk.until('it is being made', isBegun);
     });
 
-    test('a sweep finds what no record names, and lets it go', async (t) => {
+    test('orphan collection finds resources that no job claims, and releases them', async (t) => {
       const cloud = await openCloud(t);
       const walk = new Walk(cloud, { mode });
       await walk.ready();
       const { allocation, job } = walk.allocation;
-      // A neighbour's, in the same project.
+      // A node of another installation in the same project.
       const neighbour = { ...job, installation: 'zz99zz', id: '000002' };
       const theirs = { job: neighbour, allocation: { ...allocation, name: 'theirs' } };
       assert.deepEqual(await cloud.capacity.request(theirs), { kind: 'done' });
@@ -261,33 +261,33 @@ for (const mode of modes) {
       );
       for (const orphan of found.value) assert.deepEqual(await cloud.capacity.releaseOrphan(orphan), { kind: 'done' });
       const isGone = async () => (await existing(cloud)).every((name) => name.endsWith('/theirs'));
-      assert.ok(await eventually(isGone, { withinMs }), 'only the neighbour’s is left');
+      assert.ok(await eventually(isGone, { withinMs }), 'only the other installation’s node is left');
       assert.notDeepEqual(await existing(cloud), []);
     });
 
-    test('a missing right, or a zone that is not there or not open, ends the job with Google’s words', async (t) => {
+    test('a missing permission, or a zone that does not exist or is closed, ends the job with Google’s message', async (t) => {
       const cloud = await openCloud(t);
       const right = mode === 'tpu-vm' ? 'tpu.nodes.create' : 'tpu.queuedResources.create';
       for (const [permission, zone, message] of [
         [right, 'us-central2-b', /denied/],
-        // Nobody may look there; but what was refused in so many words, each time, is nowhere.
+        // The zone cannot be observed, but every request was refused definitely, so nothing exists.
         ['us-central2-b', 'us-central2-b', /Permission denied on 'locations\/us-central2-b'/],
         [null, 'asia-northeast1-a', /The requested zone "asia-northeast1-a" is not supported/],
       ] as const) {
         await cloud.admin('clear', 'all');
         if (permission !== null) await cloud.admin('permission', permission);
         const walk = new Walk(cloud, { mode, zone });
-        await walk.until('it is settled', () => walk.job.finish !== null);
+        await walk.until('it is finished', () => walk.job.finish !== null);
         assert.equal(walk.job.finish?.verdict, 'failed');
         assert.match(walk.refusals()[0]?.raw ?? '', message);
         if (permission === right) assert.equal(walk.refusals()[0]?.kind, 'permission');
-        else await walk.until('nothing is left of it', () => walk.seen === 'gone');
+        else await walk.until('nothing of it is left', () => walk.seen === 'gone');
       }
     });
   });
 }
 
-walkTest('a stockout is told with its error, once for each request, and waited out', 'tpu-vm', async (cloud, walk) => {
+walkTest('a stockout is reported with its error, once per request, and waited out', 'tpu-vm', async (cloud, walk) => {
   await cloud.admin('stockout', 'us-central2-b');
   await walk.until('three requests were refused', () => walk.refusals().length >= 3);
   for (const error of walk.refusals()) {
@@ -311,14 +311,14 @@ walkTest('in the queue a stockout is a wait', 'queued-resources', async (cloud, 
   await walk.ready();
 });
 
-test('the system’s ssh reaches a worker with the argv that we give it, and shows its own host key', async (t) => {
+test("the system’s ssh reaches a worker with our argv, and sees the worker's own host key", async (t) => {
   if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
   const cloud = await openCloud(t);
   const walk = new Walk(cloud, { mode: 'tpu-vm' });
   await walk.ready();
   const ref = { ...walk.allocation, worker: 1 };
   const argv = async (...command: readonly string[]) => cloud.workers.sshArgv(ref, command);
-  assert.ok((await argv()).includes('StrictHostKeyChecking=yes'), 'the cloud has told the host key');
+  assert.ok((await argv()).includes('StrictHostKeyChecking=yes'), 'the API has published the host key');
   const env = { env: cloud.world.env };
   let last = '';
   const answers = async () => {
@@ -329,7 +329,7 @@ test('the system’s ssh reaches a worker with the argv that we give it, and sho
   assert.ok(await eventually(answers, { withinMs, everyMs: 200 }), last);
   assert.match(last, /it's \$HOME\n$/);
   assert.equal((await run(await argv('exit 7'), env)).code, 7);
-  // Nothing answers there any more: ssh gives up by itself, and nobody's terminal is held for good.
+  // The worker no longer answers: ssh times out by itself and does not block a terminal forever.
   await cloud.admin('hang-host', `${walk.allocation.allocation.name}/1`);
   const hung = await run(await argv('true'), env);
   assert.equal(hung.code, 255, hung.stderr);

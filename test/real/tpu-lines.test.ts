@@ -1,6 +1,6 @@
 /**
- * Every command line of the lab's manual, letter by letter, in the order of a life: two users, five TPUs of four workers each, the
- * manual's own scripts, the real tmux and gcloud. What each does is tested elsewhere in more depth; here the lines themselves hold.
+ * Every command line of the lab's manual, unchanged, in a typical order: two users, five TPUs of four workers each, the
+ * manual's own scripts, the real tmux and gcloud. Other tests cover each command in more depth.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -25,7 +25,7 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
   let lab: LabFixture;
   let code: string;
 
-  /** Types that line, in the folder of the code. Its words are parted by blanks, so none of them holds one. */
+  /** Runs that line in the folder of the code. No argument contains a space. */
   async function line(typed: string, expected: RegExp, exits = 0): Promise<string> {
     const [, ...args] = typed.split(' ');
     const { code: ended, stdout, stderr } = await lab.tpu(args, { cwd: code });
@@ -34,20 +34,20 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     return stdout;
   }
 
-  /** A line that shows a screen until q is typed. */
+  /** Runs a line that shows a screen, and types q. */
   async function watched(typed: string, expected: RegExp): Promise<void> {
     const { code: ended, screen } = await runInTerminal(world, 120, typed.split(' '), [[expected, 'q']]);
     assert.equal(ended, 0, screen);
   }
 
-  /** A line that runs a job: its window and job, once its script has told where its log is. */
+  /** Runs a line that starts a job; returns its window and job, once its script has reported its log folder. */
   async function runs(typed: string): Promise<{ window: string; id: string; args: readonly string[] }> {
     const [, window = '', id = ''] = /^Window (\d+): job (\d{6}) /m.exec(await line(typed, /^Window /m)) ?? [];
     const { attempts } = await lab.waitUntil(id, (job) => job.attempts.length > 0);
     return { window, id, args: await lab.programArgs(id, attempts.length) };
   }
 
-  /** So that the next line finds the TPU free. */
+  /** Waits until the next line finds the TPU free. */
   async function ends(id: string, as: 'succeed' | 'fail' = 'succeed'): Promise<void> {
     lab.setMode(as);
     await lab.waitForPhase(id, as === 'succeed' ? 'succeeded' : 'failed');
@@ -85,10 +85,10 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     await Promise.all(tpus.map(([alias]) => line(`tpu apply ${alias}`, /is ready/)));
     await line('tpu check-status v2-32-6', /^ready$/m);
     await line('tpu describe v2-32-6', /State +ready.*4 workers/s);
-    // What is mounted with which shares, tpu-commands.test.ts tries; here the site has none.
+    // tpu-commands.test.ts tests mounts and shares; this site has none.
     await line('tpu mount-disk v2-32-6', /no share/, 2);
     await line('tpu reapply v2-32-p2', /is ready/);
-    // The site names no Python here, so there is nothing to ask it.
+    // This site has no Python, so there is nothing to check.
     await line('tpu solve v2-32-6', /kmh-tpuvm-v2-32-6/);
   });
 
@@ -106,7 +106,7 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     await line('tpu reset-window-num 100 xibo', /100/);
   });
 
-  test('runs, and how they are ended', async () => {
+  test('runs, and their ends', async () => {
     const first = await runs('tpu run v2-32-6 xibo');
     assert.equal(first.window, '100');
     await line('tpu check xibo', /100/);
@@ -158,7 +158,7 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     await line('tpu find v2-32', /a b/);
     await ends(tagged.id, 'fail');
     await line('tpu clear-error xibo', /\d/);
-    // Notes are asked for on a terminal only.
+    // Only a terminal is asked for notes.
     await line('tpu run v2-32-6 xibo --set-spreadsheet-notes', /Say them: ssn=/, 2);
     const typed = 'tpu run v2-32-6 xibo -ssn'.split(' ');
     const asked = await runInTerminal({ ...world, env: lab.env }, 120, typed, [
@@ -171,7 +171,7 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     await line('tpu clear-all xibo', /nothing/i);
   });
 
-  test('resume and rerun by hand, here and elsewhere', async () => {
+  test('resume and rerun by the user, on the same TPU and on another', async () => {
     const { id, window, args } = await runs('tpu run v2-32-6 xibo');
     await ends(id, 'fail');
     await line(`tpu resume windows=${window} xibo`, /^Window /m);
@@ -188,7 +188,7 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     await ends(child.id, 'fail');
     const elsewhere = await runs(`tpu rerun windows=${Number(child.window) + 1} tpu=v2-32-1 xibo`);
     assert.equal(flagValue(elsewhere.args, '--config.load_from'), undefined);
-    // What runs came of all the others.
+    // The results of all other runs.
     await line('tpu clean xibo', /Nothing of xibo is to be cleared/);
     await line('tpu check xibo', new RegExp(`\\b${elsewhere.window}\\b`));
     await line(`tpu -kw ${elsewhere.window} xibo`, new RegExp(elsewhere.window));
@@ -201,17 +201,17 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     await line('tpu -czj xibo', /job/i);
   });
 
-  test('what the scripts tell', async () => {
+  test('reports of scripts', async () => {
     const fields = '/logs/1 /stage/1 kmh-tpuvm-v2-32-6 20250420_011026';
     await line(`tpu upd-log xibo:999 ${fields}`, /window xibo:999/, 3);
     await line('tpu finish-job xibo:999', /window xibo:999/, 3);
-    // The line by which a job is begun, as a user may type it: in the window of nobody's job.
+    // The line that starts a job, typed by a user in a window of no job.
     writeFileSync(join(code, 'run_remote.sh'), 'printf "%s\\n" "$@"\n');
     const staged = lab.sourceScript(code, 'staging.sh', 'ka=kmh-tpuvm-v2-32-6', '--config.a=b', '--config.stage=1');
     assert.match(staged, /1st arg\(ka\): ka=kmh-tpuvm-v2-32-6[^]*\n--config\.a=b\n--config\.stage=1\n/);
   });
 
-  test('settings are put back', async () => {
+  test('settings are restored', async () => {
     await line('tpu reset-settings xibo', /\w/);
     await line('tpu get-settings xibo', /monitor_after_run +true/i);
   });

@@ -1,5 +1,5 @@
-// Logging in to Google Cloud with Google's own library, against a token server on loopback; and without it, with a gcloud
-// that is a script. In a process of its own, because the library reads the environment of the process.
+// Logins to Google Cloud with Google's library, against a token server on loopback, and without it, with a fake gcloud.
+// In a separate process, because the library reads the environment of the process.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -15,9 +15,9 @@ import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld, type Scope } from '../support/world.ts';
 
 const endpoint = () => Promise.resolve('https://tpu.googleapis.com');
-const neverRun: RunProgram = () => Promise.reject(new Error('gcloud should not be asked'));
+const neverRun: RunProgram = () => Promise.reject(new Error('gcloud should not be called'));
 
-/** The environment that the library reads, until the test is over. No metadata server is looked for. */
+/** The environment of the library until the end of the test, without a metadata server. */
 function withEnvironment(t: Scope, variables: Readonly<Record<string, string | undefined>>): void {
   const names = [
     'GOOGLE_APPLICATION_CREDENTIALS',
@@ -38,7 +38,7 @@ function withEnvironment(t: Scope, variables: Readonly<Record<string, string | u
   });
 }
 
-/** A server on loopback that answers every request with JSON; its address, and the paths that were asked. */
+/** A server on loopback that answers every request with JSON; its address, and the requested paths. */
 async function openTokens(t: Scope, answer: (path: string) => { readonly code?: number; readonly body: object }) {
   const asked: string[] = [];
   const server = createServer((request, response) => {
@@ -56,7 +56,7 @@ async function openTokens(t: Scope, answer: (path: string) => { readonly code?: 
   return { asked, address: `127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
-/** Writes a login by a token of another identity, and has the library find it. */
+/** Writes a login by a token of another identity for the library. */
 function useLogin(t: Scope, folder: string, token_url: string, subject: string): void {
   const file = join(folder, 'login.json');
   const login = {
@@ -72,7 +72,7 @@ function useLogin(t: Scope, folder: string, token_url: string, subject: string):
 }
 
 suite('application default credentials', () => {
-  test('give the token, and the project that calls are counted to; one login for many calls', async (t) => {
+  test('provide the token and the quota project, with one login for many calls', async (t) => {
     const world = openWorld(t);
     const issued_token_type = 'urn:ietf:params:oauth:token-type:access_token';
     const token = { access_token: 'secret', expires_in: 3600, token_type: 'Bearer', issued_token_type };
@@ -85,14 +85,14 @@ suite('application default credentials', () => {
       assert.deepEqual(headers, { authorization: 'Bearer secret', 'x-goog-user-project': 'who-pays' });
     }
     assert.equal(asked.length, 1);
-    // Refused by the cloud: the next call logs in anew.
-    // The server gives the same token again, which is no better than before.
+    // After a refusal of the API, the next call logs in again. The server returns the same token, which is still
+    // refused.
     credentials.invalidate(await credentials.headers());
     await assert.rejects(credentials.headers(), /no login that Google Cloud accepts/);
     assert.equal(asked.length, 2);
   });
 
-  test('that are not accepted any more are one sentence, with the library’s words below it', async (t) => {
+  test('that are no longer accepted are reported in one sentence, with the library’s message below', async (t) => {
     useLogin(t, openWorld(t).folder, 'http://127.0.0.1:1/token', 'no such subject');
     const credentials = createCredentials({ endpoint, login: createLogin({ run: neverRun, now: () => 0 }) });
     await assert.rejects(credentials.headers(), (error) => {
@@ -104,7 +104,7 @@ suite('application default credentials', () => {
   });
 });
 
-test('on a machine at Google its metadata server gives the token of its service account, once for many', async (t) => {
+test("on a Google VM the metadata server provides the service account's token, once for many calls", async (t) => {
   const world = openWorld(t);
   const token = { access_token: 'of-the-machine', expires_in: 3599, token_type: 'Bearer' };
   const { asked, address } = await openTokens(t, (path) => {
@@ -126,7 +126,7 @@ test('on a machine at Google its metadata server gives the token of its service 
 });
 
 suite('without them, gcloud', () => {
-  /** A world without application default credentials, and a gcloud that prints these in turn. */
+  /** A world without application default credentials, and a fake gcloud that prints these outputs in order. */
   function gcloud(t: Scope, ...printed: readonly (string | Error)[]) {
     withEnvironment(t, { CLOUDSDK_CONFIG: openWorld(t).folder });
     const asked: (readonly string[])[] = [];
@@ -145,7 +145,7 @@ suite('without them, gcloud', () => {
     };
   }
 
-  test('gives a token, which is kept for half an hour', async (t) => {
+  test('provides a token that is kept for half an hour', async (t) => {
     const { asked, clock, credentials } = gcloud(t, 'first', 'second');
     assert.deepEqual(await credentials.headers(), { authorization: 'Bearer first' });
     clock.now += 29 * 60_000;
@@ -155,7 +155,7 @@ suite('without them, gcloud', () => {
     assert.deepEqual(await credentials.headers(), { authorization: 'Bearer second' });
   });
 
-  test('that cannot log in is not asked with every call', async (t) => {
+  test('without a login is not called for every request', async (t) => {
     const { asked, clock, credentials } = gcloud(
       t,
       new Error('You do not currently have an active account selected.'),
@@ -168,14 +168,14 @@ suite('without them, gcloud', () => {
     assert.deepEqual(await credentials.headers(), { authorization: 'Bearer later' });
   });
 
-  test('that prints something else than a token has given none', async (t) => {
+  test('with another output provides no token', async (t) => {
     const { credentials } = gcloud(t, 'WARNING: please update\nya29.token');
     await assert.rejects(credentials.headers(), JobmanError);
   });
 });
 
 suite('the real gcloud', () => {
-  /** Runs it with a configuration of the test's own, and nothing of the machine's. */
+  /** Runs gcloud with a separate configuration. */
   function realGcloud(folder: string, variables: Readonly<Record<string, string>>): RunProgram {
     return async (argv) => {
       const env = { PATH: process.env['PATH'], HOME: folder, CLOUDSDK_CONFIG: join(folder, 'config'), ...variables };
@@ -185,7 +185,7 @@ suite('the real gcloud', () => {
     };
   }
 
-  test('gives the token of a file that it is told of', async (t) => {
+  test('provides the token of a configured file', async (t) => {
     if (!requireReal(t, 'gcloud', findProgram('gcloud'))) return;
     const { folder } = openWorld(t);
     withEnvironment(t, { CLOUDSDK_CONFIG: folder });
@@ -194,7 +194,7 @@ suite('the real gcloud', () => {
     assert.deepEqual(await createLogin({ run, now: () => 0 }).headers(), { authorization: 'Bearer ya29.from-a-file' });
   });
 
-  test('that has no login is told in our sentence, with its own words below', async (t) => {
+  test('without a login is reported in our sentence, with its own message below', async (t) => {
     if (!requireReal(t, 'gcloud', findProgram('gcloud'))) return;
     const { folder } = openWorld(t);
     withEnvironment(t, { CLOUDSDK_CONFIG: folder });

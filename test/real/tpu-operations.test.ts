@@ -1,4 +1,4 @@
-// The desk of the TPUs against the built-in cloud with real hosts: what people do with a TPU beside any job.
+// The TPU operations of a lab on the TPU emulator with real hosts, outside any job.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ function tpu(name: string, more: Partial<LabTpu> = {}): LabTpu {
   return { name, project: null, zone, accelerator: 'v4-8', pricing: 'ondemand', runtimeVersion: null, ...more };
 }
 
-/** Every test of this file shares one cloud; each has TPUs of its own name. */
+/** All tests of this file share one emulator, with separate TPU names. */
 async function openBench(scope: Scope) {
   const cloud = await openInProcessEmulator(scope);
   const { world, url, api, pool, login, sshFor } = cloud;
@@ -44,8 +44,8 @@ async function openBench(scope: Scope) {
   const lines: string[] = [];
   return {
     ...cloud,
-    desk: operations,
-    said: lines,
+    operations,
+    lines,
     print: (line: string) => void lines.push(line),
     hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
     node: async (name: string) => {
@@ -63,7 +63,7 @@ const failsWith = (code: number, message: RegExp, lines?: RegExp) => (error: unk
   return true;
 };
 
-/** How a script ended on worker 0. */
+/** The result of a script on worker 0. */
 async function onFirst(
   operations: TpuOperations,
   one: LabTpu,
@@ -74,9 +74,9 @@ async function onFirst(
   return answer;
 }
 
-/** Starts that program on worker 0 in a session of its own, and resolves with its process id. */
+/** Starts that program on worker 0 in a session, and resolves with its process id. */
 async function begin(operations: TpuOperations, one: LabTpu, command: string): Promise<number> {
-  // Until it has become the program, it is a copy of the shell that starts it.
+  // Until exec, the process is a copy of the shell that starts it.
   const script = `setsid ${command} >/dev/null 2>&1 </dev/null &
 while cmp -s /proc/$$/cmdline /proc/$!/cmdline; do sleep 0.05; done; echo $!`;
   return Number((await onFirst(operations, one, script)).output.trim());
@@ -87,17 +87,17 @@ async function lives(operations: TpuOperations, one: LabTpu, pid: number): Promi
   return (await onFirst(operations, one, script)).code === 0;
 }
 
-suite('the desk of the TPUs', async () => {
+suite('the TPU operations of a lab', async () => {
   const two = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
   const spot = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
-  const { desk: operations, api, said: lines, print, admin: act, node, hasNamespaces } = await openBench({ after });
+  const { operations, api, lines, print, admin: act, node, hasNamespaces } = await openBench({ after });
   const how = async (one: LabTpu) => {
     const state = await operations.describe(one);
     assert.ok(state.kind === 'known', JSON.stringify(state));
     return { state: state.state, zone: state.zone, workers: state.workers };
   };
 
-  test('makes a TPU, tells how it is, runs on its workers side by side; secrets stand in no command line', async () => {
+  test('create a TPU, show its state, run on its workers in parallel; no command line contains secrets', async () => {
     const one = tpu('lab-v4-16-1', { accelerator: 'v4-16', zone: null });
     assert.deepEqual(await how(one), { state: 'absent', zone: '', workers: 0 });
     await assert.rejects(operations.holders(one, never), failsWith(4, /is not there/, /tpu apply lab-v4-16-1/));
@@ -107,7 +107,7 @@ suite('the desk of the TPUs', async () => {
       lines.join('\n'),
       /asking for lab-v4-16-1: v4-16, on demand, in us-central2-b\n(.*\n)*lab-v4-16-1 is ready/,
     );
-    // Which zone it is in is found where the registry does not say it.
+    // Find the zone if the registry does not have it.
     assert.deepEqual(await how(one), { state: 'ready', zone, workers: 2 });
     await assert.rejects(
       operations.apply(placed, print, never),
@@ -132,11 +132,11 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const outputs = answers.map((answer) => (answer.kind === 'ended' ? answer.output : ''));
     for (const [worker, output] of outputs.entries()) {
       assert.match(output, new RegExp(`^worker ${worker}\nknown\n`));
-      assert.match(output, /\n0\n$/, 'no process names the secret on its command line');
+      assert.match(output, /\n0\n$/, 'no process has the secret on its command line');
     }
   });
 
-  test('what takes too long, and what somebody interrupts, is ended on the worker', async () => {
+  test('a command that times out or is interrupted is ended on the worker', async () => {
     const slow = 'echo $$ >"$HOME/slow"; sleep 31347; echo never';
     const late = await operations.onWorkers(two, slow, { timeoutMs: 1_000, signal: never, workers: [0] });
     assert.deepEqual(late, [{ kind: 'no_answer', worker: 0, message: 'it did not end within 1 s' }]);
@@ -152,10 +152,10 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.ok(await eventually(async () => !(await alive()), { withinMs: 60_000 }));
   });
 
-  test('ends what names a folder as a whole word, with what it started, and nothing else', async () => {
+  test('processes that name a folder as a whole argument end, with their children, and no others', async () => {
     const log = "/logs/zephyr/it's [a] run.1";
     const q = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
-    // As gcloud's ssh has it: a shell with the whole text on its command line, and the program below it.
+    // Like gcloud's ssh: a shell with the whole text on its command line, and the program below it.
     const inner = `cd /tmp\nsh -c 'exec sleep 31341' main.py --workdir=/logs/a/b & sleep 31342; true`;
     const run = await begin(operations, two, `bash -c ${q(inner)}`);
     const quoted = await begin(operations, two, `sh -c 'sleep 31343; true' main.py ${q(`--workdir=${log}`)}`);
@@ -184,7 +184,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     }
     assert.ok(
       end.ended.some(({ command }) => command === 'sleep 31342'),
-      'what it started went with it',
+      'its children ended too',
     );
     for (const pid of others) assert.equal(await lives(operations, two, pid), true);
     const byPid = await operations.endPrograms(
@@ -196,14 +196,14 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
       assert.ok(byPid.ended.some((each) => each.worker === 0 && each.pid === pid));
       assert.equal(await lives(operations, two, pid), false);
     }
-    // The same numbers on another worker are somebody else's.
+    // The same process ids on another worker belong to others.
     assert.equal(
       byPid.ended.every(({ worker }) => worker === 0),
       true,
     );
   });
 
-  test('who holds the devices is named with its worker; a host that does not answer is missed', async (t) => {
+  test('the user of the devices is named with its worker, and a host that does not answer is reported', async (t) => {
     if (!requireReal(t, 'namespaces', hasNamespaces)) return;
     assert.deepEqual(await operations.holders(two, never), { holders: [], unreachable: [] });
     const pid = await begin(operations, two, 'with-tpu sleep 31346');
@@ -224,7 +224,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     );
   });
 
-  test('makes a TPU anew, and reaches the new machines though they have other host keys', async () => {
+  test('a TPU is recreated, and its new machines are reached despite their new host keys', async () => {
     await operations.apply(spot, print, never);
     const first = await node(spot.name);
     assert.deepEqual(first['labels'], { 'jobman-installation': 'ours00', 'jobman-shared': 'true' });
@@ -239,7 +239,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.deepEqual(answer, { kind: 'ended', worker: 0, code: 0, output: 'here\n' });
   });
 
-  test('a preempted one is made anew; one that is another thing than the registry says is left alone', async () => {
+  test('a preempted TPU is recreated; one that differs from the registry is left alone', async () => {
     const before = await node(spot.name);
     await assert.rejects(
       operations.reapply({ ...spot, accelerator: 'v4-16' }, print, never),
@@ -257,10 +257,10 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.equal((await node(spot.name))['state'], 'READY');
   });
 
-  test('one that somebody else has made anew since it was asked about is left alone', async () => {
+  test('a TPU that another user has recreated since the question is left alone', async () => {
     const asked = await operations.describe(spot);
     assert.ok(asked.kind === 'known' && asked.uid !== undefined);
-    // Two at the same moment: the one who comes second waits for what the first has ordered.
+    // Two commands at the same time: the second waits for the request of the first.
     await Promise.all([operations.reapply(spot, print, never), operations.reapply(spot, print, never)]);
     const fresh = await node(spot.name);
     await assert.rejects(
@@ -270,7 +270,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.equal((await node(spot.name))['createTime'], fresh['createTime']);
   });
 
-  test('one that was made for a single job is neither deleted, nor made anew, nor restarted', async () => {
+  test('a TPU that was created for a single job is neither deleted, nor recreated, nor restarted', async () => {
     const owner = { installation: 'ours00', job: '000042', allocation: 1 };
     const wanted = { acceleratorType: 'v4-8', runtimeVersion: 'tpu-ubuntu2204-base', labels: labelsOf(owner) };
     await api.createNode({ project, zone }, 'vit-000042-1', wanted);
@@ -284,7 +284,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.deepEqual(await node(one.name), before);
   });
 
-  test('no capacity after the deletion is said plainly, with the way on', async () => {
+  test('a stockout after the deletion is reported, with the next step', async () => {
     await act('stockout', zone);
     await assert.rejects(
       operations.reapply(spot, print, never),
@@ -299,7 +299,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     await operations.apply(spot, print, never);
   });
 
-  test('whoever interrupts a deletion is told what stands, and apply goes on', async () => {
+  test('an interrupted deletion reports the state, and apply continues', async () => {
     const off = new AbortController();
     const leaving = (line: string) => {
       print(line);
@@ -318,7 +318,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     await operations.apply(spot, print, never);
   });
 
-  test('deletes a TPU and sees it gone; not one that was made again, nor one that belongs to a job', async () => {
+  test('a TPU is deleted, and its absence confirmed; not if it was recreated or belongs to a job', async () => {
     const one = tpu('lab-v4-8-gone');
     await operations.apply(one, print, never);
     await assert.rejects(
@@ -331,7 +331,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.equal(await operations.delete(one, print, never), false, 'there is nothing left to delete');
   });
 
-  test('a cloud that cannot be asked changes nothing', async () => {
+  test('without an answer of the API nothing is changed', async () => {
     await act('flaky', zone, { p: '1' });
     const state = await operations.describe(spot);
     assert.equal(state.kind, 'unknown');

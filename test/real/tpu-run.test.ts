@@ -1,6 +1,6 @@
 /**
- * Jobs of the `tpu` command with the lab's own scripts, as they are: staging.sh and run_remote.sh as their manual prints them
- * (but for one person's folder), with the real tmux, rsync, sudo and gcloud in them, on hosts of the built-in cloud.
+ * Jobs of the `tpu` command with the lab's own scripts: staging.sh and run_remote.sh as their manual prints them
+ * (except for one user's folder), with the real tmux, rsync, sudo and gcloud, on hosts of the TPU emulator.
  */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -32,7 +32,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     }
   });
 
-  /** A working directory whose staging.sh writes down what it was given, as it was given. Its last line confirms the success. */
+  /** A working directory whose staging.sh stores its arguments unchanged. Its last line confirms the success. */
   function dumping(): string {
     const folder = join(world.folder, 'dump');
     mkdirSync(folder);
@@ -41,7 +41,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     return folder;
   }
 
-  test('a run that succeeds: its window, its arguments, its booking', async () => {
+  test('a successful run: its window, its arguments, its booking', async () => {
     const { window, id } = await lab.startJob(
       'run',
       'v4-1',
@@ -59,14 +59,14 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     const output = await lab.log(id);
     assert.match(output, /Current tmux window: ada:1/);
     assert.match(output, /Job completed successfully/);
-    // The record knows of the end before the window does, which looks once a second.
+    // The window checks once a second, so the database knows of the end earlier.
     const pane = () => lab.tmux('capture-pane', '-p', '-t', '=ada:1');
     assert.ok(await eventually(() => /its script has ended with exit code 0/.test(pane())), pane());
     assert.match(lab.tmux('list-windows', '-t', '=ada:'), /^1: first/m);
     assert.equal(flagValue(args, '--workdir')?.startsWith(join(world.folder, 'data/logs/ada/vit/')), true);
   });
 
-  test('a program that fails behind a script that ends well has failed', async () => {
+  test('a failed program is a failure, even if its script succeeds', async () => {
     lab.setMode('fail');
     const { id } = await lab.startJob('run', ondemand, 'ada', 'ssn=x');
     const job = await lab.waitForPhase(id, 'failed');
@@ -95,11 +95,11 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     ]);
   });
 
-  test('after a GRPC error it goes on, on the same TPU, from the frozen code and its last log folder', async () => {
+  test('after a GRPC error the job resumes on the same TPU, from the frozen code and its last log folder', async () => {
     lab.setMode('grpc');
     const { id, window } = await lab.startJob('run', 'v4-1', 'ada', 'rule=resume', '--log-stage');
     const first = await lab.programArgs(id, 1);
-    // The code of the directory changes meanwhile; what goes on runs what it began with.
+    // The directory's code changes meanwhile, and the resumed job still runs the frozen one.
     await lab.waitUntil(id, ({ attempts }) => attempts.length === 2);
     lab.setMode('succeed');
     const job = await lab.waitForPhase(id, 'succeeded');
@@ -113,7 +113,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.match(await lab.log(id, '--attempt', String(last)), /goes on from .*\/logs\/ada\/vit\//);
   });
 
-  test('a TPU that the cloud takes is made anew, and the job goes on there', async () => {
+  test('a preempted TPU is recreated, and the job resumes on it', async () => {
     lab.setMode('wait');
     const { id } = await lab.startJob('run', 'v4-p1', 'ada');
     const first = await lab.programArgs(id, 1);
@@ -122,14 +122,14 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     await lab.waitUntil(id, ({ attempts }) => attempts.length === 2 && attempts[0]?.reason === 'preempted');
     const second = await lab.programArgs(id, 2);
     assert.equal(flagValue(second, '--config.load_from'), flagValue(first, '--workdir'));
-    // The end of the first attempt has left it reserved.
+    // The end of the first attempt has left the booking reserved.
     assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${preemptible} +running +Ada`));
     lab.setMode('succeed');
     await lab.waitForPhase(id, 'succeeded');
     assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${preemptible} +reserved +Ada`));
   });
 
-  test('kill ends the programs on every host, and says what is over already', async () => {
+  test('kill ends the programs on every host, and names finished windows', async () => {
     lab.setMode('wait');
     const { id, window } = await lab.startJob('run', 'v4-1', 'ada');
     const workdir = flagValue(await lab.programArgs(id, 1), '--workdir') ?? 'none';
@@ -146,7 +146,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.match(await lab.runOk('kill', window, 'ada'), /was killed already/);
   });
 
-  test('a window that is closed by hand lets the job go on, and keeps every rule from running it again', async () => {
+  test('a window that is closed manually does not stop the job, and disables every rule of it', async () => {
     lab.setMode('wait');
     const { id, window } = await lab.startJob('run', 'v4-p1', 'ada');
     await lab.programArgs(id, 1);
@@ -163,7 +163,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
       job.attempts.map(({ reason }) => reason),
       ['command_failed'],
     );
-    // Asked for by hand it runs all the same, on another TPU too.
+    // The user can still run it again, also on another TPU.
     lab.setMode('wait');
     const child = await lab.startJob('resume', `windows=${window}`, 'tpu=v4-1', 'ada');
     const args = await lab.programArgs(child.id, 1);
@@ -180,13 +180,13 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.deepEqual(await windows(), []);
   });
 
-  /** The windows on the list, by what kill says of one that is not there. */
+  /** The windows on the list, from the message of kill about a missing one. */
   async function windows(): Promise<string[]> {
     const { stderr } = await lab.tpu(['kill', '999', 'ada']);
     return /(?:There are|The only one is) ([\d, ]+)\./.exec(stderr)?.[1]?.split(', ') ?? [];
   }
 
-  test('of two who run on one TPU in the same moment one wins', async () => {
+  test('of two jobs that start on one TPU at the same time one wins', async () => {
     lab.setMode('succeed');
     const both = await Promise.all([
       lab.tpu(['run', 'v4-1', 'ada', 'dir=2']),
@@ -201,7 +201,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     await lab.waitForPhase(id, 'succeeded');
   });
 
-  test('without tmux a stand-in answers the scripts, and the job is the same', async () => {
+  test('without tmux a replacement answers the scripts, and the job is the same', async () => {
     const bin = join(world.folder, 'bin');
     mkdirSync(bin);
     const taken = new Set<string>();
@@ -222,7 +222,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
       assert.match(output, new RegExp(`Current tmux window: ada:${begun.window}`));
       assert.match(output, /Job completed successfully/);
     } finally {
-      // Otherwise the end of the tests finds no tmux to end.
+      // Otherwise the cleanup finds no tmux to end.
       lab.env = withTmux;
     }
     assert.doesNotMatch(lab.tmux('list-windows', '-t', '=ada:'), new RegExp(`^${begun.window}:`, 'm'));

@@ -1,6 +1,6 @@
 /**
- * What exists in the built-in cloud, made by us and by others, as `tpus` and `gc` show it; and a login that expires while a
- * job runs: everybody is told how to mend it, and nothing happens to the job.
+ * All TPUs of the emulator, ours and others', in `tpus` and `gc`; and a login that expires while a job runs: every
+ * command says how to log in, and the job is not affected.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ command:
   run: sleep 1000
 `;
 
-test('tpus shows what everybody has, gc takes only its own, and an expired login harms nothing', async (t) => {
+test('tpus shows all TPUs, gc releases only its own orphans, and an expired login harms nothing', async (t) => {
   const world = openJobWorld(t);
   writeFileSync(join(world.folder, 'mine.yaml'), manifest);
   const empty = await world.jobman(['tpus']);
@@ -44,7 +44,7 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   await make('dev', { metadata: { owner: 'grace' } });
   await make('forgotten', {});
   await make('theirs', label('q7k2zz', '000001'));
-  await make('stray', label(installation, '000077'));
+  await make('unclaimed', label(installation, '000077'));
 
   const owners = async () => {
     const rows = (await world.output('tpus', '--json')).trim().split('\n');
@@ -56,7 +56,7 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
     dev: 'user',
     forgotten: 'none',
     theirs: 'installation',
-    stray: 'orphan',
+    unclaimed: 'orphan',
   };
   assert.deepEqual(await owners(), everybody);
   assert.match(
@@ -65,11 +65,11 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   );
 
   const looked = await world.jobman(['gc']);
-  assert.match(looked.stdout, /^000077 +\S+ +stray /m);
+  assert.match(looked.stdout, /^000077 +\S+ +unclaimed /m);
   assert.match(looked.stderr, /2 TPUs not of this record/);
-  assert.deepEqual(await owners(), everybody, 'looking lets nothing go');
-  assert.match(await world.output('gc', '--yes'), /nodes\/stray is gone\.$/m);
-  const { stray: _gone, ...others } = everybody;
+  assert.deepEqual(await owners(), everybody, 'listing releases nothing');
+  assert.match(await world.output('gc', '--yes'), /nodes\/unclaimed is gone\.$/m);
+  const { unclaimed: _gone, ...others } = everybody;
   assert.deepEqual(await owners(), others);
 
   await world.output('emulator', 'permission', 'login');
@@ -81,9 +81,9 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
     );
   }
   const isReported = async () => (await world.output('why', '1')).includes('gcloud auth application-default login');
-  assert.ok(await eventually(isReported, { withinMs: 60_000 }), 'why does not say it');
+  assert.ok(await eventually(isReported, { withinMs: 60_000 }), 'why does not report it');
   await world.output('emulator', 'clear', 'permission');
-  assert.ok(await eventually(async () => !(await isReported()), { withinMs: 60_000 }), 'it goes on being said');
+  assert.ok(await eventually(async () => !(await isReported()), { withinMs: 60_000 }), 'it is still reported');
   const { phase: last, attempts } = JSON.parse(await world.output('show', '1', '--json')) as {
     phase: string;
     attempts: unknown[];

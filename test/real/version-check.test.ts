@@ -1,4 +1,4 @@
-/** A newer version is looked for behind a command's back, and told at the end of the next one. */
+/** A command searches for a newer version in the background, and the next command reports it. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
@@ -21,13 +21,13 @@ const notesOf = (world: World) => {
   return existsSync(file) ? parseVersionNotes(readFileSync(file, 'utf8')) : undefined;
 };
 
-test('found behind the first command, told after the second', async (t) => {
+test('found by the first command, reported by the second', async (t) => {
   const world = openWorld(t);
   if (!hasTerminal(t)) return;
   writeFileSync(join(world.folder, 'package.json'), '{"version":"99.1.0"}');
   settings(world, { repository: world.folder, customMessage: 'Ask Eve.' });
 
-  // A script is not told, and makes nobody look.
+  // Scripts get no report, and start no search.
   assert.equal((await jobman(world, ['list'])).code, 0);
   assert.equal(notesOf(world), undefined);
 
@@ -40,14 +40,14 @@ test('found behind the first command, told after the second', async (t) => {
   assert.match(second.screen, /jobman 99\.1\.0 is there; this is [\d.]+\. Ask Eve\.\r\n$/);
 });
 
-test('a place that never answers keeps no command waiting, and is not asked again by the next', async (t) => {
+test('a server that never answers delays no command, and is not contacted again by the next', async (t) => {
   const world = openWorld(t);
   if (!hasTerminal(t)) return;
   const asked: Socket[] = [];
   const server = createServer((socket) => void asked.push(socket.on('error', () => undefined)));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   world.atEnd(async () => {
-    // The look ends with its line.
+    // The search ends with its connection.
     for (const socket of asked) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
     await eventually(() => notesOf(world)?.lastError !== null);
@@ -57,5 +57,5 @@ test('a place that never answers keeps no command waiting, and is not asked agai
   await eventually(() => asked.length === 1);
   assert.equal((await runInTerminal(world, 100, ['list'])).code, 0);
   assert.equal((await runInTerminal(world, 100, [])).code, 0);
-  assert.equal(asked.length, 1, 'while one look is under way no other begins');
+  assert.equal(asked.length, 1, 'one search runs at a time');
 });
