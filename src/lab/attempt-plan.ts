@@ -94,12 +94,12 @@ export function unconfirmedReason(of: {
 }): string | null {
   const { code, report, isFinished, hasHistory, lastError } = of;
   if (code !== 0 || isFinished || hasHistory) return null;
-  const lacks =
+  const missing =
     report === null
       ? 'the script called neither `tpu upd-log` nor `tpu finish-job`'
       : 'the script did not call `tpu finish-job`';
-  const ends = lastError === null ? '' : `; last error in its log: ${lastError}`;
-  return `exit code 0, but ${lacks}, and its log has no line "${historyLine}"${ends}`;
+  const error = lastError === null ? '' : `; last error in its log: ${lastError}`;
+  return `exit code 0, but ${missing}, and its log has no line "${historyLine}"${error}`;
 }
 
 const errorPattern =

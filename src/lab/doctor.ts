@@ -41,58 +41,58 @@ export interface Finding {
 type Check = (state: LabState) => readonly Omit<Finding, 'check'>[];
 
 const checks: Readonly<Record<string, Check>> = {
-  'controller that is stopped': ({ isControllerRunning, rows }) => {
+  'stopped controller': ({ isControllerRunning, rows }) => {
     const live = [...rows.values()].filter(({ phase }) => !isFinishedPhase(phase));
     if (isControllerRunning || live.length === 0) return [];
-    const message = `No controller runs, so no rule acts on ${pluralize(live.length, 'job')} under way.`;
+    const message = `No controller runs, so nothing recovers ${pluralize(live.length, 'unfinished job')}.`;
     return [{ message, remedy: 'jobman controller start' }];
   },
-  'alias that points nowhere': ({ tpus, tpuAliases }) =>
+  'alias of an unregistered TPU': ({ tpus, tpuAliases }) =>
     [...tpuAliases]
       .filter(([, name]) => !tpus.some((tpu) => tpu.name === name))
       .map(([alias, name]) => ({
-        message: `The alias ${alias} means ${name}, which is not registered.`,
+        message: `The TPU ${name} of the alias ${alias} is not registered.`,
         remedy: `tpu register ${name}    or: tpu del-tpu-alias ${alias}`,
       })),
-  'name that means something else': ambiguousNames,
-  'one name for two in the booking sheet': ({ users }) =>
+  'ambiguous name': ambiguousNames,
+  'two users with one name in the booking sheet': ({ users }) =>
     users.flatMap(({ name, sheetName }, index) =>
       users
         .slice(0, index)
         .filter((user) => user.sheetName === sheetName)
         .slice(0, 1)
         .map((other) => ({
-          message: `${other.name} and ${name} are both "${sheetName}" in the booking sheet, so neither is asked before taking a TPU of the other.`,
-          remedy: `tpu del-user ${name}    and then, with directories and all: tpu add-user ${name} sheet=ANOTHER dir=...`,
+          message: `${other.name} and ${name} are both "${sheetName}" in the booking sheet, so jobman does not ask before one takes a TPU of the other.`,
+          remedy: `tpu del-user ${name}    and then: tpu add-user ${name} sheet=ANOTHER dir=...`,
         })),
     ),
   'TPU without a zone': ({ tpus }) =>
     tpus
       .filter(({ zone }) => zone === null)
       .map(({ name }) => ({
-        message: `Nobody has said in which zone ${name} is.`,
+        message: `The zone of ${name} is unknown.`,
         remedy: `tpu register ${name} zone=ZONE`,
       })),
-  'TPU outside of the site': ({ tpus, zones }) =>
+  'TPU in another zone': ({ tpus, zones }) =>
     tpus
       .filter(({ zone }) => zone !== null && zones.length > 0 && !zones.includes(zone))
       .map(({ name, zone }) => ({
-        message: `${name} is in ${zone}, which is none of the zones of the settings (lab.zones).`,
+        message: `${name} is in ${zone}, which is not in the setting lab.zones.`,
         remedy: `jobman settings set lab.zones '${JSON.stringify([...zones, zone])}'    or: tpu register ${name} zone=ZONE`,
       })),
-  'TPU of no known type': ({ tpus }) =>
+  'TPU of unknown type': ({ tpus }) =>
     tpus
       .filter(({ accelerator }) => parseAccelerator(accelerator) === null)
       .map(({ name, accelerator }) => ({
-        message: `${name} is registered as a ${accelerator}, which is no type of TPU.`,
+        message: `${name} is registered with the unknown type ${accelerator}.`,
         remedy: `tpu register ${name} type=TYPE`,
       })),
-  'directory that is gone': ({ users, isGone }) =>
+  'missing directory': ({ users, isGone }) =>
     users.flatMap(({ name, directories }) =>
       Object.entries(directories)
         .filter(([, folder]) => isGone(folder))
         .map(([number, folder]) => ({
-          message: `Directory ${number} of ${name} is ${folder}, which is not there.`,
+          message: `Working directory ${number} of ${name} does not exist: ${folder}.`,
           remedy: `tpu del-dir ${number} ${name}    or, in another folder: tpu set-cur ${number} ${name}`,
         })),
     ),
@@ -107,8 +107,8 @@ const checks: Readonly<Record<string, Check>> = {
         return mayGoOn && report !== null && isGone(report.stageFolder);
       })
       .map(({ window: { window, user, report } }) => ({
-        message: `Window ${window} of ${user} ran the code in ${report?.stageFolder}, which is gone: it cannot be resumed.`,
-        remedy: `tpu rerun window=${window} ${user}    runs the directory as it is now`,
+        message: `Window ${window} of ${user} cannot be resumed: the copy of its code is gone (${report?.stageFolder}).`,
+        remedy: `tpu rerun window=${window} ${user}    runs the current code of the directory`,
       })),
   'duplicate window': ({ windows }) => {
     const shown = windows.filter(({ window }) => window.clearedAt === null).map(({ window }) => window);
@@ -118,7 +118,7 @@ const checks: Readonly<Record<string, Check>> = {
       )
       .map(({ user, window }) => ({
         message: `Two windows of ${user} have the number ${window}.`,
-        remedy: `tpu clear ${user}    takes those that have ended off the list`,
+        remedy: `tpu clear ${user}    removes finished jobs from the list`,
       }));
   },
   'zombie window': ({ users, windows, tmux }) =>
@@ -128,20 +128,20 @@ const checks: Readonly<Record<string, Check>> = {
         (number) => !listed.some(({ window }) => window.window === number),
       );
       if (zombies.length === 0) return [];
-      const [which, are] = zombies.length === 1 ? ['window', 'is'] : ['windows', 'are'];
-      const message = `tmux shows ${which} ${zombies.join(', ')} in the session "${session}", which ${are} none of the list of ${name}.`;
+      const which = zombies.length === 1 ? 'window' : 'windows';
+      const message = `The tmux session "${session}" has ${which} ${zombies.join(', ')} without a job on the list of ${name}.`;
       return [{ message, remedy: `tpu -czw ${name}` }];
     }),
   'zombie job': zombieJobs,
-  'resumed without a parent': ({ jobs, windows }) => {
+  'missing parent': ({ jobs, windows }) => {
     const known = new Set(jobs.map(({ job }) => job));
     const number = new Map(windows.map(({ window }) => [attemptKey(window), window.window]));
     return jobs.flatMap(({ job, user, parent }) => {
       if (parent === null || known.has(parent.job)) return [];
       const window = number.get(attemptKey({ job, attempt: 1 }));
       const which = window === undefined ? `Job ${job}` : `Window ${window}`;
-      const message = `${which} of ${user} goes back to job ${parent.job}, of which the record knows nothing.`;
-      return [{ message, remedy: 'It can be rerun; its first resume has no log folder to load from.' }];
+      const message = `${which} of ${user} continues job ${parent.job}, which the database does not have.`;
+      return [{ message, remedy: 'It can be rerun, but its first resume has no checkpoint to load.' }];
     });
   },
   'two jobs on one TPU': ({ jobs, rows }) => {
@@ -150,10 +150,10 @@ const checks: Readonly<Record<string, Check>> = {
       .filter(([, on]) => on.length > 1)
       .map(([tpu, on]) => ({
         message: `${pluralize(on.length, 'job')} run on ${tpu}: ${on.map(({ job, user }) => `${job} of ${user}`).join(', ')}.`,
-        remedy: `jobman cancel ${on.at(-1)?.job}    ends the one that began last`,
+        remedy: `jobman cancel ${Number(on.at(-1)?.job)}    cancels the newer one`,
       }));
   },
-  'booked and idle': ({ bookings, jobs, rows, users }) =>
+  'booked without a job': ({ bookings, jobs, rows, users }) =>
     bookings
       .filter(
         ({ status, tpu }) => status === 'running' && !jobs.some((job) => job.tpu === tpu && isLive(rows, job.job)),
@@ -161,16 +161,16 @@ const checks: Readonly<Record<string, Check>> = {
       .map(({ tpu, user }) => {
         const name = users.find(({ sheetName }) => sheetName === user)?.name;
         return {
-          message: `${tpu} is booked as running${user === '' ? '' : ` by ${user}`}, and no job of the record runs on it.`,
-          remedy: `tpu release ${tpu}${name === undefined ? '' : ` ${name}`}    unless somebody runs on it by hand`,
+          message: `${tpu} is booked as running${user === '' ? '' : ` for ${user}`}, but no job of jobman runs on it.`,
+          remedy: `tpu release ${tpu}${name === undefined ? '' : ` ${name}`}    unless a user runs a program there manually`,
         };
       }),
-  'home with wrong modes': ({ wrongModes }) => {
+  'wrong file modes': ({ wrongModes }) => {
     const [first, ...others] = wrongModes ?? [];
     if (first === undefined) return [];
-    const more = others.length === 0 ? '' : `, and ${pluralize(others.length, 'thing')} more is not as it should be`;
-    const message = `${first.path} is ${first.message}${more}: some logins of the group cannot use it.`;
-    return [{ message, remedy: 'Its owner: tpu init-lab group=GROUP    gives the group all that it should have' }];
+    const more = others.length === 0 ? '' : `, and ${pluralize(others.length, 'other file')} too`;
+    const message = `${first.path} has a wrong mode (${first.message})${more}: some logins of the group cannot use it.`;
+    return [{ message, remedy: 'As its owner: tpu init-lab group=GROUP    repairs the modes' }];
   },
 };
 
@@ -189,7 +189,7 @@ function ambiguousNames({ users, tpus, tpuAliases, reserved }: LabState): Return
     return message === null ? [] : [{ message: message.replace(/ Choose another\.$/, ''), remedy }];
   };
   const renamed = (name: string): string =>
-    `It can be said as user=${name}; a user gets another name by tpu del-user and tpu add-user.`;
+    `Write user=${name}, or give the user another name with tpu del-user and tpu add-user.`;
   const ofUsers = users.flatMap((user) => Object.entries(user.aliases).map((one) => [user.name, ...one] as const));
   return [
     ...names.flatMap((name) => problem('user', name, renamed(name))),
@@ -207,21 +207,21 @@ function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check>
   const deleted = newestListed(windows)
     .filter(({ window }) => !rows.has(window.job))
     .map(({ window: { window, user } }) => ({
-      message: `Window ${window} of ${user} stands on the list, and its job was deleted.`,
+      message: `Window ${window} of ${user} is on the list, but its job was deleted.`,
       remedy: `tpu -czj ${user}`,
     }));
   const ownerless = jobs
     .filter(({ job, user }) => isLive(rows, job) && !names.has(user))
     .map(({ job, user }) => ({
-      message: `Job ${job} of ${user} goes on, and there is no user ${user} any more.`,
-      remedy: `jobman cancel ${job}    or: tpu add-user name=${user}`,
+      message: `Job ${job} of ${user} is not finished, but the user ${user} was removed.`,
+      remedy: `jobman cancel ${Number(job)}    or: tpu add-user name=${user}`,
     }));
   // No user can take a finished job of a removed user off the list.
   const orphaned = newestListed(windows).filter(
     ({ window: { job, user } }) => rows.has(job) && !isLive(rows, job) && !names.has(user),
   );
   const left = [...new Set(orphaned.map(({ window }) => window.user))].map((user) => ({
-    message: `The list still has ${pluralize(orphaned.filter(({ window }) => window.user === user).length, 'job')} of ${user}, who is no user any more.`,
+    message: `The list has ${pluralize(orphaned.filter(({ window }) => window.user === user).length, 'job')} of ${user}, but the user was removed.`,
     remedy: `tpu add-user name=${user}    and then: tpu clean ${user}`,
   }));
   return [...deleted, ...ownerless, ...left];

@@ -54,10 +54,10 @@ function resolveBooking(booking: Booking, { tpus, aliases }: TpuRegistry): Found
  * Matches a type (`v2-32`, `v5e-8`), a generation (`v2`, `v5e`; `v5` covers all of v5), several (`v234`), one and all
  * later ones (`v3+`), or all (`v*`). A generation may have a size (`v34-32`).
  */
-function typeMatcher(word: string): (type: string | null) => boolean {
-  const exact = parseAccelerator(word);
+function typeMatcher(query: string): (type: string | null) => boolean {
+  const exact = parseAccelerator(query);
   if (exact !== null) return (type) => type === exact;
-  const [, which = '', plus = '', size] = /^v(\*|\d+[a-z]*)(\+?)(?:-(\d+))?$/i.exec(word) ?? [];
+  const [, which = '', plus = '', size] = /^v(\*|\d+[a-z]*)(\+?)(?:-(\d+))?$/i.exec(query) ?? [];
   const isGeneration = generationMatcher(which.toLowerCase(), plus !== '');
   return (type) => {
     if (type === null) return which === '*' && size === undefined;

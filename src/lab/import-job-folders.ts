@@ -144,8 +144,8 @@ export function planJobsImport(
     const { mayBeRunning, ...end } = outcomeOf(from);
     lines.push({ kind: 'import', subject, message: `${spec.name}, ${end.verdict}, ${from.logs.length} logs` });
     if (mayBeRunning) {
-      const where = spec.capacity.kind === 'tpu' ? ` and its TPU in ${spec.capacity.zone} may cost` : '';
-      const message = `it was ${from.status} there: taken as stopped; what goes on there goes on${where}: jobman tpus --all`;
+      const where = spec.capacity.kind === 'tpu' ? `, and its TPU in ${spec.capacity.zone} may cost money` : '';
+      const message = `it was ${from.status}; imported as stopped. Its program may still run${where}: jobman tpus --all`;
       lines.push({ kind: 'note', subject, message });
     }
     const job: ImportedJob = {
@@ -178,16 +178,16 @@ type JobEnd = Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> & { readonly 
 /** A success in the log wins over the status, which that program often only guessed from a tmux session. */
 function outcomeOf({ status, logTail }: OldJobFolder): JobEnd {
   if (/Main command completed successfully|Multihost runner finished successfully/.test(logTail)) {
-    return jobEnd('succeeded', 'succeeded', 'finished there');
+    return jobEnd('succeeded', 'succeeded', 'succeeded before the import');
   }
-  const word = status ?? '';
-  if (/^cancel/i.test(word)) return jobEnd('cancelled', 'stopped', 'cancelled there');
-  if (/^preempt/i.test(word)) return jobEnd('failed', 'preempted', 'preempted there');
-  if (/fail/i.test(word) || /Main command (failed|finished with errors)/.test(logTail)) {
-    return jobEnd('failed', 'command_failed', 'failed there');
+  const text = status ?? '';
+  if (/^cancel/i.test(text)) return jobEnd('cancelled', 'stopped', 'cancelled before the import');
+  if (/^preempt/i.test(text)) return jobEnd('failed', 'preempted', 'preempted before the import');
+  if (/fail/i.test(text) || /Main command (failed|finished with errors)/.test(logTail)) {
+    return jobEnd('failed', 'command_failed', 'failed before the import');
   }
-  const mayBeRunning = /^(running|queueing|idle|init)/i.test(word);
-  const detail = word === '' ? `${importedPrefix}, end not known` : `${importedPrefix}, was ${word}`;
+  const mayBeRunning = /^(running|queueing|idle|init)/i.test(text);
+  const detail = text === '' ? `${importedPrefix}, end unknown` : `${importedPrefix}, was ${text}`;
   return { ...jobEnd('stopped', 'stopped', detail), mayBeRunning };
 }
 

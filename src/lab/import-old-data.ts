@@ -83,7 +83,7 @@ function buildPlan(snapshot: LabSnapshot, data: OldData, context: ImportContext)
     addLine: (kind, subject, message = '') => void lines.push({ kind, subject, message }),
   };
   const tpus = planTpus(plan, data);
-  const words: NamesInUse = {
+  const names: NamesInUse = {
     ...context.reserved,
     users: [],
     tpuAliases: new Map([...snapshot.tpuAliases, ...data.tpuAliases]),
@@ -91,9 +91,10 @@ function buildPlan(snapshot: LabSnapshot, data: OldData, context: ImportContext)
   };
   const users = new Map<string, LabUser>(snapshot.users.map((user) => [user.name, user]));
   for (const old of data.users) {
-    const user = planUser(plan, users, words, old);
+    const user = planUser(plan, users, names, old);
     if (user === null) {
-      if (old.jobs.length > 0) plan.addLine('skip', `jobs of ${old.name}`, `${old.jobs.length}, with their user`);
+      if (old.jobs.length > 0)
+        plan.addLine('skip', `jobs of ${old.name}`, `${pluralize(old.jobs.length, 'job')}: their user is not imported`);
       continue;
     }
     users.set(user.name, user);
@@ -113,11 +114,7 @@ function planTpus(plan: ImportPlan, data: OldData): ReadonlyMap<string, LabTpu> 
       continue;
     }
     known.set(tpu.name, tpu);
-    addLine(
-      'import',
-      `TPU ${tpu.name}`,
-      `${tpu.accelerator}, ${tpu.pricing}, ${tpu.zone ?? 'its zone is not known yet'}`,
-    );
+    addLine('import', `TPU ${tpu.name}`, `${tpu.accelerator}, ${tpu.pricing}, ${tpu.zone ?? 'zone unknown'}`);
     changes.push((store) => store.changeTpu(tpu.name, (existing) => existing ?? tpu));
   }
   const names = [...new Set([...users.map(({ name }) => name), ...data.users.map(({ name }) => name)])];
@@ -131,9 +128,9 @@ function planTpus(plan: ImportPlan, data: OldData): ReadonlyMap<string, LabTpu> 
       tpus: [],
     });
     if (here === name) addLine('exists', what);
-    else if (here !== undefined) addLine('skip', what, `it means ${here} here, and ${name} there`);
+    else if (here !== undefined) addLine('skip', what, `it is an alias of ${here} here, and of ${name} in the file`);
     else if (problem !== null) addLine('skip', what, problem);
-    else if (!isTpuName(name)) addLine('skip', what, `no TPU can have the name ${JSON.stringify(name)}`);
+    else if (!isTpuName(name)) addLine('skip', what, `${JSON.stringify(name)} is not a TPU name`);
     else {
       addLine('import', what, `${name}${known.has(name) ? '' : ', which is not registered'}`);
       changes.push((store) => store.setTpuAlias(alias, name));
@@ -162,7 +159,7 @@ function planUser(
     const filled = fillMissing(here, old);
     if (filled === here) addLine('exists', what);
     else {
-      addLine('import', what, 'what was missing here: directories, aliases or the number of the next window');
+      addLine('import', what, 'missing directories, aliases or the number of the next window');
       changes.push((store) => store.changeUser(old.name, (user) => fillMissing(user, old)));
     }
     return filled;
@@ -197,10 +194,10 @@ function planUser(
   ];
   addLine('import', what, counts.join(', '));
   if (old.id !== id)
-    addLine('note', what, old.id === null ? `it had no id` : `its id ${old.id} is another's here: ${id}`);
-  if (sessionProblem !== null) addLine('note', what, `its session is "${session}" here. ${sessionProblem}`);
+    addLine('note', what, old.id === null ? `new id: ${id}` : `new id: ${id}, because ${old.id} is in use`);
+  if (sessionProblem !== null) addLine('note', what, `new tmux session: "${session}". ${sessionProblem}`);
   else if (session !== old.session)
-    addLine('note', what, `the session "${old.session}" is another's here: "${session}"`);
+    addLine('note', what, `new tmux session: "${session}", because "${old.session}" is in use`);
   for (const note of old.notes) addLine('note', what, note);
   changes.push((store) => store.addUser(user));
   return user;
@@ -240,12 +237,11 @@ function planJobs(plan: ImportPlan, user: LabUser, old: OldUser, tpus: ReadonlyM
   /** Ids of the imported jobs, filled when they are written. */
   const ids = new Map<OldJob, string>();
   let taken = false;
-  /** A job without a time of its own began after the job before it. */
+  /** A job without a start time began after the job before it. */
   let last: Instant | null = null;
   for (const [index, job] of old.jobs.entries()) {
     if (job.window === null) {
-      const why = 'it has no number of a window, by which it would be known again';
-      addLine('skip', `job ${index + 1} of ${user.name}`, why);
+      addLine('skip', `job ${index + 1} of ${user.name}`, 'it has no window number, which identifies a job');
       continue;
     }
     const what = `window ${job.window} of ${user.name}`;
@@ -268,9 +264,9 @@ function planJobs(plan: ImportPlan, user: LabUser, old: OldUser, tpus: ReadonlyM
     const parent = parentOf(old.jobs, index);
     addLine('import', what, `${formatStatus(job)}, ${job.tpu}${job.stage === 0 ? '' : `, stage ${job.stage}`}`);
     if (job.status === 'alive') addLine('note', what, stillRunningNote);
-    if (!isFree) addLine('note', what, 'the number is that of another window: taken off the list');
+    if (!isFree) addLine('note', what, 'not on the list: another window has this number');
     if (job.parent !== null && parent === undefined) {
-      addLine('note', what, `its father, window ${job.parent}, is not in the file: taken without`);
+      addLine('note', what, `imported without its parent, window ${job.parent}, which is not in the file`);
     }
     for (const note of job.notes) addLine('note', what, note);
     taken = true;
@@ -293,8 +289,7 @@ function planJobs(plan: ImportPlan, user: LabUser, old: OldUser, tpus: ReadonlyM
   });
 }
 
-const stillRunningNote =
-  'it was going on there: taken as stopped; where its program is alive it goes on, and nobody here watches it';
+const stillRunningNote = 'it was running; imported as stopped. Its program may still run, and jobman does not watch it';
 
 function isSameJob({ window }: WindowWithJob, job: OldJob): boolean {
   return (
@@ -315,9 +310,10 @@ function importedJobOf(
   tpus: ReadonlyMap<string, LabTpu>,
   { specOf, now }: ImportContext,
 ): (ImportedJob & { readonly [Part in 'lab' | 'window']: NonNullable<ImportedJob[Part]> }) | string {
-  if (job.tpu === '') return 'it names no TPU';
+  if (job.tpu === '') return 'it has no TPU';
   const tpu = tpus.get(job.tpu) ?? tpuFromName(job.tpu);
-  if (tpu === null) return `nothing tells the type of its TPU ${job.tpu}; \`tpu register\` it, and import again`;
+  if (tpu === null)
+    return `the type of its TPU ${job.tpu} is unknown; register the TPU (\`tpu register\`) and import again`;
   let spec: JobSpec;
   try {
     spec = specOf({ ...job, tpu, rule: job.rule ?? defaultRule(tpu) });
@@ -366,22 +362,21 @@ function importedJobOf(
 function outcomeOf({ status, error }: OldJob): Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> {
   switch (status) {
     case 'finished':
-      return { verdict: 'succeeded', reason: 'succeeded', evidence: { message: 'finished there' } };
+      return { verdict: 'succeeded', reason: 'succeeded', evidence: { message: 'succeeded before the import' } };
     case 'killed':
-      return { verdict: 'cancelled', reason: 'stopped', evidence: { message: 'killed there' } };
+      return { verdict: 'cancelled', reason: 'stopped', evidence: { message: 'killed before the import' } };
     case 'alive':
     case 'unknown': {
       // This prefix prevents messages that the owner stopped the job.
-      const detail = `${importedPrefix}, ${status === 'alive' ? 'was running' : 'end not known'}`;
-      return { verdict: 'stopped', reason: 'stopped', evidence: { message: detail } };
+      const message = `${importedPrefix}, ${status === 'alive' ? 'was running' : 'end unknown'}`;
+      return { verdict: 'stopped', reason: 'stopped', evidence: { message } };
     }
     case 'error':
     case 'resumed':
     case 'rerunned': {
-      const detail = error === null ? 'failed there' : `failed there: ${error}`;
-      if (/preempt/i.test(error ?? ''))
-        return { verdict: 'failed', reason: 'preempted', evidence: { message: detail } };
-      return { verdict: 'failed', reason: 'command_failed', evidence: { message: detail, ...patternOf(error) } };
+      const message = error === null ? 'failed before the import' : `failed before the import: ${error}`;
+      if (/preempt/i.test(error ?? '')) return { verdict: 'failed', reason: 'preempted', evidence: { message } };
+      return { verdict: 'failed', reason: 'command_failed', evidence: { message, ...patternOf(error) } };
     }
   }
 }
@@ -395,11 +390,11 @@ function patternOf(error: string | null): { readonly pattern?: string } {
     [/deadline/i, 'deadline'],
     [/pointer/i, 'invalid_pointer'],
   ] as const;
-  const pattern = found.find(([words]) => words.test(error ?? ''))?.[1];
+  const pattern = found.find(([expression]) => expression.test(error ?? ''))?.[1];
   return pattern === undefined ? {} : { pattern };
 }
 
 function formatStatus({ status, error }: OldJob): string {
-  if (status === 'alive') return 'going on';
+  if (status === 'alive') return 'running';
   return error === null || status !== 'error' ? status : `error (${error})`;
 }

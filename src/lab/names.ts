@@ -44,12 +44,12 @@ export function nameProblem(what: NameKind, name: string, use: NamesInUse): stri
   if (why === null) return null;
   // Escape invisible characters, so that the message shows them.
   const shown = name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
-  return `"${shown}" cannot be the name of a ${what}: ${why}. Choose another.`;
+  return `"${shown}" is not allowed as a ${what === 'user' ? 'user name' : what === 'session' ? 'tmux session' : what}: ${why}. Choose another.`;
 }
 
 /** The normalized name. Throws JobmanError (2) with its `nameProblem`. */
-export function parseName(what: NameKind, word: string, use: NamesInUse): string {
-  const name = normalizeName(word);
+export function parseName(what: NameKind, text: string, use: NamesInUse): string {
+  const name = normalizeName(text);
   const problem = nameProblem(what, name, use);
   if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   return name;
@@ -62,20 +62,19 @@ const joinerPattern =
 function formatProblem(what: NameKind, name: string): string | null {
   if (name === '') return 'it is empty';
   if (name.length > maxNameLength) return `it has more than ${maxNameLength} characters`;
-  if (name !== normalizeName(name)) return 'it is written with letters and accents apart; compose them (Unicode NFC)';
+  if (name !== normalizeName(name)) return 'it has decomposed letters; use Unicode NFC';
   // Control and bidirectional characters change the display of a whole line. Unassigned characters and lone surrogates
   // are invisible.
-  if (/\p{C}/u.test(name.replaceAll(joinerPattern, ''))) return 'it has a sign that does not show';
-  if (/[\s\p{Z}]/u.test(name)) return 'it has a blank';
-  if (/[/\\]/.test(name)) return 'it has a slash, and folders are named after it';
-  if (/^\.+$/.test(name)) return 'it is the name of a folder to every system';
+  if (/\p{C}/u.test(name.replaceAll(joinerPattern, ''))) return 'it has an invisible character';
+  if (/[\s\p{Z}]/u.test(name)) return 'it has a space';
+  if (/[/\\]/.test(name)) return 'it has a slash, and folders have this name';
+  if (/^\.+$/.test(name)) return 'every system uses it for a folder';
   if (name.includes('=')) return 'it would be read as key=value';
   if (name.startsWith('-')) return 'it would be read as a flag';
-  if (what !== 'tag' && /^\d+$/.test(name)) return 'it would be read as the number of a window or a directory';
-  if (what === 'session' && /[:.]/.test(name)) return 'tmux keeps ":" and "." for itself';
-  if (what === 'session' && /^[=@$%{~!+]/.test(name))
-    return `tmux reads "${name.slice(0, 1)}" at the front as something else`;
-  if (what === 'config alias' && /^config(\.|$)/i.test(name)) return 'what begins with "config" is a key itself';
+  if (what !== 'tag' && /^\d+$/.test(name)) return 'it would be read as the number of a window or directory';
+  if (what === 'session' && /[:.]/.test(name)) return 'tmux reserves ":" and "."';
+  if (what === 'session' && /^[=@$%{~!+]/.test(name)) return `tmux reserves "${name.slice(0, 1)}" at the beginning`;
+  if (what === 'config alias' && /^config(\.|$)/i.test(name)) return 'names that begin with "config" are config keys';
   return null;
 }
 
@@ -88,29 +87,29 @@ function ambiguityProblem(
   // A session never appears on a line, so it may have the name of its user.
   if (what === 'session') return null;
   // A tag follows `tag=`, or is the argument of `add-tag` without another meaning.
-  if (what === 'tag') return booleanWords.has(small) ? 'it would be read as yes or no' : null;
+  if (what === 'tag') return booleans.has(small) ? 'it would be read as yes or no' : null;
   if (verbs.has(name)) return `it is a command, \`tpu ${name}\``;
   if (keys.has(name)) return `it is a key of commands, ${name}=...`;
-  if (what !== 'config alias' && reservedNames.has(small)) return 'commands and settings use that word themselves';
-  if (booleanWords.has(small)) return 'it would be read as yes or no';
+  if (what !== 'config alias' && reservedNames.has(small)) return 'it is a reserved name';
+  if (booleans.has(small)) return 'it would be read as yes or no';
   const called = users.find((user) => comparisonKey(user) === comparisonKey(name));
   if (called !== undefined) {
-    return called === name ? 'a user is called that' : `it could be taken for the user ${called}`;
+    return called === name ? 'a user has this name' : `it is too similar to the user ${called}`;
   }
   // A config alias comes before an equals sign, and a TPU does not.
   if (what === 'config alias') return null;
   const meant = what === 'TPU alias' ? undefined : tpuAliases.get(name);
   if (meant !== undefined) return `it is an alias of the TPU ${meant}`;
   if (tpus.includes(name)) return 'it is the full name of a TPU';
-  if (familyPattern.test(small) || parseAccelerator(small) !== null) return 'it is a type of TPU';
-  if (what !== 'TPU alias' && aliasPattern.test(small)) return 'it looks like an alias of a TPU';
+  if (familyPattern.test(small) || parseAccelerator(small) !== null) return 'it is a TPU type';
+  if (what !== 'TPU alias' && aliasPattern.test(small)) return 'it has the form of a TPU alias';
   return null;
 }
 
-const booleanWords: ReadonlySet<string> = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'none', 'null']);
+const booleans: ReadonlySet<string> = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'none', 'null']);
 
 /**
- * Words of usage lines, column letters, and the default config aliases. A user or TPU with such a name would be
+ * Terms of usage lines, column letters, and the default config aliases. A user or TPU with such a name would be
  * ambiguous.
  */
 const usageTerms = 'user username config configs tag tags tpu window windows alias default w d t s v';

@@ -69,7 +69,7 @@ function linesOf(events: readonly NewsEvent[], job: LabJob, windows: ReadonlyMap
       else firstRefusal = event.at;
       refusals += 1;
       const often = refusals === 1 ? '' : `, ${refusals} times in ${formatDuration(event.at - firstRefusal)}`;
-      lines.push({ at: event.at, message: `its TPU was not given${often}: ${asClause(event.error.message)}` });
+      lines.push({ at: event.at, message: `request for the TPU refused${often}: ${asClause(event.error.message)}` });
       continue;
     }
     const message = formatEvent(event, job, windows);
@@ -94,11 +94,11 @@ function formatEvent(
     case 'attempt_created':
       if (event.attempt === 1) return null;
       return event.startMode === 'resume'
-        ? `is resumed, for the ${ordinal(event.stage + job.baseStage)} time`
-        : 'begins anew';
+        ? `resumes from its last checkpoint, stage ${event.stage + job.baseStage}`
+        : 'starts from the beginning';
     case 'attempt_started': {
       const window = windows.get(event.attempt);
-      return window === undefined ? 'its script began' : `its script began, in window ${window}`;
+      return window === undefined ? 'script started' : `script started in window ${window}`;
     }
     case 'attempt_ending': {
       if (event.reason === 'succeeded' || event.reason === 'stopped') return null;
@@ -108,13 +108,13 @@ function formatEvent(
       return detail === '' ? error : `${error}: ${detail}`;
     }
     case 'allocation_released':
-      return `its TPU is made anew: ${asClause(event.message)}`;
+      return `creating the TPU again: ${asClause(event.message)}`;
     case 'step_failed':
       return `setup step ${event.step} failed on worker ${event.worker}: ${asClause(event.message)}`;
     case 'finished':
       return event.verdict === 'succeeded' ? 'finished' : event.verdict === 'cancelled' ? 'killed' : event.verdict;
     case 'removed':
-      return 'was deleted';
+      return 'deleted';
   }
 }
 
@@ -123,16 +123,10 @@ function formatRequest(
   job: LabJob,
 ): string | null {
   if (verb === 'accept-exit') return null;
-  if (verb === 'disable-recovery') return 'its window was closed: no rule brings it back';
+  if (verb === 'disable-recovery') return 'window closed: recovery is off';
   // The next line shows the effect of the owner's own command.
   if (by === job.user) return null;
-  return verb === 'cancel' || verb === 'stop' || verb === 'delete' ? `${by} ended it` : `${by} said ${verb}`;
-}
-
-function ordinal(count: number): string {
-  const rest = count % 100;
-  const ending = rest >= 11 && rest <= 13 ? 'th' : (['th', 'st', 'nd', 'rd'][count % 10] ?? 'th');
-  return `${count}${ending}`;
+  return `${verb} by ${by}`;
 }
 
 /** `21 Nov 02:10`, with the year unless it is the current one. */

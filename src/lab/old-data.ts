@@ -72,22 +72,22 @@ export function parseOldData(value: unknown): OldData | undefined {
   const notes: string[] = [];
   for (const [key, part] of Object.entries(data)) {
     if (importedKeys.has(key) || isEmpty(part)) continue;
-    const why = Object.hasOwn(skippedKeys, key) ? skippedKeys[key] : 'nobody here knows what it is for';
+    const why = Object.hasOwn(skippedKeys, key) ? skippedKeys[key] : 'unknown key';
     notes.push(`${key}: ${why}`);
   }
   const found = Object.entries(users).flatMap(([name, user]) => {
     const entry = asObject(user);
-    if (entry === undefined) notes.push(`the user "${name}": what is said of it is no record`);
+    if (entry === undefined) notes.push(`the user "${name}": not an object`);
     return entry === undefined ? [] : [parseUser(name, entry)];
   });
   for (const name of asList(data['user_list'])) {
     const isThere = typeof name === 'string' && found.some((user) => user.name === name);
-    if (!isThere) notes.push(`user_list names ${JSON.stringify(name)}, of whom nothing else is said`);
+    if (!isThere) notes.push(`user_list has ${JSON.stringify(name)}, but users does not`);
   }
   const tpuAliases = new Map<string, string>();
   for (const [alias, full] of Object.entries(asObject(data['tpu_aliases']) ?? {})) {
     if (typeof full === 'string' && full.trim() !== '') tpuAliases.set(alias.trim(), full.trim());
-    else notes.push(`the TPU alias "${alias}": it means no name`);
+    else notes.push(`the TPU alias "${alias}": no TPU name`);
   }
   const tpus = parseTpus(data, tpuAliases, notes);
   return {
@@ -107,12 +107,12 @@ const importedKeys: ReadonlySet<string> = new Set(
   ),
 );
 
-const checkedByController = 'the controller looks by itself, and at once';
+const checkedByController = 'not needed: the controller checks jobs by itself';
 const skippedKeys: Readonly<Record<string, string>> = {
   monitor_config: checkedByController,
   MONITOR_config: checkedByController,
   monitor_all_check_time: checkedByController,
-  MONITOR_logs: 'the history of each job is kept with it here',
+  MONITOR_logs: 'not needed: each job keeps its history',
 };
 
 function parseTpus(data: Json, aliases: ReadonlyMap<string, string>, notes: string[]): readonly LabTpu[] {
@@ -124,7 +124,7 @@ function parseTpus(data: Json, aliases: ReadonlyMap<string, string>, notes: stri
   for (const [key, names] of Object.entries(all)) {
     if (key === 'preemptible' || key === 'spot') continue;
     if (!/^[a-z]+-[a-z]+\d+-[a-z]$/.test(key)) {
-      if (!isEmpty(names)) notes.push(`all_tpus.${key}: it is no zone`);
+      if (!isEmpty(names)) notes.push(`all_tpus.${key}: not a zone`);
       continue;
     }
     for (const name of asList(names)) {
@@ -132,7 +132,7 @@ function parseTpus(data: Json, aliases: ReadonlyMap<string, string>, notes: stri
       if (typeof name !== 'string' || !/[a-z]/i.test(name)) continue;
       const before = zones.get(name);
       if (before !== undefined && before !== null && before !== key) {
-        notes.push(`the TPU ${name}: it is in ${before} and in ${key}; taken as in ${before}`);
+        notes.push(`the TPU ${name}: in ${before} and in ${key}; imported in ${before}`);
       } else zones.set(name, key);
     }
   }
@@ -141,12 +141,12 @@ function parseTpus(data: Json, aliases: ReadonlyMap<string, string>, notes: stri
   }
   return [...zones].flatMap(([name, zone]): readonly LabTpu[] => {
     if (!isTpuName(name)) {
-      notes.push(`the TPU ${JSON.stringify(name)}: no TPU can have that name`);
+      notes.push(`the TPU ${JSON.stringify(name)}: not a TPU name`);
       return [];
     }
     const accelerator = acceleratorFromName(name);
     if (accelerator === null) {
-      notes.push(`the TPU ${name}: its name does not tell its type; \`tpu register ${name} type=...\` does`);
+      notes.push(`the TPU ${name}: its name has no type; \`tpu register ${name} type=...\` adds it`);
       return [];
     }
     const pricing = spot.has(name) ? 'spot' : preemptible.has(name) ? 'preemptible' : pricingFromName(name);
@@ -166,14 +166,14 @@ function parseUser(name: string, user: Json): OldUser {
   const aliases: Record<string, string> = {};
   for (const [alias, key] of Object.entries(given ?? defaultAliases)) {
     if (typeof key === 'string' && key !== '') aliases[alias] = key;
-    else notes.push(`its config alias ${alias} means ${JSON.stringify(key)}, which is no key`);
+    else notes.push(`its config alias ${alias} is for ${JSON.stringify(key)}, which is not a key`);
   }
   const settings = importSettings(asObject(user['settings']) ?? {});
   notes.push(...settings.notes);
-  if (!isEmpty(user['logs'])) notes.push('its logs: what happens to jobs is kept with them here');
+  if (!isEmpty(user['logs'])) notes.push('its logs: not needed, each job keeps its history');
   const jobs = asList(user['job_data']).flatMap((job) => {
     const entry = asObject(job);
-    if (entry === undefined) notes.push(`one of its jobs is ${JSON.stringify(job)}, and no record`);
+    if (entry === undefined) notes.push(`one of its jobs is ${JSON.stringify(job)}, not an object`);
     return entry === undefined ? [] : [parseJob(entry)];
   });
   const offset = asInteger(user['windows_offset']);
@@ -213,7 +213,7 @@ function parseJob(job: Json): OldJob {
   if (problem !== null) notes.push(problem);
   const given = asObject(job['rules']);
   const rule = rules[`${String(given?.['preempted'])} ${String(given?.['grpc'])}`] ?? null;
-  if (rule === null && !isEmpty(job['rules'])) notes.push(`its rules ${JSON.stringify(job['rules'])} are none of ours`);
+  if (rule === null && !isEmpty(job['rules'])) notes.push(`its rules are unknown: ${JSON.stringify(job['rules'])}`);
   const tags = asList(job['job_tags']).filter((one) => typeof one === 'string' && one !== '');
   const start = job['start_time'];
   return {
@@ -282,28 +282,28 @@ function startTimeText(value: unknown): string {
 
 /** Splits a line as a shell does, with quotes and backslashes only. */
 function splitArguments(line: string): { readonly args: readonly string[]; readonly problem: string | null } {
-  const words: string[] = [];
-  let word: string | undefined;
+  const args: string[] = [];
+  let arg: string | undefined;
   let quote = '';
   for (let at = 0; at < line.length; at += 1) {
     const sign = line.charAt(at);
     if (quote === '' && /\s/.test(sign)) {
-      if (word !== undefined) words.push(word);
-      word = undefined;
+      if (arg !== undefined) args.push(arg);
+      arg = undefined;
     } else if (quote === '' && (sign === "'" || sign === '"')) {
       quote = sign;
-      word ??= '';
+      arg ??= '';
     } else if (sign === quote) quote = '';
     else if (sign === '\\' && (quote === '' || (quote === '"' && /["\\$`]/.test(line.charAt(at + 1))))) {
       at += 1;
-      word = (word ?? '') + line.charAt(at);
-    } else word = (word ?? '') + sign;
+      arg = (arg ?? '') + line.charAt(at);
+    } else arg = (arg ?? '') + sign;
   }
-  if (word !== undefined) words.push(word);
-  if (quote === '') return { args: words, problem: null };
+  if (arg !== undefined) args.push(arg);
+  if (quote === '') return { args, problem: null };
   return {
     args: line.split(/\s+/).filter((one) => one !== ''),
-    problem: `its configs ${JSON.stringify(line)} have a quote that does not end; taken as they stand`,
+    problem: `its configs have an unclosed quote and are split at spaces: ${JSON.stringify(line)}`,
   };
 }
 

@@ -4,7 +4,7 @@
 
 /** `launcher` is the command line that starts this program, without `tpu`. */
 export function labScript(launcher: readonly string[]): string {
-  return `# Made by tpu run. The directory and the arguments come from \`tpu __begin\`, which knows which attempt this is.
+  return `# Created by tpu run. \`tpu __begin\` prints the directory and the arguments of this attempt.
 jobman_launcher=(${launcher.map(shellQuote).join(' ')})
 jobman_begun=$("\${jobman_launcher[@]}" tpu __begin "\${0%/*}") || exit
 eval "$jobman_begun"
@@ -17,7 +17,7 @@ trap 'jobman_stopped=--stopped' TERM INT HUP QUIT USR1 USR2
   source ./staging.sh "$@"
 ) &
 jobman_child=$!
-# A signal ends the wait, and not what is waited for.
+# A signal ends the wait, but not the script.
 while :; do
   wait "$jobman_child"
   jobman_code=$?
@@ -83,12 +83,12 @@ set +f
 
 /** The TPU emulator's workers have loopback addresses of this machine. No other host uses the port. */
 function addPortOption(flag: string, port: number): string {
-  return `case " $* " in *[\\ @]127.*) set -- ${flag} ${port} "$@" ;; esac\nexec "\${real:?is not there}" "$@"\n`;
+  return `case " $* " in *[\\ @]127.*) set -- ${flag} ${port} "$@" ;; esac\nexec "\${real:?not found}" "$@"\n`;
 }
 
 function tmuxWrapper(of: { readonly folder: string; readonly window: string; readonly pane: string }): string {
   return `#!/bin/sh
-# \`tmux display-message -p [-t PANE] '#S:#I'\`, for the pane of this attempt.
+# Answers \`tmux display-message -p [-t PANE] '#S:#I'\` for the pane of this attempt.
 asks() {
   [ "$1" = display-message ] || return 1
   shift
@@ -116,7 +116,7 @@ if asks "$@"; then
   exit
 fi
 ${findRealProgram('tmux', of.folder)}if [ -z "$real" ]; then
-  echo 'tmux: there is none on this machine; of the window of this job only the name can be asked' >&2
+  echo "tmux is not installed here; only display-message with '#S:#I' works" >&2
   exit 1
 fi
 exec "$real" "$@"
@@ -124,7 +124,7 @@ exec "$real" "$@"
 }
 
 /** Quotes a text as one literal argument of a POSIX shell. Throws on NUL, which no argument can contain. */
-export function shellQuote(word: string): string {
-  if (word.includes('\0')) throw new Error('a shell word cannot hold a NUL character');
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+export function shellQuote(text: string): string {
+  if (text.includes('\0')) throw new Error('a shell argument cannot contain a NUL character');
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

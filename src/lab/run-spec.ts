@@ -127,8 +127,7 @@ export function scriptEnvironment(
 
 /** `source staging.sh ka=... --config...`, quoted for a shell. */
 export function formatCommandLine(tpu: string, configs: readonly string[]): string {
-  const words = [`ka=${tpu}`, ...configs];
-  return `source staging.sh ${words.map(shellQuote).join(' ')}`;
+  return `source staging.sh ${[`ka=${tpu}`, ...configs].map(shellQuote).join(' ')}`;
 }
 
 /**
@@ -146,11 +145,9 @@ export function tpuInScript(text: string, file: string): string | null {
   const [first, ...others] = found;
   if (first === undefined) return null;
   if (others.length === 0) return first;
-  throw new JobmanError(
-    `${file} names several TPUs (${[...found].join(', ')}), and which one it takes cannot be told without running it.`,
-    exitCode.usage,
-    ['Say the TPU on the line: tpu run <tpu> <user>'],
-  );
+  throw new JobmanError(`${file} names several TPUs: ${[...found].join(', ')}.`, exitCode.usage, [
+    'Give the TPU: tpu run <tpu> <user>',
+  ]);
 }
 
 function literalValue(value: string): string | null {
@@ -183,13 +180,16 @@ export function configArguments(
       const near = didYouMean(key, [...Object.keys(aliases), ...otherKeys]);
       const guess = near === undefined ? '' : ` Did you mean ${near}=?`;
       problems.push(
-        `\`${key}\` is none of your aliases, and no key of a config, which would begin with \`config.\`.${guess}`,
+        `\`${key}\` is neither one of your config aliases nor a config key, which begins with \`config.\`.${guess}`,
       );
     } else values.set(full, value);
   }
   const [first, ...rest] = problems;
   if (first !== undefined)
-    throw new JobmanError(first, exitCode.usage, [...rest, 'tpu -sa    lists your aliases; tpu -a ALIAS KEY adds one']);
+    throw new JobmanError(first, exitCode.usage, [
+      ...rest,
+      'tpu show-config-alias    lists your aliases; tpu add-config-alias ALIAS KEY adds one',
+    ]);
   return [...values].map(([key, value]) => `--${key}=${value}`);
 }
 
@@ -224,8 +224,8 @@ export function persistentTpuSpec(
 export function projectOf({ name, project }: LabTpu, defaultProject: string | null): string {
   const found = project ?? defaultProject;
   if (found !== null) return found;
-  throw new JobmanError(`Nothing says in which Google Cloud project ${name} is.`, exitCode.usage, [
-    'jobman settings set tpu.project MY-PROJECT    the one of this lab; `emulator` is the built-in cloud',
+  throw new JobmanError(`The Google Cloud project of ${name} is unknown.`, exitCode.usage, [
+    "jobman settings set tpu.project MY-PROJECT    sets the lab's project; `emulator` is the TPU emulator",
   ]);
 }
 
@@ -236,15 +236,15 @@ function inferZone({ name, accelerator }: LabTpu, zones: readonly string[]): str
   const offering = known === undefined ? [] : zonesOffering(known);
   const [likely, ...more] = zones.filter((zone) => offering.includes(zone));
   if (likely !== undefined && more.length === 0) return likely;
-  throw new JobmanError(`Nothing says in which zone ${name} is to be.`, exitCode.usage, [
-    `tpu register ${name} zone=${likely ?? offering[0] ?? zones[0] ?? 'us-central2-b'}    says it`,
+  throw new JobmanError(`The zone of ${name} is unknown.`, exitCode.usage, [
+    `tpu register ${name} zone=${likely ?? offering[0] ?? zones[0] ?? 'us-central2-b'}    sets it`,
   ]);
 }
 
 function runtimeVersionOf({ name, accelerator }: LabTpu): string {
   const version = generationOf(accelerator)?.runtimeVersion;
   if (version !== undefined) return version;
-  throw new JobmanError(`${name} is a ${accelerator}, which is no type of TPU that jobman knows.`, exitCode.usage, [
-    'Types are like v4-8, v5litepod-16 or v6e-8; `jobman zones` lists them.',
+  throw new JobmanError(`${name} has the unknown TPU type ${accelerator}.`, exitCode.usage, [
+    'Types are v4-8, v5litepod-16, v6e-8, ...; `jobman zones` lists them.',
   ]);
 }

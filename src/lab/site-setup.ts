@@ -49,7 +49,7 @@ export const sudoFunction = `as_administrator() {
  */
 const mountFunctions = `
 fail() { echo "$1"; exit 1; }
-${sudoFunction}# What is mounted at that path: the source, or nothing.
+${sudoFunction}# Prints the source of the mount at a path, or nothing.
 source_at() {
   found=
   while read -r from point rest; do
@@ -62,14 +62,14 @@ is_mounted() { [ "$(source_at "$2")" = "$1" ] && answers "$2"; }
 mount_share() {
   if is_mounted "$1" "$2"; then echo "$1 is mounted at $2."; return; fi
   there=$(source_at "$2")
-  if [ -n "$there" ] && [ "$there" != "$1" ]; then fail "$there is mounted at $2, where $1 is to be."; fi
+  if [ -n "$there" ] && [ "$there" != "$1" ]; then fail "Cannot mount $1 at $2: $there is mounted there."; fi
   if [ -n "$there" ]; then
-    echo "$1 does not answer at $2; it is mounted again."
-    as_administrator umount -l "$2" || fail "$2 cannot be unmounted."
+    echo "$1 at $2 does not answer. Mounting it again."
+    as_administrator umount -l "$2" || fail "Cannot unmount $2."
   fi
-  as_administrator mkdir -p "$2" || fail "The folder $2 cannot be made."
-  as_administrator timeout -s KILL 120 mount -t nfs -o "$3" "$1" "$2" || fail "$1 cannot be mounted at $2; the lines above say why."
-  answers "$2" || fail "$1 is mounted at $2 and cannot be read."
+  as_administrator mkdir -p "$2" || fail "Cannot create the folder $2."
+  as_administrator timeout -s KILL 120 mount -t nfs -o "$3" "$1" "$2" || fail "Cannot mount $1 at $2; see the lines above."
+  answers "$2" || fail "$1 is mounted at $2, but cannot be read."
   echo "$1 is mounted at $2."
 }
 `;
@@ -81,7 +81,7 @@ if ! command -v mount.nfs >/dev/null 2>&1 && ! [ -x /sbin/mount.nfs ] && ! [ -x 
   tries=0
   until as_administrator env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y nfs-common; do
     tries=$((tries + 1))
-    [ $tries -lt 3 ] || fail 'nfs-common cannot be installed; the lines above say why.'
+    [ $tries -lt 3 ] || fail 'Cannot install nfs-common; see the lines above.'
     as_administrator apt-get -q -o DPkg::Lock::Timeout=300 update
   done
 fi
@@ -104,7 +104,7 @@ given="$HOME/.jobman/wandb-key"
 key=$\{${wandbVariable}:-}
 if [ -z "$key" ] && [ -r "$given" ]; then read -r key <"$given"; fi
 netrc=$\{NETRC:-$HOME/.netrc}
-# Its entries, one a line; an entry ends where the next begins.
+# Prints its entries, one a line.
 entries() { [ ! -r "$netrc" ] || tr -s '[:space:]' ' ' <"$netrc" | sed 's/ *machine /\\
 machine /g; s/ *default /\\
 default /g'; }
@@ -121,15 +121,15 @@ is_logged_in() {
   return {
     check: `${functions}is_logged_in || exit 1\nrm -f "$given"\n`,
     apply: `${functions}
-[ -n "$key" ] || fail 'No key for W&B has arrived.'
-case $key in *[!A-Za-z0-9_.-]*) fail 'What should be a key for W&B is none.' ;; esac
-fresh=$(mktemp "$netrc.XXXXXX") || fail "$netrc cannot be written."
-# Everything else in it stays as it is written.
+[ -n "$key" ] || fail 'The worker received no W&B key.'
+case $key in *[!A-Za-z0-9_.-]*) fail 'The W&B key is invalid.' ;; esac
+fresh=$(mktemp "$netrc.XXXXXX") || fail "Cannot write $netrc."
+# Other entries stay unchanged.
 [ ! -r "$netrc" ] || awk '
   /^[ \\t]*(machine|default|macdef)([ \\t]|$)/ { isOld = $1 == "machine" && $2 == "api.wandb.ai" }
   !isOld && !(/^[ \\t]*$/ && wasBlank) { print }
   { wasBlank = /^[ \\t]*$/ }' "$netrc" >"$fresh"
-printf 'machine api.wandb.ai\\n  login user\\n  password %s\\n' "$key" >>"$fresh" && mv -f "$fresh" "$netrc" || fail "$netrc cannot be written."
+printf 'machine api.wandb.ai\\n  login user\\n  password %s\\n' "$key" >>"$fresh" && mv -f "$fresh" "$netrc" || fail "Cannot write $netrc."
 rm -f "$given"
 echo 'Logged in to W&B.'
 `,
@@ -176,9 +176,9 @@ export async function wandbKey(
     text = await readFile(wandbKeyFile, 'utf8');
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new JobmanError(`The file of the key for W&B cannot be read: ${wandbKeyFile}`, exitCode.usage, [
+    throw new JobmanError(`Cannot read the file of the W&B key: ${wandbKeyFile}`, exitCode.usage, [
       why,
-      'jobman settings unset lab.wandbKeyFile    does without',
+      'jobman settings unset lab.wandbKeyFile    turns the login off',
     ]);
   }
   return validKey(text.trim(), `The file ${wandbKeyFile}`);
@@ -186,8 +186,5 @@ export async function wandbKey(
 
 function validKey(key: string, source: string): string {
   if (/^[A-Za-z0-9_.-]{8,}$/.test(key)) return key;
-  throw new JobmanError(
-    `${source} should hold a key for W&B, one word of letters and digits, and does not.`,
-    exitCode.usage,
-  );
+  throw new JobmanError(`${source} does not contain a W&B key (letters and digits, no spaces).`, exitCode.usage);
 }

@@ -57,46 +57,45 @@ const minFreeMb = 500;
 const maxClockSkew: Duration = 30 * second;
 
 export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
-  'not there': ({ state }) =>
-    tpuProblem(isState(state, 'absent'), 'the cloud has no TPU of that name', { kind: 'apply' }),
-  'taken away': ({ state }) =>
-    tpuProblem(isState(state, ...lostStates), `it was taken away (${stateName(state)})`, { kind: 'reapply' }),
-  stopped: ({ state }) => tpuProblem(isState(state, 'stopped'), 'it is stopped', { kind: 'restart' }),
-  'under way': ({ state }) =>
+  missing: ({ state }) => tpuProblem(isState(state, 'absent'), 'the TPU does not exist', { kind: 'apply' }),
+  lost: ({ state }) =>
+    tpuProblem(isState(state, ...lostStates), `the TPU was lost (${stateName(state)})`, { kind: 'reapply' }),
+  stopped: ({ state }) => tpuProblem(isState(state, 'stopped'), 'the TPU is stopped', { kind: 'restart' }),
+  'not ready': ({ state }) =>
     tpuProblem(
       state.kind === 'known' && !isState(state, 'ready', 'absent', 'stopped', ...lostStates),
-      `it is ${stateName(state)}`,
+      `the TPU is ${stateName(state)}`,
       {
         kind: 'wait',
         duration: minute,
       },
     ),
-  'no answer by SSH': ({ unresponsive, workers }) => {
+  'SSH fails': ({ unresponsive, workers }) => {
     // A restart does not change a refused login.
     const isRefused = unresponsive.every((one) =>
       /authenti|publickey|host key|permission denied|no key to log in|none of our keys/i.test(one.message),
     );
-    const advice = 'see whether lab.remoteUser and lab.privateKey in the settings are those of this TPU';
+    const advice = 'check lab.remoteUser and lab.privateKey in the settings';
     return workerProblem(
       unresponsive,
-      (found) => `${workersHave(found)} no answer by SSH: ${found[0]?.message}`,
+      (found) => `no SSH connection to ${formatWorkers(found)}: ${found[0]?.message}`,
       isRefused && workers.length === 0 ? { kind: 'manual', description: advice } : { kind: 'restart' },
     );
   },
   'disk full': ({ workers }) =>
     workerProblem(
       workers.filter(({ disks }) => disks.some(({ freeMb }) => freeMb < minFreeMb)),
-      (found) => `${workersHave(found)} less than ${minFreeMb} MB of disk left`,
-      scriptRepair(freeDiskScript, 'removing packages, logs and old traces that can be fetched again', 5 * minute),
+      (found) => `less than ${minFreeMb} MB of disk free on ${formatWorkers(found)}`,
+      scriptRepair(freeDiskScript, 'remove cached packages, old logs and traces', 5 * minute),
     ),
-  'clock off': ({ workers }) =>
+  'wrong clock': ({ workers }) =>
     workerProblem(
       workers.filter(({ clockAheadMs }) => Math.abs(clockAheadMs) > maxClockSkew),
       (found) => {
         const most = Math.max(...found.map(({ clockAheadMs }) => Math.abs(clockAheadMs)));
-        return `${workersHave(found)} a clock that is ${Math.round(most / second)} s off`;
+        return `the clock is ${Math.round(most / second)} s off on ${formatWorkers(found)}`;
       },
-      scriptRepair(setClockScript, 'setting the clock by the time servers', minute),
+      scriptRepair(setClockScript, 'set the clock from the time servers', minute),
     ),
   'share missing': ({ workers, site }) => {
     const found = workers.filter(({ shares }) => shares.some(({ state }) => state !== 'mounted'));
@@ -107,51 +106,51 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
     const wanted = site.shares.filter((share) => found.some(({ shares }) => shares.some((one) => one.share === share)));
     return workerProblem(
       found,
-      () => `${workersHave(found)} a share that is not as it should be: ${targets}`,
+      () => `shares missing on ${formatWorkers(found)}: ${targets}`,
       wrong.some(({ state }) => state === 'other')
-        ? { kind: 'manual', description: 'unmount there what is none of the shares of the settings' }
-        : scriptRepair(mountScript(wanted)?.apply ?? 'true', 'mounting the shares', 15 * minute),
+        ? { kind: 'manual', description: 'unmount what is mounted there' }
+        : scriptRepair(mountScript(wanted)?.apply ?? 'true', 'mount the shares', 15 * minute),
     );
   },
   'not logged in to W&B': ({ workers }) =>
     workerProblem(
       workers.filter(({ isLoggedIn }) => isLoggedIn === false),
-      (found) => `${workersHave(found)} no login to W&B`,
-      { kind: 'login', description: 'logging in to W&B' },
+      (found) => `no login to W&B on ${formatWorkers(found)}`,
+      { kind: 'login', description: 'log in to W&B' },
     ),
   'no Python': ({ workers, site }) =>
     workerProblem(
       workers.filter(({ hasPython }) => !hasPython),
-      (found) => `${workersHave(found)} no ${site.python ?? 'python3'}`,
-      { kind: 'manual', description: 'see whether lab.python in the settings is on one of the shares' },
+      (found) => `${site.python ?? 'python3'} does not exist on ${formatWorkers(found)}`,
+      { kind: 'manual', description: 'check that one of the shares has lab.python of the settings' },
     ),
   'device busy': ({ workers }) =>
     workerProblem(
       workers.filter((one) => one.holders.length > 0),
-      (found) => `its devices are held by ${formatHolders(found.flatMap(({ holders }) => holders))}`,
+      (found) => `in use by ${formatHolders(found.flatMap(({ holders }) => holders))}`,
       { kind: 'end', holders: workers.flatMap(({ holders }) => holders) },
     ),
   'stale lock file': ({ workers }) =>
     workerProblem(
       workers.filter(({ lock, holders }) => lock !== null && lock.openedBy.length === 0 && holders.length === 0),
-      (found) => `${workersHave(found)} a lock file of libtpu whose owner is dead`,
-      scriptRepair(removeLockScript, `removing ${lockFile}`, minute),
+      (found) => `the process that made libtpu's lock file on ${formatWorkers(found)} is gone`,
+      scriptRepair(removeLockScript, `remove ${lockFile}`, minute),
     ),
   'libtpu in use': ({ environment }) =>
     tpuProblem(
       environment?.class === 'occupied',
-      `libtpu is in use on worker ${environment?.worker}, by a program that does not show itself: ${environment?.message}`,
+      `libtpu is in use on worker ${environment?.worker} by an unknown program: ${environment?.message}`,
       { kind: 'restart' },
     ),
   'Python hangs': ({ environment }) =>
-    tpuProblem(environment?.class === 'timeout', `Python does not come to its devices: ${environment?.message}`, {
+    tpuProblem(environment?.class === 'timeout', `Python hangs before it sees the devices: ${environment?.message}`, {
       kind: 'restart',
     }),
   'Python fails': ({ environment }) =>
     workerProblem(
       environment?.class === 'file error' || environment?.class === 'unknown' ? [environment] : [],
-      ([found]) => `Python on worker ${found?.worker} does not see its devices: ${found?.message}`,
-      { kind: 'manual', description: 'mend what it says, in the environment that lab.python names' },
+      ([found]) => `Python on worker ${found?.worker} does not see the devices: ${found?.message}`,
+      { kind: 'manual', description: 'repair the environment of lab.python' },
     ),
 };
 
@@ -201,26 +200,25 @@ function workerNumbers(found: readonly WithWorker[]): readonly number[] {
   return found.map(({ worker }) => worker);
 }
 
-function workersHave(found: readonly WithWorker[]): string {
+function formatWorkers(found: readonly WithWorker[]): string {
   const all = workerNumbers(found);
-  if (all.length === 1) return `worker ${all[0]} has`;
-  const shown = all.length > 4 ? `${all.slice(0, 3).join(', ')} and ${all.length - 3} more` : all.join(', ');
-  return `workers ${shown} have`;
+  if (all.length === 1) return `worker ${all[0]}`;
+  return `workers ${all.length > 4 ? `${all.slice(0, 3).join(', ')} and ${all.length - 3} more` : all.join(', ')}`;
 }
 
 function formatHolders(holders: readonly DeviceHolder[]): string {
-  const words = holders.map(({ pid, worker, user, command }) => {
+  const all = holders.map(({ pid, worker, user, command }) => {
     const shown = command.length > 60 ? `${command.slice(0, 59)}…` : command;
     return `process ${pid} of ${user} on worker ${worker} (${shown})`;
   });
-  return words.length > 3 ? `${words.slice(0, 2).join(', ')} and ${words.length - 2} more` : words.join(', ');
+  return all.length > 3 ? `${all.slice(0, 2).join(', ')} and ${all.length - 2} more` : all.join(', ');
 }
 
 const shareStateText = {
   mounted: 'mounted',
   missing: 'not mounted',
-  silent: 'its server does not answer',
-  other: 'something else is mounted there',
+  silent: 'server does not answer',
+  other: 'another source is mounted',
 } as const;
 
 /**
@@ -231,7 +229,7 @@ const freeDiskScript = `${sudoFunction}
 as_administrator apt-get clean
 as_administrator journalctl --vacuum-size=100M 2>/dev/null
 as_administrator find /tmp/tpu_logs /tmp/tensorboard -xdev -type f -mmin +1440 -delete 2>/dev/null
-echo 'The largest folders, in MB:'
+echo 'Largest folders (MB):'
 as_administrator du -xm --max-depth=2 / 2>/dev/null | sort -rn | head -n 8
 exit 0
 `;
@@ -244,7 +242,7 @@ exit 0
 `;
 
 const removeLockScript = `${sudoFunction}
-as_administrator rm -f ${lockFile} || { echo '${lockFile} cannot be removed.'; exit 1; }
+as_administrator rm -f ${lockFile} || { echo 'Cannot remove ${lockFile}.'; exit 1; }
 `;
 
 /** Limits the cost of a worker that hangs. */
@@ -275,8 +273,7 @@ export async function gatherFacts(
     .filter(({ worker }) => !workers.some((one) => one.worker === worker))
     .map((answer) => ({
       worker: answer.worker,
-      message:
-        answer.kind === 'no_answer' ? answer.message : `what it told cannot be read: ${answer.output.slice(0, 200)}`,
+      message: answer.kind === 'no_answer' ? answer.message : `unexpected output: ${answer.output.slice(0, 200)}`,
     }));
   return { ...empty, workers, unresponsive };
 }

@@ -86,7 +86,7 @@ export async function readBookings(
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     const why = error.lines[0] === undefined ? '' : ` (${error.lines[0]})`;
-    return { bookings: [], warnings: [`Who has booked it cannot be told: ${error.message.replace(/\.$/, '')}${why}.`] };
+    return { bookings: [], warnings: [`The booking is unknown: ${error.message.replace(/\.$/, '')}${why}.`] };
   }
 }
 
@@ -110,10 +110,10 @@ export async function readHolders(
 ): Promise<{ readonly holders: readonly DeviceHolder[]; readonly warnings: readonly string[] }> {
   const { holders, unreachable } = await tpus.holders(tpu, signal);
   const [first] = unreachable;
-  const whose = unreachable.length === 1 ? `worker ${first?.worker}` : `${unreachable.length} workers`;
-  const warnings = first === undefined ? [] : [`Who holds the devices of ${whose} cannot be told: ${first.message}`];
+  const which = unreachable.length === 1 ? `worker ${first?.worker}` : `${unreachable.length} workers`;
+  const warnings = first === undefined ? [] : [`The programs on ${which} are unknown: ${first.message}`];
   const isOwn = ({ command }: DeviceHolder): boolean =>
-    command.split(' ').some((word) => ownFolders.some((folder) => word === folder || word.endsWith(`=${folder}`)));
+    command.split(' ').some((arg) => ownFolders.some((folder) => arg === folder || arg.endsWith(`=${folder}`)));
   return { holders: holders.filter((one) => !isOwn(one)), warnings };
 }
 
@@ -133,8 +133,7 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
 function formatBooking(booking: Booking, called: string): string {
   const { status, user } = booking;
   const notes = joinNotes(booking);
-  const fact = status.kind === 'reserved' ? `${called} is reserved for ${user}` : `${user} runs on ${called}`;
-  return `by the booking sheet ${fact}${notes === '' ? '' : ` ("${notes}")`}`;
+  return `in the booking sheet ${called} is ${status.kind} for ${user}${notes === '' ? '' : ` ("${notes}")`}`;
 }
 
 /** Equal programs on several workers are one sentence. */
@@ -148,6 +147,6 @@ export function formatHolders(holders: readonly DeviceHolder[]): readonly string
     const [{ user, command, pid, worker } = { user: '', command: '', pid: 0, worker: 0 }] = ones;
     const shown = command.length > 80 ? `${command.slice(0, 79)}…` : command;
     const where = ones.length === 1 ? `process ${pid} on worker ${worker}` : `${ones.length} processes on its workers`;
-    return `${where} (${user}) ${ones.length === 1 ? 'holds' : 'hold'} its device: ${shown}`;
+    return `${where} (${user}) ${ones.length === 1 ? 'uses' : 'use'} the device: ${shown}`;
   });
 }

@@ -22,13 +22,13 @@ const typePattern = /(?:^|-)((?:v\d+(?:litepod|lite|[ep])?|tpu7x)-\d+)(?=-|$)/i;
 
 /** The cloud's type in a name (`v5e-8` is `v5litepod-8`), or null. */
 export function acceleratorFromName(name: string): string | null {
-  const word = typePattern.exec(name)?.[1];
-  return word === undefined ? null : parseAccelerator(word);
+  const text = typePattern.exec(name)?.[1];
+  return text === undefined ? null : parseAccelerator(text);
 }
 
 /** The cloud's name of a type in any spelling; null if no such type exists. */
-export function parseAccelerator(word: string): string | null {
-  const spelled = parseSpelling(word);
+export function parseAccelerator(text: string): string | null {
+  const spelled = parseSpelling(text);
   if (spelled === undefined) return null;
   const type = `${spelled.generation.prefix}${spelled.size}`;
   return findAccelerator(type) === undefined ? null : type;
@@ -56,11 +56,11 @@ export function tpuFromName(name: string): LabTpu | null {
  * The TPU whose full name ends in `-` and the suffix (`v2-32-preemptible-1`), as names are shown. Undefined if none or
  * several match, or if the suffix is a type, a number, or lacks the type.
  */
-export function findTpuBySuffix(tpus: readonly LabTpu[], word: string): LabTpu | undefined {
-  if (/^[\d-]*$/.test(word) || parseAccelerator(word) !== null) return undefined;
-  const [found, ...others] = tpus.filter(({ name }) => name.endsWith(`-${word}`));
+export function findTpuBySuffix(tpus: readonly LabTpu[], text: string): LabTpu | undefined {
+  if (/^[\d-]*$/.test(text) || parseAccelerator(text) !== null) return undefined;
+  const [found, ...others] = tpus.filter(({ name }) => name.endsWith(`-${text}`));
   if (found === undefined || others.length > 0) return undefined;
-  return acceleratorFromName(found.name) !== null && acceleratorFromName(word) === null ? undefined : found;
+  return acceleratorFromName(found.name) !== null && acceleratorFromName(text) === null ? undefined : found;
 }
 
 /** The TPU's aliases in order. `aliases` has full names by alias. */

@@ -10,33 +10,33 @@ import { keysOfTable, defineSetting, settingsOf, type SettingsOf } from '../sche
 const booleanKind = stringKind('True or False', readBoolean);
 
 const table = {
-  monitor_after_run: defineSetting(booleanKind, true, '`tpu run` goes on as `tpu monitor`.'),
-  monitor_upd_time: defineSetting(integerKind(1, 3600), 5, 'Seconds between two looks of the monitor.'),
+  monitor_after_run: defineSetting(booleanKind, true, '`tpu run` starts `tpu monitor`.'),
+  monitor_upd_time: defineSetting(integerKind(1, 3600), 5, 'Seconds between two updates of the monitor.'),
   monitor_length: defineSetting(
     integerKind(1, 1_000_000),
     800,
-    'How many characters at the end of a log tell the phase.',
+    'Number of characters at the end of a log that are searched for the progress.',
   ),
   monitor_dir: defineSetting(booleanKind, true, '`check` and `monitor` show the directory.'),
   monitor_tpu: defineSetting(booleanKind, true, '`check` and `monitor` show the TPU.'),
-  monitor_verbose: defineSetting(booleanKind, false, 'The last lines are shown also where the status is known.'),
-  show_length: defineSetting(integerKind(0, 100_000), 200, 'How many characters of output are shown.'),
+  monitor_verbose: defineSetting(booleanKind, false, '`check` and `monitor` always show the last lines of the log.'),
+  show_length: defineSetting(integerKind(0, 100_000), 200, 'Number of characters of the log to show.'),
   time_zone: defineSetting(
     stringKind(
-      '"local" (that of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
+      '"local" (the zone of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
       parseTimeZone,
     ),
     'local',
-    'The time zone that moments are shown in.',
+    'Time zone of the times that are shown.',
   ),
   /** Empty: the settings above decide. */
   monitor_columns: defineSetting(
-    stringKind('letters of "wdtsv", each at most once, or "default"', (word) => {
-      if (word === '' || word === 'default') return '';
-      return /^[wdtsv]+$/.test(word) && new Set(word).size === word.length ? word : undefined;
+    stringKind('letters of "wdtsv", each at most once, or "default"', (text) => {
+      if (text === '' || text === 'default') return '';
+      return /^[wdtsv]+$/.test(text) && new Set(text).size === text.length ? text : undefined;
     }),
     '',
-    'The columns of `check` and `monitor` in their order; by default what the settings above say.',
+    'Columns of `check` and `monitor`, in order; "default": the settings above.',
   ),
 };
 
@@ -55,16 +55,16 @@ export interface UserSetting {
   readonly expected: string;
   readonly description: string;
   /** Parses a value of the command line; undefined if it is invalid. */
-  readonly read: (word: string) => Value | undefined;
+  readonly read: (text: string) => Value | undefined;
 }
 
 export const userSettings: readonly UserSetting[] = keysOfTable(table).map(({ key, kind, description }) => ({
   key: key as UserSettingKey,
   expected: kind.description,
   description,
-  read(word) {
-    const position = { in: 'set', set: word } as const;
-    return (kind as Kind<Value>).read({ kind: 'scalar', value: word, source: word, position }, [], newFindings());
+  read(text) {
+    const position = { in: 'set', set: text } as const;
+    return (kind as Kind<Value>).read({ kind: 'scalar', value: text, source: text, position }, [], newFindings());
   },
 }));
 
@@ -74,7 +74,7 @@ export function userSetting(key: string): UserSetting {
   if (found !== undefined) return found;
   if (key === 'extra_settings')
     throw new JobmanError(
-      '"extra_settings" is what an older program wrote and nothing here reads: it is kept as it came, and is no setting to change.',
+      '"extra_settings" was imported from the older `tpu` program. It is not used and cannot be changed.',
       exitCode.usage,
     );
   const keys = userSettings.map((one) => one.key);
@@ -84,11 +84,14 @@ export function userSetting(key: string): UserSetting {
 }
 
 /** Throws JobmanError (2) if the setting or the value is invalid. */
-export function withSetting(settings: UserSettings, key: string, word: string): UserSettings {
+export function withSetting(settings: UserSettings, key: string, text: string): UserSettings {
   const { read, expected } = userSetting(key);
-  const value = read(word.trim());
+  const value = read(text.trim());
   if (value === undefined) {
-    throw new JobmanError(`"${key}" should be ${expected}, and "${word}" is not. Nothing was changed.`, exitCode.usage);
+    throw new JobmanError(
+      `"${text}" is not valid for ${key}: expected ${expected}. Nothing was changed.`,
+      exitCode.usage,
+    );
   }
   return { ...settings, [key]: value };
 }
@@ -120,12 +123,12 @@ export function importSettings(given: Readonly<Record<string, unknown>>): {
       Object.assign(extra, value);
     else if (setting === undefined) extra[key] = value;
     else {
-      const isWord = ['string', 'number', 'boolean'].includes(typeof value);
-      const parsed = isWord ? setting.read(String(value)) : undefined;
+      const isScalar = ['string', 'number', 'boolean'].includes(typeof value);
+      const parsed = isScalar ? setting.read(String(value)) : undefined;
       if (parsed !== undefined) imported[key] = parsed;
       else
         notes.push(
-          `its setting ${key} is ${JSON.stringify(value)}, and should be ${setting.expected}: left at its default`,
+          `its setting ${key} is ${JSON.stringify(value)}, not ${setting.expected}; imported with the default`,
         );
     }
   }
@@ -133,32 +136,32 @@ export function importSettings(given: Readonly<Record<string, unknown>>): {
 }
 
 /** The normalized name, or undefined. */
-function parseTimeZone(word: string): string | undefined {
-  const small = word.toLowerCase();
+function parseTimeZone(text: string): string | undefined {
+  const small = text.toLowerCase();
   if (small === 'us' || small === 'cn' || small === 'local') return small;
   // Intl accepts an offset such as +08:00, but here it is most likely a mistake: it has no summer time.
-  if (!/^[a-z]/i.test(word)) return undefined;
+  if (!/^[a-z]/i.test(text)) return undefined;
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: word }).resolvedOptions().timeZone;
+    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
   } catch {
     return undefined;
   }
 }
 
 /** `True`, `1`, `yes`, `on` and their opposites, in any case; otherwise undefined. */
-export function readBoolean(word: string): boolean | undefined {
-  const small = word.toLowerCase();
+export function readBoolean(text: string): boolean | undefined {
+  const small = text.toLowerCase();
   if (['true', '1', 'yes', 'on'].includes(small)) return true;
   return ['false', '0', 'no', 'off'].includes(small) ? false : undefined;
 }
 
 function integerKind(least: number, most: number): Kind<number> {
-  return stringKind(`a whole number from ${least} to ${most}`, (word) => {
-    const value = /^\d{1,9}$/.test(word) ? Number(word) : Number.NaN;
+  return stringKind(`a whole number from ${least} to ${most}`, (text) => {
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
     return value >= least && value <= most ? value : undefined;
   });
 }
 
-function stringKind<T>(words: string, read: (word: string) => T | undefined): Kind<T> {
-  return { description: words, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
+function stringKind<T>(description: string, read: (text: string) => T | undefined): Kind<T> {
+  return { description, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
 }

@@ -53,9 +53,9 @@ export function identifyUser(
   );
   const guess = near === undefined ? '' : ` Did you mean "${near}"?`;
   throw new JobmanError(
-    `There is no user "${requested}", who you are by --user or ${userEnvVariable}.${guess}`,
+    `There is no user "${requested}" (from --user or ${userEnvVariable}).${guess}`,
     exitCode.notFound,
-    ['tpu list-users    lists those that there are'],
+    ['tpu list-users    shows the users'],
   );
 }
 
@@ -137,17 +137,14 @@ export function withSwappedDirectories(user: LabUser, one: number, other: number
 
 function checkDirectoryNumber(number: number): void {
   if (number < 1 || number > maxDirectory) {
-    throw new JobmanError(
-      `Working directories have numbers from 1 to ${maxDirectory}, and ${number} is none.`,
-      exitCode.usage,
-    );
+    throw new JobmanError(`${number} is not a directory number: 1 to ${maxDirectory}.`, exitCode.usage);
   }
 }
 
 function noDirectory(user: LabUser, number: number): JobmanError {
   const numbers = Object.keys(user.directories);
   return new JobmanError(
-    `${user.name} has no working directory ${number}. ${formatChoices(numbers)} \`tpu set-cur ${number} ${user.name}\` makes this folder that one.`,
+    `${user.name} has no working directory ${number}. ${formatChoices(numbers)} \`tpu set-cur ${number} ${user.name}\` sets it to the current folder.`,
     exitCode.notFound,
   );
 }

@@ -32,10 +32,10 @@ export const lockFile = '/tmp/libtpu_lockfile';
 /** The script changes nothing. */
 export function factsScript(shares: readonly NfsShare[], { python }: Pick<Site, 'python'>): string {
   const shareLines = shares.map(
-    ({ source, target }, index) => `tell_share ${index} ${shellQuote(source)} ${shellQuote(target)}\n`,
+    ({ source, target }, index) => `print_share ${index} ${shellQuote(source)} ${shellQuote(target)}\n`,
   );
   return `${processFunctions}${findHoldersFunction}
-tell_share() {
+print_share() {
   found=
   while read -r from point rest; do
     [ "$(printf '%b' "$point")" != "$3" ] || found=$(printf '%b' "$from")
@@ -65,7 +65,7 @@ if [ -e ${lockFile} ]; then
 fi
 ! grep -qs 'api\\.wandb\\.ai' "\${NETRC:-$HOME/.netrc}" || printf 'wandb\\n'
 for holder in $(find_holders); do
-  line=$(tell "$holder") && printf 'holder\\t%s\\n' "$line"
+  line=$(print_process "$holder") && printf 'holder\\t%s\\n' "$line"
 done
 exit 0
 `;
@@ -84,7 +84,7 @@ export function parseFacts(
   if (answer.kind === 'no_answer' || answer.code !== 0) return null;
   const { worker } = answer;
   const lines = answer.output.split('\n').map((line) => line.split('\t'));
-  const of = (word: string): readonly (readonly string[])[] => lines.filter(([first]) => first === word);
+  const of = (label: string): readonly (readonly string[])[] => lines.filter(([first]) => first === label);
   const [[, clock = ''] = []] = of('clock');
   if (!/^\d+$/.test(clock)) return null;
   const [lock] = of('lock');
@@ -107,14 +107,14 @@ export function parseFacts(
 }
 
 /**
- * POSIX shell functions. Only root sees the open files of other users' processes. `tell` prints a process's id, user
+ * POSIX shell functions. Only root sees the open files of other users' processes. `print_process` prints a process's id, user
  * and command line, separated by tabs; nothing if the process is gone.
  */
 export const processFunctions = `
 as_administrator() {
   if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
 }
-tell() {
+print_process() {
   line=$(tr '\\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | tr -dc '[:print:]' | cut -c1-400)
   [ -n "$line" ] || return 1
   printf '%s\\t%s\\t%s\\n' "$1" "$(stat -c %U "/proc/$1" 2>/dev/null)" "\${line% }"
@@ -134,7 +134,7 @@ find_holders() {
 }
 `;
 
-/** Parses a line of `tell`; empty if it is not one. */
+/** Parses a line of `print_process`; empty if it is not one. */
 export function parseHolder(worker: number, line: string): readonly DeviceHolder[] {
   const [pid = '', user = '', ...command] = line.split('\t');
   return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
@@ -198,5 +198,5 @@ function classifyAnswer(answer: WorkerAnswer): EnvironmentCheck {
   // Without a TPU, Python uses the CPU and still succeeds.
   const devices = lines.find((line) => /TpuDevice|TPU_\d|TPU v/.test(line));
   if (answer.code === 0 && devices !== undefined) return { class: 'success', message: devices, worker };
-  return { class: 'unknown', message: lines.at(-1) ?? `Python ended with ${answer.code} and said nothing`, worker };
+  return { class: 'unknown', message: lines.at(-1) ?? `Python ended with exit code ${answer.code}`, worker };
 }

@@ -55,7 +55,7 @@ async function checkRow(api: SheetsApi, fullName: ResolveName, { row, booking }:
   const now = readGrid(await api.read(), fullName).rows.find((one) => one.booking.tpu === booking.tpu);
   if (now?.row === row) return;
   throw new JobmanError(
-    `Somebody moved the rows of the spreadsheet while ${booking.alias} was written: look at row ${row}, which may hold what was meant for it.`,
+    `A user moved rows of the spreadsheet while jobman changed ${booking.alias}. Check row ${row}, which may have its values.`,
     exitCode.conflict,
     now === undefined ? [] : [`${booking.alias} is in row ${now.row} now.`],
   );

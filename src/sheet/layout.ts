@@ -49,13 +49,11 @@ export function readGrid(
     const status = parseStatus(cell(column.status));
     const before = byAlias.get(alias) ?? (name === null ? undefined : byTpu.get(name));
     if (before !== undefined) {
-      problems.push(`row ${row} is a second one of ${alias}, after row ${before.row}; it is not read`);
+      problems.push(`row ${row}: ignored, because row ${before.row} has ${alias} too`);
       continue;
     }
-    if (name === null) problems.push(`row ${row}: ${alias} is no TPU that is registered here`);
-    if (status.kind === 'unknown') {
-      problems.push(`row ${row}: ${alias} has the status "${status.text}", which means nothing here`);
-    }
+    if (name === null) problems.push(`row ${row}: ${alias} is not a registered TPU`);
+    if (status.kind === 'unknown') problems.push(`row ${row}: ${alias} has the unknown status "${status.text}"`);
     const user = cell(column.user);
     const sheetRow: SheetRow = {
       row,
@@ -100,18 +98,18 @@ export function changedCells(
 function freeLabel(grid: Grid): string {
   const used = grid
     .map((cells) => cellText(cells[column.status]))
-    .find((word) => word !== '' && parseStatus(word).kind === 'free');
+    .find((label) => label !== '' && parseStatus(label).kind === 'free');
   return used ?? statusLabels.free[0] ?? 'free';
 }
 
-function parseStatus(word: string): BookingStatus {
+function parseStatus(label: string): BookingStatus {
   // Users also type full-width characters.
-  const normalized = word.normalize('NFKC').trim().toLowerCase();
+  const normalized = label.normalize('NFKC').trim().toLowerCase();
   if (normalized === '') return { kind: 'free' };
   const found = (Object.entries(statusLabels) as [StatusKind, readonly string[]][]).find(([, known]) =>
     known.includes(normalized),
   );
-  return found === undefined ? { kind: 'unknown', text: word } : { kind: found[0] };
+  return found === undefined ? { kind: 'unknown', text: label } : { kind: found[0] };
 }
 
 function cellText(cell: unknown): string {

@@ -113,7 +113,7 @@ function requireText(answer: unknown, name: string): void {
 }
 
 function unexpectedAnswer(): Error {
-  return new Error('its answer is not that of the Sheets API');
+  return new Error('the answer is not from the Sheets API');
 }
 
 type ValuesClient = sheets_v4.Resource$Spreadsheets$Values;
@@ -124,7 +124,7 @@ async function readLogin(file: string): Promise<JWT> {
     readonly private_key?: unknown;
   };
   if (typeof email !== 'string' || typeof key !== 'string') {
-    throw new SyntaxError('it has no client_email and private_key, as the key file of a service account has');
+    throw new SyntaxError('the key file of a service account has client_email and private_key; this file has not');
   }
   const { JWT: Login } = await import('google-auth-library');
   return new Login({ email, key, scopes: [scope], transporterOptions: googleLimits });
@@ -132,20 +132,20 @@ async function readLogin(file: string): Promise<JWT> {
 
 /** Hints by HTTP status; see https://developers.google.com/sheets/api/reference/limits. */
 const hints: Readonly<Record<number, string>> = {
-  400: 'Is `tab` of the setting lab.spreadsheet the name of one of its tabs?',
-  401: 'Its login was refused: is the key file of lab.spreadsheet still valid?',
+  400: 'Check `tab` of the setting lab.spreadsheet: the spreadsheet may have no such tab.',
+  401: 'The login was refused. Check the key file of lab.spreadsheet.',
   403: 'Share the spreadsheet with the service account of the key file, as an editor.',
-  404: 'Is `id` of the setting lab.spreadsheet that of its address?',
-  429: 'Too many have asked in this minute; a moment later it answers again.',
+  404: 'Check `id` of the setting lab.spreadsheet: it is a part of the address of the spreadsheet.',
+  429: 'Too many requests in this minute. Try again in a minute.',
 };
 
 function sheetError(error: unknown, credentials: string): JobmanError {
   const status = statusOf(error);
   const reason = error instanceof Error ? error.message : String(error);
   const isKey = error instanceof SyntaxError || /^(ENOENT|EACCES|EISDIR)\b/.test(reason) || /DECODER|PEM/.test(reason);
-  const hint = isKey ? `The key file of its service account cannot be used: ${credentials}` : hints[status ?? 0];
-  const what = status === null ? 'does not answer' : `answers with an error (${status})`;
-  return new JobmanError(`The spreadsheet of bookings ${what}.`, exitCode.unreachable, [
+  const hint = isKey ? `Cannot use the key file of the service account: ${credentials}` : hints[status ?? 0];
+  const what = status === null ? 'does not answer' : `returned an error (${status})`;
+  return new JobmanError(`The booking spreadsheet ${what}.`, exitCode.unreachable, [
     reason.split('\n')[0] ?? '',
     ...(hint === undefined ? [] : [hint]),
   ]);

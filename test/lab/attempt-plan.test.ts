@@ -1,4 +1,4 @@
-// What the script of an attempt is to do, and how it came out.
+// The plan and the result of an attempt.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,12 +11,12 @@ type Try = Partial<JobAttempts['attempts'][number]> & { readonly reported?: bool
 
 const report = (name: string): WindowReport => aReport(`/log/${name}`, `/stage/${name}`);
 
-/** Jobs with their attempts, of which those that are `reported` have told where they are: `/log/000001/2`. */
+/** Jobs with attempts. The attempts in `reported` have log folders such as `/log/000001/2`. */
 function lineageWith(...jobs: readonly (readonly [LabJob, readonly Try[]])[]) {
-  const tries = new Map<string, JobAttempts>();
+  const attemptsByJob = new Map<string, JobAttempts>();
   const windows = new Map<string, LabWindow>();
   for (const [job, attempts] of jobs) {
-    tries.set(job.job, {
+    attemptsByJob.set(job.job, {
       attempts: attempts.map(({ reported: _reported, ...one }, index) => ({
         startMode: index === 0 ? 'fresh' : 'resume',
         stage: index,
@@ -27,24 +27,24 @@ function lineageWith(...jobs: readonly (readonly [LabJob, readonly Try[]])[]) {
     });
     for (const [index, { reported }] of attempts.entries()) {
       const name = { job: job.job, attempt: index + 1 };
-      const outcome = reported === true ? report(attemptKey(name)) : null;
-      windows.set(attemptKey(name), aWindow(job, { window: index + 1, ...name, report: outcome }));
+      const ownReport = reported === true ? report(attemptKey(name)) : null;
+      windows.set(attemptKey(name), aWindow(job, { window: index + 1, ...name, report: ownReport }));
     }
   }
   const lineages: Lineages = { jobs: new Map(jobs.map(([job]) => [job.job, job])), windows };
-  return { lineages, jobOf: (job: string) => tries.get(job) ?? null };
+  return { lineages, jobOf: (job: string) => attemptsByJob.get(job) ?? null };
 }
 
 const one = aLabJob('000001', 'xibo', { directory: '/code', configs: ['--config.a=1'], logStage: true });
 const given = { job: one, hasCheckpoints: () => true };
 
-test('the first attempt runs the directory, with what was said', () => {
+test('the first attempt runs the directory with the given arguments', () => {
   const plan = planAttempt({ ...given, attempt: 1, ...lineageWith([one, [{}]]) });
   assert.deepEqual([plan.folder, plan.isFrozen, plan.loadFrom], ['/code', false, null]);
   assert.deepEqual(plan.args, ['ka=kmh-tpuvm-v2-32-1', '--config.a=1', '--config.stage=0']);
 });
 
-test('a resume runs the frozen code and loads the newest log folder in which something was saved', () => {
+test('a resume runs the copied code and loads the newest log folder with a checkpoint', () => {
   const { lineages, jobOf } = lineageWith([one, [{ reported: true }, { reported: true }, {}, {}]]);
   const plan = (saved: readonly string[]) =>
     planAttempt({
@@ -60,12 +60,12 @@ test('a resume runs the frozen code and loads the newest log folder in which som
     '/log/000001/1',
     'the second died before its first checkpoint',
   );
-  assert.equal(plan([]).loadFrom?.logFolder, '/log/000001/2', 'where nothing is seen, the newest');
+  assert.equal(plan([]).loadFrom?.logFolder, '/log/000001/2', 'without a checkpoint the newest');
   assert.deepEqual(plan([]).args.slice(-2), ['--config.load_from=/log/000001/2', '--config.stage=3']);
   assert.equal(plan([]).folder, '/stage/000001/2');
 });
 
-test('a rerun runs the frozen code and loads nothing; what follows it goes on from it alone', () => {
+test('a rerun runs the copied code and loads nothing; later resumes continue only the rerun', () => {
   const tries: readonly Try[] = [{ reported: true }, { startMode: 'rerun', stage: 0, reported: true }, { stage: 1 }];
   const { lineages, jobOf } = lineageWith([one, tries]);
   const second = planAttempt({ ...given, attempt: 2, lineages, jobOf });
@@ -74,7 +74,7 @@ test('a rerun runs the frozen code and loads nothing; what follows it goes on fr
   assert.deepEqual([third.folder, third.loadFrom?.logFolder, third.stage], ['/stage/000001/2', '/log/000001/2', 1]);
 });
 
-test('a start after a stop runs the directory as it is now', () => {
+test('a start after a stop runs the current directory', () => {
   const { lineages, jobOf } = lineageWith([
     one,
     [{ reported: true }, { startMode: 'fresh', stage: 0, startedByOwner: true }],
@@ -83,7 +83,7 @@ test('a start after a stop runs the directory as it is now', () => {
   assert.deepEqual([plan.folder, plan.loadFrom], ['/code', null]);
 });
 
-test('on another TPU a job goes on from its parent, also where its first attempt never started', () => {
+test('on another TPU a job continues its parent, even if its first attempt never started', () => {
   for (const startMode of ['resume', 'rerun'] as const) {
     const child = aLabJob('000002', 'xibo', {
       tpu: 'kmh-tpuvm-v2-32-2',
@@ -101,7 +101,7 @@ test('on another TPU a job goes on from its parent, also where its first attempt
   }
 });
 
-test('programs are known by the folders that their attempts have told, on that TPU', () => {
+test('runFolders has the reported folders of attempts on the TPU', () => {
   const { lineages } = lineageWith([one, [{ reported: true }, { reported: true }, {}]]);
   const windows = [...lineages.windows.values()].map((window) => ({ window, job: one }));
   assert.deepEqual(runFolders(windows, one.tpu), [
@@ -113,8 +113,8 @@ test('programs are known by the folders that their attempts have told, on that T
   assert.deepEqual(runFolders(windows, 'another'), []);
 });
 
-test('an exit code of 0 needs a confirmed success, and the reason names the lines that a script lacks', () => {
-  const outcome = report('x');
+test('exit code 0 needs a confirmed success; the reason names the missing commands', () => {
+  const reported = report('x');
   const reason = (
     code: number,
     of: { report?: WindowReport; isFinished?: boolean; hasHistory?: boolean; lastError?: string },
@@ -124,13 +124,13 @@ test('an exit code of 0 needs a confirmed success, and the reason names the line
     reason(0, { lastError: 'ValueError: bad shape' }),
     'exit code 0, but the script called neither `tpu upd-log` nor `tpu finish-job`, and its log has no line "wandb: Run history:"; last error in its log: ValueError: bad shape',
   );
-  assert.match(reason(0, { report: outcome }) ?? '', /did not call `tpu finish-job`, and its log has no line/);
-  for (const done of [{ isFinished: true }, { hasHistory: true }, { report: outcome, isFinished: true }])
+  assert.match(reason(0, { report: reported }) ?? '', /did not call `tpu finish-job`, and its log has no line/);
+  for (const done of [{ isFinished: true }, { hasHistory: true }, { report: reported, isFinished: true }])
     assert.equal(reason(0, done), null);
-  assert.equal(reason(3, { report: outcome }), null, 'the exit code is the verdict');
+  assert.equal(reason(3, { report: reported }), null, 'the exit code is the verdict');
 });
 
-test('the last error of a log says more than that the job failed', () => {
+test('findLastError prefers an error to `Job failed`', () => {
   const log = 'ep=1 loss=3\nTraceback (most recent call last):\nValueError: bad shape\nwandb: done\nJob failed\n';
   assert.equal(findLastError(log), 'ValueError: bad shape');
   assert.equal(findLastError('ep=1\njax.errors.JaxRuntimeError: INTERNAL\n'), 'jax.errors.JaxRuntimeError: INTERNAL');

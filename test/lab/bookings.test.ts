@@ -1,4 +1,4 @@
-// TPUs that the words of `tpu find` mean, and bookings in the record's own table.
+// Selection of TPUs for `tpu find`, and bookings in the table of the database.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ const bookings = [
   booking('lab-v4-8-1', 'v4-8-1'),
   booking('lab-v5litepod-8-1', 'v5e-8-1'),
   booking('lab-v6e-8-spot-1', 'v6e-8-1'),
-  // Rows of a spreadsheet that nobody has registered: the alias is all that is known.
+  // Unregistered rows of a spreadsheet: only the alias is known.
   booking('v4-32-py2', 'v4-32-py2'),
   booking('vault', 'vault'),
 ];
@@ -67,7 +67,7 @@ for (const [types, only, aliases] of cases) {
   });
 }
 
-test('what is free comes first, and groups without a row are left out', () => {
+test('free TPUs come first, and empty groups are omitted', () => {
   const groups = groupByStatus(findTpus(bookings, registered, { types: ['v23'], only: null }));
   assert.deepEqual(
     groups.map(({ heading, found }) => `${heading} ${found.map((one) => one.booking.alias).join()}`),
@@ -75,7 +75,7 @@ test('what is free comes first, and groups without a row are left out', () => {
   );
 });
 
-test('a TPU has every alias of the registry, the word of the sheet first', () => {
+test('a TPU has all its aliases, the alias of the sheet first', () => {
   const found = findTpus(bookings, registered, { types: ['v4-8', 'v2'], only: 'normal' });
   assert.deepEqual(
     found.map(({ aliases }) => aliases),
@@ -92,7 +92,7 @@ function openBench(t: TestContext) {
 
 const name = 'lab-v4-8-1';
 
-test('every TPU of the registry has a row, free until somebody says more', async (t) => {
+test('every registered TPU has a row; the default is free', async (t) => {
   const { store, sheet } = openBench(t);
   await store.changeTpu(name, () => ({ ...tpuFromName(name)!, zone: 'us-central2-b' }));
   await store.setTpuAlias('v4-8-1', name);
@@ -107,13 +107,13 @@ test('every TPU of the registry has a row, free until somebody says more', async
     zone: 'us-central2-b',
   };
   assert.deepEqual(await sheet.read(), { bookings: [free], problems: [] });
-  const taken = await sheet.change(name, { status: 'running', user: 'Xibo', note: 'a sweep' });
+  const taken = await sheet.change(name, { status: 'running', user: 'Xibo', note: 'a test' });
   assert.deepEqual(taken, { before: free, refused: null });
   const [row] = (await sheet.read()).bookings;
-  assert.deepEqual(row, { ...free, status: { kind: 'running' }, user: 'Xibo', note: 'a sweep' });
+  assert.deepEqual(row, { ...free, status: { kind: 'running' }, user: 'Xibo', note: 'a test' });
 });
 
-test('what is refused is left as it stands, and what is not named stays', async (t) => {
+test('a refused change changes nothing, and absent fields keep their value', async (t) => {
   const { sheet } = openBench(t);
   await sheet.change(name, { status: 'reserved', user: 'Lyy', note: 'mine' });
   const asked = await sheet.change(name, { status: 'free', user: '' }, ({ user }) => `it is ${user}'s`);
@@ -124,7 +124,7 @@ test('what is refused is left as it stands, and what is not named stays', async 
   assert.deepEqual([row?.user, row?.note, row?.scriptNote], ['Lyy', 'mine', 'preempted']);
 });
 
-test('of many who change one booking at once none undoes another’s', async (t) => {
+test('concurrent changes of one booking do not overwrite each other', async (t) => {
   const { sheet } = openBench(t);
   const firsts = await Promise.all(
     ['A', 'B', 'C', 'D'].map((user) =>

@@ -1,4 +1,4 @@
-// Each check finds what it is about, with a remedy; and of a lab in order none finds anything.
+// Each check finds its problem and a remedy, and nothing in a healthy lab.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -27,7 +27,6 @@ function shown(job: LabJob, changes: Partial<LabWindow> = {}): WindowWithJob {
 
 const job = aLabJob('000001', 'xibo');
 
-/** A lab in which everything fits. */
 const healthy: LabState = {
   users: [xibo, lyy],
   tpus: [tpu],
@@ -46,33 +45,37 @@ const healthy: LabState = {
 
 const second = aLabJob('000002', 'lyy');
 
-const ill: readonly (readonly [check: string, changes: Partial<LabState>, message: RegExp])[] = [
+const unhealthy: readonly (readonly [check: string, changes: Partial<LabState>, message: RegExp])[] = [
   [
-    'controller that is stopped',
+    'stopped controller',
     { isControllerRunning: false, rows: rowsOf(['000001'], 'running') },
-    /No controller runs, so no rule acts on 1 job under way/,
+    /No controller runs, so nothing recovers 1 unfinished job/,
   ],
   [
-    'alias that points nowhere',
+    'alias of an unregistered TPU',
     { tpuAliases: new Map([['v2-1', 'away']]) },
-    /v2-1 means away, which is not registered/,
+    /The TPU away of the alias v2-1 is not registered/,
   ],
-  ['name that means something else', { users: [xibo, { ...lyy, name: 'run' }] }, /"run" cannot be .*command/],
-  ['name that means something else', { users: [xibo, { ...lyy, name: 'XIBO' }] }, /taken for the user/],
-  ['name that means something else', { tpuAliases: new Map([['xibo', tpu.name]]) }, /a user is called that/],
+  ['ambiguous name', { users: [xibo, { ...lyy, name: 'run' }] }, /"run" is not allowed .*command/],
+  ['ambiguous name', { users: [xibo, { ...lyy, name: 'XIBO' }] }, /too similar to the user/],
+  ['ambiguous name', { tpuAliases: new Map([['xibo', tpu.name]]) }, /a user has this name/],
   [
-    'name that means something else',
+    'ambiguous name',
     { users: [xibo, { ...lyy, aliases: { tag: 'config.tag' } }] },
-    /"tag" cannot be the name of a config alias/,
+    /"tag" is not allowed as a config alias/,
   ],
-  ['TPU without a zone', { tpus: [{ ...tpu, zone: null }] }, /in which zone kmh-tpuvm-v2-32-1 is/],
-  ['TPU outside of the site', { zones: ['us-central1-a'] }, /in europe-west4-a, which is none/],
-  ['TPU of no known type', { tpus: [{ ...tpu, accelerator: 'v2-33' }] }, /a v2-33, which is no type/],
-  ['directory that is gone', { isGone: (folder) => folder === '/srv/code' }, /Directory 1 of xibo is \/srv\/code/],
+  ['TPU without a zone', { tpus: [{ ...tpu, zone: null }] }, /The zone of kmh-tpuvm-v2-32-1 is unknown/],
+  ['TPU in another zone', { zones: ['us-central1-a'] }, /in europe-west4-a, which is not in/],
+  ['TPU of unknown type', { tpus: [{ ...tpu, accelerator: 'v2-33' }] }, /the unknown type v2-33/],
+  [
+    'missing directory',
+    { isGone: (folder) => folder === '/srv/code' },
+    /directory 1 of xibo does not exist: \/srv\/code/,
+  ],
   [
     'window that cannot be resumed',
     { isGone: (folder) => folder === '/srv/stage/1' },
-    /Window 1 of xibo ran the code in \/srv\/stage\/1/,
+    /Window 1 of xibo cannot be resumed: .*\/srv\/stage\/1/,
   ],
   [
     'duplicate window',
@@ -83,19 +86,23 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, messag
     },
     /Two windows of xibo have the number 1/,
   ],
-  ['zombie window', { tmux: new Map([['xibo', [1, 7]]]) }, /window 7 in the session "xibo", which is none/],
-  ['zombie window', { tmux: new Map([['xibo', [1, 7, 8]]]) }, /windows 7, 8 in the session "xibo", which are none/],
+  ['zombie window', { tmux: new Map([['xibo', [1, 7]]]) }, /session "xibo" has window 7 without a job/],
+  ['zombie window', { tmux: new Map([['xibo', [1, 7, 8]]]) }, /session "xibo" has windows 7, 8 without a job/],
   [
-    'one name for two in the booking sheet',
+    'two users with one name in the booking sheet',
     { users: [xibo, { ...lyy, sheetName: 'xibo' }] },
     /xibo and lyy are both "xibo" in the booking sheet/,
   ],
   [
     'zombie job',
     { rows: new Map(), bookings: [], jobs: [job] },
-    /Window 1 of xibo stands on the list, and its job was deleted/,
+    /Window 1 of xibo is on the list, but its job was deleted/,
   ],
-  ['zombie job', { users: [lyy], tmux: new Map() }, /Job 000001 of xibo goes on, and there is no user xibo/],
+  [
+    'zombie job',
+    { users: [lyy], tmux: new Map() },
+    /Job 000001 of xibo is not finished, but the user xibo was removed/,
+  ],
   [
     'zombie job',
     {
@@ -105,12 +112,12 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, messag
       rows: rowsOf(['000001'], 'failed'),
       isGone: () => true,
     },
-    /^The list still has 1 job of xibo, who is no user any more\.$/,
+    /^The list has 1 job of xibo, but the user was removed\.$/,
   ],
   [
-    'resumed without a parent',
+    'missing parent',
     { jobs: [{ ...job, parent: { job: '000077', attempt: 1, startMode: 'resume' } }] },
-    /Window 1 of xibo goes back to job 000077/,
+    /Window 1 of xibo continues job 000077/,
   ],
   [
     'two jobs on one TPU',
@@ -121,39 +128,39 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, messag
     },
     /2 jobs run on kmh-tpuvm-v2-32-1: 000001 of xibo, 000002 of lyy/,
   ],
-  ['booked and idle', { rows: rowsOf(['000001'], 'failed') }, /booked as running by xibo/],
+  ['booked without a job', { rows: rowsOf(['000001'], 'failed') }, /booked as running for xibo/],
   [
-    'home with wrong modes',
+    'wrong file modes',
     {
       wrongModes: [
         { path: '/lab/state.db', message: '0600, should be 0660' },
         { path: '/lab/jobs', message: '0700, should be 2770' },
       ],
     },
-    /state\.db is 0600, should be 0660, and 1 thing more/,
+    /state\.db has a wrong mode \(0600, should be 0660\), and 1 other file too/,
   ],
 ];
 
-test('of a lab in order nothing is said', () => {
+test('a healthy lab has no findings', () => {
   assert.deepEqual(runChecks(healthy), []);
   assert.deepEqual(runChecks({ ...healthy, wrongModes: null }), []);
 });
 
-for (const [check, changes, message] of ill) {
-  test(`${check}: ${String(message)}`, () => {
+for (const [check, changes, expected] of unhealthy) {
+  test(`${check}: ${String(expected)}`, () => {
     const found = runChecks({ ...healthy, ...changes });
-    // Of two names for two things both are told.
+    // An ambiguous name may be reported for both entries.
     assert.deepEqual([...new Set(found.map((one) => one.check))], [check], JSON.stringify(found));
-    assert.match(found.map((one) => one.message).join('\n'), message);
+    assert.match(found.map((one) => one.message).join('\n'), expected);
     for (const { remedy } of found) assert.notEqual(remedy, '');
   });
 }
 
-test('every check has its illness here', () => {
-  assert.equal(new Set(ill.map(([check]) => check)).size, checkCount);
+test('every check has a case', () => {
+  assert.equal(new Set(unhealthy.map(([check]) => check)).size, checkCount);
 });
 
-test('what ended well, and what was cleared, is nobody’s trouble', () => {
+test('succeeded, continued and cleared jobs have no findings', () => {
   const isGone = (folder: string): boolean => folder === '/srv/stage/1';
   const rows = rowsOf(['000001'], 'succeeded');
   assert.deepEqual(runChecks({ ...healthy, isGone, rows, bookings: [] }), []);

@@ -1,4 +1,4 @@
-// The folders of the older TPU manager, in both layouts and as they are found.
+// Job folders of the older TPU manager in both layouts.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ import {
 } from '../../src/lab/import-job-folders.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
 
-/** Files by their paths; folders are what is above them. */
+/** Files by path. */
 function readerOf(files: Readonly<Record<string, string>>): FolderReader {
   const paths = Object.keys(files);
   return {
@@ -73,14 +73,14 @@ function planOf(files: Readonly<Record<string, string>>, changes: Partial<JobsIm
   return planJobsImport(folders, { ...parts, ...changes });
 }
 
-test('a folder for each user, with meta.json beside them', () => {
+test('a folder for each user, with meta.json', () => {
   const { lines, imports } = planOf(layouts['users'] ?? {});
   assert.deepEqual(
     lines.map(({ kind, subject, message }) => `${kind} ${subject}: ${message}`),
     [
       'import job 000001 of bob: vit, failed, 1 logs',
       'import job 000002 of bob: vit, stopped, 0 logs',
-      'note job 000002 of bob: it was RUNNING there: taken as stopped; what goes on there goes on and its TPU in us-west4-a may cost: jobman tpus --all',
+      'note job 000002 of bob: it was RUNNING; imported as stopped. Its program may still run, and its TPU in us-west4-a may cost money: jobman tpus --all',
       'import job 000003 of bob: vit, succeeded, 1 logs',
       'skip job 000004 of bob: its manifest cannot be read',
     ],
@@ -95,7 +95,7 @@ test('a folder for each user, with meta.json beside them', () => {
   assert.deepEqual([third?.verdict, third?.startedAt, third?.manifest], ['succeeded', null, 'job: {}']);
 });
 
-test('one folder for all, with its files beside the manifest', () => {
+test('one folder for all users, with files next to the manifest', () => {
   const { imports } = planOf(layouts['plain'] ?? {});
   assert.deepEqual(
     imports.map(({ job: { owner, verdict, reason, createdAt } }) => [owner, verdict, reason, createdAt]),
@@ -106,7 +106,7 @@ test('one folder for all, with its files beside the manifest', () => {
   );
 });
 
-test('what was taken over before is not taken twice', () => {
+test('an imported job is not imported again', () => {
   const { lines, imports, existing } = planOf(layouts['users'] ?? {}, {
     existingId: ({ owner, name, createdAt }) =>
       owner === 'bob' && name === 'vit' && createdAt === Date.UTC(2025, 7, 20, 10) ? '000009' : null,
@@ -119,7 +119,7 @@ test('what was taken over before is not taken twice', () => {
   );
 });
 
-test('a cut meta.json leaves what the folders tell; what is no such folder is told apart', () => {
+test('a truncated meta.json is ignored; other folders are not job folders', () => {
   const files = { ...layouts['users'], '/jobs/.jobman/meta.json': '{"000001": {"job_id"' };
   assert.deepEqual(
     planOf(files).imports.map(({ job }) => job.verdict),

@@ -1,4 +1,4 @@
-// The data of the older program comes along: what there is, once, with a line for what cannot be taken.
+// Import of the data of the older program: once, with a line for each part that is not imported.
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -27,7 +27,7 @@ function throwing(error: Error): ImportContext {
 }
 
 function read(file: unknown): OldData {
-  // As it comes from a file.
+  // Like a value from a file.
   const data = parseOldData(JSON.parse(JSON.stringify(file)));
   assert.ok(data !== undefined);
   return data;
@@ -44,7 +44,7 @@ const linesOf = (lines: readonly ImportLine[], kind: ImportLine['kind']) =>
     .filter((line) => line.kind === kind)
     .map(({ subject, message }) => (message === '' ? subject : `${subject}: ${message}`));
 
-test('the sample of the manual is taken whole, and a second time nothing is left to take', async (t) => {
+test('the sample of the manual is imported completely and only once', async (t) => {
   const store = open(t);
   const { lab } = store;
   const data = read(documentedSample);
@@ -60,8 +60,8 @@ test('the sample of the manual is taken whole, and a second time nothing is left
     'window 1 of xibo: finished, kmh-tpuvm-v2-32-preemptible-1',
   ]);
   assert.deepEqual(linesOf(dry, 'skip'), [
-    'monitor_config: the controller looks by itself, and at once',
-    'monitor_all_check_time: the controller looks by itself, and at once',
+    'monitor_config: not needed: the controller checks jobs by itself',
+    'monitor_all_check_time: not needed: the controller checks jobs by itself',
   ]);
   assert.deepEqual(await lab.users(), [], 'a dry run changes nothing');
 
@@ -81,11 +81,7 @@ test('the sample of the manual is taken whole, and a second time nothing is left
   assert.deepEqual([stored?.job.finish?.verdict, stored?.job.spec.name], ['succeeded', 'pre']);
   assert.match((await store.manifest(window.job.job)) ?? '', /"staage_dir"/);
   assert.ok(!JSON.stringify(await store.list({ maxFinished: null })).includes('secret'));
-  assert.deepEqual(
-    await lab.eventsSince('xibo', xibo?.newsSeen ?? 0, newsEventKinds),
-    [],
-    'what was long ago is no news',
-  );
+  assert.deepEqual(await lab.eventsSince('xibo', xibo?.newsSeen ?? 0, newsEventKinds), [], 'old events are not news');
 
   const again = await applyImport(lab, data, parts);
   assert.deepEqual(linesOf(again, 'import'), []);
@@ -93,7 +89,7 @@ test('the sample of the manual is taken whole, and a second time nothing is left
   assert.equal((await lab.windows({ cleared: true })).length, 1);
 });
 
-test('a real mess is taken as far as it goes, line by line', async (t) => {
+test('invalid entries are skipped with a reason', async (t) => {
   const store = open(t);
   const { lab } = store;
   const data = read(malformedData);
@@ -101,20 +97,20 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
   const left = linesOf(lines, 'skip').join('\n');
   for (const why of [
     /^TPU alias check: .*command/m,
-    /^TPU alias v2-32: .*type of TPU/m,
+    /^TPU alias v2-32: .*TPU type/m,
     /^user run: .*command/m,
-    /^jobs of run: 1, with their user/m,
+    /^jobs of run: 1 job: their user is not imported/m,
     /^config alias dir of 王伟: .*key of commands/m,
-    /^job 7 of lyy: it has no number/m,
-    /^window 15 of lyy: nothing tells the type of its TPU the-big-one/m,
-    /^window 16 of lyy: it names no TPU/m,
+    /^job 7 of lyy: it has no window number/m,
+    /^window 15 of lyy: the type of its TPU the-big-one is unknown/m,
+    /^window 16 of lyy: it has no TPU/m,
     /^MONITOR_config:/m,
-    /^queue: nobody here knows/m,
-    /^all_tpus.somewhere: it is no zone/m,
-    /^the TPU kmh-tpuvm-v2-32-1: it is in europe-west4-a and in us-central1-a/m,
-    /^the TPU the-big-one: its name does not tell its type/m,
+    /^queue: unknown key/m,
+    /^all_tpus.somewhere: not a zone/m,
+    /^the TPU kmh-tpuvm-v2-32-1: in europe-west4-a and in us-central1-a/m,
+    /^the TPU the-big-one: its name has no type/m,
     /^the TPU alias "empty"/m,
-    /^user_list names "nobody"/m,
+    /^user_list has "nobody"/m,
     /^the user "ghost"/m,
   ]) {
     assert.match(left, why);
@@ -127,13 +123,13 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
     /^user lyy: its setting time_zone is "mars"/m,
     /^user lyy: its logs/m,
     /^user lyy: one of its jobs is "not a job"/m,
-    /^user 王伟: its id 3 is another's here: 0/m,
-    /^user 王伟: the session "lyy" is another's here: "lyy-2"/m,
+    /^user 王伟: new id: 0, because 3 is in use/m,
+    /^user 王伟: new tmux session: "lyy-2", because "lyy" is in use/m,
     /^user 王伟: its config alias bad/m,
-    /^window 12 of lyy: it was going on there/m,
-    /^window 13 of lyy: the number is that of another window/m,
+    /^window 12 of lyy: it was running/m,
+    /^window 13 of lyy: not on the list: another window has this number/m,
     /^window 13 of lyy: its configs .* quote/m,
-    /^window 13 of lyy: its father, window 999/m,
+    /^window 13 of lyy: imported without its parent, window 999/m,
     /^window 14 of lyy: its status is "exploded"/m,
     /^window 14 of lyy: its rules/m,
   ]) {
@@ -143,7 +139,7 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
   const lyy = (await lab.users()).find(({ name }) => name === 'lyy');
   assert.deepEqual([lyy?.directories, lyy?.nextWindow, lyy?.settings.time_zone], [{ 1: '/srv/lyy' }, 17, 'local']);
   assert.deepEqual(lyy?.settings.extra_settings, { theme: 'dark', old: 1 });
-  assert.equal(Object.keys(lyy?.aliases ?? {}).length, 7, 'without aliases of one’s own there are the usual ones');
+  assert.equal(Object.keys(lyy?.aliases ?? {}).length, 7, 'the default is the usual aliases');
   assert.equal((await lab.tpus()).find(({ name }) => name === 'kmh-tpuvm-v4-8-spot-2')?.pricing, 'spot');
 
   const windows = await lab.windows({ user: 'lyy' });
@@ -152,22 +148,18 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
     [9, 11, 12, 13, 14],
   );
   const [nine, eleven, twelve, thirteen] = windows;
-  assert.deepEqual(nine?.job.configs, ['--config.note=two words', '--config.x=a b', '--config.y=1=2']);
+  assert.deepEqual(nine?.job.configs, ['--config.note=two parts', '--config.x=a b', '--config.y=1=2']);
   assert.deepEqual(eleven?.job.parent, { job: nine?.job.job, attempt: 1, startMode: 'resume' });
   assert.deepEqual(twelve?.job.parent, { job: eleven?.job.job, attempt: 1, startMode: 'resume' });
   assert.deepEqual([eleven?.job.baseStage, eleven?.job.logStage, twelve?.job.baseStage], [1, true, 2]);
   assert.equal(nine?.window.openedAt, Date.UTC(2025, 3, 20, 5, 10, 26));
   assert.equal(twelve?.window.openedAt, Date.UTC(2025, 3, 21, 12));
-  assert.equal(
-    eleven?.window.openedAt,
-    nine?.window.openedAt,
-    'without a moment of its own it began after the one before',
-  );
+  assert.equal(eleven?.window.openedAt, nine?.window.openedAt, 'without a start time it began after the job before it');
   assert.equal(thirteen?.window.report?.logFolder, '/srv/logs/13b');
   const verdicts = await Promise.all(
     windows.map(async ({ job }) => {
-      const history = recordedState((await store.load(job.job))?.job ?? assert.fail());
-      return `${history.finish?.verdict} ${history.finish?.reason}`;
+      const state = recordedState((await store.load(job.job))?.job ?? assert.fail());
+      return `${state.finish?.verdict} ${state.finish?.reason}`;
     }),
   );
   assert.deepEqual(verdicts, [
@@ -187,20 +179,20 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
     listed,
     [
       ['imported, was running', 'running'],
-      ['imported, end not known', 'running'],
+      ['imported, end unknown', 'running'],
     ],
-    'nobody stopped what was still running there',
+    'no command stopped the jobs that were running',
   );
   const again = await applyImport(lab, data, parts);
   assert.deepEqual(linesOf(again, 'import'), []);
 });
 
-test('what is here is kept: of a user who is here only what is missing is filled in', async (t) => {
+test('existing data is kept: a known user only gets missing values', async (t) => {
   const { lab } = open(t);
   await lab.addUser(aUser('xibo', { id: 5, directories: { 1: '/home/xibo/new' }, aliases: {}, nextWindow: 99 }));
   await lab.setTpuAlias('v2-1', 'another');
   const lines = await applyImport(lab, read(documentedSample), parts);
-  assert.match(linesOf(lines, 'skip').join('\n'), /TPU alias v2-1: it means another here/);
+  assert.match(linesOf(lines, 'skip').join('\n'), /TPU alias v2-1: it is an alias of another here/);
   const [xibo] = await lab.users();
   assert.deepEqual(
     [xibo?.id, xibo?.directories, xibo?.aliases, xibo?.nextWindow],
@@ -208,7 +200,7 @@ test('what is here is kept: of a user who is here only what is missing is filled
   );
 });
 
-test('a window that a newer run has keeps its number; the old one is there, off the list', async (t) => {
+test('an imported window whose number is in use is not on the list', async (t) => {
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
@@ -223,7 +215,7 @@ test('a window that a newer run has keeps its number; the old one is there, off 
   assert.equal((await lab.windows({ user: 'xibo', cleared: true })).length, 2);
 });
 
-test('one job that cannot be taken keeps no other from it, and a mistake of ours undoes all', async (t) => {
+test('a job that cannot be imported does not affect others; a bug undoes the whole import', async (t) => {
   const { lab } = open(t);
   const refusal = new JobmanError('Nothing says in which zone it is.', exitCode.usage, ['Say it.']);
   const lines = await applyImport(lab, read(documentedSample), throwing(refusal));
@@ -259,10 +251,10 @@ test('names that are paths, options or control sequences become neither TPUs nor
     ['user-1', 'user-2', 'eve_x'],
   );
   assert.deepEqual(await lab.windows({ cleared: true }), []);
-  assert.match(linesOf(lines, 'skip').join('\n'), /TPU alias one: no TPU can have the name/);
+  assert.match(linesOf(lines, 'skip').join('\n'), /TPU alias one: .*is not a TPU name/);
 });
 
-test('what is no such file is told apart', () => {
+test('other JSON is not a data.json', () => {
   for (const value of [null, [], {}, { users: [] }, 'x', 3]) assert.equal(parseOldData(value), undefined);
   assert.deepEqual(parseOldData({ users: {} })?.users, []);
 });

@@ -1,4 +1,4 @@
-// What another program has run is a job like any other that has ended: the record and its history agree, and it can go on.
+// An imported job is a finished job: its state and history agree, and it can be resumed.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -34,7 +34,7 @@ function past(changes: Partial<ImportedJob> = {}): ImportedJob {
 
 const ids = { id: '000007', installation: 'abc123' };
 
-test('history tells the state of every sort of past job', () => {
+test('the history of each kind of imported job reproduces its state', () => {
   const sorts: readonly Partial<ImportedJob>[] = [
     {},
     { verdict: 'succeeded', reason: 'succeeded' },
@@ -53,7 +53,7 @@ test('history tells the state of every sort of past job', () => {
   }
 });
 
-test('it is resumed on its persistent TPU, without a request to make one; an ephemeral one is requested anew', () => {
+test('a resume uses its persistent TPU, or requests a new ephemeral allocation', () => {
   for (const [spec, allocation] of [
     [persistent, 1],
     [tpuSpec(), 2],
@@ -66,7 +66,7 @@ test('it is resumed on its persistent TPU, without a request to make one; an eph
   }
 });
 
-test('the record has it with its window, once its number is free', async (t) => {
+test('the store has it with its window if the number is free', async (t) => {
   const store = openStore({ file: ':memory:', isIdTaken: (id) => id === '000001' });
   t.after(() => store.close());
   const { lab } = store;

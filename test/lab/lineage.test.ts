@@ -1,4 +1,4 @@
-// Lines of attempts: through resumes and reruns of one job, and over parents on other TPUs.
+// Lineages of attempts: resumes and reruns of one job, and parents on other TPUs.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -21,7 +21,7 @@ function labJob(job: string, parent: LabJob['parent'] = null, baseStage = 0): La
   return aLabJob(job, 'alice', { parent, baseStage });
 }
 
-/** `f`: fresh, by a rule behind the first; `s`: resumed; `r`: rerun, on its owner's word; a capital letter: it never started. */
+/** `f`: fresh, by a rule after the first; `s`: resumed; `r`: rerun by the owner; a capital letter: it never started. */
 function attemptsOf(text: string): readonly Attempt[] {
   const ways = { f: 'fresh', s: 'resume', r: 'rerun' } as const;
   let stage = 0;
@@ -51,7 +51,7 @@ function lineagesOf(jobs: readonly LabJob[], windows: readonly LabWindow[] = [])
   };
 }
 
-test('a line goes back through the attempts of a job and on with its parent', () => {
+test('a lineage has the earlier attempts of the job and then of its parent', () => {
   const all = lineagesOf([
     labJob('000001'),
     labJob('000002', { job: '000001', attempt: 2, startMode: 'resume' }),
@@ -66,7 +66,7 @@ test('a line goes back through the attempts of a job and on with its parent', ()
   ]);
 });
 
-test('two jobs that call each other their parent, as a broken import may, make no endless line', () => {
+test('two jobs that are each other’s parent have a finite lineage', () => {
   const all = lineagesOf([
     labJob('000001', { job: '000002', attempt: 1, startMode: 'resume' }),
     labJob('000002', { job: '000001', attempt: 1, startMode: 'resume' }),
@@ -75,7 +75,7 @@ test('two jobs that call each other their parent, as a broken import may, make n
   assert.equal(continuedWork(all, { job: '000001', attempt: 1 }, () => ({ attempts: attemptsOf('f') })).length, 2);
 });
 
-test('work goes back to where it began from the start', () => {
+test('continued work goes back to a start from the beginning', () => {
   const all = lineagesOf([labJob('000001'), labJob('000002', { job: '000001', attempt: 2, startMode: 'resume' })]);
   const cases: readonly (readonly [first: string, second: string, attempt: number, work: string])[] = [
     ['fs', 'f', 1, '000002/1 000001/2 000001/1'],
@@ -83,11 +83,11 @@ test('work goes back to where it began from the start', () => {
     ['fs', 'fsr', 3, '000002/3'],
     ['fs', 'fsrs', 4, '000002/4 000002/3'],
     ['fr', 'f', 1, '000002/1 000001/2'],
-    // What never started had nothing of its own: the next one is what it was to be.
+    // The next attempt replaces an attempt that never started.
     ['fs', 'Ff', 2, '000002/2 000002/1 000001/2 000001/1'],
     ['fS', 'fSr', 3, '000002/3'],
     ['fs', 'fSs', 3, '000002/3 000002/2 000002/1 000001/2 000001/1'],
-    // A resume continues what ran last. A rerun that never started is not that.
+    // A resume continues the last attempt that ran, not a rerun that never started.
     ['fs', 'fRs', 3, '000002/3 000002/2 000002/1 000001/2 000001/1'],
     ['fs', 'frRs', 4, '000002/4 000002/3 000002/2'],
     ['fs', 'fRrs', 4, '000002/4 000002/3'],
@@ -99,7 +99,7 @@ test('work goes back to where it began from the start', () => {
   }
 });
 
-test('a stage counts resumes, over parents too, and from 0 after a rerun', () => {
+test('the stage counts resumes including those of parents, from 0 after a rerun', () => {
   const at = (base: number, text: string): number =>
     stageOf(labJob('000002', null, base), { attempts: attemptsOf(text) }, text.length);
   assert.deepEqual(
@@ -112,7 +112,7 @@ test('a stage counts resumes, over parents too, and from 0 after a rerun', () =>
   );
 });
 
-test('the newest report of a line is that of the newest attempt that made one', () => {
+test('newestReport is the report of the newest attempt that has one', () => {
   const all = lineagesOf(
     [labJob('000001')],
     [window('000001', 1, 9, '/logs/1'), window('000001', 2, 10, '/logs/2'), window('000001', 3, 11, null)],
@@ -145,5 +145,5 @@ test('lineages are read from the store with all parents and the windows of all',
   );
   const read = await lab.windows({ jobs: [last.job], cleared: true });
   const further = await readLineages(lab, [last], read);
-  assert.deepEqual(further.windows, all.windows, 'what was read is there, and the rest with it');
+  assert.deepEqual(further.windows, all.windows, 'windows that were read before and the others');
 });

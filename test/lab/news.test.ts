@@ -1,4 +1,4 @@
-// News: a group for each job, the newest last, a night of refusals on one line; and times in the zone of the reader.
+// News: a group for each job, newest last; consecutive refusals on one line; times in the zone of the reader.
 
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -12,7 +12,7 @@ const one = '000001';
 const other = '000002';
 const labJobs = [aLabJob(one, 'xibo', { baseStage: 1 }), aLabJob(other, 'xibo')];
 
-function formatNews(events: readonly (readonly [string, NewsEvent['event']])[]) {
+function newsOf(events: readonly (readonly [string, NewsEvent['event']])[]) {
   return groupNews(
     events.map(([job, event], index) => ({ number: index + 1, job, event })),
     labJobs,
@@ -27,16 +27,16 @@ const refused = (at: number): NewsEvent['event'] => ({
   error: { kind: 'stockout', message: 'There is no more capacity.', raw: '' },
 });
 
-test('what happened stands below its job, the job with the newest word last', () => {
+test('events are grouped by job, the job with the newest event last', () => {
   const evidence = { message: 'the cloud took it (PREEMPTED)' };
   assert.deepEqual(
-    formatNews([
+    newsOf([
       [one, { kind: 'created', at: noon, by: 'xibo' }],
       [other, { kind: 'created', at: noon, by: 'lyy' }],
       [other, { kind: 'finished', at: noon, verdict: 'succeeded', reason: 'succeeded' }],
       [one, { kind: 'attempt_started', at: noon, attempt: 1, workers: ['controller'] }],
       [one, { kind: 'attempt_ending', at: noon, attempt: 1, reason: 'preempted', evidence }],
-      [one, { kind: 'allocation_released', at: noon, allocation: 1, message: 'a new one takes its place' }],
+      [one, { kind: 'allocation_released', at: noon, allocation: 1, message: 'the TPU was preempted' }],
       [one, refused(noon)],
       [one, refused(noon + hour)],
       [one, refused(noon + 2 * hour)],
@@ -62,40 +62,40 @@ test('what happened stands below its job, the job with the newest word last', ()
       [
         one,
         'created',
-        'its script began, in window 4',
+        'script started in window 4',
         'preempted: the cloud took it (PREEMPTED)',
-        'its TPU is made anew: a new one takes its place',
-        'its TPU was not given, 3 times in 2h00m: There is no more capacity',
-        'is resumed, for the 2nd time',
-        'lyy ended it',
+        'creating the TPU again: the TPU was preempted',
+        'request for the TPU refused, 3 times in 2h00m: There is no more capacity',
+        'resumes from its last checkpoint, stage 2',
+        'cancel by lyy',
         'killed',
       ],
     ],
   );
 });
 
-test('moments are in the zone of the reader', () => {
+test('times are in the zone of the reader', () => {
   assert.equal(newsTimeFormatter('us', noon)(noon), '20 Nov 08:00');
   assert.equal(
     newsTimeFormatter('us', noon + 366 * 24 * hour)(noon),
     '20 Nov 2026 08:00',
-    'the year where it is another',
+    'with the year if it is another',
   );
   assert.equal(newsTimeFormatter('cn', noon)(noon + 5 * hour + minute), '21 Nov 01:01');
 });
 
-test('us and cn, which are reckoned, are what the database says of their zones', () => {
-  // In these names the sign is turned round: https://data.iana.org/time-zones/tzdb/etcetera
+test('us and cn equal the zones of the time zone database', () => {
+  // The sign in these names is inverted: https://data.iana.org/time-zones/tzdb/etcetera
   const zones = fc.constantFrom(['us', 'Etc/GMT+4'] as const, ['cn', 'Etc/GMT-8'] as const);
-  const moments = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2060, 0) });
+  const times = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2060, 0) });
   fc.assert(
-    fc.property(zones, moments, ([zone, name], at) =>
+    fc.property(zones, times, ([zone, name], at) =>
       assert.deepEqual(localTimeConverter(zone)(at), localTimeConverter(name)(at)),
     ),
   );
 });
 
-test('a named zone has its summer time', () => {
+test('a named zone has daylight saving time', () => {
   const berlin = localTimeConverter('Europe/Berlin');
   assert.deepEqual(berlin(Date.UTC(2026, 0, 31, 23, 30, 5)), { year: 2026, month: 'Feb', day: 1, time: '00:30:05' });
   assert.deepEqual(berlin(Date.UTC(2026, 8, 1, 10)), { year: 2026, month: 'Sep', day: 1, time: '12:00:00' });

@@ -1,6 +1,6 @@
-// A data.json as the manual of the older program has it, and one as its versions and people really left it.
+// The data.json of the manual of the older program, and an invalid one.
 
-/** The sample of the manual, with a list of TPUs in place of its dots, and the job of its sample. */
+/** The sample of the manual, with its job, and with a list of TPUs instead of dots. */
 export const documentedSample = {
   users: {
     xibo: {
@@ -65,7 +65,7 @@ export const documentedSample = {
 const base = { job_dir_id: 1, job_dir: '/srv/code', tpu: 'kmh-tpuvm-v2-32-1', monitor: true };
 const timestamps = (chn: string, edt: string, utc: string) => ({ chn, edt, utc });
 
-/** Fields missing or spelled otherwise, windows twice, statuses that nobody knows, names that are words. */
+/** Missing and misspelled fields, duplicate windows, unknown statuses, reserved names. */
 export const malformedData = {
   users: {
     lyy: {
@@ -74,13 +74,13 @@ export const malformedData = {
       settings: { time_zone: 'mars', theme: 'dark', extra_settings: { old: 1 } },
       windows_offset: '17',
       job_data: [
-        // A chain of three: 9 was resumed as 11, and that as 12.
+        // Window 9 was resumed as 11, and 11 as 12.
         {
           ...base,
           windows_id: 9,
           log_dir: '/srv/logs/9',
           stage_dir: '/srv/staging/9',
-          extra_configs: '--config.note=\'two words\' --config.x=a\\ b "--config.y=1=2"',
+          extra_configs: '--config.note=\'two parts\' --config.x=a\\ b "--config.y=1=2"',
           status: 'resumed',
           error: 'preempted',
           stage: 0,

@@ -1,4 +1,4 @@
-// The script of an attempt, run by a real bash with a launcher that pretends to be this program.
+// The script of an attempt, run by a real bash with a fake launcher.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts';
 const folder = mkdtempSync(join(tmpdir(), 'jobman-script-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A folder with staging.sh, and the script with a launcher that answers `__begin` with these words and `__end` with a code. */
+/** A folder with staging.sh, and the script with a fake launcher for `__begin` and `__end`. */
 function prepared(name: string, staging: string, args: readonly string[], verdict = 'echo "$code"') {
   const at = join(folder, name);
   mkdirSync(at);
@@ -33,7 +33,7 @@ esac`,
   return { at, asked };
 }
 
-test('staging.sh is sourced in its folder with every argument as it is, and its exit code counts', () => {
+test('the script sources staging.sh in its folder with unchanged arguments, and returns its exit code', () => {
   const args = [
     'ka=tpu',
     '--config.a= b  c',
@@ -45,7 +45,7 @@ test('staging.sh is sourced in its folder with every argument as it is, and its 
   ];
   const { at, asked } = prepared(
     'plain',
-    'printf "%s\\0" "$PWD" "$LAB_TEST" "${TMUX-none}" "$@" >told\nexit 7\n',
+    'printf "%s\\0" "$PWD" "$LAB_TEST" "${TMUX-none}" "$@" >report\nexit 7\n',
     args,
   );
   const ended = spawnSync('bash', [join(at, 'script')], {
@@ -54,11 +54,11 @@ test('staging.sh is sourced in its folder with every argument as it is, and its 
     env: { ...process.env, TMUX: 'x' },
   });
   assert.equal(ended.status, 7, ended.stderr);
-  assert.deepEqual(readFileSync(join(at, 'told'), 'utf8').split('\0'), [at, "it's", 'none', ...args, '']);
+  assert.deepEqual(readFileSync(join(at, 'report'), 'utf8').split('\0'), [at, "it's", 'none', ...args, '']);
   assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|${at}|7|`);
 });
 
-test('what __end prints is the exit code, and where it says nothing the script keeps its own', () => {
+test('the exit code is the output of __end, or else the exit code of the script', () => {
   for (const [name, verdict, expected] of [
     ['another', 'echo 1', 1],
     ['nothing', 'exit 5', 4],
@@ -68,26 +68,26 @@ test('what __end prints is the exit code, and where it says nothing the script k
   }
 });
 
-test('where __begin refuses nothing is sourced', () => {
-  const { at } = prepared('refused', 'touch told\n', []);
+test('if __begin fails, nothing is sourced', () => {
+  const { at } = prepared('refused', 'touch report\n', []);
   writeFileSync(join(at, "a launcher's"), 'echo no >&2; exit 3');
   const ended = spawnSync('bash', [join(at, 'script')], { encoding: 'utf8' });
   assert.deepEqual([ended.status, ended.stderr], [3, 'no\n']);
-  assert.equal(existsSync(join(at, 'told')), false);
+  assert.equal(existsSync(join(at, 'report')), false);
 });
 
-test('a script that was told to end still asks __end, and says that it was told', async () => {
+test('a script that receives SIGTERM calls __end with --stopped', async () => {
   const { at, asked } = prepared('stopped', 'touch begun-here\nsleep 1000\n', []);
   const child = spawn('bash', [join(at, 'script')], { stdio: 'ignore', detached: true });
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
   assert.ok(await eventually(() => existsSync(join(at, 'begun-here'))));
-  // As jobman does: to every process of the attempt.
+  // Like jobman, to all processes of the attempt.
   process.kill(-(child.pid ?? 0), 'SIGTERM');
   assert.equal(await ended, 143);
   assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|--stopped|${at}|143|`);
 });
 
-test('the stand-in of tmux answers for its own window alone, and hands on everything else', () => {
+test('the tmux wrapper answers for its own window and calls the real tmux otherwise', () => {
   const at = join(folder, "it's bin");
   const others = join(folder, 'others');
   mkdirSync(at);
@@ -98,8 +98,7 @@ test('the stand-in of tmux answers for its own window alone, and hands on everyt
   const given = { folder: at, launcher: ['echo', "a'b"], window: "ada's:42", pane: '%7', sshPort: 2222 };
   for (const [name, text] of Object.entries(wrapperPrograms(given)))
     writeFileSync(join(at, name), text, { mode: 0o700 });
-  const run = (path: string, ...argv: string[]): string => {
-    const [program = '', ...args] = argv;
+  const run = (path: string, program: string, ...args: string[]): string => {
     return execFileSync(join(at, program), args, { encoding: 'utf8', env: { PATH: `${at}:${path}:/usr/bin:/bin` } });
   };
   for (const args of [
@@ -119,5 +118,5 @@ test('the stand-in of tmux answers for its own window alone, and hands on everyt
   const behind = { encoding: 'utf8', env: { PATH: `/nowhere:${others}:${at}:/usr/bin:/bin` } } as const;
   assert.equal(execFileSync(join(at, 'ssh'), ['elsewhere', 'ls'], behind), 'real ssh: elsewhere ls\n');
   const none = spawnSync(join(at, 'tmux'), ['ls'], { encoding: 'utf8', env: { PATH: at } });
-  assert.deepEqual([none.status, none.stderr.startsWith('tmux: there is none')], [1, true]);
+  assert.deepEqual([none.status, none.stderr.startsWith('tmux is not installed')], [1, true]);
 });

@@ -39,7 +39,7 @@ function spec(name: string, options: { readonly rule?: 'rerun'; readonly monitor
   });
 }
 
-test('the usual rule is pre where the cloud may take the TPU, else pass; monitor=False answers nothing', () => {
+test('the default rule is pre on preemptible and spot TPUs, else pass; monitor=False turns recovery off', () => {
   assert.equal(spec('kmh-tpuvm-v2-32-1').recovery.preset, 'pass');
   assert.equal(spec('kmh-tpuvm-v2-32-preemptible-1').recovery.preset, 'pre');
   assert.equal(spec('kmh-tpuvm-v2-32-preemptible-1', { rule: 'rerun' }).recovery.preset, 'rerun');
@@ -47,7 +47,7 @@ test('the usual rule is pre where the cloud may take the TPU, else pass; monitor
   assert.deepEqual(spec('kmh-tpuvm-v2-32-1').recovery.budget, { preemptions: 10, failures: 10 });
 });
 
-test('the TPU stands, and the script runs here', () => {
+test('the allocation is persistent, and the script runs on this machine', () => {
   const { capacity, command, tags, name } = spec('kmh-tpuvm-v2-32-1');
   assert.deepEqual(
     [capacity.ownership, capacity.kind === 'tpu' && capacity.name, command.runsOn],
@@ -56,7 +56,7 @@ test('the TPU stands, and the script runs here', () => {
   assert.deepEqual([name, tags], ['vit', ['sweep']]);
 });
 
-test('on another TPU the usual rule is that of the other, and one that was said stays', () => {
+test('on another TPU the default rule changes, and a chosen rule stays', () => {
   const there = tpuFromName('kmh-tpuvm-v2-32-1');
   assert.ok(there);
   const to = { capacity: persistentTpuSpec(there, site, { project: 'emulator' }), steps: [], launcher: ['other'] };
@@ -73,12 +73,12 @@ test('on another TPU the usual rule is that of the other, and one that was said 
   );
 });
 
-test('the name of a job is the last part of its directory, as far as it can be one', () => {
+test('the job name is the last part of the directory, made valid', () => {
   const names = ['/code/vit', '/code/vit/', '/', '/code/42', '/code/my vit', '/code/--x', '/代码/模型'];
   assert.deepEqual(names.map(jobName), ['vit', 'vit', 'run', 'run-42', 'my_vit', 'x', '模型']);
 });
 
-test('the environment of whoever types goes along as far as scripts need it, and no secret does', () => {
+test('scripts get some variables of the caller, and no secrets', () => {
   const env = {
     PATH: '/opt/conda/bin',
     CLOUDSDK_CORE_PROJECT: 'p',
@@ -93,14 +93,14 @@ test('the environment of whoever types goes along as far as scripts need it, and
   });
 });
 
-test('the line for people has quotes where a shell wants some', () => {
+test('the displayed command line is quoted for a shell', () => {
   assert.equal(
     formatCommandLine('t-1', ['--config.lr=0.1', "--config.n=it's"]),
     `source staging.sh ka=t-1 --config.lr=0.1 '--config.n=it'\\''s'`,
   );
 });
 
-test('the TPU of ka.sh is read and not run', () => {
+test('the TPU of ka.sh is found without running it', () => {
   const cases: readonly (readonly [string, string | null])[] = [
     ['VM_NAME=a-v2-32-1\n', 'a-v2-32-1'],
     ['export VM_NAME="a-v2-32-1"  # mine\n', 'a-v2-32-1'],
@@ -119,13 +119,13 @@ test('the TPU of ka.sh is read and not run', () => {
     (error: unknown) => {
       assert.ok(error instanceof JobmanError);
       assert.equal(error.code, 2);
-      assert.match(error.message, /^\/code\/ka\.sh names several TPUs \(a-1, a-2\)/);
+      assert.match(error.message, /^\/code\/ka\.sh names several TPUs: a-1, a-2\./);
       return true;
     },
   );
 });
 
-test('types mean TPUs of the registry by what they are, however they are spelled', () => {
+test('types select TPUs of the registry in any spelling', () => {
   const names = ['x-v2-32-1', 'x-v2-8-1', 'x-v5e-8-1'];
   const tpus = names.map(tpuFromName).filter((tpu) => tpu !== null);
   const named = (types: readonly string[]): readonly string[] => tpusOfTypes(tpus, types).map(({ name }) => name);
@@ -135,19 +135,19 @@ test('types mean TPUs of the registry by what they are, however they are spelled
   assert.deepEqual(named([]), names);
 });
 
-const configs = (line: string) => line.split(' ').map((arg) => arg.split('=') as [key: string, value: string]);
+const configs = (line: string) => line.split(' ').map((pair) => pair.split('=') as [key: string, value: string]);
 
-test('aliases and full keys become the words that scripts hand on', () => {
+test('aliases and full keys become arguments of the script', () => {
   const args = configArguments(configs('lr=0.01 config.a.b=v ep='), defaultAliases, []);
   assert.deepEqual(args, ['--config.training.learning_rate=0.01', '--config.a.b=v', '--config.training.num_epochs=']);
 });
 
-test('the later of two for one key counts, by whichever name', () => {
+test('the last value of a key counts', () => {
   const args = configArguments(configs('lr=1 bs=8 config.training.learning_rate=2'), defaultAliases, []);
   assert.deepEqual(args, ['--config.training.learning_rate=2', '--config.training.batch_size=8']);
 });
 
-test('whatever stands in a value arrives unchanged', () => {
+test('values are unchanged', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (value) => {
       assert.deepEqual(configArguments([['lr', value]], { lr: 'config.lr' }, []), [`--config.lr=${value}`]);
@@ -157,15 +157,15 @@ test('whatever stands in a value arrives unchanged', () => {
     assert.deepEqual(configArguments([['config.note', value]], {}, []), [`--config.note=${value}`]);
 });
 
-test('a key that is neither is refused with the nearest one; all of them at once', () => {
+test('unknown keys are reported together, with suggestions', () => {
   assert.throws(
     () => configArguments(configs('lrr=1 toString=2 tga=x'), defaultAliases, ['tag']),
     (error: unknown) => {
       assert.ok(error instanceof JobmanError);
       assert.equal(error.code, 2);
-      assert.match(error.message, /`lrr` is none of your aliases.* Did you mean lr=\?/);
-      assert.match(error.lines.join('\n'), /`toString` is none/);
-      assert.match(error.lines.join('\n'), /`tga` is none.* Did you mean tag=\?/);
+      assert.match(error.message, /`lrr` is neither one of your config aliases.* Did you mean lr=\?/);
+      assert.match(error.lines.join('\n'), /`toString` is neither/);
+      assert.match(error.lines.join('\n'), /`tga` is neither.* Did you mean tag=\?/);
       return true;
     },
   );

@@ -1,4 +1,4 @@
-// People and jobs of a lab, for tests: every field, and what may be changed in it.
+// Sample users, jobs and TPUs of a lab for tests.
 
 import { type LabUser } from '../../src/lab/users.ts';
 import { defaultAliases } from '../../src/lab/names.ts';
@@ -9,7 +9,7 @@ import { noon } from '../support/builders.ts';
 
 export { noon };
 
-/** A user whom nobody has met yet: her session and her name in the sheet are her name. */
+/** A new user, whose session and name in the sheet are the name. */
 export function aUser(
   name: string,
   changes: Partial<LabUser> = {},
@@ -22,7 +22,7 @@ export function aUser(
     logins: [],
     directories: {},
     aliases: defaultAliases,
-    // A zone of its own, so that no test depends on the zone of the machine.
+    // A fixed zone, so that no test depends on the zone of the machine.
     settings: { ...defaultUserSettings, time_zone: 'us' },
     nextWindow: 1,
     createdAt: noon,
@@ -31,7 +31,6 @@ export function aUser(
   };
 }
 
-/** What a `tpu run` has said beside the spec of that job. */
 export function aLabJob(job: string, user: string, changes: Partial<LabJob> = {}): LabJob {
   return {
     job,
@@ -49,7 +48,6 @@ export function aLabJob(job: string, user: string, changes: Partial<LabJob> = {}
   };
 }
 
-/** A TPU as registries know them. */
 export function aTpu(name: string, changes: Partial<LabTpu> = {}): LabTpu {
   return {
     name,
@@ -62,7 +60,7 @@ export function aTpu(name: string, changes: Partial<LabTpu> = {}): LabTpu {
   };
 }
 
-/** Window 1 of the first attempt of that job, whose script has told nothing. */
+/** Window 1 of the job's first attempt, without a report. */
 export function aWindow({ job, user }: LabJob, changes: Partial<LabWindow> = {}): LabWindow {
   return {
     user,
@@ -78,7 +76,6 @@ export function aWindow({ job, user }: LabJob, changes: Partial<LabWindow> = {})
   };
 }
 
-/** That a script has these folders for its log and its code. */
 export function aReport(logFolder: string, stageFolder: string, tpu = 'kmh-tpuvm-v2-32-1'): WindowReport {
   return { logFolder, stageFolder, tpu, startTime: '20250420_011026', at: noon };
 }

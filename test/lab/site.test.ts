@@ -1,4 +1,5 @@
-// The site: its settings, the login of workers to W&B with each shell, and the modes of a shared home. Mounts: test/real/tpu-commands.test.ts.
+// The site: its settings, the W&B login of workers in each shell, and the modes of a shared home. Mounts are in
+// test/real/tpu-commands.test.ts.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -30,7 +31,7 @@ function openWorker(t: TestContext, shell: readonly string[]) {
 
 const shells = [['dash'], ['bash'], ['busybox', 'sh']].filter(([program = '']) => findProgram(program) !== undefined);
 for (const shell of shells) {
-  test(`a login to W&B is an entry of .netrc, made once and renewed with the key (${shell[0]})`, (t) => {
+  test(`the W&B login is an entry of .netrc that changes with the key (${shell[0]})`, (t) => {
     const { netrc, run } = openWorker(t, shell);
     assert.equal(run(wandbScript.check).status, 1);
     assert.equal(run(wandbScript.apply).status, 1, 'without a key nothing is written');
@@ -48,10 +49,10 @@ for (const shell of shells) {
     run(wandbScript.apply, { [wandbVariable]: key });
     assert.equal(readFileSync(netrc, 'utf8'), `${before}${entry}`);
     const bad = run(wandbScript.apply, { [wandbVariable]: '"; touch x #' });
-    assert.deepEqual([bad.status, bad.stdout], [1, 'What should be a key for W&B is none.\n']);
+    assert.deepEqual([bad.status, bad.stdout], [1, 'The W&B key is invalid.\n']);
   });
 
-  test(`a key that a setup step has put there is taken and not left (${shell[0]})`, (t) => {
+  test(`the key file of a setup step is read and deleted (${shell[0]})`, (t) => {
     const { home, netrc, run } = openWorker(t, shell);
     mkdirSync(join(home, '.jobman'));
     const given = join(home, '.jobman/wandb-key');
@@ -64,7 +65,7 @@ for (const shell of shells) {
   });
 }
 
-test('a TPU mounts the shares of its zone, in order; the steps of a job change with them', () => {
+test('a TPU mounts the shares of its zone in order; the steps of a job depend on them', () => {
   const everywhere = { source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' };
   const europe = { ...everywhere, target: '/eu', zones: ['europe-*', 'us-east1-d'] };
   const site = { shares: [everywhere, europe], wandbKeyFile: null };
@@ -85,7 +86,7 @@ test('a TPU mounts the shares of its zone, in order; the steps of a job change w
 const folders = { home: '/srv/lab', userHome: '/home/alice' };
 const { lab } = defaultSettings(4);
 
-test('a site without settings has no zones, no shares and its bookings here', () => {
+test('a site without settings has no zones, no shares and no spreadsheet', () => {
   const site = siteOf(lab, folders);
   assert.deepEqual(
     [site.zones, site.shares, site.spreadsheet, site.wandbKeyFile, site.stageLimit],
@@ -93,7 +94,7 @@ test('a site without settings has no zones, no shares and its bookings here', ()
   );
 });
 
-test('paths of this machine are made whole, and what a share leaves out is filled in', () => {
+test('local paths become absolute, and shares get defaults', () => {
   const site = siteOf(
     {
       ...lab,
@@ -111,7 +112,7 @@ test('paths of this machine are made whole, and what a share leaves out is fille
   assert.deepEqual(site.spreadsheet, { id: '1', tab: null, credentials: '/srv/lab/secret.json', endpoint: null });
 });
 
-test('the template of a lab’s settings is what the manual shows, says every key and holds', async () => {
+test('the settings template equals the example of the documentation and has every key', async () => {
   const template = readFileSync(join(root, 'configs/lab-settings.json'), 'utf8');
   assert.ok(readFileSync(join(root, 'docs/settings.md'), 'utf8').includes(template));
   assert.deepEqual(
@@ -125,7 +126,7 @@ test('the template of a lab’s settings is what the manual shows, says every ke
 const modeOf = (path: string, mode: number, isFolder = false): number | null =>
   sharedMode({ path: path.split('/'), isFolder, mode });
 
-test('folders and files are the group’s, and stay as runnable as they were', () => {
+test('folders and files belong to the group, and executables stay executable', () => {
   assert.equal(modeOf('jobs', 0o700, true), 0o2770);
   assert.equal(modeOf('jobs/xibo/000001/logs', 0o755, true), 0o2770);
   assert.equal(modeOf('state.db', 0o600), 0o660);
@@ -138,7 +139,7 @@ test('folders and files are the group’s, and stay as runnable as they were', (
   assert.equal(modeOf('ssh/known_hosts/000001-1-0', 0o600), 0o660);
 });
 
-test('secrets, keys, runs, copies of working directories and the built-in cloud stay as they are', () => {
+test('secrets, keys, runs, copies of working directories and the TPU emulator are not shared', () => {
   for (const path of [
     'ssh/id_ed25519',
     'secrets',

@@ -1,4 +1,4 @@
-// Every case of `solve`: the facts in which it is what is wrong, what it says, and what would put it right.
+// Every problem of `solve`: its facts, message and repair.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ const share = { source: '10.0.0.2:/home', target: '/home-nfs', zones: [], option
 const ready: TpuState = { kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 2 };
 const state = (name: string): TpuState => ({ kind: 'known', state: name, zone: 'us-central2-b', workers: 0 });
 
-const well: WorkerFacts = {
+const healthy: WorkerFacts = {
   worker: 0,
   clockAheadMs: 0,
   disks: [{ path: '/', freeMb: 40_000 }],
@@ -26,12 +26,13 @@ const facts: SolveFacts = {
   tpu: tpuFromName('lab-v4-16-1')!,
   site: { shares: [share], python: '/home-nfs/python' },
   state: ready,
-  workers: [well, { ...well, worker: 1 }],
+  workers: [healthy, { ...healthy, worker: 1 }],
   unresponsive: [],
   environment: null,
 };
-/** Worker 1 is another than it should be. */
-const ill = (more: Partial<WorkerFacts>): Partial<SolveFacts> => ({ workers: [well, { ...well, worker: 1, ...more }] });
+const broken = (changes: Partial<WorkerFacts>): Partial<SolveFacts> => ({
+  workers: [healthy, { ...healthy, worker: 1, ...changes }],
+});
 const python = (found: EnvironmentCheck['class'], message: string): Partial<SolveFacts> => ({
   environment: { class: found, message, worker: 1 },
 });
@@ -39,114 +40,114 @@ const holder = { worker: 1, pid: 7, user: 'lyy', command: 'python main.py' };
 
 const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, message: RegExp, repair: Repair['kind']])[] =
   [
-    ['not there', { state: state('absent'), workers: [] }, /no TPU of that name/, 'apply'],
-    ['taken away', { state: state('preempted'), workers: [] }, /taken away \(preempted\)/, 'reapply'],
+    ['missing', { state: state('absent'), workers: [] }, /does not exist/, 'apply'],
+    ['lost', { state: state('preempted'), workers: [] }, /lost \(preempted\)/, 'reapply'],
     ['stopped', { state: state('stopped'), workers: [] }, /is stopped/, 'restart'],
-    ['under way', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
+    ['not ready', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
     [
-      'no answer by SSH',
-      { workers: [well], unresponsive: [{ worker: 1, message: 'it has stopped answering' }] },
-      /^worker 1 has no answer by SSH: it has stopped answering$/,
+      'SSH fails',
+      { workers: [healthy], unresponsive: [{ worker: 1, message: 'it has stopped answering' }] },
+      /^no SSH connection to worker 1: it has stopped answering$/,
       'restart',
     ],
     [
       'disk full',
-      ill({ disks: [{ path: '/tmp', freeMb: 12 }] }),
-      /^worker 1 has less than 500 MB of disk left$/,
+      broken({ disks: [{ path: '/tmp', freeMb: 12 }] }),
+      /^less than 500 MB of disk free on worker 1$/,
       'script',
     ],
-    ['clock off', ill({ clockAheadMs: -95 * second }), /^worker 1 has a clock that is 95 s off$/, 'script'],
+    ['wrong clock', broken({ clockAheadMs: -95 * second }), /^the clock is 95 s off on worker 1$/, 'script'],
     [
       'share missing',
-      ill({ shares: [{ share, state: 'silent' }] }),
-      /\/home-nfs \(its server does not answer\)/,
+      broken({ shares: [{ share, state: 'silent' }] }),
+      /\/home-nfs \(server does not answer\)/,
       'script',
     ],
-    ['not logged in to W&B', ill({ isLoggedIn: false }), /^worker 1 has no login to W&B$/, 'login'],
-    ['no Python', ill({ hasPython: false }), /^worker 1 has no \/home-nfs\/python$/, 'manual'],
-    ['device busy', ill({ holders: [holder] }), /process 7 of lyy on worker 1 \(python main\.py\)/, 'end'],
+    ['not logged in to W&B', broken({ isLoggedIn: false }), /^no login to W&B on worker 1$/, 'login'],
+    ['no Python', broken({ hasPython: false }), /^\/home-nfs\/python does not exist on worker 1$/, 'manual'],
+    ['device busy', broken({ holders: [holder] }), /process 7 of lyy on worker 1 \(python main\.py\)/, 'end'],
     [
       'stale lock file',
-      ill({ lock: { openedBy: [] } }),
-      /^worker 1 has a lock file of libtpu whose owner is dead$/,
+      broken({ lock: { openedBy: [] } }),
+      /^the process that made libtpu's lock file on worker 1 is gone$/,
       'script',
     ],
+    ['libtpu in use', python('occupied', 'already in use'), /worker 1 by an unknown program/, 'restart'],
     [
-      'libtpu in use',
-      python('occupied', 'already in use'),
-      /worker 1, by a program that does not show itself/,
+      'Python hangs',
+      python('timeout', 'it did not end'),
+      /hangs before it sees the devices: it did not end/,
       'restart',
     ],
-    ['Python hangs', python('timeout', 'it did not end'), /does not come to its devices: it did not end/, 'restart'],
     [
       'Python fails',
       python('unknown', 'No module named jax'),
-      /worker 1 does not see its devices: No module/,
+      /worker 1 does not see the devices: No module/,
       'manual',
     ],
   ];
 
-for (const [name, wrong, message, repair] of rows) {
-  test(`${name}: it is the one thing that is found, and ${repair} is what would help`, () => {
+for (const [name, wrong, expected, repair] of rows) {
+  test(`${name}: the only problem, repaired by ${repair}`, () => {
     const [found, ...others] = findProblems({ ...facts, ...wrong });
     assert.deepEqual(others, []);
     assert.equal(found?.name, name);
-    assert.match(found.message, message);
+    assert.match(found.message, expected);
     assert.equal(found.repair.kind, repair);
   });
 }
 
-test('every case has a row here, in the order in which they are looked at', () => {
+test('every problem has a row, in order', () => {
   assert.deepEqual(
     rows.map(([name]) => name),
     Object.keys(problemChecks),
   );
 });
 
-test('nothing is found where all is well, and nothing where the cloud does not say', () => {
+test('a healthy TPU, and one in an unknown state, has no problem', () => {
   assert.deepEqual(findProblems(facts), []);
   assert.deepEqual(findProblems({ ...facts, ...python('success', '[TpuDevice(id=0)]') }), []);
   assert.deepEqual(findProblems({ ...facts, state: { kind: 'unknown', message: 'no answer' }, workers: [] }), []);
 });
 
-test('several are told in the order of causes; a lock file is no one’s only while nobody holds the chips', () => {
-  const both = findProblems({ ...facts, ...ill({ hasPython: false, shares: [{ share, state: 'missing' }] }) });
+test('problems are in the order of causes; a lock file is stale only if no process uses the chips', () => {
+  const both = findProblems({ ...facts, ...broken({ hasPython: false, shares: [{ share, state: 'missing' }] }) });
   assert.deepEqual(
     both.map(({ name }) => name),
     ['share missing', 'no Python'],
   );
-  const held = findProblems({ ...facts, ...ill({ holders: [holder], lock: { openedBy: [] } }) });
+  const held = findProblems({ ...facts, ...broken({ holders: [holder], lock: { openedBy: [] } }) });
   assert.deepEqual(
     held.map(({ name }) => name),
     ['device busy'],
   );
-  assert.deepEqual(findProblems({ ...facts, ...ill({ lock: { openedBy: [9] } }) }), []);
+  assert.deepEqual(findProblems({ ...facts, ...broken({ lock: { openedBy: [9] } }) }), []);
 });
 
-test('a login that every worker refuses is not mended by a restart, and a strange mount is left to a person', () => {
-  for (const text of [
+test('a login that every worker refuses, and an unknown mount, need a manual repair', () => {
+  for (const message of [
     '34.1.2.3 accepts none of our keys for ada; tried /home/ada/.jobman/ssh/id_ed25519',
     'there is no key to log in to 34.1.2.3 with: no key file and no agent',
   ]) {
-    const refused = findProblems({ ...facts, workers: [], unresponsive: [{ worker: 0, message: text }] });
+    const refused = findProblems({ ...facts, workers: [], unresponsive: [{ worker: 0, message }] });
     assert.deepEqual(
       refused.map(({ repair }) => repair.kind),
       ['manual'],
-      text,
+      message,
     );
   }
-  const [strange] = findProblems({ ...facts, ...ill({ shares: [{ share, state: 'other' }] }) });
+  const [strange] = findProblems({ ...facts, ...broken({ shares: [{ share, state: 'other' }] }) });
   assert.equal(strange?.repair.kind, 'manual');
 });
 
-test('what a worker told is read; what it did not tell is not made up', () => {
+test('parseFacts reads the output of a worker', () => {
   const asked = { shares: [share], hasKey: true, from: 1_000_000, to: 1_000_400 };
   const answer = (output: string): WorkerAnswer => ({ kind: 'ended', worker: 3, code: 0, output });
-  const facts = parseFacts(
+  const parsed = parseFacts(
     answer('clock\t1002400\ndisk\t/\t2048000\nshare\t0\tother\nlock\t 12 13\nholder\t7\tlyy\tpython\tmain.py\n'),
     asked,
   );
-  assert.deepEqual(facts, {
+  assert.deepEqual(parsed, {
     worker: 3,
     clockAheadMs: 2_000,
     disks: [{ path: '/', freeMb: 2_000 }],
@@ -173,9 +174,9 @@ const answers: readonly (readonly [expected: EnvironmentCheck['class'], WorkerAn
   ['unknown', { kind: 'no_answer', worker: 0, message: '10.0.0.1 refuses connections' }],
 ];
 for (const [expected, answer] of answers) {
-  test(`Python says ${expected} by ${JSON.stringify(answer)}`, () => {
+  test(`${JSON.stringify(answer)} is ${expected}`, () => {
     assert.equal(worstEnvironment([answer]).class, expected);
-    // One worker that fails is enough for the whole slice.
+    // One failing worker decides for the whole slice.
     const fine = answers[0]![1];
     assert.equal(worstEnvironment([fine, { ...answer, worker: 1 }]).class, expected);
   });

@@ -1,4 +1,4 @@
-// What the names of TPUs tell.
+// Types, pricing and short names of TPUs.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -26,14 +26,14 @@ const cases: readonly (readonly [name: string, type: string | null, pricing: str
   ['lab-tpu-1', null, 'ondemand'],
 ];
 for (const [name, type, pricing] of cases) {
-  test(`${name} tells ${type ?? 'no type'}, ${pricing}`, () => {
+  test(`${name} has ${type ?? 'no type'}, ${pricing}`, () => {
     assert.equal(acceleratorFromName(name), type);
     assert.equal(pricingFromName(name), pricing);
     assert.equal(tpuFromName(name)?.accelerator ?? null, type);
   });
 }
 
-test('types are understood as people spell them, and shown short', () => {
+test('types have several spellings and a short display name', () => {
   assert.deepEqual(['v5e-8', 'V4-8', 'v6e_4', 'v2-31', 'lr'].map(parseAccelerator), [
     'v5litepod-8',
     'v4-8',
@@ -47,7 +47,7 @@ test('types are understood as people spell them, and shown short', () => {
   assert.equal(shortName('other', ''), 'other');
 });
 
-test('a TPU of the registry is asked for by its own words, and what nobody has said is asked of a person', () => {
+test('the spec uses the values of the registry, and an unknown value is an error', () => {
   const tpu = tpuFromName('lab-v5e-8-spot-1');
   assert.ok(tpu !== null);
   const site = { zones: ['us-west1-c', 'us-central2-b'], remoteUser: 'lab', privateKey: null };
@@ -61,12 +61,12 @@ test('a TPU of the registry is asked for by its own words, and what nobody has s
   assert.equal(persistentTpuSpec({ ...tpu, runtimeVersion: 'x', project: 'q' }, site, { project: 'p' }).project, 'q');
   assert.throws(
     () => persistentTpuSpec(tpu, site, { project: null }),
-    /in which Google Cloud project lab-v5e-8-spot-1 is/,
+    /The Google Cloud project of lab-v5e-8-spot-1 is unknown/,
   );
-  assert.throws(() => persistentTpuSpec(tpu, { ...site, zones: [] }, { project: 'p' }), /in which zone/);
+  assert.throws(() => persistentTpuSpec(tpu, { ...site, zones: [] }, { project: 'p' }), /zone of/);
 });
 
-// A shortened name, as `check` and `run` print it, is understood.
+// Short names, which `check` and `run` print, identify a TPU.
 const names = [
   'kmh-tpuvm-v2-32-1',
   'kmh-tpuvm-v2-32-preemptible-1',
@@ -76,15 +76,15 @@ const names = [
 ];
 const tpus = names.map((name) => tpuFromName(name) ?? assert.fail(name));
 
-for (const [name, meant] of [
+for (const [suffix, expected] of [
   ['v2-32-preemptible-1', 'kmh-tpuvm-v2-32-preemptible-1'],
   ['v2-32-1', 'kmh-tpuvm-v2-32-1'],
   ['tpuvm-v2-32-1', 'kmh-tpuvm-v2-32-1'],
-  // Two have that end, it is a type, it lacks the type, it is a number.
+  // Two TPUs match; a type; no type; a number.
   ['v2-32-spot-1', undefined],
   ['v4-8', undefined],
   ['preemptible-1', undefined],
   ['1', undefined],
   ['32-1', undefined],
 ] as const)
-  test(`${name} means ${meant ?? 'no TPU'}`, () => assert.equal(findTpuBySuffix(tpus, name)?.name, meant));
+  test(`${suffix} is ${expected ?? 'no TPU'}`, () => assert.equal(findTpuBySuffix(tpus, suffix)?.name, expected));

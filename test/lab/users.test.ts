@@ -1,4 +1,4 @@
-// Settings of a user, and the user who types: by TPU_USER, by the login, or unknown.
+// Settings of a user, and the user who types: by TPU_USER, by login, or unknown.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,10 +14,10 @@ import {
 } from '../../src/lab/user-settings.ts';
 import { aUser } from './sample.ts';
 
-const refused = (message: RegExp) => (error: unknown) =>
-  error instanceof JobmanError && error.code === 2 && message.test(error.message);
+const refused = (expected: RegExp) => (error: unknown) =>
+  error instanceof JobmanError && error.code === 2 && expected.test(error.message);
 
-test('each setting takes the words of the manual, and says what it takes', () => {
+test('each setting accepts the values of the manual and names the expected ones', () => {
   const set = (key: string, text: string) => Object.entries(withSetting(defaultUserSettings, key, text));
   const value = (key: string, text: string) => set(key, text).find(([name]) => name === key)?.[1];
   assert.equal(value('monitor_after_run', 'False'), false);
@@ -29,7 +29,7 @@ test('each setting takes the words of the manual, and says what it takes', () =>
   assert.equal(value('time_zone', 'europe/berlin'), 'Europe/Berlin');
   assert.equal(value('monitor_columns', 'tws'), 'tws');
   assert.equal(value('monitor_columns', 'default'), '');
-  for (const [key, value] of [
+  for (const [key, text] of [
     ['monitor_after_run', 'maybe'],
     ['monitor_upd_time', '0'],
     ['monitor_upd_time', '1.5'],
@@ -39,25 +39,25 @@ test('each setting takes the words of the manual, and says what it takes', () =>
     ['monitor_columns', 'wx'],
     ['monitor_columns', 'ww'],
   ] as const) {
-    assert.throws(() => set(key, value), refused(/should be .*Nothing was changed/), `${key} ${value}`);
+    assert.throws(() => set(key, text), refused(/expected .*Nothing was changed/), `${key} ${text}`);
   }
   assert.throws(() => set('monitor_lenght', '3'), refused(/Did you mean "monitor_length"/));
-  assert.throws(() => set('extra_settings', '3'), refused(/kept as it came/));
+  assert.throws(() => set('extra_settings', '3'), refused(/cannot be changed/));
 });
 
-test('the table has every setting, and each default is a value that its own words mean', () => {
+test('the table has every setting with a valid default', () => {
   const { extra_settings: _, ...settings } = defaultUserSettings;
   assert.deepEqual(userSettings.map(({ key }) => key).toSorted(), Object.keys(settings).toSorted());
   for (const { key, read } of userSettings) assert.equal(read(formatSetting(settings[key])), settings[key], key);
 });
 
-test('a reset brings back one setting or all, and keeps what nobody here knows', () => {
+test('a reset changes one setting or all, and keeps unknown imported settings', () => {
   const changed = { ...defaultUserSettings, show_length: 7, monitor_dir: false, extra_settings: { old: 1 } };
   assert.deepEqual(withoutSetting(changed, 'show_length'), { ...changed, show_length: 200 });
   assert.deepEqual(withoutSetting(changed, null), { ...defaultUserSettings, extra_settings: { old: 1 } });
 });
 
-test('settings of another program are taken as far as they go', () => {
+test('valid settings of the older program are imported', () => {
   const { settings, notes } = importSettings({
     monitor_after_run: 'false',
     show_length: 300,
@@ -81,10 +81,10 @@ const users = [aUser('xibo', { logins: ['lyy', 'xb'] }), aUser('lyy'), aUser('ro
   ...user,
   id,
 }));
-const name = (login: string, given?: string) =>
-  identifyUser({ env: given === undefined ? {} : { TPU_USER: given }, login }, users)?.name ?? null;
+const name = (login: string, variable?: string) =>
+  identifyUser({ env: variable === undefined ? {} : { TPU_USER: variable }, login }, users)?.name ?? null;
 
-test('the variable comes first, then who has the login, then who is called like it', () => {
+test('the user: TPU_USER, then the owner of the login, then the user with the name of the login', () => {
   assert.equal(name('xb', 'lyy'), 'lyy');
   assert.equal(name('xb'), 'xibo');
   assert.equal(name('lyy'), 'xibo');
@@ -96,7 +96,7 @@ test('the variable comes first, then who has the login, then who is called like 
   );
 });
 
-test('on a shared login nobody acts for another, and the history names whom the line names', () => {
+test('on a shared login no command acts for another user, and the history has the named user', () => {
   const [xibo = null] = users;
   assert.equal(actsForAnother(xibo, 'lyy'), true);
   assert.equal(actsForAnother(xibo, 'xibo'), false);

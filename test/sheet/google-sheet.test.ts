@@ -1,4 +1,4 @@
-// Bookings in a Google spreadsheet, over Google's own client library, against a small server that follows the Sheets API.
+// Bookings in a Google spreadsheet: Google's client library and a small server that follows the Sheets API.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { openSheetServer, sheetId, sheetTab, type SheetServer } from './server.t
 const rows = [
   ['', 'TPU', 'belongs', 'status', 'user', 'note', 'script', 'zone'],
   ['', 'v2-32', 'all of them below', '', ''],
-  ['', 'v2-32-1', 'lab', 'running', 'Xibo', 'a sweep', 'lr 0.1', 'europe-west4-a'],
+  ['', 'v2-32-1', 'lab', 'running', 'Xibo', 'a test', 'lr 0.1', 'europe-west4-a'],
   [],
   ['x', 'v2-32-p1', '', '闲的', '闲的'],
   ['', 'v4-8-1', 'lab', 'reserved', 'Lyy', '', '', 'us-central2-b', 'far to the right'],
@@ -41,7 +41,7 @@ async function openBench(t: TestContext, options: { readonly tab?: string; reado
   return { server, sheet };
 }
 
-test('rows of TPUs are read wherever they stand; the others are told of and disable nothing', async (t) => {
+test('rows of TPUs are read anywhere in the sheet; unreadable rows are reported', async (t) => {
   const { sheet } = await openBench(t);
   const { bookings, problems } = await sheet.read();
   assert.deepEqual(
@@ -59,19 +59,19 @@ test('rows of TPUs are read wherever they stand; the others are told of and disa
     alias: 'v2-32-1',
     status: { kind: 'running' },
     user: 'Xibo',
-    note: 'a sweep',
+    note: 'a test',
     scriptNote: 'lr 0.1',
     owner: 'lab',
     zone: 'europe-west4-a',
   });
   assert.deepEqual(problems, [
-    'row 7: v9-9-9 is no TPU that is registered here',
-    'row 7: v9-9-9 has the status "maybe", which means nothing here',
-    'row 9 is a second one of v4-8-1, after row 6; it is not read',
+    'row 7: v9-9-9 is not a registered TPU',
+    'row 7: v9-9-9 has the unknown status "maybe"',
+    'row 9: ignored, because row 6 has v4-8-1 too',
   ]);
 });
 
-test('a change writes the cells that it means to and no other', async (t) => {
+test('a change writes only the changed cells', async (t) => {
   const { server, sheet } = await openBench(t, { tab: sheetTab });
   const { before, refused } = await sheet.change('lab-tpuvm-v4-8-1', { status: 'running', scriptNote: '=1+1' });
   assert.deepEqual([before?.user, refused], ['Lyy', null]);
@@ -80,7 +80,7 @@ test('a change writes the cells that it means to and no other', async (t) => {
   assert.deepEqual(server.grid, expected);
 });
 
-test('free is written as this sheet writes it, in the place of the user too', async (t) => {
+test('the label for free is the one that the sheet uses, also as the user', async (t) => {
   const { server, sheet } = await openBench(t);
   const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
   await sheet.change('lab-tpuvm-v2-32-1', free);
@@ -91,19 +91,19 @@ test('free is written as this sheet writes it, in the place of the user too', as
   assert.deepEqual(server.grid[2]?.slice(3, 5), ['Free', 'Free']);
 });
 
-test('the row is found by its alias after it was moved, and looked at again before it is written', async (t) => {
+test('a moved row is found by its alias, and read again before it is written', async (t) => {
   const { server, sheet } = await openBench(t);
   await sheet.read();
   server.grid.splice(0, 0, ['', 'a new heading'], ['']);
   await sheet.change('lab-tpuvm-v2-32-1', { user: 'Ada' });
-  assert.deepEqual(server.grid[4], ['', 'v2-32-1', 'lab', 'running', 'Ada', 'a sweep', 'lr 0.1', 'europe-west4-a']);
+  assert.deepEqual(server.grid[4], ['', 'v2-32-1', 'lab', 'running', 'Ada', 'a test', 'lr 0.1', 'europe-west4-a']);
   const grid = structuredClone(server.grid);
   const asked = await sheet.change('lab-tpuvm-v2-32-1', { status: 'free' }, ({ user }) => `it is ${user}'s`);
   assert.equal(asked.refused, "it is Ada's");
   assert.deepEqual(server.grid, grid);
 });
 
-test('rows that move between reading and writing are noticed', async (t) => {
+test('a row that moves between reading and writing is an error', async (t) => {
   const { server, sheet } = await openBench(t);
   server.onRead = () => {
     server.onRead = () => undefined;
@@ -111,7 +111,7 @@ test('rows that move between reading and writing are noticed', async (t) => {
   };
   await assert.rejects(sheet.change('lab-tpuvm-v2-32-1', { user: 'Ada' }), (error: unknown) => {
     assert.ok(error instanceof JobmanError);
-    assert.match(error.message, /moved the rows .* look at row 3/);
+    assert.match(error.message, /moved rows .* Check row 3/);
     assert.deepEqual([error.code, error.lines], [4, ['v2-32-1 is in row 4 now.']]);
     return true;
   });
@@ -125,14 +125,14 @@ test('a TPU without a row has no booking, and nothing is written', async (t) => 
 });
 
 const troubles: readonly (readonly [trouble: SheetServer['fault'], message: RegExp, hint: RegExp])[] = [
-  [401, /answers with an error \(401\)/, /login was refused/],
-  [403, /answers with an error \(403\)/, /Share the spreadsheet with the service account/],
-  [429, /answers with an error \(429\)/, /Too many have asked/],
-  [503, /answers with an error \(503\)/, /./],
+  [401, /returned an error \(401\)/, /login was refused/],
+  [403, /returned an error \(403\)/, /Share the spreadsheet with the service account/],
+  [429, /returned an error \(429\)/, /Too many requests/],
+  [503, /returned an error \(503\)/, /./],
   ['unreachable', /does not answer/, /no answer within 1 s/],
 ];
 for (const [trouble, message, hint] of troubles) {
-  test(`a sheet that answers ${trouble} is told of in one try`, async (t) => {
+  test(`a sheet that answers ${trouble} fails without a retry`, async (t) => {
     const { server, sheet } = await openBench(t);
     server.fault = trouble;
     await assert.rejects(sheet.read(), (error: unknown) => {
@@ -144,36 +144,38 @@ for (const [trouble, message, hint] of troubles) {
     });
     assert.equal(server.requests.length, 1, server.requests.join());
     server.fault = null;
-    // One that was silent is not waited for a second time by the same command.
+    // A command waits only once for a silent sheet.
     if (trouble === 'unreachable') await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { user: 'x' }), message);
     else assert.equal((await sheet.read()).bookings.length, 5, 'and answers again when it can');
     if (trouble === 'unreachable') assert.equal(server.requests.length, 1);
   });
 }
 
-test('a wrong id and a tab that is not there are told from each other', async (t) => {
+test('a wrong id and an unknown tab have different hints', async (t) => {
   const wrongId = await openBench(t, { id: 'other' });
-  await assert.rejects(wrongId.sheet.read(), (error: JobmanError) => /Is `id` of the setting/.test(error.lines.join()));
+  await assert.rejects(wrongId.sheet.read(), (error: JobmanError) =>
+    /Check `id` of the setting/.test(error.lines.join()),
+  );
   const wrongTab = await openBench(t, { tab: 'Other' });
   await assert.rejects(wrongTab.sheet.read(), (error: JobmanError) =>
-    /Is `tab` of the setting/.test(error.lines.join()),
+    /Check `tab` of the setting/.test(error.lines.join()),
   );
 });
 
-test('without a key file that is one Google is not asked, and the file is named', async (t) => {
+test('an invalid key file is an error without a request', async (t) => {
   const { folder } = openWorld(t);
   const credentials = join(folder, 'key.json');
   for (const text of [undefined, 'no JSON', '{ "type": "authorized_user" }']) {
     if (text !== undefined) writeFileSync(credentials, text);
     const api = createSheetsApi({ id: sheetId, tab: null, credentials, endpoint: null });
     await assert.rejects(api.read(), (error: JobmanError) => {
-      assert.ok(error.lines.includes(`The key file of its service account cannot be used: ${credentials}`));
+      assert.ok(error.lines.includes(`Cannot use the key file of the service account: ${credentials}`));
       return error.code === 5;
     });
   }
 });
 
-test('a page of something in between is no empty sheet, in which all would be free', async (t) => {
+test('the page of a proxy is an error, not an empty sheet', async (t) => {
   const { server, sheet } = await openBench(t);
   const json = 'application/json';
   for (const [type, text] of [
@@ -192,14 +194,14 @@ test('a page of something in between is no empty sheet, in which all would be fr
     await assert.rejects(
       sheet.read(),
       (error) =>
-        error instanceof JobmanError && error.code === 5 && /not that of the Sheets API/.test(error.lines[0] ?? ''),
+        error instanceof JobmanError && error.code === 5 && /not from the Sheets API/.test(error.lines[0] ?? ''),
       text,
     );
     await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { status: 'free' }), JobmanError, text);
   }
 });
 
-test('cells of other kinds, and sheets of a hundred thousand rows, are read', { timeout: 20_000 }, () => {
+test('cells of other types, and a sheet of 100,000 rows', { timeout: 20_000 }, () => {
   const strange = ['', 'v4-8-1', null, {}, [], Number.NaN, true, 1e300];
   const many = Array.from({ length: 100_000 }, (_, row) => ['', `v4-${row}`, '', 'running']);
   const { rows: read } = readGrid([strange, ...many], (alias) => alias);

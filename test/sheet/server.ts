@@ -1,4 +1,4 @@
-// A small server that follows the Sheets API, v4, as far as values are read and written, with a sheet in memory.
+// A small server that follows the values methods of the Sheets API v4, with a sheet in memory.
 // https://developers.google.com/sheets/api/reference/rest/v4/spreadsheets.values
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -6,15 +6,15 @@ import type { AddressInfo } from 'node:net';
 
 export interface SheetServer {
   readonly url: string;
-  /** Rows of cells, from A1 on. A test may change them at any moment. */
+  /** Rows of cells from A1. A test may change them at any time. */
   readonly grid: string[][];
-  /** `METHOD path` of each question, in order. */
+  /** `METHOD path` of each request, in order. */
   readonly requests: string[];
-  /** How the next questions are answered instead; `silent`: not at all. */
+  /** Status of the next answers; `silent`: no answer. */
   fault: number | 'unreachable' | null;
-  /** What is answered instead, with 200: a page of something in between. */
+  /** Body of the next answers with status 200, like the page of a proxy. */
   proxyPage: { readonly type: string; readonly text: string } | null;
-  /** Called after a question was answered. */
+  /** Called after each answer. */
   onRead: () => void;
   close(): Promise<void>;
 }
@@ -55,7 +55,7 @@ export async function openSheetServer(rows: readonly (readonly string[])[]): Pro
     if (request.method === 'GET') {
       const range = rangeOf(call?.slice(1) ?? '');
       if (range === undefined) return fail(response, 400, `Unable to parse range: ${call?.slice(1)}`);
-      // Empty cells and rows at the end are left out, as Google does.
+      // Like Google, omits empty cells and rows at the end.
       const values = trimmed(
         sheet.grid.map((row) => trimmed(row.slice(0, 8), '')),
         undefined,
@@ -88,7 +88,7 @@ export async function openSheetServer(rows: readonly (readonly string[])[]): Pro
   return sheet;
 }
 
-/** `'Bob''s TPUs'!D12`, `A:H`; of columns the row is 0. */
+/** Parses `'Bob''s TPUs'!D12` and `A:H`; the row of whole columns is 0. */
 function rangeOf(text: string): { readonly row: number; readonly column: number } | undefined {
   const [, quoted, letter = '', row] = /^(?:'((?:[^']|'')+)'!)?([A-Z])(?::[A-Z]|(\d+))$/.exec(text) ?? [];
   if (letter === '' || (quoted !== undefined && quoted.replaceAll("''", "'") !== sheetTab)) return undefined;

@@ -97,9 +97,9 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
     readBookings(() => cli.lab.sheet()),
   ]);
   if (state.kind === 'unknown')
-    throw new JobmanError(`How ${tpu.name} is cannot be told now; nothing was begun.`, exitCode.unreachable, [
+    throw new JobmanError(`The state of ${tpu.name} is unknown. Nothing was started.`, exitCode.unreachable, [
       state.message,
-      `tpu describe ${tpu.name}    asks again`,
+      `tpu describe ${tpu.name}    checks it again`,
     ]);
   const seen = state;
   const action = provisionActionFor(seen.state, called);
@@ -113,11 +113,11 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
     booking: othersBooking(sheet.bookings, tpu.name, user),
     holders: devices.holders,
   };
-  // The sentence does not begin with the name: `capitalize` would change its first letter.
+  // `capitalize` must not change the name, so the sentence begins with something else.
   const actionSentence =
     action === 'apply'
-      ? `the cloud has no ${called}, and it would be made`
-      : `the cloud calls ${called} ${seen.state}, and it would be made anew`;
+      ? `the TPU ${called} does not exist and would be created`
+      : `the TPU ${called} is ${seen.state} and would be created again`;
   await confirmClaim(cli, signal, request, {
     provision: action === null ? [] : [actionSentence],
     use: [...formatUsage(usage, called), ...formatEnded(usage)],
@@ -154,23 +154,23 @@ function provisionActionFor(state: string, called: string): ProvisionAction {
     case 'failed':
       return 'reapply';
     case 'stopped':
-      throw new JobmanError(`${called} is stopped, so nothing can run there.`, exitCode.conflict, [
+      throw new JobmanError(`${called} is stopped. Nothing was started.`, exitCode.conflict, [
         `tpu restart ${called}    starts it`,
       ]);
     default:
-      throw new JobmanError(`${called} is ${state}, so nothing can run there now.`, exitCode.conflict, [
-        `tpu check-status ${called}    says when it is ready`,
+      throw new JobmanError(`${called} is ${state}. Nothing was started.`, exitCode.conflict, [
+        `tpu check-status ${called}    shows its state`,
       ]);
   }
 }
 
 function formatEnded({ jobs, otherJobs, holders }: TpuUsage): readonly string[] {
   const count = jobs.length + otherJobs.length;
-  const what = [
-    ...(count === 0 ? [] : [count === 1 ? 'that job' : 'those jobs']),
-    ...(holders.length === 0 ? [] : [holders.length === 1 ? 'that process' : 'those processes']),
+  const ended = [
+    ...(count === 0 ? [] : [count === 1 ? 'this job' : 'these jobs']),
+    ...(holders.length === 0 ? [] : [holders.length === 1 ? 'this process' : 'these processes']),
   ];
-  return what.length === 0 ? [] : [`${what.join(' and ')} would be ended`];
+  return ended.length === 0 ? [] : [`${ended.join(' and ')} would be ended`];
 }
 
 async function confirmClaim(
@@ -192,28 +192,28 @@ async function confirmClaim(
   const code = use.length > 0 ? exitCode.conflict : exitCode.usage;
   if (!canAsk(cli)) {
     const flags = [
-      ...(use.length > 0 ? ['-f takes it all the same'] : []),
-      ...(provision.length > 0 ? ['-apply makes it'] : []),
+      ...(use.length > 0 ? ['-f takes the TPU'] : []),
+      ...(provision.length > 0 ? ['-apply creates it'] : []),
     ];
     const [first = '', ...rest] = text;
-    throw new JobmanError(`Nothing was begun. ${first}`, code, [
+    throw new JobmanError(`Nothing was started. ${first}`, code, [
       ...rest,
-      `${[...flags, '--yes says yes to all'].join('; ')}.`,
+      `${[...flags, '--yes confirms everything'].join('; ')}.`,
     ]);
   }
   // Notes in the sheet and command lines of programs are untrusted text.
   for (const line of text) cli.printStderr(escapeLine(line));
-  cli.io.stderr.write('Go on? [y/N] ');
+  cli.io.stderr.write('Continue? [y/N] ');
   if (await readYes(cli)) return;
-  if (signal.aborted) throw new JobmanError('Nothing was begun.', exitCode.interrupted);
-  throw new JobmanError('Nothing was begun.', use.length > 0 ? exitCode.conflict : exitCode.failed);
+  if (signal.aborted) throw new JobmanError('Nothing was started.', exitCode.interrupted);
+  throw new JobmanError('Nothing was started.', use.length > 0 ? exitCode.conflict : exitCode.failed);
 }
 
 /** Finds the TPU in the registry, or derives it from its name. Throws JobmanError (3) if neither is possible. */
 export async function resolveTpu(cli: TpuCli, name: string): Promise<LabTpu> {
   const found = (await cli.lab.store.tpus()).find((one) => one.name === name) ?? tpuFromName(name);
   if (found !== null) return found;
-  throw new JobmanError(`The registry has no TPU ${name} any more.`, exitCode.notFound, [
+  throw new JobmanError(`The registry has no TPU ${name}.`, exitCode.notFound, [
     `tpu register ${name} zone=ZONE type=v2-32    adds it`,
   ]);
 }
@@ -270,7 +270,7 @@ export async function endOnResponsiveWorkers(
     );
   }
   if (left.length === 0) return unreachable;
-  throw new JobmanError(`Not everything on ${tpu.name} could be ended.`, exitCode.failed, formatHolders(left));
+  throw new JobmanError(`Some processes on ${tpu.name} did not end.`, exitCode.failed, formatHolders(left));
 }
 
 /** A job's script has one minute to end before it is killed. */
@@ -320,13 +320,10 @@ async function waitUntilFinished(
     }
     if (open.length === 0) return;
     if (signal.aborted)
-      throw new JobmanError(
-        `You left before job ${open.join(', ')} has ended; it goes on ending.`,
-        exitCode.interrupted,
-      );
+      throw new JobmanError(`Interrupted. Job ${open.join(', ')} is still being cancelled.`, exitCode.interrupted);
     if (io.now() > end)
-      throw new JobmanError(`Job ${open.join(', ')} has not ended within two minutes.`, exitCode.failed, [
-        `jobman why ${Number(open[0])}    says what it waits for`,
+      throw new JobmanError(`Job ${open.join(', ')} did not end within two minutes.`, exitCode.failed, [
+        `jobman why ${Number(open[0])}    shows the reason`,
       ]);
     await pause(pollInterval, signal);
   }

@@ -11,8 +11,8 @@ import type { Flags } from '../flags.ts';
 export type Count = 'one' | 'optional' | 'some' | 'any';
 
 /**
- * A positional argument, also accepted as `name=value`. Arguments are assigned in order, unless `pattern` tells them
- * apart.
+ * A positional argument, also accepted as `name=value`. Arguments are assigned in order, unless `pattern` distinguishes
+ * them.
  */
 export interface TpuArgument extends Argument {
   /** A whole number from 0. */
@@ -60,13 +60,13 @@ export function tpuCommand(definition: Definition): Omit<TpuCommand, 'group'> {
 }
 
 function usageOf({ windows, tpu, user }: Takes, args: readonly TpuArgument[]): string {
-  const words: readonly (readonly [name: string, isNeeded: boolean])[] = [
+  const parts: readonly (readonly [name: string, isNeeded: boolean])[] = [
     ...(windows === undefined ? [] : [['window', windows !== 'optional'] as const]),
     ...(tpu === undefined ? [] : [['tpu', tpu === 'one'] as const]),
     ...args.map(({ name, needed = false }) => [name, needed] as const),
     ...(user === undefined ? [] : [['user', false] as const]),
   ];
-  return words.map(([name, isNeeded]) => (isNeeded ? `<${name}>` : `[${name}]`)).join(' ');
+  return parts.map(([name, isNeeded]) => (isNeeded ? `<${name}>` : `[${name}]`)).join(' ');
 }
 
 export interface KnownNames {

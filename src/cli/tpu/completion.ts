@@ -13,9 +13,9 @@ import type { TpuCommand } from './command.ts';
 import { table, tpuProgram } from './table.ts';
 
 /** Prints completions for the last argument. */
-export async function propose(words: readonly string[], services: LabServices): Promise<number> {
-  const partial = words.at(-1) ?? '';
-  const before = words.slice(0, -1);
+export async function propose(args: readonly string[], services: LabServices): Promise<number> {
+  const partial = args.at(-1) ?? '';
+  const before = args.slice(0, -1);
   const row = table.find((one) => before[0] !== undefined && one.names.includes(before[0]));
   const proposals =
     before.length === 0
@@ -24,7 +24,7 @@ export async function propose(words: readonly string[], services: LabServices): 
         ? []
         : await argumentProposals(row, before, partial, services);
   // A key that is already typed is no completion.
-  const isTypedKey = (word: string): boolean => word === partial && word.endsWith('=');
+  const isTypedKey = (arg: string): boolean => arg === partial && arg.endsWith('=');
   const wanted = proposals.filter(
     ({ value }) => value.startsWith(partial) && !before.slice(1).includes(value) && !isTypedKey(value),
   );
@@ -36,7 +36,7 @@ function commandProposals(): readonly Proposal[] {
   const rows = table.filter(({ hidden }) => !hidden);
   return [
     ...rows.flatMap(({ names, summary }) => names.map((value) => ({ value, summary }))),
-    { value: 'help', summary: 'Which words a command takes' },
+    { value: 'help', summary: 'Show the arguments of a command' },
   ];
 }
 
@@ -50,7 +50,7 @@ async function argumentProposals(
   const { store } = await services.lab();
   const ask = async <T>(question: Promise<T>, otherwise: T): Promise<T> => question.catch(() => otherwise);
   const users = takes.user === undefined ? [] : await ask(store.users(), []);
-  const whoTypes = (): LabUser | undefined => {
+  const typingUser = (): LabUser | undefined => {
     try {
       return currentUser({ io: services.io, userFlag: undefined }, users) ?? undefined;
     } catch {
@@ -58,7 +58,7 @@ async function argumentProposals(
       return undefined;
     }
   };
-  const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? whoTypes();
+  const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? typingUser();
   const ofUsers = users.map(({ name, id }) => ({ value: name, summary: `user ${id}` }));
   const ofTpus = takes.tpu === undefined ? [] : await ask(tpuProposals(store), []);
   const ofWindows = takes.windows === undefined ? [] : await ask(windowProposals(store, named), []);
@@ -96,7 +96,7 @@ async function tpuProposals(store: LabStore): Promise<readonly Proposal[]> {
   return [
     ...[...byAlias].map(([value, summary]) => ({ value, summary })),
     ...all.flatMap(({ name, zone }) => shortNameProposals(all, byAlias, name, zone)),
-    ...all.map(({ name, zone }) => ({ value: name, summary: zone ?? 'its zone is not known' })),
+    ...all.map(({ name, zone }) => ({ value: name, summary: zone ?? 'zone unknown' })),
   ];
 }
 
@@ -107,12 +107,12 @@ function shortNameProposals(
   name: string,
   zone: string | null,
 ): readonly Proposal[] {
-  const words = name.split('-');
-  const value = words
-    .map((_, at) => words.slice(at).join('-'))
+  const parts = name.split('-');
+  const value = parts
+    .map((_, at) => parts.slice(at).join('-'))
     .findLast((one) => findTpuBySuffix(all, one)?.name === name);
   if (value === undefined || byAlias.has(value)) return [];
-  return [{ value, summary: zone ?? 'its zone is not known' }];
+  return [{ value, summary: zone ?? 'zone unknown' }];
 }
 
 /** Window numbers belong to one user. */

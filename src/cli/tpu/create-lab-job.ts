@@ -48,9 +48,9 @@ export async function createLabJob(
       isToUnbook = winner?.user !== user.name;
       if (winner !== undefined)
         throw new JobmanError(
-          `Job ${winner.job} of ${winner.user} was quicker: it has begun on ${tpu.name} in this moment, and yours has not.`,
+          `Job ${winner.job} of ${winner.user} has just started on ${tpu.name}. Yours was not started.`,
           exitCode.conflict,
-          ['Run it again to be asked whether to take the TPU.'],
+          ['Run the command again to take the TPU.'],
         );
       await inside.addJob(labJob);
     });
@@ -92,14 +92,14 @@ export async function bookFor(
     const sheet = await cli.lab.sheet();
     const { before, refused } = await sheet.change(tpu.name, change, (now) => changedSince(claim.booking, now, user));
     if (refused !== null)
-      throw new JobmanError(`${tpu.name} was booked in this moment: ${refused}. Nothing was begun.`, exitCode.conflict);
+      throw new JobmanError(`${refused} has just booked ${tpu.name}. Nothing was started.`, exitCode.conflict);
     if (before === null) return nothing;
     return async () => {
       try {
         await sheet.change(tpu.name, restoringChange(before));
       } catch (error) {
         if (!(error instanceof JobmanError)) throw error;
-        cli.note(`The booking of ${tpu.name} could not be taken back: ${error.message}`);
+        cli.note(`The booking of ${tpu.name} was not undone: ${error.message}`);
       }
     };
   } catch (error) {
@@ -109,11 +109,11 @@ export async function bookFor(
   }
 }
 
-/** A reason not to change the booking: another user took it since it was read. Null if there is none. */
+/** Another user who booked the TPU since the booking was read, or null. */
 function changedSince(seen: Booking | null, now: Booking, user: LabUser): string | null {
   const isTaken = now.status.kind === 'running' || now.status.kind === 'reserved';
   if (!isTaken || now.user === '' || now.user === user.sheetName || now.user === seen?.user) return null;
-  return `${now.user} has it now`;
+  return now.user;
 }
 
 function restoringChange({ status, user, note, scriptNote }: Booking): BookingChange {
@@ -136,7 +136,7 @@ export async function bookAttempt(
     const users = await cli.lab.store.users();
     const mine = users.find(({ name }) => name === job.user)?.sheetName;
     await sheet.change(job.tpu, { status }, (now) =>
-      now.status.kind === from && now.user === mine ? null : 'somebody else has it, or it says so already',
+      now.status.kind === from && now.user === mine ? null : 'another user booked it, or it is set already',
     );
   });
 }
@@ -153,7 +153,7 @@ export async function bookExistence(
 ): Promise<void> {
   await changeSheet(cli, report, async (sheet) => {
     if (status === 'gone') await sheet.change(tpu, { status, user: '', note: '', scriptNote: '' });
-    else await sheet.change(tpu, { status }, (now) => (now.status.kind === 'gone' ? null : 'it is not gone there'));
+    else await sheet.change(tpu, { status }, (now) => (now.status.kind === 'gone' ? null : 'it is not gone'));
   });
 }
 

@@ -28,14 +28,12 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
       const { propose } = await import('./completion.ts');
       return await propose(others, services);
     }
-    if (first === '--version' || first === '-v') return print([`jobman ${io.version}`]);
+    if (['--version', '-v', '-V', 'version'].includes(first)) return print([`jobman ${io.version}`]);
     const isRaw = table.some(({ names, takes }) => takes.raw === true && names.includes(first));
     const { flags: globals, rest } = isRaw ? { flags: {}, rest: argv } : splitGlobals(argv);
     flags = globals;
     const wantsHelp =
-      globals.help === true ||
-      rest[0] === 'help' ||
-      (isRaw && others.some((word) => word === '-h' || word === '--help'));
+      globals.help === true || rest[0] === 'help' || (isRaw && others.some((arg) => arg === '-h' || arg === '--help'));
     if (wantsHelp) {
       const topic = rest[0] === 'help' ? rest.slice(1) : rest;
       return print(
@@ -83,8 +81,7 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
 
 function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<TpuCommand>> {
   const former = replacementHint(typed[0] ?? '');
-  if (former !== undefined)
-    throw new JobmanError(`There is no \`tpu ${typed[0]}\` any more. ${former}`, exitCode.usage);
+  if (former !== undefined) throw new JobmanError(`There is no \`tpu ${typed[0]}\`. ${former}`, exitCode.usage);
   return findCommand(table, typed);
 }
 
@@ -100,21 +97,22 @@ async function readKnownNames(store: LabStore, { takes }: TpuCommand): Promise<K
 
 function gettingStarted(version: string, columns: number | null): readonly string[] {
   return [
-    `tpu, of jobman ${version}`,
+    `tpu (jobman ${version}): run jobs on your lab's TPUs`,
     '',
-    'The first time',
+    'First steps',
     ...inColumns(
       [
-        ['tpu add-user', 'who you are, and where your code is'],
-        ['tpu set-cur 1 NAME', 'this folder is your working directory 1'],
-        ['tpu run v2-32-6 NAME', 'run it on that TPU'],
+        ['tpu add-user', 'add yourself as a user'],
+        ['tpu set-cur 1 NAME', 'make this folder your working directory 1'],
+        ['tpu list', "list the lab's TPUs"],
+        ['tpu run v2-32-6 NAME', 'run your working directory on a TPU'],
         ['tpu monitor NAME', 'watch your jobs'],
       ],
       columns,
     ),
     '',
     ...wrapSentences(
-      '`tpu tldr` shows the commands of a usual day, `tpu help` all of them, `tpu help run` one.',
+      '`tpu tldr` shows the most common commands, `tpu help` all commands, `tpu help run` one command.',
       columns,
     ),
   ];

@@ -29,24 +29,24 @@ export function findCommand<Row extends TpuRow>(
   table: readonly Row[],
   typed: readonly string[],
 ): { readonly row: Row; readonly verb: string; readonly rest: readonly string[] } {
-  const rowOf = (word: string): Row | undefined => table.find(({ names }) => names.includes(word));
+  const rowOf = (arg: string): Row | undefined => table.find(({ names }) => names.includes(arg));
   const [first = ''] = typed;
   const row = rowOf(first);
   if (row !== undefined) return { row, verb: first, rest: typed.slice(1) };
   // `tpu ada check`: the command may be at any position, if only one argument can be it.
   const end = typed.indexOf('--');
-  const found = typed.slice(0, end < 0 ? undefined : end).flatMap((word, at) => {
-    const other = word.startsWith('-') ? undefined : rowOf(word);
-    return other === undefined || other.hidden ? [] : [{ row: other, verb: word, at }];
+  const found = typed.slice(0, end < 0 ? undefined : end).flatMap((arg, at) => {
+    const other = arg.startsWith('-') ? undefined : rowOf(arg);
+    return other === undefined || other.hidden ? [] : [{ row: other, verb: arg, at }];
   });
   const [only] = found;
   if (only !== undefined && found.length === 1) return { ...only, rest: typed.toSpliced(only.at, 1) };
   if (found.length > 1) {
     const verbs = found.map(({ verb }) => `\`${verb}\``).join(' and ');
-    throw new JobmanError(`Which command: ${verbs} are both one. Say it first.`, exitCode.usage);
+    throw new JobmanError(`${verbs} are both commands. Put the command first.`, exitCode.usage);
   }
   const names = table.filter(({ hidden }) => !hidden).flatMap((one) => one.names);
-  throw new JobmanError(formatUnknownCommand(first, names), exitCode.usage, ['`tpu help` lists them.']);
+  throw new JobmanError(formatUnknownCommand(first, names), exitCode.usage, ['See `tpu help`.']);
 }
 
 /**
@@ -66,7 +66,7 @@ export function parseArguments(
   const isMissing = problems.every(({ code }) => code === exitCode.notFound);
   throw new JobmanError(first.message, isMissing ? exitCode.notFound : exitCode.usage, [
     ...others.map(({ message }) => message),
-    `\`tpu help ${verb}\` tells how it is used.`,
+    `See \`tpu help ${verb}\`.`,
   ]);
 }
 
@@ -90,15 +90,15 @@ function interpret(
     flags: new Set(),
     letters: '',
   };
-  const bareWords: string[] = [];
+  const bare: string[] = [];
   for (const token of tokens) {
     if (token.form === 'pair') assignPair(line, token.key, token.value, token.typed);
     else if (token.form === 'flag') line.flags.add(token.name);
     else if (token.form === 'letters') line.letters = [...new Set(line.letters + token.letters)].join('');
-    else if (token.form === 'bare') bareWords.push(token.text);
+    else if (token.form === 'bare') bare.push(token.text);
     else addProblem(line, token.message);
   }
-  assignBare(line, bareWords);
+  assignBare(line, bare);
   const { user, tpu, types, windows, flags, letters } = line;
   return {
     args: {
@@ -119,8 +119,8 @@ function interpret(
 }
 
 /** True for a type such as `v2-32` or `v5e-8`. A family needs only the form: `v2`, `v234`, `v*`, `v3+`. */
-function isType(word: string, forms: 'accelerators' | 'families'): boolean {
-  return parseAccelerator(word) !== null || (forms === 'families' && /^v(\*|\d+[a-z]*\+?)(-\d+)?$/.test(word));
+function isType(arg: string, forms: 'accelerators' | 'families'): boolean {
+  return parseAccelerator(arg) !== null || (forms === 'families' && /^v(\*|\d+[a-z]*\+?)(-\d+)?$/.test(arg));
 }
 
 function addProblem(line: ParseState, message: string, code: number = exitCode.usage): void {
@@ -136,7 +136,7 @@ function assignPair(line: ParseState, typedKey: string, value: string, typed: st
   if (!acceptedKeys(line.row).includes(typedKey)) {
     if (takes.configs === true) setOnce(line, line.configs, typedKey, value, typed);
     else addProblem(line, unknownKeyMessage(line, typedKey, typed));
-  } else if (value === '') addProblem(line, `Nothing stands behind the equals sign of \`${typed}\`.`);
+  } else if (value === '') addProblem(line, `\`${typed}\` has no value.`);
   else if (own !== undefined)
     assignParsed(line, own[1].parse, value, typed, (read) => setOnce(line, line.keys, own[0], String(read), typed));
   else if (argument?.number)
@@ -154,7 +154,7 @@ function assignPair(line: ParseState, typedKey: string, value: string, typed: st
 
 function assignParsed<T>(
   line: ParseState,
-  parse: (word: string) => T,
+  parse: (arg: string) => T,
   value: string,
   typed: string,
   take: (read: T) => void,
@@ -173,7 +173,7 @@ function assignParsed<T>(
 function setOnce<Value>(line: ParseState, into: Map<string, Value>, name: string, value: Value, typed: string): void {
   const before = into.get(name);
   if (before !== undefined && before !== value) {
-    addProblem(line, `\`${typed}\`: ${name} was said already, as \`${String(before)}\`.`);
+    addProblem(line, `\`${typed}\`: ${name} is already \`${String(before)}\`.`);
   } else into.set(name, value);
 }
 
@@ -185,7 +185,7 @@ function assignUser(line: ParseState, name: string, typed: string): void {
 
 function setUser(line: ParseState, name: string, typed: string): void {
   if (line.user !== null && line.user !== name) {
-    addProblem(line, `\`${typed}\`: the user was said already, as ${line.user}. Which of the two is it?`);
+    addProblem(line, `Two users: ${line.user} and \`${typed}\`.`);
   } else line.user = name;
 }
 
@@ -200,18 +200,18 @@ function assignTpu(line: ParseState, name: string, typed: string): void {
 
 function setTpu(line: ParseState, tpu: LabTpu, typed: string): void {
   if (line.tpu !== null && line.tpu.name !== tpu.name) {
-    addProblem(line, `\`${typed}\`: the TPU was said already, as ${line.tpu.name}. Which of the two is it?`);
+    addProblem(line, `Two TPUs: ${line.tpu.name} and \`${typed}\`.`);
   } else line.tpu = tpu;
 }
 
 function assignType(line: ParseState, value: string, typed: string): void {
   if (isType(value, line.row.takes.types ?? 'accelerators')) line.types.push(value);
-  else addProblem(line, `\`${typed}\`: that is no type of TPU, such as v2-32.`);
+  else addProblem(line, `\`${typed}\` is not a TPU type such as v2-32.`);
 }
 
 function assignWindows(line: ParseState, value: string, typed: string): void {
   for (const one of value.split(',')) {
-    if (!isNumber(one)) addProblem(line, `\`${typed}\`: the number of a window was expected.`);
+    if (!isNumber(one)) addProblem(line, `\`${typed}\` is not a window number.`);
     else setWindow(line, Number(one), typed);
   }
 }
@@ -220,7 +220,7 @@ function setWindow(line: ParseState, window: number, typed: string): void {
   if (line.windows.includes(window)) return;
   const [first] = line.windows;
   if (first !== undefined && maxCount(line.row.takes.windows) === 1) {
-    addProblem(line, `\`${typed}\`: one window is enough, and ${first} was said already.`);
+    addProblem(line, `Two windows: ${first} and \`${typed}\`. This command takes one.`);
   } else line.windows.push(window);
 }
 
@@ -231,42 +231,42 @@ interface ArgumentKind {
   readonly key: string;
   readonly isSet: boolean;
   readonly max: number;
-  matches(word: string): boolean;
-  assign(word: string): void;
+  matches(arg: string): boolean;
+  assign(arg: string): void;
 }
 
 /**
  * Assigns each argument to the only kind that it can be. Two possible kinds are a problem. So are two values for one
  * kind while another argument is still open.
  */
-function assignBare(line: ParseState, words: readonly string[]): void {
+function assignBare(line: ParseState, bare: readonly string[]): void {
   const open = line.row.args.filter(({ name, number }) => number !== true && !line.texts.has(name));
   // If a key already set this kind, a bare value may be an argument.
   const kinds = argumentKinds(line).filter(({ isSet }) => !(isSet && open.length > 0));
   const rest: string[] = [];
   const claimed = new Map<ArgumentKind, string[]>();
-  for (const word of words) {
-    const [kind, other] = kinds.filter((one) => one.matches(word));
-    if (word === '') addProblem(line, 'One of the words is empty.');
+  for (const arg of bare) {
+    const [kind, other] = kinds.filter((one) => one.matches(arg));
+    if (arg === '') addProblem(line, 'An argument is empty.');
     else if (kind !== undefined && other !== undefined) {
       addProblem(
         line,
-        `\`${word}\` may be ${kind.label} or ${other.label}. Say which: ${kind.key}=${word} or ${other.key}=${word}.`,
+        `\`${arg}\` may be ${kind.label} or ${other.label}. Write ${kind.key}=${arg} or ${other.key}=${arg}.`,
       );
-    } else if (kind === undefined) rest.push(word);
-    else claimed.set(kind, [...(claimed.get(kind) ?? []), word]);
+    } else if (kind === undefined) rest.push(arg);
+    else claimed.set(kind, [...(claimed.get(kind) ?? []), arg]);
   }
   for (const [kind, found] of claimed) {
     const [slot] = open;
     // One of the surplus values may be meant for an open argument.
     if (found.length > kind.max && slot !== undefined && open.length > rest.length) {
-      const either = [...new Set(found)].map((word) => `\`${word}\``).join(' and ');
-      const [word = ''] = found;
+      const either = [...new Set(found)].map((arg) => `\`${arg}\``).join(' and ');
+      const [arg = ''] = found;
       addProblem(
         line,
-        `${either} may be ${kind.label} or the ${slot.summary}. Say which: ${kind.key}=${word} or ${slot.name}=${word}.`,
+        `${either} may be ${kind.label} or the ${slot.summary}. Write ${kind.key}=${arg} or ${slot.name}=${arg}.`,
       );
-    } else for (const word of found) kind.assign(word);
+    } else for (const arg of found) kind.assign(arg);
   }
   assignTexts(line, open, rest);
 }
@@ -283,16 +283,16 @@ function argumentKinds(line: ParseState): readonly ArgumentKind[] {
       key: 'user',
       isSet: line.user !== null,
       max: 1,
-      matches: (word) => findUser(line, word) !== undefined,
-      assign: (word) => assignUser(line, word, word),
+      matches: (arg) => findUser(line, arg) !== undefined,
+      assign: (arg) => assignUser(line, arg, arg),
     },
     takes.tpu !== undefined && {
       label: 'the TPU',
       key: 'tpu',
       isSet: line.tpu !== null,
       max: maxCount(takes.tpu),
-      matches: (word) => findTpu(line, word) !== undefined,
-      assign: (word) => assignTpu(line, word, word),
+      matches: (arg) => findTpu(line, arg) !== undefined,
+      assign: (arg) => assignTpu(line, arg, arg),
     },
     forms !== undefined && {
       label: 'a type of TPU',
@@ -300,16 +300,16 @@ function argumentKinds(line: ParseState): readonly ArgumentKind[] {
       isSet: false,
       max: Infinity,
       // `v2-1` has the form of a type but is none. Labs use such names for TPUs, and then it means that TPU.
-      matches: (word) => isType(word, forms) && (findTpu(line, word) === undefined || parseAccelerator(word) !== null),
-      assign: (word) => assignType(line, word, word),
+      matches: (arg) => isType(arg, forms) && (findTpu(line, arg) === undefined || parseAccelerator(arg) !== null),
+      assign: (arg) => assignType(line, arg, arg),
     },
     takes.windows !== undefined && {
       label: 'the window',
       key: 'window',
       isSet: mostWindows === 1 && line.windows.length > 0,
       max: mostWindows,
-      matches: (word) => isNumber(word) || (mostWindows > 1 && /^\d+(,\d+)+$/.test(word)),
-      assign: (word) => assignWindows(line, word, word),
+      matches: (arg) => isNumber(arg) || (mostWindows > 1 && /^\d+(,\d+)+$/.test(arg)),
+      assign: (arg) => assignWindows(line, arg, arg),
     },
     firstNumber !== undefined && {
       label: `the ${firstNumber.summary}`,
@@ -317,31 +317,31 @@ function argumentKinds(line: ParseState): readonly ArgumentKind[] {
       isSet: numbers.every(({ name }) => line.numbers.has(name)),
       max: numbers.length,
       matches: isNumber,
-      assign(word) {
+      assign(arg) {
         const next = numbers.find(({ name }) => !line.numbers.has(name));
-        if (next === undefined) addProblem(line, `\`${word}\` is one number too many.`);
-        else line.numbers.set(next.name, Number(word));
+        if (next === undefined) addProblem(line, `Unexpected number \`${arg}\`.`);
+        else line.numbers.set(next.name, Number(arg));
       },
     },
   ];
   return kinds.filter((kind) => kind !== false);
 }
 
-function assignTexts(line: ParseState, open: readonly TpuArgument[], words: readonly string[]): void {
-  const left = [...words];
+function assignTexts(line: ParseState, open: readonly TpuArgument[], bare: readonly string[]): void {
+  const left = [...bare];
   const slots = [...open];
   // Arguments with a pattern first. For the others only the order counts.
   for (const slot of open) {
-    const at = left.findIndex((word) => slot.pattern?.test(word) === true);
+    const at = left.findIndex((arg) => slot.pattern?.test(arg) === true);
     if (at < 0) continue;
     line.texts.set(slot.name, left[at] ?? '');
     left.splice(at, 1);
     slots.splice(slots.indexOf(slot), 1);
   }
-  for (const [index, word] of left.entries()) {
+  for (const [index, arg] of left.entries()) {
     const slot = slots[index];
-    if (slot !== undefined) line.texts.set(slot.name, word);
-    else addProblem(line, unexpectedArgumentMessage(line, word));
+    if (slot !== undefined) line.texts.set(slot.name, arg);
+    else addProblem(line, unexpectedArgumentMessage(line, arg));
   }
 }
 
@@ -349,6 +349,6 @@ function maxCount(count: Count | undefined): number {
   return count === 'one' || count === 'optional' ? 1 : Infinity;
 }
 
-function isNumber(word: string): boolean {
-  return /^\d{1,9}$/.test(word);
+function isNumber(arg: string): boolean {
+  return /^\d{1,9}$/.test(arg);
 }

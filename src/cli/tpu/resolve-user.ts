@@ -38,9 +38,9 @@ export async function resolveActingUser(
     const isMeant = await confirm(
       cli,
       `You are ${actor?.name}. Do you want to ${what} for ${user.name}?`,
-      `You are ${actor?.name}, and this would ${what} for ${user.name}.`,
+      `You are ${actor?.name}; this would ${what} for ${user.name}.`,
     );
-    if (!isMeant) throw new JobmanError('Nothing was done.', exitCode.failed);
+    if (!isMeant) throw new JobmanError('Nothing was changed.', exitCode.failed);
   }
   return { user, by: actorName(actor, user.name) };
 }
@@ -65,7 +65,7 @@ async function askForUser(cli: TpuCli, users: readonly LabUser[]): Promise<LabUs
   const names = users.map(({ name }) => name);
   if (!canAsk(cli)) {
     throw new JobmanError(
-      `Which user? Say a name on the line, or who you are with --user or ${userEnvVariable}. ${formatChoices(names)}`,
+      `Which user? Give a name, or set --user or ${userEnvVariable}. ${formatChoices(names)}`,
       exitCode.usage,
     );
   }
@@ -73,6 +73,6 @@ async function askForUser(cli: TpuCli, users: readonly LabUser[]): Promise<LabUs
     const answer = await ask(cli, `Which user? (${names.join(', ')})`);
     const found = users.find(({ name, id }) => name === answer || String(id) === answer);
     if (found !== undefined) return found;
-    cli.printStderr(answer === '' ? 'A user is needed; Ctrl-C leaves.' : `There is no user ${answer}.`);
+    cli.printStderr(answer === '' ? 'Enter a name, or press Ctrl-C.' : `There is no user ${answer}.`);
   }
 }

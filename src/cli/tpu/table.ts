@@ -8,15 +8,15 @@ import { globalFlags, boolFlag, stringFlag } from '../flags.ts';
 import { separateGlobals, scan } from '../scan.ts';
 import type { TpuCommand } from './command.ts';
 import { jobCommands, cleanupCommands } from './table/jobs.ts';
-import { labCommands, scriptCommands, userCommands } from './table/users.ts';
+import { labCommands, scriptCommands, settingsCommands } from './table/users.ts';
 import { tpuCommands } from './table/tpus.ts';
 
 /** The global flags avoid one-letter forms: commands use most letters themselves. */
 const tpuGlobals = {
-  user: stringFlag('Who you are, where several people share a login; TPU_USER says it for good', 'name'),
+  user: stringFlag('Who you are on a shared login; or set TPU_USER', 'name'),
   ...globalFlags,
   quiet: boolFlag('Print results only'),
-  settings: stringFlag('A file of settings that stands over the others', 'file'),
+  settings: stringFlag('A settings file that overrides your settings', 'file'),
 };
 
 export interface TpuGlobals extends GlobalFlags {
@@ -38,32 +38,32 @@ export const table: readonly TpuCommand[] = [
   ...jobCommands,
   ...cleanupCommands,
   ...tpuCommands,
-  ...userCommands,
+  ...settingsCommands,
   ...labCommands,
   ...scriptCommands,
 ];
 
 export const tpuProgram: Program<TpuCommand> = {
   name: 'tpu',
-  usage: '<command> [words in any order]',
+  usage: '<command> [arguments in any order]',
   commands: table,
-  groups: ['Jobs', 'Tidy up', 'TPUs', 'You', 'The lab', 'In scripts'],
+  groups: ['Jobs', 'Clean up', 'TPUs', 'Settings', 'Lab', 'Scripts'],
   families: {},
-  globals: ['With every command', tpuGlobals],
+  globals: ['Global flags', tpuGlobals],
   listsGlobalFlags: true,
-  inputRows: (command) => ['Words, in any order', argumentRows(command)],
+  inputRows: (command) => ['Arguments, in any order', argumentRows(command)],
   footer: [
-    '`tpu help <command>` tells which words it takes and shows examples.',
-    'A user is a name, `user=` or `id=`; without one it is you. A TPU is an alias or a full name; a window is a number or `w=`.',
-    'A word that could mean two things is refused with both; nothing is guessed.',
+    '`tpu help <command>` shows the arguments of a command, with examples.',
+    'A user is a name, `user=` or `id=`; the default is you. A TPU is an alias or a full name. A window is a number or `w=`.',
+    'An argument that could mean two things is an error.',
     '',
-    'Exit codes: 0 done, 1 it failed, 2 wrong usage, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
+    'Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
   ],
 };
 
 function argumentRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   const rows: Example[] = [];
-  if (takes.user !== undefined) rows.push(['name, user=, id=', 'The user; without one, you']);
+  if (takes.user !== undefined) rows.push(['name, user=, id=', 'The user; default: you']);
   if (takes.tpu !== undefined) rows.push(['alias, full name, tpu=', 'The TPU']);
   if (takes.types === 'accelerators') rows.push(['v2-32', 'Any free TPU of this type']);
   if (takes.types === 'families') rows.push(['v2, v234, v*, v2-32', 'Types of TPUs']);
@@ -78,43 +78,54 @@ function argumentRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   for (const [name, { summary, also = [] }] of Object.entries(flags)) {
     rows.push([[name, ...also].map((form) => (form.includes('-') ? `--${form}` : `-${form}`)).join(', '), summary]);
   }
-  if (takes.letters !== undefined) rows.push([`-${takes.letters}`, 'What is shown: any of these letters']);
+  if (takes.letters !== undefined) rows.push([`-${takes.letters}`, 'The columns: any of these letters']);
   return rows;
 }
 
-const noLockHint = 'There is no lock to take or to give back: every command is one transaction.';
-const noMonitorHint =
-  'There is no MONITOR: the controller looks after jobs, and starts by itself; `jobman controller status` tells of it.';
+const locks = 'No lock is needed: every command is one transaction.';
+const monitor = 'The controller checks jobs and starts by itself: `jobman controller status`.';
+const configAliases = 'Config aliases belong to a user: `tpu add-config-alias`, `tpu show-config-alias`.';
+const jobs = '`tpu check` shows the jobs of one user, `jobman list` the jobs of all.';
+const kill = '`tpu kill` ends a job.';
+const run = '`tpu run` starts a job.';
 
+/** Commands of the older `tpu` program that are gone, and commands of other programs. */
 const replacements: Readonly<Record<string, string>> = {
-  init: 'Nothing has to be set up; `tpu init-lab` makes a folder that a group shares, and touches no job.',
-  lock: noLockHint,
-  unlock: noLockHint,
-  rl: noLockHint,
-  'lock-data': noLockHint,
-  'unlock-data': noLockHint,
-  'rm-lock': noLockHint,
-  'set-monitor-config': noMonitorHint,
-  '-smc': noMonitorHint,
-  'get-monitor-config': noMonitorHint,
-  '-gmc': noMonitorHint,
-  '-Ml': noMonitorHint,
-  '-Mc': noMonitorHint,
-  '-agc': 'Keys for configs are per user: `tpu -a`, `tpu -sa`.',
-  '-mgc': 'Keys for configs are per user: `tpu -a`, `tpu -sa`.',
-  maj: '`tpu monitor` shows the jobs of one user, `jobman list --watch` those of all.',
-  caj: '`tpu check` shows the jobs of one user, `jobman list` those of all.',
-  rs: '`tpu ack` has the jobs looked at now.',
-  'restart-run': '`tpu restart` restarts the machines of a TPU, `tpu run` runs on it.',
-  'change-ip': 'A login machine that has moved or restarted changes nothing of a job.',
-  'debug-stats': '`tpu doctor` looks for what does not fit together.',
-  'debug-kill': '`tpu kill` ends a job, `tpu doctor` looks for what does not fit together.',
-  gtis: '`tpu find` shows what the booking sheet says.',
-  twsi: '`tpu book` and `tpu release` write to the booking sheet.',
+  init: 'No setup is needed; `tpu init-lab` shares a folder with a group.',
+  lock: locks,
+  unlock: locks,
+  rl: locks,
+  'lock-data': locks,
+  'unlock-data': locks,
+  'rm-lock': locks,
+  'set-monitor-config': monitor,
+  '-smc': monitor,
+  'get-monitor-config': monitor,
+  '-gmc': monitor,
+  '-Ml': monitor,
+  '-Mc': monitor,
+  '-agc': configAliases,
+  '-mgc': configAliases,
+  maj: jobs,
+  caj: jobs,
+  rs: '`tpu ack` checks the jobs now.',
+  'restart-run': '`tpu restart` restarts the machines of a TPU, `tpu run` runs a directory on it.',
+  'change-ip': 'Jobs continue when the address of the login machine changes.',
+  'debug-stats': '`tpu doctor` finds inconsistencies.',
+  'debug-kill': kill,
+  gtis: '`tpu find` shows the booking sheet.',
+  twsi: '`tpu book` and `tpu release` change the booking sheet.',
+  status: '`tpu check` shows the status of your jobs, `tpu check-status <tpu>` the state of a TPU.',
+  jobs,
+  ps: jobs,
+  cancel: kill,
+  stop: kill,
+  start: run,
+  submit: run,
 };
 
-export function replacementHint(word: string): string | undefined {
-  return Object.hasOwn(replacements, word) ? replacements[word] : undefined;
+export function replacementHint(command: string): string | undefined {
+  return Object.hasOwn(replacements, command) ? replacements[command] : undefined;
 }
 
 /** For the test that checks the hints against the existing commands. */

@@ -16,7 +16,7 @@ export function canAsk({ io }: Pick<Cli, 'io'>): boolean {
 export async function ask({ io }: Pick<Cli, 'io'>, text: string, otherwise = ''): Promise<string> {
   io.stderr.write(`${text}${otherwise === '' ? '' : ` [${otherwise}]`}: `);
   const answer = await io.stdin.line();
-  if (answer === null) throw new JobmanError('Nothing was done.', exitCode.interrupted);
+  if (answer === null) throw new JobmanError('Nothing was changed.', exitCode.interrupted);
   return answer.trim() || otherwise;
 }
 

@@ -20,17 +20,17 @@ const windowFlags: readonly string[] = ['-w', '-window', '-windows', '--window',
 export function tokenize(row: TpuRow, typed: readonly string[]): readonly Token[] {
   const found: Token[] = [];
   for (let at = 0; at < typed.length; at += 1) {
-    const word = typed[at] ?? '';
-    if (word === '--') return [...found, ...typed.slice(at + 1).map((one) => pairToken(row, one) ?? bareToken(one))];
-    const key = keyOfFlag(row, word);
-    if (key === undefined) found.push(pairToken(row, word) ?? flagToken(row, word) ?? bareToken(word));
+    const arg = typed[at] ?? '';
+    if (arg === '--') return [...found, ...typed.slice(at + 1).map((one) => pairToken(row, one) ?? bareToken(one))];
+    const key = keyOfFlag(row, arg);
+    if (key === undefined) found.push(pairToken(row, arg) ?? flagToken(row, arg) ?? bareToken(arg));
     else {
       at += 1;
       const value = typed[at];
       found.push(
         value === undefined
-          ? { form: 'problem', message: `Nothing stands behind \`${word}\`.` }
-          : { form: 'pair', key, value, typed: `${word} ${value}` },
+          ? { form: 'problem', message: `\`${arg}\` needs a value.` }
+          : { form: 'pair', key, value, typed: `${arg} ${value}` },
       );
     }
   }
@@ -51,41 +51,41 @@ export function acceptedKeys({ takes, args }: TpuRow): readonly string[] {
   ];
 }
 
-function bareToken(word: string): Token {
-  return { form: 'bare', text: word };
+function bareToken(arg: string): Token {
+  return { form: 'bare', text: arg };
 }
 
-function keyOfFlag({ takes }: TpuRow, word: string): string | undefined {
-  if (takes.windows !== undefined && windowFlags.includes(word)) return 'window';
-  if (!word.startsWith('-')) return undefined;
-  return Object.entries(takes.keys ?? {}).find(([, { also }]) => also?.includes(word))?.[0];
+function keyOfFlag({ takes }: TpuRow, arg: string): string | undefined {
+  if (takes.windows !== undefined && windowFlags.includes(arg)) return 'window';
+  if (!arg.startsWith('-')) return undefined;
+  return Object.entries(takes.keys ?? {}).find(([, { also }]) => also?.includes(arg))?.[0];
 }
 
 /** Splits a `key=value` at the first equals sign. An argument that begins like a path is not a pair. */
-function pairToken(row: TpuRow, word: string): Token | undefined {
-  const [, dashes = '', key = '', value = ''] = /^(-{0,2})([^\s=/.~-][^\s=/]*)=(.*)$/s.exec(word) ?? [];
+function pairToken(row: TpuRow, arg: string): Token | undefined {
+  const [, dashes = '', key = '', value = ''] = /^(-{0,2})([^\s=/.~-][^\s=/]*)=(.*)$/s.exec(arg) ?? [];
   if (key === '') return undefined;
   // `-w=101` equals `w=101`. Configs may be written as scripts receive them: `--config.lr=0.1`.
   if (dashes !== '' && !acceptedKeys(row).includes(key) && row.takes.configs !== true) return undefined;
-  return { form: 'pair', key, value, typed: word };
+  return { form: 'pair', key, value, typed: arg };
 }
 
 /** `-name` and `--name` are equal. */
-function flagToken({ flags, takes: { letters } }: TpuRow, word: string): Token | undefined {
-  if (!/^-./.test(word)) return undefined;
-  const typedName = word.replace(/^--?/, '');
+function flagToken({ flags, takes: { letters } }: TpuRow, arg: string): Token | undefined {
+  if (!/^-./.test(arg)) return undefined;
+  const typedName = arg.replace(/^--?/, '');
   const found = Object.entries(flags).find(([name, { also = [] }]) => name === typedName || also.includes(typedName));
   if (found !== undefined) return { form: 'flag', name: found[0] };
   if (
     letters !== undefined &&
-    !word.startsWith('--') &&
+    !arg.startsWith('--') &&
     typedName.split('').every((letter) => letters.includes(letter))
   ) {
     return { form: 'letters', letters: typedName };
   }
   const names = Object.entries(flags).flatMap(([name, { also = [] }]) => [name, ...also]);
   const near = didYouMean(typedName, names);
-  return { form: 'problem', message: formatUnknownFlag(word, near === undefined ? undefined : `-${near}`) };
+  return { form: 'problem', message: formatUnknownFlag(arg, near === undefined ? undefined : `-${near}`) };
 }
 
 export interface Problem {
@@ -114,23 +114,24 @@ export function missingArguments(line: ParseState): readonly Problem[] {
   const sentences: string[] = [];
   const isNeeded = (count: Count | undefined): boolean => count === 'one' || count === 'some';
   if (isNeeded(takes.tpu) && line.tpu === null)
-    sentences.push('Which TPU? Say its alias or full name; `tpu -lta` shows them.');
+    sentences.push('Which TPU? Give its alias or full name; `tpu list` shows them.');
   if (isNeeded(takes.windows) && line.windows.length === 0)
-    sentences.push('Which window? Say its number; `tpu check` shows them.');
+    sentences.push('Which window? Give its number; `tpu check` shows them.');
   const open = args.filter(({ name, needed }) => needed && !line.numbers.has(name) && !line.texts.has(name));
-  for (const { summary } of open.filter(({ number }) => number)) sentences.push(`A number is missing: ${summary}.`);
+  for (const { summary } of open.filter(({ number }) => number)) sentences.push(`The ${summary} is missing.`);
   // The intended argument may have been read as the user.
   const read = line.user === null || takes.user === undefined ? '' : ` \`${line.user}\` was read as the user.`;
   for (const { name, summary } of open.filter(({ number }) => !number))
-    sentences.push(`The ${summary} is missing.${read} It can be said as ${name}=...`);
+    sentences.push(`The ${summary} is missing.${read} You can give it as ${name}=...`);
   return sentences.map((message) => ({ message, code: exitCode.usage }));
 }
 
 export function unknownKeyMessage({ row }: ParseState, key: string, typed: string): string {
   const keys = acceptedKeys(row);
-  const others = keys.length === 0 ? ' It takes no keys.' : ` It takes ${keys.map((one) => `${one}=`).join(', ')}.`;
+  const others =
+    keys.length === 0 ? ' This command has no keys.' : ` Keys: ${keys.map((one) => `${one}=`).join(', ')}.`;
   const near = didYouMean(key, keys);
-  return `\`${typed}\`: it knows no \`${key}=\`.${near === undefined ? others : ` Did you mean \`${near}=\`?`}`;
+  return `Unknown key in \`${typed}\`.${near === undefined ? others : ` Did you mean \`${near}=\`?`}`;
 }
 
 export function unknownUserMessage({ known }: ParseState, name: string): string {
@@ -139,57 +140,57 @@ export function unknownUserMessage({ known }: ParseState, name: string): string 
 }
 
 export function unknownTpuMessage(line: ParseState, name: string): string {
-  return `There is no TPU ${name}.${suggestion(name, tpuNames(line), ' `tpu -lta` shows them, `tpu register` adds one.')}`;
+  return `There is no TPU ${name}.${suggestion(name, tpuNames(line), ' `tpu list` shows all TPUs, `tpu register` adds one.')}`;
 }
 
 export function danglingAliasMessage(alias: string, name: string): string {
-  return `The alias ${alias} means ${name}, which is not registered; \`tpu register ${name}\` does that.`;
+  return `The TPU ${name} of the alias ${alias} is not registered; \`tpu register ${name}\` adds it.`;
 }
 
-export function unexpectedArgumentMessage(line: ParseState, word: string): string {
+export function unexpectedArgumentMessage(line: ParseState, arg: string): string {
   const { row, known } = line;
   const { takes, args } = row;
   const users = takes.user === undefined ? [] : known.users.map(({ name }) => name);
   const tpus = takes.tpu === undefined ? [] : tpuNames(line);
-  const near = suggestion(word, [...users, ...tpus, ...Object.keys(row.flags)], '');
+  const near = suggestion(arg, [...users, ...tpus, ...Object.keys(row.flags)], '');
   const kinds = [
     ...(takes.user === undefined ? [] : ['user']),
     ...(takes.tpu === undefined ? [] : ['TPU']),
     ...(takes.types === undefined ? [] : ['type']),
     ...(takes.windows === undefined && !args.some(({ number }) => number) ? [] : ['number']),
   ];
-  if (kinds.length === 0 || args.some(({ number }) => !number)) return `\`${word}\` is one word too many.${near}`;
-  const alias = known.tpuAliases.get(word);
-  if (takes.tpu !== undefined && alias !== undefined) return danglingAliasMessage(word, alias);
-  const quotes = takes.types === 'families' ? " If a shell pattern such as v* was meant, put it in quotes: 'v*'." : '';
+  if (kinds.length === 0 || args.some(({ number }) => !number)) return `Unexpected argument \`${arg}\`.${near}`;
+  const alias = known.tpuAliases.get(arg);
+  if (takes.tpu !== undefined && alias !== undefined) return danglingAliasMessage(arg, alias);
+  const quotes = takes.types === 'families' ? " Put a pattern such as v* in quotes: 'v*'." : '';
   const last = kinds.pop() ?? '';
   const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
-  return `\`${word}\` is no ${list} that is known here.${near}${listingHint(line, word)}${quotes}`;
+  return `Unknown ${list} \`${arg}\`.${near}${listingHint(line, arg)}${quotes}`;
 }
 
-function listingHint({ row: { takes }, known }: ParseState, word: string): string {
+function listingHint({ row: { takes }, known }: ParseState, arg: string): string {
   // An argument that contains a type is most likely a TPU.
-  if (takes.tpu !== undefined && acceleratorFromName(word) !== null)
-    return ' `tpu -lta` shows all TPUs, `tpu register` adds one.';
+  if (takes.tpu !== undefined && acceleratorFromName(arg) !== null)
+    return ' `tpu list` shows all TPUs, `tpu register` adds one.';
   if (takes.user !== undefined && known.users.length === 0) return ' There are no users yet; `tpu add-user` adds one.';
   return '';
 }
 
-function suggestion(word: string, candidates: readonly string[], otherwise: string): string {
-  const near = didYouMean(word, candidates);
+function suggestion(arg: string, candidates: readonly string[], otherwise: string): string {
+  const near = didYouMean(arg, candidates);
   return near === undefined ? otherwise : ` Did you mean ${near}?`;
 }
 
 /** Names compare in Unicode NFC. */
-export function findUser({ known }: ParseState, word: string): string | undefined {
-  const name = word.normalize('NFC');
+export function findUser({ known }: ParseState, arg: string): string | undefined {
+  const name = arg.normalize('NFC');
   return known.users.find((user) => user.name === name)?.name;
 }
 
 /** The TPU; its full name if only an alias knows it; undefined if it is unknown. */
-export function findTpu({ known: { tpus, tpuAliases } }: ParseState, word: string): LabTpu | string | undefined {
-  const name = tpuAliases.get(word) ?? word;
-  return tpus.find((tpu) => tpu.name === name) ?? tpuAliases.get(word) ?? findTpuBySuffix(tpus, word);
+export function findTpu({ known: { tpus, tpuAliases } }: ParseState, arg: string): LabTpu | string | undefined {
+  const name = tpuAliases.get(arg) ?? arg;
+  return tpus.find((tpu) => tpu.name === name) ?? tpuAliases.get(arg) ?? findTpuBySuffix(tpus, arg);
 }
 
 function tpuNames({ known }: ParseState): readonly string[] {

@@ -46,7 +46,7 @@ export async function readState({ tpu, tpus }: TpuContext): Promise<KnownTpuStat
 
 export function requireKnown({ name }: LabTpu, state: TpuState): KnownTpuState {
   if (state.kind === 'known') return state;
-  throw new JobmanError(`How ${name} is cannot be told now.`, exitCode.unreachable, [state.message]);
+  throw new JobmanError(`The state of ${name} is unknown.`, exitCode.unreachable, [state.message]);
 }
 
 /**
@@ -72,13 +72,9 @@ export async function readUses(
 export async function confirmUse(context: TpuContext, hasWorkers: boolean, what: string): Promise<boolean> {
   const all = await readConcerns(context, hasWorkers);
   if (all.length === 0) return true;
-  const isAgreed = await confirmDespite(
-    context.cli,
-    escapeLine(`${capitalize(all.join('; '))}.`),
-    `${what} all the same?`,
-  );
+  const isAgreed = await confirmDespite(context.cli, escapeLine(`${capitalize(all.join('; '))}.`), `${what} anyway?`);
   if (!isAgreed && context.signal.aborted)
-    throw new JobmanError(`Interrupted: ${context.tpu.name} was left as it is.`, exitCode.interrupted);
+    throw new JobmanError(`Interrupted. ${context.tpu.name} was not changed.`, exitCode.interrupted);
   return isAgreed;
 }
 
@@ -126,12 +122,11 @@ export async function applySetups(context: TpuContext, setups: readonly SiteSetu
 async function applySetup({ cli, tpu, tpus, signal, report }: TpuContext, setup: SiteSetup): Promise<boolean> {
   const { name, script, secrets, timeout } = setup;
   // The check first: a setup that is already done costs one short script.
-  const shellCode = `if (\n${script.check}\n) >/dev/null 2>&1; then echo 'holds already'; exit 0; fi\n(\n${script.apply}\n) 2>&1\n`;
+  const shellCode = `if (\n${script.check}\n) >/dev/null 2>&1; then echo 'done already'; exit 0; fi\n(\n${script.apply}\n) 2>&1\n`;
   const answers = await tpus.onWorkers(tpu, shellCode, { timeoutMs: timeout, signal, secrets });
   const failed = answers.filter(hasFailed);
   for (const answer of failed) cli.printStderr(`worker ${answer.worker}: ${escapeLine(failureText(answer))}`);
-  const how = failed.length === 0 ? 'as they should be' : `${answers.length - failed.length} of ${answers.length}`;
-  report(`${name}: ${how} on ${pluralize(answers.length, 'worker')}`);
+  report(`${name}: ready on ${answers.length - failed.length} of ${pluralize(answers.length, 'worker')}`);
   return failed.length === 0;
 }
 
@@ -141,7 +136,7 @@ export function hasFailed(answer: WorkerAnswer): boolean {
 
 function failureText(answer: WorkerAnswer): string {
   if (answer.kind === 'no_answer') return answer.message;
-  return answer.output.trim().split('\n').slice(-3).join(' | ') || `its shell ended with ${answer.code}`;
+  return answer.output.trim().split('\n').slice(-3).join(' | ') || `exit code ${answer.code}`;
 }
 
 /** Mounts the shares and logs in to W&B, as far as the site has them. Returns the exit code. */

@@ -1,4 +1,4 @@
-// find, book and release, over the record's own table and over a spreadsheet.
+// find, book and release, with the booking table of the database and with a spreadsheet.
 
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
@@ -15,26 +15,26 @@ const terminal = { columns: 100, rows: 30 };
 async function openLab() {
   const sheets: { of: LabStore | null } = { of: null };
   const world = openLabWorld({ sheet: async () => createLocalSheet(sheets.of as LabStore, () => 7) });
-  sheets.of = world.record;
-  await furnish(world.record);
+  sheets.of = world.labStore;
+  await addUsersAndTpus(world.labStore);
   return world;
 }
 
-async function furnish(record: LabStore): Promise<void> {
-  await record.addUser(aUser('xibo', { sheetName: 'Xibo', logins: ['xb'] }));
-  await record.addUser(aUser('lyy'));
+async function addUsersAndTpus(labStore: LabStore): Promise<void> {
+  await labStore.addUser(aUser('xibo', { sheetName: 'Xibo', logins: ['xb'] }));
+  await labStore.addUser(aUser('lyy'));
   for (const [alias, changes] of [
     ['v2-32-6', {}],
     ['v3-32-1', { accelerator: 'v3-32' }],
     ['v2-32-p1', { pricing: 'preemptible' as const }],
   ] as const) {
-    await record.changeTpu(`lab-${alias}`, () => aTpu(`lab-${alias}`, changes));
-    await record.setTpuAlias(alias, `lab-${alias}`);
+    await labStore.changeTpu(`lab-${alias}`, () => aTpu(`lab-${alias}`, changes));
+    await labStore.setTpuAlias(alias, `lab-${alias}`);
   }
 }
 
-suite('bookings in the record', () => {
-  test('find shows who has what in groups, by types', async () => {
+suite('bookings in the database', () => {
+  test('find groups TPUs by status and selects types', async () => {
     const { tpu } = await openLab();
     assert.equal((await tpu(['book', 'v2-32-6', 'xibo', 'ssn=until_monday'])).code, 0);
     const { out } = await tpu(['find', 'v23']);
@@ -63,12 +63,15 @@ suite('bookings in the record', () => {
     assert.match(none.err, /The booking table has no such TPU: v6e\./);
   });
 
-  test('release asserts whose it is, and frees it', async () => {
+  test('release frees a TPU only for the user who booked it', async () => {
     const { tpu } = await openLab();
     await tpu(['book', 'v2-32-6', 'xibo']);
     const refused = await tpu(['rel', 'v2-32-6', 'lyy']);
     assert.equal(refused.code, 4);
-    assert.match(refused.err, /is reserved for Xibo by the booking table, and not lyy's\. Nothing was changed/);
+    assert.match(
+      refused.err,
+      /In the booking table, lab-v2-32-6 is reserved for Xibo, not for lyy\. Nothing was changed/,
+    );
     const { code, out } = await tpu(['release', 'v2-32-6', 'xibo']);
     assert.deepEqual([code, out], [0, 'lab-v2-32-6 is free in the booking table. It was reserved for Xibo.\n']);
     assert.match((await tpu(['release', 'v2-32-6'])).out, /is free in the booking table\.\n/);
@@ -84,40 +87,40 @@ suite('bookings in the record', () => {
     assert.deepEqual(JSON.parse(released.out), { tpu: 'lab-v2-32-6', ...free, before: reserved });
   });
 
-  test('what somebody else has is asked about, and refused where nobody can be asked', async () => {
+  test("another user's booking needs a confirmation", async () => {
     const { tpu } = await openLab();
     await tpu(['book', 'v2-32-6', 'lyy']);
     const mine = await tpu(['book', 'v2-32-6', 'xibo']);
     assert.equal(mine.code, 2);
-    assert.match(mine.err, /v2-32-6 is reserved for lyy by the booking table\. Say --yes/);
+    assert.match(mine.err, /In the booking table, v2-32-6 is reserved for lyy\. .*--yes/);
     const asked = await tpu(['book', 'v2-32-6', 'xibo'], { terminal, input: ['n'] });
     assert.equal(asked.code, 1);
-    assert.match(asked.err, /Book it for Xibo all the same\? \[y\/N\]/);
+    assert.match(asked.err, /Book it for Xibo anyway\? \[y\/N\]/);
     const taken = await tpu(['book', 'v2-32-6', 'xibo', '--yes']);
     assert.match(taken.out, /is reserved for Xibo in the booking table\. It was reserved for lyy\./);
-    // Whoever types lets go of somebody else's after a question only; on a login that people share nobody knows who types.
+    // A known user releases another user's booking only after a question. On a shared login the user is unknown.
     assert.equal((await tpu(['release', 'v2-32-6', '--user', 'lyy'])).code, 2);
     assert.equal((await tpu(['release', 'v2-32-6'])).code, 0);
   });
 
-  test('notes are asked for, and who runs there goes on running', async () => {
-    const { record, tpu } = await openLab();
-    const { code, err } = await tpu(['book', 'v2-32-6', 'xibo', '-ssn'], { terminal, input: ['a 🚀 sweep'] });
+  test('-ssn asks for notes, and a running job stays running', async () => {
+    const { labStore, tpu } = await openLab();
+    const { code, err } = await tpu(['book', 'v2-32-6', 'xibo', '-ssn'], { terminal, input: ['a 🚀 test'] });
     assert.equal(code, 0, err);
-    assert.match((await tpu(['find', 'v2-32', '-n'])).out, /Xibo {2}a 🚀 sweep/);
+    assert.match((await tpu(['find', 'v2-32', '-n'])).out, /Xibo {2}a 🚀 test/);
     assert.match((await tpu(['book', 'v2-32-6', 'xibo', '-ssn'])).err, /ssn=until_monday/);
-    await record.changeBooking('lab-v2-32-6', (row) => (row === null ? null : { ...row, status: 'running' }));
+    await labStore.changeBooking('lab-v2-32-6', (row) => (row === null ? null : { ...row, status: 'running' }));
     assert.match((await tpu(['book', 'v2-32-6', 'xibo', 'ssn=x'])).out, /is running for Xibo/);
     assert.match((await tpu(['find', 'v2-32', '-n'])).out, /^Running:\n {2}v2-32-6 {2}Xibo {2}x\n$/);
   });
 });
 
-test('a pattern that a shell replaced by file names is answered with the quotes that keep it', async () => {
+test('a pattern that a shell expanded gets a hint to use quotes', async () => {
   const { tpu } = await openLab();
   for (const files of [['vit'], ['vit', 'v2.txt']]) {
     const { code, err } = await tpu(['find', ...files]);
     assert.equal(code, 2);
-    assert.match(err, /`vit` is no [^]*If a shell pattern such as v\* was meant, put it in quotes: 'v\*'\./);
+    assert.match(err, /Unknown [^]*`vit`[^]*Put a pattern such as v\* in quotes: 'v\*'\./);
   }
 });
 
@@ -125,13 +128,13 @@ suite('bookings in a spreadsheet', () => {
   async function openSheet(t: TestContext, rows: readonly (readonly string[])[]) {
     const server = await openSheetServer(rows);
     t.after(() => server.close());
-    const record: { of: LabStore | null } = { of: null };
+    const labStore: { of: LabStore | null } = { of: null };
     const api = createSheetsApi({ id: sheetId, tab: null, credentials: '', endpoint: server.url }, 2_000);
     const world = openLabWorld({
-      sheet: async () => createGoogleSheet(api, record.of as LabStore, { tab: null, prefix: 'lab-' }),
+      sheet: async () => createGoogleSheet(api, labStore.of as LabStore, { tab: null, prefix: 'lab-' }),
     });
-    record.of = world.record;
-    await furnish(world.record);
+    labStore.of = world.labStore;
+    await addUsersAndTpus(world.labStore);
     return { ...world, server };
   }
   const rows = [
@@ -140,22 +143,22 @@ suite('bookings in a spreadsheet', () => {
     ['', 'v9', '', 'broken', 'Zed'],
   ];
 
-  test('a TPU with two aliases shows both, the one of the sheet first', async (t) => {
-    const { tpu, record } = await openSheet(t, rows);
-    await record.setTpuAlias('big', 'lab-v2-32-6');
+  test('a TPU with two aliases shows both, the alias of the sheet first', async (t) => {
+    const { tpu, labStore } = await openSheet(t, rows);
+    await labStore.setTpuAlias('big', 'lab-v2-32-6');
     assert.match((await tpu(['find', 'v2'])).out, /^ {2}v2-32-6, big {2}Xibo {2}lr 0\.1$/m);
     assert.match((await tpu(['find', 'v2', 'style=full'])).out, /^v2-32-6, big +lab-v2-32-6 +running/m);
   });
 
-  test('its rows are found, and what is strange in them is a remark', async (t) => {
+  test('find reads its rows and reports unreadable ones', async (t) => {
     const { tpu } = await openSheet(t, rows);
     const { code, out, err } = await tpu(['find', 'v*']);
     assert.equal(code, 0);
     assert.equal(out, 'Free:\n  v3-32-1\n\nRunning:\n  v2-32-6  Xibo  lr 0.1\n\nOther:\n  v9  broken Zed\n');
-    assert.match(err, /note: the spreadsheet, row 3: v9 is no TPU that is registered here\./);
+    assert.match(err, /note: the spreadsheet, row 3: v9 is not a registered TPU\./);
   });
 
-  test('release writes the words of the sheet, and a TPU without a row is told', async (t) => {
+  test('release writes the labels of the sheet; a TPU without a row is an error', async (t) => {
     const { tpu, server } = await openSheet(t, rows);
     assert.equal((await tpu(['release', 'v2-32-6', 'xibo'])).code, 0);
     assert.deepEqual(server.grid[0], ['', 'v2-32-6', 'lab', '闲的', '闲的', '', '', 'europe']);

@@ -1,5 +1,5 @@
-// A lab whose jobs are as a test says, with their logs in a home of its own: for what looks and changes nothing. The record, the
-// files and everything from the words of a line to what is printed are the real ones.
+// A lab with jobs in the states that a test sets, and their logs in a temporary home, for tests of `tpu check` and
+// `tpu monitor`. Store, files, parsing and output are real.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -25,11 +25,11 @@ export interface CheckJobOptions {
   readonly allocations?: readonly Partial<AllocationFields>[];
   readonly job?: Partial<Job>;
   readonly labJob?: Partial<LabJob>;
-  /** `lab.hangGraceMs` of the settings; without it no such limit applies. */
+  /** `lab.hangGraceMs` of the settings; default: no limit. */
   readonly hangGrace?: number;
-  /** How many of the attempts have a window; all without it. */
+  /** The number of attempts with a window; default: all. */
   readonly windows?: number;
-  /** Whether their scripts have called upd-log; they have without it. */
+  /** True (the default) if their scripts have called upd-log. */
   readonly isReported?: boolean;
 }
 
@@ -38,10 +38,10 @@ const { capacity: spot } = tpuSpec({}, { ownership: 'persistent', pricing: 'pree
 export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) {
   const { home, folder } = openWorld(scope);
   const store = openStore({ file: ':memory:' });
-  const { lab: record } = store;
-  await record.addUser(aUser('ada', user));
+  const { lab: labStore } = store;
+  await labStore.addUser(aUser('ada', user));
   const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
-  const lab = aLab(record, { site: async () => site });
+  const lab = aLab(labStore, { site: async () => site });
   async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {
     const stored = await store.load(id);
     if (stored === undefined) throw new Error(`there is no job ${id}`);
@@ -52,9 +52,9 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
     createCliHarness({ cwd: folder, ...options, services: { home, ...options.services } });
   return {
     home,
-    record,
+    labStore,
     becomes,
-    /** A job of ada with these attempts; those of `windows` have begun, and told where their logs are if `isTold`. */
+    /** Adds a job of ada with these attempts. */
     async job({
       attempts,
       allocations = [{}],
@@ -81,15 +81,15 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
         ),
         ...job,
       }));
-      await record.addJob(aLabJob(id, 'ada', labJob));
+      await labStore.addJob(aLabJob(id, 'ada', labJob));
       for (let attempt = 1; attempt <= windows; attempt += 1) {
-        const { session, window } = await record.openWindow(id, attempt, noon);
+        const { session, window } = await labStore.openWindow(id, attempt, noon);
         if (isReported)
-          await record.reportWindow(session, window.window, aReport(`/logs/${id}-${attempt}`, '/staging'));
+          await labStore.reportWindow(session, window.window, aReport(`/logs/${id}-${attempt}`, '/staging'));
       }
       return id;
     },
-    /** The text is what an attempt has printed by now; returns the path of its log. */
+    /** Writes the log of an attempt and returns its path. */
     log(id: string, attempt: number, text: string): string {
       const path = attemptFile(jobFolder(home, 'ada', id), attempt, 'controller');
       mkdirSync(dirname(path), { recursive: true });
@@ -97,9 +97,9 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
       return path;
     },
     tpu: ((argv, options = {}) => runCli(runTpu, lab, argv, harnessFor(options))) as RunCli,
-    /** A command that goes on: what it has printed, and the hands on its terminal. */
+    /** Starts a command that runs until it is interrupted. */
     begin(argv: readonly string[], options: CliHarnessOptions) {
-      // A monitor looks when its time has come, so the clock must go.
+      // The monitor waits for its next update, so the clock must advance.
       const began = performance.now();
       const harness = harnessFor({ now: () => noon + 100 * minute + (performance.now() - began), ...options });
       scope.after(async () => harness.signal());

@@ -1,4 +1,4 @@
-// tpu check, monitor and log: from the words of a line to what is seen, with a real record and real logs.
+// tpu check, monitor and log: command lines and their output, with a real store and real logs.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
@@ -25,7 +25,7 @@ async function statusOf(world: CheckWorld): Promise<string> {
   return (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
 }
 
-test('check says of each window how it is, and what it came of', async (t) => {
+test('check shows the status and origin of each window', async (t) => {
   const world = await openCheckWorld(t);
   const first = await world.job({
     attempts: [
@@ -58,7 +58,7 @@ test('check says of each window how it is, and what it came of', async (t) => {
   );
 });
 
-test('a job that went on on another TPU is the child of the window that it came of', async (t) => {
+test('a job that was resumed on another TPU is the child of its window', async (t) => {
   const world = await openCheckWorld(t);
   const finish = { at: noon + 60 * minute, verdict: 'failed', reason: 'preempted' } as const;
   const parent = await world.job({ attempts: [{ ...runningAttempt, ...lost }], job: { finish } });
@@ -72,13 +72,13 @@ test('a job that went on on another TPU is the child of the window that it came 
     '     1  resumed in 2, after preempted',
     '     2  Compiling                      stage 1, 2 < 1',
   ]);
-  // What was cleared off the list is still what it came of.
-  await world.record.setWindowState([{ job: parent, attempt: 1 }], 'cleared', later());
+  // A cleared window stays in the lineage.
+  await world.labStore.setWindowState([{ job: parent, attempt: 1 }], 'cleared', later());
   const after = await world.tpu(['check', 'ada', '-ws'], { now: later });
   assert.deepEqual(after.out.split('\n').slice(1), ['     2  Compiling  stage 1, 2 < 1', '']);
 });
 
-test('what a rule goes on after says so, until the next attempt has begun', async (t) => {
+test('the status shows that a rule resumes the job, until the next attempt begins', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({
     attempts: [{ ...runningAttempt, ...lost }, {}],
@@ -87,7 +87,7 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
   });
   const status = () => statusOf(world);
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon');
-  // While there is no capacity, that is said.
+  // While there is no capacity, the status shows it.
   const error = { kind: 'stockout', message: 'no capacity', raw: '' } as const;
   await world.becomes(id, (job) => ({
     ...job,
@@ -98,7 +98,7 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
     attempts: job.attempts.map((one, index) => (index === 1 ? { ...one, allocation: 2 } : one)),
   }));
   assert.match(await status(), /^error: preempted 09:00:00; resumes soon: no capacity for /);
-  // Nothing is made yet, and the rule says that something will be.
+  // The rule has not created an attempt yet.
   await world.becomes(id, (job) => ({
     ...job,
     attempts: job.attempts.slice(0, 1),
@@ -109,7 +109,7 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
   assert.equal(await status(), 'error: preempted 09:00:00');
 });
 
-test('a job that its owner ended while it waited for its TPU is killed or stopped, at that time', async (t) => {
+test('a job that its owner ended while it waited for its TPU is killed or stopped', async (t) => {
   const world = await openCheckWorld(t);
   const attempts = [
     { ...runningAttempt, ...lost },
@@ -125,7 +125,7 @@ test('a job that its owner ended while it waited for its TPU is killed or stoppe
   assert.match(out, /^ {5}2 {2}stopped 09:30:00$/m);
 });
 
-test('a job that waits for its TPU longer than others did says so', async (t) => {
+test('the status shows a wait that is longer than usual', async (t) => {
   const world = await openCheckWorld(t);
   const attempts = [{ ...runningAttempt, ...lost }, { allocation: 2 }];
   const taken = { ...readyAllocation, releasedAt: noon };
@@ -142,28 +142,28 @@ test('a job that waits for its TPU longer than others did says so', async (t) =>
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon: no capacity for 1h, longer than usual');
 });
 
-test('a program that has ended and is not judged yet does not run', async (t) => {
+test('a program that has ended, while jobman waits for the report of the cloud', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({
     attempts: [{ ...runningAttempt, exitSeen: { at: noon, worker: 'controller', exitCode: 1 } }],
   });
-  const untold = await world.job({
+  const unreported = await world.job({
     attempts: [{ ...runningAttempt, exitSeen: { at: noon, worker: 'controller', exitCode: 1 } }],
     isReported: false,
   });
-  for (const job of [id, untold]) world.log(job, 1, 'epoch 3\nE0000 GRPC error: Connection reset by peer\n');
+  for (const job of [id, unreported]) world.log(job, 1, 'epoch 3\nE0000 GRPC error: Connection reset by peer\n');
   const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
-  const ended = 'ended, exit 1; its log says grpc';
+  const ended = 'ended, exit 1; log: grpc';
   assert.deepEqual(out.split('\n').slice(1), [ended, ended, '']);
 });
 
-test('a controller that was killed is brought back by a look; that none runs is said where something is under way', async (t) => {
+test('check restarts a killed controller, and reports a missing one if a job is unfinished', async (t) => {
   const world = await openCheckWorld(t);
-  assert.equal((await world.tpu(['check', 'ada'])).err.includes('controller'), false, 'nothing is under way');
+  assert.equal((await world.tpu(['check', 'ada'])).err.includes('controller'), false, 'no unfinished job');
   await world.job({ attempts: [runningAttempt] });
   assert.match((await world.tpu(['check', 'ada'])).err, /No controller runs: this is what was last seen/);
   assert.match((await world.tpu(['check', 'ada', '--json'])).err, /No controller runs/);
-  // A reboot leaves the file that says which one runs.
+  // A reboot leaves the file of the running controller.
   mkdirSync(world.home, { recursive: true });
   writeFileSync(join(world.home, 'controller.json'), '{}');
   const client = async () => ({ wake: async () => 'Started the controller.' }) as unknown as Client;
@@ -173,21 +173,21 @@ test('a controller that was killed is brought back by a look; that none runs is 
   assert.equal(err, 'Started the controller.\n');
 });
 
-test('finished, killed, a window that somebody closed, a job that waits for its TPU', async (t) => {
+test('finished, killed, a closed window, a job that waits for its TPU', async (t) => {
   const world = await openCheckWorld(t);
   await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit code 0' }) }] });
   await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { message: 'asked by the owner' }) }] });
   const closed = await world.job({ attempts: [runningAttempt] });
-  await world.record.setWindowState([{ job: closed, attempt: 1 }], 'closed', noon);
+  await world.labStore.setWindowState([{ job: closed, attempt: 1 }], 'closed', noon);
   await world.job({ attempts: [{}], windows: 0 });
   const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
   assert.match(out, /^ {5}1 {2}finished 09:00:00$/m);
   assert.match(out, /^ {5}2 {2}killed 09:00:00$/m);
-  assert.match(out, /^ {5}3 {2}running, Unknown, window closed: no rule brings it back$/m);
+  assert.match(out, /^ {5}3 {2}Running, window closed: recovery is off$/m);
   assert.match(out, /^ {5}- {2}starting, queued/m);
 });
 
-test('letters choose columns in their order, and v shows the last lines also where the status says enough', async (t) => {
+test('letters choose the columns and their order; v shows the last lines', async (t) => {
   const world = await openCheckWorld(t, {
     settings: { ...defaultUserSettings, monitor_columns: 'sw', show_length: 30 },
   });
@@ -201,7 +201,7 @@ test('letters choose columns in their order, and v shows the last lines also whe
   assert.deepEqual((await lines('-vs')).at(-2), '    | ep=1 red');
 });
 
-test('v alone names the window above what it printed', async (t) => {
+test('v alone shows the window above its output', async (t) => {
   const world = await openCheckWorld(t);
   const first = await world.job({ attempts: [runningAttempt], labJob: { directory: '/code/vit' } });
   const second = await world.job({ attempts: [runningAttempt] });
@@ -211,45 +211,45 @@ test('v alone names the window above what it printed', async (t) => {
   assert.equal(out, 'window 1, vit:\n    | ep=1\nwindow 2, code:\n    | ep=2\n');
 });
 
-test('a job says that a worker is silent and when it counts as hung, also where it has not told where its log is', async (t) => {
+test('the status shows a silent worker and the time when a program counts as hung', async (t) => {
   const world = await openCheckWorld(t);
   const silent = { ...readyAllocation, unreachableAt: noon + 99 * minute, unreachableWho: 'worker' } as const;
   await world.job({ attempts: [runningAttempt], allocations: [silent], isReported: false });
-  const answersNot = await world.job({ attempts: [runningAttempt], allocations: [silent] });
-  world.log(answersNot, 1, 'ep=1\n');
+  const noAnswer = await world.job({ attempts: [runningAttempt], allocations: [silent] });
+  world.log(noAnswer, 1, 'ep=1\n');
   const given = { attempts: [runningAttempt], allocations: [readyAllocation], hangGrace: 5 * minute };
   const id = await world.job({ ...given, isReported: false });
-  const report = await world.job(given);
-  for (const job of [id, report]) {
+  const reported = await world.job(given);
+  for (const job of [id, reported]) {
     const path = world.log(job, 1, 'ep=1\nE0000 GRPC error: Connection reset by peer\n');
     utimesSync(path, (noon + 98 * minute) / 1_000, (noon + 98 * minute) / 1_000);
   }
   const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
   assert.match(out, /^ {5}1 {2}starting, no answer for 1m$/m);
   assert.match(out, /^ {5}2 {2}Running\(ep 1\), no answer for 1m$/m);
-  assert.match(out, /^ {5}3 {2}starting; its log says grpc, ends \d\d:43:00 if silent until then$/m);
-  assert.match(out, /^ {5}4 {2}Running\(ep 1\); its log says grpc, ends \d\d:43:00 if silent until then$/m);
-  const jobs = [jobView({ id, owner: 'ada' }), jobView({ id: report, owner: 'ada' })];
+  assert.match(out, /^ {5}3 {2}starting; log: grpc, ended at \d\d:43:00 if silent$/m);
+  assert.match(out, /^ {5}4 {2}Running\(ep 1\); log: grpc, ended at \d\d:43:00 if silent$/m);
+  const jobs = [jobView({ id, owner: 'ada' }), jobView({ id: reported, owner: 'ada' })];
   const answer = (refused: string) => ({ id: refused, ok: false, message: '', exitCode: 4 });
   const acknowledged = await world.tpu(['ack', 'ada'], { now: later, jobs, answerCommand: answer });
   for (const window of [3, 4]) {
-    const message = new RegExp(
-      `^Window ${window}: its log says grpc; it is ended at \\d\\d:43:00 if it prints nothing`,
+    const expected = new RegExp(
+      `^Window ${window}: the log reports grpc; if it prints nothing until \\d\\d:43:00, it is ended`,
       'm',
     );
-    assert.match(acknowledged.out, message);
+    assert.match(acknowledged.out, expected);
   }
 });
 
-test('where nobody knows how a run is, its last lines are shown unasked', async (t) => {
+test('if the log shows no progress, check shows its last lines', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'the error of the fit is small\n');
   const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
-  assert.deepEqual(out.split('\n').slice(1, 3), ['running, Unknown', '    | the error of the fit is small']);
+  assert.deepEqual(out.split('\n').slice(1, 3), ['Running', '    | the error of the fit is small']);
 });
 
-test('--json tells everything, whatever the letters', async (t) => {
+test('--json prints all fields', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({ attempts: [runningAttempt], labJob: { tag: 'vit' } });
   world.log(id, 1, 'Sampling 3\n');
@@ -276,7 +276,7 @@ test('--json tells everything, whatever the letters', async (t) => {
   });
 });
 
-test('a second look reads the new bytes alone, and a lost or broken memory only costs reading', async (t) => {
+test('check reads only new bytes of a log; without its cache it reads the log again', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({ attempts: [runningAttempt] });
   const status = () => statusOf(world);
@@ -284,7 +284,7 @@ test('a second look reads the new bytes alone, and a lost or broken memory only 
   assert.equal(await status(), 'Running(ep 1)');
   const cache = join(world.home, 'cache', 'check-ada.json');
   assert.equal(JSON.parse(readFileSync(cache, 'utf8')).logs[`${id}/1`].offset, 5);
-  // What is behind the offset is not read again: it may say whatever it likes.
+  // Bytes before the offset are not read again.
   world.log(id, 1, 'ep=9\nno phase here\n');
   assert.equal(await status(), 'Running(ep 1)');
   for (const broken of ['', '{"form":1,"logs":{"x":{}}}', '{"form":99}', 'null']) {
@@ -309,10 +309,10 @@ test('a user without windows, and a narrow terminal', async (t) => {
     out.split('\n').every((line) => line.length <= 40),
     out,
   );
-  assert.match(out, /running, Unknown/);
+  assert.match(out, /Running/);
 });
 
-test('the monitor draws what changed, letters show and hide, q leaves and the last frame stays', async (t) => {
+test('the monitor draws changes, explains its keys, and keeps the last frame after q', async (t) => {
   const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
   const id = await world.job({ attempts: [runningAttempt], labJob: { tag: 'vit' } });
   world.log(id, 1, 'Staging files...\n');
@@ -324,12 +324,13 @@ test('the monitor draws what changed, letters show and hide, q leaves and the la
     assert.ok(await eventually(async () => what.test(rest.out())), rest.out());
   await shows(/Staging/);
   assert.match(rest.out(), /ada {2}1 window, 1 running/);
+  assert.match(rest.out(), /show or hide: w window · d directory · t TPU · s status · v output {5}q quit/);
   world.log(id, 1, 'Staging files...\nep=4\n');
   await shows(/Running\(ep 4\)/);
   const before = rest.out().length;
   rest.typeKeys('d');
   await shows(/WINDOW {2}TAG {2}TPU {6}STATUS/);
-  // What did not change was not written again.
+  // The screen was not cleared.
   assert.ok(!rest.out().slice(before).includes('\u001b[2J'));
   rest.resize({ columns: 50, rows: 10 });
   await shows(/1 {2}vit {2}v2-32-1\n {2}.*Running\(ep 4\)/);
@@ -341,14 +342,14 @@ test('a monitor that is taller than the terminal shows the newest', async (t) =>
   const world = await openCheckWorld(t);
   for (let index = 0; index < 12; index += 1) await world.job({ attempts: [{ ...runningAttempt, ...grpc }] });
   const { rest, ends } = world.begin(['monitor', 'ada', '-w'], { terminal: { columns: 80, rows: 8 } });
-  assert.ok(await eventually(async () => /8 above/.test(rest.out())), rest.out());
+  assert.ok(await eventually(async () => /10 more above/.test(rest.out())), rest.out());
   assert.match(rest.out(), /^ {4}12$/m);
   assert.doesNotMatch(rest.out(), /^ {5}1$/m);
   rest.typeKeys('q');
   assert.equal(await ends, 0);
 });
 
-test('elsewhere than on a terminal the monitor prints a line for each change', async (t) => {
+test('without a terminal the monitor prints a line for each change', async (t) => {
   const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
   const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'ep=1\n');
@@ -362,15 +363,15 @@ test('elsewhere than on a terminal the monitor prints a line for each change', a
   assert.equal(await ends, 130);
 });
 
-test('a monitor in a pipe says what it waits for where there is nothing to show', async (t) => {
+test('without a terminal and without windows the monitor reports that it waits', async (t) => {
   const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
   const { rest, ends } = world.begin(['monitor', 'ada', '-ws'], {});
   assert.ok(await eventually(async () => rest.err() !== ''), rest.err());
-  assert.match(rest.err(), /^ada has no windows yet; waiting for one\. Ctrl-C leaves\.$/m);
+  assert.match(rest.err(), /^ada has no windows yet\. Waiting for one; press Ctrl-C to quit\.$/m);
   const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'ep=1\n');
   assert.ok(await eventually(async () => /^ +1 +Running\(ep 1\)$/m.test(rest.out())), rest.out());
   rest.signal();
   assert.equal(await ends, 130);
-  assert.equal(rest.err().match(/waiting for one/g)?.length, 1, 'said once');
+  assert.equal(rest.err().match(/Waiting for one/g)?.length, 1, 'reported once');
 });

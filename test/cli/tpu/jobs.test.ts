@@ -1,4 +1,4 @@
-// run, resume, rerun, kill and the tidying of lists: what is asked, what is refused, and what stands in the record afterwards.
+// run, resume, rerun, kill and clean up: questions, refusals, and the state of the database afterwards.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,31 +24,24 @@ async function jobCount({ client }: LabJobWorld): Promise<number> {
   return (await client.list({ all: true })).rows.length;
 }
 
-/** The requests in the history of a job. */
-async function asks({ client }: LabJobWorld, id: string) {
+/** The commands in the history of a job. */
+async function receivedCommands({ client }: LabJobWorld, id: string) {
   return (await client.events(id, 0)).flatMap(({ event }) => (event.kind === 'command_received' ? [event] : []));
 }
 
-async function booked({ record }: LabJobWorld, tpu: string): Promise<string> {
-  const row = (await record.bookings()).find((one) => one.tpu === tpu);
+async function booked({ labStore }: LabJobWorld, tpu: string): Promise<string> {
+  const row = (await labStore.bookings()).find((one) => one.tpu === tpu);
   return row === undefined ? 'free' : `${row.status} ${row.user} ${row.scriptNote}`.trim();
 }
 
 suite('run', () => {
-  test('makes a job of the user, on a TPU that stands, with its booking and its window', async (t) => {
+  test('creates a job on a persistent TPU with its booking and window', async (t) => {
     const world = await openLabJobWorld(t);
-    const { id, window } = await world.run(
-      'v2-32-6',
-      'xibo',
-      'lr=0.01',
-      'tag=sweep',
-      'ssn=until_monday',
-      '--log-stage',
-    );
-    const job = await world.record.job(id);
+    const { id, window } = await world.run('v2-32-6', 'xibo', 'lr=0.01', 'tag=deep', 'ssn=until_monday', '--log-stage');
+    const job = await world.labStore.job(id);
     assert.deepEqual(
       [window, job?.user, job?.tpu, job?.configs, job?.tag, job?.logStage, job?.parent],
-      [1, 'xibo', six, ['--config.training.learning_rate=0.01'], 'sweep', true, null],
+      [1, 'xibo', six, ['--config.training.learning_rate=0.01'], 'deep', true, null],
     );
     assert.equal(await booked(world, six), 'running xibo until monday');
     const { spec } = await world.client.show(id);
@@ -60,44 +53,41 @@ suite('run', () => {
     assert.deepEqual([p.window, (await world.client.show(p.id)).spec.recovery.rules], [2, []]);
   });
 
-  test('by its full name, by the one in ka.sh, and by what is free of a type', async (t) => {
+  test('takes a full name, the TPU of ka.sh, or a free TPU of a type', async (t) => {
     const world = await openLabJobWorld(t);
     writeFileSync(join(world.folder, 'xibo/ka.sh'), 'export VM_NAME=v2-32-7\n');
-    const tpuOf = async (...args: string[]) => (await world.record.job((await world.run(...args)).id))?.tpu;
+    const tpuOf = async (...args: string[]) => (await world.labStore.job((await world.run(...args)).id))?.tpu;
     assert.equal(await tpuOf(six, 'xibo'), six);
     assert.equal(await tpuOf('xibo'), seven);
     world.tpuStates.set(p1, is('ready'));
-    assert.equal(await tpuOf('v2-32', 'xibo'), p1, 'the others are in use by now');
+    assert.equal(await tpuOf('v2-32', 'xibo'), p1, 'the others are in use');
     const none = await world.tpu(['run', '-auto', 'xibo']);
     assert.equal(none.code, exitCode.conflict);
     assert.match(none.err, /No TPU is free\.\n.*v2-32-6: job 000001 of xibo is/);
-    await world.record.changeTpu('v4-8-1', () => aTpu('v4-8-1', { accelerator: 'v4-8' }));
+    await world.labStore.changeTpu('v4-8-1', () => aTpu('v4-8-1', { accelerator: 'v4-8' }));
     world.tpuStates.set('v4-8-1', is('absent'));
     const absent = await world.tpu(['run', 'v4-8', 'xibo']);
-    assert.match(
-      absent.err,
-      /v4-8-1: the cloud has none of that name\n {2}tpu run v4-8-1 xibo -apply {4}creates it first/,
-    );
+    assert.match(absent.err, /v4-8-1: it does not exist\n {2}tpu run v4-8-1 xibo -apply {4}creates it first/);
     world.tpuStates.set('v4-8-1', { kind: 'unknown', message: 'no login' });
     const unsure = await world.tpu(['run', 'v4-8', 'xibo']);
-    assert.deepEqual([unsure.code, /cannot be told now.*\n.*v4-8-1: no login/.test(unsure.err)], [5, true], unsure.err);
-    const lacking = await world.tpu(['run', 'lyy']);
-    assert.equal(lacking.code, exitCode.usage);
-    assert.match(lacking.err, /Which TPU\? The line names none, and there is no .*ka\.sh/);
+    assert.deepEqual([unsure.code, /is unknown.*\n.*v4-8-1: no login/.test(unsure.err)], [5, true], unsure.err);
+    const missing = await world.tpu(['run', 'lyy']);
+    assert.equal(missing.code, exitCode.usage);
+    assert.match(missing.err, /Which TPU\? .*ka\.sh does not exist/);
     const asked = await world.tpu(['run', 'lyy', '-q', '-f'], { terminal, input: ['v2-32-7'] });
     assert.match(asked.out, /^Window 1: job 000004 runs .* on v2-32-7/m, asked.err);
   });
 
-  test('one question tells of everybody who uses it; nothing is changed before the yes', async (t) => {
+  test('one question lists all users of the TPU; nothing changes before the answer', async (t) => {
     const world = await openLabJobWorld(t);
     const first = await world.run('v2-32-6', 'xibo', 'ssn=for_mine');
     world.holders.set(six, [aHolder]);
     const script = await world.tpu(['run', 'v2-32-6', 'lyy']);
     assert.equal(script.code, exitCode.conflict);
     assert.match(script.err, /Window 1 \(job 000001\) of xibo is .* on v2-32-6/);
-    assert.match(script.err, /xibo runs on v2-32-6/);
-    assert.match(script.err, /Process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
-    assert.match(script.err, /-f takes it all the same; --yes/);
+    assert.match(script.err, /In the booking sheet v2-32-6 is running for xibo/);
+    assert.match(script.err, /Process 77 on worker 0 \(root\) uses the device: python3 other\.py/);
+    assert.match(script.err, /-f takes the TPU; --yes/);
     const no = await world.tpu(['run', 'v2-32-6', 'lyy'], { terminal, input: ['n'] });
     assert.deepEqual(
       [no.code, await jobCount(world), await booked(world, six), world.actions],
@@ -105,16 +95,16 @@ suite('run', () => {
     );
     await world.tpu(['book', 'v2-32-7', 'xibo', 'ssn=mine\n\u001B[2Jgone']);
     const noted = await world.tpu(['run', 'v2-32-7', 'lyy'], { terminal, input: ['n'] });
-    assert.match(noted.err, /"mine\\x0a\\x1b\[2Jgone"/, "other people's words change no screen");
+    assert.match(noted.err, /"mine\\x0a\\x1b\[2Jgone"/, 'notes of other users have no control characters');
     const yes = await world.tpu(['run', 'v2-32-6', 'lyy', '-q'], { terminal, input: ['y'] });
     assert.equal(yes.code, 0, yes.err);
     assert.equal((await world.client.show(first.id)).phase, 'cancelled');
-    assert.equal((await asks(world, first.id))[0]?.by, 'lyy', 'history names who did it');
-    // The note was about what ran there before.
+    assert.equal((await receivedCommands(world, first.id))[0]?.by, 'lyy', 'the history names the actor');
+    // The note was about the previous job.
     assert.deepEqual([world.actions, await booked(world, six)], [[`end on ${six}: 0/77`], 'running lyy']);
   });
 
-  test('a job of a manifest that stands on the TPU is told and ended as one of the lab is', async (t) => {
+  test('a job of a manifest on the TPU is shown and ended like a job of the lab', async (t) => {
     const world = await openLabJobWorld(t);
     const capacity = { ...tpuSpec().capacity, ownership: 'persistent', name: six } as TpuSpec;
     const { id } = await world.client.create({ spec: tpuSpec({ capacity }), manifest: '', owner: 'ada' });
@@ -125,7 +115,7 @@ suite('run', () => {
     assert.equal((await world.client.show(id)).phase, 'cancelled');
   });
 
-  test('-f takes it without a question, -apply makes it anew without one', async (t) => {
+  test('-f takes the TPU and -apply creates it without a question', async (t) => {
     const world = await openLabJobWorld(t);
     await world.run('v2-32-6', 'xibo');
     assert.equal((await world.tpu(['run', 'v2-32-6', 'lyy', '-f'])).code, 0);
@@ -134,7 +124,7 @@ suite('run', () => {
     assert.equal(refused.code, exitCode.usage);
     assert.match(
       refused.err,
-      /The cloud calls v2-32-preemptible-1 preempted, and it would be made anew\.\n.*-apply makes it/s,
+      /The TPU v2-32-preemptible-1 is preempted and would be created again\.\n.*-apply creates it/s,
     );
     assert.equal((await world.tpu(['run', 'v2-32-p1', 'lyy', '-apply'])).code, 0);
     world.tpuStates.set(seven, is('absent'));
@@ -142,49 +132,45 @@ suite('run', () => {
     assert.deepEqual(world.actions.slice(-2), [`reapply ${p1}`, `apply ${seven}`]);
   });
 
-  test('a state that passes by itself, and a cloud that does not answer, begin nothing', async (t) => {
+  test('a TPU that is not ready, or whose state is unknown, starts nothing', async (t) => {
     const world = await openLabJobWorld(t);
-    for (const [state, code, message] of [
-      [is('creating'), 4, /v2-32-6 is creating, so nothing can run there now/],
+    for (const [state, code, expected] of [
+      [is('creating'), 4, /v2-32-6 is creating\. Nothing was started/],
       [is('stopped'), 4, /is stopped.*\n.*tpu restart/],
-      [
-        { kind: 'unknown', message: 'the line is cut' },
-        5,
-        /cannot be told now; nothing was begun\.\n.*the line is cut/,
-      ],
+      [{ kind: 'unknown', message: 'the line is cut' }, 5, /is unknown\. Nothing was started\.\n.*the line is cut/],
     ] as const) {
       world.tpuStates.set(six, state);
       const result = await world.tpu(['run', 'v2-32-6', 'xibo', '--yes']);
       assert.equal(result.code, code);
-      assert.match(result.err, message);
+      assert.match(result.err, expected);
     }
     assert.deepEqual([await jobCount(world), await booked(world, six)], [0, 'free']);
   });
 
-  test('a sheet that does not answer is a remark; one that somebody was quicker in is a conflict', async (t) => {
+  test('a sheet that does not answer is a note; a booking that another user just made is a conflict', async (t) => {
     const world = await openLabJobWorld(t);
     const own = world.sheet;
     world.sheet = () => Promise.reject(new JobmanError('the sheet sleeps.', exitCode.unreachable, ['no route']));
     const result = await world.tpu(['run', 'v2-32-6', 'xibo']);
     assert.equal(result.code, 0);
-    assert.match(result.err, /Who has booked it cannot be told: the sheet sleeps \(no route\)\./);
-    assert.match((await world.tpu(['describe', 'v2-32-7'])).out, /^Booked +nobody can tell now$/m);
+    assert.match(result.err, /The booking is unknown: the sheet sleeps \(no route\)\./);
+    assert.match((await world.tpu(['describe', 'v2-32-7'])).out, /^Booking +unknown$/m);
     assert.match(result.err, /The booking sheet was not changed: the sheet sleeps/);
     const sheet = await own();
     world.sheet = async () => ({
       ...sheet,
       async change(...args) {
-        await sheet.change(seven, { status: 'reserved', user: 'somebody' });
+        await sheet.change(seven, { status: 'reserved', user: 'bob' });
         return sheet.change(...args);
       },
     });
     const late = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
     assert.equal(late.code, exitCode.conflict);
-    assert.match(late.err, /was booked in this moment: somebody has it now/);
+    assert.match(late.err, /bob has just booked/);
     assert.equal(await jobCount(world), 1);
   });
 
-  test('of two in the same moment one wins, also where both are of one user; the other leaves neither job nor booking', async (t) => {
+  test('of two commands at the same time one wins; the other leaves neither job nor booking', async (t) => {
     for (const other of ['lyy', 'xibo']) {
       const world = await openLabJobWorld(t);
       const both = await Promise.all(['xibo', other].map((user) => world.tpu(['run', 'v2-32-6', user])));
@@ -197,18 +183,18 @@ suite('run', () => {
     }
   });
 
-  test('a directory that is gone, has no staging.sh or was never set, and a tag that cannot be one', async (t) => {
+  test('refuses a missing directory, a missing staging.sh and an invalid tag', async (t) => {
     const world = await openLabJobWorld(t);
     const cases: readonly (readonly [number, RegExp, ...string[]])[] = [
-      [3, /Working directory 2 of xibo is gone/, 'dir=2'],
+      [3, /Working directory 2 of xibo does not exist/, 'dir=2'],
       [3, /xibo has no working directory 9/, 'dir=9'],
-      [2, /"a\/b" cannot be the name of a tag/, 'tag=a/b'],
-      [2, /Nobody can be asked for the notes/, '-ssn'],
+      [2, /"a\/b" is not allowed as a tag/, 'tag=a/b'],
+      [2, /Without a terminal, give the notes/, '-ssn'],
     ];
-    for (const [code, message, ...args] of cases) {
+    for (const [code, expected, ...args] of cases) {
       const result = await world.tpu(['run', 'v2-32-6', 'xibo', ...args]);
       assert.equal(result.code, code, result.err);
-      assert.match(result.err, message);
+      assert.match(result.err, expected);
     }
     rmSync(join(world.folder, 'xibo/staging.sh'));
     assert.match((await world.tpu(['run', 'v2-32-6', 'xibo'])).err, /has no staging\.sh/);
@@ -217,10 +203,10 @@ suite('run', () => {
 });
 
 suite('kill', () => {
-  test('ends the job, shows what else holds the TPU, and ends that on a yes only', async (t) => {
+  test('ends the job, shows other programs on the TPU, and ends them only after a confirmation', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    await world.record.reportWindow('xibo', 1, aReport('/l/1', '/s/1', six));
+    await world.labStore.reportWindow('xibo', 1, aReport('/l/1', '/s/1', six));
     world.holders.set(six, [aHolder]);
     const result = await world.tpu(['kill', 'w=1', 'xibo'], { terminal, input: ['n'] });
     assert.equal(result.code, 0, result.err);
@@ -229,34 +215,34 @@ suite('kill', () => {
     assert.equal(
       await booked(world, six),
       'reserved xibo',
-      'though no script of it has begun that could say so at its end',
+      'the script has not started, so `kill` changes the booking',
     );
-    assert.match(result.err, /process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
-    assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /Window 1 \(job 000001\) of xibo was killed already/);
+    assert.match(result.err, /process 77 on worker 0 \(root\) uses the device: python3 other\.py/);
+    assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /^Window 1 \(job 000001\) of xibo was killed already/);
     await world.run('v2-32-6', 'xibo', '-f');
     await world.run('v2-32-7', 'xibo');
     world.holders.set(six, [aHolder]);
     assert.equal((await world.tpu(['kill', 'v2-32-6', 'xibo'], { terminal, input: ['y'] })).code, 0);
     assert.equal(world.actions.at(-1), `end on ${six}: 0/77`);
     assert.equal((await world.client.show('2')).phase, 'cancelled');
-    assert.equal((await world.client.show('3')).phase, 'queued', 'what runs elsewhere is left alone');
+    assert.equal((await world.client.show('3')).phase, 'queued', 'a job on another TPU continues');
   });
 
-  test('a job that has taken its place there is left alone', async (t) => {
+  test('another job on the TPU continues', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     const other = await world.run('v2-32-7', 'lyy');
-    await world.record.changeJob(other.id, (job) => ({ ...job, tpu: six }));
-    await world.record.reportWindow('lyy', 1, aReport('/l/2', '/s/2', six));
+    await world.labStore.changeJob(other.id, (job) => ({ ...job, tpu: six }));
+    await world.labStore.reportWindow('lyy', 1, aReport('/l/2', '/s/2', six));
     world.holders.set(six, [{ ...aHolder, command: 'python3 main.py --workdir=/l/2' }]);
     const result = await world.tpu(['kill', '1', 'xibo', '--yes']);
     assert.deepEqual([result.code, result.err, world.actions], [0, '', []]);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     world.holders.set(six, [aHolder]);
     const third = await world.run('v2-32-7', 'xibo', '-f');
-    await world.record.changeJob(third.id, (job) => ({ ...job, tpu: six }));
+    await world.labStore.changeJob(third.id, (job) => ({ ...job, tpu: six }));
     const script = await world.tpu(['kill', String(third.window), 'xibo']);
-    assert.match(script.err, /none of the job's, and was left alone\. To see to it: tpu solve kmh-tpuvm-v2-32-6/);
+    assert.match(script.err, /does not belong to the job and still runs\. To end it: tpu solve kmh-tpuvm-v2-32-6/);
   });
 
   test('prints an object for each job with --json', async (t) => {
@@ -270,56 +256,53 @@ suite('kill', () => {
     }
   });
 
-  test('what is over, not there, or not said', async (t) => {
+  test('a finished job, an unknown window, and no job', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     await world.finishJob(id, 'succeeded');
     const over = await world.tpu(['kill', '1', 'xibo']);
-    assert.deepEqual(
-      [over.code, over.out],
-      [4, 'Window 1 (job 000001) of xibo has succeeded already; there is nothing to end.\n'],
-    );
+    assert.deepEqual([over.code, over.out], [4, 'Window 1 (job 000001) of xibo has succeeded already.\n']);
     assert.equal((await world.tpu(['kill', '5', 'xibo'])).code, 3);
     assert.equal((await world.tpu(['kill', 'v2-32-7', 'xibo'])).code, 3);
     assert.equal((await world.tpu(['kill', 'xibo'])).code, 2);
   });
 
-  test('somebody else is asked first, and stands in the history', async (t) => {
+  test('another user needs a confirmation and appears in the history', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     const env = { TPU_USER: 'lyy' };
     const refused = await world.tpu(['kill', '1', 'xibo'], { env });
     assert.equal(refused.code, exitCode.usage);
-    assert.match(refused.err, /You are lyy, and this would kill a job for xibo.*--yes/);
+    assert.match(refused.err, /You are lyy; this would kill a job for xibo.*--yes/);
     assert.equal((await world.tpu(['kill', '1', 'xibo', '--yes'], { env })).code, 0);
-    assert.ok((await asks(world, id)).some(({ verb, by }) => verb === 'cancel' && by === 'lyy'));
+    assert.ok((await receivedCommands(world, id)).some(({ verb, by }) => verb === 'cancel' && by === 'lyy'));
   });
 });
 
 suite('resume and rerun', () => {
-  test('on the same TPU the job has another attempt, with a window of its own', async (t) => {
+  test('on the same TPU the job gets another attempt with a new window', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     const early = await world.tpu(['resume', 'windows=1', 'xibo']);
     assert.equal(early.code, exitCode.conflict);
-    assert.match(early.err, /Window 1 of xibo \(job 000001\) is .* already\.\n.*tpu kill 1 xibo/);
+    assert.match(early.err, /Window 1 of xibo \(job 000001\) is still .*\.\n.*tpu kill 1 xibo/);
     await world.finishJob(id, 'failed');
     const result = await world.tpu(['resume', 'windows=1', 'xibo']);
     assert.equal(result.out, 'Window 2: job 000001 resumes window 1 on v2-32-6\n', result.err);
-    assert.match(result.err, /Window 1 has never told where its log is .* it begins from the start\./);
-    assert.ok((await asks(world, id)).some(({ verb }) => verb === 'resume'));
+    assert.match(result.err, /Window 1 never reported its log folder .* it starts from the beginning\./);
+    assert.ok((await receivedCommands(world, id)).some(({ verb }) => verb === 'resume'));
     assert.equal(await jobCount(world), 1);
   });
 
-  test('on another TPU a job comes of it that names its parent and counts on', async (t) => {
+  test('on another TPU a new job names its parent and continues the stage', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo', 'lr=1', '--log-stage');
-    await world.record.reportWindow('xibo', 1, aReport('/l/1', '/s/1', p1));
+    await world.labStore.reportWindow('xibo', 1, aReport('/l/1', '/s/1', p1));
     await world.finishJob(id, 'failed', 3);
     const result = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
     assert.equal(result.code, 0, result.err);
-    assert.doesNotMatch(result.err, /from the start/);
-    const child = await world.record.job('000002');
+    assert.doesNotMatch(result.err, /from the beginning/);
+    const child = await world.labStore.job('000002');
     assert.deepEqual(
       [child?.tpu, child?.parent, child?.baseStage, child?.configs, child?.logStage],
       [six, { job: id, attempt: 3, startMode: 'resume' }, 3, ['--config.training.learning_rate=1'], true],
@@ -327,19 +310,19 @@ suite('resume and rerun', () => {
     const { spec } = await world.client.show('2');
     assert.deepEqual([spec.recovery.preset, spec.capacity.kind === 'tpu' && spec.capacity.name], ['pass', six]);
     await world.tpu(['rerun', 'w=1', 'tpu=v2-32-7', 'xibo']);
-    const other = await world.record.job('000003');
+    const other = await world.labStore.job('000003');
     assert.deepEqual([other?.parent?.startMode, other?.baseStage], ['rerun', 0]);
   });
 
-  test('what is under way there is ended first, and that is asked', async (t) => {
+  test('an unfinished job is killed first, after a confirmation', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo');
     const refused = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
     assert.equal(refused.code, exitCode.usage);
-    assert.match(refused.err, /Window 1 is .* on v2-32-preemptible-1, and would be ended/);
+    assert.match(refused.err, /Window 1 is .* on v2-32-preemptible-1 and would be killed/);
     assert.equal((await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo', '--yes'])).code, 0);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
-    assert.equal((await world.record.job('000002'))?.parent?.job, id);
+    assert.equal((await world.labStore.job('000002'))?.parent?.job, id);
   });
 });
 
@@ -348,11 +331,11 @@ suite('the end of a script', () => {
   const end = (world: LabJobWorld, id: string, ...args: string[]) =>
     world.tpu(['__end', ...args], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' } });
 
-  test('every end reserves the TPU for whoever ran there; a failure ends what it left on the workers', async (t) => {
+  test('every end reserves the TPU for its user; a failure also ends its programs on the workers', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     const failure = join(world.folder, 'failure');
-    // A script that calls neither of the two lines, and whose program failed.
+    // The script calls neither command, and its program failed.
     writeFileSync(join(world.folder, 'log'), 'ep=1\nValueError: bad shape\nJob failed\n');
     const stale = await end(world, id, world.folder, '0');
     assert.deepEqual([stale.out, await booked(world, six)], ['0\n', 'reserved xibo']);
@@ -362,19 +345,19 @@ suite('the end of a script', () => {
     );
     assert.match(readFileSync(failure, 'utf8'), /^exit code 0, but the script .*ValueError: bad shape\n$/);
     rmSync(failure);
-    await world.record.reportWindow('xibo', 1, reportFor(six));
+    await world.labStore.reportWindow('xibo', 1, reportFor(six));
     const unproven = await end(world, id, world.folder, '0');
-    assert.equal(unproven.out, '0\n', 'the exit code stays what it was');
+    assert.equal(unproven.out, '0\n', 'the exit code is unchanged');
     assert.match(
       readFileSync(failure, 'utf8'),
       /did not call `tpu finish-job`, and its log has no line "wandb: Run history:"/,
     );
     rmSync(failure);
-    // The script of a job that an earlier version created does not say where its run folder is.
+    // Scripts of jobs that an earlier version created do not pass their run folder.
     assert.equal((await end(world, id, '0')).out, '1\n');
     world.actions.splice(1);
     assert.deepEqual(world.actions, [`end on ${six}: /l/1 /s/1`]);
-    // What is killed or has failed does not run there any more, whatever comes of the job.
+    // After a kill or a failure no program runs there, even if the job continues.
     for (const args of [['1'], ['--stopped', '143']]) {
       await (await world.sheet()).change(six, { status: 'running' });
       await end(world, id, ...args);
@@ -383,17 +366,17 @@ suite('the end of a script', () => {
     await (await world.sheet()).change(six, { status: 'running', user: 'lyy' });
     await end(world, id, '1');
     assert.equal(await booked(world, six), 'running lyy');
-    await world.record.finishWindow('xibo', 1, 2);
+    await world.labStore.finishWindow('xibo', 1, 2);
     assert.equal((await end(world, id, world.folder, '0')).out, '0\n');
     assert.equal(existsSync(failure), false);
     assert.equal((await end(world, id, '--stopped', '143')).out, '143\n');
     assert.equal(world.actions.length, 5);
   });
 
-  test('an attempt waits for a worker that is silent to end what an earlier one left there; beyond patience it does not begin', async (t) => {
+  test('an attempt waits for a silent worker with programs of an earlier attempt, and fails after a limit', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    await world.record.reportWindow('xibo', 1, { ...reportFor(six), stageFolder: join(world.folder, 'xibo') });
+    await world.labStore.reportWindow('xibo', 1, { ...reportFor(six), stageFolder: join(world.folder, 'xibo') });
     await world.finishJob(id, 'failed');
     await world.tpu(['resume', 'w=1', 'xibo']);
     const begin = (options: CliHarnessOptions = {}) =>
@@ -402,33 +385,33 @@ suite('the end of a script', () => {
     let time = 0;
     const refused = await begin({ now: () => (time += hour) });
     assert.deepEqual([refused.code, refused.out], [exitCode.unreachable, '']);
-    assert.match(refused.err, /may be running still: worker 1 does not answer \(no route\)\. This one was not begun\./);
+    assert.match(
+      refused.err,
+      /may still run on .*: worker 1 does not answer \(no route\)\. This attempt was not started\./,
+    );
     const answering = setTimeout(() => world.unreachableTpus.delete(six), 100);
     const begun = await begin();
     clearTimeout(answering);
-    assert.match(
-      begun.err,
-      /^-- waits to end what earlier attempts may have left: worker 1 does not answer \(no route\)$/m,
-    );
-    assert.equal(begun.err.match(/does not answer/g)?.length, 1, 'said once');
+    assert.match(begun.err, /^-- waiting to end programs of earlier attempts: worker 1 does not answer \(no route\)$/m);
+    assert.equal(begun.err.match(/does not answer/g)?.length, 1, 'reported once');
     assert.match(begun.out, /^jobman_folder=/m);
   });
 
-  test('one that cannot begin has not run there', async (t) => {
+  test('an attempt that cannot start reserves the TPU', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     rmSync(join(world.folder, 'xibo'), { recursive: true });
     const env = { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' };
     const { code, err } = await world.tpu(['__begin', join(world.folder, 'run')], { env });
     assert.equal(code, exitCode.notFound);
-    assert.match(err, /Working directory 1 is gone/);
+    assert.match(err, /Working directory 1 does not exist/);
     assert.equal(await booked(world, six), 'reserved xibo');
   });
 
-  test('where a worker of a preemptible TPU is silent the cloud is given a while to say that it took it', async (t) => {
+  test('after a failure with a silent worker, the script waits for the cloud to report a preemption', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo');
-    await world.record.reportWindow('xibo', 1, reportFor(p1));
+    await world.labStore.reportWindow('xibo', 1, reportFor(p1));
     world.unreachableTpus.add(p1);
     let isTaken = false;
     const taking = setTimeout(() => {
@@ -442,11 +425,11 @@ suite('the end of a script', () => {
 });
 
 suite('the list', () => {
-  async function listed({ record }: LabJobWorld): Promise<number[]> {
-    return (await record.windows({ user: 'xibo' })).map(({ window }) => window.window);
+  async function listed({ labStore }: LabJobWorld): Promise<number[]> {
+    return (await labStore.windows({ user: 'xibo' })).map(({ window }) => window.window);
   }
 
-  test('clear takes what is over by how it came out, and keeps what a running job came of', async (t) => {
+  test('clear removes finished jobs by result, and keeps windows that a running job continues', async (t) => {
     const world = await openLabJobWorld(t);
     const ids: string[] = [];
     for (const verdict of ['succeeded', 'failed', 'cancelled'] as const) {
@@ -454,24 +437,24 @@ suite('the list', () => {
       await world.finishJob(id, verdict);
       ids.push(id);
     }
-    const father = await world.run('v2-32-6', 'xibo', '-f');
-    await world.finishJob(father.id, 'failed');
-    await world.tpu(['resume', `w=${father.window}`, 'tpu=v2-32-7', 'xibo']);
+    const parent = await world.run('v2-32-6', 'xibo', '-f');
+    await world.finishJob(parent.id, 'failed');
+    await world.tpu(['resume', `w=${parent.window}`, 'tpu=v2-32-7', 'xibo']);
     world.windows.set('xibo', [1, 2, 3, 4, 5, 8]);
     assert.equal((await world.tpu(['clear-finished', 'xibo'])).out, 'Cleared window 1 of xibo.\n');
     assert.equal((await world.tpu(['clear-error', 'xibo'])).out, 'Cleared window 2 of xibo.\n');
-    assert.deepEqual(await listed(world), [3, 4, 5], '4 failed, and 5 goes on from it');
+    assert.deepEqual(await listed(world), [3, 4, 5], '4 failed, and 5 continues it');
     assert.equal(
       (await world.tpu(['clean', 'xibo'])).out,
-      'Cleared window 3 of xibo.\nClosed window 8 of xibo in tmux, of no job on the list.\n',
+      'Cleared window 3 of xibo.\nClosed the tmux window 8 of xibo, which had no job on the list.\n',
     );
     assert.deepEqual(await listed(world), [4, 5]);
     assert.deepEqual(world.windows.get('xibo'), [4, 5]);
     assert.equal((await world.tpu(['clean', 'xibo', '-re'])).out, 'Cleared window 4 of xibo.\n');
     await world.finishJob('000005', 'succeeded');
     assert.equal((await world.tpu(['clear', 'xibo'])).out, 'Cleared window 5 of xibo.\n');
-    assert.equal((await world.tpu(['clear-all', 'xibo'])).out, 'Nothing of xibo is to be cleared.\n');
-    assert.equal(await jobCount(world), 5, 'all of it stays in the record');
+    assert.equal((await world.tpu(['clear-all', 'xibo'])).out, 'There is nothing to clear for xibo.\n');
+    assert.equal(await jobCount(world), 5, 'the jobs stay in the database');
   });
 
   test('zombies: windows without a job, jobs without a window', async (t) => {
@@ -479,58 +462,54 @@ suite('the list', () => {
     const { id } = await world.run('v2-32-6', 'xibo');
     await world.run('v2-32-7', 'xibo');
     world.windows.set('xibo', [0, 9]);
-    assert.match((await world.tpu(['-czw', 'xibo'])).out, /Closed window 9 of xibo/);
+    assert.match((await world.tpu(['-czw', 'xibo'])).out, /Closed the tmux window 9 of xibo/);
     assert.deepEqual(world.actions, ['close xibo:9']);
     await world.finishJob(id, 'failed');
     assert.equal((await world.tpu(['-czj', 'xibo'])).out, 'Cleared window 1 of xibo.\n');
-    assert.deepEqual(await listed(world), [2], 'what runs stays, window or not');
+    assert.deepEqual(await listed(world), [2], 'unfinished jobs stay');
   });
 
-  test('kill-window ends the job of a window, and only closes one that a running job came of', async (t) => {
+  test('kill-window kills the job, but only closes a window that a running job continues', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     world.windows.set('xibo', [1, 2]);
     await world.finishJob(id, 'failed');
     await world.tpu(['resume', 'w=1', 'tpu=v2-32-7', 'xibo']);
-    assert.match((await world.tpu(['-kw', '1', 'xibo'])).out, /Closed window 1 of xibo; it stays on the list/);
+    assert.match((await world.tpu(['-kw', '1', 'xibo'])).out, /Closed window 1 of xibo\. It stays on the list/);
     assert.deepEqual([await listed(world), world.windows.get('xibo')], [[1, 2], [2]]);
     assert.equal((await world.tpu(['kill-window', '2', 'xibo'])).code, 0);
     assert.deepEqual([await listed(world), (await world.client.show('2')).phase], [[1], 'cancelled']);
   });
 
-  test('a tag is given to the job of a window', async (t) => {
+  test('add-tag tags the job of a window', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     assert.equal((await world.tpu(['add-tag', '1', 'baseline', 'xibo'])).code, 0);
-    assert.equal((await world.record.job(id))?.tag, 'baseline');
+    assert.equal((await world.labStore.job(id))?.tag, 'baseline');
     assert.equal((await world.tpu(['add-tag', '7', 'baseline', 'xibo'])).code, 3);
   });
 
-  test('a window that is closed by hand while its session stands keeps every rule from its job', async (t) => {
+  test('closing a window in tmux turns recovery off', async (t) => {
     const world = await openLabJobWorld(t);
     const isRecoveryDisabled = async (id: string) =>
-      (await asks(world, id)).some(({ verb }) => verb === 'disable-recovery');
+      (await receivedCommands(world, id)).some(({ verb }) => verb === 'disable-recovery');
     const { id } = await world.run('v2-32-6', 'xibo');
     await world.tpu(['__closed', id, '1']);
-    assert.equal(await isRecoveryDisabled(id), false, 'the session is gone: nobody has said anything of this job');
+    assert.equal(await isRecoveryDisabled(id), false, 'the whole session was closed');
     world.windows.set('xibo', [1]);
     await world.tpu(['__closed', id, '1']);
-    assert.equal(await isRecoveryDisabled(id), false, 'the window is there');
+    assert.equal(await isRecoveryDisabled(id), false, 'the window exists');
     world.windows.set('xibo', []);
     await world.tpu(['__closed', id, '1']);
     assert.equal(await isRecoveryDisabled(id), true);
-    assert.notEqual((await world.record.windows({ user: 'xibo' }))[0]?.window.closedAt, null);
+    assert.notEqual((await world.labStore.windows({ user: 'xibo' }))[0]?.window.closedAt, null);
     const other = await world.run('v2-32-7', 'xibo');
-    await world.record.setWindowState([{ job: other.id, attempt: 1 }], 'cleared', 1);
+    await world.labStore.setWindowState([{ job: other.id, attempt: 1 }], 'cleared', 1);
     await world.tpu(['__closed', other.id, '1']);
-    assert.equal(
-      await isRecoveryDisabled(other.id),
-      false,
-      'what was cleared was closed by the command that cleared it',
-    );
+    assert.equal(await isRecoveryDisabled(other.id), false, 'the command that cleared the window closed it');
   });
 
-  test('attach goes to a window on a terminal, and says where else to look', async (t) => {
+  test('attach opens a window on a terminal', async (t) => {
     const world = await openLabJobWorld(t);
     await world.run('v2-32-6', 'xibo');
     assert.equal((await world.tpu(['attach', 'xibo'])).code, 3);
@@ -544,26 +523,26 @@ suite('the list', () => {
 });
 
 suite('delete', () => {
-  test('asks always, names who uses the TPU, and changes nothing without a yes', async (t) => {
+  test('always asks, lists the users of the TPU, and changes nothing without a confirmation', async (t) => {
     const world = await openLabJobWorld(t);
     await world.run('v2-32-6', 'xibo');
     const refused = await world.tpu(['delete', 'v2-32-6']);
     assert.equal(refused.code, exitCode.usage);
-    assert.match(refused.err, /of xibo is .* on .*was not deleted; its disks would be lost.*--yes/s);
+    assert.match(refused.err, /of xibo is .* on .*was not deleted\. Deleting it also deletes its disks.*--yes/s);
     const no = await world.tpu(['delete', 'v2-32-7'], { terminal, input: ['n'] });
     assert.equal(no.code, exitCode.failed);
-    assert.match(no.err, /Delete kmh-tpuvm-v2-32-7 \(v2-32, ready, in us-central2-b\) with its disks, for everybody\?/);
+    assert.match(no.err, /Delete kmh-tpuvm-v2-32-7 \(v2-32, ready, in us-central2-b\) and its disks, for all users\?/);
     assert.equal(world.actions.filter((one) => one.startsWith('delete')).length, 0);
     assert.equal((await world.tpu(['delete', 'v2-32-7', '--yes'])).code, 0);
     assert.deepEqual(world.actions.at(-1), `delete ${seven}`);
     world.tpuStates.set(seven, is('absent'));
     const again = await world.tpu(['delete', 'v2-32-7']);
-    assert.deepEqual([again.code, again.out], [0, `${seven} does not exist; there is nothing to delete.\n`]);
+    assert.deepEqual([again.code, again.out], [0, `${seven} does not exist.\n`]);
     world.tpuStates.set(seven, { kind: 'unknown', message: 'no login' });
     assert.equal((await world.tpu(['delete', 'v2-32-7', '--yes'])).code, exitCode.unreachable);
   });
 
-  test('find lists what was deleted as gone, until it is made again or forgotten', async (t) => {
+  test('find lists a deleted TPU as gone, until it is created again or unregistered', async (t) => {
     const world = await openLabJobWorld(t);
     const found = async () => (await world.tpu(['find', 'v2-32', '-n'])).out;
     assert.match(await found(), /^Free:\n[^]*v2-32-7/);
@@ -580,31 +559,31 @@ suite('delete', () => {
   });
 });
 
-test('mount-disk at a site without shares says which setting names them, and touches no worker', async (t) => {
+test('mount-disk without shares names the setting and changes nothing', async (t) => {
   const world = await openLabJobWorld(t);
   const { code, err } = await world.tpu(['mount-disk', 'v2-32-6']);
   assert.equal(code, exitCode.usage);
-  assert.match(err, /The settings name no share for us-central2-b, and no key for W&B\.\n.*lab\.shares/);
+  assert.match(err, /The settings have no share for us-central2-b and no W&B key\.\n.*lab\.shares/);
   assert.deepEqual(world.actions, []);
 });
 
-suite('a TPU with a job under way', () => {
-  test('is not released, and is not listed as free', async (t) => {
+suite('a TPU with an unfinished job', () => {
+  test('is not released, and find does not list it as free', async (t) => {
     const world = await openLabJobWorld(t);
     await world.run('v2-32-6', 'xibo');
     const refused = await world.tpu(['rel', 'v2-32-6', 'xibo']);
     assert.equal(refused.code, exitCode.conflict);
-    assert.match(refused.err, /Window 1 \(job 000001\) of xibo is .*, so its booking stays\. Nothing was changed\./);
-    assert.match(refused.err, /tpu kill w=1 xibo {4}ends it/);
+    assert.match(refused.err, /Window 1 \(job 000001\) of xibo is .*\. Its booking was not changed\./);
+    assert.match(refused.err, /tpu kill w=1 xibo {4}kills it/);
     assert.equal(await booked(world, six), 'running xibo');
-    // The table says free, because a person wrote that into it.
+    // A user changed the booking to free.
     await (await world.sheet()).change(six, { status: 'free', user: '' });
     const { out } = await world.tpu(['find', 'v2-32']);
     assert.match(out, /Running:\n +v2-32-6 +xibo +window 1; not booked/);
     assert.doesNotMatch(out, /Free:\n[^:]*v2-32-6/);
   });
 
-  test('a booked TPU is not restarted or made anew by a login that is no user, without a question', async (t) => {
+  test('restarting or recreating a booked TPU from a shared login needs a confirmation', async (t) => {
     const world = await openLabJobWorld(t);
     await (await world.sheet()).change(six, { status: 'reserved', user: 'lyy', note: 'do not touch' });
     for (const verb of ['restart', 'reapply']) {

@@ -1,5 +1,5 @@
-// A lab with jobs for tests of the `tpu` command: the real record and the real client over it, with a controller that only ends
-// what its owner wants ended, TPUs that the test says the state of, and windows that are only numbers.
+// A lab with jobs for tests of the `tpu` command: a real store and client, a controller that only ends jobs, TPUs in the
+// states that the test sets, and windows that are only numbers.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -26,24 +26,24 @@ export const terminal = { columns: 120, rows: 30 };
 
 export interface LabJobWorld {
   readonly folder: string;
-  readonly record: LabStore;
+  readonly labStore: LabStore;
   readonly store: Store;
   readonly client: Client;
-  /** How each TPU is, by its name; ready where nothing is said. */
+  /** By TPU name; the default is ready. */
   readonly tpuStates: Map<string, TpuState>;
   readonly holders: Map<string, DeviceHolder[]>;
-  /** TPUs of which a worker does not answer. */
+  /** TPUs with a worker that does not answer. */
   readonly unreachableTpus: Set<string>;
-  /** What was done to TPUs and windows, in order. */
+  /** Actions on TPUs and windows, in order. */
   readonly actions: string[];
-  /** Windows of ours in tmux by session; null where the session is not there. */
+  /** Our tmux windows by session. */
   readonly windows: Map<string, number[]>;
-  /** The sheet that the commands are given; the record's own at first. */
+  /** The booking sheet; by default the table of the database. */
   sheet: () => Promise<BookingSheet>;
   readonly tpu: RunCli;
-  /** Runs a job of that user, which must go well, and answers its id and window. */
+  /** Runs a job and asserts that it was created. */
   run(...argv: string[]): Promise<{ readonly id: string; readonly window: number }>;
-  /** Its attempts so far ended, and the job came out like that. */
+  /** Ends all attempts and finishes the job. */
   finishJob(id: string, verdict: Finish['verdict'], attempts?: number): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   const { folder, home } = openWorld(scope);
   mkdirSync(home, { recursive: true });
   const store = openStore({ file: ':memory:' });
-  const { lab: record } = store;
+  const { lab: labStore } = store;
   const client = createClient({
     store,
     home,
@@ -65,7 +65,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     logFiles: { note: async () => undefined, mirror: async () => undefined },
     now: () => now,
     pricePerHour: () => null,
-    freeze: () => Promise.reject(new Error('nobody copies a folder here')),
+    freeze: () => Promise.reject(new Error('no folder is copied here')),
     slots: async () => 2,
     notifyController: async () => undefined,
     wakeController: async () => {
@@ -80,7 +80,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   const actions: string[] = [];
   const world: LabJobWorld = {
     folder,
-    record,
+    labStore,
     store,
     client,
     tpuStates,
@@ -88,9 +88,9 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     unreachableTpus,
     windows,
     actions,
-    sheet: async () => createLocalSheet(record, () => now),
+    sheet: async () => createLocalSheet(labStore, () => now),
     async tpu(argv, options = {}) {
-      const lab = aLab(record, {
+      const lab = aLab(labStore, {
         site: async () => site,
         sheet: () => world.sheet(),
         tpus: async () => operations,
@@ -129,12 +129,12 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
       const stored = await store.load(id);
       assert.ok(stored);
       const reason = verdict === 'succeeded' ? 'succeeded' : verdict === 'failed' ? 'command_failed' : 'stopped';
-      const tries = Array.from({ length: attempts }, () => ({
+      const ended = Array.from({ length: attempts }, () => ({
         ...runningAttempt,
         ...endedAttempt(reason, { message: '' }),
         allocation: 1,
       }));
-      const started = withAttempts(stored.job, [readyAllocation], tries);
+      const started = withAttempts(stored.job, [readyAllocation], ended);
       await commit(store, stored.revision, { ...started, finish: { at: now, verdict, reason } });
     },
   };
@@ -172,15 +172,15 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     const code = join(folder, name);
     mkdirSync(code);
     writeFileSync(join(code, 'staging.sh'), 'true\n');
-    await record.addUser(aUser(name, { directories: { 1: code, 2: join(folder, 'gone') } }));
+    await labStore.addUser(aUser(name, { directories: { 1: code, 2: join(folder, 'gone') } }));
   }
   for (const [alias, name] of [
     ['v2-32-6', 'kmh-tpuvm-v2-32-6'],
     ['v2-32-7', 'kmh-tpuvm-v2-32-7'],
     ['v2-32-p1', 'kmh-tpuvm-v2-32-preemptible-1'],
   ] as const) {
-    await record.changeTpu(name, () => tpuFromName(name));
-    await record.setTpuAlias(alias, name);
+    await labStore.changeTpu(name, () => tpuFromName(name));
+    await labStore.setTpuAlias(alias, name);
   }
   return world;
 }

@@ -1,5 +1,5 @@
-// A lab for tests of the `tpu` command: the real record in memory, with a few people and TPUs in it, and the pretended rest of
-// the program. What a test needs of tmux, clouds and sheets it hands in.
+// A lab for tests of the `tpu` command: a real store in memory with some users and TPUs, and the CLI test harness. Tests
+// pass in the parts of tmux, the cloud and the sheet that they need.
 
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { run } from '../../../src/cli/run.ts';
@@ -13,14 +13,12 @@ import { createCliHarness, type CliHarness, type CliHarnessOptions } from '../su
 export { aTpu };
 
 export interface LabWorld {
-  readonly record: LabStore;
-  /** Jobs that were to be looked at now, in order. */
+  readonly labStore: LabStore;
+  /** Jobs that were checked with `checkNow`, in order. */
   readonly checkedJobs: string[];
-  /** A job of that user with its first attempt's window: that of `xibo` first is 1, of job 000001. */
+  /** Adds a job of the user with a window for its first attempt. */
   readonly job: (user: string, changes?: Partial<LabJob>) => Promise<WindowWithJob>;
-  /** One command, from its words to what it said. */
   readonly tpu: RunCli;
-  /** The same of the other word that people type: `jobman`. */
   readonly jobman: RunCli;
 }
 
@@ -30,31 +28,29 @@ export interface CliResult {
   readonly code: number;
   readonly out: string;
   readonly err: string;
-  /** What the rest of the program was asked for. */
+  /** The commands that jobs received. */
   readonly commands: readonly string[];
 }
 
-/** What the parts say that a test brought none of. */
 export const unavailable = (what: string) => (): Promise<never> =>
   Promise.reject(new Error(`this test has no ${what}`));
 
-/** A lab over that record. What a test does not bring is not there. */
-export function aLab(record: LabStore, parts: Partial<Lab> = {}): Lab {
+/** A lab with this store. Parts that are not given throw. */
+export function aLab(labStore: LabStore, parts: Partial<Lab> = {}): Lab {
   return {
-    store: record,
+    store: labStore,
     site: unavailable('site'),
     sheet: unavailable('booking sheet'),
-    tpus: unavailable('desk of TPUs'),
+    tpus: unavailable('TPU operations'),
     tmuxWindows: unavailable('tmux'),
     checkNow: async () => null,
     assertOriginalHome: async () => undefined,
-    // The record outlives one command.
+    // The store is used by several commands.
     close: async () => undefined,
     ...parts,
   };
 }
 
-/** Runs one command of `tpu` or of `jobman` in that lab, with the pretended rest of the program. */
 export async function runCli(
   runProgram: typeof runTpu,
   lab: Lab,
@@ -65,22 +61,21 @@ export async function runCli(
   return { code, out: harness.out(), err: harness.err(), commands: harness.commands };
 }
 
-/** What a command printed with --json, an object a line. */
+/** The output of --json: an object a line. */
 export function jsonLines<T>(out: string): readonly T[] {
   return out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as T]));
 }
 
-/** The services of a command in that lab. */
 export function servicesOf(lab: Lab, { services }: CliHarness): LabServices {
   return { ...services, lab: async () => lab, labHome: unavailable('home of a group') };
 }
 
-/** A lab in memory. It is gone when the test drops it: nothing has to be closed. */
+/** A lab in memory. It needs no closing. */
 export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
   const store = openStore({ file: ':memory:' });
-  const { lab: record } = store;
+  const { lab: labStore } = store;
   const checkedJobs: string[] = [];
-  const lab = aLab(record, {
+  const lab = aLab(labStore, {
     async checkNow(jobs) {
       checkedJobs.push(...jobs);
       return null;
@@ -90,30 +85,30 @@ export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
   const harnessFor = (options: CliHarnessOptions = {}): CliHarness =>
     createCliHarness({ cwd: import.meta.dirname, ...options });
   return {
-    record,
+    labStore,
     checkedJobs,
     async job(user, changes) {
       const { job } = await store.insert({ owner: user, spec: localSpec(), manifest: '', at: noon });
-      await record.addJob(aLabJob(job.id, user, changes));
-      return record.openWindow(job.id, 1, noon);
+      await labStore.addJob(aLabJob(job.id, user, changes));
+      return labStore.openWindow(job.id, 1, noon);
     },
     tpu: (argv, options) => runCli(runTpu, lab, argv, harnessFor(options)),
     jobman: (argv, options) => runCli(run, lab, argv, harnessFor(options)),
   };
 }
 
-/** The same with xibo (0) and lyy (1), and v2-32-6 and v2-32-p1. */
+/** A lab with the users xibo (0) and lyy (1) and the TPUs v2-32-6 and v2-32-p1. */
 export async function openSampleLab(parts: Partial<Lab> = {}): Promise<LabWorld> {
   const world = openLabWorld(parts);
-  const { record } = world;
-  await record.addUser(aUser('xibo'));
-  await record.addUser(aUser('lyy'));
+  const { labStore } = world;
+  await labStore.addUser(aUser('xibo'));
+  await labStore.addUser(aUser('lyy'));
   for (const [alias, name] of [
     ['v2-32-6', 'kmh-tpuvm-v2-32-6'],
     ['v2-32-p1', 'kmh-tpuvm-v2-32-preemptible-1'],
   ] as const) {
-    await record.changeTpu(name, () => aTpu(name));
-    await record.setTpuAlias(alias, name);
+    await labStore.changeTpu(name, () => aTpu(name));
+    await labStore.setTpuAlias(alias, name);
   }
   return world;
 }

@@ -1,4 +1,4 @@
-// The registry of TPUs, rules, ack, news, the help, completion, and files of the older program that are refused.
+// The registry of TPUs, rules, ack, news, help, completion, and invalid import files.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -17,12 +17,12 @@ import { aTpu, openLabWorld, openSampleLab, jsonLines } from './lab-world.ts';
 const terminal = { columns: 60, rows: 30 };
 
 suite('the registry of TPUs', () => {
-  test('an alias registers a TPU by what its name tells', async () => {
-    const { record, tpu } = openLabWorld();
+  test('an alias registers a TPU with the type and pricing of its name', async () => {
+    const { labStore, tpu } = openLabWorld();
     const { code, out, err } = await tpu(['-ta', 'v2-32-p1', 'kmh-tpuvm-v2-32-preemptible-1', 'zone=europe-west4-a']);
     assert.equal(code, 0, err);
-    assert.match(out, /registered now: v2-32, preemptible, in europe-west4-a/);
-    assert.deepEqual(await record.tpus(), [
+    assert.match(out, /^Registered kmh-tpuvm-v2-32-preemptible-1 \(v2-32, preemptible, in europe-west4-a\)\.$/m);
+    assert.deepEqual(await labStore.tpus(), [
       {
         name: 'kmh-tpuvm-v2-32-preemptible-1',
         project: null,
@@ -37,56 +37,56 @@ suite('the registry of TPUs', () => {
       /v2-32-p1 {2}kmh-tpuvm-v2-32-preemptible-1 {2}v2-32 {2}europe-west4-a {2}preemptible/,
     );
   });
-  test('what a later line does not say stays', async () => {
-    const { record, tpu } = await openSampleLab();
+  test('register keeps values that are not given', async () => {
+    const { labStore, tpu } = await openSampleLab();
     await tpu(['register', 'kmh-tpuvm-v2-32-6', 'version=tpu-vm-base']);
     await tpu(['register', 'kmh-tpuvm-v2-32-6', 'pricing=spot']);
-    const found = (await record.tpus()).find(({ name }) => name === 'kmh-tpuvm-v2-32-6');
+    const found = (await labStore.tpus()).find(({ name }) => name === 'kmh-tpuvm-v2-32-6');
     assert.deepEqual([found?.zone, found?.pricing, found?.runtimeVersion], ['europe-west4-a', 'spot', 'tpu-vm-base']);
   });
-  test('an alias that means something else is changed after a yes', async () => {
-    const { record, tpu } = await openSampleLab();
+  test('changing an alias needs a confirmation', async () => {
+    const { labStore, tpu } = await openSampleLab();
     const line = ['-ta', 'v2-32-6', 'kmh-tpuvm-v2-32-7'];
     assert.equal((await tpu(line)).code, 2);
-    assert.equal((await record.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-6');
+    assert.equal((await labStore.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-6');
     assert.equal((await tpu([...line, '--yes'])).code, 0);
-    assert.equal((await record.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-7');
+    assert.equal((await labStore.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-7');
   });
   const refused: readonly (readonly [line: readonly string[], sentence: RegExp])[] = [
-    [['-ta', 'xibo', 'kmh-tpuvm-v2-32-7'], /a user is called that/],
-    [['-ta', 'abc', 'kmh-x'], /does not tell the type/],
-    [['-ta', 'new', 'v2-32-6'], /say the full name: tpu -ta new kmh-tpuvm-v2-32-6/],
-    [['register', 'kmh-x'], /Say it: type=v2-32/],
-    [['register', 'Kmh_X', 'type=v2-32'], /small letters, digits and dashes/],
-    [['register', 'kmh-x', 'type=v2-33'], /no type of TPU/],
-    [['register', 'kmh-x', 'type=v2-32', 'zone=here'], /no zone/],
+    [['-ta', 'xibo', 'kmh-tpuvm-v2-32-7'], /a user has this name/],
+    [['-ta', 'abc', 'kmh-x'], /does not contain the type/],
+    [['-ta', 'new', 'v2-32-6'], /Use the full name: tpu add-tpu-alias new kmh-tpuvm-v2-32-6/],
+    [['register', 'kmh-x'], /Add it: type=v2-32/],
+    [['register', 'Kmh_X', 'type=v2-32'], /lower-case letters, digits and dashes/],
+    [['register', 'kmh-x', 'type=v2-33'], /not a TPU type/],
+    [['register', 'kmh-x', 'type=v2-32', 'zone=here'], /not a zone/],
   ];
-  for (const [line, sentence] of refused) {
-    test(`refused: ${line.join(' ')}`, async () => {
-      const { record, tpu } = await openSampleLab();
+  for (const [line, expected] of refused) {
+    test(`refuses ${line.join(' ')}`, async () => {
+      const { labStore, tpu } = await openSampleLab();
       const { code, err } = await tpu(line);
-      assert.match(err, sentence);
+      assert.match(err, expected);
       assert.equal(code, 2);
-      assert.equal((await record.tpus()).length, 2);
-      assert.equal((await record.tpuAliases()).size, 2);
+      assert.equal((await labStore.tpus()).length, 2);
+      assert.equal((await labStore.tpuAliases()).size, 2);
     });
   }
-  test('aliases and TPUs can be forgotten', async () => {
-    const { record, tpu } = await openSampleLab();
+  test('remove aliases and TPUs', async () => {
+    const { labStore, tpu } = await openSampleLab();
     assert.match((await tpu(['del-tpu-alias', 'v2-32-66'])).err, /Did you mean v2-32-6\?/);
     assert.equal((await tpu(['del-tpu-alias', 'v2-32-6'])).code, 0);
     assert.equal((await tpu(['unregister', 'v2-32-p1'])).code, 2);
     assert.equal((await tpu(['unregister', 'v2-32-p1', '-y'])).code, 0);
-    assert.equal((await record.tpuAliases()).size, 0);
+    assert.equal((await labStore.tpuAliases()).size, 0);
     assert.deepEqual(
-      (await record.tpus()).map(({ name }) => name),
+      (await labStore.tpus()).map(({ name }) => name),
       ['kmh-tpuvm-v2-32-6'],
     );
   });
 });
 
 suite('check-rules', () => {
-  test('the answers are those of the table in force', async () => {
+  test('shows the presets', async () => {
     const { out } = await openLabWorld().tpu(['check-rules', '--json']);
     const rows = jsonLines<Record<string, string>>(out);
     const [resumed, nothing] = ['reapply, resume', 'nothing'];
@@ -103,25 +103,25 @@ suite('check-rules', () => {
   });
 });
 
-test('in a copied home every command that changes something refuses, and one that reads does not', async () => {
-  const message = 'copy is a copy of home, which is still there.';
-  // Whatever else the command would ask for is not there, and would be another message.
+test('in a copied home every command that changes something is refused', async () => {
+  const refusal = 'copy is a copy of home, which still exists.';
+  // The rest of the program is missing, which would be another message.
   const world = openLabWorld({
-    assertOriginalHome: () => Promise.reject(new JobmanError(message, exitCode.unreachable)),
+    assertOriginalHome: () => Promise.reject(new JobmanError(refusal, exitCode.unreachable)),
   });
-  await world.record.addUser(aUser('xibo'));
-  await world.record.changeTpu('lab-1', () => aTpu('lab-1'));
-  await world.record.changeTpu('lab-2', () => aTpu('lab-2'));
+  await world.labStore.addUser(aUser('xibo'));
+  await world.labStore.changeTpu('lab-1', () => aTpu('lab-1'));
+  await world.labStore.changeTpu('lab-2', () => aTpu('lab-2'));
   for (const verb of ['solve', 'reapply', 'apply', 'restart', 'delete', 'mount-disk', 'kill', 'release', 'book']) {
     const { code, err } = await world.tpu([verb, 'lab-1', ...(verb === 'kill' ? ['xibo'] : []), '--yes']);
-    assert.deepEqual([code, err.includes(message)], [exitCode.unreachable, true], `${verb}: ${err}`);
+    assert.deepEqual([code, err.includes(refusal)], [exitCode.unreachable, true], `${verb}: ${err}`);
   }
-  assert.match((await world.tpu(['ack', 'xibo'])).err, new RegExp(message));
+  assert.match((await world.tpu(['ack', 'xibo'])).err, new RegExp(refusal));
   assert.equal((await world.tpu(['-lta'])).code, 0);
 });
 
 suite('ack', () => {
-  test("has the user's jobs under way looked at, and no others", async () => {
+  test("checks the user's unfinished jobs only", async () => {
     const { checkedJobs, job, tpu } = await openSampleLab();
     for (const user of ['xibo', 'xibo', 'lyy']) await job(user);
     const jobs = [
@@ -133,27 +133,27 @@ suite('ack', () => {
     const { code, out, commands } = await tpu(['ack', 'xibo'], { jobs, answerCommand: answer });
     assert.equal(code, 0);
     assert.deepEqual(commands, ['accept-exit 000001']);
-    assert.doesNotMatch(out, /decided now/);
+    assert.doesNotMatch(out, /applied now/);
     assert.match(
       (await tpu(['ack', 'xibo'], { jobs })).out,
-      /^Window 1: its program has ended; what follows is decided now/m,
+      /^Window 1: its program has ended; its rule is applied now/m,
     );
     checkedJobs.splice(1);
     assert.match(out, /Checking 1 job of xibo now: window 1\./);
     assert.deepEqual(checkedJobs, ['000001']);
-    assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /^xibo has no job under way/);
+    assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /^xibo has no unfinished jobs/);
   });
   test('prints an object for each job with --json', async () => {
     const { job, tpu } = await openSampleLab();
     await job('xibo');
     const jobs = [jobView({ id: '000001', owner: 'xibo' })];
     const { out } = await tpu(['ack', 'xibo', '--json'], { jobs });
-    const view = { window: 1, job: '000001', user: 'xibo', judged: true, trouble: null, hangsAt: null };
-    assert.deepEqual(JSON.parse(out), view);
+    const expected = { window: 1, job: '000001', user: 'xibo', judged: true, trouble: null, hangsAt: null };
+    assert.deepEqual(JSON.parse(out), expected);
     assert.equal((await tpu(['ack', 'xibo', '--json'], { jobs: [] })).out, '');
   });
 
-  test("without a user, everybody's, also where nobody knows who types", async () => {
+  test('without a user it checks the jobs of all users', async () => {
     const { checkedJobs, job, tpu } = await openSampleLab();
     for (const user of ['xibo', 'lyy']) await job(user);
     const jobs = [jobView({ id: '000001', owner: 'xibo' }), jobView({ id: '000002', owner: 'lyy' })];
@@ -161,12 +161,12 @@ suite('ack', () => {
     assert.equal(code, 0);
     assert.match(out, /^Checking 1 job of xibo now: window 1\.$[^]*^Checking 1 job of lyy now: window 1\.$/m);
     assert.deepEqual(checkedJobs, ['000001', '000002']);
-    assert.match((await tpu(['ack'], { jobs: [] })).out, /^No user has a job under way/);
+    assert.match((await tpu(['ack'], { jobs: [] })).out, /^The lab has no unfinished jobs/);
   });
 });
 
 suite('help', () => {
-  test('alone, whole, and of each command', async () => {
+  test('first steps, all commands, and each command', async () => {
     const { tpu } = openLabWorld();
     assert.match((await tpu([])).out, /tpu add-user/);
     assert.equal((await tpu(['--json', '-y'])).out, (await tpu([])).out);
@@ -189,22 +189,22 @@ suite('help', () => {
     const { tpu } = openLabWorld();
     for (const line of [['help'], [], ['tldr'], ['check-rules'], ...table.map(({ names }) => ['help', names[0]])]) {
       const { out } = await tpu(line, { terminal });
-      // Usage lines and what is to be typed stay whole.
+      // Usage lines and examples are not wrapped.
       const long = out
         .split('\n')
         .filter((one) => one.length > 60 && !/^(Usage|Also| {2}(tpu|cd|source|-|\[))/.test(one));
       assert.deepEqual(long, [], line.join(' '));
     }
   });
-  test('of what is no command is a mistake', async () => {
+  test('for an unknown or removed command', async () => {
     const { tpu } = openLabWorld();
     assert.equal((await tpu(['help', 'chekc'])).code, 2);
     assert.match((await tpu(['help', 'chekc'])).err, /Did you mean `check`/);
-    assert.match((await tpu(['lock', 'code'])).err, /There is no lock to take/);
+    assert.match((await tpu(['lock', 'code'])).err, /There is no `tpu lock`\. No lock is needed/);
   });
 });
 
-test('signs that were typed are shown in what is said about them, and not done', async () => {
+test('messages show control characters of arguments in escaped form', async () => {
   const { tpu } = await openSampleLab();
   for (const line of [
     ['check', '\u001b[2J'],
@@ -251,7 +251,7 @@ suite('completion', () => {
     assert.deepEqual(await proposals('completion', 'z'), ['zsh']);
     assert.deepEqual(await proposals('nonsense', ''), []);
   });
-  test('behind jobman tpu as behind tpu', async () => {
+  test('jobman tpu completes like tpu', async () => {
     const world = await openSampleLab();
     for (const args of [[''], ['reset-w'], ['check', 'x'], ['run', 'rule=re'], ['nonsense', '']]) {
       const { out } = await world.jobman(['__complete', 'tpu', ...args]);
@@ -260,7 +260,7 @@ suite('completion', () => {
     assert.match((await world.jobman(['__complete', 'tp'])).out, /^tpu\t/m);
     assert.doesNotMatch((await world.jobman(['__complete', 'list', 'tp'])).out, /^tpu\t/m);
   });
-  test('the scripts are for tpu', async () => {
+  test('the completion scripts are for tpu', async () => {
     const { tpu } = openLabWorld();
     for (const shell of ['bash', 'zsh', 'fish']) {
       const { code, out } = await tpu(['completion', shell]);
@@ -271,13 +271,13 @@ suite('completion', () => {
   });
 });
 
-test('news is told once to the user whose it is', async () => {
+test('news appears once for its user', async () => {
   const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home: '/h', userHome: '/u' });
   const world = await openSampleLab({ site: async () => site });
   await world.job('xibo', { tag: 'best', tpu: 'kmh-tpuvm-v2-32-6' });
   const peeked = await world.tpu(['news', 'xibo', '--peek']);
   assert.match(peeked.out, /^window 1, code, v2-32-6, best\n {2}20 Nov 08:00 {2}created$/m);
-  // Somebody else who looks takes no news away.
+  // Another reader does not mark it as seen.
   assert.match((await world.tpu(['news', 'xibo', '--user', 'lyy'])).out, /created/);
   const json = await world.tpu(['--json', 'news', 'xibo', '--peek']);
   assert.deepEqual(JSON.parse(json.out).events, [{ at: '2026-11-20T12:00:00.000Z', message: 'created' }]);
@@ -285,10 +285,10 @@ test('news is told once to the user whose it is', async () => {
   assert.equal((await world.tpu(['news', 'lyy'])).out, '', 'the news of another user');
   const again = await world.tpu(['news', 'xibo']);
   assert.deepEqual([again.code, again.out], [0, '']);
-  assert.match(again.err, /Nothing has happened to the jobs of xibo/);
+  assert.match(again.err, /No news about the jobs of xibo/);
 });
 
-test('what is no regular file of a usual size is refused, and never waited for', { timeout: 20_000 }, async (t) => {
+test('import refuses files that are not regular or too large', { timeout: 20_000 }, async (t) => {
   const { folder } = openWorld(t);
   const { tpu } = openLabWorld();
   const path = (name: string): string => join(folder, name);

@@ -1,4 +1,4 @@
-// What the words of a line mean: every form of the manual, whatever their order, and nothing that is guessed or left out.
+// Parsing of command lines: all forms of the manual in any order. Nothing is guessed or ignored.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -21,19 +21,19 @@ const known: KnownNames = {
     ['v2-32-1', 'kmh-tpuvm-v2-32-1'],
     ['v2-32-6', 'kmh-tpuvm-v2-32-6'],
     ['v4-8', 'kmh-tpuvm-v2-32-1'],
-    // As in the sample of the older manual: no type, though it looks like one.
+    // From the older manual: it has the form of a type, but no such type exists.
     ['v2-1', 'kmh-tpuvm-v2-32-1'],
     ['lost', 'kmh-gone'],
   ]),
 };
 
-/** Reads a line, its words parted by blanks; or as they are. */
+/** Parses a line that is split at spaces, or a list of arguments. */
 function read(line: string | readonly string[]): ParsedArguments {
   const { row, verb, rest } = findCommand(table, typeof line === 'string' ? line.split(' ') : line);
   return parseArguments(row, verb, rest, known);
 }
 
-/** What a line is refused with. */
+/** The error of a line. */
 function refusal(line: string | readonly string[]): { readonly code: number; readonly text: string } {
   try {
     read(line);
@@ -41,11 +41,11 @@ function refusal(line: string | readonly string[]): { readonly code: number; rea
     if (!(error instanceof JobmanError)) throw error;
     return { code: error.code, text: [error.message, ...error.lines].join('\n') };
   }
-  return assert.fail(`it was read: ${String(line)}`);
+  return assert.fail(`no error: ${String(line)}`);
 }
 
-/** The parts of a line that say something. */
-function givenParts(args: ParsedArguments): Record<string, unknown> {
+/** The fields that are not empty. */
+function nonEmpty(args: ParsedArguments): Record<string, unknown> {
   const { tpu, flags, ...rest } = args;
   const all = { ...rest, tpu: tpu?.name ?? null, flags: [...flags].toSorted() };
   return Object.fromEntries(
@@ -53,43 +53,43 @@ function givenParts(args: ParsedArguments): Record<string, unknown> {
   );
 }
 
-suite('a window may be said in every way', () => {
+suite('all forms of a window', () => {
   const forms = ['windows=101', 'window=101', 'w=101', '-w=101', '--window=101', '-w 101', '--window 101', '101'];
   for (const verb of ['kill', 'kill-job', '-k', '-kj', 'resume', 'rerun', 'kill-window', '-kw', 'log']) {
     for (const form of forms) {
       test(`tpu ${verb} ${form} xibo`, () => {
-        assert.deepEqual(givenParts(read(`${verb} ${form} xibo`)), { user: 'xibo', windows: [101] });
-        assert.deepEqual(givenParts(read(`${verb} xibo ${form}`)), { user: 'xibo', windows: [101] });
+        assert.deepEqual(nonEmpty(read(`${verb} ${form} xibo`)), { user: 'xibo', windows: [101] });
+        assert.deepEqual(nonEmpty(read(`${verb} xibo ${form}`)), { user: 'xibo', windows: [101] });
       });
     }
   }
 
-  test('several at once, where a command takes several', () => {
+  test('several windows, if the command takes several', () => {
     assert.deepEqual(read('kill 101 102 xibo').windows, [101, 102]);
     assert.deepEqual(read('kill w=101,102 103 xibo').windows, [101, 102, 103]);
-    assert.match(refusal('log 101 102 xibo').text, /one window is enough, and 101 was said already/);
+    assert.match(refusal('log 101 102 xibo').text, /Two windows: 101 and `102`\. This command takes one\./);
   });
 });
 
-suite('a user and a TPU may be said in every way', () => {
-  test('an alias that looks like a type and is none is the TPU', () => {
-    assert.deepEqual(givenParts(read('run v2-1 xibo')), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
-    assert.deepEqual(givenParts(read('run v2-32 xibo')), { user: 'xibo', types: ['v2-32'] });
+suite('all forms of a user and a TPU', () => {
+  test('an alias with the form of a type is the TPU if no such type exists', () => {
+    assert.deepEqual(nonEmpty(read('run v2-1 xibo')), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
+    assert.deepEqual(nonEmpty(read('run v2-32 xibo')), { user: 'xibo', types: ['v2-32'] });
   });
   for (const form of ['lyy', 'user=lyy', 'id=3', '--user=lyy']) {
     test(`tpu check ${form}`, () => assert.equal(read(`check ${form}`).user, 'lyy'));
   }
   for (const form of ['v2-32-1', 'kmh-tpuvm-v2-32-1', 'tpu=v2-32-1', 'ka=kmh-tpuvm-v2-32-1']) {
     test(`tpu run ${form} xibo`, () => {
-      assert.deepEqual(givenParts(read(`run ${form} xibo`)), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
+      assert.deepEqual(nonEmpty(read(`run ${form} xibo`)), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
     });
   }
-  test('a name with accents is the same however it is written', () => {
+  test('composed and decomposed letters are equal', () => {
     const { row } = findCommand(table, ['check']);
     const args = parseArguments(row, 'check', ['jose\u0301'], { ...known, users: [{ name: 'josé', id: 1 }] });
     assert.equal(args.user, 'josé');
   });
-  test('the command may stand behind', () => assert.equal(read('xibo check').user, 'xibo'));
+  test('the command may be at the end', () => assert.equal(read('xibo check').user, 'xibo'));
 });
 
 suite('lines of the manual', () => {
@@ -154,122 +154,113 @@ suite('lines of the manual', () => {
     ['kill v2-32-6 xibo', { user: 'xibo', tpu: six }],
     ['log 7 -n 50', { windows: [7], keys: { n: '50' } }],
   ];
-  for (const [line, expected] of lines) test(line, () => assert.deepEqual(givenParts(read(line)), expected));
+  for (const [line, expected] of lines) test(line, () => assert.deepEqual(nonEmpty(read(line)), expected));
 
-  test('values arrive as they were typed', () => {
+  test('values are unchanged', () => {
     for (const value of ['a b', '$(reboot)', '"', "it's", 'x=y=z', '', '\n', '-q', '🎉', '`', '\\', '*']) {
       assert.deepEqual(read(['run', 'v2-32-6', `config.note=${value}`]).configs, [['config.note', value]]);
     }
     assert.equal(read(['run', 'v2-32-6', 'ssn=until monday 🎉']).keys['ssn'], 'until monday 🎉');
   });
-  test('behind `--` nothing is a flag', () => {
+  test('after `--` nothing is a flag', () => {
     assert.deepEqual(read('add-tag 7 xibo -- -q').texts, { tag: '-q' });
   });
-  test('yes and no in every form', () => {
-    for (const value of ['True', 'true', '1', 'yes'])
-      assert.equal(read(`run monitor=${value}`).keys['monitor'], 'true');
-    for (const value of ['False', 'false', '0']) assert.equal(read(`run monitor=${value}`).keys['monitor'], 'false');
+  test('all forms of booleans', () => {
+    for (const yes of ['True', 'true', '1', 'yes']) assert.equal(read(`run monitor=${yes}`).keys['monitor'], 'true');
+    for (const no of ['False', 'false', '0']) assert.equal(read(`run monitor=${no}`).keys['monitor'], 'false');
   });
 });
 
-suite('a word that could be two things is refused with both', () => {
+suite('an ambiguous argument is an error that shows both meanings', () => {
   const lines: readonly (readonly [string, RegExp])[] = [
-    ['add-tag 42 100 xibo', /`42` and `100` may be the window or the tag\. Say which: window=42 or tag=42\./],
-    ['add-tag 42 lyy xibo', /`lyy` and `xibo` may be the user or the tag\. Say which: user=lyy or tag=lyy\./],
-    ['run v4-8 xibo', /`v4-8` may be the TPU or a type of TPU\. Say which: tpu=v4-8 or type=v4-8\./],
-    ['check xibo lyy', /`lyy`: the user was said already, as xibo/],
-    ['run v2-32-1 v2-32-6', /`v2-32-6`: the TPU was said already, as kmh-tpuvm-v2-32-1/],
-    ['run tag=a tag=b', /`tag=b`: tag was said already, as `a`/],
-    ['run lr=1 lr=2', /`lr=2`: lr was said already, as `1`/],
-    ['xibo check monitor', /`check` and `monitor` are both one/],
+    ['add-tag 42 100 xibo', /`42` and `100` may be the window or the tag\. Write window=42 or tag=42\./],
+    ['add-tag 42 lyy xibo', /`lyy` and `xibo` may be the user or the tag\. Write user=lyy or tag=lyy\./],
+    ['run v4-8 xibo', /`v4-8` may be the TPU or a type of TPU\. Write tpu=v4-8 or type=v4-8\./],
+    ['check xibo lyy', /Two users: xibo and `lyy`\./],
+    ['run v2-32-1 v2-32-6', /Two TPUs: kmh-tpuvm-v2-32-1 and `v2-32-6`\./],
+    ['run tag=a tag=b', /`tag=b`: tag is already `a`/],
+    ['run lr=1 lr=2', /`lr=2`: lr is already `1`/],
+    ['xibo check monitor', /`check` and `monitor` are both commands\. Put the command first\./],
     ['set-dir 2 3 xibo', /may be the number of a working directory, 1 to 100 or the path/],
   ];
-  for (const [line, sentence] of lines) {
+  for (const [line, expected] of lines) {
     test(line, () => {
       const { code, text } = refusal(line);
-      assert.match(text, sentence);
+      assert.match(text, expected);
       assert.equal(code, 2);
     });
   }
-  test('a key says which', () => {
-    assert.deepEqual(givenParts(read('add-tag window=42 100 xibo')), {
+  test('a key makes it unambiguous', () => {
+    assert.deepEqual(nonEmpty(read('add-tag window=42 100 xibo')), {
       user: 'xibo',
       windows: [42],
       texts: { tag: '100' },
     });
-    assert.deepEqual(givenParts(read('add-tag 42 lyy user=xibo')), {
+    assert.deepEqual(nonEmpty(read('add-tag 42 lyy user=xibo')), {
       user: 'xibo',
       windows: [42],
       texts: { tag: 'lyy' },
     });
-    assert.deepEqual(givenParts(read('add-tag 42 tag=lyy xibo')), {
-      user: 'xibo',
-      windows: [42],
-      texts: { tag: 'lyy' },
-    });
+    assert.deepEqual(nonEmpty(read('add-tag 42 tag=lyy xibo')), { user: 'xibo', windows: [42], texts: { tag: 'lyy' } });
     assert.deepEqual(read('run type=v4-8').types, ['v4-8']);
     assert.equal(read('run tpu=v4-8').tpu?.name, 'kmh-tpuvm-v2-32-1');
   });
-  test('the same said twice is once', () => {
+  test('the same value twice is allowed', () => {
     assert.equal(read('check xibo user=xibo id=0').user, 'xibo');
     assert.equal(read('run v2-32-6 tpu=kmh-tpuvm-v2-32-6').tpu?.name, 'kmh-tpuvm-v2-32-6');
   });
 });
 
-suite('a word that is nothing is refused', () => {
+suite('an unknown argument is an error', () => {
   const lines: readonly (readonly [string, RegExp, number])[] = [
     ['chekc xibo', /there is no command `chekc`\. Did you mean `check`\?/, 2],
-    ['check xbo', /`xbo` is no user that is known here\. Did you mean xibo\?/, 2],
+    ['check xbo', /Unknown user `xbo`\. Did you mean xibo\?/, 2],
     ['check user=xbo', /There is no user xbo\. Did you mean xibo\?/, 3],
     ['check id=9', /There is no user with the id 9/, 3],
-    [
-      'run v2-32-7 xibo',
-      /`v2-32-7` is no user, TPU, type or number that is known here\. Did you mean v2-32-1\?.*`tpu register`/,
-      2,
-    ],
+    ['run v2-32-7 xibo', /Unknown user, TPU, type or number `v2-32-7`\. Did you mean v2-32-1\?.*`tpu register`/, 2],
     ['run tpu=v9-99-9', /There is no TPU v9-99-9/, 3],
-    ['describe lost', /The alias lost means kmh-gone, which is not registered/, 3],
+    ['describe lost', /The TPU kmh-gone of the alias lost is not registered/, 3],
     ['run v2-32-6 -aply', /there is no flag -aply\. Did you mean -apply\?/, 2],
     ['check xibo -dx', /there is no flag -dx\./, 2],
     ['run rule=resum', /`rule=resum`: expected one of pre, pass, reapply, rerun, resume\. Did you mean resume\?/, 2],
     ['run monitor=maybe', /expected True or False/, 2],
     ['run dir=two', /expected a whole number/, 2],
-    ['run tag=', /Nothing stands behind the equals sign/, 2],
-    ['kill w=abc xibo', /the number of a window was expected/, 2],
-    ['kill 7 -w', /Nothing stands behind `-w`/, 2],
-    ['check lr=1', /it knows no `lr=`/, 2],
-    ['add-tag 7 xibo one two', /`two` is one word too many/, 2],
-    ['check xibo 7', /`7` is no user/, 2],
-    ['swap-dir 1 2 3 xibo', /`3` is one number too many/, 2],
+    ['run tag=', /`tag=` has no value/, 2],
+    ['kill w=abc xibo', /`w=abc` is not a window number/, 2],
+    ['kill 7 -w', /`-w` needs a value/, 2],
+    ['check lr=1', /Unknown key in `lr=1`/, 2],
+    ['add-tag 7 xibo one two', /Unexpected argument `two`/, 2],
+    ['check xibo 7', /Unknown user `7`/, 2],
+    ['swap-dir 1 2 3 xibo', /Unexpected number `3`/, 2],
     ['resume xibo', /Which window\?/, 2],
     ['describe', /Which TPU\?/, 2],
     [
       'set-settings monitor_dir xibo',
-      /The value is missing\. `xibo` was read as the user\. It can be said as value=/,
+      /The value is missing\. `xibo` was read as the user\. You can give it as value=/,
       2,
     ],
-    ['check-rules now', /`now` is one word too many/, 2],
+    ['check-rules now', /Unexpected argument `now`/, 2],
   ];
-  for (const [line, sentence, code] of lines) {
+  for (const [line, expected, code] of lines) {
     test(line, () => {
       const found = refusal(line);
-      assert.match(found.text, sentence);
+      assert.match(found.text, expected);
       assert.equal(found.code, code);
     });
   }
-  test('every problem of a line is said at once', () => {
+  test('all problems of a line are reported together', () => {
     const { text } = refusal('run xbo rule=no dir=x');
     for (const part of ['xbo', 'rule', 'dir=x']) assert.match(text, new RegExp(part));
   });
-  test('an empty word is one', () => assert.match(refusal(['check', '']).text, /One of the words is empty/));
+  test('an empty argument', () => assert.match(refusal(['check', '']).text, /An argument is empty/));
 });
 
-suite('whatever the order', () => {
+suite('any order', () => {
   const runArgs = [
     ...'v2-32-6 xibo dir=3 tag=a rule=pass monitor=False ssn=a_b -apply -q -f --log-stage lr=0.01'.split(' '),
     'config.a.b=c=d e',
   ];
-  test('the same words of `run` mean the same', () => {
+  test('arguments of `run`', () => {
     fc.assert(
       fc.property(fc.shuffledSubarray(runArgs), fc.shuffledSubarray(runArgs), (some, order) => {
         const one = order.filter((arg) => some.includes(arg));
@@ -280,9 +271,9 @@ suite('whatever the order', () => {
     );
   });
 
-  /** Words that belong together stay together. */
+  /** `-w 101` stays together. */
   const killArgs = [['xibo'], ['-w', '101'], ['w=102'], ['103'], ['tpu=v2-32-6']];
-  test('and those of `kill`, of which two belong together', () => {
+  test('arguments of `kill`', () => {
     fc.assert(
       fc.property(fc.shuffledSubarray(killArgs, { minLength: killArgs.length }), (order) => {
         assert.deepEqual(sorted(read(['kill', ...order.flat()])), {
@@ -296,7 +287,7 @@ suite('whatever the order', () => {
   });
 
   function sorted(args: ParsedArguments): Record<string, unknown> {
-    const all = givenParts(args);
+    const all = nonEmpty(args);
     const { configs, windows } = args;
     return {
       ...all,
@@ -306,8 +297,8 @@ suite('whatever the order', () => {
   }
 });
 
-test('no word of any line is left out: it is in what was read, or the line is refused', () => {
-  const arg = fc.oneof(
+test('no argument is ignored: it is in the result, or the line is an error', () => {
+  const argument = fc.oneof(
     fc.constantFrom(...'xibo lyy v2-32-1 v2-32 v* 7 0 baseline config.a show_length -q -re'.split(' ')),
     fc.constantFrom('tag=x', 'w=3', 'dir=1', 'user=xibo', 'lr=2', 'a=b=c', '-dsv', '-w', '--', '-n', 'run', 'check'),
     fc.string({ maxLength: 4 }),
@@ -315,7 +306,7 @@ test('no word of any line is left out: it is in what was read, or the line is re
   fc.assert(
     fc.property(
       fc.constantFrom(...table.map((row) => row.names[0])),
-      fc.array(arg, { maxLength: 6 }),
+      fc.array(argument, { maxLength: 6 }),
       (verb, typed) => {
         const { row } = findCommand(table, [verb]);
         if (row.takes.raw === true) return;
@@ -335,7 +326,7 @@ test('no word of any line is left out: it is in what was read, or the line is re
     { numRuns: 5_000 },
   );
 
-  /** Whether what was read has that word in it, wherever its row put it. */
+  /** True if any field of the result has the argument. */
   function isIn(args: ParsedArguments, typed: string): boolean {
     const value = typed.includes('=') ? typed.slice(typed.indexOf('=') + 1) : typed;
     const { tpu, user, types, windows, numbers, texts, keys, configs, flags, letters } = args;
@@ -359,7 +350,7 @@ test('no word of any line is left out: it is in what was read, or the line is re
         Object.entries(row.flags).some(([name, { also }]) => flags.has(name) && also?.includes(bare)),
       ) ||
       (bare.length > 0 && bare.split('').every((letter) => letters.includes(letter))) ||
-      // A flag whose value is the next word.
+      // A flag whose value is the next argument.
       ['-w', '-n'].includes(typed)
     );
   }

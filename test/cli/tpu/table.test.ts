@@ -1,4 +1,4 @@
-// The table of commands contradicts itself nowhere, every shown line can be typed, and a command that only reads writes nothing.
+// The command table has no contradictions, all examples parse, and commands that only read write nothing.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -10,7 +10,7 @@ import { replacementHint, removedCommands, table } from '../../../src/cli/tpu/ta
 import type { LabStore } from '../../../src/lab/lab-store.ts';
 import { aTpu, openLabWorld, openSampleLab } from './lab-world.ts';
 
-/** Whoever and whatever the examples speak of. */
+/** The names in the examples. */
 const known: KnownNames = {
   users: ['ada', 'bob', 'xibo', 'lyy', 'NAME'].map((name, id) => ({ name, id })),
   tpus: [aTpu('kmh-tpuvm-v2-32-1'), aTpu('lab-tpu-v2-32-1')],
@@ -19,31 +19,29 @@ const known: KnownNames = {
   ),
 };
 
-function twice(names: readonly string[]): readonly string[] {
+function duplicates(names: readonly string[]): readonly string[] {
   return names.filter((name, index) => names.indexOf(name) !== index);
 }
 
-test('every word names one command', () => {
-  assert.deepEqual(twice(table.flatMap((row) => row.names)), []);
+test('every name belongs to one command', () => {
+  assert.deepEqual(duplicates(table.flatMap((row) => row.names)), []);
 });
 
-suite('a command takes nothing twice', () => {
+suite('a command has no key or flag twice', () => {
   for (const row of table) {
     const { names, takes, args } = row;
     test(names[0], () => {
-      assert.deepEqual(twice(acceptedKeys(row)), [], 'a key');
+      assert.deepEqual(duplicates(acceptedKeys(row)), [], 'a key');
       const flags = Object.entries(row.flags).flatMap(([name, { also = [] }]) => [name, ...also]);
-      assert.deepEqual(twice(flags), [], 'a flag');
-      assert.ok(
-        takes.windows === undefined || !args.some(({ number }) => number),
-        'a bare number can be one thing only',
-      );
-      for (const flag of flags) assert.ok(!['h', 'help', 'y', 'yes', 'json'].includes(flag), `-${flag} is everybody's`);
+      assert.deepEqual(duplicates(flags), [], 'a flag');
+      assert.ok(takes.windows === undefined || !args.some(({ number }) => number), 'a number has one meaning');
+      for (const flag of flags)
+        assert.ok(!['h', 'help', 'y', 'yes', 'json'].includes(flag), `-${flag} is a global flag`);
     });
   }
 });
 
-suite('examples can be typed', () => {
+suite('examples parse', () => {
   const rows = [...table.flatMap(({ examples }) => examples), ...cheatSheet.flatMap(([, examples]) => examples)];
   for (const [command] of rows) {
     const line = /\$\((tpu .*?)\)|(?:^|<\()(tpu .*?)\)?$/.exec(command);
@@ -58,7 +56,7 @@ suite('examples can be typed', () => {
   }
 });
 
-test('lines of the older manual can be typed in forms that no example and no line of words.test.ts has', () => {
+test('lines of the older manual parse', () => {
   for (const line of [
     'run v2-32-p1 lyy dir=2',
     'run v2-32-p2 xibo rule=rerun',
@@ -84,19 +82,19 @@ test('lines of the older manual can be typed in forms that no example and no lin
   }
 });
 
-test('words that are gone are no commands, and name some that are there', () => {
-  for (const name of removedCommands) {
-    assert.ok(!table.some(({ names }) => names.includes(name)), name);
-    for (const [, verb = ''] of replacementHint(name)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
+test('hints for missing commands name existing commands', () => {
+  for (const command of removedCommands) {
+    assert.ok(!table.some(({ names }) => names.includes(command)), command);
+    for (const [, verb = ''] of replacementHint(command)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
       assert.ok(
         table.some(({ names }) => names.includes(verb)),
-        `${name}: tpu ${verb}`,
+        `${command}: tpu ${verb}`,
       );
     }
   }
 });
 
-/** What a reader may ask of the record. */
+/** Methods of the store that only read. */
 const reading: ReadonlySet<string> = new Set([
   'users',
   'tpus',
@@ -111,37 +109,37 @@ const reading: ReadonlySet<string> = new Set([
   'eventsSince',
 ] satisfies readonly (keyof LabStore)[]);
 
-/** The record, and what was asked of it beyond reading. */
-function watched(record: LabStore): { readonly record: LabStore; readonly written: string[] } {
+/** The store, and the writing methods that were called. */
+function watched(labStore: LabStore): { readonly labStore: LabStore; readonly written: string[] } {
   const written: string[] = [];
-  const proxy = new Proxy(record, {
+  const proxy = new Proxy(labStore, {
     get(target, name) {
       if (!reading.has(String(name))) written.push(String(name));
       return Reflect.get(target, name) as unknown;
     },
   });
-  return { record: proxy, written };
+  return { labStore: proxy, written };
 }
 
-/** What goes on until somebody leaves has tests of its own. */
-const goesOn = (line: string): boolean => /^monitor\b| -f$/.test(line);
+/** Commands that run until they are interrupted have other tests. */
+const runsOn = (line: string): boolean => /^monitor\b| -f$/.test(line);
 
 suite('reads only', () => {
   for (const row of table.filter(({ changes, hidden }) => !changes && !hidden)) {
     test(row.names[0], async () => {
       const world = await openSampleLab();
       await world.job('xibo', { tag: 'baseline' });
-      const { record, written } = watched(world.record);
-      const { tpu } = openLabWorld({ store: record });
+      const { labStore, written } = watched(world.labStore);
+      const { tpu } = openLabWorld({ store: labStore });
       for (const [example] of row.examples) {
         const line = /tpu ([^)|]*)/.exec(example)?.[1]?.trim() ?? '';
-        if (goesOn(line)) continue;
-        const columns = line
+        if (runsOn(line)) continue;
+        const args = line
           .replaceAll('"', '')
           .replaceAll(/\b(ada|NAME)\b/g, 'xibo')
           .split(' ');
-        // Some of them need more than the record; what they have written until then counts.
-        await tpu(columns).catch((error: unknown) => {
+        // Some commands need more than the store; writes before that point count.
+        await tpu(args).catch((error: unknown) => {
           assert.match(String(error), /has no/);
         });
       }

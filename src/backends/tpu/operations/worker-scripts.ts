@@ -11,7 +11,7 @@ import { quote } from '../../../remote/run-folder.ts';
 import type { SshTransport } from '../../../remote/ssh.ts';
 
 export const holdersScript = `${processFunctions}${findHoldersFunction}
-for holder in $(find_holders); do tell "$holder"; done
+for holder in $(find_holders); do print_process "$holder"; done
 exit 0
 `;
 
@@ -70,7 +70,7 @@ meet() {
   for number in $1; do
     case " $met " in *" $number "*) continue ;; esac
     met="$met $number"
-    tell "$number" >>"$told"
+    print_process "$number" >>"$told"
   done
 }
 tell_signal() {

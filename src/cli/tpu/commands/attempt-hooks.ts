@@ -47,7 +47,7 @@ export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<numb
   const id = env['JOBMAN_JOB_ID'];
   const attempt = Number(env['JOBMAN_ATTEMPT']);
   if (id === undefined || !Number.isInteger(attempt) || runFolder === '')
-    throw new JobmanError('Only the script of a job that `tpu run` has made may ask how to begin.', exitCode.usage);
+    throw new JobmanError('Only the script of a `tpu run` job calls this command.', exitCode.usage);
   const labJob = await waitForLabJob(cli, id);
   try {
     return await beginAttempt(cli, labJob, attempt, runFolder);
@@ -126,9 +126,9 @@ async function waitForLabJob(cli: TpuCli, id: string): Promise<LabJob> {
     if (found !== null) return found;
     if (cli.io.now() > end)
       throw new JobmanError(
-        `Job ${id} is none of the lab's; whoever created it was ended before it was made one.`,
+        `The lab has no entry for job ${id}: the command that created it was interrupted.`,
         exitCode.notFound,
-        ['Run it again with `tpu run`.'],
+        ['Start it again with `tpu run`.'],
       );
     await sleep(200);
   }
@@ -159,17 +159,17 @@ function hasCheckpoints(logFolder: string): boolean {
 function checkFolder({ folder, isFrozen }: AttemptPlan, { directory, directoryNumber }: LabJob): void {
   const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
   if (isThere && existsSync(join(folder, 'staging.sh'))) return;
-  const lacks = isThere ? 'has no staging.sh' : 'is gone';
+  const problem = isThere ? 'has no staging.sh' : 'does not exist';
   if (isFrozen)
-    throw new JobmanError(`The frozen code of this job ${lacks}: ${folder}`, exitCode.notFound, [
-      `It cannot go on. To begin anew with ${directory}: tpu run`,
+    throw new JobmanError(`The copy of the code of this job ${problem}: ${folder}`, exitCode.notFound, [
+      `The job cannot resume. Start ${directory} again with tpu run.`,
     ]);
   const number = directoryNumber === null ? '' : ` ${directoryNumber}`;
-  throw new JobmanError(`Working directory${number} ${lacks}: ${directory}`, exitCode.notFound);
+  throw new JobmanError(`Working directory${number} ${problem}: ${directory}`, exitCode.notFound);
 }
 
 function formatIntroduction(where: string, id: string, attempt: number, labJob: LabJob, plan: AttemptPlan): string {
-  const from = plan.loadFrom === null ? '' : `; goes on from ${plan.loadFrom.logFolder}, stage ${plan.stage}`;
+  const from = plan.loadFrom === null ? '' : `, resumed from ${plan.loadFrom.logFolder}, stage ${plan.stage}`;
   return `window ${where}: job ${id}, attempt ${attempt} on ${labJob.tpu}${from}`;
 }
 
@@ -197,11 +197,11 @@ async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineage
       if (problem === null) return;
       if (cli.io.now() > until)
         throw new JobmanError(
-          `What earlier attempts have left on ${labJob.tpu} may be running still: ${problem}. This one was not begun.`,
+          `Programs of earlier attempts may still run on ${labJob.tpu}: ${problem}. This attempt was not started.`,
           exitCode.unreachable,
-          [`tpu solve ${labJob.tpu}    looks why`],
+          [`tpu solve ${labJob.tpu}    finds the reason`],
         );
-      if (problem !== reported) printLine(cli, `waits to end what earlier attempts may have left: ${problem}`);
+      if (problem !== reported) printLine(cli, `waiting to end programs of earlier attempts: ${problem}`);
       reported = problem;
       await sleep(Math.min(round, 5) * second);
     }
@@ -225,7 +225,7 @@ async function findUnreachable(
     if (!(error instanceof JobmanError) || error.code === exitCode.failed) throw error;
     // The TPU was removed from the registry, so its location is unknown.
     if (error.code === exitCode.notFound) {
-      printLine(cli, `what earlier attempts may have left could not be looked for: ${error.message}`);
+      printLine(cli, `programs of earlier attempts were not ended: ${error.message}`);
       return null;
     }
     return error.message.replace(/\.$/, '');
@@ -254,10 +254,7 @@ async function openTmuxWindow(
     const title = labJob.tag ?? labJob.directory.split('/').findLast((part) => part !== '') ?? labJob.job;
     const pane = await host.open({ session, window }, { title, label: `${labJob.job}/${attempt}`, argv });
     if (pane === null)
-      printLine(
-        cli,
-        `window ${window} of the tmux session ${session} is somebody else's, so this one is shown nowhere`,
-      );
+      printLine(cli, `window ${window} of the tmux session ${session} is in use, so tmux does not show this attempt`);
     return pane;
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
@@ -310,7 +307,7 @@ export async function end(cli: TpuCli, { raw }: ParsedArguments): Promise<number
   const attempt = Number(env['JOBMAN_ATTEMPT']);
   const code = Number(raw.at(-1));
   if (id === undefined || !Number.isInteger(code))
-    throw new JobmanError('Only the script of a job that `tpu run` has made may ask how it came out.', exitCode.usage);
+    throw new JobmanError('Only the script of a `tpu run` job calls this command.', exitCode.usage);
   const isStopped = raw.includes('--stopped');
   const windows = await cli.lab.store.windows({ jobs: [id], cleared: true });
   const found = windows.find(({ window }) => window.attempt === attempt);
@@ -318,7 +315,7 @@ export async function end(cli: TpuCli, { raw }: ParsedArguments): Promise<number
   const isFinished = found !== undefined && found.window.finishedAt !== null;
   // Scripts of jobs that an earlier version created do not pass their run folder. For them only the exit code can
   // report a failure.
-  const runFolder = raw.find((word) => isAbsolute(word)) ?? null;
+  const runFolder = raw.find((arg) => isAbsolute(arg)) ?? null;
   const reason = isStopped ? null : await findFailureReason(code, report, isFinished, runFolder);
   if (reason !== null) cli.io.stderr.write(`-- This attempt failed: ${reason}\n`);
   if (reason !== null && runFolder !== null) await writeFile(join(runFolder, 'failure'), `${escapeLine(reason)}\n`);
@@ -439,7 +436,7 @@ export async function closed(cli: TpuCli, { raw }: ParsedArguments): Promise<num
   const [id, ordinal] = raw;
   const attempt = Number(ordinal);
   if (id === undefined || !Number.isInteger(attempt))
-    throw new JobmanError('Only the window of a job says that it was closed.', exitCode.usage);
+    throw new JobmanError('Only the window of a job calls this command.', exitCode.usage);
   await sleep(sessionCloseDelayMs);
   const { store } = cli.lab;
   const windows = await store.windows({ jobs: [id], cleared: true });

@@ -30,7 +30,7 @@ export async function find(cli: TpuCli, args: ParsedArguments): Promise<number> 
       cli.print(JSON.stringify({ ...booking, status: formatStatus(one), ...known }));
     }
   } else if (found.length === 0) {
-    cli.note(`${capitalize(sheet.name)} has no such TPU${types.length === 0 ? ' yet' : `: ${types.join(' ')}`}.`);
+    cli.note(`${capitalize(sheet.name)} has no ${types.length === 0 ? 'TPUs yet' : `such TPU: ${types.join(' ')}`}.`);
   } else printFound(cli, found, (keys['style'] ?? 'category_note') as Style);
   for (const line of problems) cli.note(escapeLine(`note: ${sheet.name}, ${line}.`));
   return exitCode.ok;
@@ -90,12 +90,12 @@ function formatStatus({ booking: { status } }: FoundTpu): string {
 export async function book(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const tpu = requiredTpu(args);
   const { user } = await resolveActingUser(cli, args, `book ${tpu.name}`);
-  const note = await readNotes(cli, args, 'Which notes? Say them on the line: ssn=until_monday');
+  const note = await readNotes(cli, args, 'Without a terminal, give the notes: ssn=until_monday');
   const sheet = await cli.lab.sheet();
   const booking = await readBooking(sheet, tpu);
   if (booking !== null && isBookedByOther(booking, user)) {
-    const fact = `${booking.alias} is ${formatBooking(booking)} by ${sheet.name}.`;
-    if (!(await confirmDespite(cli, fact, `Book it for ${user.sheetName} all the same?`))) return exitCode.failed;
+    const fact = `In ${sheet.name}, ${booking.alias} is ${formatBooking(booking)}.`;
+    if (!(await confirmDespite(cli, fact, `Book it for ${user.sheetName} anyway?`))) return exitCode.failed;
   }
   // A user whose job runs there keeps `running`; any other user reserves the TPU.
   const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
@@ -121,14 +121,14 @@ export async function release(cli: TpuCli, args: ParsedArguments): Promise<numbe
   const booking = await readBooking(sheet, tpu);
   if (booking !== null && named !== null && isBookedByOther(booking, named)) {
     throw new JobmanError(
-      `${tpu.name} is ${formatBooking(booking)} by ${sheet.name}, and not ${named.name}'s. Nothing was changed.`,
+      `In ${sheet.name}, ${tpu.name} is ${formatBooking(booking)}, not for ${named.name}. Nothing was changed.`,
       exitCode.conflict,
     );
   }
   // Without a name on the line, the user who types confirms before another user's booking is released.
   if (booking !== null && named === null && actor !== null && isBookedByOther(booking, actor)) {
-    const fact = `${tpu.name} is ${formatBooking(booking)} by ${sheet.name}.`;
-    if (!(await confirmDespite(cli, fact, 'Release it all the same?'))) return exitCode.failed;
+    const fact = `In ${sheet.name}, ${tpu.name} is ${formatBooking(booking)}.`;
+    if (!(await confirmDespite(cli, fact, 'Release it anyway?'))) return exitCode.failed;
   }
   await refuseWhileInUse(cli, tpu);
   const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
@@ -150,17 +150,15 @@ async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
   if (jobs.length === 0 && otherJobs.length === 0) return;
   const sentences = formatUsage({ jobs, otherJobs }, name);
   const [first = ''] = sentences;
-  throw new JobmanError(
-    escapeLine(`${capitalize(first)}, so its booking stays. Nothing was changed.`),
-    exitCode.conflict,
-    [
-      ...sentences.slice(1).map((one) => escapeLine(one)),
-      ...jobs.map(({ job, window }) =>
-        window === null ? `jobman cancel ${job.job}    ends it` : `tpu kill w=${window} ${job.user}    ends it`,
-      ),
-      ...otherJobs.map(({ id }) => `jobman cancel ${id}    ends it`),
-    ],
-  );
+  throw new JobmanError(escapeLine(`${capitalize(first)}. Its booking was not changed.`), exitCode.conflict, [
+    ...sentences.slice(1).map((one) => escapeLine(one)),
+    ...jobs.map(({ job, window }) =>
+      window === null
+        ? `jobman cancel ${Number(job.job)}    cancels it`
+        : `tpu kill w=${window} ${job.user}    kills it`,
+    ),
+    ...otherJobs.map(({ id }) => `jobman cancel ${Number(id)}    cancels it`),
+  ]);
 }
 
 async function readBooking(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
@@ -181,12 +179,12 @@ async function changeBooking(
   const { before, refused } = await sheet.change(name, change, (now) =>
     now.user === expected?.user && now.status.kind === expected.status.kind
       ? null
-      : `${name} is ${formatBooking(now)} since a moment ago. Nothing was changed.`,
+      : `The booking of ${name} has just changed: ${formatBooking(now)}. Nothing was changed.`,
   );
   if (refused !== null) throw new JobmanError(refused, exitCode.conflict);
   if (before === null) {
     throw new JobmanError(`${sheet.name} has no row for ${name}.`, exitCode.notFound, [
-      'A row has the alias of the TPU in its column B; `tpu -lta` shows them.',
+      'Column B of a row has the alias of the TPU; `tpu list` shows the aliases.',
     ]);
   }
   return before;
@@ -199,7 +197,7 @@ function isBookedByOther({ status, user }: Booking, me: LabUser): boolean {
 function formatBooking(booking: Booking): string {
   const { status, user } = booking;
   const notes = joinNotes(booking);
-  const word = status.kind === 'unknown' ? `"${status.text}"` : status.kind;
-  const whose = user === '' ? '' : ` ${status.kind === 'running' ? 'by' : 'for'} ${user}`;
-  return `${word}${whose}${notes === '' ? '' : ` (${notes})`}`;
+  const label = status.kind === 'unknown' ? `"${status.text}"` : status.kind;
+  const forUser = user === '' ? '' : ` for ${user}`;
+  return `${label}${forUser}${notes === '' ? '' : ` (${notes})`}`;
 }

@@ -34,7 +34,7 @@ export const check: TpuHandler = async (cli, args) => {
     clock: timeFormatter(user.settings.time_zone, now),
   });
   io.stdout.write([...lines.heading, ...lines.rows.flat()].map((line) => `${line}\n`).join(''));
-  if (rows.length === 0) cli.note(`${user.name} has no windows. \`tpu run <tpu> ${user.name}\` begins a job.`);
+  if (rows.length === 0) cli.note(`${user.name} has no windows. \`tpu run <tpu> ${user.name}\` starts a job.`);
   await restartIfKilled(cli, createWaker(cli), rows.some(isUnderWay));
   return exitCode.ok;
 };
@@ -70,7 +70,7 @@ export const news: TpuHandler = async (cli, args) => {
   if (last !== undefined && isTheirs && !args.flags.has('peek')) {
     await store.changeUser(user.name, (now) => ({ ...now, newsSeen: Math.max(now.newsSeen, last) }));
   }
-  if (groups.length === 0) cli.note(`Nothing has happened to the jobs of ${user.name} since they last looked.`);
+  if (groups.length === 0) cli.note(`No news about the jobs of ${user.name}.`);
   return exitCode.ok;
 };
 

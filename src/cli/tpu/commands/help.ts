@@ -17,49 +17,49 @@ import { printTable } from '../terminal.ts';
 /** A test parses each example as a command line. */
 export const cheatSheet: readonly (readonly [heading: string, rows: readonly Example[]])[] = [
   [
-    'Begin',
+    'Start',
     [
-      ['tpu add-user', 'who you are'],
-      ['tpu set-cur 1 NAME', 'this folder is your working directory 1'],
-      ['tpu find v2 v3 -p', 'which TPUs are free'],
-      ['tpu run v2-32-6 NAME', 'run it'],
-      ['tpu run v2-32-6 NAME dir=2 lr=0.01 tag=sweep', 'another directory, a config, a tag'],
+      ['tpu add-user', 'add yourself as a user'],
+      ['tpu set-cur 1 NAME', 'make this folder your working directory 1'],
+      ['tpu find v2 v3 -p', 'find a free TPU'],
+      ['tpu run v2-32-6 NAME', 'run your working directory on it'],
+      ['tpu run v2-32-6 NAME dir=2 lr=0.01 tag=deep', 'another directory, with a config and a tag'],
     ],
   ],
   [
     'Watch',
     [
-      ['tpu monitor NAME', 'your jobs as they change'],
-      ['tpu check NAME', 'the same once'],
-      ['tpu log 101 NAME', 'what the job of window 101 printed'],
-      ['tpu news NAME', 'what happened since you last looked'],
+      ['tpu monitor NAME', 'show your jobs until you press q'],
+      ['tpu check NAME', 'show your jobs once'],
+      ['tpu log 101 NAME', 'print the output of window 101'],
+      ['tpu news NAME', 'show what happened since the last `tpu news`'],
     ],
   ],
   [
-    'End and go on',
+    'Kill, resume, clean up',
     [
-      ['tpu kill w=101 NAME', 'end a job everywhere'],
-      ['tpu resume windows=101 NAME', 'go on from its last checkpoint'],
-      ['tpu resume windows=101 tpu=v2-32-2 NAME', 'the same on another TPU'],
-      ['tpu rerun windows=101 NAME', 'begin it again'],
-      ['tpu clean NAME', 'take what is over off the list'],
+      ['tpu kill w=101 NAME', 'kill a job on all workers'],
+      ['tpu resume windows=101 NAME', 'resume it from its last checkpoint'],
+      ['tpu resume windows=101 tpu=v2-32-2 NAME', 'resume it on another TPU'],
+      ['tpu rerun windows=101 NAME', 'run it again from the beginning'],
+      ['tpu clean NAME', 'remove finished jobs from the list'],
     ],
   ],
   [
-    'When a TPU is in trouble',
+    'Repair a TPU',
     [
-      ['tpu describe v2-32-6', 'what it is, and who uses it'],
-      ['tpu solve v2-32-6', 'find out what is wrong, and put it right'],
-      ['tpu reapply v2-32-6', 'delete it and create it anew'],
+      ['tpu describe v2-32-6', 'show its state, users and problems'],
+      ['tpu solve v2-32-6', 'find its problems and repair them'],
+      ['tpu reapply v2-32-6', 'delete it and create it again'],
     ],
   ],
   [
-    'Once',
+    'Set up',
     [
-      ['tpu -a lr config.training.learning_rate NAME', 'a short word for a config: lr=0.01'],
-      ['tpu -lta', 'all TPUs with their aliases'],
-      ['tpu get-settings NAME', 'your settings'],
-      ['tpu check-rules', 'what happens after a preemption or an error'],
+      ['tpu add-config-alias lr config.training.learning_rate NAME', 'then: lr=0.01'],
+      ['tpu list', 'list the TPUs with their aliases'],
+      ['tpu get-settings NAME', 'show your settings'],
+      ['tpu check-rules', 'show what follows a preemption or a failure'],
     ],
   ],
 ];
@@ -99,14 +99,10 @@ export async function checkRules(cli: TpuCli): Promise<number> {
   }
   printTable(cli, [
     ['RULE', ...ruleColumns.map(([, heading]) => heading)],
-    ...rows.map(({ rule, answers }) => [rule, ...answers.map(([, words]) => words)]),
+    ...rows.map(({ rule, answers }) => [rule, ...answers.map(([, answer]) => answer)]),
   ]);
-  cli.note(
-    '`pre` is what a job on a preemptible or spot TPU gets unless rule= is said, `pass` what it gets on others.',
-  );
-  cli.note(
-    'A worker that has fallen silent, and a call between workers that took too long, are answered as a GRPC error is.',
-  );
+  cli.note('The default rule is `pre` on a preemptible or spot TPU, and `pass` on any other TPU.');
+  cli.note('Unreachable workers and timeouts of calls between workers count as GRPC errors.');
   return exitCode.ok;
 }
 
@@ -117,11 +113,10 @@ function formatAnswer(then: RuleAnswer['then'], on: RuleAnswer['on']): string {
 }
 
 export async function completion(cli: TpuCli, args: ParsedArguments): Promise<number> {
-  const word = requiredText(args, 'shell');
-  const shell = shells.find((one) => one === word);
-  if (shell === undefined) {
-    throw new JobmanError(`\`${word}\` is no shell that is known here: ${shells.join(', ')}.`, exitCode.usage);
-  }
+  const name = requiredText(args, 'shell');
+  const shell = shells.find((one) => one === name);
+  if (shell === undefined)
+    throw new JobmanError(`Unknown shell \`${name}\`. Supported: ${shells.join(', ')}.`, exitCode.usage);
   cli.io.stdout.write(completionScript(shell, 'tpu'));
   return exitCode.ok;
 }

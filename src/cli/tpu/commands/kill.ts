@@ -8,7 +8,7 @@ import { newestWindows } from '../../../lab/lineage.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import type { WindowWithJob, LabJob } from '../../../lab/lab-store.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { escapeLine } from '../../../app/format.ts';
+import { capitalize, escapeLine } from '../../../app/format.ts';
 import { bookAttempt } from '../create-lab-job.ts';
 import {
   endJobs,
@@ -40,9 +40,7 @@ export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> 
       continue;
     }
     const state = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
-    cli.printSentence(
-      escapeLine(`${await formatWindow(cli, job)} of ${user.name} ${state} already; there is nothing to end.`),
-    );
+    cli.printSentence(escapeLine(`${capitalize(await formatWindow(cli, job))} of ${user.name} ${state} already.`));
   }
   return Math.max(code, await endJobsAndPrograms(cli, { user, by, jobs: live }));
 }
@@ -55,14 +53,14 @@ async function selectJobs(
 ): Promise<readonly LabJob[]> {
   const { tpu, windows } = args;
   if (tpu === null && windows.length === 0)
-    throw new JobmanError('Which job? Say the number of its window, or a TPU.', exitCode.usage, [
-      `tpu check ${user.name}    shows them`,
+    throw new JobmanError('Which job? Give the number of its window, or a TPU.', exitCode.usage, [
+      `tpu check ${user.name}    shows the windows`,
     ]);
   const found: WindowWithJob[] = [];
   for (const number of windows) found.push(await findWindow(cli, user, number));
   const there = tpu === null ? [] : list.jobs.filter((job) => job.tpu === tpu.name && !isFinished(list, job.job));
   if (tpu !== null && there.length === 0)
-    throw new JobmanError(`${user.name} has no job under way on ${tpu.name}.`, exitCode.notFound, [
+    throw new JobmanError(`${user.name} has no unfinished job on ${tpu.name}.`, exitCode.notFound, [
       `tpu describe ${tpu.name}    shows who uses it`,
     ]);
   const jobs = new Map([...found.map(({ job }) => job), ...there].map((job) => [job.job, job]));
@@ -82,7 +80,7 @@ async function newestWindow(cli: TpuCli, job: string): Promise<number | null> {
 /** Users type window numbers, so the answer names the window of the newest attempt. */
 async function formatWindow(cli: TpuCli, job: string): Promise<string> {
   const newest = await newestWindow(cli, job);
-  return newest === null ? `Job ${job}` : `Window ${newest} (job ${job})`;
+  return newest === null ? `job ${job}` : `window ${newest} (job ${job})`;
 }
 
 async function printKilled(
@@ -106,7 +104,7 @@ export async function endJobsAndPrograms(
     for (const job of jobs) await bookAttempt(cli, job, 'reserved', (sentence) => cli.note(escapeLine(sentence)));
     for (const job of ids) {
       if (cli.json) await printKilled(cli, user, job, { killed: true, phase: 'cancelled' });
-      else cli.printSentence(escapeLine(`${await formatWindow(cli, job)} of ${user.name} is killed.`));
+      else cli.printSentence(escapeLine(`Killed ${await formatWindow(cli, job)} of ${user.name}.`));
     }
     let code: number = exitCode.ok;
     for (const [name, own] of Map.groupBy(jobs, ({ tpu }) => tpu)) {
@@ -143,7 +141,7 @@ async function endProgramsOnTpu(
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     // The job is killed. A failed check of its workers is a separate error.
-    cli.printStderr(`What is left on ${tpu.name} could not be looked at: ${error.message}`);
+    cli.printStderr(`The processes on ${tpu.name} were not checked: ${error.message}`);
     return error.code;
   }
 }
@@ -152,9 +150,9 @@ async function endProgramsOnTpu(
 async function confirmEnd(cli: TpuCli, tpu: LabTpu): Promise<boolean> {
   if (cli.yes) return true;
   if (!canAsk(cli)) {
-    cli.note(`That is none of the job's, and was left alone. To see to it: tpu solve ${tpu.name}`);
+    cli.note(`It does not belong to the job and still runs. To end it: tpu solve ${tpu.name}`);
     return false;
   }
-  cli.io.stderr.write("That is none of the job's. End it too? [y/N] ");
+  cli.io.stderr.write('It does not belong to the job. End it too? [y/N] ');
   return readYes(cli);
 }

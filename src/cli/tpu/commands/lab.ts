@@ -25,7 +25,7 @@ export const doctor: TpuHandler = async (cli) => {
       cli.printSentence(escapeLine(message));
       cli.printSentence(`  ${escapeLine(remedy)}`);
     }
-    if (findings.length === 0) cli.printSentence(`All is well, as far as ${pluralize(checkCount, 'check')} can tell.`);
+    if (findings.length === 0) cli.printSentence(`All ${checkCount} checks passed.`);
   }
   return findings.length === 0 ? exitCode.ok : exitCode.failed;
 };
@@ -80,7 +80,7 @@ async function listTmuxWindows({ lab, note }: TpuCli, sessions: readonly string[
     for (const session of sessions) found.set(session, (await host.list(session)) ?? []);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    note(`The windows of tmux were not looked at: ${error.message}`);
+    note(`The tmux windows were not checked: ${error.message}`);
   }
   return found;
 }
@@ -121,8 +121,8 @@ export const importData: TpuHandler = async (cli, args) => {
 
 async function readDataFile(path: string): Promise<OldData> {
   if (disk.inspect(path).kind === 'folder') {
-    throw new JobmanError(`${path} is a folder; \`tpu import\` takes a data.json.`, exitCode.usage, [
-      `The folder jobs/ of the TPU manager: jobman import ${path}`,
+    throw new JobmanError(`${path} is a folder; \`tpu import\` needs a data.json.`, exitCode.usage, [
+      `jobman import ${path}    imports the jobs/ folder of the older TPU manager`,
     ]);
   }
   const text = readDataText(path);
@@ -136,7 +136,7 @@ async function readDataFile(path: string): Promise<OldData> {
   }
   const data = parseOldData(value);
   if (data !== undefined) return data;
-  throw new JobmanError(`${path} is no data.json: it has no "users". Nothing was changed.`, exitCode.usage);
+  throw new JobmanError(`${path} is not a data.json: it has no "users". Nothing was changed.`, exitCode.usage);
 }
 
 /** A data.json with years of history has several megabytes. */
@@ -209,7 +209,7 @@ async function importSiteSettings(
   const { wandbKey, condaEnvironment: conda } = data;
   if (conda !== null) await importSetting('lab.condaEnvironment', condaEnvironment, conda, async () => conda);
   if (wandbKey === null) return lines;
-  await importSetting('lab.wandbKeyFile', wandbKeyFile, 'the W&B key, in a file that only you may read', async () => {
+  await importSetting('lab.wandbKeyFile', wandbKeyFile, 'the W&B key, in a file that only you can read', async () => {
     const { file } = await (await services.labHome()).saveSecret('wandb_api_key', wandbKey);
     return file;
   });
@@ -219,7 +219,7 @@ async function importSiteSettings(
 export const initLab: TpuHandler = async (cli, { keys }) => {
   const { group } = keys;
   if (group === undefined) {
-    throw new JobmanError('Which group of the system is to share it? Say group=NAME.', exitCode.usage);
+    throw new JobmanError('Which system group shares the lab? Give group=NAME.', exitCode.usage);
   }
   for (const sentence of await (await cli.services.labHome()).share(group)) cli.printSentence(sentence);
   return exitCode.ok;

@@ -6,7 +6,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { capitalize, escapeLine, formatStatus } from '../../../app/format.ts';
+import { escapeLine, formatStatus } from '../../../app/format.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { readBookings, readHolders, readJobsByTpu, othersBooking } from '../../../lab/tpu-usage.ts';
 import { stageOf, attemptsOf } from '../../../lab/lineage.ts';
@@ -32,7 +32,7 @@ import { endJobs, resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, wi
 import { canAsk, readNotes, ask } from '../terminal.ts';
 import { findWindow } from '../user-windows.ts';
 
-const noNotesMessage = 'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes';
+const noNotesMessage = 'Without a terminal, give the notes for the booking sheet: ssn=the_notes';
 
 const defaultDirectory = 1;
 
@@ -64,7 +64,7 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
       by,
       tpu,
       spec,
-      manifest: `# Made by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.userScript ?? ''}\n`,
+      manifest: `# Created by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.userScript ?? ''}\n`,
       labJob: {
         user: user.name,
         directory,
@@ -97,12 +97,14 @@ export function printStarted(
 async function codeDirectory(user: LabUser, number: number): Promise<string> {
   const directory = directoryOf(user, number);
   if (!(await exists(directory, 'isDirectory')))
-    throw new JobmanError(`Working directory ${number} of ${user.name} is gone: ${directory}`, exitCode.notFound, [
-      `tpu set-cur ${number} ${user.name}    gives the number to the folder that you are in`,
-    ]);
+    throw new JobmanError(
+      `Working directory ${number} of ${user.name} does not exist: ${directory}`,
+      exitCode.notFound,
+      [`tpu set-cur ${number} ${user.name}    replaces it with the current folder`],
+    );
   if (await exists(join(directory, 'staging.sh'), 'isFile')) return directory;
   throw new JobmanError(
-    `Working directory ${number} of ${user.name} has no staging.sh, which is what tpu run runs: ${directory}`,
+    `Working directory ${number} of ${user.name} has no staging.sh, which \`tpu run\` needs: ${directory}`,
     exitCode.notFound,
   );
 }
@@ -123,22 +125,19 @@ async function chooseTpu(
   const file = join(directory, 'ka.sh');
   const text = await readFile(file, 'utf8').catch(() => '');
   const scriptTpu = tpuInScript(text, file);
-  const lacks =
-    text === ''
-      ? `the line names none, and there is no ${file}`
-      : `the line names none, and ${file} does not say it in a way that can be read without running it`;
+  const missing = text === '' ? `${file} does not exist` : `${file} does not set VM_NAME to a plain name`;
   if (scriptTpu === null && !canAsk(cli))
-    throw new JobmanError(`Which TPU? ${capitalize(lacks)}.`, exitCode.usage, [
-      'tpu -lta    lists the TPUs and their aliases; -auto takes one that is free',
+    throw new JobmanError(`Which TPU? ${missing}.`, exitCode.usage, [
+      'tpu list    shows the TPUs and their aliases; -auto takes a free one',
     ]);
-  const name = scriptTpu ?? (await ask(cli, `Which TPU? (${lacks})`));
+  const name = scriptTpu ?? (await ask(cli, `Which TPU? (${missing})`));
   const { store } = cli.lab;
   const [known, aliases] = await Promise.all([store.tpus(), store.tpuAliases()]);
   const full = aliases.get(name) ?? name;
   const tpu = known.find((one) => one.name === full) ?? tpuFromName(full);
   if (tpu === null)
     throw new JobmanError(
-      `The registry has no TPU "${name}"${scriptTpu === null ? '' : `, which ${file} names`}.`,
+      `The registry has no TPU "${name}"${scriptTpu === null ? '' : `, named in ${file}`}.`,
       exitCode.notFound,
       [`tpu register ${name} zone=ZONE type=v2-32    adds it`],
     );
@@ -146,7 +145,7 @@ async function chooseTpu(
   return tpu;
 }
 
-const absentReason = 'the cloud has none of that name';
+const absentReason = 'it does not exist';
 
 /**
  * The first unused TPU; TPUs that the sheet reserves for this user come first. Throws JobmanError: (4) with the reasons
@@ -162,9 +161,7 @@ async function findFreeTpu(
   const ofTypes = types.length === 0 ? '' : ` of type ${types.join(' or ')}`;
   const of = tpusOfTypes(await store.tpus(), types);
   if (of.length === 0)
-    throw new JobmanError(`The registry has no TPU${ofTypes}.`, exitCode.notFound, [
-      'tpu -lta    lists those that it has',
-    ]);
+    throw new JobmanError(`The registry has no TPU${ofTypes}.`, exitCode.notFound, ['tpu list    shows the TPUs']);
   const [{ rows }, { bookings, warnings }, { namePrefix }] = await Promise.all([
     client.list({}),
     readBookings(() => cli.lab.sheet()),
@@ -174,7 +171,7 @@ async function findFreeTpu(
   const jobsByTpu = await readJobsByTpu(store, rows);
   const isMine = ({ name }: LabTpu): boolean =>
     bookings.some(
-      ({ tpu, status, user: whose }) => tpu === name && status.kind === 'reserved' && whose === user.sheetName,
+      ({ tpu, status, user: bookedFor }) => tpu === name && status.kind === 'reserved' && bookedFor === user.sheetName,
     );
   const reasons: string[] = [];
   let unsure = 0;
@@ -191,7 +188,7 @@ async function findFreeTpu(
   }
   if (unsure === of.length)
     throw new JobmanError(
-      `Whether a TPU${ofTypes} is free cannot be told now; nothing was begun.`,
+      `It is unknown whether a TPU${ofTypes} is free. Nothing was started.`,
       exitCode.unreachable,
       reasons,
     );
@@ -213,7 +210,7 @@ async function findFreeTpu(
     if (state.state !== 'ready') return `it is ${state.state}`;
     const { holders, warnings: unreachable } = await readHolders(tpus, tpu, [], signal);
     const [holder] = holders;
-    if (holder !== undefined) return `${holder.user} holds its device with ${holder.command.slice(0, 60)}`;
+    if (holder !== undefined) return `${holder.user} uses the device with ${holder.command.slice(0, 60)}`;
     return unreachable[0] ?? null;
   }
 }
@@ -233,7 +230,7 @@ interface RestartRequest extends Omit<ClaimRequest, 'job' | 'otherEffects'> {
 async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: RestartMode): Promise<number> {
   const { user, by } = await resolveActingUser(cli, args, `${startMode} a job`);
   if (args.tpu !== null && args.windows.length > 1)
-    throw new JobmanError('One TPU has room for one of several jobs. Say them one by one.', exitCode.usage);
+    throw new JobmanError('One TPU runs one job. Give one window, or no TPU.', exitCode.usage);
   const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
   return withClaimContext(cli, async (parts) => {
     for (const number of args.windows) {
@@ -246,9 +243,7 @@ async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: Restar
       // A job with a parent may have its folders from the parent.
       const windows = await cli.lab.store.windows({ jobs: [labJob.job], cleared: true });
       if (windows.every(({ window }) => window.report === null))
-        cli.note(
-          `Window ${number} has never told where its log is (tpu upd-log), so there is nothing to go on from: it begins from the start.`,
-        );
+        cli.note(`Window ${number} never reported its log folder (tpu upd-log), so it starts from the beginning.`);
     }
     return startMonitor(cli, args, user);
   });
@@ -259,9 +254,9 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
   const { client } = parts;
   if (!isFinishedPhase(view.phase))
     throw new JobmanError(
-      `Window ${number} of ${user.name} (job ${labJob.job}) is ${formatStatus(view)} already.`,
+      `Window ${number} of ${user.name} (job ${labJob.job}) is still ${formatStatus(view)}.`,
       exitCode.conflict,
-      [`tpu kill ${number} ${user.name}    ends it first; then tpu ${startMode} ${number} ${user.name}`],
+      [`tpu kill ${number} ${user.name}    kills it; then tpu ${startMode} ${number} ${user.name}`],
     );
   const claim = await claimTpu(cli, parts, { ...request, job: labJob.job });
   await claim.prepare();
@@ -290,7 +285,7 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
   const newest = view.attempts.at(-1)?.attempt ?? 1;
   const otherEffects = isOver
     ? []
-    : [`window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)}, and would be ended`];
+    : [`window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)} and would be killed`];
   const claim = await claimTpu(cli, parts, { ...request, otherEffects });
   const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
   if (!isOver) await endJobs(cli, client, [labJob.job], { by, signal });
@@ -302,7 +297,7 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
     by,
     tpu,
     spec,
-    manifest: `# Made by: tpu ${startMode} windows=${number} tpu=${tpu.name} ${user.name}\n`,
+    manifest: `# Created by: tpu ${startMode} windows=${number} tpu=${tpu.name} ${user.name}\n`,
     labJob: {
       ...same,
       tpu: tpu.name,
@@ -316,7 +311,7 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
 }
 
 function formatAction(startMode: RestartMode, number: number): string {
-  return startMode === 'resume' ? `resumes window ${number}` : `begins window ${number} again`;
+  return startMode === 'resume' ? `resumes window ${number}` : `reruns window ${number}`;
 }
 
 /** Continues as `tpu monitor` on a terminal, if the user's settings allow it. -q and --json prevent it. */

@@ -50,12 +50,12 @@ async function changeSettings(
     .map(({ key }) => [key, formatSetting(settings[key]), formatSetting(before[key])] as const);
   const different = rows.filter(([, now, was]) => now !== was);
   if (keys.length > 1 && different.length === 0)
-    cli.printSentence(`All settings of ${user.name} were what a new user has.`);
+    cli.printSentence(`All settings of ${user.name} have their defaults already.`);
   for (const [key, now, was] of keys.length > 1 ? different : rows) {
     cli.printSentence(
       now === was
-        ? `${key} of ${user.name} was ${now} already.`
-        : `${key} of ${user.name} is ${now} now; it was ${was}.`,
+        ? `${key} of ${user.name} is already ${now}.`
+        : `Changed ${key} of ${user.name} from ${was} to ${now}.`,
     );
   }
   return exitCode.ok;
@@ -87,10 +87,7 @@ export async function getSettings(cli: TpuCli, args: ParsedArguments): Promise<n
   }
   const extra = Object.keys(settings.extra_settings);
   if (extra.length > 0) {
-    for (const line of labelled(
-      [['kept', `${JSON.stringify(settings.extra_settings)}: means nothing here`]],
-      columns,
-    )) {
+    for (const line of labelled([['unused', JSON.stringify(settings.extra_settings)]], columns)) {
       cli.print(line);
     }
   }
@@ -102,7 +99,7 @@ const maxWindow = 100_000;
 export async function resetWindowNum(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const number = requiredNumber(args, 'n');
   if (number < 1 || number > maxWindow) {
-    throw new JobmanError(`Windows have numbers from 1 to ${maxWindow}, and ${number} is none.`, exitCode.usage);
+    throw new JobmanError(`${number} is not a window number: 1 to ${maxWindow}.`, exitCode.usage);
   }
   const { user } = await resolveActingUser(cli, args, `count windows from ${number} on`);
   const { store } = cli.lab;
@@ -110,8 +107,8 @@ export async function resetWindowNum(cli: TpuCli, args: ParsedArguments): Promis
   const taken = new Set((await store.windows({ user: user.name })).map(({ window }) => window.window));
   let next = number;
   while (taken.has(next)) next += 1;
-  const passed = next === number ? '' : ` ${number === next - 1 ? number : `${number} to ${next - 1}`} is taken.`;
-  cli.printSentence(`The next window of ${user.name} is ${next}.${passed}`);
+  const skipped = next === number ? '' : ` In use: ${number === next - 1 ? number : `${number} to ${next - 1}`}.`;
+  cli.printSentence(`The next window of ${user.name} is ${next}.${skipped}`);
   return exitCode.ok;
 }
 
@@ -122,8 +119,8 @@ export async function addConfigAlias(cli: TpuCli, args: ParsedArguments): Promis
   const { user } = await resolveActingUser(cli, args, `set the config alias ${alias}`);
   await cli.lab.store.changeUser(user.name, (now) => ({ ...now, aliases: { ...now.aliases, [alias]: key } }));
   const before = user.aliases[alias];
-  const was = before === undefined || before === key ? '' : ` It was ${before}.`;
-  cli.printSentence(`${alias} is ${key} for ${user.name}.${was}`);
+  const was = before === undefined || before === key ? '' : `, instead of ${before}`;
+  cli.printSentence(`Added the config alias ${alias} of ${user.name} for ${key}${was}.`);
   return exitCode.ok;
 }
 
@@ -131,7 +128,7 @@ export async function addConfigAlias(cli: TpuCli, args: ParsedArguments): Promis
 function checkKey(key: string): void {
   if (/^config\.[^\s=]+$/.test(key)) return;
   throw new JobmanError(
-    `\`${escapeLine(key)}\` is no key of a config: it should begin with "config.", such as config.training.learning_rate.`,
+    `\`${escapeLine(key)}\` is not a config key. Config keys begin with "config.": config.training.learning_rate.`,
     exitCode.usage,
   );
 }
@@ -140,7 +137,7 @@ export async function listConfigAliases(cli: TpuCli, args: ParsedArguments): Pro
   const { name: user, aliases } = await resolveUser(cli, args);
   return printList(cli, Object.entries(aliases), {
     json: ([alias, key]) => ({ user, alias, key }),
-    emptyMessage: `${user} has no config aliases. \`tpu -a lr config.training.learning_rate ${user}\` adds one.`,
+    emptyMessage: `${user} has no config aliases. \`tpu add-config-alias lr config.training.learning_rate ${user}\` adds one.`,
     headings: ['ALIAS', 'KEY'],
     cells: (row) => row,
   });
@@ -148,7 +145,7 @@ export async function listConfigAliases(cli: TpuCli, args: ParsedArguments): Pro
 
 export async function delConfigAlias(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const alias = normalizeName(requiredText(args, 'alias'));
-  const { user } = await resolveActingUser(cli, args, `take the config alias ${alias} away`);
+  const { user } = await resolveActingUser(cli, args, `remove the config alias ${alias}`);
   let key = '';
   await cli.lab.store.changeUser(user.name, (now) => {
     const { [alias]: found, ...aliases } = now.aliases;
@@ -161,6 +158,6 @@ export async function delConfigAlias(cli: TpuCli, args: ParsedArguments): Promis
     key = found;
     return { ...now, aliases };
   });
-  cli.printSentence(`${alias} is no config alias of ${user.name} any more; it was ${key}.`);
+  cli.printSentence(`Removed the config alias ${alias} of ${user.name} for ${key}.`);
   return exitCode.ok;
 }

@@ -15,7 +15,7 @@ import {
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { wandbKey } from '../../../lab/site-setup.ts';
 import { confirm } from '../../prompt.ts';
-import { escapeLine } from '../../../app/format.ts';
+import { escapeLine, pluralize } from '../../../app/format.ts';
 import {
   applySetups,
   withTpuContext,
@@ -59,7 +59,7 @@ async function diagnose(context: TpuContext, hasKey: boolean): Promise<SolveFact
   const facts = await gatherFacts(tpus, tpu, { site, hasKey, now: () => cli.io.now(), signal });
   const isWell = hasWorkers(facts.state) && findProblems(facts).length === 0;
   if (!isWell || site.python === null) return facts;
-  context.report(`asking ${site.python} on the workers`);
+  context.report(`checking ${site.python} on the workers`);
   return { ...facts, environment: await checkPython(tpus, tpu, site, signal) };
 }
 
@@ -80,12 +80,12 @@ async function repair(
   try {
     switch (step.kind) {
       case 'apply':
-        report(`making ${tpu.name}`);
+        report(`creating ${tpu.name}`);
         await tpus.apply(tpu, report, signal);
         await bookExistence(cli, tpu.name, 'free', report);
         return true;
       case 'reapply':
-        if (!(await confirmUse(context, false, `Delete ${tpu.name} and make it anew`))) return false;
+        if (!(await confirmUse(context, false, `Delete ${tpu.name} and create it again`))) return false;
         await tpus.reapply(tpu, report, signal, { uid });
         await bookExistence(cli, tpu.name, 'free', report);
         return true;
@@ -108,15 +108,15 @@ async function repair(
         report(step.description);
         return await applySetups(context, [wandbSetup(key)]);
       case 'end': {
-        if (!(await confirm(cli, `End what holds its devices?`, `${problem.message}.`))) return false;
+        if (!(await confirm(cli, `${problem.message}. End these processes?`, `${problem.message}.`))) return false;
         const pids = step.holders.map(({ worker, pid }) => ({ worker, pid }));
         const { left, unreachable } = await tpus.endPrograms(tpu, { folders: [], pids, graceMs: 10 * second }, signal);
-        for (const one of left) report(`process ${one.pid} on worker ${one.worker} does not die`);
+        for (const one of left) report(`process ${one.pid} on worker ${one.worker} does not end`);
         for (const one of unreachable) report(`worker ${one.worker}: ${one.message}`);
         return left.length === 0 && unreachable.length === 0;
       }
       case 'wait':
-        report(`waiting for it`);
+        report('waiting');
         await pause(Math.min(step.duration, 5 * second), undefined, { signal }).catch(() => undefined);
         if (signal.aborted) throw new JobmanError(`Interrupted: ${problem.message}.`, exitCode.interrupted);
         return true;
@@ -137,11 +137,11 @@ function printDiagnosis(cli: TpuCli, tpu: LabTpu, wrong: readonly TpuProblem[]):
     if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, ...one, repair: formatRepair(one) }));
     else {
       cli.print(`${one.name}: ${escapeLine(one.message)}`);
-      cli.print(`  would: ${escapeLine(formatRepair(one))}`);
+      cli.print(`  repair: ${escapeLine(formatRepair(one))}`);
     }
   }
   if (wrong.length > 0) return exitCode.failed;
-  if (!cli.json) cli.printSentence(`${tpu.name}: nothing is wrong that can be seen.`);
+  if (!cli.json) cli.printSentence(`${tpu.name} has no problem.`);
   return exitCode.ok;
 }
 
@@ -151,18 +151,18 @@ function formatRepair({ repair: step, workers }: TpuProblem): string {
     case 'apply':
       return 'create it';
     case 'reapply':
-      return 'delete it and create it anew';
+      return 'delete it and create it again';
     case 'restart':
       return 'restart its machines';
     case 'script':
     case 'login':
       return `${step.description}${where}`;
     case 'end':
-      return `end ${step.holders.length === 1 ? 'that program' : `those ${step.holders.length} programs`}, after a question`;
+      return `ask, and end ${pluralize(step.holders.length, 'process', 'processes')}`;
     case 'wait':
-      return 'wait for it';
+      return 'wait';
     case 'manual':
-      return `nothing; ${step.description}`;
+      return `none; ${step.description}`;
   }
 }
 
@@ -172,10 +172,11 @@ function printResult(cli: TpuCli, tpu: LabTpu, wrong: readonly TpuProblem[], tri
     const left = wrong.map(({ name, message, workers }) => ({ name, message, workers }));
     cli.print(JSON.stringify({ tpu: tpu.name, isWell, tried: [...tried], left }));
   } else if (isWell) {
-    const how = tried.size === 0 ? 'nothing is wrong that can be seen' : `it is well again (${[...tried].join(', ')})`;
-    cli.printSentence(`${tpu.name}: ${how}.`);
+    cli.printSentence(
+      tried.size === 0 ? `${tpu.name} has no problem.` : `${tpu.name} is repaired (${[...tried].join(', ')}).`,
+    );
   } else {
-    cli.printSentence(`${tpu.name} is not well:`);
+    cli.printSentence(`${tpu.name} still has problems:`);
     for (const one of wrong)
       cli.print(`  ${one.name}: ${escapeLine(`${one.message}${formatAdvice(tpu, one, tried.has(one.name))}`)}`);
   }
@@ -186,6 +187,6 @@ function formatAdvice({ name }: LabTpu, { repair: step }: TpuProblem, isTried: b
   if (step.kind === 'manual') return `; ${step.description}`;
   if (!isTried) return '';
   // A machine that does not recover needs a new TPU, which the user has to request.
-  const further = step.kind === 'restart' ? `; \`tpu reapply ${name}\` makes it anew` : '';
-  return `; what was tried did not help${further}`;
+  const further = step.kind === 'restart' ? `; \`tpu reapply ${name}\` creates the TPU again` : '';
+  return `; the repair did not help${further}`;
 }

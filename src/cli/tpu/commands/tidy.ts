@@ -34,7 +34,7 @@ async function clearList(
   const windows = windowsToClear(list, list.windows, what);
   await clearWindows(cli, user, windows);
   if (cli.json) cli.print(JSON.stringify({ cleared: numbersOf(windows) }));
-  else printCleared(cli, user, windows, `Nothing of ${user.name} is to be cleared.`);
+  else printCleared(cli, user, windows, `There is nothing to clear for ${user.name}.`);
 }
 
 function printCleared(cli: TpuCli, { name }: LabUser, windows: readonly WindowWithJob[], none: string): void {
@@ -60,7 +60,7 @@ export const killWindow: TpuHandler = async (cli, args) => {
     const closed = `Closed ${formatWindows([number])} of ${user.name}`;
     if (isContinuedIn(list, list.windows)(found) && outcomesOf(list)(job.job) === 'live') {
       await closeWindows(cli, user, [number]);
-      cli.printSentence(`${closed}; it stays on the list, because what came of it is running.`);
+      cli.printSentence(`${closed}. It stays on the list, because another window continues its job.`);
       continue;
     }
     const phase = list.phaseOf(job.job);
@@ -77,9 +77,7 @@ export const killWindow: TpuHandler = async (cli, args) => {
 export const zombieWindows: TpuHandler = async (cli, args) => {
   const { user } = await resolveActingUser(cli, args, 'close windows');
   if (!(await closeZombieWindows(cli, user)))
-    cli.printSentence(
-      `No window that jobman opened for ${user.name} is without a job; windows of other programs do not count.`,
-    );
+    cli.printSentence(`All tmux windows that jobman opened for ${user.name} have a job on the list.`);
   return exitCode.ok;
 };
 
@@ -93,7 +91,7 @@ async function closeZombieWindows(cli: TpuCli, user: LabUser): Promise<boolean> 
   const numbers = (there ?? []).filter((number) => number !== 0 && !listed.has(number));
   await closeWindows(cli, user, numbers);
   if (numbers.length > 0)
-    cli.printSentence(`Closed ${formatWindows(numbers)} of ${user.name} in tmux, of no job on the list.`);
+    cli.printSentence(`Closed the tmux ${formatWindows(numbers)} of ${user.name}, which had no job on the list.`);
   return numbers.length > 0;
 }
 
@@ -101,7 +99,7 @@ export const zombieJobs: TpuHandler = async (cli, args) => {
   const { user } = await resolveActingUser(cli, args, 'clear the list');
   const host = await cli.lab.tmuxWindows();
   if (host.tmux === null) {
-    cli.printSentence('There is no tmux on this machine, so no job lacks a window.');
+    cli.printSentence('tmux is not installed on this machine. Nothing was changed.');
     return exitCode.ok;
   }
   const there = new Set(await host.list(user.session));
@@ -109,6 +107,6 @@ export const zombieJobs: TpuHandler = async (cli, args) => {
   const outcomeOf = outcomesOf(list);
   const windows = list.windows.filter(({ window }) => !there.has(window.window) && outcomeOf(window.job) !== 'live');
   await clearWindows(cli, user, windows);
-  printCleared(cli, user, windows, `No job of ${user.name} that is over lacks its window.`);
+  printCleared(cli, user, windows, `Every finished job of ${user.name} has its tmux window.`);
   return exitCode.ok;
 };

@@ -16,7 +16,7 @@ export async function listTpuAliases(cli: TpuCli): Promise<number> {
   const dangling = [...byAlias].filter(([, full]) => !tpus.some(({ name }) => name === full));
   return printList(cli, tpus, {
     json: (tpu) => ({ ...tpu, aliases: aliasesOf(tpu.name, byAlias) }),
-    emptyMessage: 'No TPU is known yet. `tpu -ta v2-32-1 FULL_NAME zone=ZONE` registers one with an alias.',
+    emptyMessage: 'There are no TPUs yet. `tpu add-tpu-alias v2-32-1 FULL_NAME zone=ZONE` adds one with an alias.',
     headings: ['ALIAS', 'TPU', 'TYPE', 'ZONE', 'PRICING'],
     cells: ({ name, accelerator, zone, pricing }) => [
       aliasesOf(name, byAlias).join(', ') || '-',
@@ -37,12 +37,15 @@ export async function addTpuAlias(cli: TpuCli, args: ParsedArguments): Promise<n
   // An alias of an alias would change its meaning with the other alias.
   const meant = use.tpuAliases.get(name);
   if (meant !== undefined) {
-    throw new JobmanError(`${name} is an alias itself; say the full name: tpu -ta ${alias} ${meant}`, exitCode.usage);
+    throw new JobmanError(
+      `${name} is an alias. Use the full name: tpu add-tpu-alias ${alias} ${meant}`,
+      exitCode.usage,
+    );
   }
   const before = use.tpuAliases.get(alias);
   if (before !== undefined && before !== name) {
-    const fact = `${alias} is ${before} now, for everybody.`;
-    if (!(await confirmDespite(cli, fact, `Should it be ${name}?`))) return exitCode.failed;
+    const fact = `${alias} is an alias of ${before}.`;
+    if (!(await confirmDespite(cli, fact, `Change it to ${name} for all users?`))) return exitCode.failed;
   }
   const isNew = !use.tpus.includes(name);
   const tpu = await store.transaction(async (transaction) => {
@@ -50,16 +53,17 @@ export async function addTpuAlias(cli: TpuCli, args: ParsedArguments): Promise<n
     await transaction.setTpuAlias(alias, name);
     return known;
   });
-  cli.printSentence(`${alias} is ${name}${isNew ? `, which is registered now: ${formatTpu(tpu)}` : ''}.`);
-  if (tpu.zone === null) cli.note(`note: Its zone is not known; \`tpu register ${name} zone=...\` says it.`);
+  if (isNew) cli.printSentence(`Registered ${name} (${formatTpu(tpu)}).`);
+  cli.printSentence(`Added the alias ${alias} for ${name}.`);
+  if (tpu.zone === null) cli.note(`note: Its zone is unknown; \`tpu register ${name} zone=...\` sets it.`);
   return exitCode.ok;
 }
 
 export async function register(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const name = requiredText(args, 'full');
   const tpu = await registerTpu(cli.lab.store, name, args);
-  cli.printSentence(`${name} is registered: ${formatTpu(tpu)}.`);
-  if (tpu.zone === null) cli.note('note: Its zone is not known yet; zone= says it.');
+  cli.printSentence(`Registered ${name} (${formatTpu(tpu)}).`);
+  if (tpu.zone === null) cli.note('note: Its zone is unknown; zone= sets it.');
   return exitCode.ok;
 }
 
@@ -70,16 +74,16 @@ async function registerTpu(store: LabStore, name: string, args: ParsedArguments)
   const { zone, type, pricing, project, version } = args.keys;
   if (!isTpuName(name)) {
     throw new JobmanError(
-      `\`${escapeLine(name)}\` is no full name of a TPU: those have small letters, digits and dashes, at most 63.`,
+      `\`${escapeLine(name)}\` is not a TPU name: at most 63 lower-case letters, digits and dashes.`,
       exitCode.usage,
     );
   }
   if (zone !== undefined && !/^[a-z]+(-[a-z]+)+\d+-[a-z]$/.test(zone)) {
-    throw new JobmanError(`\`${escapeLine(zone)}\` is no zone, such as us-central2-b.`, exitCode.usage);
+    throw new JobmanError(`\`${escapeLine(zone)}\` is not a zone such as us-central2-b.`, exitCode.usage);
   }
   const accelerator = type === undefined ? undefined : parseAccelerator(type);
   if (accelerator === null) {
-    throw new JobmanError(`\`${escapeLine(type ?? '')}\` is no type of TPU, such as v2-32 or v5e-8.`, exitCode.usage);
+    throw new JobmanError(`\`${escapeLine(type ?? '')}\` is not a TPU type such as v2-32 or v5e-8.`, exitCode.usage);
   }
   let known: LabTpu | undefined;
   await store.changeTpu(name, (before) => {
@@ -87,7 +91,7 @@ async function registerTpu(store: LabStore, name: string, args: ParsedArguments)
       before ?? tpuFromName(name) ?? (accelerator === undefined ? null : { ...unknownFields, name, accelerator });
     if (base === null) {
       throw new JobmanError(
-        `The name ${name} does not tell the type of the TPU. Say it: type=v2-32. Nothing was changed.`,
+        `The name ${name} does not contain the type of the TPU. Add it: type=v2-32. Nothing was changed.`,
         exitCode.usage,
       );
     }
@@ -102,7 +106,7 @@ async function registerTpu(store: LabStore, name: string, args: ParsedArguments)
     };
     return known;
   });
-  if (known === undefined) throw new Error(`the record changed ${name} without asking how`);
+  if (known === undefined) throw new Error(`the store changed ${name} without calling \`change\``);
   return known;
 }
 
@@ -117,11 +121,11 @@ export async function delTpuAlias(cli: TpuCli, args: ParsedArguments): Promise<n
   const name = all.get(alias);
   if (name === undefined) {
     const near = didYouMean(alias, [...all.keys()]);
-    const guess = near === undefined ? ' `tpu -lta` shows them.' : ` Did you mean ${near}?`;
+    const guess = near === undefined ? ' `tpu list` shows all aliases.' : ` Did you mean ${near}?`;
     throw new JobmanError(`There is no TPU alias ${escapeLine(alias)}.${guess}`, exitCode.notFound);
   }
   await store.setTpuAlias(alias, null);
-  cli.printSentence(`${alias} is no alias any more; it was ${name}, which stays registered.`);
+  cli.printSentence(`Removed the alias ${alias} of ${name}. The TPU stays registered.`);
   return exitCode.ok;
 }
 
@@ -129,14 +133,15 @@ export async function unregister(cli: TpuCli, args: ParsedArguments): Promise<nu
   const { name } = requiredTpu(args);
   const { store } = cli.lab;
   const aliases = aliasesOf(name, await store.tpuAliases());
-  const also = aliases.length === 0 ? '' : ` with ${aliases.join(', ')}`;
-  const isMeant = await confirm(cli, `Forget ${name}${also}?`, `${name} would be forgotten${also}.`);
+  const also = aliases.length === 0 ? '' : ` and its aliases ${aliases.join(', ')}`;
+  const what = `${name}${also} from the registry`;
+  const isMeant = await confirm(cli, `Remove ${what}?`, `This would remove ${what}.`);
   if (!isMeant) return exitCode.failed;
   await store.transaction(async (transaction) => {
     for (const alias of aliases) await transaction.setTpuAlias(alias, null);
     await transaction.changeTpu(name, () => null);
     await transaction.changeBooking(name, (booking) => (booking?.status === 'gone' ? null : booking));
   });
-  cli.printSentence(`${name} is not registered any more; the TPU itself stays as it is.`);
+  cli.printSentence(`Removed ${name} from the registry. The TPU itself was not changed.`);
   return exitCode.ok;
 }

@@ -69,17 +69,17 @@ export const describe: TpuHandler = (cli, args) =>
     printTable(cli, [
       ['TPU', `${tpu.name} (${tpu.accelerator}, ${tpu.pricing === 'ondemand' ? 'on demand' : tpu.pricing})`],
       ['State', [state.state, ...where, ...workers].join(', ')],
-      ...labelledRows(hasWorkers(state) || uses.length > 0 ? 'Used by' : '', uses, 'nobody'),
-      ['Booked', booked.warnings.length > 0 ? 'nobody can tell now' : formatBooking(booking)],
+      ...labelledRows(hasWorkers(state) || uses.length > 0 ? 'Used by' : '', uses, 'no job or program'),
+      ['Booking', booked.warnings.length > 0 ? 'unknown' : formatBooking(booking)],
       ...(environment === null ? [] : [['Python', python]]),
       ...labelledRows(
-        hasWorkers(state) || wrong.length > 0 ? 'Wrong' : '',
+        hasWorkers(state) || wrong.length > 0 ? 'Problems' : '',
         wrong.map((one) => one.message),
-        'nothing that can be seen',
+        'none',
       ),
     ]);
     for (const line of [...warnings, ...booked.warnings]) cli.note(escapeLine(line));
-    if (wrong.length > 0) cli.note(`\`tpu solve ${tpu.name}\` puts right what it can.`);
+    if (wrong.length > 0) cli.note(`To repair them: tpu solve ${tpu.name}`);
     return exitCode.ok;
   });
 
@@ -106,18 +106,18 @@ export const checkEnv: TpuHandler = (cli, args) =>
 
 const hints: Readonly<Record<EnvironmentClass, string | null>> = {
   success: null,
-  'file error': '`tpu mount-disk TPU` mounts the shares that it may be on; `tpu solve TPU` looks further.',
-  occupied: '`tpu describe TPU` says who uses it.',
-  timeout: '`tpu solve TPU` looks for the reason.',
-  unknown: '`tpu solve TPU` looks for the reason.',
+  'file error': '`tpu mount-disk TPU` mounts the shares, which may have it; `tpu solve TPU` finds other reasons.',
+  occupied: '`tpu describe TPU` shows who uses it.',
+  timeout: '`tpu solve TPU` finds the reason.',
+  unknown: '`tpu solve TPU` finds the reason.',
 };
 
 function formatBooking(booking: Booking | null): string {
   if (booking === null) return 'not in the booking sheet';
   const { status, user } = booking;
   const notes = joinNotes(booking);
-  const word = status.kind === 'unknown' ? status.text : status.kind;
-  return `${word}${user === '' ? '' : ` by ${user}`}${notes === '' ? '' : ` (${notes})`}`;
+  const label = status.kind === 'unknown' ? status.text : status.kind;
+  return `${label}${user === '' ? '' : ` for ${user}`}${notes === '' ? '' : ` (${notes})`}`;
 }
 
 function labelledRows(heading: string, lines: readonly string[], otherwise: string): readonly (readonly string[])[] {
@@ -129,7 +129,7 @@ export const apply: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (opened) => {
     const context = withRequestedPricing(opened, args);
     const { state } = await readState(context);
-    if (state === 'ready') context.report(`${context.tpu.name} is ready already; what is made ready are its workers`);
+    if (state === 'ready') context.report(`${context.tpu.name} exists already; preparing its workers`);
     else await context.tpus.apply(context.tpu, context.report, context.signal);
     return finishApply(context, args);
   });
@@ -138,7 +138,7 @@ export const reapply: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (opened) => {
     const context = withRequestedPricing(opened, args);
     const state = await readState(context);
-    if (!(await confirmUse(context, hasWorkers(state), `Delete ${context.tpu.name} and make it anew`)))
+    if (!(await confirmUse(context, hasWorkers(state), `Delete ${context.tpu.name} and create it again`)))
       return exitCode.failed;
     await context.tpus.reapply(context.tpu, context.report, context.signal, {
       anyPricing: isOnDemand(args),
@@ -166,8 +166,8 @@ async function finishApply(context: TpuContext, args: ParsedArguments): Promise<
   await rememberZone(context, zone);
   const code = await prepareWorkers(context, zone);
   const isPrepared = code === exitCode.ok;
-  const lacks = isPrepared ? '.' : `; \`tpu mount-disk ${tpu.name}\` tries again what failed on its workers.`;
-  printOrTell(cli, { tpu: tpu.name, zone, prepared: isPrepared }, `${tpu.name} is ready${lacks}`);
+  const failed = isPrepared ? '' : `, but its workers are not. To prepare them again: tpu mount-disk ${tpu.name}`;
+  printResult(cli, { tpu: tpu.name, zone, prepared: isPrepared }, `${tpu.name} is ready${failed}.`);
   return code;
 }
 
@@ -179,7 +179,7 @@ export const deleteTpu: TpuHandler = (cli, args) =>
     const noteGone = (): Promise<void> => bookExistence(cli, tpu.name, 'gone', report);
     if (state.state === 'absent') {
       await noteGone();
-      printOrTell(cli, { tpu: tpu.name, deleted: false }, `${tpu.name} does not exist; there is nothing to delete.`);
+      printResult(cli, { tpu: tpu.name, deleted: false }, `${tpu.name} does not exist.`);
       return exitCode.ok;
     }
     const concerns = await readConcerns(context, hasWorkers(state));
@@ -187,16 +187,16 @@ export const deleteTpu: TpuHandler = (cli, args) =>
     const what = `${tpu.name} (${tpu.accelerator}, ${state.state}, in ${state.zone})`;
     const isMeant = await confirm(
       cli,
-      `${uses}Delete ${what} with its disks, for everybody?`,
-      `${uses}${what} was not deleted; its disks would be lost, for everybody.`,
+      `${uses}Delete ${what} and its disks, for all users?`,
+      `${uses}${what} was not deleted. Deleting it also deletes its disks, for all users.`,
     );
     if (!isMeant) return exitCode.failed;
     const deleted = await tpus.delete(tpu, report, signal, { uid: state.uid });
     await noteGone();
-    printOrTell(
+    printResult(
       cli,
       { tpu: tpu.name, zone: state.zone, deleted },
-      `${tpu.name} is deleted. To make it again: tpu apply ${tpu.name}. To forget it: tpu unregister ${tpu.name}.`,
+      `Deleted ${tpu.name}. Create it again: tpu apply ${tpu.name} · Remove it from the registry: tpu unregister ${tpu.name}`,
     );
     return exitCode.ok;
   });
@@ -208,12 +208,12 @@ export const restart: TpuHandler = (cli, args) =>
     await context.tpus.restart(context.tpu, context.report, context.signal);
     // Mounts do not survive a reboot.
     const code = await prepareWorkers(context, state.zone);
-    const lacks = code === exitCode.ok ? '' : ', and its workers are not as they should be';
-    cli.printSentence(`${context.tpu.name} has restarted${lacks}.`);
+    const failed = code === exitCode.ok ? '' : ', but its workers are not prepared';
+    cli.printSentence(`Restarted ${context.tpu.name}${failed}.`);
     return code;
   });
 
-function printOrTell(cli: TpuCli, found: object, sentence: string): void {
+function printResult(cli: TpuCli, found: object, sentence: string): void {
   if (cli.json) cli.print(JSON.stringify(found));
   else cli.printSentence(sentence);
 }
@@ -224,15 +224,15 @@ export const mountDisk: TpuHandler = (cli, args) =>
     await rememberZone(context, zone);
     const setups = await siteSetups(context, zone);
     if (setups.length === 0) {
-      throw new JobmanError(`The settings name no share for ${zone}, and no key for W&B.`, exitCode.usage, [
+      throw new JobmanError(`The settings have no share for ${zone} and no W&B key.`, exitCode.usage, [
         `jobman settings set lab.shares '[{"source": "10.0.0.2:/home", "target": "/home-nfs"}]'`,
-        'docs/settings.md#a-lab tells more.',
+        'See docs/settings.md#a-lab.',
       ]);
     }
     const has = (name: string): boolean => setups.some((setup) => setup.name === name);
     const what = has('shares') ? (has('W&B') ? 'mounted and logged in to W&B' : 'mounted') : 'logged in to W&B';
     const code = await applyAllSetups(context, setups, what);
-    if (!has('shares')) cli.note(`The settings name no share for ${zone}, so nothing was mounted (lab.shares).`);
+    if (!has('shares')) cli.note(`No share was mounted: lab.shares has none for ${zone}.`);
     return code;
   });
 
@@ -240,8 +240,8 @@ export const setWandb: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const key = await wandbKey(context.site, cli.io.env);
     if (key === null) {
-      throw new JobmanError('There is no key for W&B.', exitCode.usage, [
-        `jobman settings set lab.wandbKeyFile ~/.wandb-key    names a file that holds it; or set ${wandbVariable}`,
+      throw new JobmanError('There is no W&B key.', exitCode.usage, [
+        `jobman settings set lab.wandbKeyFile ~/.wandb-key    sets the file with the key; or set ${wandbVariable}`,
       ]);
     }
     await readyZone(context);
@@ -252,13 +252,13 @@ async function readyZone(context: TpuContext): Promise<string> {
   const state = await readState(context);
   if (hasWorkers(state)) return state.zone;
   const { name } = context.tpu;
-  throw new JobmanError(`${name} is ${state.state}, so there are no workers to prepare.`, exitCode.conflict, [
-    `tpu ${state.state === 'absent' ? 'apply' : 'reapply'} ${name}    makes it and prepares them`,
+  throw new JobmanError(`${name} is ${state.state}, so it has no workers to prepare.`, exitCode.conflict, [
+    `tpu ${state.state === 'absent' ? 'apply' : 'reapply'} ${name}    creates it and prepares its workers`,
   ]);
 }
 
 async function applyAllSetups(context: TpuContext, setups: readonly SiteSetup[], what: string): Promise<number> {
   const isWell = await applySetups(context, setups);
-  if (isWell) context.cli.printSentence(`${context.tpu.name}: all workers are ${what}.`);
+  if (isWell) context.cli.printSentence(`All workers of ${context.tpu.name} are ${what}.`);
   return isWell ? exitCode.ok : exitCode.failed;
 }

@@ -30,7 +30,7 @@ interface Prompt<Value> {
   readonly question: string;
   readonly given: string | undefined;
   readonly defaultValue: string;
-  readonly parse: (word: string) => Value;
+  readonly parse: (text: string) => Value;
 }
 
 /** Writes nothing until every value is valid. The first window creates the tmux session. */
@@ -41,49 +41,49 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   const isAsking = canAsk(cli) && !cli.yes;
   const givenName = args.texts['name'];
   if (givenName === undefined && !isAsking) {
-    throw new JobmanError('Which name? Away from a terminal it has to be said: tpu add-user name=ada', exitCode.usage);
+    throw new JobmanError('Without a terminal, give the name: tpu add-user name=ada', exitCode.usage);
   }
   const find = <Value>(item: Prompt<Value>): Promise<Value> => promptFor(cli, item, isAsking);
   const name = await find({
     question: 'Name',
     given: givenName,
     defaultValue: '',
-    parse: (word) => parseName('user', word, use),
+    parse: (text) => parseName('user', text, use),
   });
   const session = await find({
-    question: 'tmux session of their windows',
+    question: 'tmux session',
     given: keys['session'],
     defaultValue: name.replaceAll(/[:.]/g, '-'),
-    parse: (word) => requireFree(users, 'session', parseName('session', word, use)),
+    parse: (text) => requireFree(users, 'session', parseName('session', text, use)),
   });
   const sheetName = await find({
     question: 'Name in the booking sheet',
     given: keys['sheet'],
     defaultValue: name,
     // The sheet name identifies the owner of a booking.
-    parse: (word) => requireFree(users, 'sheetName', word),
+    parse: (text) => requireFree(users, 'sheetName', text),
   });
   const lowest = String(lowestFreeId(users));
   const id = await find({
-    question: 'Id, a number for life',
+    question: 'Id (a permanent number)',
     given: keys['id'],
     defaultValue: lowest,
     // Another user may get this id meanwhile, so a proposed id is chosen again when it is stored.
-    parse(word) {
-      if (word === lowest && keys['id'] === undefined) return null;
-      if (/^\d{1,6}$/.test(word)) return requireFree(users, 'id', Number(word));
-      throw new JobmanError(`"${word}" is no id: a whole number was expected.`, exitCode.usage);
+    parse(text) {
+      if (text === lowest && keys['id'] === undefined) return null;
+      if (/^\d{1,6}$/.test(text)) return requireFree(users, 'id', Number(text));
+      throw new JobmanError(`"${text}" is not an id: a whole number.`, exitCode.usage);
     },
   });
   const zone = await find({
-    question: "Time zone: local (this machine's), us, cn or a name such as Europe/Berlin",
+    question: "Time zone (local: this machine's; us, cn, or a name such as Europe/Berlin)",
     given: keys['tz'],
     defaultValue: defaultUserSettings.time_zone,
-    parse(word) {
-      const found = userSetting('time_zone').read(word);
+    parse(text) {
+      const found = userSetting('time_zone').read(text);
       if (typeof found === 'string') return found;
       throw new JobmanError(
-        `"${word}" is no time zone: local, us, cn, or a name such as Europe/Berlin.`,
+        `"${text}" is not a time zone: local, us, cn, or a name such as Europe/Berlin.`,
         exitCode.usage,
       );
     },
@@ -93,13 +93,13 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
     given: keys['dir'],
     // Without a terminal the user cannot confirm the current folder.
     defaultValue: isAsking ? cli.io.cwd : '-',
-    parse: (word) => parseFolder(cli, word),
+    parse: (text) => parseFolder(cli, text),
   });
   const logins = await find({
-    question: 'Login names that are theirs alone, parted by commas (- for none)',
+    question: "The user's own login names, separated by commas (- for none)",
     given: keys['login'],
     defaultValue: '-',
-    parse: (word) => (word === '-' ? [] : word.split(',').filter((login) => login !== '')),
+    parse: (text) => (text === '-' ? [] : text.split(',').filter((login) => login !== '')),
   });
   const added = await store.addUser({
     name,
@@ -114,9 +114,9 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
     createdAt: cli.io.now(),
     newsSeen: 0,
   });
-  cli.printSentence(escapeLine(`${added.name} is user ${added.id}; windows are in the tmux session ${added.session}.`));
-  if (folder === null) cli.note(`In the folder of your code: tpu set-cur 1 ${added.name}`);
-  else cli.note(`Then: tpu run TPU ${added.name}; tpu -lta lists the TPUs`);
+  cli.printSentence(escapeLine(`Added user ${added.name} (id ${added.id}, tmux session ${added.session}).`));
+  if (folder === null) cli.note(`Next, in the folder of your code: tpu set-cur 1 ${added.name}`);
+  else cli.note(`Next: tpu run TPU ${added.name} (\`tpu list\` shows the TPUs)`);
   return exitCode.ok;
 }
 
@@ -144,26 +144,26 @@ function requireFree<Value extends string | number>(
   const other = users.find((user) => user[what] === value);
   if (other === undefined) return value;
   const called = what === 'sheetName' ? 'name in the booking sheet' : what;
-  throw new JobmanError(`The ${called} ${value} is ${other.name}'s. Choose another.`, exitCode.conflict);
+  throw new JobmanError(`The ${called} ${value} belongs to ${other.name}. Choose another.`, exitCode.conflict);
 }
 
-function parseFolder(cli: TpuCli, word: string): string | null {
-  if (word === '-') return null;
-  const folder = resolveFolder(cli, word);
+function parseFolder(cli: TpuCli, text: string): string | null {
+  if (text === '-') return null;
+  const folder = resolveFolder(cli, text);
   checkFolder(folder);
   return folder;
 }
 
 export async function delUser(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const { user: name } = args;
-  if (name === null) throw new JobmanError('Which user? Say a name: tpu del-user ada', exitCode.usage);
+  if (name === null) throw new JobmanError('Which user? Give a name: tpu del-user ada', exitCode.usage);
   const { store } = cli.lab;
   const windows = (await store.windows({ user: name })).length;
-  const left = windows === 0 ? '' : ` ${pluralize(windows, 'window')} on the list would stay.`;
-  const refused = `${name} would be taken off the list of users.${left}`;
-  if (!(await confirm(cli, `Take ${name} off the list of users?${left}`, refused))) return exitCode.failed;
+  const left = windows === 0 ? '' : ` ${pluralize(windows, 'window')} would stay on the list.`;
+  if (!(await confirm(cli, `Remove user ${name}?${left}`, `This would remove user ${name}.${left}`)))
+    return exitCode.failed;
   await store.removeUser(name);
-  cli.printSentence(`${name} is no user any more. Jobs, folders and tmux windows stay as they are.`);
+  cli.printSentence(`Removed user ${name}. Jobs, folders and tmux windows were not changed.`);
   return exitCode.ok;
 }
 
@@ -171,7 +171,7 @@ export async function listUsers(cli: TpuCli): Promise<number> {
   return printList(cli, await cli.lab.store.users(), {
     json: (user) => user,
     emptyMessage: 'There are no users yet. `tpu add-user` adds one.',
-    headings: ['ID', 'USER', 'SESSION', 'IN THE SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],
+    headings: ['ID', 'USER', 'SESSION', 'NAME IN SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],
     cells: ({ id, name, session, sheetName, settings, directories, logins }) => [
       String(id),
       name,
@@ -198,7 +198,7 @@ async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, 
   const was = before === undefined || before === folder ? '' : ` It was ${before}.`;
   cli.printSentence(escapeLine(`Working directory ${number} of ${user.name} is ${folder}.${was}`));
   if (!existsSync(join(folder, 'staging.sh'))) {
-    cli.note('note: There is no staging.sh in it, which `tpu run` sources.');
+    cli.note('note: It has no staging.sh, which `tpu run` needs.');
   }
   return exitCode.ok;
 }
@@ -225,10 +225,11 @@ export async function getDir(cli: TpuCli, args: ParsedArguments): Promise<number
 
 export async function listDirs(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const { name: user, directories } = await resolveUser(cli, args);
-  const remark = (dir: string, path: string): string => (existsSync(path) ? (dir === '1' ? 'default' : '') : 'is gone');
+  const remark = (dir: string, path: string): string =>
+    existsSync(path) ? (dir === '1' ? 'default' : '') : 'does not exist';
   return printList(cli, Object.entries(directories), {
     json: ([dir, path]) => ({ user, dir: Number(dir), path, gone: !existsSync(path) }),
-    emptyMessage: `${user} has no working directory yet. \`tpu set-cur 1 ${user}\` makes this folder the first.`,
+    emptyMessage: `${user} has no working directories. \`tpu set-cur 1 ${user}\` adds the current folder.`,
     headings: ['DIR', 'PATH', ''],
     cells: ([dir, path]) => [dir, escapeLine(path), remark(dir, path)],
     sides: { 0: 'right' },
@@ -237,11 +238,11 @@ export async function listDirs(cli: TpuCli, args: ParsedArguments): Promise<numb
 
 export async function delDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const number = requiredNumber(args, 'dir');
-  const { user } = await resolveActingUser(cli, args, `forget working directory ${number}`);
+  const { user } = await resolveActingUser(cli, args, `remove working directory ${number}`);
   const folder = directoryOf(user, number);
   await cli.lab.store.changeUser(user.name, (now) => withoutDirectory(now, number));
   cli.printSentence(
-    escapeLine(`${user.name} has no working directory ${number} any more; the folder ${folder} stays as it is.`),
+    escapeLine(`Removed working directory ${number} of ${user.name}. The folder ${folder} was not changed.`),
   );
   return exitCode.ok;
 }

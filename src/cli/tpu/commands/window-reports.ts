@@ -31,12 +31,11 @@ type Print = (sentence: string) => void;
 async function updLog(args: readonly string[], services: LabServices, print: Print): Promise<number> {
   const [where, logFolder, stageFolder, tpu, startTime, ...more] = args;
   if (!logFolder || !stageFolder || !tpu || !startTime || more.length > 0) {
-    const count = `${args.length} ${args.length === 1 ? 'word' : 'words'}`;
-    const given = args.length === 5 ? `an empty one (number ${args.indexOf('') + 1})` : count;
+    const given = args.length === 5 ? `argument ${args.indexOf('') + 1} is empty` : `there are ${args.length}`;
     throw new JobmanError(
-      `upd-log takes five words and was given ${given}, so nothing was noted down: tpu upd-log <session:window> <log folder> <stage folder> <tpu> <time>`,
+      `upd-log needs five arguments, but ${given}: tpu upd-log <session:window> <log folder> <stage folder> <tpu> <time>`,
       exitCode.usage,
-      ['One of the variables of the script may be empty, or have a blank in it.'],
+      ['Nothing was recorded. A variable of the script may be empty or contain a space.'],
     );
   }
   const { io } = services;
@@ -55,7 +54,7 @@ async function updLog(args: readonly string[], services: LabServices, print: Pri
   if (found === null) throw unknownWindow(session, window);
   const before = found.window.report;
   if (before !== null && before.logFolder !== report.logFolder) {
-    print(`${formatWindow(found)} had told the log folder ${before.logFolder} before; now it is ${report.logFolder}.`);
+    print(`${formatWindow(found)} changed its log folder from ${before.logFolder} to ${report.logFolder}.`);
   }
   return exitCode.ok;
 }
@@ -63,20 +62,18 @@ async function updLog(args: readonly string[], services: LabServices, print: Pri
 async function finishJob(args: readonly string[], services: LabServices, print: Print): Promise<number> {
   const [where, ...more] = args;
   if (!where || more.length > 0) {
-    throw new JobmanError(
-      'finish-job takes one word, so nothing was noted down: tpu finish-job <session:window>',
-      exitCode.usage,
-    );
+    throw new JobmanError('finish-job needs one argument: tpu finish-job <session:window>', exitCode.usage, [
+      'Nothing was recorded.',
+    ]);
   }
   const { session, window } = parseWindow(where, services);
   const lab = await services.lab();
   const found = await lab.store.finishWindow(session, window, services.io.now());
   await lab.close();
   if (found === null) throw unknownWindow(session, window);
-  if (found.window.finishedAt !== null) print(`${formatWindow(found)} had been finished before; nothing has changed.`);
-  else if (found.window.report === null) {
-    print(`${formatWindow(found)} is finished, and upd-log was never called for it: nobody knows where its log is.`);
-  }
+  if (found.window.finishedAt !== null) print(`${formatWindow(found)} is already finished.`);
+  else if (found.window.report === null)
+    print(`${formatWindow(found)} is finished, but its script never called upd-log: its log folder is unknown.`);
   return exitCode.ok;
 }
 
@@ -88,16 +85,16 @@ function parseWindow(where: string, { io }: LabServices): { readonly session: st
   const [, session, window] = /^(.+):(\d{1,9})$/.exec(where) ?? [];
   if (session === undefined) {
     throw new JobmanError(
-      `\`${where}\` is no window: a session and a number were expected, as tmux prints them: ada:101`,
+      `\`${where}\` is not a window such as ada:101 (session and number). Nothing was recorded.`,
       exitCode.usage,
     );
   }
   const own = io.env['JOBMAN_WINDOW'];
   if (own !== undefined && own !== `${session}:${Number(window)}`) {
     throw new JobmanError(
-      `This is the script of window ${own}, and it told of ${where}; nothing was noted down, and the script goes on.`,
+      `This script belongs to window ${own}, not to ${where}. Nothing was recorded; the script continues.`,
       exitCode.conflict,
-      [`Its own window is what \`tmux display-message -p -t "$TMUX_PANE" '#S:#I'\` prints in it.`],
+      [`\`tmux display-message -p -t "$TMUX_PANE" '#S:#I'\` prints its window.`],
     );
   }
   return { session, window: Number(window) };
@@ -105,7 +102,7 @@ function parseWindow(where: string, { io }: LabServices): { readonly session: st
 
 function unknownWindow(session: string, window: number): JobmanError {
   return new JobmanError(
-    `No job of \`tpu run\` has the window ${session}:${window}, so nothing was noted down; the script goes on.`,
+    `No job of \`tpu run\` has the window ${session}:${window}. Nothing was recorded; the script continues.`,
     exitCode.notFound,
   );
 }

@@ -19,8 +19,7 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const live = rows.filter((row) => !isFinishedPhase(row.phase) && users.some(({ name }) => name === row.owner));
   if (live.length === 0) {
     if (cli.json) return exitCode.ok;
-    const whose = args.user === null ? 'No user has a job' : `${args.user} has no job`;
-    cli.printSentence(`${whose} under way, so there is nothing to check.`);
+    cli.printSentence(`${args.user ?? 'The lab'} has no unfinished jobs. There is nothing to check.`);
     return exitCode.ok;
   }
   const ids = live.map(({ id }) => id);
@@ -51,9 +50,7 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
     const which = shown.length === 0 ? '' : `: ${formatWindows(shown)}`;
     cli.printSentence(escapeLine(`Checking ${pluralize(theirs.length, 'job')} of ${user.name} now${which}.`));
     for (const { id } of theirs.filter(({ id }) => judged.includes(id)))
-      cli.printSentence(
-        `${formatJob(newest.get(id) ?? null, id)}: its program has ended; what follows is decided now.`,
-      );
+      cli.printSentence(`${formatJob(newest.get(id) ?? null, id)}: its program has ended; its rule is applied now.`);
     printTroubles(cli, user, newest, hangs);
   }
   if (notice !== null) cli.note(notice);
@@ -93,9 +90,9 @@ function printTroubles(
     const window = newest.get(job) ?? null;
     const next =
       hangsAt === null
-        ? `and no rule ends it while it runs; to end it: tpu kill ${window ?? job}`
-        : `it is ended at ${clock(hangsAt)} if it prints nothing until then, and its rule decides what follows`;
-    cli.printSentence(escapeLine(`${formatJob(window, job)}: its log says ${trouble}; ${next}.`));
+        ? `no rule ends it while it runs. To kill it: tpu kill ${window ?? job}`
+        : `if it prints nothing until ${clock(hangsAt)}, it is ended and its rule is applied`;
+    cli.printSentence(escapeLine(`${formatJob(window, job)}: the log reports ${trouble}; ${next}.`));
   }
 }
 
@@ -104,8 +101,8 @@ export async function addTag(cli: TpuCli, args: ParsedArguments): Promise<number
   const [number = 0] = args.windows;
   const tag = parseName('tag', requiredText(args, 'tag'), await namesInUse(cli));
   const { job } = await findWindow(cli, user, number);
-  await cli.lab.store.changeJob(job.job, (stands) => ({ ...stands, tag }));
-  cli.printSentence(`Window ${number} of ${user.name} (job ${job.job}) is tagged ${tag}.`);
+  await cli.lab.store.changeJob(job.job, (now) => ({ ...now, tag }));
+  cli.printSentence(`Tagged window ${number} of ${user.name} (job ${job.job}) as ${tag}.`);
   return exitCode.ok;
 }
 
@@ -115,22 +112,20 @@ export async function attach(cli: TpuCli, args: ParsedArguments): Promise<number
   const host = await cli.lab.tmuxWindows();
   const fallback = number === undefined ? `tpu check ${user.name}` : `tpu log ${number} ${user.name} -f`;
   if (host.tmux === null)
-    throw new JobmanError('There is no tmux on this machine, so there is no window to go to.', exitCode.failed, [
-      `${fallback}    shows the same`,
-    ]);
+    throw new JobmanError('tmux is not installed on this machine.', exitCode.failed, [`${fallback}    shows the same`]);
   const there = await host.list(user.session);
   if (there === null)
-    throw new JobmanError(`The tmux session ${user.session} of ${user.name} is not there.`, exitCode.notFound, [
-      `It comes with the next job; until then: ${fallback}`,
-    ]);
+    throw new JobmanError(
+      `${user.name} has no tmux session ${user.session}; the next job opens it.`,
+      exitCode.notFound,
+      [`${fallback}    works without it`],
+    );
   if (number !== undefined && !there.includes(number))
     throw new JobmanError(`The tmux session ${user.session} has no window ${number} of a job.`, exitCode.notFound, [
-      `${fallback}    shows what it printed`,
+      `${fallback}    prints its output`,
     ]);
   if (!cli.io.stdin.isTerminal || !cli.io.stdout.isTerminal)
-    throw new JobmanError('A window can be gone to on a terminal only.', exitCode.usage, [
-      `${fallback}    is for scripts`,
-    ]);
+    throw new JobmanError('`tpu attach` needs a terminal.', exitCode.usage, [`${fallback}    is for scripts`]);
   const target = `=${user.session}:${number ?? ''}`;
   const inside = cli.io.env['TMUX'] !== undefined && cli.io.env['TMUX'] !== '';
   return cli.services.onTerminal([host.tmux.path, inside ? 'switch-client' : 'attach-session', '-t', target]);

@@ -111,10 +111,11 @@ function renderFrame(rows: readonly CheckRow[], picture: Frame): readonly string
   const { columns, letters, style, clock, bold } = picture;
   const lines = rowLines(rows, { letters, columns, style, clock, bold });
   const head = [headerLine(rows, picture), ...lines.heading];
+  const footer = ['', footerLine(picture)];
   // The last line is for the cursor.
-  const room = picture.rows - 1 - head.length;
+  const room = picture.rows - 1 - head.length - footer.length;
   const all = lines.rows.reduce((sum, one) => sum + one.length, 0);
-  if (all <= room) return [...head, ...lines.rows.flat()];
+  if (all <= room) return [...head, ...lines.rows.flat(), ...footer];
   const shown: string[] = [];
   let from = lines.rows.length;
   for (; from > 0; from -= 1) {
@@ -122,26 +123,42 @@ function renderFrame(rows: readonly CheckRow[], picture: Frame): readonly string
     if (shown.length + next.length > room - 1) break;
     shown.unshift(...next);
   }
-  return [...head, `${from} above`, ...shown].slice(0, Math.max(1, picture.rows - 1));
+  const frame = [...head, `${from} more above`, ...shown];
+  const isTiny = frame.length + footer.length > picture.rows - 1;
+  return [...frame, ...(isTiny ? [] : footer)].slice(0, Math.max(1, picture.rows - 1));
 }
 
-/** The longest variant that fits. */
+/** The keys of the monitor: the longest variant that fits. */
+function footerLine({ columns, hasKeys }: Frame): string {
+  if (!hasKeys) return 'Ctrl-C quit';
+  return longestThatFits(
+    [
+      'show or hide: w window · d directory · t TPU · s status · v output     q quit',
+      'w window · d directory · t TPU · s status · v output · q quit',
+      'w d t s v columns · q quit',
+      'q quit',
+    ],
+    columns,
+  );
+}
+
+function longestThatFits(variants: readonly string[], columns: number): string {
+  return variants.find((line) => width(line) <= columns) ?? cutEnd(variants.at(-1) ?? '', columns);
+}
+
 function headerLine(rows: readonly CheckRow[], picture: Frame): string {
-  const { user, columns, trouble, hasKeys, clock, checkedAt } = picture;
+  const { user, columns, trouble, clock, checkedAt } = picture;
   const what = `${escapeLine(user.name)}  ${formatCounts(rows)}`;
   const when = `${clock(checkedAt)} ${formatTimeZone(user.settings.time_zone)}`;
   const every = `every ${user.settings.monitor_upd_time} s`;
-  const keys = hasKeys ? 'w d t s v show and hide, q leaves' : 'Ctrl-C leaves';
-  const short = hasKeys ? 'wdtsv q' : 'Ctrl-C';
-  const stale = trouble === null ? [] : [`as of then: ${escapeLine(trouble)}`];
+  const stale = trouble === null ? [] : [`not updated: ${escapeLine(trouble)}`];
   const variants = [
-    [what, when, every, ...stale, keys],
-    [what, when, ...stale, keys],
-    [what, when, ...stale, short],
-    [what, clock(checkedAt), ...stale, short],
+    [what, when, every, ...stale],
+    [what, when, ...stale],
+    [what, clock(checkedAt), ...stale],
     [what, ...stale],
   ].map((parts) => parts.join('  '));
-  return variants.find((line) => width(line) <= columns) ?? cutEnd(variants.at(-1) ?? '', columns);
+  return longestThatFits(variants, columns);
 }
 
 function formatCounts(rows: readonly CheckRow[]): string {
@@ -159,7 +176,7 @@ function rowPrinter(cli: TpuCli, { user, letters, reader }: MonitorOptions): () 
     const now = io.now();
     const rows = await reader.read(now);
     if (rows.length === 0 && !seen.isBegun)
-      cli.note(escapeLine(`${user.name} has no windows yet; waiting for one. Ctrl-C leaves.`));
+      cli.note(escapeLine(`${user.name} has no windows yet. Waiting for one; press Ctrl-C to quit.`));
     const changed = seen.update(rows, now);
     if (cli.json) return changed.map((row) => JSON.stringify(rowJson(row)));
     if (changed.length === 0) return [];

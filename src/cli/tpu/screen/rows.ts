@@ -154,7 +154,7 @@ function formatStatus(
   clock: (at: Instant) => string,
 ): string {
   const isUnderWay = row.status.kind === 'starting' || row.status.kind === 'running';
-  const closed = row.windowClosed && isUnderWay ? ', window closed: no rule brings it back' : '';
+  const closed = row.windowClosed && isUnderWay ? ', window closed: recovery is off' : '';
   return escapeLine(`${describeStatus(row.status, clock(row.since), clock)}${closed}`);
 }
 
@@ -163,7 +163,7 @@ function describeStatus(status: CheckStatus, when: string, clock: (at: Instant) 
     case 'starting':
       return `${status.waitReason === null ? 'starting' : `starting, ${status.waitReason}`}${formatTrouble(status, clock)}`;
     case 'running': {
-      const phase = status.phase === 'Unknown' ? 'running, Unknown' : status.phase;
+      const phase = status.phase === 'Unknown' ? 'Running' : status.phase;
       return `${phase}${status.waitReason === null ? '' : `, ${status.waitReason}`}${formatTrouble(status, clock)}`;
     }
     case 'finished':
@@ -171,7 +171,7 @@ function describeStatus(status: CheckStatus, when: string, clock: (at: Instant) 
     case 'stopped':
       return `${status.kind} ${when}`;
     case 'error':
-      return `error: ${status.error} ${when}${status.next === null ? '' : `; ${status.next}s ${status.waitReason === null ? 'soon' : `soon: ${status.waitReason}`}`}`;
+      return `error: ${status.error} ${when}${status.next === null ? '' : `; ${status.next}s soon${status.waitReason === null ? '' : `: ${status.waitReason}`}`}`;
     case 'resumed':
     case 'rerunned':
       return `${status.kind} in ${status.child}${status.error === null ? '' : `, after ${status.error}`}`;
@@ -180,18 +180,18 @@ function describeStatus(status: CheckStatus, when: string, clock: (at: Instant) 
 
 function formatTrouble({ trouble, hangsAt }: Trouble, clock: (at: Instant) => string): string {
   if (trouble === null) return '';
-  const until = hangsAt === null ? '' : `, ends ${clock(hangsAt)} if silent until then`;
-  return `; its log says ${trouble}${until}`;
+  const until = hangsAt === null ? '' : `, ended at ${clock(hangsAt)} if silent`;
+  return `; log: ${trouble}${until}`;
 }
 
 const maxMessageLines = 4;
 
 function messageLines(row: CheckRow, { letters, columns }: RowLayout): readonly string[] {
   const { status, message } = row;
-  const saysLittle =
+  const isVague =
     (status.kind === 'running' && status.phase === 'Unknown') ||
     (status.kind === 'error' && /^(exit|unknown)/.test(status.error));
-  if (!letters.includes('v') && !(letters.includes('s') && saysLittle)) return [];
+  if (!letters.includes('v') && !(letters.includes('s') && isVague)) return [];
   const lines = message
     .split('\n')
     // A progress bar overwrites its line, so only the last part is visible.

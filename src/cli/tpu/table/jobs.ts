@@ -1,4 +1,4 @@
-// Commands of `tpu` about jobs, and commands that tidy up.
+// Commands of `tpu` about jobs, and commands that clean up.
 
 import { grouped } from '../../command.ts';
 import { choiceFlag, boolFlag, valueFlag, stringFlag } from '../../flags.ts';
@@ -6,11 +6,12 @@ import { parseCount } from '../../parse.ts';
 import { tpuCommand } from '../command.ts';
 import { anyDirectory, askNotes, columnLetters, notes, parseBoolean, presets, claimFlags } from './shared.ts';
 
-const tail = valueFlag('Its last lines', 'lines', parseCount, 'tail', '-n', '--tail');
-const rule = choiceFlag('What follows when its TPU is taken or fails: see `tpu check-rules`', presets);
+const tail = valueFlag('Show only the last lines', 'lines', parseCount, 'tail', '-n', '--tail');
+const rule = choiceFlag('What follows a preemption or a failure: see `tpu check-rules`', presets);
 
 const restartDefinition = {
   usage: 'windows=N [tpu=T] [user]',
+  about: 'Runs the copy of the code that the job made when it started.',
   takes: { user: true, tpu: 'optional', windows: 'some' },
   flags: claimFlags,
 } as const;
@@ -21,31 +22,25 @@ export const jobCommands = grouped('Jobs', [
     usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
     summary: 'Run a working directory on a TPU',
     about:
-      'Sources staging.sh of the directory, with `ka=` and the TPU. Without a TPU it is the one that ka.sh of the directory\n' +
-      'names; with a type in its place, or -auto, one that is free. It asks once before it takes what another is using.\n' +
-      'Every other key is a config: one of your aliases (`tpu -sa`), or config.a.b=value; values arrive as they are typed.',
+      'Sources staging.sh of the directory with `ka=` and the name of the TPU. Without a TPU it uses the one that ka.sh of\n' +
+      'the directory names; with a type or -auto, one that is free. If the TPU is in use, it asks before it takes it.\n' +
+      'Every other key is a config: one of your aliases (`tpu -sa`) or config.a.b=value. Values are passed on unchanged.',
     examples: [
-      ['tpu run v2-32-6 ada', 'working directory 1 of ada on the TPU with that alias'],
-      [
-        'tpu run v2-32-p1 bob dir=2 tag=sweep lr=0.01 -q',
-        'directory 2, with a tag and a config; no monitor afterwards',
-      ],
-      ['tpu run lab-tpu-v2-32-1 ada rule=resume', 'by its full name; it goes on after a GRPC error'],
+      ['tpu run v2-32-6 ada', "ada's working directory 1 on the TPU with this alias"],
+      ['tpu run v2-32-p1 bob dir=2 tag=deep lr=0.01 -q', 'directory 2, with a tag and a config; without the monitor'],
+      ['tpu run lab-tpu-v2-32-1 ada rule=resume', 'full name of the TPU; resume after a GRPC error'],
       ['tpu run v2-32 ada', 'on a free v2-32'],
     ],
-    exitCodes: {
-      2: 'something is wrong with the line; nothing was begun',
-      4: 'the TPU is in use, and you did not say yes',
-    },
+    exitCodes: { 2: 'wrong usage; nothing was started', 4: 'the TPU is in use, and you did not agree to take it' },
     takes: {
       user: true,
       tpu: 'optional',
       types: 'accelerators',
       configs: true,
       keys: {
-        tag: stringFlag('A word to know it by', 'T'),
+        tag: stringFlag('A tag, shown next to the window', 'T'),
         rule,
-        monitor: valueFlag('False: no rule answers its end', 'True', parseBoolean),
+        monitor: valueFlag('False: do not recover the job after it ends', 'True', parseBoolean),
         ssn: notes,
       },
     },
@@ -53,41 +48,40 @@ export const jobCommands = grouped('Jobs', [
     flags: {
       ...claimFlags,
       ssn: askNotes,
-      'log-stage': boolFlag('Tell the program how often it was resumed: --config.stage=n'),
-      auto: boolFlag('Any TPU that is free'),
+      'log-stage': boolFlag('Pass the number of resumes to the program: --config.stage=n'),
+      auto: boolFlag('Use any free TPU'),
     },
     load: async () => (await import('../commands/run.ts')).run,
   }),
   tpuCommand({
     names: ['resume'],
-    summary: 'Go on with a job from its last checkpoint, here or on another TPU',
-    about: 'It runs the code that was frozen when the job began, told where the checkpoints are (--config.load_from).',
+    summary: 'Resume a job from its last checkpoint, on the same or another TPU',
+    ...restartDefinition,
     examples: [
       ['tpu resume windows=101 ada', 'on the same TPU'],
-      ['tpu resume windows=101 tpu=v2-32-6 ada', 'on another one'],
+      ['tpu resume windows=101 tpu=v2-32-6 ada', 'on another TPU'],
     ],
-    ...restartDefinition,
     load: async () => (await import('../commands/run.ts')).resume,
   }),
   tpuCommand({
     names: ['rerun'],
-    summary: 'Begin a job again from the start, here or on another TPU',
-    about: 'It runs the code that was frozen when the job began.',
+    summary: 'Run a job again from the beginning, on the same or another TPU',
+    ...restartDefinition,
     examples: [
       ['tpu rerun windows=101 ada', 'on the same TPU'],
-      ['tpu rerun w=101 tpu=v2-32-6 ada', 'on another one'],
+      ['tpu rerun w=101 tpu=v2-32-6 ada', 'on another TPU'],
     ],
-    ...restartDefinition,
     load: async () => (await import('../commands/run.ts')).rerun,
   }),
   tpuCommand({
     names: ['kill', 'kill-job', '-k', '-kj'],
     usage: 'w=N|<tpu> [user]',
-    summary: "End a job and its processes on every host; with a TPU, the user's jobs on it",
-    about: 'What else holds the TPU is shown, and ended only when you say so.',
+    summary: 'Kill a job and its processes on all workers',
+    about:
+      "With a TPU it kills the user's jobs on that TPU. It shows other programs that hold the TPU, and asks before it ends them.",
     examples: [
       ['tpu kill w=101 ada', 'the job of window 101'],
-      ['tpu -kj 101 102 ada', 'two of them'],
+      ['tpu -kj 101 102 ada', 'two jobs'],
       ['tpu kill v2-32-6 ada', "ada's jobs on that TPU"],
     ],
     takes: { user: true, tpu: 'optional', windows: 'any' },
@@ -96,12 +90,12 @@ export const jobCommands = grouped('Jobs', [
   tpuCommand({
     names: ['check'],
     usage: '[user] [-wdtsv]',
-    summary: 'Your jobs, once',
+    summary: 'Show your jobs once',
     about:
-      'w shows window, tag and what was resumed from what, d the directory, t the TPU, s the status, v the last lines too.\n' +
-      'Without letters the settings of the user decide. Looking changes nothing.',
+      'Letters choose the columns: w window, tag and origin; d directory; t TPU; s status; v the last lines of the log.\n' +
+      "Without letters the user's settings choose them.",
     examples: [
-      ['tpu check ada', 'what there is'],
+      ['tpu check ada', "ada's jobs"],
       ['tpu check ada -dsv', 'directory, status and last lines only'],
     ],
     takes: { user: true, letters: columnLetters },
@@ -111,10 +105,10 @@ export const jobCommands = grouped('Jobs', [
   tpuCommand({
     names: ['monitor'],
     usage: '[user] [-wdtsv]',
-    summary: 'Your jobs, as they change; q leaves',
-    about: 'The letters are those of `tpu check`; typed while it runs they show and hide.',
+    summary: 'Show your jobs and update them until you press q',
+    about: 'The letters are those of `tpu check`. Press one while the monitor runs to show or hide its column.',
     examples: [
-      ['tpu monitor ada', 'until you leave'],
+      ['tpu monitor ada', "ada's jobs"],
       ['tpu monitor ada -dsv', 'directory, status and last lines only'],
     ],
     takes: { user: true, letters: columnLetters },
@@ -122,31 +116,27 @@ export const jobCommands = grouped('Jobs', [
     load: async () => (await import('../commands/check.ts')).monitor,
   }),
   tpuCommand({
-    names: ['log'],
+    names: ['log', 'logs'],
     usage: '<window> [user] [-f] [-n lines]',
-    summary: 'What a job printed',
-    examples: [['tpu log 101 ada -f', 'and goes on as lines come']],
-    takes: {
-      user: true,
-      windows: 'one',
-      keys: { n: tail },
-    },
-    flags: { f: boolFlag('Go on as lines come', 'follow') },
+    summary: 'Print the output of a job',
+    examples: [['tpu log 101 ada -f', 'and follow it']],
+    takes: { user: true, windows: 'one', keys: { n: tail } },
+    flags: { f: boolFlag('Follow the output', 'follow') },
     changes: false,
     load: async () => (await import('../commands/windows.ts')).log,
   }),
   tpuCommand({
     names: ['news'],
     usage: '[user] [--peek]',
-    summary: 'What happened to your jobs since you last looked',
-    examples: [['tpu news ada --peek', 'and have it told again next time']],
+    summary: 'Show what happened to your jobs since the last `tpu news`',
+    examples: [['tpu news ada --peek', 'and show the same events again next time']],
     takes: { user: true },
-    flags: { peek: boolFlag('Look, and leave it as news') },
+    flags: { peek: boolFlag('Show the same events again next time') },
     load: async () => (await import('../commands/check.ts')).news,
   }),
   tpuCommand({
     names: ['attach'],
-    summary: "Go to the user's tmux session, to that window",
+    summary: "Open a window of the user's tmux session",
     examples: [['tpu attach 101 ada', 'window 101 of ada']],
     takes: { user: true, windows: 'optional' },
     changes: false,
@@ -154,82 +144,82 @@ export const jobCommands = grouped('Jobs', [
   }),
   tpuCommand({
     names: ['add-tag'],
-    summary: 'Give a job a tag',
-    examples: [['tpu add-tag 101 baseline ada', 'shown beside window 101 from now on']],
+    summary: 'Tag a job',
+    examples: [['tpu add-tag 101 baseline ada', 'the tag is shown next to window 101']],
     takes: { user: true, windows: 'one' },
     args: [{ name: 'tag', needed: true, summary: 'tag' }],
     load: async () => (await import('../commands/windows.ts')).addTag,
   }),
   tpuCommand({
     names: ['check-rules'],
-    summary: 'What each rule does after which end',
-    examples: [['tpu check-rules', 'the table in force']],
+    summary: 'Show what each rule does after a preemption or a failure',
+    examples: [['tpu check-rules', 'one row for each rule']],
     changes: false,
     load: async () => (await import('../commands/help.ts')).checkRules,
   }),
   tpuCommand({
     names: ['ack'],
-    summary: 'Have all jobs looked at now, or those of a user, and resumed if they have to be',
-    about: 'They are looked at by themselves as well; this only saves the wait.',
-    examples: [['tpu ack', 'now, whosever they are']],
+    summary: 'Check the jobs of one or all users now',
+    about: 'The controller checks all jobs regularly; `ack` only saves the wait for the next check.',
+    examples: [['tpu ack', 'all jobs']],
     takes: { user: true },
     load: async () => (await import('../commands/windows.ts')).ack,
   }),
 ]);
 
-export const cleanupCommands = grouped('Tidy up', [
+export const cleanupCommands = grouped('Clean up', [
   tpuCommand({
     names: ['clean'],
     usage: '[user] [-re]',
-    summary: 'Take what is over off the list, and close its windows',
-    about: 'What a running job was resumed from stays, unless -re is said.',
+    summary: 'Remove finished jobs from the list and close their windows',
+    about: 'Windows that a running job continues stay on the list, unless you pass -re.',
     examples: [
-      ['tpu clean ada', 'what has finished, failed or been killed'],
-      ['tpu clean ada -re', 'also what was resumed or begun again since'],
+      ['tpu clean ada', 'finished, failed and killed jobs'],
+      ['tpu clean ada -re', 'also windows that were resumed or rerun'],
     ],
     takes: { user: true },
-    flags: { re: boolFlag('Also jobs that were resumed or begun again') },
+    flags: { re: boolFlag('Also windows that were resumed or rerun') },
     load: async () => (await import('../commands/tidy.ts')).clean,
   }),
   tpuCommand({
     names: ['clear', 'clear-all'],
-    summary: 'Take what has finished or failed off the list',
-    examples: [['tpu clear ada', 'nothing is lost: `jobman list --all` has it still']],
+    summary: 'Remove succeeded, failed and killed jobs from the list',
+    examples: [['tpu clear ada', '`jobman list --all` still shows them']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).clearCommand('all'),
   }),
   tpuCommand({
     names: ['clear-finished'],
-    summary: 'Take what has finished off the list',
-    examples: [['tpu clear-finished ada', 'and leave what failed']],
+    summary: 'Remove succeeded jobs from the list',
+    examples: [['tpu clear-finished ada', 'failed jobs stay']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).clearCommand('finished'),
   }),
   tpuCommand({
     names: ['clear-error'],
-    summary: 'Take what has failed off the list',
-    examples: [['tpu clear-error ada', 'and leave what finished']],
+    summary: 'Remove failed jobs from the list',
+    examples: [['tpu clear-error ada', 'succeeded jobs stay']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).clearCommand('failed'),
   }),
   tpuCommand({
     names: ['kill-window', '-kw'],
-    summary: 'Close a window and take it off the list; its job is ended',
+    summary: 'Close a window, kill its job and remove it from the list',
     examples: [['tpu -kw 101 ada', 'window 101']],
     takes: { user: true, windows: 'some' },
     load: async () => (await import('../commands/tidy.ts')).killWindow,
   }),
   tpuCommand({
-    names: ['-czw', 'clear-zombie-windows'],
-    summary: 'Close windows that have no job',
+    names: ['clear-zombie-windows', '-czw'],
+    summary: 'Close tmux windows whose job is not on the list',
     examples: [['tpu -czw ada', 'only windows that jobman opened; never window 0']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).zombieWindows,
   }),
   tpuCommand({
-    names: ['-czj', 'clear-zombie-jobs'],
-    summary: 'Take jobs off the list that are over and have no window',
-    examples: [['tpu -czj ada', 'jobs that are over only']],
+    names: ['clear-zombie-jobs', '-czj'],
+    summary: 'Remove finished jobs without a tmux window from the list',
+    examples: [['tpu -czj ada', 'unfinished jobs stay']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).zombieJobs,
   }),

@@ -9,23 +9,23 @@ export const directory = { ...anyDirectory, needed: true } as const;
 export const alias = { name: 'alias', needed: true, summary: 'alias' } as const;
 
 /** Users type `_` for a space. */
-export const notes = valueFlag('What the booking sheet says about it; `_` is a blank', 'notes', (word) =>
-  word.replaceAll('_', ' '),
+export const notes = valueFlag('Notes for the booking sheet; `_` is a space', 'notes', (text) =>
+  text.replaceAll('_', ' '),
 );
-export const askNotes = boolFlag('Ask for the notes of the booking sheet', 'set-spreadsheet-notes');
+export const askNotes = boolFlag('Ask for the notes for the booking sheet', 'set-spreadsheet-notes');
 
 /** Flags of a command that claims a TPU and starts a job on it. */
 export const claimFlags = {
-  apply: boolFlag('Create the TPU without a question if it was preempted or is not there'),
-  q: boolFlag('No monitor afterwards'),
-  f: boolFlag('Take the TPU from whoever uses it, without a question', 'force'),
+  apply: boolFlag('Create the TPU without asking if it was preempted or does not exist'),
+  q: boolFlag('Do not start the monitor'),
+  f: boolFlag('Take the TPU from its users without asking', 'force'),
 };
 
 export const columnLetters = 'wdtsv';
 
 /** Accepts True and False in the forms of `readBoolean`. Throws an Error that names the expected values. */
-export function parseBoolean(word: string): boolean {
-  const answer = readBoolean(word);
+export function parseBoolean(text: string): boolean {
+  const answer = readBoolean(text);
   if (answer === undefined) throw new Error('expected True or False');
   return answer;
 }

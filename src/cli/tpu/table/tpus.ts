@@ -4,30 +4,29 @@ import { tpuCommand } from '../command.ts';
 import { alias, askNotes, notes } from './shared.ts';
 
 const fullName = { name: 'full', needed: true, summary: "TPU's full name" } as const;
-const zone = stringFlag('Its zone', 'zone');
-const type = stringFlag('Its type, if its name does not say it', 'v2-32');
-const pricing = choiceFlag('How Google charges for it', ['ondemand', 'preemptible', 'spot']);
-const normal = boolFlag('Not as a preemptible one, whatever the registry says');
+const zone = stringFlag('Zone of the TPU', 'zone');
+const type = stringFlag('Type, if the name does not contain it', 'v2-32');
+const pricing = choiceFlag('Pricing', ['ondemand', 'preemptible', 'spot']);
+const normal = boolFlag('Create it on demand instead of preemptible');
 
 export const tpuCommands = grouped('TPUs', [
   tpuCommand({
     names: ['find'],
     usage: '[types]... [-n|-p] [style=full]',
-    summary: 'Which TPUs are free, reserved or running, by the booking sheet',
-    about: 'Types are v2, v3, v4, several at once (v234), one with its size (v2-32), or all: -a, or v* in quotes.',
+    summary: 'List free, reserved and running TPUs from the booking sheet',
+    about:
+      "A type is v2, v3 or v4, several of them (v234), a type with its size (v2-32), or all: -a or 'v*' in quotes.",
     examples: [
-      ['tpu find v34 -n', 'v3 and v4 that are not preemptible'],
-      ['tpu find v2-32 -p', 'preemptible ones of that size'],
+      ['tpu find v34 -n', 'v3 and v4 TPUs that are not preemptible'],
+      ['tpu find v2-32 -p', 'preemptible TPUs of that type'],
     ],
     takes: {
       types: 'families',
-      keys: {
-        style: choiceFlag('How much of each row', ['full', 'category', 'category_note']),
-      },
+      keys: { style: choiceFlag('How much of each row to show', ['full', 'category', 'category_note']) },
     },
     flags: {
-      n: boolFlag('Only those that are not preemptible', 'normal'),
-      p: boolFlag('Only preemptible ones', 'preemptible'),
+      n: boolFlag('Only TPUs that are not preemptible', 'normal'),
+      p: boolFlag('Only preemptible TPUs', 'preemptible'),
       a: boolFlag('All types', 'all'),
     },
     changes: false,
@@ -44,32 +43,32 @@ export const tpuCommands = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['release', 'rel'],
-    summary: 'Say in the booking sheet that a TPU is free',
-    about: 'With a user it is released only if it is booked by that user.',
-    examples: [['tpu rel v2-32-6 ada', "if it is ada's"]],
+    summary: 'Mark a TPU as free in the booking sheet',
+    about: 'With a user, only if the TPU is booked for that user. The TPU itself is not deleted: see `tpu delete`.',
+    examples: [['tpu rel v2-32-6 ada', 'if it is booked for ada']],
     takes: { user: true, tpu: 'one' },
     load: async () => (await import('../commands/bookings.ts')).release,
   }),
   tpuCommand({
     names: ['describe', '-dtpu', 'describe-tpu'],
-    summary: 'State, environment and users of a TPU',
-    examples: [['tpu describe v2-32-6', 'and what to do about what is wrong']],
+    summary: 'Show the state, users and problems of a TPU',
+    examples: [['tpu describe v2-32-6', 'with its booking']],
     takes: { tpu: 'one' },
     changes: false,
     load: async () => (await import('../commands/tpus.ts')).describe,
   }),
   tpuCommand({
     names: ['check-status', '-cktpu'],
-    summary: "Google's word for its state: ready, preempted, creating, ...",
-    examples: [['tpu check-status v2-32-6', 'one word']],
-    exitCodes: { 3: 'the cloud has none of that name', 5: 'the cloud could not be asked' },
+    summary: "Show Google's state of a TPU: ready, preempted, creating, ...",
+    examples: [['tpu check-status v2-32-6', 'prints the state only']],
+    exitCodes: { 3: 'the TPU does not exist', 5: 'Google Cloud does not answer' },
     takes: { tpu: 'one' },
     changes: false,
     load: async () => (await import('../commands/tpus.ts')).checkStatus,
   }),
   tpuCommand({
     names: ['check-env'],
-    summary: 'Whether its Python sees the devices',
+    summary: 'Check that Python on the workers sees the TPU',
     examples: [['tpu check-env v2-32-6', 'success, file error, occupied, timeout or unknown']],
     takes: { tpu: 'one' },
     changes: false,
@@ -78,16 +77,16 @@ export const tpuCommands = grouped('TPUs', [
   tpuCommand({
     names: ['solve', 'solve-env'],
     usage: '<tpu> [--dry-run]',
-    summary: 'Find out what is wrong with a TPU, and put it right',
-    examples: [['tpu solve v2-32-6 --dry-run', 'what it would do']],
+    summary: 'Find the problems of a TPU and repair them',
+    examples: [['tpu solve v2-32-6 --dry-run', 'only show the problems']],
     takes: { tpu: 'one' },
-    flags: { 'dry-run': boolFlag('Say what would be done, and do nothing', 'dry') },
+    flags: { 'dry-run': boolFlag('Show the problems and repairs, and change nothing', 'dry') },
     load: async () => (await import('../commands/solve.ts')).solve,
   }),
   tpuCommand({
     names: ['mount-disk'],
-    summary: "Mount the site's shares on a TPU, and log it in to W&B",
-    examples: [['tpu mount-disk v2-32-6', 'may be repeated']],
+    summary: "Mount the lab's shares on a TPU and log it in to W&B",
+    examples: [['tpu mount-disk v2-32-6', 'safe to repeat']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).mountDisk,
   }),
@@ -99,10 +98,10 @@ export const tpuCommands = grouped('TPUs', [
     load: async () => (await import('../commands/tpus.ts')).setWandb,
   }),
   tpuCommand({
-    names: ['apply', 'apply-norm'],
+    names: ['apply', 'create', 'apply-norm'],
     usage: '<tpu> [-norm]',
-    summary: 'Create a TPU and mount its disks',
-    examples: [['tpu apply v2-32-p1', 'as the registry knows it']],
+    summary: "Create a TPU and mount the lab's shares on it",
+    examples: [['tpu apply v2-32-p1', 'with the zone, type and pricing of the registry']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
     load: async () => (await import('../commands/tpus.ts')).apply,
@@ -110,8 +109,8 @@ export const tpuCommands = grouped('TPUs', [
   tpuCommand({
     names: ['reapply', 'reapply-norm'],
     usage: '<tpu> [-norm]',
-    summary: 'Delete a TPU, create it anew and mount its disks',
-    about: 'Jobs that run on it are named, and you are asked.',
+    summary: "Delete a TPU, create it again and mount the lab's shares on it",
+    about: 'If the TPU is in use, it lists the jobs and asks first.',
     examples: [['tpu reapply v2-32-p1 --yes', 'without a question']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
@@ -119,10 +118,10 @@ export const tpuCommands = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['delete'],
-    summary: 'Delete a TPU in the cloud; the registry keeps its name',
+    summary: 'Delete a TPU; the registry keeps its name',
     about:
-      'Always asks, and names the jobs and programs that use the TPU. `--yes` deletes without a question.\n' +
-      'The booking sheet calls the TPU gone until `tpu apply` makes it again.',
+      'Lists the jobs and programs that use the TPU, and always asks unless you pass --yes.\n' +
+      'The booking sheet shows the TPU as gone until `tpu apply` creates it again.',
     examples: [['tpu delete v2-32-p1', 'it costs nothing from then on']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).deleteTpu,
@@ -135,25 +134,25 @@ export const tpuCommands = grouped('TPUs', [
     load: async () => (await import('../commands/tpus.ts')).restart,
   }),
   tpuCommand({
-    names: ['-lta', '-sta', 'list-tpu-aliases'],
-    summary: 'All TPUs with their aliases',
-    examples: [['tpu -lta --json', 'for programs']],
+    names: ['list', '-lta', '-sta', 'list-tpu-aliases'],
+    summary: "List the lab's TPUs with their aliases",
+    examples: [['tpu list --json', 'one JSON object a line']],
     changes: false,
     load: async () => (await import('../commands/tpu-registry.ts')).listTpuAliases,
   }),
   tpuCommand({
-    names: ['-ta', '-ata', 'add-tpu-alias'],
+    names: ['add-tpu-alias', '-ta', '-ata'],
     usage: '<alias> <full name> [zone=Z] [type=T] [pricing=P]',
-    summary: 'Give a TPU a short name',
-    about: 'A full name that is not known yet is registered with it.',
-    examples: [['tpu -ta v2-32-6 lab-tpu-v2-32-6 zone=europe-west4-a', 'also says where it is']],
+    summary: 'Add an alias for a TPU',
+    about: 'Registers the TPU if the registry does not have it.',
+    examples: [['tpu add-tpu-alias v2-32-6 lab-tpu-v2-32-6 zone=europe-west4-a', 'also sets its zone']],
     takes: { keys: { zone, type, pricing } },
     args: [alias, fullName],
     load: async () => (await import('../commands/tpu-registry.ts')).addTpuAlias,
   }),
   tpuCommand({
     names: ['del-tpu-alias'],
-    summary: 'Take a short name of a TPU away',
+    summary: 'Remove an alias of a TPU',
     examples: [['tpu del-tpu-alias v2-32-6', 'the TPU stays registered']],
     args: [{ ...alias, suggests: 'TPU aliases' }],
     load: async () => (await import('../commands/tpu-registry.ts')).delTpuAlias,
@@ -161,15 +160,16 @@ export const tpuCommands = grouped('TPUs', [
   tpuCommand({
     names: ['register'],
     usage: '<full name> [zone=Z] [type=T] [pricing=P] [project=P] [version=V]',
-    summary: 'Write down what is known of a TPU; what is not said stays as it was',
-    examples: [['tpu register lab-tpu-v2-32-p1 zone=europe-west4-a pricing=preemptible', 'its type is in its name']],
+    summary: 'Register a TPU, or change its entry in the registry',
+    about: 'Values that you do not give stay unchanged. A new TPU gets its type and pricing from its name.',
+    examples: [['tpu register lab-tpu-v2-32-p1 zone=europe-west4-a pricing=preemptible', 'the name has the type']],
     takes: {
       keys: {
         zone,
         type,
         pricing,
-        project: stringFlag('The project of Google Cloud, if not that of the settings', 'project'),
-        version: stringFlag('The runtime version to create it with', 'version'),
+        project: stringFlag('Google Cloud project, if not that of the settings', 'project'),
+        version: stringFlag('Runtime version to create it with', 'version'),
       },
     },
     args: [fullName],
@@ -177,7 +177,8 @@ export const tpuCommands = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['unregister', 'del-reg'],
-    summary: 'Forget a TPU and its aliases; the TPU itself stays as it is',
+    summary: 'Remove a TPU and its aliases from the registry',
+    about: 'The TPU itself does not change: see `tpu delete`.',
     examples: [['tpu unregister v2-32-p1', 'by alias or full name']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpu-registry.ts')).unregister,

@@ -1,4 +1,4 @@
-// Commands of `tpu` about one user and the lab, and commands that scripts call.
+// Commands of `tpu` about the settings of a user, about the lab, and for scripts.
 
 import { capitalize } from '../../../app/format.ts';
 import { userSettings } from '../../../lab/user-settings.ts';
@@ -21,12 +21,12 @@ const settingsList = [
   ),
 ] as const;
 
-export const userCommands = grouped('You', [
+export const settingsCommands = grouped('Settings', [
   tpuCommand({
     names: ['set-cur'],
     usage: '[n] [user]',
-    summary: 'Make this folder your working directory n; without n, 1',
-    examples: [['tpu set-cur 1 ada', 'what `tpu run` takes unless dir= is said']],
+    summary: 'Make the current folder your working directory n (default 1)',
+    examples: [['tpu set-cur 1 ada', 'the directory that `tpu run` uses without dir=']],
     takes: { user: true },
     args: [anyDirectory],
     load: async () => (await import('../commands/users.ts')).setCur,
@@ -34,7 +34,7 @@ export const userCommands = grouped('You', [
   tpuCommand({
     names: ['set-dir'],
     usage: '<path> <n> [user]',
-    summary: 'Make another folder your working directory n',
+    summary: 'Make a folder your working directory n',
     examples: [['tpu set-dir ~/code/vit 2 ada', 'directory 2']],
     takes: { user: true },
     args: [directory, { name: 'path', needed: true, summary: 'path of the folder', pattern: /[/~.]/ }],
@@ -52,7 +52,7 @@ export const userCommands = grouped('You', [
   }),
   tpuCommand({
     names: ['ls', 'lsdir'],
-    summary: 'Your working directories',
+    summary: 'List your working directories',
     examples: [['tpu ls ada', 'by number']],
     takes: { user: true },
     changes: false,
@@ -61,8 +61,8 @@ export const userCommands = grouped('You', [
   tpuCommand({
     names: ['del-dir'],
     usage: '<n> [user]',
-    summary: 'Forget working directory n; the folder stays',
-    examples: [['tpu del-dir 2 ada', 'number 2 is free then']],
+    summary: 'Remove working directory n from the list; the folder stays',
+    examples: [['tpu del-dir 2 ada', 'number 2 is free again']],
     takes: { user: true },
     args: [directory],
     load: async () => (await import('../commands/users.ts')).delDir,
@@ -71,31 +71,31 @@ export const userCommands = grouped('You', [
     names: ['swap-dir'],
     usage: '<n> <m> [user]',
     summary: 'Swap two working directories',
-    examples: [['tpu swap-dir 1 2 ada', 'what was 2 is the usual one now']],
+    examples: [['tpu swap-dir 1 2 ada', 'directory 2 becomes the default']],
     takes: { user: true },
     args: [directory, { ...directory, name: 'with' }],
     load: async () => (await import('../commands/users.ts')).swapDir,
   }),
   tpuCommand({
-    names: ['-a', '-alias', 'add-config-alias'],
-    summary: 'Have a short word for a key of your configs',
+    names: ['add-config-alias', '-a', '-alias'],
+    summary: 'Add an alias for a config key',
     examples: [['tpu -a lr config.training.learning_rate ada', 'then: tpu run v2-32-6 ada lr=0.01']],
     takes: { user: true },
-    args: [alias, { name: 'key', needed: true, summary: 'key of the config', pattern: /^config\b/ }],
+    args: [alias, { name: 'key', needed: true, summary: 'config key', pattern: /^config\b/ }],
     load: async () => (await import('../commands/settings.ts')).addConfigAlias,
   }),
   tpuCommand({
-    names: ['-sa', '-la', 'show-config-alias'],
-    summary: 'Your short words for keys of configs',
-    examples: [['tpu -sa ada', 'with what each stands for']],
+    names: ['show-config-alias', '-sa', '-la'],
+    summary: 'List your config aliases',
+    examples: [['tpu -sa ada', 'with their keys']],
     takes: { user: true },
     changes: false,
     load: async () => (await import('../commands/settings.ts')).listConfigAliases,
   }),
   tpuCommand({
     names: ['del-config-alias'],
-    summary: 'Take such a word away',
-    examples: [['tpu del-config-alias lr ada', '']],
+    summary: 'Remove a config alias',
+    examples: [['tpu del-config-alias lr ada', "ada's alias lr"]],
     takes: { user: true },
     args: [{ ...alias, suggests: 'config aliases' }],
     load: async () => (await import('../commands/settings.ts')).delConfigAlias,
@@ -117,9 +117,9 @@ export const userCommands = grouped('You', [
   }),
   tpuCommand({
     names: ['get-settings'],
-    summary: 'Your settings with what each means',
+    summary: 'Show your settings',
     extraRows: settingsList,
-    examples: [['tpu get-settings ada', 'all of them']],
+    examples: [['tpu get-settings ada', 'all settings']],
     takes: { user: true },
     args: [setting],
     changes: false,
@@ -127,44 +127,43 @@ export const userCommands = grouped('You', [
   }),
   tpuCommand({
     names: ['reset-settings'],
-    summary: 'Put your settings back to what a new user has, or one of them',
+    summary: 'Reset your settings, or one of them, to the default',
     extraRows: settingsList,
-    examples: [['tpu reset-settings time_zone ada', 'this one only']],
+    examples: [['tpu reset-settings time_zone ada', 'only this setting']],
     takes: { user: true },
     args: [setting],
     load: async () => (await import('../commands/settings.ts')).resetSettings,
   }),
   tpuCommand({
     names: ['reset-window-num', 'reset-window'],
-    summary: 'Count windows from n on; a number that is taken is passed over',
+    summary: 'Number new windows from n; numbers in use are skipped',
     examples: [['tpu reset-window-num 1 ada', 'from 1']],
     takes: { user: true },
-    args: [{ name: 'n', number: true, needed: true, summary: 'number that the next window gets' }],
+    args: [{ name: 'n', number: true, needed: true, summary: 'number of the next window' }],
     load: async () => (await import('../commands/settings.ts')).resetWindowNum,
   }),
 ]);
 
-export const labCommands = grouped('The lab', [
+export const labCommands = grouped('Lab', [
   tpuCommand({
     names: ['add-user'],
-    usage: '[name] [session=S] [sheet=S] [id=N] [tz=us|cn|zone] [dir=path] [login=L]',
-    summary: 'Add a user: asks for all that is not said',
+    usage: '[name] [session=S] [sheet=S] [id=N] [tz=zone] [dir=path] [login=L]',
+    summary: 'Add a user',
     about:
-      'Away from a terminal nothing is asked: the name is needed, and the rest is what would have been proposed.\n' +
-      'Nothing is written before everything is known, and no tmux session is touched.',
+      'Asks for each value that you do not give. Without a terminal the name is required, and the others get defaults.',
     examples: [
-      ['tpu add-user', 'asks'],
-      ['tpu add-user name=ada session=ada sheet=Ada tz=cn dir=~/code/vit --yes', 'all at once'],
+      ['tpu add-user', 'asks for each value'],
+      ['tpu add-user name=ada session=ada sheet=Ada tz=cn dir=~/code/vit --yes', 'without questions'],
     ],
-    exitCodes: { 2: 'the name would be read as something else', 4: 'the name, id, session or login is taken' },
+    exitCodes: { 2: 'the name is not allowed', 4: 'the name, id, session or login is taken' },
     takes: {
       keys: {
-        session: stringFlag('The tmux session of their windows', 'session', 'tmux'),
-        sheet: stringFlag('Their name in the booking sheet', 'name'),
-        id: valueFlag('A number for life; the lowest that is free without it', 'N', parseCount),
-        tz: stringFlag('local, us, cn or a name such as Europe/Berlin', 'zone', 'time_zone'),
+        session: stringFlag("tmux session of the user's windows", 'session', 'tmux'),
+        sheet: stringFlag('Name in the booking sheet', 'name'),
+        id: valueFlag('A permanent number; default: the lowest free one', 'N', parseCount),
+        tz: stringFlag('Time zone: local, us, cn or a name such as Europe/Berlin', 'zone', 'time_zone'),
         dir: stringFlag('Working directory 1', 'path'),
-        login: stringFlag('Login names that are theirs, parted by commas', 'logins'),
+        login: stringFlag("The user's own login names, separated by commas", 'logins'),
       },
     },
     args: [{ name: 'name', summary: 'name' }],
@@ -173,53 +172,53 @@ export const labCommands = grouped('The lab', [
   tpuCommand({
     names: ['del-user'],
     usage: '<user>',
-    summary: 'Take a user off the list; jobs and folders stay',
+    summary: 'Remove a user; jobs and folders stay',
     examples: [['tpu del-user ada', 'asks first']],
     takes: { user: true },
     load: async () => (await import('../commands/users.ts')).delUser,
   }),
   tpuCommand({
     names: ['list-users', '-lu'],
-    summary: 'Who shares the TPUs',
-    examples: [['tpu list-users', 'with id, session and name in the sheet']],
+    summary: 'List the users',
+    examples: [['tpu list-users', 'with their ids, tmux sessions and names in the booking sheet']],
     changes: false,
     load: async () => (await import('../commands/users.ts')).listUsers,
   }),
   tpuCommand({
     names: ['init-lab'],
     usage: 'group=name',
-    summary: 'Make $JOBMAN_HOME a folder that a group of logins shares',
-    examples: [['tpu init-lab group=lab', 'once, by whoever sets the lab up']],
-    takes: { keys: { group: stringFlag('The group of the system', 'name', '--group', '-g') } },
+    summary: 'Share $JOBMAN_HOME with a group of logins',
+    examples: [['tpu init-lab group=lab', 'once, when you set up the lab']],
+    takes: { keys: { group: stringFlag('System group', 'name', '--group', '-g') } },
     load: async () => (await import('../commands/lab.ts')).initLab,
   }),
   tpuCommand({
     names: ['import'],
     usage: '<data.json> [--apply]',
-    summary: 'Take over the users, TPUs and jobs of the program before this one',
-    about: 'Without --apply it only says what it would take, and what not and why.',
-    examples: [['tpu import data.json', 'a dry run']],
+    summary: 'Import users, TPUs and jobs of the older `tpu` program',
+    about: 'Without --apply it only shows what it would import, and what not and why.',
+    examples: [['tpu import data.json', 'changes nothing']],
     args: [{ name: 'file', needed: true, summary: 'file' }],
-    flags: { apply: boolFlag('Do it') },
+    flags: { apply: boolFlag('Import') },
     load: async () => (await import('../commands/lab.ts')).importData,
   }),
   tpuCommand({
     names: ['doctor'],
-    summary: 'What does not fit together in the record, and how to put it right',
+    summary: 'Check the lab for inconsistencies, and show how to repair them',
     examples: [['tpu doctor', 'changes nothing']],
     changes: false,
     load: async () => (await import('../commands/lab.ts')).doctor,
   }),
   tpuCommand({
     names: ['tldr'],
-    summary: 'The commands of a usual day',
+    summary: 'Show the most common commands',
     examples: [['tpu tldr', 'one page']],
     changes: false,
     load: async () => (await import('../commands/help.ts')).tldr,
   }),
   tpuCommand({
     names: ['completion'],
-    summary: 'Print what makes a shell complete the words of `tpu`',
+    summary: 'Print a shell completion script',
     examples: [['source <(tpu completion bash)', 'or zsh; fish: tpu completion fish | source']],
     args: [
       {
@@ -234,35 +233,35 @@ export const labCommands = grouped('The lab', [
   }),
 ]);
 
-/** For the help and for users who type the command. Scripts use the fast path in run-tpu.ts. */
+/** Scripts use the fast path in run-tpu.ts instead. */
 async function loadReportCommand(verb: 'upd-log' | 'finish-job'): Promise<TpuHandler> {
   const { runReportCommand } = await import('../commands/window-reports.ts');
   return (cli, args) => runReportCommand(verb, args.raw, cli.services);
 }
 
-export const scriptCommands = grouped('In scripts', [
+export const scriptCommands = grouped('Scripts', [
   tpuCommand({
     names: ['upd-log'],
     usage: '<session:window> <log folder> <stage folder> <tpu> <time>',
-    summary: 'Tell where a run writes its log and has its code; run_remote.sh calls it',
-    examples: [['tpu upd-log $current_window $LOGDIR $STAGEDIR $VM_NAME $now', 'as in run_remote.sh']],
-    exitCodes: { 3: 'there is no such window' },
+    summary: 'Report the log folder and the code folder of a run',
+    examples: [['tpu upd-log $current_window $LOGDIR $STAGEDIR $VM_NAME $now', 'in run_remote.sh']],
+    exitCodes: { 3: 'no job has this window' },
     takes: { raw: true },
     load: () => loadReportCommand('upd-log'),
   }),
   tpuCommand({
     names: ['finish-job'],
     usage: '<session:window>',
-    summary: 'Tell that a run has succeeded; run_remote.sh calls it',
-    examples: [['tpu finish-job $current_window', 'as in run_remote.sh']],
-    exitCodes: { 3: 'there is no such window' },
+    summary: 'Report that a run has succeeded',
+    examples: [['tpu finish-job $current_window', 'in run_remote.sh']],
+    exitCodes: { 3: 'no job has this window' },
     takes: { raw: true },
     load: () => loadReportCommand('finish-job'),
   }),
   tpuCommand({
     names: ['__begin'],
     hidden: true,
-    summary: "What a job's script asks when it begins",
+    summary: 'Begin an attempt',
     examples: [],
     takes: { raw: true },
     load: async () => (await import('../commands/attempt-hooks.ts')).begin,
@@ -271,7 +270,7 @@ export const scriptCommands = grouped('In scripts', [
     names: ['__closed'],
     hidden: true,
     usage: '<job> <attempt>',
-    summary: 'What the window of an attempt says when it was closed',
+    summary: 'Report that the window of an attempt was closed',
     examples: [],
     takes: { raw: true },
     load: async () => (await import('../commands/attempt-hooks.ts')).closed,
@@ -280,7 +279,7 @@ export const scriptCommands = grouped('In scripts', [
     names: ['__end'],
     hidden: true,
     usage: '<code>',
-    summary: "What a job's script asks when it ends",
+    summary: 'End an attempt',
     examples: [],
     takes: { raw: true },
     load: async () => (await import('../commands/attempt-hooks.ts')).end,
