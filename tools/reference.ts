@@ -10,6 +10,7 @@ import { defaultSettings, settingKeys } from '../src/app/settings.ts';
 import type { JobmanCommand } from '../src/cli/command.ts';
 import { flagName, globalFlags, type Flags } from '../src/cli/flags.ts';
 import { jobmanProgram } from '../src/cli/table.ts';
+import { tpuProgram } from '../src/cli/tpu/table.ts';
 import { failurePatterns } from '../src/core/model/log-lines.ts';
 import { verbs } from '../src/emulator/world/verbs.ts';
 import type { SettingKey } from '../src/schema/settings.ts';
@@ -24,6 +25,7 @@ export const referencePages: readonly string[] = [
   'docs/kubernetes.md',
   'docs/recovery.md',
   'docs/settings.md',
+  'docs/tpu.md',
 ];
 
 /** The page with its generated parts as they should be. Throws for a table of an unknown name. */
@@ -54,6 +56,24 @@ const sectionTables = Object.fromEntries(
   ]),
 );
 
+/** One table for each group of commands of `tpu`. */
+const tpuTables = Object.fromEntries(
+  tpuProgram.groups.map((group) => [
+    `tpu ${group}`,
+    () =>
+      table(
+        ['Command', 'Other names', 'What it does'],
+        tpuProgram.commands
+          .filter((row) => row.group === group && row.hidden !== true)
+          .map(({ names: [first, ...others], usage, summary }) => [
+            code(`tpu ${first} ${usage}`.trim()),
+            others.map(code).join(', '),
+            summary,
+          ]),
+      ),
+  ]),
+);
+
 /** Defaults that a value does not explain. */
 const defaultTexts: Readonly<Record<string, string>> = {
   'tpu.endpoint': "Google's",
@@ -64,6 +84,7 @@ const defaultTexts: Readonly<Record<string, string>> = {
 
 const tables: Readonly<Record<string, () => readonly string[]>> = {
   ...sectionTables,
+  ...tpuTables,
   settings: () =>
     table(
       ['Key', 'When not given', 'What it does', 'Variable'],

@@ -117,7 +117,7 @@ suite('docs/recovery.md', () => {
 });
 
 test('docs/tpu.md has every case of solve, in their order', () => {
-  const rows = rowsOf('docs/tpu.md', 'Wrong', 'What `solve` does');
+  const rows = rowsOf('docs/tpu.md', 'Problem', 'What `solve` does');
   assert.deepEqual(
     rows.map(([name]) => name),
     Object.keys(problemChecks),

@@ -56,7 +56,7 @@ export const cheatSheet: readonly (readonly [heading: string, rows: readonly Exa
   [
     'Set up',
     [
-      ['tpu add-config-alias lr config.training.learning_rate NAME', 'then: lr=0.01'],
+      ['tpu -a lr config.training.learning_rate NAME', 'add a config alias: lr=0.01'],
       ['tpu list', 'list the TPUs with their aliases'],
       ['tpu get-settings NAME', 'show your settings'],
       ['tpu check-rules', 'show what follows a preemption or a failure'],
