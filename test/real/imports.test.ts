@@ -78,7 +78,7 @@ test('data.json is imported once, and its key into a separate file', async (t) =
   assert.match((await run(world, 'tpu', 'import', 'other.json')).err, /no "users"/);
 
   const early = await run(world, 'tpu', 'import', 'data.json');
-  assert.match(early.out, /^- window 1 of xibo: Nothing says in which Google Cloud project/m, early.err);
+  assert.match(early.out, /^- window 1 of xibo: The Google Cloud project of/m, early.err);
   assert.equal(existsSync(join(world.home, 'state.db')), false, 'a dry run creates nothing');
   assert.equal((await run(world, 'settings', 'set', 'tpu.project', 'emulator')).code, 0);
   const dry = await run(world, 'tpu', 'import', 'data.json', '--json');
@@ -105,7 +105,7 @@ test('data.json is imported once, and its key into a separate file', async (t) =
   writeFileSync(join(world.folder, 'mess.json'), JSON.stringify(malformedData));
   const mess = await run(world, 'tpu', 'import', 'mess.json', '--apply');
   assert.equal(mess.code, 0, mess.err);
-  assert.match(mess.out, /^- user run: "run" cannot be the name of a user/m);
+  assert.match(mess.out, /^- user run: "run" is not allowed as a user name/m);
   assert.match((await run(world, 'tpu', 'import', 'mess.json')).out, /There is nothing to take over/);
 });
 

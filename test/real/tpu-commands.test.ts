@@ -94,11 +94,14 @@ suite('TPUs by the tpu command', () => {
     );
     // The first command that needs the TPU creates it. Its disks cannot be mounted without a server.
     const made = await ends(1, 'apply', 'v4-16-1');
-    assert.match(made.stdout, /is ready; `tpu mount-disk lab-tpuvm-v4-16-1` tries again/);
+    assert.match(
+      made.stdout,
+      /is ready, but its workers are not\. To prepare them again: tpu mount-disk lab-tpuvm-v4-16-1/,
+    );
     assert.match(made.stderr, /asking for lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
-    assert.match(made.stderr, /worker 1: .*10\.0\.0\.2:\/home cannot be mounted at \/home-nfs/);
+    assert.match(made.stderr, /worker 1: .*Cannot mount 10\.0\.0\.2:\/home at \/home-nfs/);
     assert.doesNotMatch(made.stderr, /Started/);
-    assert.match(made.stderr, /W&B: as they should be on 2 workers/);
+    assert.match(made.stderr, /W&B: ready on 2 of 2 workers/);
     assert.equal(await ok('check-status', name), 'ready\n');
     // Its zone was found, and is known from then on.
     assert.match(await ok('-lta'), /v4-16-1 +lab-tpuvm-v4-16-1 +v4-16 +us-central2-b/);
@@ -106,7 +109,7 @@ suite('TPUs by the tpu command', () => {
 
   hostTest('mount-disk mounts on all workers and logs them in; a second run changes nothing', async () => {
     await onAll(name, installNfs);
-    assert.match(await ok('mount-disk', 'v4-16-1'), /all workers are mounted and logged in/);
+    assert.match(await ok('mount-disk', 'v4-16-1'), /All workers of .* are mounted and logged in/);
     const before = await onAll(name, 'cat /proc/self/mounts | grep nfs; cat ~/.netrc');
     for (const one of before) {
       assert.match(one, /^10\.0\.0\.2:\/home \/home-nfs tmpfs/);
@@ -139,20 +142,20 @@ suite('TPUs by the tpu command', () => {
     await onAll(name, ': >/tmp/libtpu_lockfile');
     const described = await ok('describe', 'v4-16-1');
     assert.match(described, /State +ready, in us-central2-b, 2 workers/);
-    assert.match(described, /Used by +nobody/);
-    assert.match(described, /a share that is not as it should be: \/home-nfs \(not mounted\)/);
+    assert.match(described, /Used by +no job or program/);
+    assert.match(described, /shares missing on workers 0, 1: \/home-nfs \(not mounted\)/);
     const dry = await ends(1, 'solve', 'v4-16-1', '--dry-run');
-    assert.match(dry.stdout, /^share missing: .*\n {2}would: mounting the shares on workers 0, 1\n/m);
-    assert.match(dry.stdout, /^stale lock file: .*\n {2}would: removing \/tmp\/libtpu_lockfile/m);
+    assert.match(dry.stdout, /^share missing: .*\n {2}repair: mount the shares on workers 0, 1\n/m);
+    assert.match(dry.stdout, /^stale lock file: .*\n {2}repair: remove \/tmp\/libtpu_lockfile/m);
     assert.match((await onAll(name, 'ls /tmp; cat /proc/self/mounts')).join(), /libtpu_lockfile/);
     const solved = await ends(0, 'solve', 'v4-16-1');
     // Without the share there is no Python either; the repair restores both.
-    assert.match(solved.stdout, /it is well again \(share missing, stale lock file\)\.\n$/);
+    assert.match(solved.stdout, /is repaired \(share missing, stale lock file\)\.\n$/);
     assert.match(await ok('describe', 'v4-16-1'), /Python +\[TpuDevice/);
-    assert.match(await ok('solve', 'v4-16-1'), /nothing is wrong that can be seen/);
+    assert.match(await ok('solve', 'v4-16-1'), /has no problem/);
     await onAll(name, 'umount /home-nfs; : >/tmp/no-server');
     const left = await ends(1, 'solve', name);
-    assert.match(left.stdout, /is not well:\n +share missing: .*; what was tried did not help\n +no Python/);
+    assert.match(left.stdout, /still has problems:\n +share missing: .*; the repair did not help\n +no Python/);
     await onAll(name, 'rm /tmp/no-server');
     await ok('solve', name);
   });
@@ -160,9 +163,9 @@ suite('TPUs by the tpu command', () => {
   hostTest('a worker with a full disk is still checked, and the repair is shown', async () => {
     await world.jobman(['emulator', 'fill-disk', name, '--worker', '1']);
     const full = await ends(1, 'solve', name);
-    assert.match(full.stdout, /^disk full: worker 1 has less than 500 MB of disk left$/m);
-    assert.match(full.stderr, /worker 1: The largest folders, in MB:/);
-    assert.match(full.stdout, /is not well:\n +disk full: .*; what was tried did not help/);
+    assert.match(full.stdout, /^disk full: less than 500 MB of disk free on worker 1$/m);
+    assert.match(full.stderr, /worker 1: Largest folders \(MB\):/);
+    assert.match(full.stdout, /still has problems:\n +disk full: .*; the repair did not help/);
     await world.jobman(['emulator', 'start-host', name, '--worker', '1']);
     await ok('solve', name);
   });
@@ -170,14 +173,14 @@ suite('TPUs by the tpu command', () => {
   hostTest('the user of the devices is named, and nothing is deleted without a yes', async () => {
     const [, second] = await addresses(name);
     onWorker(second, `setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & ${until('31351')}`);
-    assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) holds its device: sleep 31351/);
+    assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) uses the device: sleep 31351/);
     const refused = await ends(2, 'reapply', name);
-    assert.match(refused.stderr, /holds its device: sleep 31351\. Say --yes/);
+    assert.match(refused.stderr, /uses the device: sleep 31351\. Say --yes/);
     assert.deepEqual(await addresses(name), await addresses(name));
     await ends(2, 'solve', name);
     const ended = await ends(0, 'solve', name, '--yes');
-    assert.match(ended.stdout, /device busy: its devices are held by process \d+ of \w+ on worker 1 \(sleep 31351\)/);
-    assert.match(await ok('describe', name), /Used by +nobody/);
+    assert.match(ended.stdout, /device busy: in use by process \d+ of \w+ on worker 1 \(sleep 31351\)/);
+    assert.match(await ok('describe', name), /Used by +no job or program/);
   });
 
   hostTest('solve recreates a preempted TPU; -norm creates it on-demand', async () => {
@@ -188,7 +191,7 @@ suite('TPUs by the tpu command', () => {
     await world.jobman(['emulator', 'preempt', spot]);
     assert.ok(await eventually(async () => (await ok('check-status', spot)) === 'preempted\n', { withinMs: 60_000 }));
     const solved = await ends(0, 'solve', spot);
-    assert.match(solved.stdout, /taken away: it was taken away \(preempted\)\n.*well again/s);
+    assert.match(solved.stdout, /lost: the TPU was lost \(preempted\)\n.*is repaired/s);
     // A booking of another user needs a confirmation; without a current user, every booking may be another's.
     for (const user of ['xibo', 'lyy']) await ok('add-user', user, '--yes');
     await ok('book', spot, 'lyy');
@@ -199,21 +202,24 @@ suite('TPUs by the tpu command', () => {
     ]) {
       const booked = await tpu(...args);
       assert.equal(booked.code, 2, booked.stderr);
-      assert.match(booked.stderr, /By the booking sheet lab-tpuvm-v4-8-preemptible-1 is reserved for lyy\. Say --yes/);
+      assert.match(booked.stderr, /In the booking sheet lab-tpuvm-v4-8-preemptible-1 is reserved for lyy\. .*--yes/);
     }
     await ok('release', spot, 'lyy');
     await ok('reapply-norm', spot);
     assert.match(await ok('-lta'), /preemptible-1 +v4-8 +us-central2-b +ondemand/);
     const restarted = await tpu('restart', spot);
-    assert.deepEqual([restarted.code, restarted.stdout], [0, `${spot} has restarted.\n`], restarted.stderr);
+    assert.deepEqual([restarted.code, restarted.stdout], [0, `Restarted ${spot}.\n`], restarted.stderr);
     assert.match(restarted.stderr, /^stopping .*\n(.*\n)*starting .*\n(.*\n)*1 of 1 workers answer$/m);
     // A worker that refuses SSH may be in use.
     await world.jobman(['emulator', 'ssh-refuse', spot]);
     const unsure = await ends(2, 'solve', spot);
-    assert.match(unsure.stderr, /Who holds the devices of worker 0 cannot be told: .*Say --yes/);
+    assert.match(unsure.stderr, /The programs on worker 0 are unknown: .*--yes/);
     const again = await ends(0, 'solve', spot, '--yes');
-    assert.match(again.stdout, /^no answer by SSH: worker 0 has no answer.*\n.*well again \(no answer by SSH\)/);
-    assert.match((await tpu('mount-disk', spot)).stderr, /The settings name no share for us-central2-b/);
+    assert.match(again.stdout, /^SSH fails: no SSH connection to worker 0.*\n.*is repaired \(SSH fails\)/);
+    assert.match(
+      (await tpu('mount-disk', spot)).stderr,
+      /No share was mounted: lab\.shares has none for us-central2-b/,
+    );
   });
 
   hostTest('a TPU that the API cannot stop restarts by a reboot of its machines', async () => {

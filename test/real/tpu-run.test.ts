@@ -110,7 +110,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.equal(flagValue(args, '--config.load_from'), flagValue(before, '--workdir'));
     assert.equal(flagValue(args, '--config.stage'), String(last - 1));
     assert.match(await lab.log(id, '--attempt', String(last)), new RegExp(`window ada:${Number(window) + last - 1}:`));
-    assert.match(await lab.log(id, '--attempt', String(last)), /goes on from .*\/logs\/ada\/vit\//);
+    assert.match(await lab.log(id, '--attempt', String(last)), /resumed from .*\/logs\/ada\/vit\//);
   });
 
   test('a preempted TPU is recreated, and the job resumes on it', async () => {

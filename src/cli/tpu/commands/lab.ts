@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setSetting } from '../../../app/change-settings.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { pluralize, escapeLine } from '../../../app/format.ts';
+import { escapeLine } from '../../../app/format.ts';
 import { readRegularFile } from '../../../app/files.ts';
 import { checkCount, runChecks, type LabState } from '../../../lab/doctor.ts';
 import { applyImport, type ImportLine, type ImportContext, planImport } from '../../../lab/import-old-data.ts';
