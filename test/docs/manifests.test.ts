@@ -34,7 +34,7 @@ function findingsIn(
   const result = parseManifest({
     text,
     file,
-    env: { USER: 'ada' },
+    env: { USER: 'ada', WANDB_API_KEY: 'key', MY_HF_TOKEN: 'token' },
     home: '/home/ada',
     files: reader,
     project: null,

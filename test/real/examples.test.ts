@@ -1,0 +1,75 @@
+/**
+ * The programs of docs/checkpoints.md and docs/multi-host.md, word for word, on the TPU emulator. The packages are in a
+ * virtual environment outside of the checkout, which `.ci/run` makes; without it these tests are skipped loudly.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { examplesPython } from '../support/examples-python.ts';
+import { eventually } from '../support/eventually.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+import { root } from '../support/root.ts';
+
+/** The first block of a language in a page, after the text that marks it. */
+function blockOf(page: string, language: string, after = ''): string {
+  const text = readFileSync(join(root, page), 'utf8');
+  const [, block] = text.slice(text.indexOf(after)).match(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, 'm')) ?? [];
+  assert.ok(block !== undefined, `${page} has no block of ${language} after "${after}"`);
+  return block;
+}
+
+/** Creates the job of a page's manifest with one of its programs. */
+async function createExample(world: JobWorld, page: string, example: string, python: string): Promise<string> {
+  writeFileSync(join(world.folder, 'train.yaml'), blockOf(page, 'yaml'));
+  writeFileSync(join(world.folder, 'train.py'), blockOf(page, 'python', `<!-- example: ${example} -->`));
+  writeFileSync(join(world.folder, '.gitignore'), '*\n!train.*\n');
+  return world.create(join(world.folder, 'train.yaml'), '--set', `command.run=${python} train.py`);
+}
+
+async function survivesPreemption(world: JobWorld, example: string, python: string): Promise<string> {
+  const id = await createExample(world, 'docs/checkpoints.md', example, python);
+  const log = () => world.output('logs', id, '--worker', '0');
+  const hasTrained = await eventually(async () => /^step [3-9]0$/m.test(await log()), { withinMs: 120_000 });
+  assert.ok(hasTrained, await log());
+  await world.runOk(['emulator', 'preempt', id]);
+  await world.waitForFinish(id, 0, 180_000);
+  const output = await log();
+  assert.match(output, /^resumed after step [3-9]0$/m);
+  return output;
+}
+
+suite('the programs of the docs', () => {
+  test('plain Python resumes from its last checkpoint', async (t) => {
+    if (!requireReal(t, 'python3', findProgram('python3'))) return;
+    assert.match(await survivesPreemption(openJobWorld(t), 'plain', 'python3'), /^finished: 5\.878031$/m);
+  });
+
+  test('JAX with Orbax resumes from its last checkpoint', async (t) => {
+    if (!requireReal(t, 'JAX and Orbax', existsSync(examplesPython))) return;
+    assert.match(await survivesPreemption(openJobWorld(t), 'orbax', examplesPython), /^finished: 2\.94/m);
+  });
+
+  test('JAX connects the processes of two workers', async (t) => {
+    if (!requireReal(t, 'JAX and Orbax', existsSync(examplesPython))) return;
+    const world = openJobWorld(t);
+    const id = await createExample(world, 'docs/multi-host.md', 'multi-host', examplesPython);
+    await world.waitForFinish(id, 0, 120_000);
+    const output = await world.output('logs', id);
+    for (const worker of [0, 1]) assert.match(output, new RegExp(`process ${worker} of 2 sees \\[0, 1\\]`));
+  });
+});
+
+test('one W&B run id and the secret reach every attempt', async (t) => {
+  const world = openJobWorld(t, { env: { WANDB_API_KEY: 'a-test-key' } });
+  const file = join(world.folder, 'train.yaml');
+  const page = blockOf('docs/weights-and-biases.md', 'yaml').replace(/^gcsfuse:\n(?: +.*\n)+/m, 'local: {}\n\n');
+  writeFileSync(file, page.replace('python3 train.py', 'echo "$WANDB_RUN_ID $WANDB_RESUME ${#WANDB_API_KEY}"'));
+  const id = await world.create(file, '--set', `job.checkpoint_dir=${join(world.folder, 'checkpoints')}`);
+  await world.waitForFinish(id);
+  await world.runOk(['resume', id]);
+  await world.waitUntil(id, ({ attempts, phase }) => attempts.length === 2 && phase === 'succeeded');
+  for (const attempt of ['1', '2'])
+    assert.match(await world.output('logs', id, '--attempt', attempt), /train-000001 allow 10$/m);
+});
