@@ -11,7 +11,7 @@ export function formatCloudStatus(job: Job, allocation: Allocation, now: Instant
   const { lastObserved: observed } = allocation;
   switch (cloudStageOf(job, allocation)) {
     case 'releasing':
-      return `${formatReleaseState(allocation) ?? 'told to go'}, not seen gone yet${formatLastError(allocation)}`;
+      return `${formatReleaseState(allocation) ?? 'deletion requested'}${formatLastError(allocation)}`;
     case 'unreachable':
       return `${allocation.unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - (allocation.unreachableAt ?? now))}`;
     case 'refused':
@@ -32,20 +32,18 @@ export function formatCloudEvidence(job: Job, allocation: Allocation, now: Insta
     case 'releasing': {
       const state = formatReleaseState(allocation);
       const ago = formatAge(now - (allocation.releasedAt ?? now));
-      return `${name} told to go ${ago} ago${state === null ? '' : ` (${state})`}, not seen gone yet${formatLastError(allocation)}`;
+      return `deleting TPU ${name} (requested ${ago} ago${state === null ? '' : `, state ${state}`})${formatLastError(allocation)}`;
     }
     case 'unreachable':
-      return allocation.unreachableWho === 'login'
-        ? `no login since ${formatTime(allocation.unreachableAt ?? now, now)}, so ${name} is not known`
-        : `${name} has not answered since ${formatTime(allocation.unreachableAt ?? now, now)}`;
+      return `${allocation.unreachableWho === 'login' ? 'no login' : `no answer about ${name}`} since ${formatTime(allocation.unreachableAt ?? now, now)}`;
     case 'refused':
       // A refusal is about the request, so it needs no name; every other status is about the allocation.
       return `${formatRefusal(job, allocation, now)}${formatRawError(refusalOf(job, allocation).error)}`;
     case 'pending': {
       if (observed !== null)
-        return `${name} ${formatState(observed)} since ${formatTime(observed.at, now)}, ${formatAge(now - observed.at)} ago`;
+        return `${name}: ${formatState(observed)} since ${formatTime(observed.at, now)} (${formatAge(now - observed.at)})`;
       const requested = formatRequested(allocation, now);
-      return requested === null ? null : `${name} ${requested}`;
+      return requested === null ? null : `${name}: ${requested}`;
     }
     case 'none':
       return null;
@@ -84,7 +82,7 @@ function cloudStageOf(job: Job, allocation: Allocation): CloudStage {
 
 function refusalOf(job: Job, { lastError }: Allocation): NonNullable<Allocation['lastError']> {
   const newest = lastError ?? lastRequestFailure(job, openAttempt(job));
-  if (newest === null) throw new Error(`job ${job.id} was refused nothing`);
+  if (newest === null) throw new Error(`job ${job.id} has no refused request`);
   return newest;
 }
 
@@ -94,8 +92,8 @@ function formatRefusal(job: Job, allocation: Allocation, now: Instant): string {
   const { lastError, errorCount } = allocation;
   const message = `${asClause(error.message)}, ${formatAge(now - at)} ago`;
   if (lastError === null && attempt !== undefined)
-    return `${message}; ${pluralize(countFailedRequests(job, attempt), 'request')} in vain`;
-  return errorCount > 1 ? `${message}; ${pluralize(errorCount, 'request')} in vain` : message;
+    return `${message}; ${pluralize(countFailedRequests(job, attempt), 'failed request')}`;
+  return errorCount > 1 ? `${message}; ${pluralize(errorCount, 'failed request')}` : message;
 }
 
 function formatState({ state, detail }: NonNullable<Allocation['lastObserved']>): string {
@@ -110,9 +108,9 @@ function formatReleaseState({ lastObserved: observed }: Allocation): string | nu
 }
 
 function formatRequested({ requestedAt }: Allocation, now: Instant): string | null {
-  return requestedAt === null ? null : `asked ${formatAge(now - requestedAt)} ago, not seen yet`;
+  return requestedAt === null ? null : `requested ${formatAge(now - requestedAt)} ago, not listed yet`;
 }
 
 function formatLastError({ lastError }: Allocation): string {
-  return lastError === null ? '' : `, last answer: ${asClause(lastError.error.message)}`;
+  return lastError === null ? '' : `; last error: ${asClause(lastError.error.message)}`;
 }

@@ -52,7 +52,7 @@ export async function commitCommand(
     return { answer, change: { job: commanded, events, wakeAt } };
   });
   if (outcome === 'busy') {
-    const message = `job ${id} changes too quickly to be asked; try again`;
+    const message = `job ${id} changed too often in the meantime; try again`;
     return { ...refusedResult(id, message), exitCode: exitCode.failed, changed: false };
   }
   return { ...outcome.answer, changed: outcome.change !== null };
@@ -70,36 +70,32 @@ function refusedResult(id: string, message: string): CommandResult {
 // ------------------------------------------------------------------------------------------ answers
 
 function acceptedMessage(job: Job, verb: Verb): string {
-  const it = `Job ${job.id} (${job.spec.name})`;
-  const number = Number(job.id);
+  const it = `job ${job.id} (${job.spec.name})`;
+  const holdsTpu = job.spec.capacity.kind === 'tpu' && heldAllocations(job).length > 0;
+  const release = holdsTpu ? ' Its TPU is being released.' : '';
   switch (verb) {
     case 'start':
-      return `${it} is started.`;
+      return `Starting ${it}.`;
     case 'resume':
       // Without the folder jobman knows no checkpoint: the program finds its own or starts from the beginning.
       return job.spec.command.checkpointDir === null
-        ? `${it} goes on; its manifest names no job.checkpoint_dir, so its program has to find its last checkpoint itself.`
-        : `${it} goes on from its last checkpoint.`;
+        ? `Resuming ${it}. Its manifest has no job.checkpoint_dir, so the program must find its own checkpoint.`
+        : `Resuming ${it} from its last checkpoint.`;
     case 'rerun':
-      return `${it} starts again from the beginning.`;
+      return `Rerunning ${it} from the beginning.`;
     case 'stop':
-      if (job.desired === 'stopped') return `${it} is being stopped.${formatKeptCapacity(job, number)}`;
-      return job.finish === null
-        ? `${it} is being stopped, and what it holds let go.`
-        : releasingMessage(it, job.finish);
+      if (job.desired === 'stopped') return `Stopping ${it}.${formatKeptCapacity(job)}`;
+      return job.finish === null ? `Stopping ${it}.${release}` : releasingMessage(it, job.finish);
     case 'cancel':
-      if (hasEndedByItself(job.finish)) return releasingMessage(it, job.finish);
-      return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
+      return hasEndedByItself(job.finish) ? releasingMessage(it, job.finish) : `Cancelling ${it}.${release}`;
     case 'disable-recovery':
-      return `${it} goes on, and no rule starts it again when it ends.`;
+      return `Automatic recovery is off for ${it}. Its current attempt is the last one.`;
     case 'accept-exit':
-      return `The end of ${it} is judged now.`;
+      return `Accepted the exit of ${it}.`;
     case 'delete':
-      if (!job.removed) {
-        const once = heldAllocations(job).length === 0 ? 'nothing of it runs any more' : 'its capacity is seen gone';
-        return `${it} is being deleted; it leaves the list once ${once}.`;
-      }
-      return `${it} is off the list${mayOutliveRemoval(job) ? '; its program is being ended' : ''}.${formatOrphans(job)}`;
+      if (!job.removed)
+        return `Deleting ${it}. It leaves the list once ${holdsTpu ? 'its TPU is released' : 'its program has ended'}.`;
+      return `Deleted ${it}.${mayOutliveRemoval(job) ? ' Its program is being ended.' : ''}${formatOrphans(job)}`;
   }
 }
 
@@ -108,45 +104,48 @@ function hasEndedByItself(finish: Finish | null): finish is Finish {
 }
 
 function releasingMessage(it: string, { verdict }: Finish): string {
-  return `${it} has ${formatVerdict(verdict)} already; what it still holds is being let go.`;
+  return `${capitalize(it)} has already ${formatVerdict(verdict)}. Its TPU is being released.`;
 }
 
 function formatOrphans(job: Job): string {
   const names = orphansOf(job).map(({ resource }) => resource);
-  if (names.length === 0) return '';
-  return ` Nobody has seen what it holds gone, so it may go on and cost; it is noted as a stray (${names.join(', ')}); to let it go: jobman gc`;
+  return names.length === 0
+    ? ''
+    : ` Its TPU may still exist and cost money (${names.join(', ')}). Release it: jobman gc`;
 }
 
-function formatKeptCapacity(job: Job, number: number): string {
+function formatKeptCapacity(job: Job): string {
   const held = keptAllocations(job);
   const usable = held.filter((allocation) => !isLost(allocation));
   if (held.length > 0 && usable.length === 0) return ` It keeps nothing: its ${acceleratorOf(job)} is lost.`;
   if (job.spec.capacity.ownership === 'persistent' || usable.length === 0) return '';
   // A stop keeps usable capacity. It gives back a pending request, and with it the position in the cloud's queue.
   if (usable.every(({ readyAt }) => readyAt === null))
-    return ` Its ${acceleratorOf(job)} was not ready yet and is let go.`;
+    return ` Its ${acceleratorOf(job)} was not ready yet and is being released.`;
   const price = pricePerHour(job);
   const cost = price === null ? '' : `, which costs ${formatCapacityCost(job.spec.capacity, price)}`;
-  return ` It keeps its ${acceleratorOf(job)}${cost}; to let it go: jobman stop ${number} --release`;
+  return ` It keeps its ${acceleratorOf(job)}${cost}. Release it: jobman stop ${Number(job.id)} --release`;
 }
 
 function repeatedMessage(job: Job, verb: Verb): string {
   const it = `Job ${job.id} (${job.spec.name})`;
+  const isFinished = job.finish !== null;
   switch (verb) {
     case 'stop':
-      return `${it} has been asked to stop already.${job.desired === 'stopped' ? formatKeptCapacity(job, Number(job.id)) : ''}`;
+      return `${it} is already ${isFinished ? 'stopped' : 'stopping'}.${job.desired === 'stopped' ? formatKeptCapacity(job) : ''}`;
     case 'cancel':
-      return hasEndedByItself(job.finish) ? releasingMessage(it, job.finish) : `${it} has been cancelled already.`;
+      if (hasEndedByItself(job.finish)) return releasingMessage(it, job.finish);
+      return `${it} is already ${isFinished ? '' : 'being '}cancelled.`;
     case 'delete':
-      return `${it} is being deleted already.`;
+      return `${it} is already being deleted.`;
     case 'disable-recovery':
-      return `${it} was told already that no rule is to start it again.`;
+      return `Automatic recovery is already off for job ${job.id}.`;
     case 'accept-exit':
-      return `The end of ${it} is being judged already.`;
+      return `The exit of job ${job.id} is already accepted.`;
     case 'start':
     case 'resume':
     case 'rerun':
-      return `${it} has been asked to run already.`;
+      return `${it} is already starting.`;
   }
 }
 
@@ -176,7 +175,7 @@ export async function commitChange<Answer extends object>(
       return answer;
     }
     const reloaded = await store.load(job.id);
-    if (reloaded === undefined) throw new Error(`job ${job.id} has vanished from the record`);
+    if (reloaded === undefined) throw new Error(`job ${job.id} has vanished from the database`);
     ({ job, revision } = reloaded);
   }
   return 'busy';

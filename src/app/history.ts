@@ -23,58 +23,56 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       const allowed = formatBudget(job.spec.recovery);
       const sets = (event.overrides ?? []).map(formatOverride);
       const changed = sets.length === 0 ? '' : ` with ${sets.join(' ')}`;
-      return `created by ${event.by}${changed}; rule ${job.spec.recovery.preset}${allowed === null ? '' : `, ${allowed}`}`;
+      return `created by ${event.by}${changed}; recovery ${job.spec.recovery.preset}${allowed === null ? '' : `: ${allowed}`}`;
     }
     case 'command_received':
-      return `${event.by} said ${event.verb}: ${describeCommand(event)}`;
+      return `${event.by} requested ${event.verb}: ${describeCommand(event)}`;
     case 'attempt_created': {
       const wait = event.notBeforeAt - event.at;
-      const pause = wait > 0 ? `, in ${formatDuration(wait)}` : '';
-      const steps = event.commandOnly === true ? ', just the command' : '';
+      const pause = wait > 0 ? `, starts in ${formatDuration(wait)}` : '';
+      const steps = event.commandOnly === true ? ', without setup' : '';
       return `attempt ${event.attempt} on allocation ${event.allocation}: ${startModePhrases[event.startMode]}, stage ${event.stage}${steps}${pause}`;
     }
     case 'attempt_moved':
-      return `attempt ${event.attempt} goes on to allocation ${event.allocation}`;
+      return `attempt ${event.attempt} moved to allocation ${event.allocation}`;
     case 'allocation_requested':
       return event.ownership === 'ephemeral'
-        ? `allocation ${event.allocation} asked: ${formatCapacity(job, event.alternative)}, called ${event.name}`
-        : `allocation ${event.allocation} is ${event.name}${job.spec.capacity.kind === 'local' ? '' : ', which exists already'}`;
+        ? `allocation ${event.allocation} requested: ${formatCapacity(job, event.alternative)}, named ${event.name}`
+        : `allocation ${event.allocation} is ${job.spec.capacity.kind === 'local' ? '' : 'the existing TPU '}${event.name}`;
     case 'alternative_exhausted':
-      return `${formatCapacity(job, event.alternative)} is passed over (${formatCapacityAnswer(event.answer)}); next is ${formatCapacity(job, event.next)}`;
+      return `skipped ${formatCapacity(job, event.alternative)} (${formatCapacityAnswer(event.answer)}); next: ${formatCapacity(job, event.next)}`;
     case 'alternative_skipped':
-      return `${formatCapacity(job, event.alternative)} has had nothing for another job a moment ago; ${formatCapacity(job, event.next)} is asked first`;
+      return `skipped ${formatCapacity(job, event.alternative)} (no capacity for another job just now); next: ${formatCapacity(job, event.next)}`;
     case 'allocation_refused': {
-      const again = event.nextAt === undefined ? '' : `; asked again in ${formatDuration(event.nextAt - event.at)}`;
-      return `allocation ${event.allocation} not given (${formatCloudError(event.error)}): ${asClause(event.error.message)}${again}`;
+      const again = event.nextAt === undefined ? '' : `; retry in ${formatDuration(event.nextAt - event.at)}`;
+      return `allocation ${event.allocation} refused (${formatCloudError(event.error)}): ${asClause(event.error.message)}${again}`;
     }
     case 'allocation_seen': {
       const workers = event.workers === undefined ? '' : ` with ${pluralize(event.workers, 'worker')}`;
       return `allocation ${event.allocation} ${statePhrases[event.state]}${workers}${inParentheses(event.message)}`;
     }
     case 'allocation_released':
-      return `allocation ${event.allocation} is let go: ${asClause(event.message)}`;
+      return `allocation ${event.allocation} released: ${asClause(event.message)}`;
     case 'allocation_gone':
-      return `allocation ${event.allocation} seen gone`;
+      return `allocation ${event.allocation} deleted`;
     case 'step_failed':
-      return `${event.attempt === undefined ? '' : `attempt ${event.attempt}: `}setup step ${event.step} failed on worker ${event.worker}, try ${event.tries} of ${job.spec.limits.setupTries}: ${asClause(event.message)}`;
+      return `${event.attempt === undefined ? '' : `attempt ${event.attempt}: `}setup step ${event.step} failed on worker ${event.worker} (try ${event.tries} of ${job.spec.limits.setupTries}): ${asClause(event.message)}`;
     case 'step_run_manually': {
-      const again = event.force ? ' anew' : '';
-      const holds = event.workers - event.failed.length;
-      const failures = event.failed.map(
-        ({ worker, message: detail }) => `; not on worker ${worker}: ${asClause(detail)}`,
-      );
-      return `${event.by} had setup step ${event.step} gone through${again}; it holds on ${holds} of ${pluralize(event.workers, 'worker')}${failures.join('')}`;
+      const forced = event.force ? ' with --force' : '';
+      const done = event.workers - event.failed.length;
+      const failures = event.failed.map(({ worker, message }) => `; failed on worker ${worker}: ${asClause(message)}`);
+      return `${event.by} ran setup step ${event.step}${forced}: done on ${done} of ${pluralize(event.workers, 'worker')}${failures.join('')}`;
     }
     case 'attempt_started':
       return `attempt ${event.attempt} started on ${formatWorkers(event.workers)}`;
     case 'attempt_running':
-      return `attempt ${event.attempt} runs`;
+      return `attempt ${event.attempt} is running`;
     case 'exit_seen':
-      return `the program has ended on ${formatWorker(event.worker)}: ${formatExit(event)}; what did it is not known yet`;
+      return `the program exited on ${formatWorker(event.worker)}: ${formatExit(event)}; the cause is not known yet`;
     case 'attempt_ending':
       return event.reason === 'succeeded'
-        ? `attempt ${event.attempt} has done its work${withComma(event.evidence.message)}`
-        : `attempt ${event.attempt} is being ended: ${reasonPhrases[event.reason]}${withComma(formatCause(job.spec, event.reason, event.evidence))}`;
+        ? `attempt ${event.attempt} succeeded${withComma(event.evidence.message)}`
+        : `ending attempt ${event.attempt}: ${reasonPhrases[event.reason]}${withComma(formatCause(job.spec, event.reason, event.evidence))}`;
     case 'attempt_ended':
       return `attempt ${event.attempt} ended: ${reasonPhrases[event.reason]}${withComma(formatEnding(job, event))}`;
     case 'rule_applied':
@@ -86,11 +84,11 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'reachable':
       return event.who === 'workers' ? 'every worker answers again' : `allocation ${event.allocation} answers again`;
     case 'clock_set_back':
-      return "this machine's clock was set back; what was noted while it was ahead counts from now";
+      return 'the clock of this machine was set back; times in the future count as now';
     case 'finished':
       return event.verdict === 'failed' ? `failed: ${reasonPhrases[event.reason]}` : event.verdict;
     case 'removed':
-      return 'taken off the list; its history and logs are kept';
+      return 'removed from the list; its history and logs are kept';
   }
 }
 
@@ -115,39 +113,39 @@ function formatOverride({ key, value }: Override): string {
 }
 
 const requestPhrases = {
-  fresh: 'it is to run',
-  resume: 'it is to go on from its last checkpoint',
-  rerun: 'it is to run from the beginning',
+  fresh: 'run the job',
+  resume: 'continue from the last checkpoint',
+  rerun: 'run from the beginning',
 } as const;
 
-const startModePhrases = { fresh: 'a fresh start', resume: 'resumes', rerun: 'from the beginning' } as const;
+const startModePhrases = { fresh: 'fresh start', resume: 'resume', rerun: 'rerun' } as const;
 
 const statePhrases: Readonly<Record<AllocationState, string>> = {
-  absent: 'is not there',
+  absent: 'does not exist',
   waiting: 'waits for capacity',
-  provisioning: 'is being made',
+  provisioning: 'is being created',
   ready: 'is ready',
   interrupted: 'is interrupted and will come back',
   lost: 'is lost',
-  releasing: 'is being released',
-  foreign: 'is a name that somebody else uses',
+  releasing: 'is being deleted',
+  foreign: 'has the name of another resource',
 };
 
 function describeCommand(event: Extract<Event, { readonly kind: 'command_received' }>): string {
-  if (event.verb === 'disable-recovery') return 'what is under way is the last attempt, whatever the rules say';
-  if (event.verb === 'accept-exit') return 'the end of its program is judged without waiting for the cloud';
+  if (event.verb === 'disable-recovery') return 'this attempt is the last one';
+  if (event.verb === 'accept-exit') return 'accept the exit without waiting for the cloud';
   switch (event.desired) {
     case 'running':
       return requestPhrases[event.startMode ?? 'fresh'];
     case 'stopped':
       // The cloud decides if the capacity can be kept: a preemption may not be observed yet.
       return event.keepsNothing === true
-        ? 'the program is to end; there is no capacity to keep'
-        : 'the program is to end, and the capacity is to be kept';
+        ? 'end the program; there is no capacity to keep'
+        : 'end the program and keep the capacity';
     case 'cancelled':
-      return 'the program is to end, the capacity is released';
+      return 'end the program and release the capacity';
     case 'deleted':
-      return 'it is to end and leave the list once its capacity is gone';
+      return 'end the program, release the capacity and leave the list';
   }
 }
 

@@ -49,11 +49,11 @@ export const errorPhrases: Readonly<Record<CloudErrorKind, string>> = {
   quota: 'over quota',
   stockout: 'no capacity',
   permission: 'not allowed',
-  invalid: 'not valid',
-  rate_limited: 'asked too often',
+  invalid: 'invalid request',
+  rate_limited: 'rate limited',
   not_found: 'not found',
-  internal: 'an error of the cloud',
-  unreachable: 'the cloud did not answer',
+  internal: 'cloud error',
+  unreachable: 'no answer from the cloud',
 };
 
 /** The cloud's own message after ours: `; the cloud said: …`; empty if ours contains it. */
@@ -85,7 +85,7 @@ export function formatCapacity(job: Pick<Job, 'spec'>, alternative = 0): string 
 }
 
 export function formatCapacityAnswer(answer: CapacityAnswer): string {
-  return answer === 'waiting' ? 'it let the request wait for too long' : errorPhrases[answer];
+  return answer === 'waiting' ? 'waited too long' : errorPhrases[answer];
 }
 
 /** `1000 preemptions and 3 failures allowed`; null if no rule continues the job. */
@@ -134,11 +134,7 @@ export function formatRule(
   // An end without a continuing rule uses no budget; an end beyond the budget says so.
   const isUsedUp = limit > 0 && used > limit;
   const budget =
-    continues && limit > 0
-      ? ` (${used} of ${limit}${ofRule} used)`
-      : isUsedUp
-        ? ` (all ${limit}${ofRule} are used up)`
-        : '';
+    continues && limit > 0 ? ` (${used} of ${limit}${ofRule} used)` : isUsedUp ? ` (all ${limit}${ofRule} used)` : '';
   return `${job.spec.recovery.preset}: ${reasonPhrases[reason]}${log} -> ${answer}${budget}`;
 }
 
@@ -177,7 +173,7 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
     case 'timed_out':
       return limits.maxRuntimeMs === null
         ? evidence.message
-        : `it ran for ${formatDuration(limits.maxRuntimeMs)}, which is all that it may (job.max_runtime)`;
+        : `reached its time limit of ${formatDuration(limits.maxRuntimeMs)} (job.max_runtime)`;
     case 'command_failed':
       if (evidence.exitCode === undefined && evidence.signal === undefined) return evidence.message;
       return `${formatExit(evidence)}${where}`;
@@ -208,25 +204,25 @@ export function likelyCause({ pattern, signal, exitCode }: Evidence): string | n
 
 /** Sources: signal(7) for the sender of each; the kernel's out-of-memory killer sends SIGKILL. */
 const signalCauses: Readonly<Record<string, string>> = {
-  KILL: 'mostly the machine ran out of memory, or somebody killed it',
-  TERM: 'somebody, or the machine going down, asked it to end',
-  INT: 'somebody interrupted it',
-  HUP: 'the session that it belonged to ended',
-  SEGV: 'it touched memory that is not its own: a mistake in compiled code, mostly a library',
-  BUS: 'it touched memory that is not there: mostly a file that was cut, or full shared memory',
-  ABRT: 'it gave up by itself: what it printed last says why',
-  ILL: 'it was built for another processor than this one',
-  FPE: 'it divided by zero in compiled code',
-  PIPE: 'it wrote to a program that had ended',
-  XCPU: 'a limit on its time of computing ended it',
-  XFSZ: 'a file of its grew beyond a limit',
+  KILL: 'usually the machine ran out of memory, or a user killed the program',
+  TERM: 'a user or a shutdown of the machine ended the program',
+  INT: 'a user interrupted the program',
+  HUP: 'the session of the program ended',
+  SEGV: 'invalid memory access in compiled code, usually in a library',
+  BUS: 'memory without content, usually a truncated file or full shared memory',
+  ABRT: 'the program aborted itself; its last output usually says why',
+  ILL: 'the program was built for another processor',
+  FPE: 'division by zero in compiled code',
+  PIPE: 'the program wrote to a program that had exited',
+  XCPU: 'the program exceeded its CPU time limit',
+  XFSZ: 'the program exceeded its file size limit',
 };
 
 /** Sources: POSIX, "Exit Status for Commands" (126 and 127 of a shell); timeout(1) of GNU coreutils (124). */
 const exitCodeCauses: Readonly<Record<number, string>> = {
-  124: 'what `timeout` says when it ended a program',
-  126: 'something that it called is there and cannot be run',
-  127: 'something that it called was not found',
+  124: 'the command `timeout` ended a program',
+  126: 'a command was found but could not be executed',
+  127: 'a command was not found',
 };
 
 // ------------------------------------------------------------------------------------------ cost
@@ -236,9 +232,9 @@ export function isSimulated(capacity: Pick<LocalSpec, 'kind'> | Pick<TpuSpec, 'k
   return capacity.kind === 'tpu' && capacity.project === emulatorProject;
 }
 
-/** `about $4.00/h`; on the TPU emulator `about $4.00/h at Google and nothing here`. */
+/** `about $4.00/h`; on the TPU emulator `about $4.00/h on Google Cloud (simulated: free)`. */
 export function formatHourlyCost({ simulated }: { readonly simulated: boolean }, pricePerHour: number): string {
-  return `about ${formatPricePerHour(pricePerHour)}${simulated ? ' at Google and nothing here' : ''}`;
+  return `about ${formatPricePerHour(pricePerHour)}${simulated ? ' on Google Cloud (simulated: free)' : ''}`;
 }
 
 export function formatCapacityCost(capacity: CapacitySpec, pricePerHour: number): string {

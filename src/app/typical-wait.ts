@@ -75,9 +75,9 @@ export function typicalWaitOf(waits: readonly Duration[]): TypicalWait | null {
   return { median: rank(0.5), percentile90: rank(0.9), samples: sorted.length };
 }
 
-/** `41m here (median of 12 waits in 30 days; 9 of 10 within 2h10m)`, and a note if this wait is longer. */
+/** `41m (median of 12 waits in 30 days; 9 of 10 within 2h10m)`, and a note if this wait is longer. */
 export function formatTypicalWait({ median, percentile90, samples }: TypicalWait, waited: Duration): string {
   const percentile = formatDuration(percentile90);
-  const longer = waited > percentile90 ? `; ${formatDuration(waited)} is longer than usual` : '';
-  return `${formatDuration(median)} here (median of ${pluralize(samples, 'wait')} in ${sampleDays} days; 9 of 10 within ${percentile})${longer}`;
+  const longer = waited > percentile90 ? `; this wait of ${formatDuration(waited)} is longer than usual` : '';
+  return `${formatDuration(median)} (median of ${pluralize(samples, 'wait')} in ${sampleDays} days; 9 of 10 within ${percentile})${longer}`;
 }

@@ -25,10 +25,10 @@ import { formatAge, pluralize, formatDuration, formatWorker, importedPrefix, rea
 import { formatCloudStatus } from './cloud-status.ts';
 
 /** The longest phrase that a narrow terminal shows completely. */
-export const maxReasonLength = 28;
+export const maxReasonLength = 32;
 
 /** Raise this when a row gets another field or phrase: the stored rows of finished jobs are then rebuilt. */
-export const listRowVersion = 9;
+export const listRowVersion = 10;
 
 export function jobRow(job: Job, now: Instant): JobRow {
   const capacity = capacityOf(job, lastAllocation(job));
@@ -115,7 +115,7 @@ export function lastEnding(job: Job): Attempt['ending'] {
 function reasonOf(job: Job, phase: Phase, now: Instant): string {
   const releasingFor = job.finish === null ? undefined : releaseDuration(job, now);
   if (releasingFor !== undefined && releasingFor > normalReleaseTime)
-    return `still letting go, for ${formatAge(releasingFor)}`;
+    return `deleting its TPU for ${formatAge(releasingFor)}`;
   switch (phase) {
     case 'queued':
       return (
@@ -127,7 +127,7 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
       return (
         unreachablePhrase(job, now) ??
         interruptedPhrase(job, now) ??
-        `being made for ${formatAge(now - phaseSince(job))}`
+        `creating the TPU for ${formatAge(now - phaseSince(job))}`
       );
     case 'setup':
       return (
@@ -175,13 +175,13 @@ function capacityPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined) return undefined;
-  if (attempt.notBeforeAt > now) return `asks again in ${formatDuration(attempt.notBeforeAt - now)}`;
+  if (attempt.notBeforeAt > now) return `retry in ${formatDuration(attempt.notBeforeAt - now)}`;
   const waits = formatAge(now - attempt.createdAt);
   if (allocation.lastError !== null) return `${formatCloudError(allocation.lastError.error)} for ${waits}`;
   if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
   // The request waits for this release.
-  if (allocation.requestedAt === null && releasingAllocations(job).length > 0) return `lets go of its last, ${waits}`;
-  return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
+  if (allocation.requestedAt === null && releasingAllocations(job).length > 0) return `deleting the old TPU, ${waits}`;
+  return allocation.requestedAt !== null && allocation.readyAt === null ? `requested ${waits} ago` : undefined;
 }
 
 /** A queue that grants a request at once still shows it as waiting for some seconds. */
@@ -219,7 +219,7 @@ function recoveringPhrase(job: Job, now: Instant): string | undefined {
 
 /** Before the first attempt: only this machine has a queue of jobman's own. */
 function firstWaitPhrase(job: Job): string {
-  return needsSlot(job) ? 'waits for its turn' : 'waits for its first look';
+  return `waiting for ${needsSlot(job) ? 'a slot' : 'the controller'}`;
 }
 
 /** Takes precedence over other phrases: without an answer, they may no longer hold. */
@@ -256,7 +256,7 @@ function setupPhrase(job: Job): string | undefined {
   const failed = task.kind === 'step' ? task.step : task.kind;
   if (earlier > 0) return `${times}: ${failed}`;
   // A step without a known result, such as after a lost connection, has not failed.
-  if (tries === 0) return `${failed} broken off`;
+  if (tries === 0) return `${failed} interrupted`;
   return `${failed} failed, ${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')}`;
 }
 
@@ -270,22 +270,26 @@ function runPhrase(job: Job, now: Instant): string {
   if (uncertain !== undefined) return uncertain;
   const exit = openAttempt(job)?.exitSeen;
   if (exit !== undefined) return `${exitPhrase(exit)} just now`;
-  const runs = formatDuration(now - phaseSince(job));
-  const preemptions = job.attempts.filter((attempt) => attempt.ending?.reason === 'preempted').length;
-  if (preemptions > 0) return `${runs}, ${pluralize(preemptions, 'preemption')}`;
-  const failures = job.attempts.filter(
-    ({ endedAt, ending }) => endedAt !== null && ending !== null && budgetOf(ending.reason) === 'failures',
-  ).length;
-  return failures > 0 ? `${runs}, ${pluralize(failures, 'failure')}` : runs;
+  const length = now - phaseSince(job);
+  const ends = job.attempts.filter(({ endedAt }) => endedAt !== null).map(({ ending }) => ending?.reason ?? 'stopped');
+  const preemptions = ends.filter((reason) => reason === 'preempted').length;
+  const failures = ends.filter((reason) => budgetOf(reason) === 'failures').length;
+  if (preemptions > 0) return `running for ${formatAge(length)}, ${pluralize(preemptions, 'preemption')}`;
+  if (failures > 0) return `running for ${formatAge(length)}, ${pluralize(failures, 'failure')}`;
+  return `running for ${formatDuration(length)}`;
 }
 
 function stopPhrase(job: Job, now: Instant): string {
   const ending = openAttempt(job)?.ending ?? null;
   const uncertain = ending === null ? undefined : (unreachablePhrase(job, now) ?? interruptedPhrase(job, now));
   if (uncertain !== undefined) return uncertain;
-  const ago = formatAge(now - phaseSince(job));
-  if (ending === null) return `asked ${ago} ago`;
-  return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonPhrases[ending.reason]} ${ago} ago`;
+  const cause = ending === null || ending.reason === 'stopped' ? requestedCommand(job) : reasonPhrases[ending.reason];
+  return `${cause} ${formatAge(now - phaseSince(job))} ago`;
+}
+
+export function requestedCommand({ desired }: Job): string {
+  const names = { running: 'stop', stopped: 'stop', cancelled: 'cancel', deleted: 'delete' } as const;
+  return `${names[desired]} requested`;
 }
 
 function setupOnlyPhrase(job: Job): string {
@@ -301,7 +305,7 @@ function runtimePhrase(job: Job): string {
     return startedAt === null || until === null ? [] : [Math.max(0, until - (runningAt ?? startedAt))];
   });
   if (runs.length === 0) return 'done';
-  const ran = `ran ${formatDuration(runs.reduce((sum, run) => sum + run))}`;
+  const ran = `ran for ${formatDuration(runs.reduce((sum, run) => sum + run))}`;
   return runs.length === 1 ? ran : `${ran} in ${pluralize(runs.length, 'attempt')}`;
 }
 

@@ -1,11 +1,10 @@
-// The `why` answer, one per row of the situation table: a sentence, its evidence with the time, the rule in force, the
+// The `why` answer, one per row of the situation table: a message, its evidence with the time, the rule in force, the
 // next step and its time. It uses the stored row and the database only and observes nothing.
 
 import { needsSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { capacityWaitEnd, isPermanent } from '../core/decide/allocate.ts';
 import type { Event } from '../core/model/event.ts';
 import { keptUntil, giveUpAt } from '../core/decide/end.ts';
-import { workerName } from '../core/decide/evidence.ts';
 import {
   allocationOf,
   lastAllocation,
@@ -18,13 +17,8 @@ import {
   type Job,
   type TaskFailure,
 } from '../core/model/job.ts';
-import {
-  hasAlternatives,
-  exhaustsAlternative,
-  alternativeAfter,
-  type NextAlternative,
-} from '../core/decide/alternatives.ts';
-import { phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
+import { hasAlternatives, exhaustsAlternative, alternativeAfter } from '../core/decide/alternatives.ts';
+import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { allowance, answerFor, isOnHeldCapacity, unreachableGraceOf, continuationOf } from '../core/decide/recover.ts';
 import { situations, type SituationName } from '../core/decide/situations.ts';
 import type { RecoverableReason } from '../core/model/spec.ts';
@@ -41,7 +35,16 @@ import {
   withoutSubject,
 } from './phrases.ts';
 import type { Why } from './client.ts';
-import { formatAge, pluralize, formatDuration, formatTime, formatWorker, reasonPhrases, asClause } from './format.ts';
+import {
+  asClause,
+  capitalize,
+  formatAge,
+  formatDuration,
+  formatTime,
+  formatWorker,
+  pluralize,
+  reasonPhrases,
+} from './format.ts';
 import type { HangEvidence } from './logs.ts';
 import { formatCloudEvidence, lastRequestFailure } from './cloud-status.ts';
 import { awaitsCapacity, formatTypicalWait, waitedFor, type TypicalWait } from './typical-wait.ts';
@@ -55,6 +58,7 @@ import {
   lacksCapacity,
   releasingAllocations,
   pricePerHour,
+  requestedCommand,
   workersOf,
 } from './views.ts';
 
@@ -70,20 +74,22 @@ export interface WhyContext {
 }
 
 export function whyOf(job: Job, now: Instant, context: WhyContext): Why {
-  const explanation = answerOf({ job, now, ...context });
+  const { message, evidence = null, rule = null, next, nextAt = null } = answerOf({ job, now, ...context });
   const { typicalWait = null, nextCheckAt = null, logTail = [] } = context;
   // If the next step has its own time, omit an earlier check. Ignore a time in the past: the controller stores the next
   // check only when something changes.
-  const isAhead =
-    nextCheckAt !== null && nextCheckAt > now && (explanation.nextAt === null || nextCheckAt < explanation.nextAt);
-  const isCheckAwaited = isAhead && awaitsCheck(job);
+  const isAhead = nextCheckAt !== null && nextCheckAt > now && (nextAt === null || nextCheckAt < nextAt);
   return {
     id: job.id,
-    ...explanation,
+    message: `Job ${job.id} ${message}.`,
+    evidence,
+    rule,
+    next,
+    nextAt,
     logTail: isFailureCurrent(job) ? withoutQuotedLine(job, logTail) : [],
     typicalWait:
       typicalWait !== null && awaitsCapacity(job) ? formatTypicalWait(typicalWait, waitedFor(job, now)) : null,
-    nextCheckAt: isCheckAwaited ? nextCheckAt : null,
+    nextCheckAt: isAhead && awaitsCheck(job) ? nextCheckAt : null,
     situation: situationOf(job),
   };
 }
@@ -93,7 +99,18 @@ function situationOf({ situation: name }: Job): Why['situation'] {
   return { name, description: situations.find((one) => one.name === name)?.means ?? null };
 }
 
-type WhyAnswer = Pick<Why, 'message' | 'evidence' | 'rule' | 'next' | 'nextAt'>;
+interface WhyAnswer {
+  /** Follows `Job 000042 `; without the last full stop. */
+  readonly message: string;
+  readonly evidence?: string | null;
+  readonly rule?: string | null;
+  /** Sentences. The screens add `nextAt` to the first. */
+  readonly next: string;
+  readonly nextAt?: Instant | null;
+}
+
+/** The second half of a message: what happens now. It follows a colon, or begins a sentence. */
+type Step = Omit<WhyAnswer, 'message' | 'rule'> & { readonly clause: string };
 
 /** The newest ended attempt, if its log can explain the end. */
 export function failedAttempt(job: Job): Attempt | undefined {
@@ -192,7 +209,7 @@ function answerOf(context: WhyRequest): WhyAnswer {
 
 function currentAttempt({ job }: WhyRequest): Attempt {
   const attempt = openAttempt(job);
-  if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and no attempt of it is under way`);
+  if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and it has no open attempt`);
   return attempt;
 }
 
@@ -226,13 +243,14 @@ function hasCapacity(job: Job, attempt: Attempt): boolean {
 
 interface Outage {
   readonly since: Instant;
-  readonly subject: string;
+  /** `worker 3 has not answered for 2m` */
+  readonly clause: string;
   readonly isCloud: boolean;
   readonly isLoginMissing: boolean;
   readonly evidence: string;
 }
 
-function outageOf(job: Job, events: readonly Event[], now: Instant): Outage | null {
+function outageOf({ job, events, now }: WhyRequest): Outage | null {
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.unreachableAt === null) return null;
   const { unreachableAt: since, unreachableWho, name } = allocation;
@@ -245,49 +263,49 @@ function outageOf(job: Job, events: readonly Event[], now: Instant): Outage | nu
   const detail = isSameSubject
     ? asClause(withoutSubject(event.message, worker === undefined ? '' : formatWorker(worker)))
     : '';
+  const subject = isCloud ? 'the cloud' : worker === undefined ? 'a worker' : formatWorker(worker);
+  const length = formatDuration(now - since);
+  const missing = isLoginMissing ? 'no login' : isCloud ? `no answer about ${name}` : 'no answer';
   return {
     since,
-    subject: isCloud ? 'the cloud' : worker === undefined ? 'a worker' : formatWorker(worker),
+    clause: isLoginMissing
+      ? `this machine has had no Google Cloud login for ${length}`
+      : `${subject} has not answered for ${length}`,
     isCloud,
     isLoginMissing,
-    evidence: `no ${isLoginMissing ? 'login' : 'answer'}${isCloud && !isLoginMissing ? ` about ${name}` : ''} since ${formatTime(since, now)}${detail === '' ? '' : `: ${detail}`}`,
+    evidence: `${missing} since ${formatTime(since, now)}${detail === '' ? '' : `: ${detail}`}`,
   };
 }
 
 /** While the cloud does not answer, nothing else is certain, so the answer is that the state is unknown. */
 function ifCloudReachable(explainKnown: (context: WhyRequest) => WhyAnswer): (context: WhyRequest) => WhyAnswer {
   return (context) => {
-    const outage = outageOf(context.job, context.events, context.now);
+    const outage = outageOf(context);
     return outage?.isCloud === true ? whyUnknown(context, outage) : explainKnown(context);
   };
 }
 
-function whyUnknown({ job, now }: WhyRequest, outage: Outage): WhyAnswer {
-  const { since, isLoginMissing } = outage;
+function whyUnknown({ job, now }: WhyRequest, { clause, evidence, isLoginMissing }: Outage): WhyAnswer {
   const phase = phaseOf(job);
-  const state = phase === 'setup' ? 'in setup' : phase;
   const ending = phase === 'recovering' ? lastEnding(job) : null;
   const after = ending === null ? '' : ` (${reasonPhrases[ending.reason]} at ${formatTime(ending.startedAt, now)})`;
   return {
-    message: `${job.id}: not known since ${formatTime(since, now)} (${formatDuration(now - since)})${isLoginMissing ? ', for lack of a login' : ''}. It was ${state}${after} then; nothing is changed.`,
-    evidence: outage.evidence,
-    rule: null,
+    message: `has an unknown state: ${clause}. Its last known phase is ${phase}${after}`,
+    evidence,
     next: isLoginMissing
-      ? 'the job goes on by itself after you have logged in'
-      : 'the controller keeps looking, without limit, and goes on from what it sees',
-    nextAt: null,
+      ? 'The job continues after you log in.'
+      : 'The controller keeps checking without a time limit and changes nothing until then.',
   };
 }
 
 // ------------------------------------------------------------------------------------------ waiting
 
 function whyQueued({ job, now, queuePosition }: WhyRequest): WhyAnswer {
+  const since = phaseSince(job);
   return {
-    message: `${job.id} is queued: ${formatQueuePosition(job, queuePosition)}.`,
-    evidence: `no attempt has begun since ${formatTime(phaseSince(job), now)}, ${formatAge(now - phaseSince(job))} ago`,
-    rule: null,
+    message: `is queued: ${formatQueuePosition(job, queuePosition)}`,
+    evidence: `waiting since ${formatTime(since, now)} (${formatAge(now - since)})`,
     next: nextForQueue(job, queuePosition),
-    nextAt: null,
   };
 }
 
@@ -297,9 +315,8 @@ function whyWaitingForSlot(context: WhyRequest): WhyAnswer {
   if (phaseOf(job) !== 'recovering' || position === undefined)
     return hasCapacity(job, attempt) ? whySetup(context) : whyPreviousReleasing(context);
   return whyRecovering(context, {
-    clause: `${formatAttempt(attempt)} waits for a place: ${formatQueuePosition(job, position)}`,
+    clause: `attempt ${attempt.ordinal} waits for a slot: ${formatQueuePosition(job, position)}`,
     next: nextForQueue(job, position),
-    nextAt: null,
   });
 }
 
@@ -307,14 +324,17 @@ function whyPreviousReleasing(context: WhyRequest): WhyAnswer {
   const { job, now } = context;
   const { requestedAt } = allocationOf(job, currentAttempt(context).allocation);
   const releasing = requestedAt === null ? releasingAllocations(job) : [];
-  if (releasing.length === 0 || phaseOf(job) === 'recovering') return whyWithoutCapacity(context);
-  return {
-    message: `${job.id} is queued: what it held before is to be seen gone first.`,
+  if (releasing.length === 0) return whyWithoutCapacity(context);
+  const step = {
+    clause: 'deleting the old TPU',
     evidence: releasing.map((allocation) => formatCloudEvidence(job, allocation, now)).join('; '),
-    rule: null,
-    next: `${formatCapacity(job, lastAllocation(job)?.alternative)} is asked for then`,
-    nextAt: null,
+    next: `${formatCapacity(job, lastAllocation(job)?.alternative)} is requested once the old TPU is deleted.`,
   };
+  return phaseOf(job) === 'recovering' ? whyRecovering(context, step) : whyInQueue(step);
+}
+
+function whyInQueue({ clause, ...step }: Step): WhyAnswer {
+  return { message: `is queued: ${clause}`, ...step };
 }
 
 function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
@@ -324,41 +344,35 @@ function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
   const allocation = allocationOf(job, attempt.allocation);
   const phase = phaseOf(job);
   if (phase === 'provisioning') return whyProvisioning(job, allocation, now);
-  const clause = formatCapacityWait(job, attempt, allocation, now);
-  const evidence = formatCloudEvidence(job, allocation, now);
-  const next = nextForCapacity(job, attempt, allocation, now);
-  if (phase === 'recovering') return whyRecovering(context, { clause, evidence, ...next });
-  return { message: `${job.id} is queued: ${clause}.`, evidence, rule: null, ...next };
+  const step = {
+    clause: formatCapacityWait(job, attempt, allocation, now),
+    evidence: formatCloudEvidence(job, allocation, now),
+    ...nextForCapacity(job, attempt, allocation, now),
+  };
+  return phase === 'recovering' ? whyRecovering(context, step) : whyInQueue(step);
 }
 
 function formatQueuePosition(job: Job, position: QueuePosition | undefined): string {
-  if (!needsSlot(job)) return 'no controller has looked at it yet';
-  if (position === undefined) return 'it waits for its turn';
+  if (!needsSlot(job)) return 'no controller has checked it yet';
+  if (position === undefined) return 'it waits for a slot';
   const { slots, slotsUsed, ahead } = position;
-  if (slotsUsed < slots && ahead < slots - slotsUsed) return 'it is its turn, and no controller has looked at it yet';
-  const jobs = `${pluralize(ahead, 'job')} ${ahead === 1 ? 'is' : 'are'} ahead`;
-  return `${slotsUsed} of ${pluralize(slots, 'place')} of this machine are taken${ahead === 0 ? '' : `, and ${jobs}`}`;
+  if (slotsUsed < slots && ahead < slots - slotsUsed) return 'a slot is free, and no controller has checked it yet';
+  const others = ahead === 0 ? '' : `, ${pluralize(ahead, 'job')} ahead`;
+  return `${slotsUsed} of ${pluralize(slots, 'slot')} on this machine in use${others}`;
 }
 
 function nextForQueue(job: Job, position: QueuePosition | undefined): string {
   if (!needsSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
-    return 'the controller begins an attempt';
-  const which =
-    position?.ahead === 0 ? 'it is the next to begin, as soon as a place is free' : 'it begins when its turn has come';
-  return `${which} (local.slots says how many there are)`;
+    return 'The controller starts an attempt.';
+  return 'An attempt starts when a slot is free. The setting local.slots is the number of slots.';
 }
 
 function formatCapacityWait(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string {
   const error = (allocation.lastError ?? lastRequestFailure(job, attempt))?.error;
-  const kind = error?.kind;
-  if (kind === 'stockout' || lacksCapacity(allocation, now))
-    return `no capacity for ${formatCapacity(job, allocation.alternative)} so far`;
-  if (kind === undefined && allocation.lastObserved?.state === 'waiting')
-    return `it waits for ${formatCapacity(job, allocation.alternative)}`;
-  if (error !== undefined)
-    return `${formatCapacity(job, allocation.alternative)} was not given (${formatCloudError(error)})`;
-  if (allocation.requestedAt !== null) return `${formatCapacity(job, allocation.alternative)} is asked for`;
-  return `${formatCapacity(job, allocation.alternative)} is about to be asked for`;
+  const capacity = formatCapacity(job, allocation.alternative);
+  if (error?.kind === 'stockout' || lacksCapacity(allocation, now)) return `no capacity for ${capacity}`;
+  if (error !== undefined) return `the request for ${capacity} failed (${formatCloudError(error)})`;
+  return `${allocation.requestedAt === null ? 'requesting' : 'waiting for'} ${capacity}`;
 }
 
 function nextForCapacity(
@@ -367,30 +381,27 @@ function nextForCapacity(
   allocation: Allocation,
   now: Instant,
 ): Pick<WhyAnswer, 'next' | 'nextAt'> {
-  const nextAlternative = alternativeAfterRefusal(job, attempt, allocation, now);
-  const retryAt = nextAlternative === undefined ? nextRequestAt(job, now) : null;
   const end = capacityWaitEnd(job, attempt);
   const limit =
     end === undefined
       ? ''
-      : `; it gives up ${end > now ? `in ${formatDuration(end - now)}` : 'now'}, by its limit on waiting`;
+      : ` The wait ends ${end > now ? `in ${formatDuration(end - now)}` : 'now'} (job.capacity_wait).`;
+  const nextAlternative = alternativeAfterRefusal(job, attempt, allocation, now);
   if (nextAlternative !== undefined) {
     const nextAt = nextAlternative.notBefore > now ? nextAlternative.notBefore : null;
-    return { next: `${formatCapacity(job, nextAlternative.alternative)} is asked for${limit}`, nextAt };
+    const capacity = formatCapacity(job, nextAlternative.alternative);
+    return { next: `The controller requests ${capacity}.${limit}`, nextAt };
   }
-  if (retryAt !== null) return { next: `it is asked for again${limit}`, nextAt: retryAt };
+  const retryAt = nextRequestAt(job, now);
+  if (retryAt !== null) return { next: `The controller requests it again.${limit}`, nextAt: retryAt };
   const kind = allocation.lastError?.error.kind;
-  if (kind !== undefined && isPermanent(kind)) return { next: 'nothing more is asked: the job ends', nextAt: null };
-  return { next: `it is set up as soon as it is there${limit}`, nextAt: null };
+  if (kind !== undefined && isPermanent(kind))
+    return { next: 'The attempt ends, because the cloud would refuse the request again.' };
+  return { next: `Setup starts once the TPU is ready.${limit}` };
 }
 
 /** The alternative that the attempt tries after a refusal that the controller has not acted on yet. */
-function alternativeAfterRefusal(
-  job: Job,
-  attempt: Attempt,
-  allocation: Allocation,
-  now: Instant,
-): NextAlternative | undefined {
+function alternativeAfterRefusal(job: Job, attempt: Attempt, allocation: Allocation, now: Instant) {
   const kind = allocation.lastError?.error.kind;
   const isExhausted =
     kind !== undefined && allocation.confirmedAt === null && exhaustsAlternative(kind) && hasAlternatives(job);
@@ -403,95 +414,77 @@ function alternativeAfterRefusal(
 
 function whyProvisioning(job: Job, allocation: Allocation, now: Instant): WhyAnswer {
   const interruption = interruptionOf(job, now);
-  const it = `its ${acceleratorOf(job)}`;
   return {
-    message: `${job.id} is provisioning: ${it} ${interruption === null ? 'is being made' : interruption.text}.`,
+    message: `is provisioning: ${interruption ?? `its ${acceleratorOf(job)} is being created`}`,
     evidence: formatCloudEvidence(job, allocation, now),
-    rule: null,
-    next: interruption === null ? 'it is set up when it is ready' : `it is set up ${interruption.wait}`,
-    nextAt: null,
-  };
-}
-
-/** A worker is silent before the command starts: the job switches to new ephemeral capacity, else the attempt ends. */
-function nextForOutage(job: Job, attempt: Attempt, since: Instant): Pick<WhyAnswer, 'rule' | 'next' | 'nextAt'> {
-  const isExchanged = isOnHeldCapacity(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'ephemeral';
-  return {
-    rule: isExchanged ? null : formatRuleFor(job, 'unreachable'),
-    next: isExchanged
-      ? 'another TPU takes its place if the worker stays silent while the cloud says that it is ready'
-      : 'its worker is given up if it stays silent while the cloud says that it is ready',
-    nextAt: since + unreachableGraceOf(job, attempt),
+    next: interruption === null ? 'Setup starts once the TPU is ready.' : nextForInterruption(job, 'Setup starts'),
   };
 }
 
 /** The pause before an attempt with ready capacity. Without capacity, the answer explains the capacity. */
 function whyBackoff(context: WhyRequest): WhyAnswer {
-  const { job, events, now } = context;
+  const { job, now } = context;
   const attempt = currentAttempt(context);
   const { ordinal, notBeforeAt } = attempt;
   if (notBeforeAt <= now) return whyByRecord(context);
   if (!hasCapacity(job, attempt)) return whyPreviousReleasing(context);
-  if (phaseOf(job) === 'recovering') {
-    const clause = `${formatAttempt(attempt)} follows after a pause`;
-    const outage = outageOf(job, events, now);
-    return whyRecovering(context, { clause, ...nextForStart(job, attempt, outage), nextAt: notBeforeAt });
-  }
+  const clause = `attempt ${ordinal} starts after a pause`;
+  if (phaseOf(job) === 'recovering')
+    return whyRecovering(context, { clause, ...nextForStart(context, attempt), nextAt: notBeforeAt });
   const ending = lastEnding(job);
-  if (ending === null || outageOf(job, events, now) !== null) return whySetup(context);
+  if (ending === null || outageOf(context) !== null) return whySetup(context);
   return {
-    message: `${job.id} is in setup: its attempt ended ${formatAge(now - ending.startedAt)} ago (${formatEndReason(ending)}); attempt ${ordinal} follows after a pause.`,
+    message: `is in setup: ${formatLastEnd(job, ending, now)}. ${capitalize(clause)}`,
     evidence: formatEndCause(job, ending),
-    rule: lastRule(job, events),
-    next: `its setup begins again on ${pluralize(lastAllocation(job)?.workers ?? 1, 'worker')}`,
+    rule: currentRule(context),
+    next: `Setup starts again on ${pluralize(lastAllocation(job)?.workers ?? 1, 'worker')}.`,
     nextAt: notBeforeAt,
   };
 }
 
 function whySetup(context: WhyRequest): WhyAnswer {
-  const { job, events, now } = context;
+  const { job, now } = context;
   const attempt = currentAttempt(context);
-  const outage = outageOf(job, events, now);
-  if (phaseOf(job) === 'recovering') {
-    const clause = `${formatAttempt(attempt)} is being set up`;
-    return whyRecovering(context, { clause, ...nextForStart(job, attempt, outage), nextAt: null });
-  }
-  if (outage !== null) {
-    return {
-      message: `${job.id} is in setup: ${outage.subject} has not answered for ${formatDuration(now - outage.since)}. Nothing is changed.`,
-      evidence: outage.evidence,
-      ...nextForOutage(job, attempt, outage.since),
-    };
-  }
-  const next = {
-    next: `the command starts on ${formatAttemptWorkers(job, attempt)} when all steps hold${formatStepLogHint(job, attempt)}`,
-    nextAt: null,
-  };
+  if (phaseOf(job) === 'recovering')
+    return whyRecovering(context, {
+      clause: `setting up attempt ${attempt.ordinal}`,
+      ...nextForStart(context, attempt),
+    });
+  const outage = outageOf(context);
+  if (outage !== null) return { ...whySilentWorker(job, attempt, outage), message: `is in setup: ${outage.clause}` };
+  const next = `The command starts on ${formatAttemptWorkers(job, attempt)} when all steps are done.`;
   const newest = newestFailure(attempt);
   if (newest === undefined) {
     const steps = job.spec.steps.map((step) => step.name).join(', ');
     const workers = pluralize(lastAllocation(job)?.workers ?? 1, 'worker');
+    const since = phaseSince(job);
     return {
-      message: `${job.id} is in setup: ${steps === '' ? 'its command is being started' : `${steps} on ${workers}`}.`,
-      evidence: `ready since ${formatTime(phaseSince(job), now)}, ${formatDuration(now - phaseSince(job))} ago`,
-      rule: null,
-      ...next,
+      message: steps === '' ? 'is in setup: starting its command' : `is in setup on ${workers}: ${steps}`,
+      evidence: `ready since ${formatTime(since, now)} (${formatDuration(now - since)})`,
+      next,
     };
   }
   const { task, tries, message: detail, lastAt } = newest;
-  const count =
-    tries === 0 ? 'it does not count as a try' : `${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')}`;
+  const happened =
+    tries === 0 ? 'was interrupted' : `failed (${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')})`;
   return {
-    message: `${job.id} is in setup: ${formatTask(task)} ${tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
-    evidence: `${asClause(detail)}, ${formatAge(now - lastAt)} ago; ${count}`,
+    message: `is in setup: ${formatTask(task)} ${happened}. Retrying`,
+    evidence: `${asClause(detail)}, ${formatAge(now - lastAt)} ago${tries === 0 ? '; this does not count as a try' : ''}`,
     rule: formatRuleFor(job, 'setup_failed'),
-    ...next,
+    next: withHints(next, [stepLogHint(job, attempt)]),
   };
 }
 
-function formatStepLogHint(job: Job, attempt: Attempt | undefined): string {
-  const task = newestFailure(attempt, 'step')?.task;
-  return task?.kind !== 'step' ? '' : `; what the step printed: jobman logs ${Number(job.id)} --step ${task.step}`;
+/** A worker is silent before the command starts: the job switches to new ephemeral capacity, else the attempt ends. */
+function whySilentWorker(job: Job, attempt: Attempt, { since, evidence }: Outage): Omit<WhyAnswer, 'message'> {
+  const isReplaced = isOnHeldCapacity(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'ephemeral';
+  const result = isReplaced ? 'The controller requests another TPU' : 'The attempt ends';
+  return {
+    evidence,
+    rule: isReplaced ? null : formatRuleFor(job, 'unreachable'),
+    next: `${result} if the worker stays silent while the cloud reports the TPU as ready.`,
+    nextAt: since + unreachableGraceOf(job, attempt),
+  };
 }
 
 function newestFailure(attempt: Attempt | undefined, kind?: TaskFailure['task']['kind']): TaskFailure | undefined {
@@ -500,8 +493,9 @@ function newestFailure(attempt: Attempt | undefined, kind?: TaskFailure['task'][
 }
 
 function formatTask(task: TaskFailure['task']): string {
-  const worker = workerName(task.worker);
-  return task.kind === 'step' ? `step ${task.step} on ${worker}` : `the ${task.kind} of the command on ${worker}`;
+  const name =
+    task.kind === 'step' ? `step ${task.step}` : `${task.kind === 'stop' ? 'stopping' : 'starting'} the command`;
+  return `${name} on ${formatWorker(task.worker)}`;
 }
 
 function formatAttemptWorkers(job: Job, attempt: Attempt): string {
@@ -510,160 +504,132 @@ function formatAttemptWorkers(job: Job, attempt: Attempt): string {
   return workers.length === 0 ? 'its workers' : pluralize(workers.length, 'worker');
 }
 
-/** A maintenance interruption ends by itself, and no limit of the job ends it: a clause about it and about the wait. */
-function interruptionOf(job: Job, now: Instant): { readonly text: string; readonly wait: string } | null {
+/** A maintenance interruption ends by itself, and no limit of the job ends it. */
+function interruptionOf(job: Job, now: Instant): string | null {
   const since = interruptedSince(job);
   if (since === undefined) return null;
   const detail = lastAllocation(job)?.lastObserved?.detail ?? '';
-  const detailText = detail === '' ? '' : ` (${detail})`;
-  const releaseHint =
-    job.spec.capacity.ownership === 'ephemeral' ? `; to let it go: jobman cancel ${Number(job.id)}` : '';
-  return {
-    text: `has been interrupted for ${formatDuration(now - since)}${detailText} and comes back by itself`,
-    wait: `when it is back, which is waited for without limit${releaseHint}`,
-  };
+  return `its ${acceleratorOf(job)} has been interrupted for ${formatDuration(now - since)}${detail === '' ? '' : ` (${detail})`}`;
+}
+
+function nextForInterruption(job: Job, step: string): string {
+  return withHints(`${step} when the TPU is back (no time limit).`, [
+    job.spec.capacity.ownership === 'ephemeral' && `Release it now: jobman cancel ${Number(job.id)}`,
+  ]);
 }
 
 // ------------------------------------------------------------------------------------------ running
 
 function whyRunning(context: WhyRequest): WhyAnswer {
-  const { job, events, hangEvidence = null, now } = context;
+  const { job, hangEvidence = null, now } = context;
   const attempt = currentAttempt(context);
   const { runningAt } = attempt;
   if (runningAt === null) return whySetup(context);
-  const allocation = allocationOf(job, attempt.allocation);
-  const { maxRuntimeMs } = job.spec.limits;
-  const end =
-    maxRuntimeMs === null
-      ? { next: `it ends when its program does${formatHangRule(job)}`, nextAt: null }
-      : { next: 'its program is ended when its time is over', nextAt: runningAt + maxRuntimeMs };
-  const outage = outageOf(job, events, now);
-  if (outage !== null) {
+  const { maxRuntimeMs, failedCallTimeoutMs } = job.spec.limits;
+  const nextAt = maxRuntimeMs === null ? null : runningAt + maxRuntimeMs;
+  const outage = outageOf(context);
+  if (outage !== null)
     return {
-      message: `${job.id} ran when it was last seen; ${outage.subject} has not answered for ${formatDuration(now - outage.since)}. Nothing is changed.`,
-      evidence: outage.evidence,
-      rule: formatRuleFor(job, 'unreachable'),
-      next: 'its worker is given up if it stays silent while the cloud says that it is ready',
+      ...whySilentWorker(job, attempt, outage),
+      message: `was running when last checked: ${outage.clause}`,
       nextAt: outage.since + job.spec.recovery.unreachableGraceMs,
     };
-  }
   const interruption = interruptionOf(job, now);
-  if (interruption !== null) {
+  if (interruption !== null)
     return {
-      message: `${job.id} ran when it was last seen; its ${acceleratorOf(job)} ${interruption.text}.`,
-      evidence: formatCloudEvidence(job, allocation, now),
+      message: `was running when last checked: ${interruption}`,
+      evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), now),
       rule: formatRuleFor(job, 'unreachable'),
-      next: `the command goes on, or is judged, ${interruption.wait}`,
-      nextAt: end.nextAt,
+      next: nextForInterruption(job, 'The controller checks the command'),
+      nextAt,
     };
-  }
   if (attempt.exitSeen !== undefined) return whyExitUndecided(job, attempt.exitSeen, now);
+  const message = `has been running for ${formatDuration(now - runningAt)} on ${formatAttemptWorkers(job, attempt)}`;
   if (hangEvidence !== null)
     return {
-      message: `${job.id} has been running for ${formatDuration(now - runningAt)} on ${formatAttemptWorkers(job, attempt)}, and may hang: ${hangEvidence.description}.`,
-      evidence: `its log says "${hangEvidence.line}", and nothing of progress after that`,
+      message: `${message} and may hang: ${hangEvidence.description}`,
+      evidence: `its log says "${hangEvidence.line}" and shows no progress since`,
       rule: formatRuleFor(job, 'hung'),
-      next: 'its program is ended if it prints nothing until then',
+      next: 'The program is ended if it prints nothing until then.',
       nextAt: hangEvidence.timeoutAt,
     };
+  const hang =
+    failedCallTimeoutMs === undefined
+      ? ''
+      : `, or prints nothing for ${formatDuration(failedCallTimeoutMs)} after a failed call between workers`;
   return {
-    message: `${job.id} has been running for ${formatDuration(now - runningAt)} on ${formatAttemptWorkers(job, attempt)}.`,
-    evidence: `attempt ${attempt.ordinal}, stage ${attempt.stage}, seen running since ${formatTime(runningAt, now)}`,
-    rule: job.spec.capacity.kind === 'tpu' ? formatRuleFor(job, 'preempted') : formatRuleFor(job, 'command_failed'),
-    ...end,
+    message,
+    evidence: `attempt ${attempt.ordinal}, stage ${attempt.stage}, running since ${formatTime(runningAt, now)}`,
+    rule: formatRuleFor(job, job.spec.capacity.kind === 'tpu' ? 'preempted' : 'command_failed'),
+    next:
+      maxRuntimeMs === null
+        ? `The job runs until its program exits${hang}.`
+        : 'The program is ended at its time limit (job.max_runtime).',
+    nextAt,
   };
-}
-
-function formatHangRule({ spec: { limits } }: Job): string {
-  const { failedCallTimeoutMs } = limits;
-  if (failedCallTimeoutMs === undefined) return '';
-  return `, or once it prints nothing for ${formatDuration(failedCallTimeoutMs)} after a failed call between workers`;
 }
 
 /** A program was killed where the cloud may preempt: the cloud has half a minute to report the preemption. */
 function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
   const cause = likelyCause({ message: '', ...exit });
   return {
-    message: `${job.id}: its program has ended on ${formatWorker(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
-    evidence: `${formatExit(exit)}, seen ${formatTime(exit.at, now)}, ${formatAge(now - exit.at)} ago${cause === null ? '' : `; ${cause}`}`,
+    message: `has exited on ${formatWorker(exit.worker)}: the cloud may be preempting the TPU`,
+    evidence: `${formatExit(exit)}, ${formatAge(now - exit.at)} ago at ${formatTime(exit.at, now)}${cause === null ? '' : `; ${cause}`}`,
     rule: `${formatRuleFor(job, 'preempted')}; else ${formatRuleFor(job, 'command_failed', exit)}`,
-    next: 'if the cloud reports a preemption within half a minute of its end, it counts as one; otherwise as a failure of the program',
-    nextAt: null,
+    next: 'The exit counts as a preemption if the cloud reports one within 30s, and as a failure of the program otherwise.',
   };
 }
 
 function formatRuleFor(job: Job, reason: RecoverableReason, ending: Omit<Evidence, 'message'> = {}): string {
   if (job.recoveryDisabled === true) return recoveryDisabledText;
-  const answer = answerFor(job.spec.recovery, reason, { message: '', ...ending });
+  const evidence = { message: '', ...ending };
+  const answer = answerFor(job.spec.recovery, reason, evidence);
+  const applied = { reason, ...answer, pattern: ending.pattern };
   const attempt = lastAttempt(job);
-  if (answer.then === 'fail' || attempt === undefined || reason === 'succeeded') {
-    return formatRule(job, { reason, ...answer, pattern: ending.pattern, used: 0, limit: 0 });
-  }
-  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, { message: '', ...ending });
-  return formatRule(job, {
-    reason,
-    ...answer,
-    pattern: ending.pattern,
-    used: used.length,
-    limit,
-    ...(isRuleLimit && { isRuleLimit: true }),
-  });
+  if (answer.then === 'fail' || attempt === undefined || reason === 'succeeded')
+    return formatRule(job, { ...applied, used: 0, limit: 0 });
+  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, evidence);
+  return formatRule(job, { ...applied, used: used.length, limit, ...(isRuleLimit && { isRuleLimit: true }) });
 }
 
 // ------------------------------------------------------------------------------------------ recovering
 
-/** An attempt has ended and the next one does not run yet. `part` explains it, unless the capacity is interrupted. */
-function whyRecovering(
-  context: WhyRequest,
-  part: Pick<WhyAnswer, 'next' | 'nextAt'> & { readonly clause: string; readonly evidence?: string | null },
-): WhyAnswer {
-  const { job, events, now } = context;
-  const rule = lastRule(job, events);
-  const interruption = interruptionOf(job, now);
-  if (interruption === null) return recoveringAnswer(job, rule, part, now);
-  const evidence = formatCloudEvidence(job, allocationOf(job, currentAttempt(context).allocation), now);
-  const next = `it is set up ${interruption.wait}`;
-  return recoveringAnswer(
-    job,
-    rule,
-    { clause: `the next one ${interruption.text}`, evidence, next, nextAt: null },
-    now,
-  );
-}
-
-function recoveringAnswer(
-  job: Job,
-  rule: string | null,
-  part: Pick<WhyAnswer, 'next' | 'nextAt'> & { readonly clause: string; readonly evidence?: string | null },
-  now: Instant,
-): WhyAnswer {
+/** An attempt has ended or is ending, and the next one does not run yet. */
+function whyRecovering(context: WhyRequest, step: Step): WhyAnswer {
+  const { job, now } = context;
+  const attempt = currentAttempt(context);
   const ending = lastEnding(job);
-  if (ending === null) throw new Error(`job ${job.id} is recovering, and no attempt of it has ended`);
-  const ago = formatAge(now - ending.startedAt);
-  const happened =
-    ending.reason === 'preempted'
-      ? `its ${acceleratorOf(job)} was preempted ${ago} ago`
-      : `its attempt ended ${ago} ago (${formatEndReason(ending)})`;
+  if (ending === null) throw new Error(`job ${job.id} is recovering, and none of its attempts has ended`);
+  const interruption = attempt.ending === null ? interruptionOf(job, now) : null;
+  const { clause, evidence, ...next } =
+    interruption === null
+      ? step
+      : {
+          clause: interruption.replace(/^its /u, 'the new '),
+          evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), now),
+          next: nextForInterruption(job, 'Setup starts'),
+        };
   const ended = `${formatEndCause(job, ending)}; seen ${formatTime(ending.startedAt, now)}`;
-  const { clause, evidence = null, next, nextAt } = part;
   return {
-    message: `${job.id} is recovering: ${happened}; ${clause}.`,
-    evidence: evidence === null ? ended : `${ended}; ${evidence}`,
-    rule,
-    next,
-    nextAt,
+    message: `is recovering: ${formatLastEnd(job, ending, now)}. ${capitalize(clause)}`,
+    evidence: evidence === null || evidence === undefined ? ended : `${ended}; ${evidence}`,
+    rule: currentRule(context),
+    ...next,
   };
 }
 
-function nextForStart(job: Job, attempt: Attempt, outage: Outage | null): { next: string; evidence: string | null } {
-  return {
-    next: `its command starts on ${formatAttemptWorkers(job, attempt)}`,
-    evidence: outage === null ? null : `${outage.subject}: ${outage.evidence}`,
-  };
+function formatLastEnd(job: Job, ending: NonNullable<Attempt['ending']>, now: Instant): string {
+  const ago = formatAge(now - ending.startedAt);
+  return ending.reason === 'preempted'
+    ? `its ${acceleratorOf(job)} was preempted ${ago} ago`
+    : `its last attempt ended ${ago} ago (${formatEndReason(ending)})`;
 }
 
-function formatAttempt({ ordinal, stage }: Attempt): string {
-  return `attempt ${ordinal}, stage ${stage}`;
+function nextForStart(context: WhyRequest, attempt: Attempt): Pick<Step, 'next' | 'evidence'> {
+  return {
+    next: `The command starts on ${formatAttemptWorkers(context.job, attempt)}.`,
+    evidence: outageOf(context)?.evidence ?? null,
+  };
 }
 
 function formatEndCause(job: Job, ending: NonNullable<Attempt['ending']>): string {
@@ -671,20 +637,17 @@ function formatEndCause(job: Job, ending: NonNullable<Attempt['ending']>): strin
   return `${formatEnding(job, ending)}${cause === null ? '' : `; ${cause}`}`;
 }
 
-/**
- * The rule that applies once the attempt has fully ended. The newest `rule_applied` event is about the attempt before.
- */
-function upcomingRule(job: Job, attempt: Attempt): string | null {
-  const { ending } = attempt;
-  if (ending === null) return null;
-  const continuation = continuationOf(job, attempt, ending.startedAt);
-  return continuation.next === 'attempt' ? formatRule(job, { reason: ending.reason, ...continuation.applied }) : null;
-}
+const recoveryDisabledText = 'none: recovery is off for this job';
 
-/** Replaces the rule after the owner has disabled recovery. */
-const recoveryDisabledText = 'none applies any more: its owner wanted no further attempt';
-
-function lastRule(job: Job, events: readonly Event[]): string | null {
+/** The rule that continues the job after its newest end. */
+function currentRule({ job, events }: WhyRequest): string | null {
+  const attempt = openAttempt(job);
+  const ending = attempt?.ending ?? null;
+  if (attempt !== undefined && ending !== null) {
+    // The newest `rule_applied` event is about the attempt before.
+    const continuation = continuationOf(job, attempt, ending.startedAt);
+    return continuation.next === 'attempt' ? formatRule(job, { reason: ending.reason, ...continuation.applied }) : null;
+  }
   if (job.recoveryDisabled === true) return recoveryDisabledText;
   const applied = events.findLast((event) => event.kind === 'rule_applied');
   return applied === undefined ? null : formatRule(job, applied);
@@ -701,89 +664,81 @@ function whyEnded(context: WhyRequest): WhyAnswer {
   return phaseOf(job) === 'recovering' ? whyEndingBeforeNext(context) : whyStopping(context);
 }
 
-function whyEndingBeforeNext({ job, events, now }: WhyRequest): WhyAnswer {
-  const attempt = openAttempt(job);
-  const rule = attempt === undefined ? null : upcomingRule(job, attempt);
-  const obstacle = endingObstacleOf(job, events, now);
-  const part = {
-    clause: `what is left of it is being ended${withObstacle(obstacle)}`,
-    evidence: obstacle?.evidence ?? null,
-    next: obstacle?.next ?? 'the next attempt begins when nothing of it is alive',
-    nextAt: obstacle?.nextAt ?? null,
-  };
-  return recoveringAnswer(job, rule, part, now);
+function whyEndingBeforeNext(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
+  const attempt = currentAttempt(context);
+  const allocation = allocationOf(job, attempt.allocation);
+  const isReplaced =
+    job.spec.capacity.kind === 'tpu' && (attempt.ending?.reason === 'preempted' || allocation.releasedAt !== null);
+  const [clause, condition] = isReplaced
+    ? ['deleting the old TPU', 'the old TPU is deleted']
+    : ['stopping the old attempt', 'the old attempt has stopped'];
+  const obstacle = endingObstacleOf(context);
+  return whyRecovering(context, {
+    evidence: formatCloudEvidence(job, allocation, now),
+    next: `A new attempt starts once ${condition}.`,
+    ...obstacle,
+    clause: withObstacle(clause, obstacle),
+  });
 }
 
-function whyStopping({ job, events, now }: WhyRequest): WhyAnswer {
+function whyStopping(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
   const ending = openAttempt(job)?.ending ?? null;
   const { signal, graceMs } = job.spec.stop;
   const requestedAt = ending?.stopRequestedAt ?? null;
   const isInGrace = requestedAt !== null && now < requestedAt + graceMs;
-  const obstacle = endingObstacleOf(job, events, now);
+  const obstacle = endingObstacleOf(context);
   const evidence = [
     obstacle?.evidence,
     requestedAt === null
       ? undefined
-      : `${signal} sent at ${formatTime(requestedAt, now)}, ${formatAge(now - requestedAt)} ago`,
+      : `SIG${signal} sent ${formatAge(now - requestedAt)} ago at ${formatTime(requestedAt, now)}`,
     requestedAt === null && ending !== null && ending.reason !== 'stopped' ? formatEndCause(job, ending) : undefined,
     obstacle === null ? formatStopFailure(job, now) : undefined,
   ].filter((part) => part !== undefined);
+  const next = isInGrace
+    ? { next: 'Remaining processes are killed.', nextAt: requestedAt + graceMs }
+    : { next: 'The controller checks that no process is left.' };
   return {
-    message: `${job.id} is stopping: ${formatEndOrigin(job, events, now)}${withObstacle(obstacle)}.`,
+    ...next,
+    ...obstacle,
+    message: `is stopping: ${withObstacle(formatEndOrigin(context), obstacle)}`,
     evidence: evidence.length === 0 ? null : evidence.join('; '),
-    rule: `${signal}, then after ${formatDuration(graceMs)} it is killed with all its children`,
-    next:
-      obstacle?.next ??
-      (isInGrace ? 'it is killed if it is still there' : 'the controller sees that nothing of it is alive'),
-    nextAt: obstacle === null ? (isInGrace ? requestedAt + graceMs : null) : obstacle.nextAt,
+    rule: `SIG${signal}, then SIGKILL after ${formatDuration(graceMs)}`,
   };
 }
 
-interface EndingObstacle {
-  readonly clause: string;
-  readonly evidence: string | undefined;
-  readonly next: string;
-  readonly nextAt: Instant | null;
-}
-
-function withObstacle(obstacle: EndingObstacle | null): string {
-  return obstacle === null ? '' : `; ${obstacle.clause}`;
+function withObstacle(clause: string, obstacle: Step | null): string {
+  return obstacle === null ? clause : `${clause}. ${capitalize(obstacle.clause)}`;
 }
 
 /** Without an answer or during maintenance, the end of the program cannot be observed. */
-function endingObstacleOf(job: Job, events: readonly Event[], now: Instant): EndingObstacle | null {
+function endingObstacleOf(context: WhyRequest): Step | null {
+  const { job, now } = context;
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ending === null) return null;
-  const { ownership } = allocationOf(job, attempt.allocation);
-  const it = `its ${acceleratorOf(job)}`;
+  const isPersistent = allocationOf(job, attempt.allocation).ownership === 'persistent';
   const number = Number(job.id);
   const interruption = interruptionOf(job, now);
-  if (interruption !== null) {
-    const next = `it ends when ${it} is back, which is waited for without limit`;
-    const releaseHint = ownership === 'ephemeral' ? `; to let it go now: jobman cancel ${number}` : '';
-    return { clause: `${it} ${interruption.text}`, evidence: undefined, next: `${next}${releaseHint}`, nextAt: null };
-  }
-  const outage = outageOf(job, events, now);
+  if (interruption !== null) return { clause: interruption, next: nextForInterruption(job, 'The attempt ends') };
+  const outage = outageOf(context);
   if (outage === null) return null;
-  const length = formatDuration(now - outage.since);
-  const clause = outage.isLoginMissing
-    ? `the cloud could not be asked for ${length}, for lack of a login`
-    : `${outage.subject} has not answered for ${length}`;
-  const { evidence } = outage;
-  if (ownership === 'persistent') {
-    const end = 'it ends when the worker answers or its TPU is seen gone';
-    const continues = continuationOf(job, attempt, attempt.ending.startedAt).next === 'attempt';
-    const consequence = continues ? 'the job fails' : 'it ends without that';
-    const next = `${end}${outage.isCloud ? '' : `; else ${consequence}, and the TPU stays as it is`}; to wait no longer: jobman delete ${number} --force`;
-    return { clause, evidence, next, nextAt: giveUpAt(job, attempt, now) ?? null };
+  const { clause, evidence, isCloud } = outage;
+  const forceHint = `Skip the wait: jobman delete ${number} --force`;
+  if (isCloud) {
+    const hint = isPersistent ? forceHint : `Release the TPU once the cloud answers: jobman cancel ${number}`;
+    return { clause, evidence, next: `The controller keeps checking without a time limit. ${hint}` };
   }
-  if (outage.isCloud) {
-    const next = `the controller keeps asking, without limit; to release ${it} as soon as the cloud answers: jobman cancel ${number}`;
-    return { clause, evidence, next, nextAt: null };
+  const nextAt = giveUpAt(job, attempt, now) ?? null;
+  if (!isPersistent) {
+    const next = `The TPU is released if the worker stays silent. Release it now: jobman cancel ${number}`;
+    return { clause, evidence, next, nextAt };
   }
-  // The caller appends the time of the automatic release.
-  const next = `to let ${it} go now: jobman cancel ${number}; else it ends when the worker answers, or is let go`;
-  return { clause, evidence, next, nextAt: giveUpAt(job, attempt, now) ?? null };
+  const continues = continuationOf(job, attempt, attempt.ending.startedAt).next === 'attempt';
+  const result = continues ? 'The job fails' : 'The job ends';
+  const next = `${result} if the worker stays silent. The TPU stays unchanged. ${forceHint}`;
+  return { clause, evidence, next, nextAt };
 }
 
 function formatStopFailure(job: Job, now: Instant): string | undefined {
@@ -793,37 +748,36 @@ function formatStopFailure(job: Job, now: Instant): string | undefined {
   return `${formatTask(task)} failed ${formatAge(now - lastAt)} ago: ${asClause(detail)}`;
 }
 
-function formatEndOrigin(job: Job, events: readonly Event[], now: Instant): string {
-  const ending = openAttempt(job)?.ending ?? null;
+function formatEndOrigin({ job, events, now }: WhyRequest): string {
   if (job.desired !== 'running') {
     const command = events.findLast((event) => event.kind === 'command_received');
-    const origin = command === undefined ? 'it was asked to' : `${command.by} said ${command.verb}`;
-    return `${origin} ${formatAge(now - job.desiredAt)} ago`;
+    const request = command === undefined ? requestedCommand(job) : `${command.by} requested ${command.verb}`;
+    return `${request} ${formatAge(now - job.desiredAt)} ago`;
   }
-  const reason = ending === null ? 'it has ended' : reasonPhrases[ending.reason];
-  return `${reason} ${formatAge(now - phaseSince(job))} ago; what is left of it is being ended`;
+  const ending = openAttempt(job)?.ending ?? null;
+  const reason = ending === null ? 'its attempt ended' : reasonPhrases[ending.reason];
+  return `${reason} ${formatAge(now - phaseSince(job))} ago. Ending its processes`;
 }
 
-// ------------------------------------------------------------------------------------------ ended
+// ------------------------------------------------------------------------------------------ finished
 
-function whyFinished({ job, events, now }: WhyRequest): WhyAnswer {
-  const phase = phaseOf(job);
+function whyFinished(context: WhyRequest): WhyAnswer {
+  const { job, events, now } = context;
   const at = phaseSince(job);
   const ending = lastAttempt(job)?.ending ?? null;
-  const releasing = releasingAllocations(job);
   const ended =
     ending === null
       ? `ended at ${formatTime(at, now)}`
       : `${formatEndCause(job, ending)}; at ${formatTime(ending.startedAt, now)}`;
   return {
-    message: `${job.id} ${formatFinish(job, phase)} ${formatAge(now - at)} ago${formatHeldCapacity(job)}.`,
+    message: `${formatFinish(job, `${formatAge(now - at)} ago`)}${formatHeldCapacity(job)}`,
     evidence: [
       ended,
       ...formatLaterLoss(job, at, events, now),
-      ...releasing.map((allocation) => formatCloudEvidence(job, allocation, now)),
+      ...releasingAllocations(job).map((allocation) => formatCloudEvidence(job, allocation, now)),
     ].join('; '),
-    rule: phase === 'failed' ? lastRule(job, events) : null,
-    ...nextForFinished(job, phase),
+    rule: phaseOf(job) === 'failed' ? currentRule(context) : null,
+    ...nextForFinished(job),
   };
 }
 
@@ -832,74 +786,71 @@ function formatLaterLoss(job: Job, end: Instant, events: readonly Event[], now: 
   const event = events.find((event) => event.kind === 'allocation_seen' && event.state === 'lost' && event.at > end);
   if (event?.kind !== 'allocation_seen') return [];
   const { allocation, at, message: detail } = event;
-  const isReleasedBefore = (job.allocations[allocation - 1]?.releasedAt ?? at) < at;
+  if ((job.allocations[allocation - 1]?.releasedAt ?? at) < at) return [];
   const detailText = detail === '' ? '' : ` (${detail})`;
-  return isReleasedBefore
-    ? []
-    : [`the ${acceleratorOf(job)} that it kept was lost${detailText} at ${formatTime(at, now)}`];
+  return [`the ${acceleratorOf(job)} that it kept was lost${detailText} at ${formatTime(at, now)}`];
 }
 
-function formatFinish(job: Job, phase: Phase): string {
-  const reason = job.finish?.reason;
-  switch (phase) {
-    case 'failed':
-      return reason === undefined ? phase : `${phase} (${formatFailure(job, reason)})`;
-    case 'stopped':
-    case 'cancelled': {
-      const imported = importedPhrase(job);
-      return imported === undefined
-        ? `was ${phase} by ${job.endedBy ?? 'its owner'}`
-        : `counts as ${phase} (${imported})`;
-    }
-    default:
-      return phase;
+function formatFinish(job: Job, ago: string): string {
+  const phase = phaseOf(job);
+  if (phase === 'failed') {
+    const ending = lastEnding(job);
+    const { reason } = job.finish ?? {};
+    const text =
+      ending !== null && ending.reason === reason ? formatEndReason(ending) : reasonPhrases[reason ?? 'stopped'];
+    return `failed ${ago} (${text})`;
   }
+  if (phase !== 'stopped' && phase !== 'cancelled') return `${phase} ${ago}`;
+  const imported = importedPhrase(job);
+  return imported === undefined
+    ? `was ${phase} by ${job.endedBy ?? 'its owner'} ${ago}`
+    : `counts as ${phase} (${imported})`;
 }
 
-function formatFailure(job: Job, reason: NonNullable<Job['finish']>['reason']): string {
-  const ending = lastEnding(job);
-  return ending?.reason === reason ? formatEndReason(ending) : reasonPhrases[reason];
-}
-
-function nextForFinished(job: Job, phase: Phase): Pick<WhyAnswer, 'next' | 'nextAt'> {
-  if (job.removed) {
-    // Only a forced delete leaves capacity, and the job does not know its later state.
-    const orphanHint =
-      keptAllocations(job).length > 0 ? '; what it held was never seen gone; to look for it: jobman gc' : '';
-    return { next: `nothing: it was taken off the list${orphanHint}`, nextAt: null };
-  }
+function nextForFinished(job: Job): Pick<WhyAnswer, 'next' | 'nextAt'> {
+  const kept = keptAllocations(job);
+  // Only a forced delete leaves capacity, and the job does not know its later state.
+  if (job.removed)
+    return { next: withHints('Nothing: the job has left the list.', [kept.length > 0 && 'Find its TPU: jobman gc']) };
+  const accelerator = acceleratorOf(job);
   if (releasingAllocations(job).length > 0) {
-    const then = job.desired === 'deleted' ? '; then it leaves the list' : '';
-    return { next: `the controller looks until its ${acceleratorOf(job)} is seen gone${then}`, nextAt: null };
-  }
-  const until = keptUntil(job);
-  if (until !== undefined && keptAllocations(job).length > 0) {
-    return { next: `what it still holds is let go; at once: jobman stop ${Number(job.id)} --release`, nextAt: until };
+    const then = job.desired === 'deleted' ? ' The job then leaves the list.' : '';
+    return { next: `The controller waits until its ${accelerator} is deleted.${then}` };
   }
   const number = Number(job.id);
-  const again = `from the beginning: jobman rerun ${number}`;
-  const { command, capacity } = job.spec;
-  if (phase === 'succeeded' && command.isSetupOnly === true && keptAllocations(job).length > 0) {
-    const release = capacity.ownership === 'ephemeral' ? `; to release it: jobman stop ${number} --release` : '';
-    return { next: `nothing: the job runs no command and keeps its ${acceleratorOf(job)}${release}`, nextAt: null };
-  }
-  if (phase === 'succeeded') return { next: `nothing; ${again}`, nextAt: null };
-  const attempt = lastAttempt(job);
-  const log =
-    attempt?.ending?.reason === 'setup_failed' ? formatStepLogHint(job, attempt) : formatLogHint(job, attempt);
+  const release = `jobman stop ${number} --release`;
+  const until = keptUntil(job);
+  if (until !== undefined && kept.length > 0)
+    return { next: `Its ${accelerator} is released. Release it now: ${release}`, nextAt: until };
+  const phase = phaseOf(job);
+  const hasCommand = job.spec.command.isSetupOnly !== true;
   const releaseHint =
-    keptAllocations(job).length > 0 ? `; to let its ${acceleratorOf(job)} go: jobman stop ${number} --release` : '';
-  return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}${releaseHint}`, nextAt: null };
+    kept.length > 0 && (phase !== 'succeeded' || job.spec.capacity.ownership === 'ephemeral') && `Release: ${release}`;
+  if (phase === 'succeeded' && !hasCommand && kept.length > 0)
+    return { next: withHints(`Nothing: the job runs no command and keeps its ${accelerator}.`, [releaseHint]) };
+  const startOver = `Start over: jobman rerun ${number}`;
+  if (phase === 'succeeded') return { next: withHints('Nothing.', [startOver]) };
+  const attempt = lastAttempt(job);
+  const log = attempt?.ending?.reason === 'setup_failed' ? stepLogHint(job, attempt) : logHint(job, attempt);
+  return { next: withHints('Nothing.', [log, `Resume: jobman resume ${number}`, startOver, releaseHint]) };
 }
 
-function formatLogHint(job: Job, attempt: Attempt | undefined): string {
-  return attempt !== undefined && failedAttempt(job) === attempt
-    ? `; all that it printed: jobman logs ${Number(job.id)}`
-    : '';
+function withHints(text: string, hints: readonly (string | false | undefined)[]): string {
+  const shown = hints.filter((hint) => hint !== undefined && hint !== false);
+  return shown.length === 0 ? text : `${text} ${shown.join(' · ')}`;
+}
+
+function stepLogHint(job: Job, attempt: Attempt | undefined): string | undefined {
+  const task = newestFailure(attempt, 'step')?.task;
+  return task?.kind === 'step' ? `Log: jobman logs ${Number(job.id)} --step ${task.step}` : undefined;
+}
+
+function logHint(job: Job, attempt: Attempt | undefined): string | undefined {
+  return attempt !== undefined && failedAttempt(job) === attempt ? `Log: jobman logs ${Number(job.id)}` : undefined;
 }
 
 function formatHeldCapacity(job: Job): string {
   if (job.removed || keptAllocations(job).length === 0) return '';
   const price = pricePerHour(job);
-  return `; it still holds ${acceleratorOf(job)}${price === null ? '' : `, which costs ${formatCapacityCost(job.spec.capacity, price)}`}`;
+  return `. It keeps its ${acceleratorOf(job)}${price === null ? '' : `, which costs ${formatCapacityCost(job.spec.capacity, price)}`}`;
 }

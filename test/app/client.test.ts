@@ -119,7 +119,7 @@ test('create stores the job with its price, and leaves its snapshot and copies f
   assert.equal(readFileSync(join(folder, 'config.yaml'), 'utf8'), 'job: {name: vit}\n');
   assert.equal(statSync(join(folder, 'config.yaml')).mode & 0o777, 0o600);
   assert.match(readFileSync(join(folder, 'events.jsonl'), 'utf8'), /"seq":1,"kind":"created"/);
-  assert.match(readFileSync(join(folder, 'logs/job.log'), 'utf8'), /created by ada; rule pre/);
+  assert.match(readFileSync(join(folder, 'logs/job.log'), 'utf8'), /created by ada; recovery pre/);
   assert.deepEqual(readdirSync(join(fixture.home, 'jobs/ada')), ['000001']);
 
   const view = await fixture.client.show('1');
@@ -234,7 +234,7 @@ test('stop says so when there is nothing ready that could be kept, or what it ha
     [
       { ...readyAllocation, readyAt: null, hosts: null, workers: null },
       {},
-      'Its v5litepod-16 was not ready yet and is let go.',
+      'Its v5litepod-16 was not ready yet and is being released.',
     ],
     [
       { ...readyAllocation, lastObserved: { state: 'lost', detail: 'PREEMPTED', at: noon } },
@@ -245,7 +245,7 @@ test('stop says so when there is nothing ready that could be kept, or what it ha
     const id = await fixture.create(tpuSpec());
     await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [allocation], [attempt]));
     const { message } = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
-    assert.equal(message, `Job ${id} (vit) is being stopped. ${expected}`);
+    assert.equal(message, `Stopping job ${id} (vit). ${expected}`);
   }
 });
 
@@ -259,18 +259,18 @@ test('stop says what is kept, what it costs an hour and how to let it go', async
     ok: true,
     exitCode: 0,
     message:
-      'Job 000001 (vit) is being stopped. It keeps its v5litepod-16, which costs about $2.50/h; to let it go: jobman stop 1 --release',
+      'Stopping job 000001 (vit). It keeps its v5litepod-16, which costs about $2.50/h. Release it: jobman stop 1 --release',
   });
   assert.deepEqual(fixture.hinted, [id, id]);
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id]);
-  assert.match(readFileSync(join(fixture.home, 'jobs/ada/000001/logs/job.log'), 'utf8'), /ada said stop/);
+  assert.match(readFileSync(join(fixture.home, 'jobs/ada/000001/logs/job.log'), 'utf8'), /ada requested stop/);
 
   const again = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
-  assert.match(again.message, /asked to stop already\. It keeps its v5litepod-16/);
+  assert.match(again.message, /is already stopping\. It keeps its v5litepod-16/);
   assert.equal(fixture.hinted.length, 2, 'a word that changed nothing wakes nobody');
 
   const released = await fixture.client.sendCommand(id, 'stop', { by: 'ada', release: true });
-  assert.equal(released.message, 'Job 000001 (vit) is being stopped, and what it holds let go.');
+  assert.equal(released.message, 'Stopping job 000001 (vit). Its TPU is being released.');
 });
 
 test('a word that comes after the end says what it could still do', async (t) => {
@@ -289,7 +289,7 @@ test('a word that comes after the end says what it could still do', async (t) =>
     const { ok, message } = await fixture.client.sendCommand(id, verb, { by: 'ada', release: true });
     return [ok, message];
   };
-  const letGo = 'Job 000001 (vit) has succeeded already; what it still holds is being let go.';
+  const letGo = 'Job 000001 (vit) has already succeeded. Its TPU is being released.';
   assert.deepEqual(await sendAndRead(kept, 'cancel'), [true, letGo]);
   assert.deepEqual(await sendAndRead(kept, 'cancel'), [true, letGo], 'twice is no mistake');
   assert.equal((await fixture.client.show(kept)).phase, 'succeeded');
@@ -298,7 +298,7 @@ test('a word that comes after the end says what it could still do', async (t) =>
   await fixture.lives(stopped, (job) => finished(job, 'stopped'));
   assert.deepEqual(await sendAndRead(stopped, 'stop'), [
     true,
-    'Job 000002 (vit) has been stopped already; what it still holds is being let go.',
+    'Job 000002 (vit) has already been stopped. Its TPU is being released.',
   ]);
 
   const empty = await fixture.create(tpuSpec());
@@ -322,10 +322,10 @@ test('resume names no checkpoint where there is no folder of them, and delete no
       answers.push((await fixture.client.sendCommand(id, verb, { by: 'ada' })).message);
   }
   assert.deepEqual(answers, [
-    'Job 000001 (vit) goes on from its last checkpoint.',
-    'Job 000001 (vit) is being deleted; it leaves the list once its capacity is seen gone.',
-    'Job 000002 (vit) goes on; its manifest names no job.checkpoint_dir, so its program has to find its last checkpoint itself.',
-    'Job 000002 (vit) is being deleted; it leaves the list once nothing of it runs any more.',
+    'Resuming job 000001 (vit) from its last checkpoint.',
+    'Deleting job 000001 (vit). It leaves the list once its TPU is released.',
+    'Resuming job 000002 (vit). Its manifest has no job.checkpoint_dir, so the program must find its own checkpoint.',
+    'Deleting job 000002 (vit). It leaves the list once its program has ended.',
   ]);
 });
 
@@ -334,7 +334,7 @@ test('delete of a job that has ended and holds nothing says that it is done', as
   const id = await fixture.create({ ...localSpec(), name: 'vit' });
   await fixture.lives(id, (job) => stoppedLife(job.spec));
   const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada' });
-  assert.deepEqual([answer.ok, answer.message], [true, 'Job 000001 (vit) is off the list.']);
+  assert.deepEqual([answer.ok, answer.message], [true, 'Deleted job 000001 (vit).']);
   assert.deepEqual((await fixture.client.list({ all: true })).rows, []);
 });
 
@@ -393,7 +393,7 @@ test('a forced delete takes the job off the list and notes what it may leave beh
   const id = await fixture.create(tpuSpec());
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
   const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada', force: true });
-  assert.match(answer.message, /off the list.*stray.*jobman gc$/);
+  assert.match(answer.message, /^Deleted job .* Its TPU may still exist .* Release it: jobman gc$/);
   assert.deepEqual((await fixture.client.list({ all: true })).rows, []);
   const [orphan, ...others] = await fixture.store.orphans();
   assert.deepEqual(others, []);
@@ -408,7 +408,7 @@ test('a forced delete leaves it to the controller to end a program that would ru
     withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [runningAttempt]),
   );
   const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada', force: true });
-  assert.match(answer.message, /off the list; its program is being ended\.$/);
+  assert.match(answer.message, /^Deleted job .* Its program is being ended\.$/);
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id]);
 
   const over = await fixture.create(localSpec());
@@ -429,7 +429,7 @@ test('why and show tell a local job how many places are taken and who is ahead, 
   }
   await fixture.create(localSpec(), 'bob');
   const id = await fixture.create();
-  const sentence = `${id} is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.`;
+  const sentence = `Job ${id} is queued: 2 of 2 slots on this machine in use, 1 job ahead.`;
   assert.equal((await fixture.client.why(id)).message, sentence);
   assert.equal((await fixture.client.show(id)).why.message, sentence);
 });
@@ -460,7 +460,7 @@ test('show tells the attempts, the allocations with their addresses, and the new
     lastLine: '20%',
   });
   assert.deepEqual([view.workers[1]?.logAgeMs, view.workers[1]?.lastLine], [null, null]);
-  assert.equal(view.why.message, '000001 has been running for 58m on 4 workers.');
+  assert.equal(view.why.message, 'Job 000001 has been running for 58m on 4 workers.');
 });
 
 test('logs answer with the files of the newest attempt that started, or of what was asked for', async (t) => {

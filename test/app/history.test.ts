@@ -22,24 +22,24 @@ const own = `${capacity.accelerator} ${capacity.pricing} in ${capacity.zone}`;
 const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [EventBody & { kind: Kind }, string])[] } =
   {
     created: [
-      [{ kind: 'created', by: 'ada' }, 'created by ada; rule pre, 100 preemptions allowed'],
+      [{ kind: 'created', by: 'ada' }, 'created by ada; recovery pre: 100 preemptions allowed'],
       [
         { kind: 'created', by: 'ada', overrides: [{ key: 'command.lr', value: '0.01' }] },
-        'created by ada with --set command.lr=0.01; rule pre, 100 preemptions allowed',
+        'created by ada with --set command.lr=0.01; recovery pre: 100 preemptions allowed',
       ],
     ],
     command_received: [
       [
         { kind: 'command_received', verb: 'stop', by: 'ada', desired: 'stopped' },
-        'ada said stop: the program is to end, and the capacity is to be kept',
+        'ada requested stop: end the program and keep the capacity',
       ],
       [
         { kind: 'command_received', verb: 'stop', by: 'ada', desired: 'stopped', keepsNothing: true },
-        'ada said stop: the program is to end; there is no capacity to keep',
+        'ada requested stop: end the program; there is no capacity to keep',
       ],
       [
         { kind: 'command_received', verb: 'resume', by: 'ada', desired: 'running', startMode: 'resume' },
-        'ada said resume: it is to go on from its last checkpoint',
+        'ada requested resume: continue from the last checkpoint',
       ],
     ],
     attempt_created: [
@@ -53,7 +53,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           allocation: 2,
           notBeforeAt: noon + 38 * second,
         },
-        'attempt 2 on allocation 2: resumes, stage 1, in 38s',
+        'attempt 2 on allocation 2: resume, stage 1, starts in 38s',
       ],
       [
         {
@@ -66,39 +66,39 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           allocation: 1,
           notBeforeAt: noon,
         },
-        'attempt 2 on allocation 1: a fresh start, stage 0, just the command',
+        'attempt 2 on allocation 1: fresh start, stage 0, without setup',
       ],
     ],
     attempt_moved: [
       [
         { kind: 'attempt_moved', attempt: 1, allocation: 2, notBeforeAt: noon + 38 * second },
-        'attempt 1 goes on to allocation 2',
+        'attempt 1 moved to allocation 2',
       ],
     ],
     alternative_exhausted: [
       [
         { kind: 'alternative_exhausted', allocation: 1, alternative: 0, answer: 'stockout', next: 1 },
-        `${own} is passed over (no capacity); next is v4-8 ondemand in us-central1-a`,
+        `skipped ${own} (no capacity); next: v4-8 ondemand in us-central1-a`,
       ],
       [
         { kind: 'alternative_exhausted', allocation: 2, alternative: 1, answer: 'waiting', next: 0 },
-        `v4-8 ondemand in us-central1-a is passed over (it let the request wait for too long); next is ${own}`,
+        `skipped v4-8 ondemand in us-central1-a (waited too long); next: ${own}`,
       ],
     ],
     alternative_skipped: [
       [
         { kind: 'alternative_skipped', allocation: 1, alternative: 0, next: 1 },
-        `${own} has had nothing for another job a moment ago; v4-8 ondemand in us-central1-a is asked first`,
+        `skipped ${own} (no capacity for another job just now); next: v4-8 ondemand in us-central1-a`,
       ],
     ],
     allocation_requested: [
       [
         { kind: 'allocation_requested', allocation: 1, name: 'vit-000042-1', ownership: 'ephemeral' },
-        'allocation 1 asked: v5litepod-16 spot in us-west4-a, called vit-000042-1',
+        'allocation 1 requested: v5litepod-16 spot in us-west4-a, named vit-000042-1',
       ],
       [
         { kind: 'allocation_requested', allocation: 1, name: 'lab-v4', ownership: 'persistent' },
-        'allocation 1 is lab-v4, which exists already',
+        'allocation 1 is the existing TPU lab-v4',
       ],
     ],
     allocation_refused: [
@@ -109,11 +109,11 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           error: { kind: 'stockout', message: 'There is no more\ncapacity.', raw: '' },
           nextAt: noon + minute,
         },
-        'allocation 1 not given (no capacity): There is no more capacity; asked again in 1m',
+        'allocation 1 refused (no capacity): There is no more capacity; retry in 1m',
       ],
       [
         { kind: 'allocation_refused', allocation: 1, error: { kind: 'permission', message: 'no', raw: '' } },
-        'allocation 1 not given (not allowed): no',
+        'allocation 1 refused (not allowed): no',
       ],
     ],
     allocation_seen: [
@@ -121,22 +121,22 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         { kind: 'allocation_seen', allocation: 1, state: 'ready', message: 'READY', workers: 4 },
         'allocation 1 is ready with 4 workers (READY)',
       ],
-      [{ kind: 'allocation_seen', allocation: 1, state: 'absent', message: '' }, 'allocation 1 is not there'],
+      [{ kind: 'allocation_seen', allocation: 1, state: 'absent', message: '' }, 'allocation 1 does not exist'],
     ],
     allocation_released: [
-      [{ kind: 'allocation_released', allocation: 1, message: 'it is lost' }, 'allocation 1 is let go: it is lost'],
+      [{ kind: 'allocation_released', allocation: 1, message: 'it is lost' }, 'allocation 1 released: it is lost'],
     ],
-    allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 seen gone']],
+    allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 deleted']],
     step_failed: [
       [
         { kind: 'step_failed', attempt: 1, allocation: 1, worker: 3, step: 'docker', tries: 3, message: 'exit 100' },
-        'attempt 1: setup step docker failed on worker 3, try 3 of 3: exit 100',
+        'attempt 1: setup step docker failed on worker 3 (try 3 of 3): exit 100',
       ],
     ],
     step_run_manually: [
       [
         { kind: 'step_run_manually', by: 'ada', allocation: 1, step: 'gcsfuse', force: false, workers: 4, failed: [] },
-        'ada had setup step gcsfuse gone through; it holds on 4 of 4 workers',
+        'ada ran setup step gcsfuse: done on 4 of 4 workers',
       ],
       [
         {
@@ -148,34 +148,31 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           workers: 2,
           failed: [{ worker: 1, message: 'exit code 1: no space' }],
         },
-        'ada had setup step venv gone through anew; it holds on 1 of 2 workers; not on worker 1: exit code 1: no space',
+        'ada ran setup step venv with --force: done on 1 of 2 workers; failed on worker 1: exit code 1: no space',
       ],
     ],
     attempt_started: [
       [{ kind: 'attempt_started', attempt: 1, workers: [0, 1, 2, 3] }, 'attempt 1 started on 4 workers'],
       [{ kind: 'attempt_started', attempt: 1, workers: ['controller'] }, 'attempt 1 started on this machine'],
     ],
-    attempt_running: [[{ kind: 'attempt_running', attempt: 1 }, 'attempt 1 runs']],
+    attempt_running: [[{ kind: 'attempt_running', attempt: 1 }, 'attempt 1 is running']],
     exit_seen: [
       [
         { kind: 'exit_seen', attempt: 1, worker: 3, exitCode: 137, signal: 'KILL' },
-        'the program has ended on worker 3: killed by SIGKILL (exit code 137); what did it is not known yet',
+        'the program exited on worker 3: killed by SIGKILL (exit code 137); the cause is not known yet',
       ],
     ],
     clock_set_back: [
-      [
-        { kind: 'clock_set_back' },
-        "this machine's clock was set back; what was noted while it was ahead counts from now",
-      ],
+      [{ kind: 'clock_set_back' }, 'the clock of this machine was set back; times in the future count as now'],
     ],
     attempt_ending: [
       [
         { kind: 'attempt_ending', attempt: 1, reason: 'hung', evidence: { message: 'no output for 10m' } },
-        'attempt 1 is being ended: hung, no output for 10m',
+        'ending attempt 1: hung, no output for 10m',
       ],
       [
         { kind: 'attempt_ending', attempt: 2, reason: 'succeeded', evidence: { message: 'exit code 0' } },
-        'attempt 2 has done its work, exit code 0',
+        'attempt 2 succeeded, exit code 0',
       ],
     ],
     attempt_ended: [
@@ -200,7 +197,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       ],
       [
         { kind: 'rule_applied', attempt: 4, reason: 'hung', then: 'fail', on: 'same', used: 4, limit: 3 },
-        'rule pre: hung -> fail (all 3 are used up)',
+        'rule pre: hung -> fail (all 3 used)',
       ],
     ],
     unreachable: [
@@ -218,7 +215,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       [{ kind: 'finished', verdict: 'failed', reason: 'setup_failed' }, 'failed: setup failed'],
       [{ kind: 'finished', verdict: 'succeeded', reason: 'succeeded' }, 'succeeded'],
     ],
-    removed: [[{ kind: 'removed' }, 'taken off the list; its history and logs are kept']],
+    removed: [[{ kind: 'removed' }, 'removed from the list; its history and logs are kept']],
   };
 
 for (const [kind, rows] of Object.entries(sentences)) {

@@ -15,7 +15,7 @@ test('a hang and a time limit tell the length and the key', () => {
   assert.equal(formatCause(spec, 'hung', { message: detail }), 'no output on any worker for 30m (job.silence_timeout)');
   assert.equal(
     formatCause(spec, 'timed_out', { message: 'it ran for as long as job.max_runtime allows' }),
-    'it ran for 2h00m, which is all that it may (job.max_runtime)',
+    'reached its time limit of 2h00m (job.max_runtime)',
   );
   assert.equal(
     formatCause({ ...spec, limits: { ...spec.limits, silenceTimeoutMs: null } }, 'hung', { message: detail }),
@@ -27,8 +27,8 @@ test('a signal is told by its name and by the code that stands for it', () => {
   const killed = { message: 'killed by KILL on worker 3', worker: 3, exitCode: 137, signal: 'KILL' } as const;
   assert.equal(formatCause(spec, 'command_failed', killed), 'killed by SIGKILL (exit code 137) on worker 3');
   assert.match(likelyCause(killed) ?? '', /ran out of memory/);
-  assert.match(likelyCause({ message: '', exitCode: 139, signal: 'SEGV' }) ?? '', /memory that is not its own/);
-  assert.match(likelyCause({ message: '', exitCode: 143, signal: 'TERM' }) ?? '', /asked it to end/);
+  assert.match(likelyCause({ message: '', exitCode: 139, signal: 'SEGV' }) ?? '', /invalid memory access/);
+  assert.match(likelyCause({ message: '', exitCode: 143, signal: 'TERM' }) ?? '', /ended the program/);
 });
 
 test('what the log says counts more than the code, and an ordinary code says nothing', () => {

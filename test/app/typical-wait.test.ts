@@ -93,10 +93,10 @@ test('waits of the built-in cloud are never told of Google, and a local job has 
 test('the usual wait is told with how many waits it is made of', () => {
   assert.equal(
     formatTypicalWait({ median: 41 * minute, percentile90: 130 * minute, samples: 12 }, 130 * minute),
-    '41m here (median of 12 waits in 30 days; 9 of 10 within 2h10m)',
+    '41m (median of 12 waits in 30 days; 9 of 10 within 2h10m)',
   );
   assert.equal(
     formatTypicalWait({ median: 2 * minute, percentile90: 4 * minute, samples: 12 }, 42 * minute),
-    '2m here (median of 12 waits in 30 days; 9 of 10 within 4m); 42m is longer than usual',
+    '2m (median of 12 waits in 30 days; 9 of 10 within 4m); this wait of 42m is longer than usual',
   );
 });

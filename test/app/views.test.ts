@@ -102,9 +102,9 @@ const cases: readonly Case[] = [
       { kind: 'allocation_released', at: noon + 2 * hour, allocation: 1, message: 'it is lost' },
     ],
     now: noon + 3 * hour,
-    row: { phase: 'succeeded', reason: 'ran 58m' },
+    row: { phase: 'succeeded', reason: 'ran for 58m' },
     why: {
-      message: '000042 succeeded 2h ago.',
+      message: 'Job 000042 succeeded 2h ago.',
       evidence:
         'exit code 0 on every worker; at 20 Nov 13:00:00 UTC; the v5litepod-16 that it kept was lost (SUSPENDING) at 20 Nov 14:00:00 UTC',
     },
@@ -121,8 +121,8 @@ const cases: readonly Case[] = [
     now: noon + 20 * second,
     row: { phase: 'queued', reason: 'no capacity for 20s' },
     why: {
-      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      next: 'it is asked for again',
+      message: 'Job 000042 is queued: no capacity for v5litepod-16 spot in us-west4-a.',
+      next: 'The controller requests it again.',
     },
   },
   {
@@ -136,8 +136,8 @@ const cases: readonly Case[] = [
       },
     ],
     now: noon + 2 * minute,
-    row: { phase: 'provisioning', reason: 'being made for 1m' },
-    why: { message: '000042 is provisioning: its v5litepod-16 is being made.' },
+    row: { phase: 'provisioning', reason: 'creating the TPU for 1m' },
+    why: { message: 'Job 000042 is provisioning: its v5litepod-16 is being created.' },
   },
   {
     life: 'its setup failed, and the next attempt follows after a pause',
@@ -152,8 +152,8 @@ const cases: readonly Case[] = [
     now: noon + hour + 8 * second,
     row: { phase: 'setup', reason: 'setup failed, retry in 12s', price: 4 },
     why: {
-      message: '000042 is in setup: its attempt ended 8s ago (setup failed); attempt 2 follows after a pause.',
-      next: 'its setup begins again on 4 workers',
+      message: 'Job 000042 is in setup: its last attempt ended 8s ago (setup failed). Attempt 2 starts after a pause.',
+      next: 'Setup starts again on 4 workers.',
       nextAt: noon + hour + 20 * second,
     },
   },
@@ -169,7 +169,7 @@ const cases: readonly Case[] = [
     row: { phase: 'recovering', reason: 'no capacity for 4m' },
     why: {
       message:
-        '000042 is recovering: its v5litepod-16 was preempted 4m ago; no capacity for v5litepod-16 spot in us-west4-a so far.',
+        'Job 000042 is recovering: its v5litepod-16 was preempted 4m ago. No capacity for v5litepod-16 spot in us-west4-a.',
     },
   },
   {
@@ -177,8 +177,8 @@ const cases: readonly Case[] = [
     spec: localSpec(),
     attempts: [],
     now: noon + 9 * minute,
-    row: { phase: 'queued', reason: 'waits for its turn, 9m' },
-    why: { message: '000042 is queued: it waits for its turn.' },
+    row: { phase: 'queued', reason: 'waiting for a slot, 9m' },
+    why: { message: 'Job 000042 is queued: it waits for a slot.' },
   },
   {
     life: 'the cloud has no capacity',
@@ -194,9 +194,9 @@ const cases: readonly Case[] = [
     now: noon + 9 * minute + 5 * second,
     row: { phase: 'queued', reason: 'no capacity for 9m' },
     why: {
-      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      evidence: 'There is no more capacity in the zone, 5s ago; 3 requests in vain; the cloud said: code 8',
-      next: 'it is asked for again',
+      message: 'Job 000042 is queued: no capacity for v5litepod-16 spot in us-west4-a.',
+      evidence: 'There is no more capacity in the zone, 5s ago; 3 failed requests; the cloud said: code 8',
+      next: 'The controller requests it again.',
     },
   },
   {
@@ -213,7 +213,7 @@ const cases: readonly Case[] = [
     now: noon + 9 * minute + second,
     row: { phase: 'queued', reason: 'no login for 9m' },
     why: {
-      message: '000042 is queued: v5litepod-16 spot in us-west4-a was not given (no login).',
+      message: 'Job 000042 is queued: the request for v5litepod-16 spot in us-west4-a failed (no login).',
       evidence: 'no login; log in, 1s ago',
     },
   },
@@ -226,17 +226,17 @@ const cases: readonly Case[] = [
     now: noon + 11 * minute,
     row: { phase: 'queued', reason: 'no capacity for 11m' },
     why: {
-      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      evidence: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
-      next: 'it is set up as soon as it is there; it gives up in 49m, by its limit on waiting',
+      message: 'Job 000042 is queued: no capacity for v5litepod-16 spot in us-west4-a.',
+      evidence: 'vit-000042-1: WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC (10m)',
+      next: 'Setup starts once the TPU is ready. The wait ends in 49m (job.capacity_wait).',
     },
   },
   {
     life: 'it has just come to the queue of the cloud, which says nothing yet',
     allocations: [{ confirmedAt: noon, lastObserved: { state: 'waiting', detail: 'CREATING', at: noon } }],
     now: noon + 20 * second,
-    row: { phase: 'queued', reason: 'asked 20s ago' },
-    why: { message: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.' },
+    row: { phase: 'queued', reason: 'requested 20s ago' },
+    why: { message: 'Job 000042 is queued: waiting for v5litepod-16 spot in us-west4-a.' },
   },
   {
     life: 'it goes on after a stop, and what it held before is not gone yet',
@@ -250,11 +250,11 @@ const cases: readonly Case[] = [
     ],
     attempts: [endedAttempt('stopped', { message: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
     now: noon + hour + 8 * second,
-    row: { phase: 'queued', reason: 'lets go of its last, 8s', price: 4 },
+    row: { phase: 'queued', reason: 'deleting the old TPU, 8s', price: 4 },
     why: {
-      message: '000042 is queued: what it held before is to be seen gone first.',
-      evidence: 'vit-000042-1 told to go 8s ago (DELETING), not seen gone yet',
-      next: 'v5litepod-16 spot in us-west4-a is asked for then',
+      message: 'Job 000042 is queued: deleting the old TPU.',
+      evidence: 'deleting TPU vit-000042-1 (requested 8s ago, state DELETING)',
+      next: 'v5litepod-16 spot in us-west4-a is requested once the old TPU is deleted.',
     },
   },
   {
@@ -263,16 +263,16 @@ const cases: readonly Case[] = [
       { confirmedAt: noon, lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon + minute } },
     ],
     now: noon + 3 * minute,
-    row: { phase: 'provisioning', reason: 'being made for 2m' },
-    why: { message: '000042 is provisioning: its v5litepod-16 is being made.' },
+    row: { phase: 'provisioning', reason: 'creating the TPU for 2m' },
+    why: { message: 'Job 000042 is provisioning: its v5litepod-16 is being created.' },
   },
   {
     life: 'it is being set up',
     now: noon + 2 * minute,
     row: { phase: 'setup', reason: 'setting up for 1m', price: 4 },
     why: {
-      message: '000042 is in setup: ssh, docker on 4 workers.',
-      next: 'the command starts on 4 workers when all steps hold',
+      message: 'Job 000042 is in setup on 4 workers: ssh, docker.',
+      next: 'The command starts on 4 workers when all steps are done.',
     },
   },
   {
@@ -285,10 +285,10 @@ const cases: readonly Case[] = [
     now: noon + 3 * minute,
     row: { phase: 'setup', reason: 'docker failed, 2 of 3 tries', price: 4 },
     why: {
-      message: '000042 is in setup: step docker on worker 3 failed and is tried again.',
-      evidence: 'exit 100: no such package, 1m ago; 2 of 3 tries',
+      message: 'Job 000042 is in setup: step docker on worker 3 failed (2 of 3 tries). Retrying.',
+      evidence: 'exit 100: no such package, 1m ago',
       rule: 'pre: setup failed -> fail',
-      next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
+      next: 'The command starts on 4 workers when all steps are done. Log: jobman logs 42 --step docker',
     },
   },
   {
@@ -313,12 +313,12 @@ const cases: readonly Case[] = [
       },
     ],
     now: noon + 3 * minute,
-    row: { phase: 'setup', reason: 'docker broken off', price: 4 },
+    row: { phase: 'setup', reason: 'docker interrupted', price: 4 },
     why: {
-      message: '000042 is in setup: step docker on worker 3 was broken off and is tried again.',
-      evidence: '127.0.0.7 closed the connection, 1m ago; it does not count as a try',
+      message: 'Job 000042 is in setup: step docker on worker 3 was interrupted. Retrying.',
+      evidence: '127.0.0.7 closed the connection, 1m ago; this does not count as a try',
       rule: 'pre: setup failed -> fail',
-      next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
+      next: 'The command starts on 4 workers when all steps are done. Log: jobman logs 42 --step docker',
     },
   },
   {
@@ -329,11 +329,11 @@ const cases: readonly Case[] = [
       { ...runningAttempt, runningAt: noon + 2 * hour },
     ],
     now: noon + 4 * hour + 5 * minute,
-    row: { phase: 'running', reason: '2h05m, 1 preemption', price: 4 },
+    row: { phase: 'running', reason: 'running for 2h, 1 preemption', price: 4 },
     why: {
-      message: '000042 has been running for 2h05m on 4 workers.',
+      message: 'Job 000042 has been running for 2h05m on 4 workers.',
       rule: 'pre: preempted -> new allocation, resume (1 of 100 used)',
-      next: 'it ends when its program does',
+      next: 'The job runs until its program exits.',
       nextAt: null,
     },
   },
@@ -343,11 +343,11 @@ const cases: readonly Case[] = [
     allocations: [{ ...readyAllocation, hosts: null, workers: 1 }],
     attempts: [runningAttempt],
     now: noon + 3 * minute,
-    row: { phase: 'running', reason: '1m' },
+    row: { phase: 'running', reason: 'running for 1m' },
     why: {
-      message: '000042 has been running for 1m on this machine.',
+      message: 'Job 000042 has been running for 1m on this machine.',
       rule: 'pass: command failed -> fail',
-      next: 'its program is ended when its time is over',
+      next: 'The program is ended at its time limit (job.max_runtime).',
       nextAt: noon + 2 * minute + hour,
     },
   },
@@ -358,7 +358,7 @@ const cases: readonly Case[] = [
     now: noon + 12 * minute,
     row: { phase: 'running', reason: 'no answer for 2m', price: 4 },
     why: {
-      message: '000042 ran when it was last seen; a worker has not answered for 2m. Nothing is changed.',
+      message: 'Job 000042 was running when last checked: a worker has not answered for 2m.',
       rule: 'pre: unreachable -> same allocation, resume (0 of 100 used)',
       nextAt: noon + 13 * minute,
     },
@@ -372,7 +372,7 @@ const cases: readonly Case[] = [
     row: { phase: 'recovering', reason: 'preempted, 4m ago' },
     why: {
       message:
-        '000042 is recovering: its v5litepod-16 was preempted 4m ago; v5litepod-16 spot in us-west4-a is asked for.',
+        'Job 000042 is recovering: its v5litepod-16 was preempted 4m ago. Waiting for v5litepod-16 spot in us-west4-a.',
       rule: 'pre: preempted -> new allocation, resume (1 of 100 used)',
     },
   },
@@ -402,11 +402,11 @@ const cases: readonly Case[] = [
     ],
     now: noon + hour + 29 * second,
     events: [ruleApplied],
-    row: { phase: 'recovering', reason: 'unreachable, 29s ago', price: 4 },
+    row: { phase: 'recovering', reason: 'unreachable, worker 3, 29s ago', price: 4 },
     why: {
-      message: '000042 is recovering: its attempt ended 29s ago (unreachable); what is left of it is being ended.',
+      message: 'Job 000042 is recovering: its last attempt ended 29s ago (unreachable). Deleting the old TPU.',
       rule: 'pre: unreachable -> same allocation, resume (2 of 100 used)',
-      next: 'the next attempt begins when nothing of it is alive',
+      next: 'A new attempt starts once the old TPU is deleted.',
     },
   },
   {
@@ -420,11 +420,11 @@ const cases: readonly Case[] = [
     ],
     now: noon + hour + 11 * second,
     events: [askedToStop],
-    row: { phase: 'stopping', reason: 'asked 11s ago', price: 4 },
+    row: { phase: 'stopping', reason: 'stop requested 11s ago', price: 4 },
     why: {
-      message: '000042 is stopping: ada said stop 11s ago.',
-      evidence: 'TERM sent at 20 Nov 13:00:01 UTC, 10s ago',
-      next: 'it is killed if it is still there',
+      message: 'Job 000042 is stopping: ada requested stop 11s ago.',
+      evidence: 'SIGTERM sent 10s ago at 20 Nov 13:00:01 UTC',
+      next: 'Remaining processes are killed.',
       nextAt: noon + hour + 31 * second,
     },
   },
@@ -437,9 +437,9 @@ const cases: readonly Case[] = [
     events: [askedToStop],
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
-      message: '000042 is stopping: ada said stop 5m ago; a worker has not answered for 7m.',
-      evidence: 'no answer since 20 Nov 12:58:00 UTC; TERM sent at 20 Nov 13:00:01 UTC, 4m ago',
-      next: 'to let its v5litepod-16 go now: jobman cancel 42; else it ends when the worker answers, or is let go',
+      message: 'Job 000042 is stopping: ada requested stop 5m ago. A worker has not answered for 7m.',
+      evidence: 'no answer since 20 Nov 12:58:00 UTC; SIGTERM sent 4m ago at 20 Nov 13:00:01 UTC',
+      next: 'The TPU is released if the worker stays silent. Release it now: jobman cancel 42',
       nextAt: noon + hour + 30 * minute,
     },
   },
@@ -452,7 +452,7 @@ const cases: readonly Case[] = [
     now: noon + hour + 5 * minute,
     row: { phase: 'stopping', reason: 'no answer for 7m' },
     why: {
-      next: 'it ends when the worker answers or its TPU is seen gone; else it ends without that, and the TPU stays as it is; to wait no longer: jobman delete 42 --force',
+      next: 'The job ends if the worker stays silent. The TPU stays unchanged. Skip the wait: jobman delete 42 --force',
       nextAt: noon + hour + 28 * minute,
     },
   },
@@ -464,7 +464,7 @@ const cases: readonly Case[] = [
     now: noon + hour + 5 * minute,
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
-      next: 'the controller keeps asking, without limit; to release its v5litepod-16 as soon as the cloud answers: jobman cancel 42',
+      next: 'The controller keeps checking without a time limit. Release the TPU once the cloud answers: jobman cancel 42',
       nextAt: null,
     },
   },
@@ -486,10 +486,10 @@ const cases: readonly Case[] = [
       },
     ],
     now: noon + hour + 2 * minute,
-    row: { phase: 'stopping', reason: 'asked 2m ago', price: 4 },
+    row: { phase: 'stopping', reason: 'stop requested 2m ago', price: 4 },
     why: {
       evidence:
-        'TERM sent at 20 Nov 13:00:01 UTC, 1m ago; the stop of the command on worker 2 failed 1m ago: on worker 2 these processes do not die: 77',
+        'SIGTERM sent 1m ago at 20 Nov 13:00:01 UTC; stopping the command on worker 2 failed 1m ago: on worker 2 these processes do not die: 77',
     },
   },
   {
@@ -502,8 +502,8 @@ const cases: readonly Case[] = [
     row: { phase: 'stopping', reason: 'interrupted for 35m', price: 4 },
     why: {
       message:
-        '000042 is stopping: ada said stop 5m ago; its v5litepod-16 has been interrupted for 35m (REPAIRING) and comes back by itself.',
-      next: 'it ends when its v5litepod-16 is back, which is waited for without limit; to let it go now: jobman cancel 42',
+        'Job 000042 is stopping: ada requested stop 5m ago. Its v5litepod-16 has been interrupted for 35m (REPAIRING).',
+      next: 'The attempt ends when the TPU is back (no time limit). Release it now: jobman cancel 42',
     },
   },
   {
@@ -513,11 +513,10 @@ const cases: readonly Case[] = [
     now: noon + hour,
     row: { phase: 'running', reason: 'interrupted for 30m', price: 4 },
     why: {
-      message:
-        '000042 ran when it was last seen; its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
-      evidence: 'vit-000042-1 REPAIRING since 20 Nov 12:30:00 UTC, 30m ago',
+      message: 'Job 000042 was running when last checked: its v5litepod-16 has been interrupted for 30m (REPAIRING).',
+      evidence: 'vit-000042-1: REPAIRING since 20 Nov 12:30:00 UTC (30m)',
       rule: 'pre: unreachable -> same allocation, resume (0 of 100 used)',
-      next: 'the command goes on, or is judged, when it is back, which is waited for without limit; to let it go: jobman cancel 42',
+      next: 'The controller checks the command when the TPU is back (no time limit). Release it now: jobman cancel 42',
       nextAt: null,
     },
   },
@@ -527,9 +526,8 @@ const cases: readonly Case[] = [
     now: noon + hour,
     row: { phase: 'provisioning', reason: 'interrupted for 30m', price: 4 },
     why: {
-      message:
-        '000042 is provisioning: its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
-      next: 'it is set up when it is back, which is waited for without limit; to let it go: jobman cancel 42',
+      message: 'Job 000042 is provisioning: its v5litepod-16 has been interrupted for 30m (REPAIRING).',
+      next: 'Setup starts when the TPU is back (no time limit). Release it now: jobman cancel 42',
     },
   },
   {
@@ -541,8 +539,8 @@ const cases: readonly Case[] = [
     row: { phase: 'recovering', reason: 'interrupted for 1h', price: 4 },
     why: {
       message:
-        '000042 is recovering: its v5litepod-16 was preempted 1h ago; the next one has been interrupted for 1h30m (REPAIRING) and comes back by itself.',
-      next: 'it is set up when it is back, which is waited for without limit; to let it go: jobman cancel 42',
+        'Job 000042 is recovering: its v5litepod-16 was preempted 1h ago. The new v5litepod-16 has been interrupted for 1h30m (REPAIRING).',
+      next: 'Setup starts when the TPU is back (no time limit). Release it now: jobman cancel 42',
     },
   },
   {
@@ -554,11 +552,11 @@ const cases: readonly Case[] = [
     ],
     attempts: [{ allocation: 3, notBeforeAt: noon + 4 * minute }],
     now: noon + 3 * minute + 30 * second,
-    row: { phase: 'queued', reason: 'asks again in 30s' },
+    row: { phase: 'queued', reason: 'retry in 30s' },
     why: {
-      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      evidence: 'There is no more capacity in the zone, 30s ago; 2 requests in vain; the cloud said: code 8',
-      next: 'it is asked for again',
+      message: 'Job 000042 is queued: no capacity for v5litepod-16 spot in us-west4-a.',
+      evidence: 'There is no more capacity in the zone, 30s ago; 2 failed requests; the cloud said: code 8',
+      next: 'The controller requests it again.',
       nextAt: noon + 4 * minute,
     },
   },
@@ -566,8 +564,8 @@ const cases: readonly Case[] = [
     life: 'no controller has looked at a job for the cloud yet',
     attempts: [],
     now: noon + minute,
-    row: { phase: 'queued', reason: 'waits for its first look, 1m' },
-    why: { message: '000042 is queued: no controller has looked at it yet.' },
+    row: { phase: 'queued', reason: 'waiting for the controller, 1m' },
+    why: { message: 'Job 000042 is queued: no controller has checked it yet.' },
   },
   {
     life: 'it was stopped and keeps its TPU',
@@ -577,8 +575,8 @@ const cases: readonly Case[] = [
     now: noon + 2 * hour,
     row: { phase: 'stopped', reason: 'by its owner', status: 'stopped, holds v5litepod-16', price: 4 },
     why: {
-      message: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16, which costs about $4.00/h.',
-      next: 'nothing by itself; to go on: jobman resume 42; from the beginning: jobman rerun 42; to let its v5litepod-16 go: jobman stop 42 --release',
+      message: 'Job 000042 was stopped by its owner 1h ago. It keeps its v5litepod-16, which costs about $4.00/h.',
+      next: 'Nothing. Resume: jobman resume 42 · Start over: jobman rerun 42 · Release: jobman stop 42 --release',
     },
   },
   {
@@ -589,8 +587,8 @@ const cases: readonly Case[] = [
     now: noon + 2 * hour,
     row: { phase: 'cancelled', reason: 'by its owner' },
     why: {
-      message: '000042 was cancelled by its owner 1h ago.',
-      next: 'nothing: it was taken off the list; what it held was never seen gone; to look for it: jobman gc',
+      message: 'Job 000042 was cancelled by its owner 1h ago.',
+      next: 'Nothing: the job has left the list. Find its TPU: jobman gc',
     },
   },
   {
@@ -602,8 +600,8 @@ const cases: readonly Case[] = [
     row: { phase: 'failed', reason: 'exit 1, worker 3', price: 4 },
     why: {
       evidence:
-        'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
-      next: 'the controller looks until its v5litepod-16 is seen gone',
+        'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; deleting TPU vit-000042-1 (requested 1m ago)',
+      next: 'The controller waits until its v5litepod-16 is deleted.',
     },
   },
   {
@@ -614,9 +612,9 @@ const cases: readonly Case[] = [
     now: noon + 25 * hour,
     row: { phase: 'failed', reason: 'exit 1, worker 3' },
     why: {
-      message: '000042 failed (command failed) 1d ago.',
+      message: 'Job 000042 failed 1d ago (command failed).',
       evidence: 'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
-      next: 'nothing by itself; all that it printed: jobman logs 42; to go on: jobman resume 42; from the beginning: jobman rerun 42',
+      next: 'Nothing. Log: jobman logs 42 · Resume: jobman resume 42 · Start over: jobman rerun 42',
     },
   },
   {
@@ -632,7 +630,7 @@ const cases: readonly Case[] = [
     now: noon + 2 * hour,
     row: { phase: 'failed', reason: 'setup failed, worker 3' },
     why: {
-      next: 'nothing by itself; what the step printed: jobman logs 42 --step docker; to go on: jobman resume 42; from the beginning: jobman rerun 42',
+      next: 'Nothing. Log: jobman logs 42 --step docker · Resume: jobman resume 42 · Start over: jobman rerun 42',
     },
   },
   {
@@ -649,10 +647,10 @@ const cases: readonly Case[] = [
     attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit 0 everywhere' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + 12 * minute,
-    row: { phase: 'succeeded', reason: 'still letting go, for 12m', price: 4 },
+    row: { phase: 'succeeded', reason: 'deleting its TPU for 12m', price: 4 },
     why: {
       evidence:
-        'exit 0 everywhere; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 12m ago (DELETING), not seen gone yet, last answer: Internal error',
+        'exit 0 everywhere; at 20 Nov 13:00:00 UTC; deleting TPU vit-000042-1 (requested 12m ago, state DELETING); last error: Internal error',
     },
   },
   {
@@ -665,10 +663,15 @@ const cases: readonly Case[] = [
     ],
     finish: { at: noon + 3 * hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + 4 * hour,
-    row: { phase: 'succeeded', reason: 'ran 1h58m in 2 attempts', status: 'succeeded, holds v5litepod-16', price: 4 },
+    row: {
+      phase: 'succeeded',
+      reason: 'ran for 1h58m in 2 attempts',
+      status: 'succeeded, holds v5litepod-16',
+      price: 4,
+    },
     why: {
       message:
-        '000042 succeeded 1h ago; it still holds v5litepod-16, which costs about $4.00/h at Google and nothing here.',
+        'Job 000042 succeeded 1h ago. It keeps its v5litepod-16, which costs about $4.00/h on Google Cloud (simulated: free).',
     },
   },
   {
@@ -696,8 +699,8 @@ const cases: readonly Case[] = [
     attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit 0 everywhere' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
-    row: { phase: 'succeeded', reason: 'ran 58m', status: 'succeeded, holds v5litepod-16', price: 4 },
-    why: { next: 'what it still holds is let go; at once: jobman stop 42 --release', nextAt: noon + 2 * hour },
+    row: { phase: 'succeeded', reason: 'ran for 58m', status: 'succeeded, holds v5litepod-16', price: 4 },
+    why: { next: 'Its v5litepod-16 is released. Release it now: jobman stop 42 --release', nextAt: noon + 2 * hour },
   },
   {
     life: 'the cloud will never give it',
@@ -712,7 +715,7 @@ const cases: readonly Case[] = [
     finish: { at: noon + hour, verdict: 'failed', reason: 'allocation_failed' },
     now: noon + 2 * hour,
     row: { phase: 'failed', reason: 'not allowed' },
-    why: { message: '000042 failed (allocation failed) 1h ago.' },
+    why: { message: 'Job 000042 failed 1h ago (allocation failed).' },
   },
 ];
 
@@ -757,7 +760,7 @@ test('an imported job whose end is unknown is not reported as stopped by its own
   assert.equal(jobRow(job, noon + 2 * hour).reasonText, 'imported, was RUNNING');
   assert.match(
     whyOf(job, noon + 2 * hour, { events: [] }).message,
-    /^000042 counts as stopped \(imported, was RUNNING\)/,
+    /^Job 000042 counts as stopped \(imported, was RUNNING\)/,
   );
 });
 
@@ -776,21 +779,21 @@ test('a job that waits for its turn is told how many places are taken, and how m
   const job = aJob(localSpec());
   const turn = (taken: number, ahead: number) =>
     whyOf(job, noon + minute, { events: [], queuePosition: { slots: 2, slotsUsed: taken, ahead } });
-  assert.equal(turn(2, 3).message, '000042 is queued: 2 of 2 places of this machine are taken, and 3 jobs are ahead.');
-  assert.equal(turn(2, 1).message, '000042 is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.');
-  assert.equal(turn(2, 0).message, '000042 is queued: 2 of 2 places of this machine are taken.');
+  assert.equal(turn(2, 3).message, 'Job 000042 is queued: 2 of 2 slots on this machine in use, 3 jobs ahead.');
+  assert.equal(turn(2, 1).message, 'Job 000042 is queued: 2 of 2 slots on this machine in use, 1 job ahead.');
+  assert.equal(turn(2, 0).message, 'Job 000042 is queued: 2 of 2 slots on this machine in use.');
   assert.equal(
     turn(2, 0).next,
-    'it is the next to begin, as soon as a place is free (local.slots says how many there are)',
+    'An attempt starts when a slot is free. The setting local.slots is the number of slots.',
   );
-  assert.equal(turn(1, 0).message, '000042 is queued: it is its turn, and no controller has looked at it yet.');
+  assert.equal(turn(1, 0).message, 'Job 000042 is queued: a slot is free, and no controller has checked it yet.');
 });
 
 test('every why names its job and says what comes next', () => {
   for (const one of cases) {
     const { now, events = [] } = one;
     const why = whyOf(jobIn(one), now, { events });
-    assert.match(why.message, /^000042[ :].*\.$/);
+    assert.match(why.message, /^Job 000042 .*\.$/);
     assert.notEqual(why.next, '');
     assert.equal(/undefined|null|NaN/.test(JSON.stringify(why).replaceAll(/:null/g, '')), false);
   }
@@ -825,7 +828,7 @@ test('an allocation says what the cloud last said of it, while there is somethin
   const messagesOf = (job: Job) => allocationViews(job, noon + 2 * hour).map((allocation) => allocation.message);
   const refused = { errorCount: 2, lastError: { at: noon + hour, error: stockout } };
   assert.deepEqual(messagesOf(withAttempts(aJob(), [refused], [{}])), [
-    'There is no more capacity in the zone, 1h ago; 2 requests in vain',
+    'There is no more capacity in the zone, 1h ago; 2 failed requests',
   ]);
   const states = (job: Job) => allocationViews(job, noon + 2 * hour).map(({ state }) => state);
   const asked = { confirmedAt: null, lastObserved: null, readyAt: null } as const;
@@ -833,7 +836,7 @@ test('an allocation says what the cloud last said of it, while there is somethin
   assert.deepEqual(states(withAttempts(aJob(), [{ ...asked, ...refused, isRequestInFlight: true }], [{}])), [
     'requested',
   ]);
-  assert.deepEqual(messagesOf(withAttempts(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
+  assert.deepEqual(messagesOf(withAttempts(aJob(), [{}], [{}])), ['requested 2h ago, not listed yet']);
   assert.deepEqual(messagesOf(withAttempts(aJob(), [readyAllocation], [runningAttempt])), [null]);
   assert.deepEqual(
     messagesOf(
@@ -849,7 +852,7 @@ test('an allocation says what the cloud last said of it, while there is somethin
   const coming = { lastObserved: { state: 'waiting', detail: 'CREATING', at: noon + hour } } as const;
   assert.deepEqual(messagesOf(withAttempts(aJob(), [gone, leaving, coming], [runningAttempt, runningAttempt, {}])), [
     null,
-    'told to go, not seen gone yet',
+    'deletion requested',
     'CREATING for 1h',
   ]);
 });
@@ -890,7 +893,7 @@ for (const [phase, job] of [
     'provisioning',
     withAttempts(aJob(), [{ ...unheard, lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon } }], [{}]),
   ],
-  ['in setup', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [{}])],
+  ['setup', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [{}])],
   ['running', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [runningAttempt])],
 ] as const) {
   test(`a job that was ${phase} when the login ended is not known for lack of a login, and why says how to log in`, () => {
@@ -901,13 +904,13 @@ for (const [phase, job] of [
     const why = whyOf(without, now, { events: [checkFailed] });
     assert.equal(
       why.message,
-      `000042: not known since 20 Nov 12:30:00 UTC (2m), for lack of a login. It was ${phase} then; nothing is changed.`,
+      `Job 000042 has an unknown state: this machine has had no Google Cloud login for 2m. Its last known phase is ${phase}.`,
     );
     assert.equal(
       why.evidence,
       'no login since 20 Nov 12:30:00 UTC: this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
     );
-    assert.equal(why.next, 'the job goes on by itself after you have logged in');
+    assert.equal(why.next, 'The job continues after you log in.');
   });
 
   test(`a job that was ${phase} when the cloud fell silent is not known, and the failed look is told in its own words`, () => {
@@ -915,7 +918,7 @@ for (const [phase, job] of [
     const why = whyOf(job, now, { events: [checkFailed], nextCheckAt: now + 16 * second });
     assert.equal(
       why.message,
-      `000042: not known since 20 Nov 12:30:00 UTC (2m). It was ${phase} then; nothing is changed.`,
+      `Job 000042 has an unknown state: the cloud has not answered for 2m. Its last known phase is ${phase}.`,
     );
     assert.equal(
       why.evidence,
@@ -932,9 +935,9 @@ test('a program that may hang is told with the line of its log, and when it is e
   const timeoutAt = noon + 20 * minute;
   const hangEvidence = { line: 'E0000 GRPC error: reset', description: 'a call between workers failed', timeoutAt };
   const { message, evidence, next, nextAt } = whyOf(job, noon + 12 * minute, { events: [], hangEvidence });
-  assert.match(message, /^000042 has been running for 10m on .*, and may hang: a call between workers failed\.$/);
-  assert.equal(evidence, 'its log says "E0000 GRPC error: reset", and nothing of progress after that');
-  assert.deepEqual([next, nextAt], ['its program is ended if it prints nothing until then', timeoutAt]);
+  assert.match(message, /^Job 000042 has been running for 10m on .* and may hang: a call between workers failed\.$/);
+  assert.equal(evidence, 'its log says "E0000 GRPC error: reset" and shows no progress since');
+  assert.deepEqual([next, nextAt], ['The program is ended if it prints nothing until then.', timeoutAt]);
 });
 
 test('a silent worker is named, with what came instead of an answer', () => {
@@ -955,7 +958,7 @@ test('a silent worker is named, with what came instead of an answer', () => {
     },
   ];
   const why = whyOf(job, noon + 31 * minute, { events });
-  assert.equal(why.message, '000042 ran when it was last seen; worker 3 has not answered for 1m. Nothing is changed.');
+  assert.equal(why.message, 'Job 000042 was running when last checked: worker 3 has not answered for 1m.');
   assert.equal(why.evidence, 'no answer since 20 Nov 12:30:00 UTC: connection timed out');
   assert.equal(why.nextAt, noon + 33 * minute);
 });
@@ -964,7 +967,7 @@ test('the usual wait is told while capacity is waited for, and the next look whe
   const typicalWait = { median: 41 * minute, percentile90: 2 * hour, samples: 12 };
   const context = { events: [], typicalWait, nextCheckAt: noon + 2 * minute };
   const waiting = whyOf(withAttempts(aJob(), [{}], [{}]), noon + minute, context);
-  assert.equal(waiting.typicalWait, '41m here (median of 12 waits in 30 days; 9 of 10 within 2h00m)');
+  assert.equal(waiting.typicalWait, '41m (median of 12 waits in 30 days; 9 of 10 within 2h00m)');
   assert.equal(waiting.nextCheckAt, noon + 2 * minute);
   const runs = whyOf(withAttempts(aJob(), [readyAllocation], [runningAttempt]), noon + 10 * minute, context);
   assert.deepEqual([runs.typicalWait, runs.nextCheckAt], [null, null]);
@@ -1042,13 +1045,10 @@ test('a program that was killed where the cloud may take the machine is told not
   const exitSeen = { at: noon + hour, worker: 0, exitCode: 137, signal: 'KILL' } as const;
   const job = withAttempts(aJob(), [readyAllocation], [{ ...runningAttempt, exitSeen }]);
   const why = whyOf(job, noon + hour + 12 * second, { events: [] });
-  assert.equal(
-    why.message,
-    '000042: its program has ended on worker 0 and is not judged yet: the cloud may be about to say that it took the machine.',
-  );
+  assert.equal(why.message, 'Job 000042 has exited on worker 0: the cloud may be preempting the TPU.');
   assert.equal(
     why.evidence,
-    'killed by SIGKILL (exit code 137), seen 20 Nov 13:00:00 UTC, 12s ago; mostly the machine ran out of memory, or somebody killed it',
+    'killed by SIGKILL (exit code 137), 12s ago at 20 Nov 13:00:00 UTC; usually the machine ran out of memory, or a user killed the program',
   );
   assert.equal(why.rule, 'pre: preempted -> new allocation, resume (0 of 100 used); else pre: command failed -> fail');
   const { reasonText: reason } = jobRow(job, noon + hour + 12 * second);
@@ -1084,10 +1084,10 @@ test('a job whose pause is over and whose place others have taken meanwhile says
     events: [],
     queuePosition,
   });
-  assert.match(sentence, /waits for a place: 1 of 1 place of this machine are taken\.$/);
-  assert.match(next, /it is the next to begin, as soon as a place is free/);
+  assert.match(sentence, /waits for a slot: 1 of 1 slot on this machine in use\.$/);
+  assert.match(next, /when a slot is free/);
   const before = whyOf(pausing(noon + 4 * hour), noon + 3 * hour, { events: [], queuePosition });
-  assert.match(before.message, /follows after a pause\.$/);
+  assert.match(before.message, /starts after a pause\.$/);
 });
 
 test('a multislice says how many TPUs it holds', () => {
@@ -1096,7 +1096,7 @@ test('a multislice says how many TPUs it holds', () => {
   const held = withAttempts(aJob({ ...spec, capacity }), [readyAllocation], [endedAttempt('stopped', { message: '' })]);
   const job: Job = { ...held, desired: 'stopped', finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' } };
   assert.equal(jobRow(job, noon + hour).heldCapacity, '2 × v5litepod-16');
-  assert.match(whyOf(job, noon + hour, { events: [] }).message, /it still holds 2 × v5litepod-16/);
+  assert.match(whyOf(job, noon + hour, { events: [] }).message, /It keeps its 2 × v5litepod-16/);
 });
 
 test('of several places the next is announced as soon as one has been refused, and not the same one again', () => {
@@ -1109,8 +1109,8 @@ test('of several places the next is announced as soon as one has been refused, a
   const [here, elsewhere] = [spec, { ...spec, capacity }].map((one) =>
     whyOf(withAttempts(aJob(one), [refused], [{}]), noon + minute + second, { events: [] }),
   );
-  assert.equal(here?.next, 'it is asked for again');
-  assert.equal(elsewhere?.next, 'v4-8 spot in us-central2-b is asked for');
+  assert.equal(here?.next, 'The controller requests it again.');
+  assert.equal(elsewhere?.next, 'The controller requests v4-8 spot in us-central2-b.');
   assert.equal(elsewhere?.nextAt, null);
 });
 
@@ -1124,7 +1124,7 @@ test('a program of which nothing is left was not unreachable', () => {
     finish: { at: noon + hour, verdict: 'failed', reason: 'unreachable' },
   };
   assert.equal(jobRow(job, noon + hour).reasonText, 'program vanished');
-  assert.match(whyOf(job, noon + hour, { events: [] }).message, /^000042 failed \(program vanished\)/);
+  assert.match(whyOf(job, noon + hour, { events: [] }).message, /^Job 000042 failed 0s ago \(program vanished\)/);
   const silent = endedAttempt('unreachable', { message: 'worker 0 does not answer', worker: 0 });
   assert.equal(
     jobRow({ ...job, attempts: withAttempts(job, [here], [silent]).attempts }, noon + hour).reasonText,

@@ -272,7 +272,7 @@ suite('show', () => {
     const { out } = await jobman(['show', '42'], {
       jobs: [jobView({ costUsd: 0.05, simulated: true, pricePerHourUsd: null })],
     });
-    assert.match(out, /\ncost {6}\$0\.05 at Google and nothing here so far, estimated\n/);
+    assert.match(out, /\ncost {6}\$0\.05 on Google Cloud \(simulated: free\) so far, estimated\n/);
   });
 
   test('says whom the machines of a shared project are told to belong to', async () => {
@@ -383,11 +383,11 @@ suite('history', () => {
   test('is one line an event; on a terminal with the time since the last one', async () => {
     const jobs = [jobView({ attempts, allocations })];
     const plain = await jobman(['history', '42'], { jobs, events });
-    assert.match(plain.out, /\n2026-11-21T03:20:14Z {2}created by alice; rule pre\n/);
+    assert.match(plain.out, /\n2026-11-21T03:20:14Z {2}created by alice; recovery pre\n/);
     const shown = await jobman(['history', '42', '--color=never'], { jobs, events, terminal });
     assert.match(
       shown.out,
-      /\n21 Nov, UTC\n03:20:14 {11}created by alice.*\n04:58:14 {3}\+1h38m {2}allocation 1 asked/,
+      /\n21 Nov, UTC\n03:20:14 {11}created by alice.*\n04:58:14 {3}\+1h38m {2}allocation 1 requested/,
     );
   });
 
@@ -404,9 +404,9 @@ suite('history', () => {
     };
     assert.match(
       await at(60),
-      /\n04:58:14 {3}\+1h38m {2}allocation 1 asked: this machine, called\n {19}vit-000042-1\n/,
+      /\n04:58:14 {3}\+1h38m {2}allocation 1 requested: this machine,\n {19}named vit-000042-1\n/,
     );
-    assert.match(await at(40), /\n04:58:14 {3}\+1h38m\n {5}allocation 1 asked: this machine,\n/);
+    assert.match(await at(40), /\n04:58:14 {3}\+1h38m\n {5}allocation 1 requested: this\n/);
   });
 
   test('--json is one object an event, with its number and its moments as text', async () => {

@@ -63,7 +63,7 @@ suite('list', () => {
         '000045  eval-sweep                   14h',
         '  ◌ queued  no capacity for 9m',
         '000042  vit-l16-3e4                  14h',
-        '  ▸ running  2h05m, 2 preemptions',
+        '  ▸ running  running for 2h, 2 preempti~',
         '000041  vit-l16-1e4                  14h',
         '  ✗ failed  exit 1, worker 3',
         '',

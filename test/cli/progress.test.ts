@@ -61,7 +61,7 @@ const setUp = jobView({
 const running = jobView({
   ...setUp,
   phase: 'running',
-  reasonText: '8s, 1 preemption',
+  reasonText: 'running for 8s, 1 preemption',
   attempt: 2,
 });
 

@@ -189,7 +189,10 @@ suite('list --watch', () => {
     assert.ok(await eventually(() => ids().length === 2));
     world.setJobs([jobView(), jobView({ id: '000043', phase: 'recovering' })]);
     assert.ok(await eventually(() => ids().length === 3));
-    world.setJobs([jobView({ reasonText: '2h06m, 2 preemptions' }), jobView({ id: '000043', phase: 'recovering' })]);
+    world.setJobs([
+      jobView({ reasonText: 'running for 2h, 2 preemptions' }),
+      jobView({ id: '000043', phase: 'recovering' }),
+    ]);
     world.signal();
     assert.equal(await ended, 130);
     assert.deepEqual(ids(), ['000042', '000043', '000043'], 'A phrase that only grew older is no change.');

@@ -39,7 +39,7 @@ test('a failure, a kill, a hang and a timeout have different reasons on this mac
     assert.deepEqual(evidence, more);
     const why = await world.runOk(['why', id]);
     assert.ok(why.stdout.includes(`because   ${message}`), why.stdout);
-    assert.match(why.stdout, new RegExp(`jobman resume ${Number(id)}; from the beginning: jobman rerun ${Number(id)}`));
+    assert.match(why.stdout, new RegExp(`jobman resume ${Number(id)} · Start over: jobman rerun ${Number(id)}`));
   }
   assert.equal(world.readLog(ids.failed).toString(), 'first\nboom\n');
 });
@@ -106,7 +106,7 @@ test('a stop first signals, then kills, all children, also those in another sess
   assert.ok(await eventually(() => world.processesMatching('stubborn').length === 2));
 
   const asked = await world.runOk(['stop', id]);
-  assert.match(asked.stdout, /^Job 000001 \(bad\) is being stopped\.\n$/);
+  assert.match(asked.stdout, /^Stopping job 000001 \(bad\)\.\n$/);
   const job = await world.waitForFinish(id, 1);
   assert.equal(job.phase, 'stopped');
   assert.equal(job.attempts[0]?.reason, 'stopped');
@@ -121,7 +121,7 @@ test('delete --force removes a job from the list at once, and ends its program a
     world.localManifest(`trap '' TERM; echo ready; ${never}`, { job: { stop_grace: '1s' } }),
   );
   await world.waitUntil(id, (job) => job.workers[0]?.lastLine === 'ready');
-  assert.match(await world.output('delete', id, '--force'), /off the list; its program is being ended/);
+  assert.match(await world.output('delete', id, '--force'), /^Deleted job .* Its program is being ended/);
   assert.equal(await world.output('list', '--json'), '');
   const isOver = () => world.processesMatching(join('attempt_1', 'script')).length === 0;
   assert.ok(await eventually(isOver, { withinMs: 60_000 }), 'the program is still alive');

@@ -51,7 +51,7 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   assert.match(await refused(world, 4, 'clean', id), /is not over yet, so its files are kept; cancel it first\.$/);
 
   const held =
-    /^Job 000001 \(cycle\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; to let it go: jobman stop 1 --release$/;
+    /^Stopping job 000001 \(cycle\)\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\. Release it: jobman stop 1 --release$/;
   assert.match(await runOk(world, 'stop', id), held);
   const stopped = await world.waitForPhase(id, 'stopped');
   assert.equal(stopped.heldCapacity, 'v4-8');
@@ -59,39 +59,36 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   assert.deepEqual(world.processesMatching(join('attempt_1', 'script')), [], 'the program has ended');
   assert.match(
     await runOk(world, 'why', id),
-    /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n/,
+    /It keeps its v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\.\n/,
   );
 
-  assert.match(await runOk(world, 'start', id), /^Job 000001 \(cycle\) is started\.$/);
+  assert.match(await runOk(world, 'start', id), /^Starting job 000001 \(cycle\)\.$/);
   assert.equal((await running(2)).allocations.length, 1, 'on what it held');
   await runOk(world, 'stop', id);
   await world.waitForPhase(id, 'stopped');
-  assert.match(await runOk(world, 'resume', id), /goes on from its last checkpoint\.$/);
+  assert.match(await runOk(world, 'resume', id), /^Resuming job .* from its last checkpoint\.$/);
   assert.equal((await running(3)).stage, 1);
 
-  assert.match(await runOk(world, 'stop', id, '--release'), /is being stopped, and what it holds let go\.$/);
+  assert.match(await runOk(world, 'stop', id, '--release'), /^Stopping job .* Its TPU is being released\.$/);
   await world.waitUntil(
     id,
     (job) => job.phase === 'stopped' && job.allocations.every(({ goneAt: gone }) => gone !== null),
   );
   assert.deepEqual(await nodesOf(world), []);
-  assert.match(await runOk(world, 'resume', id), /goes on from its last checkpoint\.$/);
+  assert.match(await runOk(world, 'resume', id), /^Resuming job .* from its last checkpoint\.$/);
   assert.equal((await running(4)).allocations.length, 2, 'on new capacity');
 
-  assert.match(
-    await runOk(world, 'cancel', id),
-    /^Job 000001 \(cycle\) is cancelled; what it holds is being let go\.$/,
-  );
+  assert.match(await runOk(world, 'cancel', id), /^Cancelling job 000001 \(cycle\)\. Its TPU is being released\.$/);
   await world.waitUntil(
     id,
     (job) => job.phase === 'cancelled' && job.allocations.every(({ goneAt: gone }) => gone !== null),
   );
-  assert.match(await runOk(world, 'resume', id), /goes on from its last checkpoint\.$/);
+  assert.match(await runOk(world, 'resume', id), /^Resuming job .* from its last checkpoint\.$/);
   assert.equal((await running(5)).stage, 3);
 
   await runOk(world, 'stop', id);
   await world.waitForPhase(id, 'stopped');
-  assert.match(await runOk(world, 'rerun', id), /starts again from the beginning\.$/);
+  assert.match(await runOk(world, 'rerun', id), /^Rerunning job .* from the beginning\.$/);
   assert.equal((await running(6)).stage, 0);
   // Incomplete checkpoints are skipped; a fresh start and a rerun get none.
   assert.deepEqual(starts(), ['1 0 ', '2 0 ', '3 1 step_2', '4 2 step_3', '5 3 step_4', '6 0 ']);
@@ -99,11 +96,11 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   const question = await refused(world, 2, 'delete', id);
   assert.match(
     question,
-    /^jobman: 000001 cycle holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; it was not deleted\. Say --yes to do it without a question\.$/,
+    /^jobman: 000001 cycle holds v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\); it was not deleted\. Say --yes to do it without a question\.$/,
   );
   assert.match(
     await runOk(world, 'delete', id, '--yes'),
-    /is being deleted; it leaves the list once its capacity is seen gone\.$/,
+    /^Deleting job .* It leaves the list once its TPU is released\.$/,
   );
   assert.match(await refused(world, 4, 'stop', id), /is already being deleted\.$/);
   const isListed = async () => (await runOk(world, 'list', '--all', '--json')).includes('"id":"000001"');
@@ -121,7 +118,7 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   assert.match(await refused(world, 4, 'delete', id, '--yes'), /has already been deleted\.$/);
   assert.match(await refused(world, 4, 'resume', id), /was deleted; create a new one\.$/);
   // Its history is kept; its files are deleted on request.
-  assert.match(await runOk(world, 'history', id), /taken off the list; its history and logs are kept$/);
+  assert.match(await runOk(world, 'history', id), /removed from the list; its history and logs are kept$/);
   assert.match(await runOk(world, 'clean', id), /^The files of job 000001 \(cycle\) are removed\.$/);
   assert.throws(() => readFileSync(world.jobFolder(id, 'config.yaml')), { code: 'ENOENT' });
 });
@@ -142,14 +139,14 @@ test('a finished job keeps its TPU for the given time; a forced delete names the
   assert.equal(done.heldCapacity, 'v4-8');
   assert.match(
     await runOk(world, 'why', kept),
-    /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n(.*\n)*next +what it still holds is let go \(in \d+s\); at once: jobman stop 1 --release$/,
+    /It keeps its v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\.\n(.*\n)*next +Its v4-8 is released \(in \d+s\)\. Release it now: jobman stop 1 --release$/,
   );
   await world.waitForPhase(left, 'running');
 
   const answer = await runOk(world, 'delete', left, '--force', '--yes');
   assert.match(
     answer,
-    /^Job 000002 \(left\) is off the list.*\. Nobody has seen what it holds gone, .* noted as a stray \(\S+\/left-000002-1\); to let it go: jobman gc$/,
+    /^Deleted job 000002 \(left\)\..* Its TPU may still exist .*\(\S+\/left-000002-1\)\. Release it: jobman gc$/,
   );
   assert.doesNotMatch(await runOk(world, 'list', '--all'), /000002/);
   const isThere = async () => JSON.stringify(await nodesOf(world)).includes('left-000002-1');
@@ -160,7 +157,7 @@ test('a finished job keeps its TPU for the given time; a forced delete names the
   assert.equal(await runOk(world, 'gc'), '');
   const released = await world.waitUntil(kept, (job) => job.allocations.every(({ goneAt: gone }) => gone !== null));
   assert.equal(released.heldCapacity, null);
-  assert.match(await runOk(world, 'history', kept), /allocation 1 is let go: it was kept for as long as it was to be/);
+  assert.match(await runOk(world, 'history', kept), /allocation 1 released: /);
 });
 
 test('a command on several jobs prints one line per job and exits with the worst code', async (t) => {
@@ -184,7 +181,7 @@ test('a command on several jobs prints one line per job and exits with the worst
 
   const { code, stdout, stderr } = await world.jobman(['stop', going, over, '77', other.id, 'missing']);
   assert.equal(code, 4);
-  assert.equal(stdout, 'Job 000001 (going) is being stopped.\n');
+  assert.equal(stdout, 'Stopping job 000001 (going).\n');
   assert.deepEqual(stderr.trimEnd().split('\n'), [
     'jobman: Job 000002 (over) is not running: it has succeeded and holds no capacity.',
     'jobman: There is no job 000077. See all of them: jobman list --all',

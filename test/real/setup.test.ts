@@ -72,9 +72,9 @@ command: {run: exec sleep 1000}
   const history = (await world.jobman(['history', '1'])).stdout;
   assert.match(
     history,
-    /had setup step gcsfuse gone through; it holds on 1 of 2 workers; not on worker 1: The script .* failed \(exit code 1/,
+    /ran setup step gcsfuse: done on 1 of 2 workers; failed on worker 1: The script .* failed \(exit code 1/,
   );
-  assert.match(history, /had setup step gcsfuse gone through; it holds on 2 of 2 workers\n/);
+  assert.match(history, /ran setup step gcsfuse: done on 2 of 2 workers\n/);
 
   assert.equal((await world.jobman(['setup', '1', 'docker'])).code, 2);
   assert.match((await world.jobman(['setup', '1', 'docker'])).stderr, /has no setup step docker: it has gcsfuse\./);

@@ -225,7 +225,7 @@ export function waitingLines(views: readonly JobView[], now: Instant, layout: La
     // The reason of a running job begins with its age, which the line has already.
     const fact =
       view.phase === 'running'
-        ? (view.progressText ?? view.reasonText.replace(/^[\ddhms]+(, |$)/, ''))
+        ? (view.progressText ?? view.reasonText.replace(/^running for [\ddhms]+(, |$)/, ''))
         : view.reasonText;
     return cutEnd(fact === '' ? head : `${head}: ${escapeLine(fact)}`, columns);
   });

@@ -17,6 +17,7 @@ import { createBlock, type TerminalWindow } from '../block.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { cutEnd, hangingIndent, padEnd, width } from '../render/cell.ts';
+import { formatNext } from '../render/show.ts';
 import { glyph, type Screen } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import {
@@ -306,7 +307,7 @@ function fittingHint(exitHints: ExitHints, columns: number): string {
 
 /** The reason of a running job, unless it is only its age: a worker does not answer, the job was preempted before. */
 function formatRunFact(view: JobView): string {
-  return /^\S+(,|$)/.test(view.reasonText) ? '' : `: ${escapeLine(view.reasonText)}`;
+  return view.reasonText.startsWith('running for ') ? '' : `: ${escapeLine(view.reasonText)}`;
 }
 
 function formatHeadFact(view: JobView): string {
@@ -323,8 +324,7 @@ interface Part {
 
 function partsOf(view: JobView, now: Instant): readonly Part[] {
   const attempt = view.attempts.at(-1);
-  const when = view.why.nextAt !== null && view.why.nextAt > now ? `, in ${formatDuration(view.why.nextAt - now)}` : '';
-  const next: Part = { label: 'next', length: null, text: `${view.why.next}${when}` };
+  const next: Part = { label: 'next', length: null, text: formatNext({ ...view.why, nextCheckAt: null }, now) };
   // A release is shown before the new request.
   const leaves = view.allocations.flatMap(({ name, releasedAt, goneAt, message }): readonly Part[] =>
     releasedAt === null || goneAt !== null

@@ -112,7 +112,7 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
 function formatCost(view: JobView): string | null {
   const now =
     view.pricePerHourUsd === null ? [] : [`${formatHourlyCost(view, view.pricePerHourUsd)}, for what it holds now`];
-  const free = view.simulated && view.pricePerHourUsd === null ? ' at Google and nothing here' : '';
+  const free = view.simulated && view.pricePerHourUsd === null ? ' on Google Cloud (simulated: free)' : '';
   const all = view.costUsd === null ? [] : [`${formatUsd(view.costUsd)}${free} so far, estimated`];
   const parts = [...now, ...all];
   return parts.length === 0 ? null : parts.join('; ');
@@ -291,10 +291,11 @@ function whyRows(why: Why, now: Instant): readonly (readonly [string, string])[]
   return [...rows, ['next', formatNext(why, now)]];
 }
 
-function formatNext({ next, nextAt, nextCheckAt }: Why, now: Instant): string {
-  const [first = '', ...others] = next.split('; ');
-  const when = nextAt !== null && nextAt > now ? ` (in ${formatDuration(nextAt - now)})` : '';
-  const nextCheck =
-    nextCheckAt !== null && nextCheckAt > now ? [`looked at again in ${formatDuration(nextCheckAt - now)}`] : [];
-  return [`${first}${when}`, ...others, ...nextCheck].join('; ');
+/** The times belong to the first sentence: `The controller requests it again (in 30s).` */
+export function formatNext({ next, nextAt, nextCheckAt }: Why, now: Instant): string {
+  const times = [
+    ...(nextAt !== null && nextAt > now ? [`in ${formatDuration(nextAt - now)}`] : []),
+    ...(nextCheckAt !== null && nextCheckAt > now ? [`next check in ${formatDuration(nextCheckAt - now)}`] : []),
+  ];
+  return times.length === 0 ? next : next.replace(/(?=\.(?: |$)|$)/u, ` (${times.join(', ')})`);
 }

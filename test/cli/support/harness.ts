@@ -323,7 +323,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     worker0Address: '10.164.0.7',
     phase: 'running',
     heldCapacity: null,
-    reasonText: '2h05m, 2 preemptions',
+    reasonText: 'running for 2h, 2 preemptions',
     desired: 'running',
     stage: 2,
     attempt: 3,
