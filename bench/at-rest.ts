@@ -28,7 +28,7 @@ const cases: readonly Case[] = [
   { where: 'on this machine', manifest: 'local: {}\n', count: 1_000, hasBudget: true },
   // Fewer jobs: all hosts share this machine's two cores with the emulator.
   {
-    where: 'on TPUs of the built-in cloud',
+    where: "on the TPU emulator's TPUs",
     manifest: 'tpu:\n  project: emulator\n  accelerator: v4-8\n  zone: us-central2-b\n  pricing: spot\n',
     count: 50,
     hasBudget: false,
@@ -59,13 +59,13 @@ async function measureCase(
   const alone = usageOf(pid);
   for (let index = 1; index < count; index += 1) await cli.run(['create', manifest, '--quiet']);
   await waitForCount(`jobs run ${where}`, count, running);
-  await pause('what was set off by the starting comes to its end', settlingMs);
+  await pause('the effects of the start end', settlingMs);
   const before = usageOf(pid);
   const began = performance.now();
   await pause('nothing happens', restMs);
   const after = usageOf(pid);
   const tookMs = performance.now() - began;
-  report('the same again, with its wakeups counted');
+  report('again, with its wakeups counted');
   // A separate measurement, because tracing takes time.
   const waits = await countWaits(pid, restMs);
   if ((await running()) !== count) throw new Error(`not all ${count} jobs still run`);
@@ -78,7 +78,7 @@ async function measureCase(
   const jobs = `${count.toLocaleString('en')} running jobs ${where}`;
   return [
     {
-      name: `controller, memory for each of ${jobs}`,
+      name: `controller, memory per job of ${jobs}`,
       measured: `${mb.toFixed(3)} MB`,
       budget: `${maxMb} MB`,
       comparison: `${after.ownMb.toFixed(0)} MB with all, ${alone.ownMb.toFixed(0)} MB with one`,
@@ -96,8 +96,8 @@ async function measureCase(
       measured: wakeups.toFixed(2),
       budget: hasBudget ? String(maxWakeups) : '-',
       comparison: hasBudget
-        ? `its thread stood still ${voluntarySwitches.toFixed(1)} times, the disk and the collector of garbage counted`
-        : 'each job has a look due every ten seconds, and each line its pings',
+        ? `its thread waited ${voluntarySwitches.toFixed(1)} times, including disk and garbage collection`
+        : 'each job has a check every ten seconds, and each connection its pings',
       isWithinBudget: hasBudget ? wakeups <= maxWakeups + 0.05 : null,
     },
   ];

@@ -85,7 +85,8 @@ export async function waitFor<T>(
   for (;;) {
     const answer = await check();
     if (answer !== undefined) return answer;
-    if (performance.now() > began + timeoutMs) throw new Error(`waited ${timeoutMs / 1000} s in vain for ${what}`);
+    if (performance.now() > began + timeoutMs)
+      throw new Error(`waited ${timeoutMs / 1000} s without result for ${what}`);
     await sleep(everyMs);
   }
 }

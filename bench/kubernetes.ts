@@ -31,7 +31,7 @@ export async function measureKubernetes(): Promise<readonly Result[]> {
           ...(await measureList(cluster, asAdmin)),
           await measureQueue(cluster, asAdmin),
           ...submits,
-          await measureSubmit(cluster, asAdmin, ` beside ${jobs.toLocaleString('en')} others`),
+          await measureSubmit(cluster, asAdmin, ` with ${jobs.toLocaleString('en')} others`),
           logs,
         ];
       },
@@ -111,7 +111,7 @@ async function measureSubmit(cluster: BenchCluster, home: Home, where = ''): Pro
 function measureArchivedSubmit(cluster: BenchCluster): Promise<Result> {
   return withHome(async (home) => {
     const asAdmin = { ...home, env: { ...home.env, KUBECONFIG: cluster.kubeconfig } };
-    const result = await measureSubmit(cluster, asAdmin, ' with its logs and history kept');
+    const result = await measureSubmit(cluster, asAdmin, ' with its logs and history archived');
     // Without a running controller the result would be wrong.
     await home.controller();
     return result;

@@ -39,7 +39,7 @@ export async function measureLocalJobs(): Promise<readonly Result[]> {
   if (fastest === undefined || median === undefined || slowest === undefined) throw new Error('nothing was measured');
   return [
     {
-      name: '1,000 local jobs of `true`, first create to all settled',
+      name: '1,000 local jobs of `true`, first create to all finished',
       measured: seconds(median.tookMs),
       budget: seconds(maxMs),
       comparison:
@@ -65,7 +65,7 @@ async function runRound(home: Home): Promise<Round> {
   const client = await cli.services.client();
   let last: Usage = usageOf(controller);
   // Count rarely: a list of so many unfinished jobs takes a core for a while. The store has the exact time.
-  await waitForCount('jobs have settled', count, async () => {
+  await waitForCount('jobs have finished', count, async () => {
     last = usageOf(controller);
     return (await client.list({ phases: ['succeeded'], all: true })).rows.length;
   });
@@ -122,7 +122,7 @@ export function measureCreates(): Promise<readonly Result[]> {
     const list = await cli.run(['list', '--all', '--json']);
     await cli.close();
     const made = list.trim().split('\n').length;
-    if (made !== count) throw new Error(`${count} jobs were made and ${made} are listed`);
+    if (made !== count) throw new Error(`${count} jobs were created and ${made} are listed`);
     return [
       {
         name: '1,000 creates through one process',
@@ -137,11 +137,11 @@ export function measureCreates(): Promise<readonly Result[]> {
 
 /** A controller that runs and does nothing. */
 const idleController: ControllerService = {
-  run: () => Promise.reject(new Error('it is not to be run')),
+  run: () => Promise.reject(new Error('must not start')),
   start: () => Promise.resolve({ started: false, pid: 1 }),
   stop: () => Promise.resolve({ stopped: false }),
   reload: () => Promise.resolve(),
   status: () => Promise.resolve({ running: true, pid: 1, version: null, startedAt: null, logFile: '' }),
-  install: () => Promise.reject(new Error('it is not to be installed')),
-  uninstall: () => Promise.reject(new Error('it is not to be installed')),
+  install: () => Promise.reject(new Error('must not be installed')),
+  uninstall: () => Promise.reject(new Error('must not be installed')),
 };

@@ -20,10 +20,10 @@ interface Case {
 }
 
 const cases: readonly Case[] = [
-  { name: 'one after another, lines drop', linesDrop: true, within: 20 * minute },
-  { name: 'one after another, lines fall silent', linesDrop: false, within: 20 * minute },
-  { name: 'all at once, lines drop', linesDrop: true, within: 0 },
-  { name: 'all at once, lines fall silent', linesDrop: false, within: 0 },
+  { name: 'one after another, connections close', linesDrop: true, within: 20 * minute },
+  { name: 'one after another, connections become silent', linesDrop: false, within: 20 * minute },
+  { name: 'all at once, connections close', linesDrop: true, within: 0 },
+  { name: 'all at once, connections become silent', linesDrop: false, within: 0 },
 ];
 
 export async function measurePreemption(): Promise<readonly Result[]> {
@@ -37,7 +37,7 @@ export async function measurePreemption(): Promise<readonly Result[]> {
       name: `preemption to recovery, 1,000 jobs, 99th percentile: ${one.name}`,
       measured: `${seconds(at(0.99))} s`,
       budget: `${maxMs / second} s`,
-      comparison: `median ${seconds(at(0.5))} s, longest ${seconds(at(1))} s; played in ${seconds(performance.now() - began)} real s`,
+      comparison: `median ${seconds(at(0.5))} s, longest ${seconds(at(1))} s; simulated in ${seconds(performance.now() - began)} real s`,
       isWithinBudget: at(0.99) <= maxMs,
     });
   }
@@ -51,7 +51,7 @@ async function simulateLosses({ linesDrop, within }: Case): Promise<readonly num
     (machine) => machine.state === 'ready' && machine !== world.controllerMachine,
   );
   if (preempted.length !== count) throw new Error(`${preempted.length} machines are ready, not ${count}`);
-  const lossChance = chance.fork('fate');
+  const lossChance = chance.fork('loss');
   const lostAt = new Map<string, number>();
   for (const machine of preempted) {
     timeline.after(within === 0 ? 0 : lossChance.between(0, within), () => {
@@ -83,7 +83,7 @@ export async function measureLists(): Promise<readonly Result[]> {
       name: `lists of a zone in a minute, ${count.toLocaleString('en')} running jobs there`,
       measured: perMinute.toFixed(1),
       budget: String(maxLists),
-      comparison: `${minutes} pretended minutes; one by one they would be ${count * 3}`,
+      comparison: `${minutes} simulated minutes; one by one they would be ${count * 3}`,
       isWithinBudget: perMinute <= maxLists,
     });
   }

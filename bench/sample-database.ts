@@ -34,7 +34,7 @@ export async function writeDatabase(home: string, count: number, live: number): 
     for (let index = 0; index < count; index += 1) {
       const candidates = index >= count - live ? histories.live : histories.ended;
       const history = candidates[index % candidates.length];
-      if (history === undefined) throw new Error('there is no life to write');
+      if (history === undefined) throw new Error('there is no history to write');
       const at = began + index * 1_000;
       const shift = at - history.job.createdAt;
       const owner = `user${index % 8}`;
@@ -87,7 +87,7 @@ function simulateHistory(world: World, preemptions: number, isEnded: boolean): J
         world.job.allocations.every((one) => one.ownership === 'persistent' || one.goneAt !== null),
     );
   }
-  if (isEnded !== (world.job.finish !== null)) throw new Error('the pretend life did not go as it was meant to');
+  if (isEnded !== (world.job.finish !== null)) throw new Error('the simulated history is not as expected');
   return { job: world.job, events: world.events.slice(1), end: world.now };
 }
 

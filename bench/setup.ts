@@ -15,7 +15,7 @@ export async function measureSetup(): Promise<readonly Result[]> {
   const ratio = many / one;
   return [
     {
-      name: `a setup step that waits ${waitSeconds} s, on 64 workers beside one`,
+      name: `a setup step that waits ${waitSeconds} s, on 64 workers and on one`,
       measured: `${ratio.toFixed(2)} times`,
       budget: `${maxRatio} times`,
       comparison: `${(many / 1_000).toFixed(1)} s and ${(one / 1_000).toFixed(1)} s from ready to started`,

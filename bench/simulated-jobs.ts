@@ -108,7 +108,7 @@ export async function openSimulatedJobs(
 
   const isAllRunning = (): boolean => world.runs.filter((one) => one.startedAt !== null).length >= count;
   await timeline.run(2 * 60 * minute, isAllRunning);
-  if (!isAllRunning()) throw new Error('not all jobs came to run');
+  if (!isAllRunning()) throw new Error('not all jobs are running');
   await timeline.run(timeline.now + 5 * minute, () => false);
   return {
     timeline,

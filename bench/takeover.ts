@@ -33,7 +33,7 @@ async function measureWith(home: Home, count: number): Promise<Result> {
   for (let round = 0; round < rounds; round += 1) {
     const controller = await home.controller();
     process.kill(controller, 'SIGKILL');
-    await waitFor('the controller to be gone', () => (isRunning(controller) ? undefined : true));
+    await waitFor('the end of the controller', () => (isRunning(controller) ? undefined : true));
     const [victim = ''] = await idsRunning(client);
     killProgram(home, victim);
     const began = performance.now();

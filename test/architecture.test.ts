@@ -1,6 +1,6 @@
 /**
- * The folder is the diagram: every import of src/ is read, and an arrow that is not in the table below is a failure.
- * The linter says the same in the editor; this test also holds the linter's copy of the table to this one.
+ * Checks every import of src/ against the table of allowed arrows below, and the linter's configuration against that
+ * table.
  */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { suite, test } from 'node:test';
 import { parseSync } from 'vite';
 import { root } from './support/root.ts';
 
-/** What each room may import besides itself and the catalogue: a room, or one file of a room. */
+/** The allowed imports of each folder, besides itself and the catalogue: a folder, or one file of a folder. */
 const rooms: Readonly<Record<string, readonly string[]>> = {
   catalogue: [],
   core: [],
@@ -32,16 +32,19 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   emulator: ['core/model/time.ts'],
 };
 
-/** What stands beside the rooms. The first two know everybody; no room knows any of them. */
+/** Files next to the folders. The first two may import everything, and no folder may import them. */
 const entries: Readonly<Record<string, readonly string[]>> = {
   'main.ts': [...Object.keys(rooms), 'wiring', 'version.ts'],
   wiring: [...Object.keys(rooms), 'version.ts'],
   'version.ts': [],
 };
 
-/** Rooms that take values and return values: what time it is and what chance says are handed to them. */
+/** Pure folders take the time and random numbers as values. */
 const pureRooms = ['catalogue', 'core', 'schema', 'manifest', 'setup'];
-/** The parts of Node that only compute. Of node:crypto that is the hash; its chance is named among the globals below. */
+/**
+ * Node modules that only compute. Of node:crypto only the hash is pure; its random functions are among the globals
+ * below.
+ */
 const pureModules = ['node:path', 'node:path/posix', 'node:crypto'];
 const impureGlobals = [
   'console',
@@ -56,31 +59,31 @@ const impureGlobals = [
   'setTimeout',
 ];
 
-/** The only file that touches `process`. */
+/** The only file that may use `process`. */
 const processFiles = ['main.ts'];
 
-/** Names of drawers: whatever is put there has a better place. */
+/** Names that say nothing about the content. */
 const drawers = ['utils', 'util', 'helpers', 'helper', 'common', 'misc'];
 
 interface Import {
   readonly specifier: string;
-  /** True where nothing is left of it when the program runs. */
+  /** True for imports that do not exist at run time. */
   readonly isType: boolean;
 }
 
 interface Source {
   /** The path below src/. */
   readonly path: string;
-  /** The room, or the name of a file beside the rooms. */
+  /** The folder, or the name of a file next to the folders. */
   readonly room: string;
   readonly imports: readonly Import[];
   readonly touches: ReadonlySet<string>;
 }
 
-/** What of a syntax tree is looked at. The parser's own types list every kind of node; here all are alike. */
+/** A node of the syntax tree. The parser's own types have one type per kind of node; this test treats all alike. */
 type Syntax = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** Reads what a file imports, in every form there is, and which of the names that concern us it uses. */
+/** Reads all imports of a file, in every form, and its uses of restricted names. */
 function readSource(path: string, text: string): Source {
   const parsed = parseSync(path, text);
   assert.equal(parsed.errors.length, 0, `src/${path} cannot be parsed: ${parsed.errors[0]?.message}`);
@@ -102,7 +105,7 @@ function readSource(path: string, text: string): Source {
       touches.add(`new ${String((node['callee'] as Syntax)['name'])}()`);
     }
     for (const [key, child] of Object.entries(node)) {
-      // `job.process` and `{ process: 1 }` name a property; `job[process]` uses the thing itself.
+      // `job.process` and `{ process: 1 }` are properties; `job[process]` uses the global.
       const isPropertyName = (key === 'property' || key === 'key') && node['computed'] !== true;
       for (const one of Array.isArray(child) ? (child as unknown[]) : [child]) {
         if (isSyntax(one) && !(isPropertyName && one.type === 'Identifier')) visit(one);
@@ -124,19 +127,19 @@ function isSyntax(value: unknown): value is Syntax {
   return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
 }
 
-/** Everything that is wrong with one file, as sentences. */
+/** The violations of one file, as sentences. */
 function problemsOf({ path, room, imports, touches }: Source): string[] {
   const allowed = rooms[room] ?? entries[room];
   if (allowed === undefined) {
     return [
-      `src/${path} is in no room of the table; give src/${room} a line in test/architecture.test.ts and .oxlintrc.json.`,
+      `src/${path} is in no folder of the table; add src/${room} to test/architecture.test.ts and .oxlintrc.json.`,
     ];
   }
 
   const problems: string[] = [];
   for (const { specifier } of imports) {
     if (specifier === 'node:process' || specifier === 'process') {
-      if (!processFiles.includes(path)) problems.push(`src/${path} imports ${specifier}; only src/main.ts touches it.`);
+      if (!processFiles.includes(path)) problems.push(`src/${path} imports ${specifier}; only src/main.ts uses it.`);
     } else if (specifier.startsWith('.')) {
       const target = relative('.', join(dirname(path), specifier));
       const targetRoom = target.split('/')[0] ?? target;
@@ -152,17 +155,18 @@ function problemsOf({ path, room, imports, touches }: Source): string[] {
 
   if (touches.has('process') && !processFiles.includes(path)) {
     problems.push(
-      `src/${path} uses the name \`process\`. Only src/main.ts touches the process; say what the file needs as a ` +
-        'parameter, and call a process of another program something else.',
+      `src/${path} uses the name \`process\`. Only src/main.ts uses it; pass the needed value as a ` +
+        'parameter, and give a process of another program another name.',
     );
   }
   if (pureRooms.includes(room)) {
     const impure = [...impureGlobals, 'Date.now', 'new Date()', 'Math.random'].filter((name) => touches.has(name));
-    for (const name of impure) problems.push(`src/${path} uses ${name}, but ${room} is pure: hand it the value.`);
+    for (const name of impure)
+      problems.push(`src/${path} uses ${name}, but ${room} is pure: pass the value as a parameter.`);
   }
   for (const segment of path.split('/')) {
     if (drawers.includes(segment.replace(/\.tsx?$/, ''))) {
-      problems.push(`src/${path}: \`${segment}\` says nothing of what it holds; name it by its subject.`);
+      problems.push(`src/${path}: \`${segment}\` says nothing about its content; name it by its subject.`);
     }
   }
   return problems;
@@ -174,14 +178,14 @@ function listOf(allowed: readonly string[]): string {
 
 const src = join(root, 'src');
 
-test('every import in src follows the arrows of the design', () => {
+test('every import in src follows the allowed arrows', () => {
   const files = globSync('**/*.{ts,tsx}', { cwd: src });
   assert.ok(files.length > 0);
   const problems = files.flatMap((path) => problemsOf(readSource(path, readFileSync(join(src, path), 'utf8'))));
   assert.equal(problems.length, 0, `\n${problems.join('\n')}`);
 });
 
-test('files import each other in a circle for types only, and in one folder', () => {
+test('files import each other in a circle only for types, and only within one folder', () => {
   const files = globSync('{src,sim,test,tools,bench}/**/*.ts', { cwd: root });
   const graph = new Map(
     files.map((path) => {
@@ -198,7 +202,7 @@ test('files import each other in a circle for types only, and in one folder', ()
   assert.deepEqual([...ofValues, ...acrossFolders], []);
 });
 
-/** The sets of files each of which leads to every other, their names in order. */
+/** Sets of files that import each other, directly or indirectly, with sorted names. */
 function circlesOf(files: readonly string[], targets: (path: string) => readonly string[]): string[][] {
   const reach = new Map(
     files.map((path) => {
@@ -223,17 +227,17 @@ function circlesOf(files: readonly string[], targets: (path: string) => readonly
   return circles;
 }
 
-suite('the reader of imports sees', () => {
+suite('the import reader sees', () => {
   const seen = (path: string, text: string) => problemsOf(readSource(path, text));
 
   for (const [what, text] of [
     ['a static import', "import { x } from '../store/rows.ts'; x();"],
-    ['an import of a type', "import type { X } from '../store/rows.ts'; export type Y = X;"],
+    ['a type import', "import type { X } from '../store/rows.ts'; export type Y = X;"],
     ['a type in place', "export type Y = import('../store/rows.ts').X;"],
     ['a dynamic import', "export const load = () => import('../store/rows.ts');"],
     ['an export from', "export * from '../store/rows.ts';"],
-    ['an export of one name from', "export { x } from '../store/rows.ts';"],
-    ['an import for its effect', "import '../store/rows.ts';"],
+    ['an export of one name from a file', "export { x } from '../store/rows.ts';"],
+    ['an import for its side effect', "import '../store/rows.ts';"],
   ] as const) {
     test(`${what} that points back`, () => {
       assert.deepEqual(seen('cli/list.ts', text), [
@@ -242,25 +246,25 @@ suite('the reader of imports sees', () => {
     });
   }
 
-  test('an arrow that is allowed, from any depth', () => {
+  test('an allowed arrow, from any depth', () => {
     assert.deepEqual(seen('cli/render/table.ts', "import { row } from '../../app/views.ts'; row();"), []);
     assert.deepEqual(seen('cli/render/table.ts', "import { cell } from '../cell.ts'; cell();"), []);
   });
 
-  test('that one file of a room is not the room', () => {
+  test('that one file of a folder is not the folder', () => {
     assert.deepEqual(seen('emulator/clock.ts', "import type { Instant } from '../core/model/time.ts';"), []);
     assert.equal(seen('emulator/clock.ts', "import type { Job } from '../core/model/job.ts';").length, 1);
   });
 
-  test('that nobody imports the wiring', () => {
+  test('that no folder may import the wiring', () => {
     assert.equal(seen('controller/loop.ts', "import { wire } from '../wiring/services.ts'; wire();").length, 1);
   });
 
-  test('a room that is not in the table', () => {
+  test('a folder that is not in the table', () => {
     assert.equal(seen('cellar/wine.ts', 'export const red = 1;').length, 1);
   });
 
-  test('each way to touch the process, and no other use of the word', () => {
+  test('each use of the global process, and no other use of the name', () => {
     assert.equal(seen('app/a.ts', 'export const pid = process.pid;').length, 1);
     assert.equal(seen('app/a.ts', 'export const pid = globalThis.process.pid;').length, 1);
     assert.equal(seen('app/a.ts', "import { pid } from 'node:process'; pid();").length, 1);
@@ -269,7 +273,7 @@ suite('the reader of imports sees', () => {
     assert.deepEqual(seen('app/a.ts', "// process.pid\nexport const f = 'process.pid';"), []);
   });
 
-  test('a clock, chance or the outside in a pure room', () => {
+  test('a clock, a random number or the outside in a pure folder', () => {
     assert.equal(seen('core/a.ts', 'export const now = Date.now();').length, 1);
     assert.equal(seen('core/a.ts', 'export const now = new Date();').length, 1);
     assert.deepEqual(seen('core/a.ts', 'export const at = (ms: number) => new Date(ms).toISOString();'), []);
@@ -279,7 +283,7 @@ suite('the reader of imports sees', () => {
     assert.deepEqual(seen('manifest/a.ts', "import { z } from 'zod'; z();"), []);
   });
 
-  test('a drawer', () => {
+  test('a file name without content', () => {
     assert.equal(seen('app/utils.ts', 'export const x = 1;').length, 1);
     assert.equal(seen('backends/helpers/x.ts', 'export const x = 1;').length, 1);
   });
@@ -296,7 +300,7 @@ suite('the linter has the same table', () => {
 
   const forbids = ({ regex, group = [] }: Pattern, specifier: string): boolean => {
     if (regex !== undefined) return new RegExp(regex).test(specifier);
-    // As in .gitignore, the last line that matches decides.
+    // As in .gitignore, the last matching pattern decides.
     const path = specifier.replace(/^(\.\.\/)+/, 'src/');
     const last = group.findLast((glob) => matchesGlob(path, glob.replace(/^!/, '')));
     return last !== undefined && !last.startsWith('!');
@@ -330,6 +334,6 @@ suite('the linter has the same table', () => {
   }
 });
 
-test('no folder of src has the name of what the build writes to dist', () => {
+test('no folder of src has the name of a build output in dist', () => {
   assert.ok(!existsSync(join(src, 'bundle')), 'src/bundle would collide with dist/bundle when tsc writes to dist.');
 });

@@ -19,7 +19,7 @@ test('the version in the source is the version of the package', () => {
   assert.equal(version, manifest.version, 'Change src/version.ts together with package.json.');
 });
 
-test('every command of the package is there and can be executed', () => {
+test('every command of the package exists and is executable', () => {
   for (const file of Object.values(manifest.bin)) accessSync(join(root, file), constants.X_OK);
 });
 
@@ -29,7 +29,7 @@ test('every dependency has one exact version', () => {
   }
 });
 
-test('the lockfile pins content and names no place to fetch it from', () => {
+test('the lockfile pins content and names no registry', () => {
   const { packages } = JSON.parse(read('package-lock.json')) as {
     packages: Record<string, { resolved?: string; integrity?: string }>;
   };

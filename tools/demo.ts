@@ -23,17 +23,17 @@ try {
 }
 
 async function demo(): Promise<number> {
-  print('1. Two jobs with one program: one on a TPU of the built-in cloud, one undisturbed on this machine.');
+  print('1. Two jobs run the same program: one on a TPU of the TPU emulator, one undisturbed on this machine.');
   await showCommand(['create', join(root, 'configs/quick-start.yaml')]);
   await showCommand(['create', join(root, 'configs/local.yaml')]);
 
-  print('2. When the first has written checkpoints, the cloud takes its TPU away.');
+  print('2. After the first job has written checkpoints, the emulator preempts its TPU.');
   await waitUntil('the job has trained for a while', async () =>
     /step +[2-9]\d\d/.test((await jobman(['logs', '1', '--worker', '0'])).output),
   );
   await showCommand(['emulator', 'preempt', '1']);
 
-  print('3. Nobody does anything now. jobman gets another TPU and goes on from the last checkpoint.');
+  print('3. No user action: jobman gets another TPU and resumes from the last checkpoint.');
   const verdict = await showCommand(['wait', '1', '2']);
   await showCommand(['history', '1', '--timeline']);
   await showCommand(['why', '1']);
@@ -42,7 +42,7 @@ async function demo(): Promise<number> {
   print(`4. The preempted run ended with    ${moved}`);
   print(`   the undisturbed run ended with  ${undisturbed}`);
   if (verdict !== 0 || moved === undefined || moved !== undisturbed) {
-    print('They differ, or one of them failed: that should not be.');
+    print('The accuracies differ, or a job failed. This is a bug.');
     return 1;
   }
   print('They are equal.');

@@ -63,24 +63,24 @@ const proofs: Readonly<Record<string, readonly Part[]>> = {
   chaos: chaosParts(),
   gcsfuse: [{ name: 'on loopback', prove: testGcsfuse }],
   digits: [
-    { name: 'taken twice and robbed once', prove: () => testDigits('digits are learned') },
+    { name: 'preempted twice, one host killed', prove: () => testDigits('digits are learned') },
     { name: 'the same in containers', prove: () => testDigits('in containers') },
   ],
 };
 
 const claims: Readonly<Record<string, string>> = {
-  mirror: `the log mirror is killed ${kills} times at any byte on this machine, and as often over SSH, and holds every byte once`,
-  mutants: `each of ${mutants.length} mutants is found by a law within ${maxSeeds} seeds`,
-  seeds: `${seeds} storms of the simulator break no law`,
-  lab: `${labRuns} lives of a lab, two days each, break no law`,
+  mirror: `the log mirror is killed ${kills} times at random bytes on this machine, and as often over SSH, and has every byte once`,
+  mutants: `each of ${mutants.length} mutants is found by an invariant within ${maxSeeds} seeds`,
+  seeds: `${seeds} random runs of the simulator violate no invariant`,
+  lab: `${labRuns} random runs of a lab, two days each, violate no invariant`,
   gcsfuse:
     'the real gcsfuse mounts a bucket of a storage server on loopback with its caches, and again after it was killed',
   digits:
-    'jax on four workers, preempted twice and robbed of one host, reaches the accuracy of an undisturbed run, in containers too',
+    'jax on four workers, with two preemptions and a killed host, reaches the accuracy of an undisturbed run, in containers too',
   chaos: `with real processes nothing is lost and nothing happens twice, ${
     chaosArgs.length > 0
-      ? `in this storm: ${chaosArgs.join(' ')}`
-      : 'whatever strikes: each fault alone, and all at once'
+      ? `in this run: ${chaosArgs.join(' ')}`
+      : 'with each kind of fault alone, and with all together'
   }`,
 };
 
@@ -126,8 +126,8 @@ async function mirrorKills(way: string, seed: number): Promise<string> {
 
 async function testMutant(mutant: string): Promise<string> {
   const found = await findMutant(mutant, maxSeeds);
-  if (found === undefined) throw new Error(`no law noticed it in ${maxSeeds} seeds`);
-  return `law ${found.invariant} in seed ${found.seed}`;
+  if (found === undefined) throw new Error(`no invariant noticed it in ${maxSeeds} seeds`);
+  return `invariant ${found.invariant} in seed ${found.seed}`;
 }
 
 async function simulateLab(seed: number): Promise<string> {

@@ -1,1 +1,1 @@
-"""jobman, from Python: `python -m jobman` is the command line, and a few modules are commands of their own."""
+"""jobman, from Python: `python -m jobman` is the command line, and some modules are single commands."""

@@ -1,4 +1,4 @@
-"""Finds jobman's program and becomes it, so that signals, streams and the exit code are its own."""
+"""Finds the program jobman and replaces this process by it, so that signals, streams and the exit code are its own."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def main() -> NoReturn:
 def setup(module: str) -> NoReturn:
     """`python -m jobman.<module> <job> [--force]` is `jobman setup <job> <module> [--force]`."""
     if len(sys.argv) < 2:
-        sys.stderr.write(f"jobman: Say which job, for example: {_spoken(module)} 42\n")
+        sys.stderr.write(f"jobman: Say which job, for example: {_command_line(module)} 42\n")
         sys.exit(_usage)
     if sys.argv[1] in ("-h", "--help"):
         become(["setup", "--help"])
@@ -26,11 +26,11 @@ def setup(module: str) -> NoReturn:
 
 
 def become(arguments: List[str]) -> NoReturn:
-    """Replaces this process by `jobman <arguments>`. Leaves with a sentence and exit code 5 where it cannot be found."""
+    """Replaces this process by `jobman <arguments>`. Exits with a message and code 5 when it is missing."""
     program = _find()
     if program is None:
         sys.stderr.write(
-            "jobman: This is only its Python door, and its program is not there. In a checkout of jobman:"
+            "jobman: The Python package found no jobman program. In a checkout of jobman, run:"
             " npm install && pip install -e .\n"
         )
         sys.exit(_unreachable)
@@ -40,22 +40,22 @@ def become(arguments: List[str]) -> NoReturn:
 
 
 def _find() -> Optional[str]:
-    """The checkout that this file belongs to, else a `jobman` on the PATH that is not this door again."""
-    beside = Path(__file__).resolve().parents[2] / "bin" / "jobman"
-    if beside.is_file():
-        return str(beside)
+    """The program in this checkout, else a `jobman` on PATH that is not this package's own script."""
+    in_checkout = Path(__file__).resolve().parents[2] / "bin" / "jobman"
+    if in_checkout.is_file():
+        return str(in_checkout)
     for folder in os.get_exec_path():
         found = shutil.which("jobman", path=folder)
-        if found is not None and not _is_this_door(Path(found)):
+        if found is not None and not _is_own_script(Path(found)):
             return found
     return None
 
 
-def _is_this_door(script: Path) -> bool:
+def _is_own_script(script: Path) -> bool:
     with script.open("rb") as file:
         return b"jobman.program" in file.read(4096)
 
 
-def _spoken(module: str) -> str:
+def _command_line(module: str) -> str:
     package = {"docker": "envs.docker", "conda": "envs.conda", "venv": "envs.venv"}.get(module, module)
     return f"python -m jobman.{package}"

@@ -325,6 +325,6 @@ suite('wait', () => {
     const { world, ended } = follow(t, ['wait', '1', '7', '--timeout', '1s'], { now: () => (clock += 400) });
     assert.equal(await ended, 3);
     assert.match(world.err(), /There is no job 7/);
-    assert.match(world.err(), /Not settled after 1s: 000001/);
+    assert.match(world.err(), /Not finished after 1s: 000001/);
   });
 });

@@ -1,4 +1,5 @@
-// Bad homes: each problem is reported in a sentence, no record is replaced silently, and no command ends with an internal error.
+// Bad homes: each problem is reported in a sentence, no database is replaced silently, and no command ends with an
+// internal error.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -34,7 +35,7 @@ function assertPrinted({ stderr }: JobmanResult, expected: RegExp): void {
   assert.doesNotMatch(stderr, /failed because of a bug/);
 }
 
-/** A home with one job that has ended, and no controller. */
+/** A home with one finished job, and no controller. */
 async function withJob(world: World): Promise<void> {
   for (const args of [
     ['create', 'l.yaml'],
@@ -81,10 +82,10 @@ suite('a home', { timeout: 180_000 }, () => {
     mkdirSync(join(world.home, 'controller.json'));
     const { code, stdout, stderr } = await jobman(world, ['create', 'l.yaml']);
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^000002 /, 'the refused one was not stored');
+    assert.match(stdout, /^000002 /, 'the refused job was not stored');
     await jobman(world, ['controller', 'stop']);
 
-    // No write of ours leaves a journal, but SQLite reads one that is there.
+    // jobman's own writes leave no journal, but SQLite reads an existing one.
     writeFileSync(join(world.home, 'state.db-journal'), Buffer.alloc(3_000, 'noise '));
     const list = await jobman(world, ['list', '--all']);
     assert.equal(list.code, 0, list.stderr);
@@ -104,7 +105,7 @@ suite('a home', { timeout: 180_000 }, () => {
     }
   });
 
-  test('that is a copy of one that is still there changes nothing', async (t) => {
+  test('that is a copy of an existing home changes nothing', async (t) => {
     const world = open(t);
     assert.equal((await jobman(world, ['create', 's.yaml'])).code, 0);
     await jobman(world, ['tpu', 'register', 'lab-tpu-v4-8-1', 'zone=us-central2-b']);
@@ -129,7 +130,7 @@ suite('a home', { timeout: 180_000 }, () => {
     assert.equal((await jobman(world, ['cancel', '1'])).code, 0);
     await jobman(world, ['controller', 'stop']);
 
-    // One that was moved is the same home.
+    // A moved home is the same home.
     const moved = join(world.folder, 'moved');
     renameSync(world.home, moved);
     const there = await jobman(world, ['create', 'l.yaml'], { env: { JOBMAN_HOME: moved } });
@@ -165,7 +166,7 @@ suite('a home', { timeout: 180_000 }, () => {
     assert.deepEqual(readdirSync(sticky), [], 'nothing was written there');
   });
 
-  test('whose controller could open too few files', async (t) => {
+  test('with too low a limit of open files', async (t) => {
     const world = open(t);
     const command = jobmanCommand.map((arg) => `'${arg}'`).join(' ');
     const { status, stderr } = spawnSync('/bin/sh', ['-c', `ulimit -n 100; ${command} create l.yaml`], {
@@ -178,7 +179,7 @@ suite('a home', { timeout: 180_000 }, () => {
     assert.match((await jobman(world, ['controller', 'status'])).stdout, /does not run/);
   });
 
-  test('is left with the exit code of the signal', async (t) => {
+  test('exits with the code of the signal', async (t) => {
     const world = open(t);
     for (const [signal, code] of [
       ['SIGTERM', 143],

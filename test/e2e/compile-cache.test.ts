@@ -1,4 +1,4 @@
-// Node's cache of compiled code: damage in it is noticed, and a disk without room for it is left alone.
+// Node's cache of compiled code: damage is detected, and a full disk is not filled.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -11,7 +11,7 @@ import { openWorld } from '../support/world.ts';
 
 const args = ['resources-flavors', '--json'];
 
-test('a damaged cache of compiled code changes nothing, and is replaced', { timeout: 120_000 }, async (t) => {
+test('a damaged compile cache is replaced without any effect', { timeout: 120_000 }, async (t) => {
   const world = openWorld(t);
   const cache = join(world.folder, 'cache');
   const call = () => jobman(world, args, { env: { XDG_CACHE_HOME: cache, NODE_COMPILE_CACHE: '' } });
@@ -23,10 +23,10 @@ test('a damaged cache of compiled code changes nothing, and is replaced', { time
   const expected = await call();
   assert.equal(expected.code, 0, expected.stderr);
   const files = entries();
-  assert.ok(files.length > 10, 'Node keeps what it has compiled');
+  assert.ok(files.length > 10, 'Node stores its compiled code');
 
   const damage: Readonly<Record<string, (bytes: Buffer, at: number) => Buffer>> = {
-    // Behind the header of an entry, another place and bit in each file.
+    // Flip a bit after the header of each entry, at a different offset and bit.
     'one bit': (bytes, at) => {
       const offset = 64 + ((at * 7_919) % (bytes.length - 64));
       bytes.writeUInt8(bytes.readUInt8(offset) ^ (1 << (at % 8)), offset);
@@ -44,10 +44,10 @@ test('a damaged cache of compiled code changes nothing, and is replaced', { time
     assert.deepEqual([ended.code, ended.stdout, ended.stderr], [0, expected.stdout, expected.stderr], kind);
     for (const [at, file] of files.entries()) assert.notDeepEqual(readFileSync(file), broken[at], `${kind}: ${file}`);
   }
-  assert.deepEqual(entries(), files, 'nothing else is left there');
+  assert.deepEqual(entries(), files, 'no other file is left there');
 });
 
-test('nothing is kept on a disk that is nearly full', async (t) => {
+test('nothing is stored on a nearly full disk', async (t) => {
   const world = openWorld(t);
   const cache = join(world.folder, 'cache');
   mkdirSync(cache);

@@ -1,4 +1,4 @@
-// `jobman import` from a folder that other people can write to: only regular files come along, and nothing is waited for.
+// `jobman import` from a folder that other users can write to imports only regular files, and never blocks.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -14,7 +14,7 @@ tpu: { accelerator: v4-8, name: ${name}, zone: us-central2-b, version: tpu-ubunt
 command: { cmd: echo resumed }
 `;
 
-test('links, FIFOs and folders are left out, and a second import copies what was missing', async (t) => {
+test('links, FIFOs and folders are left out, and a second import copies missing files', async (t) => {
   const world = openWorld(t);
   const secret = join(world.folder, 'secret');
   mkdirSync(secret);
@@ -33,7 +33,7 @@ test('links, FIFOs and folders are left out, and a second import copies what was
   mkdirSync(join(one, 'b-folder.log'));
   writeFileSync(join(one, 'command_worker_0.log'), 'the old output\n');
   writeFileSync(join(one, 'z.log'), 'the last one\n');
-  // The folder of logs is a link, the manifest is one, the manifest and the state are FIFOs, the job itself is a link.
+  // The log folder is a link, one manifest is a link, a manifest and a state are FIFOs, one job is a link.
   const two = job('000002');
   rmSync(join(two, 'logs'), { recursive: true });
   symlinkSync(secret, join(two, 'logs'));
@@ -70,11 +70,11 @@ test('links, FIFOs and folders are left out, and a second import copies what was
   const second = await jobman(world, apply, { withinMs: 30_000 });
   assert.equal(second.code, 0, second.stderr);
   assert.equal(readFileSync(join(logs, 'b-folder.log'), 'utf8'), 'a file now\n');
-  assert.equal(readFileSync(join(logs, 'z.log'), 'utf8'), 'changed here\n', 'files that are here stay as they are');
+  assert.equal(readFileSync(join(logs, 'z.log'), 'utf8'), 'changed here\n', 'existing files are unchanged');
   assert.deepEqual(secrets(), []);
 });
 
-test('a manifest brings no file from outside the folder and no variable of the importer into the record', async (t) => {
+test('a manifest imports no file from outside its folder and no variable of the importer', async (t) => {
   const world = openWorld(t);
   const secret = join(world.folder, 'secret');
   writeFileSync(secret, 'SECRET-TEXT\n');

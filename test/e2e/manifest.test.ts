@@ -1,6 +1,6 @@
 /**
- * Every way a manifest can be wrong, through the command line: all problems at once, each with its place and with what
- * was probably meant; exit code 2; nothing stored, no folder made, nothing started.
+ * All kinds of wrong manifests: all problems at once, each with its position and a suggestion; exit code 2; nothing is
+ * stored, created or started.
  */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs';
@@ -11,9 +11,9 @@ import { openWorld } from '../support/world.ts';
 
 interface Case {
   readonly title: string;
-  /** What stands in the file; null when there is none, undefined when a folder has its name. */
+  /** The content of the file; null for no file, undefined for a folder of that name. */
   readonly content: string | Uint8Array | null | undefined;
-  /** Every line of complaint after the first, in order. */
+  /** All lines of the error message after the first, in order. */
   readonly messages: readonly RegExp[];
 }
 
@@ -28,7 +28,7 @@ const cases: readonly Case[] = [
   { title: 'nothing but a comment', content: '# later\n', messages: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
   {
     title: 'of 10 MB',
-    content: `command:\n  run: |\n${'    echo a long and boring manifest which goes on and on\n'.repeat(190_000)}`,
+    content: `command:\n  run: |\n${'    echo a long and boring manifest with many lines\n'.repeat(207_000)}`,
     messages: [/^ {2}x\.yaml: the manifest is too large \(10\.3 MiB\); the limit is 1 MiB$/],
   },
   {
@@ -95,7 +95,7 @@ const cases: readonly Case[] = [
     messages: [/^ {2}x\.yaml:6:1 venv: the manifest has the sections conda and venv; choose one with job\.env_type/],
   },
   {
-    title: 'without a project, which the settings have not either',
+    title: 'without a project in the manifest and the settings',
     content: 'tpu:\n  accelerator: v4-8\n  zone: us-central2-b\ncommand:\n  run: echo\n',
     messages: [/^ {2}x\.yaml:1:1 tpu\.project: is required.*`project: <your.*>`.*`project: emulator`/],
   },
@@ -116,15 +116,15 @@ for (const { title, content, messages } of cases) {
     assert.equal(rest.length, messages.length, stderr);
     for (const [at, pattern] of messages.entries()) assert.match(rest[at] ?? '', pattern);
     assert.equal(code, 2);
-    // The leak check of the world finds a controller that was started all the same.
+    // The leak check of the world would find a started controller.
     assert.ok(!existsSync(world.home), 'no folder was made');
   });
 }
-test('a word about a job that is not there makes no folder and starts nothing', async (t) => {
+test('a command about a missing job creates no folder and starts nothing', async (t) => {
   const world = openWorld(t);
   for (const args of [
     ['show', '7'],
-    ['stop', 'nobody'],
+    ['stop', 'missing'],
     ['logs', '7', '-f'],
     ['wait', '7'],
     ['delete', '7', '--yes'],
@@ -132,14 +132,14 @@ test('a word about a job that is not there makes no folder and starts nothing', 
     const { code, stdout, stderr } = await jobman(world, args);
     assert.equal(code, 3, stderr);
     assert.equal(stdout, '');
-    assert.match(stderr, /^jobman: There is no job (000007|called "nobody")\. See all of them: jobman list --all\n$/);
+    assert.match(stderr, /^jobman: There is no job (000007|called "missing")\. See all of them: jobman list --all\n$/);
   }
   const { code, stdout } = await jobman(world, ['list', '--json']);
   assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });
   assert.ok(!existsSync(world.home));
 });
 
-/** A manifest that may be created, and of which there is something to say. */
+/** A valid manifest with a warning. */
 const doubtful = [
   'job:',
   '  keep_for: 1h',
@@ -156,7 +156,7 @@ const warnings = [
   /^warning: x\.yaml:2:13 job\.keep_for: has no effect without job\.on_finish: keep$/,
 ];
 
-test('a warning is said by validate and by a dry run alike, and keeps nothing from being done', async (t) => {
+test('validate and a dry run print the same warnings and succeed', async (t) => {
   const world = openWorld(t);
   writeFileSync(join(world.folder, 'x.yaml'), doubtful);
   for (const args of [['validate'], ['create', '--dry-run']]) {
@@ -171,7 +171,7 @@ test('a warning is said by validate and by a dry run alike, and keeps nothing fr
     assert.equal(code, 0);
   }
   const colourful = await jobman(world, ['validate', 'x.yaml', '--color=always']);
-  // oxlint-disable-next-line no-control-regex -- The codes are what is looked for.
+  // oxlint-disable-next-line no-control-regex -- The test is about these codes.
   assert.match(colourful.stderr, /^\u001b\[1m\u001b\[35mwarning:\u001b\[39m\u001b\[22m x\.yaml/m);
 });
 
@@ -206,7 +206,7 @@ test('programs get problems and warnings as objects, from validate and from a dr
   assert.equal(plan.code, 0);
 });
 
-test('validate reads --set as create does', async (t) => {
+test('validate accepts --set like create', async (t) => {
   const world = openWorld(t);
   writeFileSync(join(world.folder, 'x.yaml'), 'local: {}\ncommand:\n  run: echo ${command.lr}\n');
   const without = await jobman(world, ['validate', 'x.yaml']);
@@ -217,7 +217,7 @@ test('validate reads --set as create does', async (t) => {
   assert.ok(!existsSync(world.home));
 });
 
-test('whatever create refuses, validate and a dry run refuse with the same words and exit code 2', async (t) => {
+test('validate and a dry run refuse the manifests that create refuses, with the same message and exit code 2', async (t) => {
   const world = openWorld(t);
   for (const folder of ['large', 'none']) mkdirSync(join(world.folder, folder));
   writeFileSync(join(world.folder, 'large/data'), '');

@@ -1,8 +1,8 @@
 /**
- * configs/jax-digits.yaml for real: packages from PyPI, jax.distributed over gloo between four workers. Preempted twice and
- * robbed of one host once, it reaches the accuracy of an undisturbed run. The same in containers, whose image is made here and
- * served on loopback. Takes a quarter of an hour, most of it for the installations, so it is part of `npm run long` and not
- * of the tests.
+ * configs/jax-digits.yaml with real packages from PyPI: jax.distributed over gloo between four workers. Preempted
+ * twice, and with one host killed, it reaches the accuracy of an undisturbed run. The same in containers, with an image
+ * that is built here and served on loopback. Takes a quarter of an hour, mostly for installations, so it is part of
+ * `npm run long` and not of the tests.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -16,14 +16,14 @@ import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const minutes = 60_000;
 
-/** The step that the newest checkpoint line of worker 0 tells of, over all attempts. */
+/** The step of worker 0's newest checkpoint, over all attempts. */
 async function reaches(world: JobWorld, id: string, step: number): Promise<void> {
   const line = new RegExp(`step ${step}/`, 'u');
   const is = async () => line.test(await world.output('logs', id, '--worker', '0'));
   assert.ok(await eventually(is, { withinMs: 10 * minutes, everyMs: 500 }), `it did not reach step ${step}`);
 }
 
-/** What the last attempt says of itself at its end, the same on every worker. */
+/** The last report of the last attempt, the same on every worker. */
 function accuracyOf(world: JobWorld, id: string): string {
   const [first, ...others] = [0, 1, 2, 3].map((worker) => {
     return /final accuracy (\S+)/u.exec(world.readLog(id, worker).toString())?.[1];
@@ -33,7 +33,9 @@ function accuracyOf(world: JobWorld, id: string): string {
   return first;
 }
 
-/** Once undisturbed, once preempted twice and robbed of a host: both end at the same accuracy, which is returned. */
+/**
+ * Runs it undisturbed, and with two preemptions and a killed host. Both end with the same accuracy, which is returned.
+ */
 async function learns(world: JobWorld, manifest: string, ...args: readonly string[]): Promise<string> {
   const job = (name: string, ...more: readonly string[]) =>
     world.create(manifest, '--set', `job.name=${name}`, '--set', `gcsfuse.bucket_name=${name}`, ...args, ...more);
@@ -56,7 +58,7 @@ async function learns(world: JobWorld, manifest: string, ...args: readonly strin
   return accuracy;
 }
 
-test('digits are learned as well on capacity that is taken away and on machines that die', async (t) => {
+test('digits are learned equally well despite preemptions and dying machines', async (t) => {
   t.diagnostic(`accuracy ${await learns(openJobWorld(t), join(root, 'configs/jax-digits.yaml'))}`);
 });
 

@@ -237,7 +237,7 @@ test('a second emulator of one home and a used port are refused with a sentence'
   const state = ['--state', `${world.folder}/other`];
   const refused = await world.jobman(['emulator', 'serve', '--port', String(address.port), ...state]);
   await new Promise<void>((resolve) => void taken.close(() => resolve()));
-  assert.match(refused.stderr, /^jobman: Port \d+ of this machine is taken\. Name another with --port\.\n$/m);
+  assert.match(refused.stderr, /^jobman: Port \d+ of this machine is in use\. Name another with --port\.\n$/m);
   assert.doesNotMatch(refused.stderr, /failed because of a bug|at .*\.ts/);
   assert.equal(refused.code, 4);
 });
@@ -293,7 +293,7 @@ test('a controller whose database was replaced by a copy exits, and the next con
   assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller exits');
   const after = await world.create(world.localManifest('echo after'));
   await world.waitForFinish(after);
-  assert.match(readFileSync(join(world.home, 'controller.log'), 'utf8'), /taken away/);
+  assert.match(readFileSync(join(world.home, 'controller.log'), 'utf8'), /removed or replaced/);
 });
 
 test('an emulator whose home was removed exits and ends its hosts', async (t) => {

@@ -123,7 +123,7 @@ for (const isolation of ['auto', 'none'] as const) {
         if (!nodes.hasNamespaces) {
           const refused = await nodes.ssh(address, 'gcsfuse b /mnt');
           assert.equal(refused.code, 1);
-          assert.match(refused.stderr, /^gcsfuse: on this machine no mount namespace can be made, so .*\n$/);
+          assert.match(refused.stderr, /^gcsfuse: mount namespaces cannot be created on this machine, so .*\n$/);
         }
       },
     );
@@ -197,6 +197,6 @@ test(
       return (await promisify(execFile)('setpriv', args)).stdout;
     };
     assert.match(await ask('0'), /"sshPort"/);
-    assert.match(await ask('65534'), /answers the user who started it, and nobody else/);
+    assert.match(await ask('65534'), /serves only the user who started it/);
   },
 );

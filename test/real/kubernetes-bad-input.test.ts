@@ -114,8 +114,8 @@ suite('an invalid command line', () => {
   });
 });
 
-suite('is refused for a namespace that does not exist', () => {
-  kubeTest('no kubeconfig, another context, no namespace, an unknown authority, a rejected login', async (kube) => {
+suite('an invalid kubeconfig, context, login or permission', () => {
+  kubeTest('is named in the message', async (kube) => {
     const { folder } = kube.world;
     const person = kube.adminUser();
     const changed = (change: Parameters<typeof changedKubeconfig>[2]): string =>
@@ -175,7 +175,7 @@ suite('is refused for a namespace that does not exist', () => {
     assert.equal(kube.jobs(), '');
   });
 
-  kubeTest('a missing permission is named together with its user', async (kube) => {
+  kubeTest('is named together with the user who lacks it', async (kube) => {
     const restricted = kube.leastPrivilegeUser();
     kube.kubectl('delete', 'rolebinding', 'researcher');
     kube.kubectl('create', 'job', 'there', '--image=alpine', '--', 'true');

@@ -112,7 +112,7 @@ suite("the owner's commands", () => {
     assert.match(both.stdout, /bad failed .*: its program ended with exit code 3\./);
     await person.output('wait good');
     await person.submit('slow', 'sleep 300');
-    assert.match((await person.run('wait slow --timeout 1s')).stderr, /Not settled after 1s: slow\./);
+    assert.match((await person.run('wait slow --timeout 1s')).stderr, /Not finished after 1s: slow\./);
 
     // The watch has reported every change.
     await watching.waitForOutput(/"name":"good".*"phase":"succeeded"/);

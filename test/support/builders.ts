@@ -1,4 +1,4 @@
-// Sample jobs for tests: specs, allocations and attempts with every field, and what a test wants to be different.
+// Sample jobs for tests: specs, allocations and attempts with every field, and overrides for a test.
 
 import { plannedAllocation } from '../../src/core/decide/allocate.ts';
 import { newJob, withLifecycle } from '../../src/core/model/job.ts';
@@ -40,7 +40,7 @@ export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
   };
 }
 
-/** A spot TPU of two workers, made for one job. */
+/** A spot TPU of two workers, created for one job. */
 export function tpuCapacity(changes: Partial<TpuSpec> = {}): TpuSpec {
   return {
     kind: 'tpu',
@@ -62,7 +62,7 @@ export function tpuCapacity(changes: Partial<TpuSpec> = {}): TpuSpec {
   };
 }
 
-/** A job on a spot TPU with 4 dollars an hour, its steps and rules. */
+/** A job on a spot TPU with 4 dollars an hour, and these steps and rules. */
 export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpec> = {}): JobSpec {
   return localSpec({
     name: 'vit',
@@ -104,7 +104,7 @@ export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpe
   });
 }
 
-/** A job in the simulator's own zone, where nothing is refused, with the rules of `pre` and a short delay. */
+/** A job in the simulator's own zone, where no request is refused, with the rules of `pre` and a short delay. */
 export function simulatedSpec(name: string, pricing: TpuSpec['pricing'] = 'ondemand'): JobSpec {
   const plain = localSpec();
   return {
@@ -123,12 +123,12 @@ export function simulatedSpec(name: string, pricing: TpuSpec['pricing'] = 'ondem
   };
 }
 
-/** A new job of that spec, made at noon by ada. */
+/** A new job of that spec, created at noon by ada. */
 export function aJob(spec: JobSpec = tpuSpec(), changes: Partial<Job> = {}): Job {
   return { ...newJob({ id: '000042', installation: 'abc123', owner: 'ada', spec, at: noon }).job, ...changes };
 }
 
-/** The job with these allocations and attempts, whose start request has been answered. */
+/** The job with these allocations and attempts, after its start request. */
 export function withAttempts(
   job: Job,
   allocations: readonly Partial<AllocationFields>[],
@@ -142,7 +142,7 @@ export function withAttempts(
   };
 }
 
-/** An allocation that was asked for at noon, and of which nothing has been heard. */
+/** An allocation that was requested at noon and not observed yet. */
 export function allocationOf(job: Job, ordinal: number, changes: Partial<AllocationFields> = {}): Allocation {
   const { capacity } = job.spec;
   return withLifecycle({
@@ -153,7 +153,7 @@ export function allocationOf(job: Job, ordinal: number, changes: Partial<Allocat
   });
 }
 
-/** The fields of an allocation that has been ready since a minute after noon, with four workers. */
+/** The fields of an allocation that became ready a minute after noon, with four workers. */
 export const readyAllocation: Partial<AllocationFields> = {
   confirmedAt: noon,
   readyAt: noon + minute,
@@ -162,7 +162,7 @@ export const readyAllocation: Partial<AllocationFields> = {
   hosts: [0, 1, 2, 3].map((worker) => ({ internalIp: `10.0.0.${worker}`, externalIp: `192.0.2.${worker}` })),
 };
 
-/** An attempt that was made at noon and has not begun. */
+/** An attempt that was created at noon and has not started. */
 export function attemptOf(ordinal: number, changes: Partial<Attempt> = {}): Attempt {
   return {
     ordinal,
@@ -181,10 +181,10 @@ export function attemptOf(ordinal: number, changes: Partial<Attempt> = {}): Atte
   };
 }
 
-/** The fields of an attempt that has been running since two minutes after noon. */
+/** The fields of an attempt that started two minutes after noon. */
 export const runningAttempt: Partial<Attempt> = { startedAt: noon + minute, runningAt: noon + 2 * minute };
 
-/** The fields of an attempt that ended for that reason, an hour after noon when nothing else is said. */
+/** The fields of an attempt that ended for that reason, by default an hour after noon. */
 export function endedAttempt(
   reason: Ending['reason'],
   evidence: Ending['evidence'],

@@ -1,4 +1,4 @@
-/** Certificates for a server on loopback, signed by an authority of the test's own. */
+/** Certificates for a server on loopback, signed by the test's own authority. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -3,7 +3,7 @@ import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './root.ts';
 
-/** Copies the repository as a clone of it would be, with what is not committed yet, and without anything built. */
+/** Copies the repository like a clone, including uncommitted changes and without build outputs. */
 export function copySources(to: string): void {
   const list = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
     cwd: root,

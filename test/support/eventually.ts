@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Asks again and again until the answer is something other than undefined or false. For things that other processes
- * do, which no event of ours announces. Returns undefined when the time is over, which is long because a machine may be busy: the
- * caller knows what to say then.
+ * Repeats a check until it returns something other than undefined or false, for changes in other processes. Returns
+ * undefined after the timeout, which is long because machines may be busy; the caller then fails with its own message.
  */
 export async function eventually<T>(
   ask: () => T | undefined | false | Promise<T | undefined | false>,

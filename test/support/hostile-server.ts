@@ -1,22 +1,22 @@
-// A server that gives answers without an end: too long, too slow, too many pages, compressed, or leading elsewhere.
+// A server with hostile responses: too long, too slow, too many pages, compressed, or redirected.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
-/** How every request is answered. A function gives the body of the n-th request, counted from 1. */
+/** The kind of every response. A function returns the body of the n-th response, counted from 1. */
 export type ResponseMode = 'endless' | 'slow' | 'compressed' | 'redirect' | ((count: number, path: string) => object);
 
 export interface HostileServer {
   readonly url: string;
-  /** Paths with their queries, as they came. */
+  /** Requested paths with their queries, in order. */
   readonly requests: readonly string[];
 }
 
 const chunk = Buffer.alloc(64 * 1024, ' ');
 
-/** On loopback, until the test ends. */
+/** Listens on loopback until the end of the test. */
 export async function openHostileServer(t: TestContext, mode: ResponseMode): Promise<HostileServer> {
   const requests: string[] = [];
   const server = createServer((request, response) => answer(request, response));
@@ -32,7 +32,7 @@ export async function openHostileServer(t: TestContext, mode: ResponseMode): Pro
     requests.push(path);
     request.resume();
     response.on('error', () => undefined);
-    // Google's metadata server is recognized by this.
+    // Google's metadata server has this header.
     const headers = { 'content-type': 'application/json', 'metadata-flavor': 'Google' };
     if (typeof mode === 'function') {
       response.writeHead(200, headers).end(JSON.stringify(mode(requests.length, path)));

@@ -1,4 +1,4 @@
-/** The built-in cloud in the process of a test, and jobman's own way to it. */
+/** The TPU emulator in the process of a test, and jobman's client of it. */
 import { join } from 'node:path';
 import { createGoogleApiClient, createTpuApi, type TpuApi } from '../../src/backends/tpu/api.ts';
 import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
@@ -14,14 +14,14 @@ export interface InProcessEmulator {
   readonly url: string;
   readonly api: TpuApi;
   readonly pool: SshPool;
-  /** Whose keys the workers know. */
+  /** The user whose keys the workers accept. */
   readonly login: { readonly home: string; readonly user: string };
   readonly sshFor: () => Promise<{ readonly port: number; readonly usesUserConfig: boolean }>;
-  /** Does something to the cloud. */
+  /** Runs an admin verb. */
   readonly admin: AdminCall;
 }
 
-/** 200 times as fast as Google's; ended with the world, which is one of its own. */
+/** Starts the emulator at 200 times Google's speed; it ends with its world. */
 export async function openInProcessEmulator(scope: Scope, isolation?: 'none'): Promise<InProcessEmulator> {
   const world = openWorld(scope, { patienceMs: 10_000 });
   const stateDir = join(world.folder, 'cloud');
@@ -29,7 +29,7 @@ export async function openInProcessEmulator(scope: Scope, isolation?: 'none'): P
   const emulator = await startEmulator({ stateDir, env: world.env, speed: 200, seed: 7, ...isolationOption });
   world.atEnd(() => emulator.close());
   const endpoint = () => Promise.resolve(emulator.url);
-  const run = () => Promise.reject(new Error('nobody logs in to this machine'));
+  const run = () => Promise.reject(new Error('this machine accepts no logins'));
   const credentials = createCredentials({ endpoint, login: createLogin({ run, now: Date.now }) });
   const login = { home: world.home, user: 'zephyr' };
   const pool = createSshPool({ ...login, userHome: world.folder, agent: null, sshArgs: [] });

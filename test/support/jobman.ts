@@ -1,8 +1,6 @@
 /**
- * The command's front door: arguments in; text, exit code and files out.
- *
- * Tests run the source as it stands, so no build has to come first. With JOBMAN_TEST_BUNDLE=1 they run bin/jobman, and
- * by it what users run.
+ * Runs the command line: arguments in; text, exit code and files out. Tests run the source, so no build is needed. With
+ * JOBMAN_TEST_BUNDLE=1 they run bin/jobman with the bundle, like users.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
@@ -10,7 +8,7 @@ import { eventually } from './eventually.ts';
 import { root } from './root.ts';
 import type { World } from './world.ts';
 
-/** The words that start jobman, before its own arguments. */
+/** The arguments that start jobman, before its own. */
 export const jobmanCommand: readonly [string, ...string[]] =
   process.env['JOBMAN_TEST_BUNDLE'] === '1'
     ? [join(root, 'bin/jobman')]
@@ -20,7 +18,7 @@ export interface JobmanOptions {
   /** Added to the world's environment. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** What the command reads; without it, standard input is empty. */
+  /** The standard input; empty by default. */
   readonly input?: string;
   /** After this time the command is killed and the test fails. */
   readonly withinMs?: number;
@@ -35,10 +33,10 @@ export interface JobmanResult {
 
 export interface RunningCommand {
   readonly child: ChildProcess;
-  /** What has been printed so far. */
+  /** The output so far. */
   readonly stdout: string;
   readonly stderr: string;
-  /** Waits until the output holds a text; fails with the whole output when it ends without it. */
+  /** Waits until the output contains a text; fails with the whole output when the command ends without it. */
   waitForOutput(text: string | RegExp, withinMs?: number): Promise<void>;
   readonly result: Promise<JobmanResult>;
 }
@@ -48,7 +46,7 @@ export function jobman(world: World, argv: readonly string[], options: JobmanOpt
   return startJobman(world, argv, options).result;
 }
 
-/** Starts a command, for a test that does something while it runs. */
+/** Starts a command, for a test that acts while it runs. */
 export function startJobman(world: World, argv: readonly string[], options: JobmanOptions = {}): RunningCommand {
   const { env = {}, cwd = world.folder, input = '', withinMs = 120_000 } = options;
   const [file, ...args] = jobmanCommand;
@@ -76,7 +74,7 @@ export function startJobman(world: World, argv: readonly string[], options: Jobm
       resolve({ code, signal, stdout, stderr });
     });
   });
-  // A test that ends before the command does is told so by the leak check, not by a rejection that nobody awaits.
+  // If the test ends before the command, the leak check reports it. A rejection without a handler would hide that.
   result.catch(() => {});
 
   return {

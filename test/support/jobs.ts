@@ -1,4 +1,6 @@
-/** A world for tests of whole jobs: commands, manifests in a line, jobs as data, and the background parts ended with the world. */
+/**
+ * A world for tests of whole jobs: commands, short manifests, jobs as data, and the cleanup of background processes.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -9,7 +11,7 @@ import { jobman, startJobman, type JobmanResult, type JobmanOptions, type Runnin
 import { testIdVariable, processesOf, type RunningProcess } from './leaks.ts';
 import { openWorld, type Scope, type World } from './world.ts';
 
-/** The times of `show --json` are texts; all else is as the Client says it. */
+/** The times of `show --json` are strings; all other fields are as in the Client. */
 type ShownJob = Omit<JobView, 'attempts'> & {
   readonly attempts: readonly (Omit<JobView['attempts'][number], 'startedAt' | 'endedAt'> & {
     readonly startedAt: string | null;
@@ -25,10 +27,10 @@ interface Sections {
   readonly [section: string]: unknown;
 }
 
-/** What every command of a world is run with, beside the world's own. */
+/** The environment of every command, in addition to the world's. */
 type Defaults = Pick<JobmanOptions, 'env' | 'withinMs'>;
 
-/** A world in which a controller and the built-in cloud may run; they are ended with it, programs of jobs are not. */
+/** A world in which a controller and the TPU emulator may run. They end with it; programs of jobs do not. */
 export function openJobWorld(scope: Scope, defaults: Defaults = {}): JobWorld {
   return new JobWorld(scope, defaults);
 }
@@ -63,24 +65,24 @@ export class JobWorld implements World {
     return startJobman(this, argv, { ...this.#defaults, ...options });
   }
 
-  /** Runs a command that must end well, and returns it. */
+  /** Runs a command that must succeed, and returns the result. */
   async runOk(argv: readonly string[], options: JobmanOptions = {}): Promise<JobmanResult> {
     const result = await this.jobman(argv, options);
     assert.equal(result.code, 0, `jobman ${argv.join(' ')}\n${result.stdout}${result.stderr}`);
     return result;
   }
 
-  /** What a command prints that must end well. */
+  /** Returns the output of a command that must succeed. */
   async output(...argv: readonly string[]): Promise<string> {
     return (await this.runOk(argv)).stdout;
   }
 
-  /** The lines of JSON that a command prints. */
+  /** The JSON lines that a command prints. */
   async jsonRows<T>(...argv: readonly string[]): Promise<readonly T[]> {
     return jsonLines<T>(await this.output(...argv));
   }
 
-  /** Runs a command that must end with that code and say that on stderr and nothing on stdout; returns what it says. */
+  /** Runs a command that must fail with that code and message and print nothing on stdout; returns stderr. */
   async runRefused(
     code: number,
     pattern: RegExp,
@@ -105,11 +107,11 @@ export class JobWorld implements World {
     return JSON.parse(await this.output('show', id, '--json')) as ShownJob;
   }
 
-  /** Waits until the record says so; fails with what it says instead. */
+  /** Waits until the job has that phase; fails with its last state. */
   async waitUntil(id: string, is: (job: ShownJob) => boolean, withinMs = 90_000): Promise<ShownJob> {
     let job: ShownJob | undefined;
     const found = await eventually(async () => is((job = await this.show(id))) && job, { withinMs, everyMs: 100 });
-    if (found === undefined) assert.fail(`Job ${id} did not get there: ${JSON.stringify(job, null, 1)}`);
+    if (found === undefined) assert.fail(`Job ${id} did not reach the phase: ${JSON.stringify(job, null, 1)}`);
     return found;
   }
 
@@ -117,7 +119,7 @@ export class JobWorld implements World {
     return this.waitUntil(id, (job) => job.phase === phase, withinMs);
   }
 
-  /** `wait`, with the exit code that is expected of it. */
+  /** `wait`, with the expected exit code. */
   async waitForFinish(id: string, code = 0, withinMs = 120_000): Promise<ShownJob> {
     const waited = await this.jobman(['wait', id], { withinMs });
     assert.equal(waited.code, code, `${waited.stdout}${waited.stderr}`);
@@ -129,7 +131,7 @@ export class JobWorld implements World {
     return this.manifest({ job: { name, ...job }, local: {}, command: { run }, ...sections });
   }
 
-  /** Writes a manifest of a job on the built-in cloud with `~/bucket`, and with two workers unless told otherwise. */
+  /** Writes a manifest of a job on the TPU emulator with `~/bucket`, by default on two workers. */
   tpuManifest(run: string, { name = 'bad', job = {}, tpu = {}, ...sections }: Sections = {}): string {
     return this.manifest({
       job: { name, ...job },
@@ -148,34 +150,34 @@ export class JobWorld implements World {
     return file;
   }
 
-  /** Where programs on the built-in cloud and tests share files: a worker sees the rest of the machine as it was. */
+  /** The folder that programs on the TPU emulator share with tests. Workers see copies of all other files. */
   bucketPath(...below: readonly string[]): string {
     return join(this.home, 'emulator', 'buckets', 'shared', ...below);
   }
 
-  /** Where the built-in cloud answers. */
+  /** The URL of the TPU emulator. */
   emulatorEndpoint(): { readonly url: string; readonly sshPort: number; readonly pid: number } {
     return JSON.parse(readFileSync(join(this.home, 'emulator/endpoint.json'), 'utf8')) as ReturnType<
       JobWorld['emulatorEndpoint']
     >;
   }
 
-  /** Where the files of a job of the user who runs the tests are. */
+  /** The folder of a job's files, for a job of the user who runs the tests. */
   jobFolder(id: string, ...below: readonly string[]): string {
     return join(this.home, 'jobs', userInfo().username, id, ...below);
   }
 
-  /** The log of the command as copied to the job's files. */
+  /** The archived log of the command. */
   readLog(id: string, worker: number | 'controller' = 0): Buffer {
     return readFileSync(this.jobFolder(id, 'logs', `command_worker_${worker}.log`));
   }
 
-  /** The processes of this world whose command line holds that text. */
+  /** The processes of this world whose command line contains that text. */
   processesMatching(text: string): readonly RunningProcess[] {
     return processesOf(this.env[testIdVariable] ?? '', this.folder).filter(({ command }) => command.includes(text));
   }
 
-  /** Kills the controller of this world as a machine would, without a word; true when there was one. */
+  /** Kills the controller of this world without a signal handler; false when there was none. */
   async killController(): Promise<boolean> {
     const found = this.processesMatching('controller run');
     for (const { pid } of found) sendSignal(pid, 'SIGKILL');
@@ -183,18 +185,18 @@ export class JobWorld implements World {
     return found.length > 0;
   }
 
-  /** Ends the controller and the built-in cloud of this world; safe to repeat. */
+  /** Ends the controller and the TPU emulator of this world; safe to repeat. */
   async stopServices(): Promise<void> {
-    // The controller first: it would start the cloud again.
+    // The controller first, because it would start the emulator again.
     for (const part of ['controller run', 'emulator serve']) {
       for (const { pid } of this.processesMatching(part)) sendSignal(pid, 'SIGTERM');
-      // The cloud ends its hosts first, and clears away what they have on disk: with images that are gigabytes.
+      // The emulator also removes its hosts' disks, which have gigabytes with images.
       await eventually(() => this.processesMatching(part).length === 0, { withinMs: 60_000 });
     }
   }
 }
 
-/** Sends a signal to a process that may have ended by itself. */
+/** Sends a signal to a process that may have ended already. */
 export function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
@@ -211,7 +213,7 @@ export function jsonLines<T>(text: string): readonly T[] {
     .map((line) => JSON.parse(line) as T);
 }
 
-/** Why each attempt of a job ended. */
+/** The reasons of a job's attempts. */
 export function reasonsOf({ attempts }: Pick<ShownJob, 'attempts'>): readonly (string | null)[] {
   return attempts.map(({ reason }) => reason);
 }

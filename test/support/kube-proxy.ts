@@ -1,6 +1,6 @@
 /**
- * A door before a real API server, on loopback: what it is told to answer it answers, everything else it hands on as the
- * administrator. So one refusal, a slow answer or an end in the middle can be had from a cluster that is otherwise real.
+ * A proxy in front of a real API server, on loopback. It answers some requests itself and forwards all others as the
+ * administrator, so that a test gets single refusals, slow responses or lost connections from a real cluster.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -10,49 +10,49 @@ import { parse } from 'yaml';
 import { changedKubeconfig } from './kube.ts';
 import type { World } from './world.ts';
 
-/** What the door says in the cluster's place. */
+/** A response of the proxy instead of the cluster's. */
 export interface ProxyResponse {
   readonly code: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as it is. */
+  /** Sent unchanged. */
   readonly body?: string;
 }
 
-/** The real server is asked this in the place of what was asked. */
+/** Sends the real server another path. */
 export interface PathRewrite {
   readonly path: string;
 }
 
-/** The real server does what it is asked, and its reply is lost: this comes in its place. */
+/** Sends the request to the real server, and returns this response instead of the real one. */
 export interface LostReply {
   readonly replyWith: ProxyResponse | 'cut';
 }
 
-/** What becomes of one request: an answer, a line that breaks off before one, another path, or (undefined) the real server. */
+/** The handling of one request: a response, a cut connection, another path, or (undefined) the real server. */
 export type RequestHandler = (request: {
   readonly method: string;
   readonly path: string;
 }) => ProxyResponse | PathRewrite | LostReply | 'cut' | undefined;
 
 export interface KubeProxy {
-  /** A kubeconfig whose server is this door. */
+  /** A kubeconfig whose server is this proxy. */
   readonly kubeconfig: string;
-  /** From now on. */
+  /** Applies to all later requests. */
   setHandler(by: RequestHandler): void;
-  /** The requests that were made, as `GET /api/v1/…`, since it was last asked. */
+  /** The requests as `GET /api/v1/…` since the last call. */
   takeRequests(): readonly string[];
-  /** Every line is cut, and nobody listens until `open`. */
+  /** Cuts all connections and refuses new ones until `open`. */
   close(): Promise<void>;
   open(): Promise<void>;
 }
 
-/** A refusal as an API server writes it. */
+/** An error in the format of an API server. */
 export function statusResponse(code: number, reason: string, message: string, more: object = {}): ProxyResponse {
   const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code, ...more };
   return { code, headers: { 'content-type': 'application/json' }, body: JSON.stringify(status) };
 }
 
-/** The door; `kubeconfig` is an administrator's with a client certificate. */
+/** Starts the proxy; `kubeconfig` is an administrator's with a client certificate. */
 export async function openKubeProxy(world: World, kubeconfig: string): Promise<KubeProxy> {
   const config = parse(readFileSync(kubeconfig, 'utf8')) as {
     readonly clusters: readonly { readonly cluster: Readonly<Record<string, string>> }[];

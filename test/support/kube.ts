@@ -1,7 +1,7 @@
 /**
- * A real Kubernetes cluster: the one of KUBECONFIG, or where one is required the one that `tools/kubernetes/up` brings up. Without one
- * the tests are skipped loudly; JOBMAN_REQUIRE_KUBERNETES=1 makes that a failure. Its people are the administrator, and somebody with
- * the least rights that every command of a user needs.
+ * A real Kubernetes cluster: the one of KUBECONFIG, or one that `tools/kubernetes/up` starts. Without a cluster the
+ * tests are skipped with a message; JOBMAN_REQUIRE_KUBERNETES=1 makes that a failure. Its users are the administrator,
+ * and one with the least permissions for a user's commands.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -16,7 +16,7 @@ import { findProgram, requireReal } from './real.ts';
 import { root } from './root.ts';
 import { openWorld, type World } from './world.ts';
 
-/** A cluster with a namespace of one test's own. */
+/** A cluster with a namespace for one test. */
 export class Kube {
   readonly world: World;
   /** The kubeconfig of the cluster's administrator. */
@@ -48,12 +48,12 @@ export class Kube {
     return JSON.parse(this.kubectl('get', ...args, '-o', 'json')) as T;
   }
 
-  /** The value at that path in what `get` finds. */
+  /** The value at that path in the object. */
   field(path: string, ...args: readonly string[]): string {
     return this.kubectl('get', ...args, '-o', `jsonpath={${path}}`);
   }
 
-  /** The Jobs of the namespace, one name a line. */
+  /** The Jobs of the namespace, one name per line. */
   jobs(): string {
     return this.kubectl('get', 'jobs', '-o', 'name').trim();
   }
@@ -64,21 +64,18 @@ export class Kube {
     this.kubectl('apply', '-f', file);
   }
 
-  /** Where the API server is. */
+  /** The address of the API server. */
   server(): string {
     const { clusters } = parse(readFileSync(this.admin, 'utf8')) as Kubeconfig;
     return String(clusters[0]?.cluster['server']);
   }
 
-  /** The administrator, whose namespace is this test's where the wishes name no other kubeconfig. */
+  /** The administrator, in this test's namespace unless the options name another kubeconfig. */
   adminUser(options: UserOptions = {}): ClusterUser {
     return new ClusterUser(this.world, 'admin', { kubeconfig: this.namespacedKubeconfig(), ...options });
   }
 
-  /**
-   * Somebody who may do in the namespace what `jobman` asks of a user, and nothing else: the rights that docs/kubernetes.md
-   * names.
-   */
+  /** A user with exactly the permissions in docs/kubernetes.md, in this namespace. */
   leastPrivilegeUser(options: UserOptions = {}): ClusterUser {
     const account = 'researcher';
     this.kubectl('create', 'serviceaccount', account);
@@ -99,7 +96,7 @@ export class Kube {
     return new ClusterUser(this.world, account, { kubeconfig: this.kubeconfigFor(account), ...options });
   }
 
-  /** A kubeconfig with a token of that service account, whose contexts mean this namespace. */
+  /** A kubeconfig with a token of that service account and this namespace. */
   kubeconfigFor(account: string): string {
     const token = this.kubectl('create', 'token', account, '--duration=1h').trim();
     return changedKubeconfig(this.world, this.namespacedKubeconfig(), ({ users }) => {
@@ -107,7 +104,7 @@ export class Kube {
     });
   }
 
-  /** The administrator's kubeconfig, whose contexts mean this namespace. */
+  /** The administrator's kubeconfig with this namespace. */
   namespacedKubeconfig(): string {
     return changedKubeconfig(this.world, this.admin, ({ contexts }) => {
       for (const { context } of contexts) context['namespace'] = this.namespace;
@@ -115,25 +112,25 @@ export class Kube {
   }
 }
 
-/** A user's kubeconfig and settings, where they are not the usual ones. */
+/** A user's kubeconfig and settings, if not the defaults. */
 interface UserOptions {
   readonly kubeconfig?: string;
   readonly settings?: object;
 }
 
-/** A command's words; a text is parted at its blanks. */
+/** The arguments of a command; a string is split at spaces. */
 type CommandLine = string | readonly string[];
 
 const splitCommandLine = (commandLine: CommandLine): readonly string[] =>
   typeof commandLine === 'string' ? commandLine.split(' ') : commandLine;
 
-/** Small enough to be placed beside anything. */
+/** Small enough for any node. */
 export const tinyFlavor = '{"name":"tiny","resources":{"requests":{"cpu":"10m","memory":"20M"}}}';
 
-/** Settings of tests in which no controller has a part. */
+/** Settings of tests without a controller. */
 export const withoutLogArchive = { settings: { kubernetes: { keepLogs: false } } };
 
-/** Somebody who uses jobman on that cluster, with a home and a kubeconfig of their own. */
+/** A user of that cluster, with their own home and kubeconfig. */
 export class ClusterUser {
   readonly world: World;
   readonly name: string;
@@ -147,11 +144,11 @@ export class ClusterUser {
     this.home = join(world.folder, `home-${name}`);
     mkdirSync(this.home, { mode: 0o700, recursive: true });
     if (settings !== undefined) writeFileSync(join(this.home, 'settings.json'), JSON.stringify(settings));
-    // A job that is submitted may have started the controller that keeps its logs.
+    // A submit may have started the controller that archives its logs.
     world.atEnd(async () => void (await this.run('controller stop')));
   }
 
-  /** The same person by another way to the cluster. */
+  /** The same user over another connection to the cluster. */
   withKubeconfig(kubeconfig: string): ClusterUser {
     return new ClusterUser(this.world, this.name, { kubeconfig });
   }
@@ -172,25 +169,25 @@ export class ClusterUser {
     return startJobman(this.world, splitCommandLine(commandLine), this.#with(options));
   }
 
-  /** What a command prints that must end well. */
+  /** The output of a command that must succeed. */
   async output(commandLine: CommandLine, options: JobmanOptions = {}): Promise<string> {
     const { code, stdout, stderr } = await this.run(commandLine, options);
     assert.equal(code, 0, `jobman ${String(commandLine)}\n${stdout}${stderr}`);
     return stdout;
   }
 
-  /** A command that must end with that code, with one message that says that, and without any other output. */
+  /** Runs a command that must fail with that code and one such message, and print nothing else. */
   async runRefused(code: number, pattern: RegExp, commandLine: CommandLine): Promise<void> {
     const result = await this.run(commandLine);
     const transcript = `jobman ${String(commandLine)}\n${result.stdout}${result.stderr}`;
     assert.deepEqual([result.code, result.stdout], [code, ''], transcript);
     assert.match(result.stderr, pattern, transcript);
-    // One message: an unexpected failure of our own would be told with a stack.
+    // One message: an internal error would print a stack.
     assert.equal(result.stderr.split('\n').filter((line) => line.startsWith('jobman: ')).length, 1, transcript);
     assert.doesNotMatch(result.stderr, /^ +at /m, transcript);
   }
 
-  /** Submits a small job that runs this shell line; flags as a text. */
+  /** Submits a small job that runs this shell line; flags as one string. */
   submit(name: string, program: string, flags = ''): Promise<string> {
     const more = flags.split(' ').filter(Boolean);
     return this.output([
@@ -216,13 +213,13 @@ const downScript = join(root, 'tools/kubernetes/down');
 
 type Skipper = Pick<TestContext, 'skip'>;
 
-/** A missing cluster is a failure only where one is required. */
+/** A missing cluster is a failure only if one is required. */
 const requirement = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
 const isRequired = requirement.JOBMAN_REQUIRE_REAL === '1';
 
 let foundKubeconfig: string | undefined;
 
-/** The path of a kubeconfig that works; undefined where there is no cluster. */
+/** The path of a working kubeconfig; undefined without a cluster. */
 function findKubeconfig(): string | undefined {
   const named = process.env['KUBECONFIG'];
   if (named !== undefined && existsSync(named)) foundKubeconfig = named;
@@ -232,7 +229,7 @@ function findKubeconfig(): string | undefined {
 
 const lastLine = (text: string): string => text.trim().split('\n').at(-1) ?? '';
 
-/** Undefined, with the test skipped, where there is no cluster or no kubectl to compare with. */
+/** Undefined, with the test skipped, without a cluster or kubectl. */
 function openKube(t: Skipper, world: World, admin = findKubeconfig()): Kube | undefined {
   if (!requireReal(t, 'Kubernetes cluster (KUBECONFIG)', admin, requirement)) return undefined;
   const program = findProgram('kubectl');
@@ -240,7 +237,7 @@ function openKube(t: Skipper, world: World, admin = findKubeconfig()): Kube | un
   return new Kube(world, admin ?? '', program ?? '');
 }
 
-/** A test in a namespace of its own; skipped loudly where there is no cluster. */
+/** A test in a separate namespace; skipped with a message without a cluster. */
 export function kubeTest(name: string, run: (kube: Kube, t: TestContext) => Promise<void>): void {
   test(name, async (t) => {
     const kube = openKube(t, openWorld(t, { patienceMs: 20_000 }));
@@ -248,20 +245,20 @@ export function kubeTest(name: string, run: (kube: Kube, t: TestContext) => Prom
   });
 }
 
-/** A cluster of one test's own, which may be hurt. */
+/** A cluster for one test, which may break it. */
 export interface DedicatedCluster {
   readonly kube: Kube;
-  /** The API server is killed, and is away until it is brought back. */
+  /** Kills the API server; it stays away until it is restarted. */
   killServer(): void;
   restartServer(): void;
 }
 
-/** The first of nine ports that no other cluster of tests uses. */
+/** The first of nine ports that no other test cluster uses. */
 const dedicatedPort = '19440';
 
 /**
- * Brings up a second cluster; it is gone at the end. Undefined, with the test skipped, for a user who is not root, or where
- * no cluster is required.
+ * Starts a second cluster, which ends with the test. Undefined, with the test skipped, for a user who is not root, or
+ * if no cluster is required.
  */
 export function openDedicatedCluster(t: Skipper, world: World): DedicatedCluster | undefined {
   const isPossible = (process.env['KUBECONFIG'] !== undefined || isRequired) && process.getuid?.() === 0;
@@ -293,7 +290,7 @@ interface Kubeconfig {
   readonly users: { user: Record<string, unknown> }[];
 }
 
-/** A copy of a kubeconfig, changed; its path. */
+/** Writes a changed copy of a kubeconfig; returns its path. */
 export function changedKubeconfig(world: World, from: string, change: (config: Kubeconfig) => void): string {
   const config = parse(readFileSync(from, 'utf8')) as Kubeconfig;
   change(config);
@@ -302,9 +299,9 @@ export function changedKubeconfig(world: World, from: string, change: (config: K
   return path;
 }
 
-/** A line to the API server that is cut every now and then, and when `cutConnections` is called. */
+/** A proxy to the API server that cuts its connections now and then, and when `cutConnections` is called. */
 export interface FlakyProxy {
-  /** The administrator's way over it. */
+  /** The administrator's kubeconfig through the proxy. */
   readonly kubeconfig: string;
   readonly cutCount: () => number;
   readonly cutConnections: () => void;

@@ -1,6 +1,6 @@
 /**
- * A lab on the built-in cloud: its users' scripts as they are (test/lab/scripts), with the real tmux, rsync, sudo and gcloud in
- * them, and what a test asks of its jobs.
+ * A lab on the TPU emulator: its users' scripts (test/lab/scripts) with the real tmux, rsync, sudo and gcloud, and
+ * helpers for its jobs.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -14,10 +14,13 @@ import { root } from './root.ts';
 import type { World } from './world.ts';
 
 const requiredPrograms = ['tmux', 'rsync', 'sudo', 'git', 'ssh-keygen', 'python3'];
-// gcloud is in no package of Debian, so its lack is said and fails nothing.
+// Debian has no package of gcloud, so a missing gcloud is reported and is no failure.
 const missingPrograms = [...requiredPrograms, 'gcloud'].filter((name) => findProgram(name) === undefined);
 
-/** Why the tests of a lab cannot run on this machine, or false where they can. Says so for each program, as a test of its own. */
+/**
+ * The reason why the tests of a lab cannot run on this machine, or false. Reports each missing program as a skipped
+ * test.
+ */
 export function labSkipReason(): string | false {
   for (const name of requiredPrograms) {
     test(`this machine has ${name}`, (t) => {
@@ -27,10 +30,10 @@ export function labSkipReason(): string | false {
   }
   return missingPrograms.length === 0
     ? false
-    : `NOT TESTED: the scripts of a lab as they are (this machine has no ${missingPrograms.join(', ')})`;
+    : `NOT TESTED: the scripts of a lab (this machine has no ${missingPrograms.join(', ')})`;
 }
 
-/** What `jobman show --json` says of an attempt. */
+/** An attempt in `jobman show --json`. */
 export interface ShownAttempt {
   readonly attempt: number;
   readonly startMode: string;
@@ -38,44 +41,46 @@ export interface ShownAttempt {
   readonly reason: string | null;
 }
 
-/** What `jobman show --json` says of a job. */
+/** A job in `jobman show --json`. */
 export interface ShownJob {
   readonly phase: string;
   readonly attempts: readonly ShownAttempt[];
 }
 
-/** What the training programs do from now on. */
+/** Sets the behaviour of later training programs. */
 export type TrainingMode = 'wait' | 'grpc' | 'fail' | 'succeed';
 
 export interface LabFixture {
-  /** Of every command; a test may put another PATH into it for a while. */
+  /** The environment of every command; a test may change its PATH for a while. */
   env: Readonly<Record<string, string>>;
   tpu(args: readonly string[], options?: JobmanOptions): Promise<JobmanResult>;
-  /** The same, which must end well; resolves with what it printed. */
+  /** Runs a command that must succeed; resolves with its output. */
   runOk(...args: string[]): Promise<string>;
-  /** Runs a job and resolves with the numbers of its window and of itself. */
+  /** Runs a job; resolves with its window and job numbers. */
   startJob(...args: string[]): Promise<{ readonly window: string; readonly id: string }>;
   show(id: string): Promise<ShownJob>;
-  /** Waits until the job is like that; fails with its log and the answer to why. */
+  /** Waits until the job matches; fails with its log and the output of why. */
   waitUntil(id: string, is: (job: ShownJob) => boolean): Promise<ShownJob>;
   waitForPhase(id: string, phase: string): Promise<ShownJob>;
   log(id: string, ...more: string[]): Promise<string>;
-  /** What worker 0's program of that attempt was given, once it has said so. */
+  /** The arguments of worker 0's program in that attempt, once it has printed them. */
   programArgs(id: string, attempt: number): Promise<readonly string[]>;
   tmux(...args: string[]): string;
   setMode(mode: TrainingMode): void;
-  /** What a script prints that is sourced in that folder. */
+  /** The output of a script that is sourced in that folder. */
   sourceScript(folder: string, script: string, ...args: readonly string[]): string;
   /** A working directory with the scripts of the lab. */
   createDirectory(name: string): string;
 }
 
-/** The value of `--flag=value` among those. */
+/** The value of `--flag=value` among the arguments. */
 export function flagValue(args: readonly string[], flag: string): string | undefined {
   return args.find((arg) => arg.startsWith(`${flag}=`))?.slice(flag.length + 1);
 }
 
-/** Training programs on this machine, and so on the hosts of the built-in cloud, whose command line has that text. */
+/**
+ * Training programs on this machine, and so on the hosts of the TPU emulator, whose command line contains that text.
+ */
 export function trainingProcesses(text: string): readonly string[] {
   return commandLines().filter((command) => command.includes(text) && command.includes('main.py'));
 }
@@ -92,19 +97,19 @@ function commandLines(): readonly string[] {
     });
 }
 
-/** How many scripts of jobs are alive. */
+/** The number of running job scripts. */
 function countScripts(home: string): number {
   return commandLines().filter((command) => command.includes(join(home, 'runs'))).length;
 }
 
-/** Starts the cloud and sets `user` up as the login of the scripts; `zone` is where all TPUs of the lab are. */
+/** Starts the emulator and adds `user` as the login of the scripts; `zone` has all TPUs of the lab. */
 export async function openLab(world: World, user: string, zone: string): Promise<LabFixture> {
   const home = world.env['HOME'] ?? '';
   mkdirSync(join(home, '.ssh'), { mode: 0o700 });
-  // gcloud would make one for itself, of 3072 bits, which takes its time.
+  // gcloud would create a key of 3072 bits, which takes long.
   const key = join(home, '.ssh/google_compute_engine');
   execFileSync('ssh-keygen', ['-q', '-t', 'rsa', '-b', '2048', '-N', '', '-C', user, '-f', key]);
-  // staging.sh copies there with rsync, which makes one folder and no more.
+  // staging.sh copies there with rsync, which creates only the last folder.
   mkdirSync(join(world.folder, 'data/staging', user), { recursive: true });
 
   const lab: LabFixture = {
@@ -152,7 +157,7 @@ export async function openLab(world: World, user: string, zone: string): Promise
         async () => (found = /ARGS (\[.*\])/.exec(await lab.log(id, '--attempt', String(attempt)))?.[1]) !== undefined,
         { withinMs: 90_000, everyMs: 300 },
       );
-      assert.ok(hasPrinted, `attempt ${attempt} of ${id} said nothing\n${await lab.log(id)}`);
+      assert.ok(hasPrinted, `attempt ${attempt} of ${id} printed nothing\n${await lab.log(id)}`);
       return JSON.parse(found ?? '[]') as string[];
     },
     tmux(...args) {
@@ -180,7 +185,7 @@ export async function openLab(world: World, user: string, zone: string): Promise
   lab.setMode('succeed');
   const emulator = startJobman(world, ['emulator', 'serve', '--speed', '200'], { env: lab.env, withinMs: 1_200_000 });
   world.atEnd(async () => {
-    // What a failed test left waiting ends by itself: a script that ends later has the cloud started once more.
+    // Scripts that a failed test left waiting must end now: a later end would start the emulator again.
     lab.setMode('fail');
     await eventually(() => trainingProcesses(world.folder).length === 0 && countScripts(world.home) === 0, {
       withinMs: 30_000,

@@ -1,7 +1,6 @@
 /**
- * What a test has left behind. The answers come from the kernel's own books (/proc), not from what the program under
- * test believes: a forgotten controller or a program that escaped its session is found all the same. On a system
- * without /proc nothing is found.
+ * Processes, mounts and files that a test has left behind, read from the kernel (/proc) and not from jobman, so that a
+ * forgotten controller or an escaped program is found too. Without /proc nothing is found.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,12 +10,12 @@ export interface RunningProcess {
   readonly command: string;
 }
 
-/** The variable that every process of a test inherits, so that its descendants are known whoever their parent is. */
+/** The environment variable that every process of a test inherits, so that all descendants are found. */
 export const testIdVariable = 'JOBMAN_TEST_ID';
 
 /**
- * The living processes of one test: those that carry its id, and those that work in its folder or name it in their
- * arguments, which finds also a program that was started with an environment of its own.
+ * The live processes of one test: those with its id, and those that work in its folder or name it in their arguments.
+ * The latter finds programs with a new environment.
  */
 export function processesOf(testId: string, folder: string): RunningProcess[] {
   const found: RunningProcess[] = [];
@@ -24,7 +23,7 @@ export function processesOf(testId: string, folder: string): RunningProcess[] {
     const pid = Number(name);
     if (!Number.isInteger(pid) || pid === process.pid) continue;
     const command = read(`/proc/${name}/cmdline`).split('\0').join(' ').trim();
-    // A zombie has no command line any more; it only waits for its parent to ask for its exit code.
+    // A zombie has no command line; its parent has not read its exit code yet.
     if (command === '') continue;
     const hasTestId = read(`/proc/${name}/environ`).split('\0').includes(`${testIdVariable}=${testId}`);
     if (hasTestId || command.includes(folder) || isWithin(folder, link(`/proc/${name}/cwd`)))
@@ -37,7 +36,7 @@ export function processesOf(testId: string, folder: string): RunningProcess[] {
 export function mountsBelow(folder: string, mountinfo: string = read('/proc/self/mountinfo')): string[] {
   const points: string[] = [];
   for (const line of mountinfo.split('\n')) {
-    // The fifth field is the mount point, with blanks and the like as octal escapes (proc_pid_mountinfo(5)).
+    // The fifth field is the mount point, with spaces and similar characters as octal escapes (proc_pid_mountinfo(5)).
     const point = line
       .split(' ')[4]
       ?.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
@@ -46,7 +45,7 @@ export function mountsBelow(folder: string, mountinfo: string = read('/proc/self
   return points.toReversed();
 }
 
-/** Everything that a folder holds, by its path in the folder. */
+/** All files of a folder, by their relative paths. */
 export function filesIn(folder: string): string[] {
   return entries(folder).flatMap((name) => [name, ...filesIn(join(folder, name)).map((below) => join(name, below))]);
 }
@@ -55,7 +54,7 @@ function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
 }
 
-// A process may end between two looks, and another user's may not be read: both mean that there is nothing to see.
+// A process may end between two reads, and another user's may be unreadable: both count as no process.
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');

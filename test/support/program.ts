@@ -1,4 +1,4 @@
-/** Programs that a test runs without standing in the way of servers in its own process. */
+/** Runs programs without blocking servers in the test's own process. */
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 
@@ -11,7 +11,7 @@ export interface ProgramResult {
 export interface RunOptions {
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
-  /** What the program reads; without it, standard input is empty. */
+  /** The standard input; empty by default. */
   readonly input?: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Tests against real parts (sshd, a cluster, a browser) run where the machine has them. Where it has not, they are
- * skipped loudly and counted; with JOBMAN_REQUIRE_REAL=1, as the full check sets it, a missing part is a failure.
+ * Tests with real parts (sshd, a cluster, a browser) run where the machine has them. Elsewhere they are skipped with a
+ * message and counted. With JOBMAN_REQUIRE_REAL=1, as in the full check, a missing part is a failure.
  */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -8,8 +8,8 @@ import { delimiter, join } from 'node:path';
 const missing: string[] = [];
 
 /**
- * Says whether a test may go on. Use it as the first line of a test:
- * `if (!requireReal(t, 'sshd', findProgram('sshd'))) return;`
+ * Returns whether a test can run. Use it as the first line of a test: `if (!requireReal(t, 'sshd',
+ * findProgram('sshd'))) return;`
  */
 export function requireReal(
   t: { skip(message?: string): void },
@@ -29,7 +29,7 @@ export function requireReal(
   return false;
 }
 
-/** The path of a program. The folders for administrators are searched too, because sshd lives there. */
+/** The path of a program. Includes the administrators' folders, because sshd is there. */
 export function findProgram(name: string): string | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'];
   return folders.map((folder) => join(folder, name)).find(isExecutable);

@@ -1,4 +1,4 @@
-/** The command on a real terminal, which python3 gives it. */
+/** The command on a real terminal, provided by python3. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -8,14 +8,14 @@ import { root } from './root.ts';
 import type { World } from './world.ts';
 
 export interface TerminalResult {
-  /** As a shell would see it. */
+  /** The exit code for a shell. */
   readonly code: number;
   readonly screen: string;
-  /** Whether the terminal's settings were left as they were found. */
+  /** True when the terminal has its initial settings again. */
   readonly settingsRestored: boolean;
 }
 
-/** Runs jobman on a real terminal; `typed` is what is typed, each text once the screen shows the pattern before it. */
+/** Runs jobman on a real terminal. Each text of `typed` is typed once the screen matches the pattern before it. */
 export function runInTerminal(
   world: World,
   columns: number,
@@ -39,7 +39,7 @@ export function runInTerminal(
   });
 }
 
-/** Whether there is what gives a command a terminal; the test is skipped loudly where there is not. */
+/** False when the machine cannot provide a terminal; the test is then skipped with a message. */
 export function hasTerminal(t: TestContext): boolean {
   return requireReal(t, 'python3', findProgram('python3'));
 }

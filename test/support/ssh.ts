@@ -1,4 +1,4 @@
-/** jobman's own way over SSH to an OpenSSH server of a test. */
+/** jobman's own SSH transport to an OpenSSH server of a test. */
 import { test } from 'node:test';
 import {
   createSshPool,
@@ -9,7 +9,7 @@ import {
 } from '../../src/remote/ssh.ts';
 import { openSshd, type Sshd } from '../remote/sshd.ts';
 
-/** A test with a server of its own; skipped loudly where there is no sshd. */
+/** A test with its own server; skipped with a message without sshd. */
 export function sshdTest(name: string, run: (sshd: Sshd) => Promise<void>, settings: readonly string[] = []): void {
   test(name, async (t) => {
     const sshd = await openSshd(t, settings);
@@ -25,12 +25,12 @@ export function poolOn(sshd: Sshd, more: Partial<SshPoolOptions> = {}): SshPool 
   return pool;
 }
 
-/** The server as a worker that jobman made. */
+/** The server as a worker that jobman created. */
 export function targetOn({ host, port, user, keyFile }: Sshd, more: Partial<SshTarget> = {}): SshTarget {
   return { host, port, user, keyFile, pinName: 'job-1-0', hostKeys: [], usesUserConfig: false, ...more };
 }
 
-/** A way to the server over connections of its own. */
+/** A transport to the server with separate connections. */
 export function transportOn(
   sshd: Sshd,
   more: Partial<SshTarget> = {},

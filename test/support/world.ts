@@ -1,7 +1,7 @@
 /**
- * A world is what one test may touch: folders of its own, an environment without anything of the machine's user in it,
- * and a mark by which its processes are known. When the test is over the world is taken down, and the test fails if it
- * left a process, a mount or a temporary file.
+ * A world contains everything that one test may touch: its folders, an environment without anything of the machine's
+ * user, and a marker for its processes. At the end of the test the world is taken down, and the test fails if it left a
+ * process, a mount or a temporary file.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -13,22 +13,22 @@ import { filesIn, testIdVariable, mountsBelow, processesOf } from './leaks.ts';
 import { root } from './root.ts';
 
 export interface World {
-  /** The folder that holds the others; the test may put its own files here. Short, for the sake of Unix sockets. */
+  /** The parent of the other folders; a test may add files. The path is short, because Unix sockets limit it. */
   readonly folder: string;
   /** `JOBMAN_HOME` of the test. */
   readonly home: string;
   /** The whole environment of the test's processes. */
   readonly env: Readonly<Record<string, string>>;
-  /** Something to undo before the world is looked through; the last is undone first. */
+  /** Adds a clean-up that runs before the final check, in reverse order. */
   atEnd(undo: () => void | Promise<void>): void;
 }
 
-/** A test (`t`), or the module `node:test` itself for a world that all tests of a file share. */
+/** A test (`t`), or the module `node:test` for a world that all tests of a file share. */
 export interface Scope {
   after(fn: () => Promise<void>): void;
 }
 
-/** `patienceMs` is the time that a program which was told to stop a moment ago is given to do so. */
+/** `patienceMs` is the time for signalled processes to end. */
 export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly patienceMs?: number } = {}): World {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'jobman-test-')));
   const testId = basename(folder);
@@ -43,7 +43,7 @@ export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly pati
       try {
         await step();
       } catch (error) {
-        problems.push(`Undoing failed: ${String(error)}`);
+        problems.push(`Cleaning up failed: ${String(error)}`);
       }
     }
     problems.push(...(await takeDown(folder, temporary, testId, patienceMs)));
@@ -60,10 +60,10 @@ export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly pati
       LANG: 'C.UTF-8',
       TZ: 'UTC',
       TMPDIR: temporary,
-      // A tmux of its own, and not that of whoever runs the tests.
+      // A separate tmux server, not the user's own.
       TMUX_TMPDIR: folder,
       JOBMAN_HOME: home,
-      // Compiled code is shared by all tests; a cache in each new home would be cold every time.
+      // All tests share compiled code; each new home would start without it.
       NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/v8'),
       ...(process.env['NODE_V8_COVERAGE'] === undefined ? {} : { NODE_V8_COVERAGE: process.env['NODE_V8_COVERAGE'] }),
       [testIdVariable]: testId,
@@ -74,13 +74,13 @@ export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly pati
   };
 }
 
-/** Without the folders that npm puts first when it runs the tests: a user's shell does not have them. */
+/** Without the folders that npm adds to PATH: a user's shell does not have them. */
 function userPath(): string {
   const folders = (process.env['PATH'] ?? '/usr/bin:/bin').split(delimiter);
   return folders.filter((folder) => !folder.includes('node_modules')).join(delimiter);
 }
 
-/** Removes the world and tells what should not have been there any more. */
+/** Removes the world and returns a sentence per leftover. */
 async function takeDown(folder: string, temporary: string, testId: string, patienceMs: number): Promise<string[]> {
   const problems: string[] = [];
 
@@ -91,7 +91,7 @@ async function takeDown(folder: string, temporary: string, testId: string, patie
       try {
         process.kill(pid, 'SIGKILL');
       } catch {
-        // It ended by itself after all.
+        // It ended by itself.
       }
     }
     await eventually(() => alive().length === 0, { withinMs: 2_000 });
@@ -104,7 +104,7 @@ async function takeDown(folder: string, temporary: string, testId: string, patie
 
   for (const file of filesIn(temporary)) problems.push(`Left in the temporary folder: ${file}`);
 
-  // What is mounted may be a folder from elsewhere, which must not be deleted with ours.
+  // A mounted folder may be from elsewhere and must not be deleted with ours.
   const mounts = mountsBelow(folder);
   if (mounts.length > 0) return [...problems, `${folder} stays, because ${mounts.join(', ')} cannot be unmounted.`];
   try {
@@ -117,10 +117,10 @@ async function takeDown(folder: string, temporary: string, testId: string, patie
   return problems;
 }
 
-/** Worlds that are over. */
+/** The ids of finished worlds. */
 const removedFolders = new Set<string>();
 
-/** What a test has begun and not waited for may still write into its home when that is gone, and so make it anew. */
+/** A process that a test did not wait for may still write into its removed home and create it again. */
 function reportRecreatedFolders(): void {
   for (const folder of removedFolders) {
     if (!existsSync(folder)) continue;

@@ -1,4 +1,4 @@
-/** The judge of storms: of a life in which all is well it has nothing to say, and of each thing that can go wrong it says so. */
+/** The invariants of a chaos test accept a correct run, and each of them can fail. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { violationsOf, type JobAtEnd, type EndState } from '../../tools/chaos/invariants.ts';
@@ -10,7 +10,7 @@ const line = (number: number, step: number, attempt: number): string =>
 const lines = (attempt: number, from: number, to: number): string =>
   Array.from({ length: to - from }, (_, index) => line(index + 1, from + index + 1, attempt)).join('');
 
-/** A host died under the first attempt after seven steps; the second went on from the checkpoint of the fifth. */
+/** The first attempt lost its host after seven steps; the second continued from the checkpoint of the fifth. */
 const reportLines: readonly ReportLine[] = [
   { kind: 'start', attempt: 1, worker: '0', from: 0 },
   { kind: 'saved', attempt: 1, step: 5 },
@@ -33,7 +33,7 @@ const well: JobAtEnd = {
   workers: ['0'],
   reports: { lines: reportLines, printed },
   alive: [],
-  // The host took the end of its log with it.
+  // The end of the log was lost with the host.
   logCopies: new Map([...printed, ['1-0', lines(1, 0, 6)]]),
   faultCount: 1,
   steps: 12,
@@ -46,8 +46,8 @@ const world: EndState = {
   faultsWithoutTarget: [],
 };
 
-suite('the judge of storms', () => {
-  test('has nothing to say when all is well', () => {
+suite('the invariants of a chaos test', () => {
+  test('accept a correct run', () => {
     assert.deepEqual(violationsOf([well], world), []);
   });
 
@@ -58,20 +58,20 @@ suite('the judge of storms', () => {
   const wrong: readonly (readonly [string, Partial<JobAtEnd>, RegExp])[] = [
     ['a job that failed', { phase: 'failed' }, /it is failed/],
     [
-      'a job that is called succeeded too soon',
+      'a job that succeeded too early',
       { reports: { lines: reportLines.slice(0, -1), printed } },
-      /never came to its end/,
+      /never completed/,
     ],
-    ['a program that left the last step out', { steps: 13 }, /without step 13/],
+    ['a program that left out the last step', { steps: 13 }, /without step 13/],
     [
       'a command that was started twice',
       reporting({ kind: 'start', attempt: 2, worker: '0', from: 10 }),
       /2-0 .* was started 2 times/,
     ],
     [
-      'a command that nobody knows of',
+      'a command without a recorded start',
       reporting({ kind: 'start', attempt: 3, worker: '0', from: 10 }),
-      /3-0 .* the record says nothing/,
+      /3-0 .* ran without a recorded start/,
     ],
     [
       'a success that never began',
@@ -86,56 +86,60 @@ suite('the judge of storms', () => {
       },
       /without step 12/,
     ],
-    ['a program that lives on', { alive: ['1-0'] }, /1-0 .* is alive, although the job is over/],
+    ['a program that is still alive', { alive: ['1-0'] }, /1-0 .* is alive, although the job has finished/],
     [
       'two programs at once',
       reporting({ kind: 'collision', who: '2-0', with: '1-0' }),
       /2-0 .* began while 1-0 was alive/,
     ],
-    ['an attempt that was lost for nothing', { faultCount: 0 }, /1 attempts were lost \(1 unreachable\), and 0 faults/],
     [
-      'a checkpoint that was passed over',
+      'an attempt that was lost without a fault',
+      { faultCount: 0 },
+      /1 attempts were lost \(1 unreachable\), and 0 faults/,
+    ],
+    [
+      'a checkpoint that was skipped',
       reporting({ kind: 'start', attempt: 2, worker: '0', from: 5 }),
-      /went on from step 5 .* 10 was saved/,
+      /continued from step 5 .* 10 was saved/,
     ],
     [
       'a log that lost a line in the middle',
       withLogCopy(lines(2, 5, 8) + lines(2, 9, 12)),
-      /is not what was printed: line 4/,
+      /differs from the printed lines: line 4/,
     ],
-    ['a log with a line twice', withLogCopy(line(1, 6, 2) + lines(2, 5, 12)), /is not what was printed: line 2/],
-    ['a log that ends too soon', withLogCopy(lines(2, 5, 11)), /ends after 6 of 7 lines/],
+    ['a log with a line twice', withLogCopy(line(1, 6, 2) + lines(2, 5, 12)), /differs from the printed lines: line 2/],
+    ['a log that ends too early', withLogCopy(lines(2, 5, 11)), /ends after 6 of 7 lines/],
   ];
   for (const [what, change, message] of wrong) {
     test(`notices ${what}`, () => {
       const problems = violationsOf([{ ...well, ...change }], world);
       assert.ok(
         problems.some((problem) => message.test(problem)),
-        problems.join('\n') || 'it said nothing',
+        problems.join('\n') || 'no violation',
       );
     });
   }
 
   const endStates: readonly (readonly [string, Partial<EndState>, string])[] = [
     [
-      'what is left in the cloud',
+      'a TPU that is left in the cloud',
       { remainingResources: ['chaos-01-000001-1 (READY)'] },
       'chaos-01-000001-1 (READY) is left in the cloud',
     ],
-    ['a job too many', { storedJobs: ['000001', '000002'] }, 'job 000002: nobody was told that it was created'],
-    ['a job that is gone', { storedJobs: [] }, 'job 000001: the record has lost it'],
+    ['a job too many', { storedJobs: ['000001', '000002'] }, 'job 000002: no command reported its creation'],
+    ['a job that is gone', { storedJobs: [] }, 'job 000001: the database has lost it'],
     ['two TPUs of one job', { jobsWithTwoTpus: ['000001: a, b'] }, 'two TPUs at once for job 000001: a, b'],
     [
-      'a fault that met nobody',
+      'a fault that hit no job',
       { faultsWithoutTarget: ['ssh'] },
-      'no fault of the kind ssh met anybody, so nothing is proven about it',
+      'no fault of the kind ssh hit a job, so nothing is proven about it',
     ],
   ];
   for (const [what, change, message] of endStates) {
     test(`notices ${what}`, () => assert.deepEqual(violationsOf([well], { ...world, ...change }), [message]));
   }
 
-  test('hands out the same faults for the same seed, and others for another', () => {
+  test('a seed determines the faults, and another seed gives others', () => {
     const plan = (seed: number): unknown => drawPlan({ seed, kinds: faultKinds, jobs: 20 });
     assert.deepEqual(plan(7), plan(7));
     assert.notDeepEqual(plan(7), plan(8));

@@ -1,4 +1,4 @@
-/** The list by which `.ci/run` tries a few failed tests again. */
+/** The list of failed tests that `.ci/run` runs again. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
-test('names each failed test with its file, what a file leaves behind too, and no suite for what it holds', (t) => {
+test('has each failed test with its file, a failure of a file itself, and no suite that failed only by its tests', (t) => {
   const { folder, env } = openWorld(t);
   const file = (name: string, text: string): void => writeFileSync(join(folder, name), text);
   const fails = "{ throw new Error('no'); }";

@@ -1,4 +1,4 @@
-/** The template of settings in dist/ is renewed by a build, and never once somebody has edited it. */
+/** A build renews the settings template in dist/, unless a user has edited it. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ test('it is written, and renewed with the source', (t) => {
   assert.ok(readdirSync(folder).every((name) => !name.endsWith('.new')));
 });
 
-test('one that was edited stays, however often the source changes', (t) => {
+test('an edited template stays, whatever happens to the source', (t) => {
   const { content, ...all } = templatePaths(t);
   publishSettingsTemplate(all);
   writeFileSync(all.file, '{ "mine": 1 }');
@@ -33,13 +33,13 @@ test('one that was edited stays, however often the source changes', (t) => {
     assert.equal(publishSettingsTemplate(all), false);
     assert.equal(content(), '{ "mine": 1 }');
   }
-  // Whoever removes it gets the new one.
+  // Removing it gives the new template.
   rmSync(all.file);
   assert.equal(publishSettingsTemplate(all), true);
   assert.equal(content(), '{ "b": 2 }');
 });
 
-test('one whose checksum was lost counts as edited, unless it is the same', (t) => {
+test('a template without its checksum counts as edited, unless it equals the source', (t) => {
   const { content, ...all } = templatePaths(t);
   publishSettingsTemplate(all);
   rmSync(all.checksumFile);

@@ -140,7 +140,7 @@ export function createChaosContext(
 
     async listResources() {
       const found = await state();
-      if (found === undefined) throw new Error('the built-in cloud does not answer');
+      if (found === undefined) throw new Error('the TPU emulator does not answer');
       return [
         ...found.nodes.map(({ nodeId, state: nodeState }) => `${nodeId} (${nodeState})`),
         ...found.queuedResources.map(({ queuedId }) => `${queuedId} (queued)`),

@@ -102,7 +102,7 @@ const injectors: Readonly<Record<FaultKind, Injector>> = {
     const open = (await Promise.all(hosts.map(async ({ sshAddress }) => acceptsSsh(sshAddress, port)))).filter(
       Boolean,
     ).length;
-    context.report(`ssh: ${open} of ${hosts.length} doors are open in the middle of the cut`);
+    context.report(`ssh: ${open} of ${hosts.length} hosts accept connections during the cut`);
     await sleep(durationMs / 2);
     for (const host of hosts) await retryAdminCommand(context, ['start-host', nameOf(host)]);
     context.report('ssh: back');
@@ -217,7 +217,7 @@ async function waitForHost(
 }
 
 function noTarget(context: ChaosContext, kind: FaultKind): FaultResult {
-  context.report(`${kind}: nobody is there to be struck`);
+  context.report(`${kind}: there is no target`);
   return noEffect;
 }
 

@@ -47,13 +47,11 @@ export function violationsOf(jobs: readonly JobAtEnd[], world: EndState): readon
     ...jobs.flatMap((job) =>
       invariants.flatMap((invariant) => invariant(job).map((message) => `job ${job.id}: ${message}`)),
     ),
-    ...world.storedJobs.filter((id) => !created.has(id)).map((id) => `job ${id}: nobody was told that it was created`),
-    ...[...created].filter((id) => !world.storedJobs.includes(id)).map((id) => `job ${id}: the record has lost it`),
+    ...world.storedJobs.filter((id) => !created.has(id)).map((id) => `job ${id}: no command reported its creation`),
+    ...[...created].filter((id) => !world.storedJobs.includes(id)).map((id) => `job ${id}: the database has lost it`),
     ...world.remainingResources.map((name) => `${name} is left in the cloud`),
     ...world.jobsWithTwoTpus.map((message) => `two TPUs at once for job ${message}`),
-    ...world.faultsWithoutTarget.map(
-      (kind) => `no fault of the kind ${kind} met anybody, so nothing is proven about it`,
-    ),
+    ...world.faultsWithoutTarget.map((kind) => `no fault of the kind ${kind} hit a job, so nothing is proven about it`),
   ];
 }
 
@@ -75,11 +73,11 @@ function checkSucceeded({ phase, workers, steps, reports }: JobAtEnd): readonly 
     const isDone = reports.lines.some(
       (line) => line.kind === 'end' && line.attempt === last && line.worker === workerId && line.outcome === 'done',
     );
-    if (!isDone) return [`it is called succeeded, and its program never came to its end on worker ${workerId}`];
+    if (!isDone) return [`it succeeded, and its program never completed on worker ${workerId}`];
     // A program that resumed from the last step counts no further one.
     const from = startLines(reports).find(({ attempt, worker }) => attempt === last && worker === workerId)?.from ?? 0;
     const isCounted = (lines.at(-1) ?? '').includes(`step ${steps} of ${steps},`) || from >= steps;
-    return isCounted ? [] : [`its program came to its end on worker ${workerId} without step ${steps}`];
+    return isCounted ? [] : [`its program completed on worker ${workerId} without step ${steps}`];
   });
 }
 
@@ -97,14 +95,14 @@ function checkStartedOnce({ attempts, workers, reports }: JobAtEnd): readonly st
   );
   const wrong = [...counts].flatMap(([key, count]) => [
     ...(count > 1 ? [`the command of ${key} (attempt-worker) was started ${count} times`] : []),
-    ...(expected.has(key) ? [] : [`the command of ${key} (attempt-worker) ran, and the record says nothing of it`]),
+    ...(expected.has(key) ? [] : [`the command of ${key} (attempt-worker) ran without a recorded start`]),
   ]);
-  // A lost machine may be lost before the command begins there; after a success it must have begun.
+  // A machine may be lost before the command begins there, but after a success the command must have begun.
   const missing = attempts
     .filter(({ reason }) => reason === 'succeeded')
     .flatMap(({ attempt }) => workers.map((workerId) => `${attempt}-${workerId}`))
     .filter((key) => !counts.has(key))
-    .map((key) => `the command of ${key} (attempt-worker) is called succeeded, and never began`);
+    .map((key) => `the command of ${key} (attempt-worker) succeeded, and never began`);
   return [...wrong, ...missing];
 }
 
@@ -115,7 +113,7 @@ function checkNotConcurrent({ reports }: JobAtEnd): readonly string[] {
 }
 
 function checkNothingAlive({ alive }: JobAtEnd): readonly string[] {
-  return alive.map((who) => `the program of ${who} (attempt-worker) is alive, although the job is over`);
+  return alive.map((who) => `the program of ${who} (attempt-worker) is alive, although the job has finished`);
 }
 
 /** Harmless faults end no attempt. */
@@ -123,7 +121,7 @@ function checkLostAttempts({ attempts, faultCount }: JobAtEnd): readonly string[
   const lost = attempts.filter(({ reason }) => reason !== 'succeeded');
   if (lost.length <= faultCount) return [];
   const reasons = lost.map(({ attempt, reason }) => `${attempt} ${reason ?? 'did not end'}`).join(', ');
-  return [`${lost.length} attempts were lost (${reasons}), and ${faultCount} faults struck it that may cost one`];
+  return [`${lost.length} attempts were lost (${reasons}), and ${faultCount} faults hit it that may cost one`];
 }
 
 /** A resumed attempt continues from the newest checkpoint that its job has saved. */
@@ -137,7 +135,7 @@ function checkResumePoint({ attempts, reports }: JobAtEnd): readonly string[] {
     // `from` may be later: a program may save a step and be killed before it reports that.
     if (line.from < saved)
       wrong.push(
-        `attempt ${line.attempt} went on from step ${line.from} on worker ${line.worker}, and ${saved} was saved`,
+        `attempt ${line.attempt} continued from step ${line.from} on worker ${line.worker}, and ${saved} was saved`,
       );
   }
   return wrong;
@@ -152,7 +150,9 @@ function checkLogCopies({ attempts, workers, reports, logCopies }: JobAtEnd): re
       const copy = logCopies.get(key) ?? '';
       if (copy === printed) return [];
       if (!printed.startsWith(copy))
-        return [`the copied log of ${key} (attempt-worker) is not what was printed: ${difference(printed, copy)}`];
+        return [
+          `the copied log of ${key} (attempt-worker) differs from the printed lines: ${difference(printed, copy)}`,
+        ];
       if (reason !== 'succeeded') return [];
       return [`the copied log of ${key} (attempt-worker) ends after ${lineCount(copy)} of ${lineCount(printed)} lines`];
     }),
@@ -162,7 +162,7 @@ function checkLogCopies({ attempts, workers, reports, logCopies }: JobAtEnd): re
 function difference(printed: string, copy: string): string {
   const [lines, copied] = [printed.split('\n'), copy.split('\n')];
   const at = copied.findIndex((line, index) => line !== lines[index]);
-  return `line ${at + 1} is "${copied[at] ?? ''}" in place of "${lines[at] ?? ''}"`;
+  return `line ${at + 1} is "${copied[at] ?? ''}" instead of "${lines[at] ?? ''}"`;
 }
 
 function lineCount(text: string): number {

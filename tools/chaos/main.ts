@@ -44,7 +44,7 @@ try {
   const { violations, summary, traces } = await runChaosTest(world, plan, (line) => console.log(line));
   if (violations.length > 0) {
     process.exitCode = 1;
-    for (const violation of violations) console.log(`NOT SO: ${violation}`);
+    for (const violation of violations) console.log(`FAILED: ${violation}`);
     console.log(`Traces: ${traces ?? 'none'}. Again: npm run long -- chaos ${process.argv.slice(2).join(' ')}`);
   }
   console.log(summary);

@@ -29,9 +29,9 @@ interface FaultDefaults {
 
 export const faultDefaults: Readonly<Record<FaultKind, FaultDefaults>> = {
   controller: { description: 'the controller is killed', count: 200, meanIntervalMs: 2_500, durationMs: null },
-  hosts: { description: 'a host dies, or stands still for 5 s', count: 12, meanIntervalMs: 10_000, durationMs: 5_000 },
-  preemptions: { description: 'a spot TPU is taken away', count: 8, meanIntervalMs: 15_000, durationMs: null },
-  cloud: { description: 'the cloud is killed, and comes back', count: 8, meanIntervalMs: 15_000, durationMs: 6_000 },
+  hosts: { description: 'a host dies, or hangs for 5 s', count: 12, meanIntervalMs: 10_000, durationMs: 5_000 },
+  preemptions: { description: 'a spot TPU is preempted', count: 8, meanIntervalMs: 15_000, durationMs: null },
+  cloud: { description: 'the emulator is killed and restarted', count: 8, meanIntervalMs: 15_000, durationMs: 6_000 },
   ssh: { description: 'no SSH for a minute', count: 2, meanIntervalMs: 90_000, durationMs: 60_000 },
   disk: { description: "a host's disk is full for 15 s", count: 8, meanIntervalMs: 15_000, durationMs: 15_000 },
   home: {

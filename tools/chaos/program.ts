@@ -20,7 +20,7 @@ reports=$${reportFolderVariable}/$JOBMAN_JOB_ID
 me=$JOBMAN_ATTEMPT-$JOBMAN_WORKER
 mkdir -p "$reports/alive" "$reports/printed" "$JOBMAN_CHECKPOINT_DIR"
 report() { printf '%s\\n' "$*" >>"$reports/events"; }
-# A shell that loses its sleep to a signal says so; that is not the program's word.
+# A shell that loses its sleep to a signal says so; that is not the program's output.
 exec 2>>"$reports/errors"
 trap 'report "end $JOBMAN_ATTEMPT $JOBMAN_WORKER $$ stopped"; exit 143' TERM
 

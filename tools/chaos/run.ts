@@ -172,7 +172,7 @@ async function waitForJobs(context: ChaosContext, ids: readonly string[], within
   context.report('calm');
   const isOver = async (): Promise<boolean> => {
     const { code, stderr } = await context.run(['wait', ...ids, '--timeout', '20s']);
-    return code === 0 || !stderr.includes('Not settled');
+    return code === 0 || !stderr.includes('Not finished');
   };
   if ((await eventually(isOver, { withinMs })) === undefined) context.report('not all jobs have ended');
 }

@@ -1,5 +1,5 @@
 // A small disk in memory for JOBMAN_HOME, which a fault can fill. Programs and the TPU emulator write to the machine's
-// own disk: a program's line that cannot be written is no mistake of jobman.
+// own disk, because a lost line of a program would be no mistake of jobman.
 
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';

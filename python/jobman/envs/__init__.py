@@ -1,1 +1,1 @@
-"""The environments that a command may run in, each as a setup step of its own."""
+"""The setup steps for environments in which a command may run."""

@@ -68,7 +68,7 @@ export async function waitForCluster(cli: Cli, { jobs }: Resolution, flags: Wait
       return exitCode.interrupted;
     }
     cli.printStderr(
-      `Not settled after ${formatDuration(flags.timeout ?? 0)}: ${names}. The wait is over; the jobs go on.`,
+      `Not finished after ${formatDuration(flags.timeout ?? 0)}: ${names}. The jobs keep running.`,
     );
     return Math.max(worst, exitCode.failed);
   } finally {

@@ -106,7 +106,7 @@ async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], fla
       if (flags.timeout !== undefined && io.now() - began >= flags.timeout) {
         display.clear();
         cli.printStderr(
-          `Not settled after ${formatDuration(flags.timeout)}: ${[...open].join(', ')}. The wait is over; the jobs go on.`,
+          `Not finished after ${formatDuration(flags.timeout)}: ${[...open].join(', ')}. The jobs keep running.`,
         );
         window.ring();
         return Math.max(worst, exitCode.failed);
