@@ -57,11 +57,7 @@ suite('the invariants of a chaos test', () => {
   const withLogCopy = (text: string): Partial<JobAtEnd> => ({ logCopies: new Map([...well.logCopies, ['2-0', text]]) });
   const wrong: readonly (readonly [string, Partial<JobAtEnd>, RegExp])[] = [
     ['a job that failed', { phase: 'failed' }, /it is failed/],
-    [
-      'a job that succeeded too early',
-      { reports: { lines: reportLines.slice(0, -1), printed } },
-      /never completed/,
-    ],
+    ['a job that succeeded too early', { reports: { lines: reportLines.slice(0, -1), printed } }, /never completed/],
     ['a program that left out the last step', { steps: 13 }, /without step 13/],
     [
       'a command that was started twice',

@@ -67,9 +67,7 @@ export async function waitForCluster(cli: Cli, { jobs }: Resolution, flags: Wait
       cli.printStderr(`Left; ${names} ${open.size === 1 ? 'goes' : 'go'} on. Back: jobman wait ${[...open].join(' ')}`);
       return exitCode.interrupted;
     }
-    cli.printStderr(
-      `Not finished after ${formatDuration(flags.timeout ?? 0)}: ${names}. The jobs keep running.`,
-    );
+    cli.printStderr(`Not finished after ${formatDuration(flags.timeout ?? 0)}: ${names}. The jobs keep running.`);
     return Math.max(worst, exitCode.failed);
   } finally {
     cancelTimeout();
