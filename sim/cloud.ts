@@ -267,7 +267,7 @@ function observedStatus(parts: PortOptions, ref: AllocationRef): AllocationStatu
   const machine = findMachine(world, zoneOf(ref), ref.allocation.name) ?? lastMachineOf(world, ref);
   if (machine === undefined) return { state: 'absent', detail: 'not found' };
   if (!belongsTo(machine, ref)) return { state: 'foreign', detail: 'not ours' };
-  if (wasRecreated(machine, ref)) return { state: 'absent', detail: 'another of its name was made in its place' };
+  if (wasRecreated(machine, ref)) return { state: 'absent', detail: 'another TPU of this name has replaced it' };
   const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(cloudModel.faultRates.listStale);
   if (isStale && machine.stateBefore === null) return { state: 'absent', detail: 'not found' };
   if (machine.state !== 'gone' && !machine.wasOmitted && chance.yes(cloudModel.faultRates.listPartial)) {

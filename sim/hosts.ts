@@ -148,7 +148,7 @@ function runStatusOf(parts: HostPortOptions, attempt: number, run: Run | null): 
   const { timeline } = world;
   const { now } = timeline;
   const toAskerTime = (time: number): number => clock.now() - (now - time);
-  if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it had begun' };
+  if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it started' };
   if (run.endedAt !== null) {
     if (run.exitCode === null) return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
     const failure = run.failure !== null && run.exitCode === 0 ? { failure: run.failure } : {};

@@ -63,7 +63,7 @@ export interface Host {
 export interface RunFolder {
   /** Proofs, `allocation/step key/boot id`: what a step makes may not outlive a restart. */
   readonly proofs: Set<string>;
-  /** Null: the attempt was stopped before it had begun, and never will. */
+  /** Null: the attempt was stopped before it started, and never will. */
   readonly runs: Map<number, Run | null>;
 }
 

@@ -14,7 +14,7 @@ import {
   textListWhere,
   bool,
   int,
-  isNotBlank,
+  isNonEmpty,
   orNull,
   objectOf,
   textWhere,
@@ -71,9 +71,9 @@ const spreadsheet = objectOf(
   '{ "id": "...", "credentials": "..." }',
   {
     id: textWhere('the id of a spreadsheet, which stands in its address behind /d/', (text) => /^[\w-]+$/.test(text)),
-    credentials: textWhere('the path of a service account’s key', isNotBlank),
+    credentials: textWhere('the path of a service account’s key', isNonEmpty),
   },
-  { tab: textOrNullWhere('the name of a tab, or null', isNotBlank), endpoint: urlOrNull },
+  { tab: textOrNullWhere('the name of a tab, or null', isNonEmpty), endpoint: urlOrNull },
 );
 
 /** Paths may begin with `~/` or be relative to `$JOBMAN_HOME`. */

@@ -72,8 +72,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
     });
     if (result.kind === 'no_answer') return unknown(`worker ${worker}: ${result.reason}`, now());
     const seen = parseObservation(decodeText(result.stdout), now());
-    if (seen === undefined)
-      return unknown(`worker ${worker} gave an answer that is no answer: ${outputOf(result)}`, now());
+    if (seen === undefined) return unknown(`worker ${worker} sent an unexpected answer: ${outputOf(result)}`, now());
     return known(seen, now());
   }
 
@@ -86,7 +85,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
       const { job, worker } = ref;
       const invalid = invalidVariable(launch.env);
       if (invalid !== undefined)
-        return refused(worker, `the variable ${invalid} has a name or a value that no environment can hold`);
+        return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
       const secrets = await readSecrets(parts, job, launch);
       if (typeof secrets === 'string') return failed(worker, secrets);
       const result = await run(ref, {
@@ -95,13 +94,13 @@ export function createMachines(parts: MachinesParts): MachinePort {
         maxOutputBytes: maxAnswerBytes,
       });
       if (result.kind === 'no_answer') return noAnswer(worker, `worker ${worker}: ${result.reason}`, result.sent);
-      return startOutcome(worker, /^said (.*)$/mu.exec(decodeText(result.stdout))?.[1], outputOf(result));
+      return startOutcome(worker, /^launch (.*)$/mu.exec(decodeText(result.stdout))?.[1], outputOf(result));
     },
 
     async stop(ref, attempt, how, signal) {
       const { job, worker } = ref;
       const name = signal.replace(/^SIG/u, '');
-      if (!/^[A-Z0-9+-]+$/u.test(name)) return refused(worker, `${signal} is no signal`);
+      if (!/^[A-Z0-9+-]+$/u.test(name)) return refused(worker, `${signal} is not a signal`);
       const result = await run(ref, {
         script: stopScript(parts.root(ref), { attempt, marker: runMarker(job, attempt, worker), how, signal: name }),
         timeoutMs: stopTimeout,
@@ -111,7 +110,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
       const answer = decodeText(result.stdout);
       if (/^(gone|asked \d+)\n$/u.test(answer)) return { kind: 'done' };
       if (answer.startsWith('left '))
-        return failed(worker, `on worker ${worker} these processes do not die: ${answer.slice(5).trim()}`);
+        return failed(worker, `these processes on worker ${worker} do not end after a kill: ${answer.slice(5).trim()}`);
       return failed(worker, `worker ${worker} could not stop attempt ${attempt}: ${outputOf(result)}`);
     },
 
@@ -152,19 +151,19 @@ async function runStep(
 ): Promise<OutcomeResult> {
   const { job, worker, allocation } = ref;
   // The caller's message names the step and the worker; these messages continue it.
-  if (!isStepKey(step.key)) return refused(worker, `its key cannot be a file's name: ${step.key}`);
+  if (!isStepKey(step.key)) return refused(worker, `its key is not a valid file name: ${step.key}`);
   let files: readonly StepFileBytes[];
   try {
     files = await readStepFiles(parts, step);
   } catch (error) {
-    return failed(worker, `it needs a file of this machine: ${messageOf(error)}`);
+    return failed(worker, `it needs a file on this machine: ${messageOf(error)}`);
   }
   const root = parts.root(ref);
   if (step.workdirCopy !== undefined) {
     const folder = parts.workdirCopyFolder?.(job, step.workdirCopy);
-    if (folder === undefined) return refused(worker, 'no working directory can be copied there');
+    if (folder === undefined) return refused(worker, 'this backend cannot copy a working directory');
     const sent = await workdirs.send((request) => run(ref, request), root, folder);
-    if (sent.kind === 'failed') return failed(worker, `the working directory could not be sent: ${sent.reason}`);
+    if (sent.kind === 'failed') return failed(worker, `the working directory could not be copied: ${sent.reason}`);
   }
   let outputTail = '';
   let logProblem: string | undefined;
@@ -198,15 +197,15 @@ async function runStep(
   }
   const [, outcome, command] =
     /(?:^|\n)step (\d+|vanished|cannot .*)\n(?:command (.*)\n)?$/u.exec(decodeText(result.stderr)) ?? [];
-  if (outcome === undefined) return noAnswer(worker, `the line broke off: ${outputOf(result)}`, true);
+  if (outcome === undefined) return noAnswer(worker, `the connection was lost: ${outputOf(result)}`, true);
   if (outcome === '0') {
     if (outputTail === '') await createEmptyLog(parts, ref, step);
     return { kind: 'done' };
   }
   if (outcome === 'vanished')
-    return failed(worker, `it was killed from outside${lastLine(outputTail)}`, lastLines(outputTail));
+    return failed(worker, `another program killed it${lastLine(outputTail)}`, lastLines(outputTail));
   if (outcome.startsWith('cannot ')) return failed(worker, `it cannot ${outcome.slice('cannot '.length)}`);
-  const note = logProblem === undefined ? '' : ` (its log is not complete: ${logProblem})`;
+  const note = logProblem === undefined ? '' : ` (its log is incomplete: ${logProblem})`;
   return failed(
     worker,
     `${formatStepFailure(outcome, command, outputTail)}${note}`,
@@ -256,7 +255,7 @@ export function formatStepFailure(code: string, command: string | undefined, pri
     bare !== undefined && bare !== '' && bare.length <= maxCommandLength && !shellFragmentPattern.test(bare);
   const commandNote = isReadable ? ` of \`${bare}\`` : '';
   if (line !== '') return `${line} (exit code ${code}${commandNote})`;
-  return `exit code ${code}${commandNote}, and nothing was printed`;
+  return `exit code ${code}${commandNote}, no output`;
 }
 
 function meaningfulLine(printed: string): string {
@@ -287,31 +286,30 @@ export async function readSecrets(
   let bytes = 0;
   for (const [name, source] of Object.entries(launch.secrets ?? {})) {
     const file = source.kind === 'file' ? source.path : parts.secretFileOf?.(job, name);
-    if (file === undefined) return `the secret ${name} is kept nowhere that this machine knows of`;
+    if (file === undefined) return `the secret ${name} is not stored on this machine`;
     try {
       // Editors end a file with a newline, which is not part of a password.
       secrets[name] = decodeText(await parts.readFile(file)).replace(/\r?\n$/u, '');
     } catch (error) {
-      const hint =
-        source.kind === 'file' ? '' : '; it was kept with the files of the job: put it there, or create the job anew';
+      const hint = source.kind === 'file' ? '' : '; restore this file of the job, or create the job again';
       return `the secret ${name} cannot be read: ${messageOf(error)}${hint}`;
     }
     bytes += secrets[name].length;
   }
   const invalid = invalidVariable(secrets);
-  if (invalid !== undefined) return `the secret ${invalid} has a name or a value that no environment can hold`;
-  return bytes > maxSecretsBytes ? `the secrets are longer than ${maxSecretsBytes / 1024} KiB together` : secrets;
+  if (invalid !== undefined) return `the secret ${invalid} has a name or a value that is not valid in an environment`;
+  return bytes > maxSecretsBytes ? `the secrets are longer than ${maxSecretsBytes / 1024} KiB in total` : secrets;
 }
 
 export function startOutcome(worker: WorkerId, answer: string | undefined, output: string): OutcomeResult {
   if (answer === 'started' || answer === 'already') return { kind: 'done' };
   if (answer === 'restarted')
-    return failed(worker, `worker ${worker} was restarted after it had been set up, so nothing was started there yet`);
+    return failed(worker, `worker ${worker} rebooted after setup, so jobman did not start the command`);
   if (answer?.startsWith('busy ') === true) return deviceBusy(worker, answer.slice(5));
   if (answer?.startsWith('failed ') === true)
     return failed(worker, `worker ${worker} could not start the command: ${answer.slice(7)}`);
   // The launcher may have been killed at any point. Only an observation can decide.
-  return noAnswer(worker, `worker ${worker} did not say whether the command has started: ${output}`, true);
+  return noAnswer(worker, `worker ${worker} did not report whether the command started: ${output}`, true);
 }
 
 /**
@@ -350,7 +348,7 @@ function openTail(
         try {
           await receiver.bytes(chunk);
         } catch (error) {
-          drop(`what was read could not be kept: ${messageOf(error)}`);
+          drop(`the output could not be stored: ${messageOf(error)}`);
           isCancelled = true;
           cancelStream();
         }
@@ -358,7 +356,7 @@ function openTail(
       onEnd(end) {
         if (isCancelled) return;
         if (end.kind === 'dropped') drop(end.reason);
-        else if (end.exitCode === tailExitCodes.missing) drop(`attempt ${request.attempt} has left nothing there`);
+        else if (end.exitCode === tailExitCodes.missing) drop(`attempt ${request.attempt} has no files there`);
         else if (end.exitCode === tailExitCodes.ended) onEnded();
         else drop(`following the output ended with exit code ${end.exitCode}: ${end.stderr.trim()}`);
       },
@@ -383,7 +381,7 @@ export function failed(worker: WorkerId, detail: string, line?: string, exitCode
 
 /** Another process, `holder`, uses the TPU. It may release it, so the start is retried. */
 function deviceBusy(worker: WorkerId, holder: string): OutcomeResult {
-  const detail = `its TPU is held by ${holder}, which is not of this job and is left alone`;
+  const detail = `another program uses its TPU: ${holder}`;
   return { kind: 'failed', evidence: { message: detail, worker, pattern: 'busy', line: holder } };
 }
 
@@ -408,7 +406,7 @@ function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: num
 
 function outputOf(result: Extract<RunResult, { kind: 'ended' }>): string {
   const output = `${decodeText(result.stdout)}${decodeText(result.stderr)}`.trim();
-  return output === '' ? `nothing, with exit code ${result.exitCode}` : output.slice(-500);
+  return output === '' ? `no output, exit code ${result.exitCode}` : output.slice(-500);
 }
 
 function decodeText(bytes: Uint8Array): string {
@@ -427,7 +425,7 @@ export function withControllerMachine(workers: MachinePort, controller: MachineP
       const remaining = { workers: [...answers], controller: [...controllerAnswers] };
       return refs.map((ref) => {
         const answer = (ref.worker === 'controller' ? remaining.controller : remaining.workers).shift();
-        if (answer === undefined) throw new Error('a look answered fewer workers than it was asked for');
+        if (answer === undefined) throw new Error('an observation returned fewer workers than requested');
         return answer;
       });
     },

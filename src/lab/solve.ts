@@ -73,7 +73,7 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
   'SSH fails': ({ unresponsive, workers }) => {
     // A restart does not change a refused login.
     const isRefused = unresponsive.every((one) =>
-      /authenti|publickey|host key|permission denied|no key to log in|none of our keys/i.test(one.message),
+      /authenti|publickey|host key|permission denied|no SSH key|no available SSH key/i.test(one.message),
     );
     const advice = 'check lab.remoteUser and lab.privateKey in the settings';
     return workerProblem(

@@ -114,8 +114,8 @@ function foreignFormatMessage(text: string, tree: Mapping | undefined): string |
     type?.kind === 'scalar' && /^(?:task|dev-environment|service|fleet|volume|gateway)$/.test(type.source);
   if (isDstack || hasKey('fleets')) return 'This looks like a dstack configuration; see docs/migrating.md';
   const others = ['setup', 'envs', 'file_mounts', 'num_nodes', 'workdir'];
-  const isSkyPilot = hasKey('resources') || (hasKey('run') && others.some(hasKey));
-  return isSkyPilot ? 'This looks like a SkyPilot task; see docs/migrating.md' : undefined;
+  const isSkypilotTask = hasKey('resources') || (hasKey('run') && others.some(hasKey));
+  return isSkypilotTask ? 'This looks like a SkyPilot task; see docs/migrating.md' : undefined;
 }
 
 /** Allows problems inside a misspelled section to be reported in the same run. */

@@ -13,7 +13,7 @@ import type {
   SshModule,
   VenvModule,
 } from '../setup/modules.ts';
-import { splitWords } from '../setup/script.ts';
+import { splitArguments } from '../setup/script.ts';
 import { mountsOf, bucketNameOf } from './buckets.ts';
 import { readTextFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import { readJobFiles } from './job-files.ts';
@@ -159,7 +159,7 @@ function readDocker(sections: Sections): DockerModule | undefined {
   const docker = sections.read('docker');
   if (docker === undefined) return undefined;
   const flags = (docker.flags ?? []).flatMap((flag, index) => {
-    const args = splitWords(flag);
+    const args = splitArguments(flag);
     if (args === undefined) sections.problem(['docker', 'flags', index], 'has a quote that is not closed');
     // `docker run -d` ends at once with 0: the job would succeed while its container runs on and is never ended.
     const detaching = args?.find((arg) => /^(-[itPq]*d[itPq]*|--detach(=true)?)$/.test(arg));

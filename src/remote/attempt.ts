@@ -16,7 +16,7 @@ export const shutdownExitCodes: readonly number[] = [129, 137, 143];
 export const restartedMessage = 'the machine was restarted';
 
 /**
- * Prints one item per line: `jobman-look 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`. An
+ * Prints one item per line: `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`. An
  * answer without `end` was cut and counts as no answer.
  */
 export function observeScript(
@@ -32,7 +32,7 @@ export function observeScript(
   return `
 root=${root}
 ${prelude}
-printf 'jobman-look 1\\n'
+printf 'jobman-observation 1\\n'
 printf 'boot %s\\n' "$boot"
 read_clock
 printf 'now %s\\n' "$now"
@@ -40,8 +40,8 @@ for file in "$root"/proofs/${query.allocation}/*; do
   ! is_proven "$file" || printf 'proof %s\\n' "\${file##*/}"
 done
 
-# True when a process of that attempt is alive. All of the job's are looked for once, and only when a launcher is gone; that
-# there are none is believed the second time, because one that is just becoming another program shows no mark.
+# True if a process of that attempt is alive. Searches for all processes of the job once, and only after a launcher has died.
+# Searches twice before it finds none: during an exec a process has no marker.
 some=unknown
 find_some() {
   some=$(LC_ALL=C grep -ls -e ${quote(`JOBMAN_RUN=${query.jobMarker}`)} /proc/[0-9]*/environ 2>/dev/null)
@@ -61,10 +61,10 @@ read_exit() {
   { read -r code ended <"$1/exit"; } 2>/dev/null
   [ -n "$ended" ]
 }
-say_restarted() { printf 'run %s vanished ${restartedMessage}\\n' "$attempt"; }
-say_exit() {
+print_restarted() { printf 'run %s vanished ${restartedMessage}\\n' "$attempt"; }
+print_exit() {
   case $code in
-    ${shutdownExitCodes.join(' | ')}) if read_pid "$1" && [ "$pid_boot" != "$boot" ]; then say_restarted; return; fi ;;
+    ${shutdownExitCodes.join(' | ')}) if read_pid "$1" && [ "$pid_boot" != "$boot" ]; then print_restarted; return; fi ;;
   esac
   printf 'run %s exited %s %s\\n' "$attempt" "$code" "$ended"
 }
@@ -73,12 +73,12 @@ for dir in "$root"/attempt_*; do
   [ -d "$dir" ] || continue
   attempt=\${dir##*_}
   if read_exit "$dir"; then
-    say_exit "$dir"
+    print_exit "$dir"
   elif read_pid "$dir"; then
-    # A program may end between two of these questions, so the exit is asked for again once its launcher is gone.
+    # A program may end between two checks, so read its exit again after the launcher has died.
     if is_alive "$dir"; then alive=yes
     elif read_exit "$dir"; then
-      say_exit "$dir"
+      print_exit "$dir"
       continue
     elif is_marked "$attempt"; then alive=yes
     else alive=
@@ -87,19 +87,19 @@ for dir in "$root"/attempt_*; do
       output=$(stat -c %Y "$dir/log" 2>/dev/null)
       printf 'run %s running %s %s000\\n' "$attempt" "$started" "\${output:-0}"
     elif [ "$pid_boot" != "$boot" ]; then
-      say_restarted
+      print_restarted
     else
-      printf 'run %s vanished its processes were killed from outside, and no exit code was written\\n' "$attempt"
+      printf 'run %s vanished another program killed its processes, so there is no exit code\\n' "$attempt"
     fi
   elif [ -e "$dir/never" ]; then
-    printf 'run %s vanished it was stopped before it had begun\\n' "$attempt"
+    printf 'run %s vanished it was stopped before it started\\n' "$attempt"
   else
     since=$(stat -c %Y "$dir" 2>/dev/null)
     since=\${since:-0}000
     if is_marked "$attempt" || [ $((now - since)) -lt ${startTimeoutMs} ]; then
       printf 'run %s starting %s\\n' "$attempt" "$since"
     else
-      printf 'run %s vanished its start was cut in the middle, and nothing ran\\n' "$attempt"
+      printf 'run %s vanished its start was interrupted before the command ran\\n' "$attempt"
     fi
   fi
 done
@@ -119,7 +119,7 @@ function lostFolderCheck(attempt: number): string {
  */
 export function parseObservation(answer: string, at: Instant): WorkerStatus | undefined {
   const lines = answer.split('\n');
-  if (lines.at(-1) !== '' || lines.at(-2) !== 'end' || lines[0] !== 'jobman-look 1') return undefined;
+  if (lines.at(-1) !== '' || lines.at(-2) !== 'end' || lines[0] !== 'jobman-observation 1') return undefined;
   let bootId: string | undefined;
   let clockOffset: number | undefined;
   const proofs: string[] = [];
@@ -177,16 +177,16 @@ const signalNames = new Map(
   Object.entries(constants.signals).map(([name, number]) => [number, name.replace('SIG', '')]),
 );
 
-function isNumber(word: string): boolean {
-  return /^\d{1,15}$/u.test(word);
+function isNumber(text: string): boolean {
+  return /^\d{1,15}$/u.test(text);
 }
 
 export const tailExitCodes = { ended: 0, missing: 4 } as const;
 
 /**
  * Sends the log from byte `from` on as it grows, and ends with the exit code `ended` soon after the run has. The last
- * bytes may then be missing: `remainderScript` sends them from the receiver's position. Ends by itself when we have
- * gone.
+ * bytes may then be missing: `remainderScript` sends them from the receiver's position. Ends by itself when the
+ * connection closes.
  */
 export function followScript(
   root: string,
@@ -195,25 +195,25 @@ export function followScript(
   return `
 root=${root}
 dir=$root/attempt_${run.attempt}
-mark=${quote(run.marker)}
+marker=${quote(run.marker)}
 ${prelude}
 [ -d "$dir" ] || exit ${tailExitCodes.missing}
 
-# True when nothing of it is alive and nothing more will be written.
+# True if no process of the attempt is alive and no output will follow.
 is_over() {
   [ ! -e "$dir/exit" ] && [ ! -e "$dir/never" ] || return 0
   turns=$((turns + 1))
   [ $((turns % 10)) -eq 0 ] && read_pid "$dir" || return 1
   ! is_alive "$dir" || return 1
-  find_marked "$mark"
+  find_marked "$marker"
   [ -z "$found" ] || return 1
-  # One that is just becoming another program shows no mark.
+  # During an exec a process has no marker.
   nap 0.05
-  find_marked "$mark"
+  find_marked "$marker"
   [ -z "$found" ]
 }
 turns=0
-# A tail that begins behind the end would not wait for it.
+# tail does not wait for a position beyond the end of the file.
 until [ -e "$dir/log" ] && [ "$(wc -c <"$dir/log")" -ge ${run.from} ]; do
   ! is_over || exit ${tailExitCodes.ended}
   nap 0.3
@@ -243,10 +243,9 @@ log=$root/attempt_${run.attempt}/log
 const maxKillRounds = 50;
 
 /**
- * Prints one line: `gone` (nothing of it is alive, or ever will be), `asked <count>` or `left <pids>`. An attempt
- * without a folder gets one with the file `never`, so that a late launcher finds it taken. If the folder was deleted
- * while the program runs, the program is found by its marker; a late launcher carries the marker too, and gets a short
- * time to notice that it lost.
+ * Prints one line: `gone` (no process is alive, and none will start), `asked <count>` or `left <pids>`. An attempt
+ * without a folder gets one with the file `never`, which stops a late launcher. If the folder was deleted while the
+ * program runs, the marker finds the program; a late launcher has the marker too, and gets a short time to exit.
  */
 export function stopScript(
   root: string,
@@ -256,12 +255,12 @@ export function stopScript(
 umask 077
 root=${root}
 dir=$root/attempt_${stop.attempt}
-mark=${quote(stop.marker)}
+marker=${quote(stop.marker)}
 ${prelude}
 mkdir -p "$root" || exit 1
 if mkdir "$dir" 2>/dev/null; then
-  find_marked "$mark"
-  [ -z "$found" ] || { nap 0.2; find_marked "$mark"; }
+  find_marked "$marker"
+  [ -z "$found" ] || { nap 0.2; find_marked "$marker"; }
   if [ -z "$found" ]; then
     printf '' >"$dir/never" && echo gone
     exit
@@ -274,25 +273,25 @@ ${stop.how === 'stop' ? signalBody(stop.signal) : killBody}`;
 /**
  * Spares the launcher: it waits for the program and writes its exit. Spares processes inside a container of the
  * attempt's command if they are visible here: docker's client, which waits at the end of the pipe `line` (see
- * src/setup/docker.ts), forwards the signal, and a program may take a second signal as an order to quit at once.
+ * src/setup/docker.ts), forwards the signal, and a second signal may make a program quit at once.
  */
 function signalBody(signal: string): string {
   return `
 printf '' >"$dir/asked"
-find_marked "$mark"
+find_marked "$marker"
 members=
 launcher=
 if is_alive "$dir"; then
   launcher=$pid
   find_members "$pid"
 fi
-is_told_inside() {
+is_inside_container() {
   [ -p "$dir/line" ] && [ -n "$launcher" ] && [ -e "/proc/$1/ns/mnt" ] && ! [ "/proc/$1/ns/mnt" -ef "/proc/$launcher/ns/mnt" ]
 }
 count=0
 for one in $(printf '%s\\n' $found $members | sort -u); do
   [ "$one" != "$launcher" ] || continue
-  ! is_told_inside "$one" || continue
+  ! is_inside_container "$one" || continue
   count=$((count + 1))
   kill -s ${quote(signal)} "$one" 2>/dev/null
 done
@@ -308,7 +307,7 @@ quiet=0
 members=
 if is_alive "$dir"; then find_members "$pid"; fi
 while [ $quiet -lt 2 ]; do
-  find_marked "$mark"
+  find_marked "$marker"
   if [ -n "$found$members" ]; then
     quiet=0
     kill -s KILL $found $members 2>/dev/null

@@ -69,7 +69,7 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
     if (end === undefined && !isAnswered && code !== 0 && code !== 1) {
       session.stop();
       await session.ended;
-      const reason = lastLine(errors.bytes()) || `tar ended with ${code}`;
+      const reason = lastLine(errors.bytes()) || `tar exited with code ${code}`;
       return { kind: 'failed', cause: 'failed', reason: `${from} cannot be read: ${reason}` };
     }
     if (end === undefined) session.end();
@@ -127,8 +127,8 @@ export async function copyFromRemote(start: StartSession, request: RemoteCopyReq
     tar.stdin?.end();
     const code = await closed;
     if (code !== 0) {
-      const reason = lastLine(errors.bytes()) || `tar ended with ${code}`;
-      return { kind: 'failed', cause: 'failed', reason: `it cannot be written below ${destination.folder}: ${reason}` };
+      const reason = lastLine(errors.bytes()) || `tar exited with code ${code}`;
+      return { kind: 'failed', cause: 'failed', reason: `cannot write to ${destination.folder}: ${reason}` };
     }
     return await acceptCopy({
       received,
@@ -160,7 +160,7 @@ async function exists(path: string): Promise<boolean> {
 }
 
 function targetExists(target: string): CopyEnd {
-  return { kind: 'failed', cause: 'conflict', reason: `${target} is there already` };
+  return { kind: 'failed', cause: 'conflict', reason: `${target} exists` };
 }
 
 async function findDestination(
@@ -173,7 +173,7 @@ async function findDestination(
   if (facts?.isDirectory() === true) return { folder: path, name: null };
   const folder = dirname(path);
   const above = await stat(folder).catch(() => undefined);
-  if (above?.isDirectory() !== true) throw new Error(`there is no folder ${folder}`);
+  if (above?.isDirectory() !== true) throw new Error(`the folder ${folder} does not exist`);
   return { folder, name: basename(path) };
 }
 
@@ -259,11 +259,11 @@ function toCopyEnd(
   if (end.exitCode === 0) return { kind: 'done', path: output.out() };
   // A shell reports a missing program as 127; here the shell itself is missing.
   if (runsIn === 'container' && end.exitCode === 127) {
-    const reason = 'the image has no sh, and a copy needs its sh and tar';
+    const reason = 'the image has no sh; a copy needs sh and tar';
     return { kind: 'failed', cause: 'failed', reason };
   }
   const cause = end.exitCode === missingCode ? 'missing' : end.exitCode === conflictCode ? 'conflict' : 'failed';
-  const ended = end.signal === null ? `it ended with ${end.exitCode} there` : `it was ended by SIG${end.signal} there`;
+  const ended = end.signal === null ? `tar exited with code ${end.exitCode} there` : `SIG${end.signal} ended tar there`;
   return { kind: 'failed', cause, reason: output.err() || ended };
 }
 
@@ -317,36 +317,36 @@ expand() {
 
 const sendBody = `expand "$1"
 if [ -d "$path" ]; then path=$(cd "$path" && pwd -P); fi
-[ -e "$path" ] || [ -L "$path" ] || fail ${missingCode} 'there is no ' "$path"
-[ "$path" != / ] || fail ${missingCode} 'the root folder is not copied'
+[ -e "$path" ] || [ -L "$path" ] || fail ${missingCode} '' "$path" ' does not exist'
+[ "$path" != / ] || fail ${missingCode} 'the root folder cannot be copied'
 tar -c -f - -C "$(dirname "$path")" -- "$(basename "$path")"
 code=$?
-# 1: a file changed while it was read, as logs do. What was read of it is whole.
+# 1: a file changed while it was read, as logs do. The archive is complete.
 [ $code -le 1 ] || exit 74
 `;
 
 const receiveBody = `expand "$1"
 name=$2
-case $1 in */) mkdir -p "$path" || fail 74 'cannot make the folder ' "$path" ;; esac
+case $1 in */) mkdir -p "$path" || fail 74 'cannot create the folder ' "$path" ;; esac
 if [ -d "$path" ]; then
   folder=\${path%/}
   target=$folder/$name
 else
   folder=$(dirname "$path")
   target=$path
-  [ -d "$folder" ] || fail ${missingCode} 'there is no folder ' "$folder"
+  [ -d "$folder" ] || fail ${missingCode} 'the folder ' "$folder" ' does not exist'
 fi
-if [ -z "$3" ] && { [ -e "$target" ] || [ -L "$target" ]; }; then fail ${conflictCode} '' "$target" ' is there already'; fi
-temporary=$(mktemp -d "$folder/.jobman-cp.XXXXXX" 2>/dev/null) || fail 74 'cannot write below ' "$folder"
+if [ -z "$3" ] && { [ -e "$target" ] || [ -L "$target" ]; }; then fail ${conflictCode} '' "$target" ' exists'; fi
+temporary=$(mktemp -d "$folder/.jobman-cp.XXXXXX" 2>/dev/null) || fail 74 'cannot write to ' "$folder"
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 143' HUP INT TERM
-# Nobody may be left to read what it says; a shell that dies of that does not tidy up.
+# A closed output must not end the shell before it removes its temporary folder.
 trap '' PIPE
 # -o: no-same-owner, also for the tar of BusyBox.
-tar -x -p -o -f - -C "$temporary" || fail 74 'it cannot be written below ' "$folder"
+tar -x -p -o -f - -C "$temporary" || fail 74 'cannot write to ' "$folder"
 [ -e "$temporary/$name" ] || [ -L "$temporary/$name" ] || fail 74 'nothing arrived'
-if [ -d "$target" ] || { [ -d "$temporary/$name" ] && [ -e "$target" ]; }; then mv "$target" "$temporary/$name.old" || fail 74 '' "$target" ' cannot be exchanged'; fi
-mv -f "$temporary/$name" "$target" || fail 74 'it cannot be put to ' "$target"
+if [ -d "$target" ] || { [ -d "$temporary/$name" ] && [ -e "$target" ]; }; then mv "$target" "$temporary/$name.old" || fail 74 'cannot replace ' "$target"; fi
+mv -f "$temporary/$name" "$target" || fail 74 'cannot write ' "$target"
 printf '%s\\n' "$target"
 `;
 
@@ -377,9 +377,9 @@ async function acceptCopy({ received, replacedPath, expectedName, target, replac
     return failed(`${JSON.stringify(name)} arrived instead of ${JSON.stringify(expectedName)}`);
   const leftOut = await removeSpecial(entry);
   if ((await lstat(entry).catch(() => undefined)) === undefined)
-    return failed('it is a device, a FIFO or a socket, which are not copied');
+    return failed('devices, FIFOs and sockets are not copied');
   const old = await lstat(target).catch(() => undefined);
-  if (old !== undefined && !replace) return { kind: 'failed', cause: 'conflict', reason: `${target} is there already` };
+  if (old !== undefined && !replace) return { kind: 'failed', cause: 'conflict', reason: `${target} exists` };
   // One file replaces another in one step; a folder must be moved away first.
   if (old !== undefined && (old.isDirectory() || facts.isDirectory())) {
     await mkdir(replacedPath);

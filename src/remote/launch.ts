@@ -32,12 +32,12 @@ export interface LauncherOptions {
 
 /**
  * The launcher, a program of its own (`sh <root>/start_<n>.x/launch attempt_<n>`). It prints one line to its starter
- * and then closes its output: `started`, `already` (another launcher made the folder), `restarted` (the machine was
- * restarted, so nothing ran) or `failed <why>` (nothing ran and there is no folder).
+ * and then closes its output: `started`, `already` (another launcher made the folder), `restarted` (the machine has
+ * rebooted, so nothing ran) or `failed <why>` (nothing ran and there is no folder).
  */
 export function launcherScript(options: LauncherOptions): string {
   const value = (text: string | null): string => quote(text ?? '');
-  return `mark=${value(options.marker)}
+  return `marker=${value(options.marker)}
 workdir=${value(options.workdir)}
 checkpoints=${value(options.checkpointDir)}
 resume=${options.resume ? 'yes' : ''}
@@ -90,7 +90,7 @@ export function attemptFiles(
   };
 }
 
-/** Prints `said <the launcher's line>`. Safe to repeat at any time, also by two callers at once. */
+/** Prints `launch <the launcher's line>`. Safe to repeat at any time, also by two callers at once. */
 export function startScript(
   root: string,
   launch: Launch,
@@ -105,27 +105,27 @@ mask=$(umask)
 umask 077
 root=${root}
 folder=${folder}
-fail() { printf 'said failed %s\\n' "$1"; exit 0; }
+fail() { printf 'launch failed %s\\n' "$1"; exit 0; }
 command -v setsid >/dev/null || fail 'the host has no setsid'
 command -v base64 >/dev/null || fail 'the host has no base64'
-mkdir -p "$root" 2>/dev/null || fail "cannot make the folder $root"
+mkdir -p "$root" 2>/dev/null || fail "cannot create the folder $root"
 if [ -d "$root/$folder" ]; then
-  echo said already
+  echo launch already
   exit 0
 fi
-busy() { printf 'said busy %s\\n' "$1"; exit 0; }
+busy() { printf 'launch busy %s\\n' "$1"; exit 0; }
 ${deviceCheck({ job: marker.split('/').slice(0, 2).join('/') + '/', attempt: marker })}check_devices
-# What a start that was cut has left of its secrets.
+# Delete the secrets of interrupted starts.
 for left in "$root"/start_*/secrets "$root"/attempt_*/secrets; do
   case $left in */"$folder"/* | */start_"$folder".*) ;; *) rm -f "$left" ;; esac
 done
-prepared=$(mktemp -d "$root/start_$folder.XXXXXX" 2>/dev/null) || fail "cannot write below $root"
+prepared=$(mktemp -d "$root/start_$folder.XXXXXX" 2>/dev/null) || fail "cannot write to $root"
 ${Object.entries(files)
   .map(([name, text]) => writeFileCommand(`"$prepared/${name}"`, encoder.encode(text)))
   .join('')}
-# The launcher's line is all of its output: it lets go of the pipe once it has told how it went.
-said=$(umask "$mask"; JOBMAN_RUN=${quote(marker)} setsid sh "$prepared/launch" "$folder" </dev/null 2>/dev/null 3<&- &)
-printf 'said %s\\n' "$said"
+# The launcher prints one line and closes the pipe.
+result=$(umask "$mask"; JOBMAN_RUN=${quote(marker)} setsid sh "$prepared/launch" "$folder" </dev/null 2>/dev/null 3<&- &)
+printf 'launch %s\\n' "$result"
 `;
 }
 
@@ -142,20 +142,20 @@ prepared=\${0%/*}
 root=\${prepared%/*}
 dir=$root/$folder
 ${prelude}
-# Whoever asked saw the machine set up in another boot than this. What was made for the command may be gone.
+# The caller observed the setup in another boot, and its results may be lost.
 if [ -n "$boot_wanted" ] && [ "$boot" != "$boot_wanted" ] && [ ! -d "$dir" ]; then
   echo restarted
   rm -rf "$prepared"
   exit 0
 fi
 if ! mkdir "$dir" 2>/dev/null; then
-  if [ -d "$dir" ]; then echo already; else echo "failed cannot make the folder $dir"; fi
+  if [ -d "$dir" ]; then echo already; else echo "failed cannot create the folder $dir"; fi
   rm -rf "$prepared"
   exit 0
 fi
 
-# A signal to the whole group is for the program. A trap, unlike an ignored signal, is not handed on to it.
-# And whoever asked may be gone before it is told how it went: the answer is then lost, and not the program.
+# Signals to the group are for the program. It does not inherit a trap, but it would inherit an ignored signal.
+# The caller may close the pipe before it has the answer, which must not end the program.
 trap : HUP INT QUIT USR1 USR2 ALRM TERM PIPE
 
 give_up() {
@@ -163,14 +163,14 @@ give_up() {
   rm -rf "$dir" "$prepared"
   exit 0
 }
-mv "$prepared"/* "$dir/" 2>/dev/null || give_up "cannot write below $root"
+mv "$prepared"/* "$dir/" 2>/dev/null || give_up "cannot write to $root"
 rmdir "$prepared" 2>/dev/null
-printf '' 2>/dev/null >>"$dir/log" || give_up "cannot write below $root"
-# Room for the last word, so that a program that fills the disk can still be told how it ended.
-printf '%39s\\n' '' >"$dir/exit.new" 2>/dev/null || give_up "cannot write below $root"
+printf '' 2>/dev/null >>"$dir/log" || give_up "cannot write to $root"
+# Reserve space for the exit code, because the program may fill the disk.
+printf '%39s\\n' '' >"$dir/exit.new" 2>/dev/null || give_up "cannot write to $root"
 read_clock
 read_ticks $$
-printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write below $root"
+printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write to $root"
 echo started
 exec >/dev/null 2>&1
 
@@ -183,7 +183,7 @@ expand() {
   esac
 }
 
-# The absolute path of a folder or file of checkpoints. An address (gs://bucket/folder) is the program's to understand.
+# The absolute path of a folder or file of checkpoints. A URL (gs://bucket/folder) stays unchanged for the program.
 expand_checkpoints() {
   expand "$1"
   case $expanded in /* | *://*) ;; *) expanded=$PWD/$expanded ;; esac
@@ -192,8 +192,8 @@ expand_checkpoints() {
 newline='
 '
 
-# Lists what is in the current folder, in order: folders by name, files also with size and time. All in one go, because a few
-# processes for each of many entries take minutes. A name with a line end in it would be several lines.
+# Lists the current folder, sorted: folders by name, files with size and time. Skips names with a line end. One find for all,
+# because a process for each of many entries takes minutes.
 list_entries() {
   {
     find . -mindepth 1 ! -path './.*' ! -path "*$newline*" -type d -exec stat -c '%n/' {} +
@@ -201,15 +201,15 @@ list_entries() {
   } | LC_ALL=C sort
 } 2>/dev/null
 
-# Sets recorded to the first line of record $1, or to nothing. Others may write into the folder: only a regular file of a usual size is
-# read, because a FIFO, a device and some files of /proc, to which a link may lead, have no end.
+# Sets recorded to the first line of record $1, or to nothing. Reads only regular files of a usual size: other users may write
+# into the folder, and a FIFO, a device or a link into /proc may have no end.
 read_owner() {
   recorded=
   [ ! -h "$1" ] && [ -f "$1" ] && [ "$(stat -L -c %s "$1")" -le ${maxRecordBytes} ] || return 0
   recorded=$(head -c 4096 "$1" | head -n 1)
 } 2>/dev/null
 
-# Sets records to the records in folder $1 of the start $2, one line for each.
+# Sets records to the records in folder $1 of the start $2, one per line.
 find_records() {
   records=
   for record in "$1"/${checkpointRecord}*; do
@@ -218,8 +218,8 @@ find_records() {
   done
 }
 
-# At a start from the beginning, records in the folder what is there already: it is not this start's. Later attempts find this
-# worker's record and leave it. It is written under another name first: a half of it would let old entries count.
+# A fresh start records the existing entries of the folder, which are not its own. Later attempts keep this worker's record.
+# Renames a complete file, because half a record would make old entries count.
 record_start() {
   (
     cd "$1" || exit
@@ -231,7 +231,7 @@ record_start() {
     read_owner "$name"
     [ "$recorded" != "$owner" ] || exit
     half=.jobman-half.$worker.$$.tmp
-    # A link of one of these names would lead to a file or folder of the user.
+    # A link with one of these names could point to a file of the user.
     rm -f "$half" "$name"
     set -C
     {
@@ -241,8 +241,8 @@ record_start() {
   ) 2>/dev/null
 }
 
-# Sets own to the entries of folder $1 that were made or changed since the start $2, one line for each: one of its records does not
-# list them as they are.
+# Sets own to the entries of folder $1 that are new or changed since the start $2, one per line: those that a record of it does
+# not list in their present form.
 find_own() {
   own=
   find_records "$1" "$2"
@@ -266,8 +266,8 @@ is_complete() {
   [ -e "$1" ]
 }
 
-# Makes the complete entry $1 the best one where it is newer. Where two are of the same age (a bucket keeps full seconds) the one with
-# the longer name is taken, and of those the later in order, so that step_10 comes after step_9.
+# Makes the complete entry $1 the best one if it is newer. Of two with the same time (a bucket stores full seconds), the longer
+# name wins, then the later name, so that step_10 comes after step_9.
 compare_best() {
   is_complete "$1" || return 0
   if [ -n "$best" ]; then
@@ -277,8 +277,8 @@ compare_best() {
   best=$1
 }
 
-# Sets best to the newest entry of $1 that is complete and, where $2 names a start, was made since. Without one, uncounted says that
-# there are others.
+# Sets best to the newest complete entry of $1; with a start $2, only of entries since that start. If there is none, uncounted
+# is set when there are older ones.
 newest_complete() {
   best= uncounted=
   if [ -z "$2" ]; then
@@ -300,7 +300,7 @@ END
   done
 }
 
-# What the job begins from by its manifest. Of another job's folder only what is that job's counts.
+# Finds the checkpoint of job.resume_from. In another job's folder only that job's entries count.
 find_beginning() {
   expand_checkpoints "$begin"
   source=$expanded
@@ -323,7 +323,7 @@ find_beginning() {
   [ -e "$best" ]
 }
 
-# A script that names its interpreter gets it; any other is for bash, or for sh where there is no bash.
+# A script without an interpreter line runs in bash, or in sh on a host without bash.
 first=
 read -r first <"$dir/script"
 case $first in
@@ -338,7 +338,7 @@ esac
   expand "\${workdir:-$HOME}"
   cd "$expanded" || exit 126
   if [ -n "$checkpoints" ]; then
-    # With the home of the login, not with one that the command's own variables name.
+    # Before the command's variables, which may change HOME.
     expand_checkpoints "$checkpoints"
     jobman_folder=$expanded
     if [ -n "$resume" ]; then
@@ -359,7 +359,7 @@ esac
   fi
   if [ -z "$jobman_from" ] && [ -n "$begin" ]; then
     if ! find_beginning; then
-      echo "jobman: there is no checkpoint \${begin_job:+of job $begin_job }at $source to begin from (job.resume_from)"
+      echo "jobman: job.resume_from found no checkpoint \${begin_job:+of job $begin_job }at $source"
       exit 66
     fi
     jobman_from=$best
@@ -371,7 +371,7 @@ esac
     . /proc/self/fd/4
     exec 4<&-
   fi
-  # Programs take a path as it is: a tilde would become a folder of that name, and the checkpoints would not be in the bucket.
+  # Absolute, because programs do not expand a tilde.
   [ -z "$jobman_folder" ] || export JOBMAN_CHECKPOINT_DIR="$jobman_folder"
   [ -z "$jobman_from" ] || export JOBMAN_RESUME_FROM="$jobman_from"
   exec "$@"
@@ -379,19 +379,18 @@ esac
 code=$?
 rm -f "$dir/secrets"
 
-# What the program left behind: all that carries the mark or is in this session. One that is just becoming another program
-# shows no mark, but its session. After a stop they may still be saving their work, and whoever asked will lose patience
-# himself. Otherwise they were forgotten: they are asked to end, and then killed.
+# Finds the remaining processes of the program, by the marker or the session: during an exec a process has no marker. After a
+# stop they may still save their work, so the caller decides when to kill. Otherwise end them, and then kill.
 find_others() {
   others=
   find_members $$
-  find_marked "$mark"
+  find_marked "$marker"
   for other in $members $found; do
     [ "$other" = $$ ] || others="$others $other"
   done
   [ -n "$others" ]
 }
-if [ -n "$mark" ]; then
+if [ -n "$marker" ]; then
   turns=0
   while find_others; do
     if [ ! -e "$dir/asked" ]; then
@@ -403,8 +402,8 @@ if [ -n "$mark" ]; then
   done
 fi
 
-# Without this line the program would be taken for one that vanished, and run again. Where it cannot be written (a full
-# disk that does not even take a new name) it stays running until it can, or until somebody ends it.
+# Without this line jobman would report the program as vanished and run it again. If the disk is full, the launcher keeps
+# running until it can write the line.
 read_clock
 while :; do
   {
@@ -417,9 +416,8 @@ done
 
 /**
  * Shell text that ends when no other process holds the chips. Leftovers of an earlier attempt of the same job are
- * killed: they carry the job's marker, and were asked to end long ago. Any other process is reported with its pid and
- * command line, and never touched. Calls `busy` with a sentence about such a process, or `fail` about processes that do
- * not die.
+ * killed: they have the job's marker, and jobman has already ended that attempt. Any other process is reported with its
+ * pid and command line, and never touched. Calls `busy` for such a process, or `fail` for processes that survive a kill.
  *
  * The devices are `accel0` and so on up to v4, `vfio/0` and so on since v5 (Google's public launchers search for both).
  * A host without devices needs no check. JOBMAN_DEVICES in its environment names another folder than /dev. Only the
@@ -453,7 +451,7 @@ check_devices() {
     done
     [ -n "$ours" ] || return 0
     rounds=$((rounds + 1))
-    [ $rounds -lt 20 ] || fail "processes of an earlier attempt hold its TPU and do not die:$ours"
+    [ $rounds -lt 20 ] || fail "processes of an earlier attempt use its TPU and do not end after a kill:$ours"
     as_administrator kill -s KILL $ours 2>/dev/null
     sleep 0.2 2>/dev/null || sleep 1
   done

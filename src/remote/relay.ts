@@ -205,7 +205,7 @@ function startOverRelay(
       socket.destroy();
     };
     socket.on('close', () => {
-      const reason = 'the controller, whose connection it went over, has ended';
+      const reason = 'the controller, which held the connection, has ended';
       if (!isOver) finish({ kind: 'unreachable', reason, mayHaveRun: true });
     });
     readFrames(socket, (kind, body) => {

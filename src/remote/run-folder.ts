@@ -68,7 +68,7 @@ read_clock() {
   case $now in '' | *[!0-9]*) now=$(date +%s)000 ;; esac
 }
 
-# When the process of that number began, in clock ticks since boot; empty when there is none or only its remains.
+# Start time of process $1 in clock ticks since boot; empty if it does not exist or is a zombie.
 read_ticks() {
   ticks=
   stat=
@@ -96,14 +96,14 @@ is_proven() {
   } 2>/dev/null
 }
 
-# Reads the pid file of that run folder: true when it is complete.
+# Reads the pid file of run folder $1. True if it is complete.
 read_pid() {
   pid= pid_ticks= pid_boot= started=
   { read -r pid pid_ticks pid_boot started <"$1/pid"; } 2>/dev/null
   [ -n "$started" ]
 }
 
-# True while the process that wrote the pid file is alive. A number alone says nothing: it may be somebody else's by now.
+# True while the process that wrote the pid file is alive. Compares its start time, because process ids are reused.
 is_alive() {
   read_pid "$1" || return 1
   [ "$pid_boot" = "$boot" ] || return 1
@@ -111,8 +111,8 @@ is_alive() {
   [ -n "$ticks" ] && [ "$ticks" = "$pid_ticks" ]
 }
 
-# The processes that have that text in that file of theirs in /proc. One grep for all of them: the shell's own read asks the
-# kernel for each single byte. The grep may find itself, so whoever is gone after it does not count.
+# The processes with text $1 in the file $2 of their folder in /proc. One grep for all, because the shell's read makes a system
+# call for each byte. Skips processes that have ended, such as the grep itself.
 list_processes() {
   listed=
   for file in $(LC_ALL=C grep -lsw -e "$1" /proc/[0-9]*/"$2" 2>/dev/null); do
@@ -122,15 +122,13 @@ list_processes() {
   done
 }
 
-# The processes that carry exactly that mark. Not with -F: the grep of busybox would stop at the first NUL, and there is one
-# after each variable.
+# The processes with exactly the marker $1. Without -F, because busybox' grep -F stops at the first NUL.
 find_marked() {
   list_processes "JOBMAN_RUN=$1" environ
   found=$listed
 }
 
-# The living processes of that session (proc_pid_stat(5): state, parent, group, session). Meaningful only while its leader
-# is known to be alive.
+# The living processes of session $1 (proc_pid_stat(5): state, parent, group, session). Valid only while its leader is alive.
 find_members() {
   list_processes " [RSDTtIWPK] [0-9]* [0-9]* $1" stat
   members=$listed
@@ -148,7 +146,7 @@ ${shellFunctions}`;
 /**
  * The text in single quotes, taken literally by every POSIX shell. Throws on a NUL, which no shell argument can hold.
  */
-export function quote(word: string): string {
-  if (word.includes('\0')) throw new Error('a shell word cannot hold a NUL character');
-  return `'${word.replaceAll("'", `'\\''`)}'`;
+export function quote(text: string): string {
+  if (text.includes('\0')) throw new Error('a shell argument cannot contain a NUL character');
+  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -33,31 +33,31 @@ export function sessionScript(program: Program, hasInput: boolean): string {
   return `printf '${beginMarker.replace('\n', '\\n')}' >&2
 ${shellFunctions}
 main=$$
-# The program leads a process group of its own, so that all of it can be ended. A session of sshd is one already.
+# The program leads its own process group, so that a signal reaches all its processes. A session of sshd already does.
 lead=setsid
 ! kill -0 "-$main" 2>/dev/null || lead=
 ${hasInput ? openInput : ''}
 (
   trap '' HUP INT TERM
 ${hasInput ? '  exec >"$input"' : ''}
-  said=
-  while read -r said count <&3; do
-    case $said in
+  command=
+  while read -r command count <&3; do
+    case $command in
       data)
-        # Once the program reads no more, its input cannot be told from our words: only the end of all is waited for.
+        # After the program closes its input, the rest of the data cannot be separated from commands. Wait for the end.
         head -c "$count" <&3 || { exec >/dev/null; cat <&3; }
         ;;
       end) exec >/dev/null ;;
       stop) break ;;
     esac
   done
-  # We are its child, and the kernel gives us another parent when it ends: no number that is somebody else's by now can
-  # be taken for it (proc_pid_stat(5): number, name, state, parent).
+  # This watcher is a child of the program and gets another parent when the program ends, so a reused process id is
+  # noticed (proc_pid_stat(5): number, name, state, parent).
   read -r self name state parent rest </proc/self/stat
-  [ "$said" = stop ] || [ "$parent" = "$main" ] || exit 0
-  # The program's input is still open here: a line that was cut must not look to it like the end of what it was to read.
+  [ "$command" = stop ] || [ "$parent" = "$main" ] || exit 0
+  # The input of the program stays open, so that it does not treat half of its data as complete.
   kill -TERM "-$main"
-  # The group may be ours too, so it is never empty.
+  # The group may contain this watcher.
   has_others() {
     list_processes " [RSDTtIWPK] [0-9]* $main" stat
     for other in $listed; do [ "$other" = "$self" ] || return 0; done
@@ -118,9 +118,9 @@ export function containerEntry(marker: string): string {
   const text = `container=$(docker ps --quiet --filter ${quote(`label=jobman-run=${marker}`)} | head -n 1)
 if [ -z "$container" ]; then
   if docker info >/dev/null 2>&1; then
-    echo 'No container of this job runs on this worker now. --in-container works while the command runs; without it the command runs on the worker itself.' >&2
+    echo 'This job has no running container on this worker. Use --in-container while the command of the job runs; without it the command runs on the worker.' >&2
   else
-    echo 'No Docker daemon answers on this host, or this user may not use it.' >&2
+    echo 'The Docker daemon does not answer on this host, or this user has no permission to use it.' >&2
   fi
   exit 125
 fi

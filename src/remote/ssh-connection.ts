@@ -98,7 +98,7 @@ export function createConnector(
     const login = await loginMethods(target, config, ssh2, options.userHome);
     if (login.methods.length === 0) {
       const notes = [login.notes.join('; ') || 'no key file and no agent', ...howToAddKey(target)];
-      return { problem: `there is no key to log in to ${config.host} with: ${notes.join('; ')}` };
+      return { problem: `there is no SSH key for ${config.host}: ${notes.join('; ')}` };
     }
     let pinned: string | undefined;
     try {
@@ -202,7 +202,7 @@ function handshake(
     client.on('ready', () => {
       void pinPresentedKey(hostKeys, target.pinName, presentedKey ?? '').then((problem) => {
         if (problem !== undefined || shared.isClosed()) {
-          connection.closeReason = problem ?? 'jobman is ending';
+          connection.closeReason = problem ?? 'jobman is exiting';
           client.destroy();
           return;
         }
@@ -232,9 +232,9 @@ function handshake(
         if (accepted.length === 0 || accepted.includes(presentedKey)) return true;
         keyProblem =
           pinned === undefined
-            ? `${config.host} shows the host key ${fingerprint(presentedKey)}, which is not the one that it was made with; nothing was sent`
-            : `the host key of ${config.host} has changed within one allocation: pinned is ${fingerprint(pinned)}, shown is ${fingerprint(presentedKey)}; ` +
-              `nothing was sent. If you know why it changed, remove ${hostKeys.file(target.pinName)}`;
+            ? `${config.host} presents the host key ${fingerprint(presentedKey)}, which is not the key that the cloud reports; jobman sent nothing`
+            : `the host key of ${config.host} has changed from ${fingerprint(pinned)} to ${fingerprint(presentedKey)} within one allocation; ` +
+              `jobman sent nothing. If the change is expected, remove ${hostKeys.file(target.pinName)}`;
         return false;
       },
     };
@@ -329,7 +329,7 @@ function howToAddKey({ existing }: SshTarget): readonly string[] {
 function refusal(target: SshTarget, config: SshConfig, { names, notes }: Login): string {
   const tried = target.existing === undefined ? [] : [`tried ${names.join(', ')}`];
   return [
-    `${config.host} accepts none of our keys for ${config.user}`,
+    `${config.host} accepts no available SSH key for the user ${config.user}`,
     ...tried,
     ...notes,
     ...howToAddKey(target),
@@ -351,7 +351,7 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
       return Array.isArray(parsed) ? (parsed[0] ?? new Error('no key in it')) : parsed;
     });
     if (loaded === undefined) {
-      if (file === target.keyFile) notes.push(`there is no key file ${file}`);
+      if (file === target.keyFile) notes.push(`the key file ${file} does not exist`);
     } else if ('problem' in loaded) notes.push(loaded.problem);
     else {
       methods.push({ type: 'publickey', username: config.user, key: loaded.key });
@@ -359,9 +359,7 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
     }
   }
   if (config.certificates.length > 0) {
-    notes.push(
-      `the certificate ${config.certificates.join(', ')} can be used only through an agent: add its key with ssh-add`,
-    );
+    notes.push(`the certificate ${config.certificates.join(', ')} requires an SSH agent: add its key with ssh-add`);
   }
   if (config.agent !== null) {
     methods.push({ type: 'agent', username: config.user, agent: config.agent });
@@ -406,7 +404,7 @@ async function pinPresentedKey(hostKeys: HostKeys, name: string, presentedKey: s
     const pinned = await hostKeys.pin(name, presentedKey);
     return pinned === presentedKey
       ? undefined
-      : `another host key was pinned for ${name} in the same moment: ${fingerprint(pinned)}`;
+      : `another process pinned a different host key for ${name} at the same time: ${fingerprint(pinned)}`;
   } catch (error) {
     return `the host key cannot be pinned: ${messageOf(error)}`;
   }
@@ -424,9 +422,9 @@ function connectionProblem(
 ): string {
   const { config } = facts;
   if (facts.keyProblem !== undefined) return facts.keyProblem;
-  if (error.message === 'Keepalive timeout') return `${config.host} has stopped answering`;
+  if (error.message === 'Keepalive timeout') return `${config.host} no longer answers`;
   if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time`;
-  return `the connection to ${config.host} broke: ${error.message}`;
+  return `the connection to ${config.host} was lost: ${error.message}`;
 }
 
 /**

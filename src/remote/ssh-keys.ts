@@ -56,7 +56,7 @@ export async function loadKey(
   }
   // The file of a security key holds only a handle; its type is in the public part, in base64 with a length in front.
   if (Buffer.from(text.toString('latin1').replaceAll(/-----.*-----|\s/gu, ''), 'base64').includes('sk-')) {
-    return { problem: `the key ${file} lives on a security key, which only an agent can use: add it with ssh-add` };
+    return { problem: `the key ${file} is on a security key, which requires an SSH agent: add it with ssh-add` };
   }
   const key = parse(text);
   if (key instanceof Error) {
@@ -64,7 +64,7 @@ export async function loadKey(
       ? { problem: `the key ${file} is protected by a passphrase: add it to your agent with ssh-add ${file}` }
       : { problem: `the key ${file} cannot be used: ${key.message}` };
   }
-  if (!key.isPrivateKey()) return { problem: `the file ${file} holds no private key` };
+  if (!key.isPrivateKey()) return { problem: `the file ${file} is not a private key` };
   return { key };
 }
 
@@ -77,10 +77,10 @@ async function readIfExists(file: string): Promise<string | undefined> {
     // all members can read.
     if (errorCode(error) === 'EACCES') {
       throw new JobmanError(
-        `jobman's own login key ${file} belongs to another login of this machine.`,
+        `The login key of jobman, ${file}, belongs to another user of this machine.`,
         exitCode.failed,
         [
-          'Run the controller as that login, or name a key that the group can read: `ssh.private_key` in a manifest, `lab.privateKey` in the settings.',
+          'Run the controller as that user, or set a key that the group can read: `ssh.private_key` in a manifest, `lab.privateKey` in the settings.',
         ],
       );
     }
@@ -121,7 +121,7 @@ function publicKeyOf(text: string, file: string): string {
   const body = Buffer.from(text.replaceAll(/-----.*-----|\s/gu, ''), 'base64');
   let at = 'openssh-key-v1\0'.length;
   if (body.subarray(0, at).toString('latin1') !== 'openssh-key-v1\0') {
-    throw new Error(`${file} is not a key in OpenSSH's format: move it away, and jobman makes its own`);
+    throw new Error(`${file} is not a key in OpenSSH format; move it away, and jobman creates a new one`);
   }
   for (let skipped = 0; skipped < 3; skipped += 1) at += 4 + body.readUInt32BE(at);
   at += 4;

@@ -77,7 +77,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   let isClosed = false;
 
   async function connect(host: HostConnections): Promise<Connection | Problem> {
-    if (isClosed) return { problem: 'jobman is ending' };
+    if (isClosed) return { problem: 'jobman is exiting' };
     const isUrgent = host.connections.some((connection) => connection.isSilent);
     const opened = await connector.connect(host.target, isUrgent);
     if ('problem' in opened || !opened.isOpen) return opened;
@@ -106,11 +106,11 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     if (channel === 'silent') {
       // The program has not been sent, so another connection can serve as well.
       void opening.then((late) => 'problem' in late || late.close());
-      return tries > 1 ? openShell(host, entry, tries - 1) : { problem: `${host.target.host} has stopped answering` };
+      return tries > 1 ? openShell(host, entry, tries - 1) : { problem: `${host.target.host} no longer answers` };
     }
     if (!('problem' in channel)) return { channel, connection };
     return {
-      problem: channel.isReached ? `${host.target.host} opened no session: ${channel.problem}` : channel.problem,
+      problem: channel.isReached ? `${host.target.host} refused a session: ${channel.problem}` : channel.problem,
     };
   }
 
@@ -156,7 +156,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
       connector.close();
       for (const host of hosts.values()) {
         for (const connection of host.connections) {
-          connection.closeReason = 'jobman is ending';
+          connection.closeReason = 'jobman is exiting';
           connection.client.destroy();
         }
       }
@@ -195,7 +195,7 @@ async function acquireConnection(host: HostConnections, connect: Connect, tries 
   // Other callers waited for the same connection, and it may be full or closed again by now.
   if (tries === 0)
     return {
-      problem: opened.closeReason === '' ? `${host.target.host} has no room for another session` : opened.closeReason,
+      problem: opened.closeReason === '' ? `${host.target.host} accepts no further sessions` : opened.closeReason,
     };
   return acquireConnection(host, connect, opened.isOpen ? tries : tries - 1);
 }
@@ -338,7 +338,7 @@ function streamScript(host: string, openShell: OpenShell, request: StreamRequest
       if (isCancelled) return;
       isCancelled = true;
       own.close();
-      request.onEnd({ kind: 'dropped', reason: `${host} has stopped answering` });
+      request.onEnd({ kind: 'dropped', reason: `${host} no longer answers` });
     });
     own.once('close', removeListener);
     const errors = createOutputBuffer(4_096);
@@ -419,14 +419,14 @@ function startSession(open: OpenShell, request: Omit<SessionRequest, 'environmen
     if ('problem' in shell) return { kind: 'unreachable', reason: shell.problem, mayHaveRun: false };
     if (isStopped) {
       shell.channel.close();
-      return { kind: 'unreachable', reason: 'stopped before it had begun', mayHaveRun: false };
+      return { kind: 'unreachable', reason: 'stopped before it started', mayHaveRun: false };
     }
     ({ channel } = shell);
     channel.write(wrapScript(sessionScript(request.program, request.hasInput)));
     const end = await receiveSession(channel, request, begin);
     clearTimeout(stopTimer);
     if (end !== undefined) return { kind: 'ended', ...end };
-    const reason = shell.connection.closeReason || 'the line was closed';
+    const reason = shell.connection.closeReason || 'the connection was closed';
     return { kind: 'unreachable', reason, mayHaveRun: true };
   }
 

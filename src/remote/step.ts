@@ -59,30 +59,30 @@ ${prelude}
 fail() { printf 'step cannot %s\\n' "$1" >&2; exit 0; }
 ${isManual ? '' : exitIfProven}command -v setsid >/dev/null || fail 'run: the host has no setsid'
 command -v base64 >/dev/null || fail 'run: the host has no base64'
-mkdir -p "$root" "$proofs" 2>/dev/null || fail "make the folder $root"
+mkdir -p "$root" "$proofs" 2>/dev/null || fail "create the folder $root"
 
 newest=0
 for dir in "$root"/try_*; do
   [ -d "$dir" ] && [ "\${dir##*_}" -gt $newest ] && newest=\${dir##*_}
 done
 
-# Goes on with a try that is under way; begins another when there is none.
+# Continue with a running try, or start one.
 if [ $newest -eq 0 ] || [ -e "$root/try_$newest/exit" ] || ! is_alive "$root/try_$newest"; then
   newest=$((newest + 1))
 ${isManual ? `  rm -f "$proofs/${step.key}"` : ''}
 ${files.map(replaceFileCommand).join('')}
-  prepared=$(mktemp -d "$root/start_$newest.XXXXXX" 2>/dev/null) || fail "write below $root"
+  prepared=$(mktemp -d "$root/start_$newest.XXXXXX" 2>/dev/null) || fail "write to $root"
 ${writeFilesCommand({ script: tryScript, apply: step.apply, launch: launcher, ...(step.check === null || mode === 'apply' ? {} : { check: step.check }) })}
   printf '' >"$prepared/env"
-  said=$(umask "$mask"; setsid sh "$prepared/launch" try_$newest </dev/null 2>/dev/null 3<&- &)
-  case $said in
+  result=$(umask "$mask"; setsid sh "$prepared/launch" try_$newest </dev/null 2>/dev/null 3<&- &)
+  case $result in
     started | already) ;;
-    *) fail "start: \${said#failed }" ;;
+    *) fail "start: \${result#failed }" ;;
   esac
 fi
 
-# Prints the log up to the length that it had, again and again. The first turns are short: most steps hold already. Whoever
-# has waited for seconds waits in seconds: each turn starts two programs, on as many workers as there are.
+# Prints the log as it grows. The first rounds are short, because most steps hold already; later rounds are longer, because
+# each round starts two programs on every worker.
 dir=$root/try_$newest
 from=0
 turns=0
@@ -136,7 +136,7 @@ run() {
     *) if command -v bash >/dev/null; then bash "$1"; else sh "$1"; fi ;;
   esac
 }
-# As run, and tells in a file what was begun last: of a script that fails, mostly the command that failed.
+# Like run, but writes the last command to a file: in a failing script this is usually the command that failed.
 run_traced() {
   read -r first <"$1"
   case $first in '#!'*) run "$1"; return ;; esac
@@ -146,7 +146,7 @@ run_traced() {
   fi
   BASH_XTRACEFD=7 bash -x "$1" 7>"$here/trace"
   code=$?
-  # Words about the failure, and tests that led to them, are not what failed.
+  # Skip error messages and tests, which are not the command that failed.
   [ "$code" -eq 0 ] ||
     grep '^+' "$here/trace" | grep -Ev '^[+]+ (echo|printf|exit|return|rm -rf|.?[[]+.?|true|false|sleep|tries=|code=|local) ?' |
     tail -n 1 | sed 's/^[+]* //' | cut -c 1-300 >"$here/command"
@@ -176,7 +176,7 @@ function writeFilesCommand(texts: Readonly<Record<string, string>>): string {
 function replaceFileCommand(file: StepFileBytes): string {
   const path = file.to.startsWith('/') ? quote(file.to) : `"$HOME"/${quote(file.to.replace(/^~\//u, ''))}`;
   return `target=${path}
-mkdir -p "\${target%/*}" 2>/dev/null || fail "make the folder \${target%/*}"
+mkdir -p "\${target%/*}" 2>/dev/null || fail "create the folder \${target%/*}"
 ${writeFileCommand('"$target.jobman-new"', file.bytes)}chmod ${file.mode.toString(8)} "$target.jobman-new" && mv "$target.jobman-new" "$target" || fail "write $target"
 `;
 }

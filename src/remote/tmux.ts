@@ -74,7 +74,7 @@ export async function createTmux(options: TmuxOptions): Promise<TmuxWindows> {
       '#{window_index}',
     ]);
     if (made.exitCode !== 0 && errorOutput(made).includes('duplicate session')) return;
-    if (made.exitCode !== 0) throw tmuxError(`make the session ${session}`, made);
+    if (made.exitCode !== 0) throw tmuxError(`create the session ${session}`, made);
     const index = textOf(made.stdout).trim();
     if (index !== '0') await tmux(['move-window', '-s', `=${session}:${index}`, '-t', `=${session}:0`]);
   }
@@ -191,11 +191,11 @@ function isNotFound(result: ProcessResult): boolean {
   );
 }
 
-function tmuxError(what: string, result: ProcessResult): JobmanError {
+function tmuxError(action: string, result: ProcessResult): JobmanError {
   const why = result.timedOut
     ? `it did not answer within ${commandTimeout / second} s`
     : (result.error ?? errorOutput(result));
-  return new JobmanError(`tmux could not ${what}: ${why}`, exitCode.unreachable);
+  return new JobmanError(`tmux could not ${action}: ${why}`, exitCode.unreachable);
 }
 
 function errorOutput(result: ProcessResult): string {
@@ -231,11 +231,11 @@ closed() {
   exit 0
 }
 trap 'closed "$@"' HUP
-trap 'printf "\\n-- The job goes on without this window. To look what comes next, or to end it: %s\\n" "$next_command"' INT
+trap 'printf "\\n-- The job continues without this window. To see its state or end it: %s\\n" "$next_command"' INT
 
 launcher=
 { read -r launcher rest <"$folder/pid"; } 2>/dev/null
-# Until the launcher has ended, which it does after everything is written.
+# Follow until the launcher has ended: it ends after the log is complete.
 if tail --version 2>/dev/null | grep -q GNU; then
   tail -n +1 -f --pid="$launcher" "$folder/log" 2>/dev/null &
   following=$!
@@ -248,15 +248,15 @@ else
     kill "$following"
   ) 2>/dev/null &
 fi
-# A trap ends the wait, and not what is waited for.
+# A trap ends the wait, but not the process.
 while kill -0 "$following" 2>/dev/null; do wait "$following"; done
 following=
 
 code=
 { read -r code rest <"$folder/exit"; } 2>/dev/null
-if [ -n "$code" ]; then how="has ended with exit code $code"; else how='is gone, and nobody wrote down how it ended'; fi
-printf '\\n-- %s: its script %s. What comes next: %s\\n' "$title" "$how" "$next_command"
-# Nothing that is typed here does anything. Where there is no terminal any more there is nothing to stay for.
+if [ -n "$code" ]; then how="exited with code $code"; else how='ended without an exit code'; fi
+printf '\\n-- %s: the script %s. Next: %s\\n' "$title" "$how" "$next_command"
+# Ignore typed input. Exit when the terminal is closed.
 failed=0
 while [ $failed -lt 20 ]; do
   if read -r typed; then failed=0; else failed=$((failed + 1)); sleep 1; fi

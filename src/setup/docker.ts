@@ -24,28 +24,28 @@ const installDocker = `if ! command -v docker >/dev/null; then
   lacks='docker is not installed on this host'
   apt_update
   apt_install docker.io || exit 1
-  command -v docker >/dev/null || { echo 'docker is not to be had on this host.' >&2; exit 1; }
+  command -v docker >/dev/null || { echo 'Docker cannot be installed on this host.' >&2; exit 1; }
 fi
-lacks='No Docker daemon answers on this host, or this user may not use it'
+lacks='The Docker daemon does not answer on this host, or this user has no permission to use it'
 if ! as_member info >/dev/null 2>&1; then
   sudo -n systemctl start docker
   sudo -n usermod -aG docker "$(id -un)" || exit 1
   if ! reason=$(as_member info 2>&1 >/dev/null); then
     printf '%s\\n' "$reason" >&2
     reason=$(printf '%s\\n' "$reason" | grep . | tail -n 1)
-    echo "No Docker daemon answers on this host\${reason:+: $reason}" >&2
+    echo "The Docker daemon does not answer on this host\${reason:+: $reason}" >&2
     exit 1
   fi
 fi
 case $image in
   gcr.io/* | *.gcr.io/* | *.pkg.dev/*)
-    # Images of Google's registries are read with the worker's own account.
+    # Google's registries accept the worker's service account.
     if command -v gcloud >/dev/null; then gcloud auth configure-docker "\${image%%/*}" --quiet; fi
     ;;
 esac
 tries=1
 until as_member pull "$image"; do
-  [ "$tries" -lt 3 ] || { echo "The image $image could not be pulled in three tries." >&2; exit 1; }
+  [ "$tries" -lt 3 ] || { echo "Docker could not pull the image $image in three tries." >&2; exit 1; }
   tries=$((tries + 1))
   sleep 10
 done
@@ -67,16 +67,15 @@ ${joinDockerGroup}
 ${writeFile('"$here/command"', script)}chmod 755 "$here/command"
 ${writeFile('"$here/inside"', containerScript(module, inner, command, variables.secret.length > 0))}chmod 644 "$here/inside"
 ${variablesFile(module.envVars, variables)}
-# What an earlier try of this job may have left in a container is ended first.
+# Remove containers of earlier tries of this job.
 job=\${JOBMAN_RUN:-none/\${JOBMAN_JOB_ID:-none}/\${JOBMAN_ATTEMPT:-0}/\${JOBMAN_WORKER:-0}}
 job=\${job%/*/*}
 for container in $(docker ps --all --quiet --filter "label=jobman-run=$job"); do
   docker rm --force "$container" >/dev/null
 done
 
-# The container reads from this pipe, of which docker's client has the other end, and nobody ever writes. It ends when the
-# client does, however that is killed, and then the container ends itself. The daemon has no part in it: it would let a
-# container run on, and may itself be killed, or be told to let containers outlive it.
+# The container waits for the end of this pipe, whose other end docker's client holds. When the client ends, even by a kill, the
+# container ends itself. The Docker daemon would keep it running.
 rm -f "$here/line"
 mkfifo -m 666 "$here/line" || exit 1
 exec 9<>"$here/line"
@@ -111,12 +110,12 @@ function volumeArgument(mount: string): string {
 }
 
 const joinDockerGroup = `if ! docker info >/dev/null 2>&1; then
-  # A login that began before its user joined the group docker gets the group this way, without a new login.
+  # A login from before its user joined the group docker gets the group this way.
   if [ -z "\${JOBMAN_MEMBER:-}" ] && sg docker -c true 2>/dev/null; then
     export JOBMAN_MEMBER="$0"
     exec sg docker -c 'exec sh "$JOBMAN_MEMBER"'
   fi
-  echo 'No Docker daemon answers on this host, or this user may not use it.' >&2
+  echo 'The Docker daemon does not answer on this host, or this user has no permission to use it.' >&2
   exit 125
 fi
 unset JOBMAN_MEMBER`;
@@ -150,19 +149,18 @@ function containerScript(
   command: string,
   hasSecrets: boolean,
 ): string {
-  return `# The other end of the line to the host. It is opened for writing as well, for as long as opening takes: a reader alone
-# would wait for ever where the host's end is gone already.
+  return `# The pipe to the host. Opened for writing too at first, because a reader alone would wait forever if the host's end is closed.
 exec </dev/null 4<>/jobman/line 3</jobman/line 4<&-
-${hasSecrets ? readSecretsScript : ''}# When it is cut, all that carries this run's mark is ended.
+${hasSecrets ? readSecretsScript : ''}# When the pipe closes, kill all processes with this run's marker.
 (
   trap '' TERM INT HUP QUIT USR1 USR2
   # Only JOBMAN_RUN is read here: a PATH in docker.env_vars may lack the programs that this needs.
   run=$(. /jobman/variables; printf %s "\${JOBMAN_RUN:-none}")
   cat <&3 >/dev/null
-  # Until a second look finds nothing: the command may be about to start something just now.
+  # Repeat until a second search finds none, because the command may just be starting a process.
   for round in 1 2 3 4 5; do
     found=
-    # One grep for all of them; not with -F, because the grep of busybox would stop at the first NUL.
+    # Without -F, because busybox' grep -F stops at the first NUL.
     for process in $(LC_ALL=C grep -lsw -e "JOBMAN_RUN=$run" /proc/[0-9]*/environ); do
       process=\${process#/proc/}
       kill -s KILL "\${process%/environ}" 2>/dev/null && found=yes
@@ -199,7 +197,7 @@ function innerEnvironment(inner: CondaModule | VenvModule, command: string): str
   return `if ! ( ${check.trimEnd()}
 ); then
   (
-${ensure}  ) || { echo 'The ${inner.name} environment could not be made inside the container.' >&2; exit 1; }
+${ensure}  ) || { echo 'The ${inner.name} environment could not be created in the container.' >&2; exit 1; }
 fi
 ${exec}`;
 }

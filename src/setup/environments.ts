@@ -20,7 +20,7 @@ export function condaEnsure(module: CondaModule): string {
   const make =
     config === null
       ? `has_environment || {
-  echo "There is no conda environment $environment here, and conda.config_file names none to make it from." >&2
+  echo "The conda environment $environment does not exist, and conda.config_file is not set." >&2
   exit 1
 }
 `
@@ -29,7 +29,7 @@ export function condaEnsure(module: CondaModule): string {
 fi
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-# Channels of Anaconda want their terms accepted before the first use; older versions of conda do not know the word.
+# Anaconda requires acceptance of its terms before the first use; older versions of conda lack this command.
 if "$conda" tos --help >/dev/null 2>&1; then
   for channel in main r; do
     "$conda" tos accept --override-channels --channel "https://repo.anaconda.com/pkgs/$channel" || exit 1
@@ -47,7 +47,7 @@ mkdir -p "\${stamp%/*}" && echo ${contentKey(config)} >"$stamp"
 
 /** The end of a script. The process becomes the command. */
 export function condaExec(module: CondaModule, command: string): string {
-  return `${findConda}find_conda || { echo 'There is no conda on this host.' >&2; exit 127; }
+  return `${findConda}find_conda || { echo 'conda is not installed on this host.' >&2; exit 127; }
 exec "$conda" run --no-capture-output -n ${quote(module.environment)} ${command}
 `;
 }
@@ -69,7 +69,7 @@ const installConda = `if ! find_conda; then
   curl -fsSL --retry 5 -o "$installer" "https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-$(uname -m).sh" || exit 1
   bash "$installer" -b -u -p "$HOME/miniconda" || exit 1
   rm -f "$installer"
-  find_conda || { echo 'Miniconda was installed, but conda is not to be found.' >&2; exit 1; }
+  find_conda || { echo 'Miniconda was installed, but conda was not found.' >&2; exit 1; }
 fi
 `;
 
@@ -99,28 +99,28 @@ if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/.jobman" 2>/dev/null)" = ${c
   exit 0
 fi
 mkdir -p "$(dirname "$folder")" || exit 1
-# Debian keeps the module venv in a package of its own, so the first try may fail for want of it.
+# On Debian the module venv is a separate package, so the first try may fail.
 if ! "$python" -m venv "$folder"; then
   case $python in
     */*)
-      if [ -x "$python" ]; then echo "$python cannot make a virtual environment." >&2; else echo "There is no $python on this host." >&2; fi
+      if [ -x "$python" ]; then echo "$python cannot create a virtual environment." >&2; else echo "$python does not exist on this host." >&2; fi
       exit 1
       ;;
   esac
-  echo "$python cannot make a virtual environment yet; installing what it lacks."
-  lacks="$python makes no virtual environment on this host"
+  echo "$python cannot create a virtual environment yet; installing its packages."
+  lacks="$python cannot create a virtual environment on this host"
   command -v "$python" >/dev/null || lacks="$python is not installed on this host"
 ${aptFunctions}
   apt_update
   isInstalled=yes
   apt_install "$python" "$python-venv" || isInstalled=
   if ! command -v "$python" >/dev/null; then
-    echo "$python is not installed on this host, and its package sources do not have it." >&2
+    echo "$python is not installed on this host and not in its package sources." >&2
     exit 1
   fi
   [ -n "$isInstalled" ] || exit 1
   if ! "$python" -m venv "$folder"; then
-    echo "$python makes no virtual environment on this host, even with the package $python-venv." >&2
+    echo "$python cannot create a virtual environment on this host, even with the package $python-venv." >&2
     exit 1
   fi
 fi
@@ -131,7 +131,7 @@ ${packages}echo ${contentKey(module)} >"$folder/.jobman"
 /** The end of a script. The process becomes the command. */
 export function venvExec(module: VenvModule, command: string): string {
   return `folder=${quotePath(module.folder)}
-. "$folder/bin/activate" || { echo "There is no virtual environment at $folder." >&2; exit 127; }
+. "$folder/bin/activate" || { echo "The virtual environment $folder does not exist." >&2; exit 127; }
 exec ${command}
 `;
 }

@@ -17,7 +17,7 @@ export function filesStep(module: FilesModule): SetupStep {
   return createStep({
     name: 'files',
     check: compare,
-    apply: `${compare}code=$?\n[ "$code" -eq 0 ] || echo 'The files above did not arrive as they were sent.' >&2\nexit "$code"\n`,
+    apply: `${compare}code=$?\n[ "$code" -eq 0 ] || echo 'These files are not the same as the files that jobman sent.' >&2\nexit "$code"\n`,
     files: module.files.map((file) => ({ kind: 'inline', ...file })),
     timeoutMs: 5 * minute,
   });
@@ -73,7 +73,7 @@ chmod 600 authorized_keys
 for file in ${files.map((file) => quote(`./${basename(file)}`)).join(' ')}; do
   key=$(cat "$file")
   if ! grep -qxF -- "$key" authorized_keys; then
-    # The last line may lack its end.
+    # The last line may have no line end.
     [ -z "$(tail -c 1 authorized_keys)" ] || echo >>authorized_keys
     printf '%s\\n' "$key" >>authorized_keys
   fi

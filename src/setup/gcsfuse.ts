@@ -34,12 +34,12 @@ path=${quotePath(path)}
 unmount_dead "$path"
 if ! is_mounted "$bucket" "$path"; then
   if mountpoint -q "$path"; then
-    echo "$path is a mount of something else; unmount it there, or choose another mount_path." >&2
+    echo "Another file system is mounted at $path; unmount it, or choose another mount_path." >&2
     exit 1
   fi
-${prepareMount}  mkdir -p "$path" 2>/dev/null || sudo -n mkdir -p "$path" || { echo "The folder $path cannot be made on this host." >&2; exit 1; }
+${prepareMount}  mkdir -p "$path" 2>/dev/null || sudo -n mkdir -p "$path" || { echo "The folder $path cannot be created on this host." >&2; exit 1; }
   sudo -n gcsfuse ${options.join(' ')} --uid="$(id -u)" --gid="$(id -g)" "$bucket" "$path" || {
-    echo "The bucket $bucket cannot be mounted at $path; the lines above say why." >&2
+    echo "gcsfuse cannot mount the bucket $bucket at $path; see the lines above." >&2
     exit 1
   }
 fi
@@ -77,7 +77,7 @@ const unmountDead = `unmount_dead() {
   while read -r _ point type _; do
     case $type in fuse*) ;; *) continue ;; esac
     if [ "$(printf '%b' "$point")" = "$1" ] && ! stat "$1" >/dev/null 2>&1; then
-      echo "What was mounted at $1 has died; it is mounted again."
+      echo "The mount at $1 no longer responds; mounting it again."
       sudo -n umount -l "$1"
       return
     fi
@@ -108,6 +108,6 @@ if ! command -v gcsfuse >/dev/null; then
   curl -fsSL --retry 5 https://packages.cloud.google.com/apt/doc/apt-key.gpg | sudo -n tee "$keyring" >/dev/null &&
     echo "deb [signed-by=$keyring] https://packages.cloud.google.com/apt gcsfuse-$codename main" | sudo -n tee "$list" >/dev/null || exit 1
   apt_update && apt_install gcsfuse || exit 1
-  command -v gcsfuse >/dev/null || { echo 'gcsfuse was installed, but is not to be found on this host.' >&2; exit 1; }
+  command -v gcsfuse >/dev/null || { echo 'gcsfuse was installed, but was not found on this host.' >&2; exit 1; }
 fi
 `;

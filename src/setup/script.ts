@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import type { SetupStep, StepFile } from '../core/model/spec.ts';
 import type { Duration } from '../core/model/time.ts';
 
-/** Quotes any text for a POSIX shell. Throws for a zero byte, which a shell cannot hold. */
-export function quote(word: string): string {
-  if (word.includes('\0')) throw new Error('a word of a shell script cannot hold a zero byte');
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+/** Quotes any text for a POSIX shell, readable if no quotes are needed. Throws for a NUL character. */
+export function quote(text: string): string {
+  if (text.includes('\0')) throw new Error('a shell argument cannot contain a NUL character');
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /** Quotes a path on a worker; `~` and `~/x` are below the login folder of the user who runs the script. */
@@ -23,30 +23,30 @@ export function writeFile(target: string, text: string): string {
 }
 
 /** Splits flags as a shell does (spaces, quotes, backslashes) without expansion. Undefined for an open quote. */
-export function splitWords(line: string): readonly string[] | undefined {
-  const words: string[] = [];
-  let word: string | undefined;
+export function splitArguments(line: string): readonly string[] | undefined {
+  const args: string[] = [];
+  let arg: string | undefined;
   let quoting = '';
   for (let at = 0; at < line.length; at += 1) {
     const character = line[at] ?? '';
-    if (quoting === "'" && character !== "'") word += character;
+    if (quoting === "'" && character !== "'") arg += character;
     else if (character === quoting && quoting !== '') quoting = '';
     else if (quoting === '' && (character === '"' || character === "'")) {
       quoting = character;
-      word ??= '';
+      arg ??= '';
     } else if (character === '\\' && quoting !== "'") {
       const next = line[at + 1];
       if (next === undefined) return undefined;
-      word = `${word ?? ''}${quoting === '"' && !'"\\$`'.includes(next) ? '\\' : ''}${next}`;
+      arg = `${arg ?? ''}${quoting === '"' && !'"\\$`'.includes(next) ? '\\' : ''}${next}`;
       at += 1;
     } else if (quoting === '' && /\s/.test(character)) {
-      if (word !== undefined) words.push(word);
-      word = undefined;
-    } else word = `${word ?? ''}${character}`;
+      if (arg !== undefined) args.push(arg);
+      arg = undefined;
+    } else arg = `${arg ?? ''}${character}`;
   }
   if (quoting !== '') return undefined;
-  if (word !== undefined) words.push(word);
-  return words;
+  if (arg !== undefined) args.push(arg);
+  return args;
 }
 
 /** The key covers the scripts and the inline files. Of a file that is read only at the setup, it covers the name. */
@@ -68,7 +68,7 @@ export function contentKey(values: unknown): string {
 
 /** `apt_update` and `apt_install PACKAGE...` wait up to ten minutes while a new machine updates itself. */
 export const aptFunctions = `
-# The administrator of a container often has no sudo, and needs none.
+# root in a container needs no sudo, and often has none.
 if [ "$(id -u)" -eq 0 ] && ! command -v sudo >/dev/null; then
   sudo() {
     while case $1 in -*) true ;; *) false ;; esac; do shift; done
@@ -79,7 +79,7 @@ apt_wait() {
   waited=0
   while sudo -n fuser /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock >/dev/null 2>&1; do
     if [ "$waited" -ge 600 ]; then
-      echo 'Another package manager has held the lock of dpkg for ten minutes.' >&2
+      echo 'Another package manager has held the dpkg lock for ten minutes.' >&2
       return 1
     fi
     [ "$((waited % 60))" -ne 0 ] || echo 'Waiting for another package manager to finish.'

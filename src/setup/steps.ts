@@ -37,7 +37,7 @@ export function withoutSudo(original: SetupStep): SetupStep {
 const failingSudo = `exec 8>&2
 sudo() {
   while case $1 in -* | env | [A-Z]*=*) true ;; *) false ;; esac; do shift; done
-  echo "\${lacks:-This}\${lacks:+; to change that} would need an administrator, and jobman changes nothing of the kind on your own machine: $*" >&8
+  echo "\${lacks:+$lacks. }This step requires an administrator, and jobman does not use sudo on your own machine: $*" >&8
   exit 1
 }
 `;

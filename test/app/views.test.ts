@@ -480,7 +480,7 @@ const cases: readonly Case[] = [
             task: { kind: 'stop', worker: 2 },
             tries: 3,
             lastAt: noon + hour + minute,
-            message: 'on worker 2 these processes do not die: 77',
+            message: 'these processes on worker 2 do not end after a kill: 77',
           },
         ],
       },
@@ -489,7 +489,7 @@ const cases: readonly Case[] = [
     row: { phase: 'stopping', reason: 'stop requested 2m ago', price: 4 },
     why: {
       evidence:
-        'SIGTERM sent 1m ago at 20 Nov 13:00:01 UTC; stopping the command on worker 2 failed 1m ago: on worker 2 these processes do not die: 77',
+        'SIGTERM sent 1m ago at 20 Nov 13:00:01 UTC; stopping the command on worker 2 failed 1m ago: these processes on worker 2 do not end after a kill: 77',
     },
   },
   {
@@ -1115,8 +1115,7 @@ test('of several places the next is announced as soon as one has been refused, a
 });
 
 test('a program of which nothing is left was not unreachable', () => {
-  const detail =
-    'the program vanished on worker 0: its processes were killed from outside, and no exit code was written';
+  const detail = 'the program vanished on worker 0: another program killed its processes, so there is no exit code';
   const ending = endedAttempt('unreachable', { message: detail, worker: 0 });
   const here = { ...readyAllocation, workers: 1, hosts: null };
   const job: Job = {

@@ -13,8 +13,8 @@ test('a failed step is reported by the last line with a meaning, and by its comm
     ['1', undefined, 'ERROR: no such package\n[notice] a new pip\n\n', 'ERROR: no such package (exit code 1)'],
     ['1', undefined, ' 10%\r 50%\rbroken pipe', 'broken pipe (exit code 1)'],
     ['1', 'case $1 in', 'no right to do that\n', 'no right to do that (exit code 1)'],
-    ['2', 'false', '', 'exit code 2 of `false`, and nothing was printed'],
-    ['2', 'x'.repeat(300), '', 'exit code 2, and nothing was printed'],
+    ['2', 'false', '', 'exit code 2 of `false`, no output'],
+    ['2', 'x'.repeat(300), '', 'exit code 2, no output'],
   ];
   for (const [code, command, printed, text] of rows) assert.equal(formatStepFailure(code, command, printed), text);
 });

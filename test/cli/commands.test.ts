@@ -454,7 +454,7 @@ suite('create', () => {
     assert.deepEqual(named.commands, ['create rose for alice', 'wake']);
     const wrong = await jobman(['create', 'iris.yaml', '--set', 'job.name'], { cwd: folder });
     assert.equal(wrong.code, 2);
-    assert.match(wrong.err, /--set job\.name: gives no value; write it as job\.name=VALUE/);
+    assert.match(wrong.err, /--set job\.name: has no value; write job\.name=VALUE/);
   });
 
   for (const [what, prepare, message] of [
@@ -464,7 +464,7 @@ suite('create', () => {
     ['has 10 MB', (path: string) => writeFileSync(path, `a: ${'x'.repeat(10_000_000)}\n`), /too large/],
     ['is binary', (path: string) => writeFileSync(path, Buffer.from([0, 1, 2, 255])), /binary/],
     ['has a tab', (path: string) => writeFileSync(path, 'job:\n\tname: x\n'), /m\.yaml:2:\d+/],
-    ['has an unknown key', (path: string) => writeFileSync(path, `${manifest}jbo: 1\n`), /m\.yaml:6:1 .*jbo.*job/],
+    ['has an unknown key', (path: string) => writeFileSync(path, `${manifest}jbo: 1\n`), /m\.yaml:6:1: .*jbo.*job/],
   ] as const) {
     test(`a manifest that ${what} is told with its place, and nothing is stored`, async (t) => {
       const { folder } = openWorld(t);

@@ -281,14 +281,11 @@ suite('cp', () => {
 
   test('says once what went wrong on several, and ends with what kind of trouble it was', async () => {
     const inTheWay = copying(3, (worker) =>
-      worker === 0 ? done() : { kind: 'failed', cause: 'conflict', reason: '~/data is there already' },
+      worker === 0 ? done() : { kind: 'failed', cause: 'conflict', reason: '~/data exists' },
     );
     const { code, err } = await jobman(['cp', 'data', '42:'], options(inTheWay.workers));
     assert.equal(code, 4);
-    assert.equal(
-      err,
-      'jobman: [1-2] ~/data is there already; --replace replaces it with the copy.\nCopied: 1 of 3 workers.\n',
-    );
+    assert.equal(err, 'jobman: [1-2] ~/data exists; --replace replaces it with the copy.\nCopied: 1 of 3 workers.\n');
   });
 
   test('says of a copy that went wrong in part how much of it was made, and otherwise that there is none', async () => {

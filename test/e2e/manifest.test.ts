@@ -235,7 +235,7 @@ test('validate and a dry run refuse the manifests that create refuses, with the 
     ],
     ['folder', 'job: {workdir: missing}\n', /job\.workdir: \S+missing does not exist/],
     ['size', 'job: {workdir: large}\n', /job\.workdir: \S+large has 600 MiB in 1 file; .*The limit is 512 MiB/],
-    ['nothing', 'job: {workdir: none}\n', /job\.workdir: \S+none cannot be copied: there is nothing in it/],
+    ['nothing', 'job: {workdir: none}\n', /job\.workdir: \S+none cannot be copied: it is empty/],
     ['empty', '', /command\.cmd: is empty, so there is nothing to run/],
   ] as const) {
     const command = name === 'empty' ? 'cmd: ""' : 'run: ls';

@@ -46,8 +46,8 @@ const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, messag
     ['not ready', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
     [
       'SSH fails',
-      { workers: [healthy], unresponsive: [{ worker: 1, message: 'it has stopped answering' }] },
-      /^no SSH connection to worker 1: it has stopped answering$/,
+      { workers: [healthy], unresponsive: [{ worker: 1, message: 'it no longer answers' }] },
+      /^no SSH connection to worker 1: it no longer answers$/,
       'restart',
     ],
     [
@@ -126,8 +126,8 @@ test('problems are in the order of causes; a lock file is stale only if no proce
 
 test('a login that every worker refuses, and an unknown mount, need a manual repair', () => {
   for (const message of [
-    '34.1.2.3 accepts none of our keys for ada; tried /home/ada/.jobman/ssh/id_ed25519',
-    'there is no key to log in to 34.1.2.3 with: no key file and no agent',
+    '34.1.2.3 accepts no available SSH key for the user ada; tried /home/ada/.jobman/ssh/id_ed25519',
+    'there is no SSH key for 34.1.2.3: no key file and no agent',
   ]) {
     const refused = findProblems({ ...facts, workers: [], unresponsive: [{ worker: 0, message }] });
     assert.deepEqual(

@@ -56,7 +56,7 @@ test('the runs of a sweep resume from their own checkpoints and have distinct na
   await run('history', '4');
   await world.waitUntil('4', ({ phase }) => phase === 'failed');
   const last = await run('logs', '4', '--worker', '0');
-  assert.match(last, /^jobman: there is no checkpoint of job 000002 at \S+ to begin from \(job\.resume_from\)\n$/);
+  assert.match(last, /^jobman: job\.resume_from found no checkpoint of job 000002 at \S+\n$/);
 
   for (const [id, first] of [
     ['1', '90'],

@@ -162,7 +162,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     assert.equal(code, 1);
     assert.match(
       out,
-      /PackagesNotFoundError: probe-3\.0\nThe conda environment could not be made inside the container\.\n$/,
+      /PackagesNotFoundError: probe-3\.0\nThe conda environment could not be created in the container\.\n$/,
     );
   });
 

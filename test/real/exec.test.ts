@@ -217,14 +217,14 @@ sshdTest(
     assert.equal(statSync(join(there, 'run')).mode & 0o777, 0o751);
     assert.ok(lstatSync(join(there, 'link')).isSymbolicLink());
     const inTheWay = await copyToRemote(start, ask({ to: '~/new folder' }));
-    assert.deepEqual(inTheWay, { kind: 'failed', cause: 'conflict', reason: '~/new folder/data is there already' });
+    assert.deepEqual(inTheWay, { kind: 'failed', cause: 'conflict', reason: '~/new folder/data exists' });
     writeFileSync(join(there, 'old'), '');
     assert.equal((await copyToRemote(start, ask({ to: '~/new folder', replace: true }))).kind, 'done');
     assert.equal(existsSync(join(there, 'old')), false);
     assert.deepEqual(await copyToRemote(start, ask({ to: 'none/data' })), {
       kind: 'failed',
       cause: 'missing',
-      reason: 'there is no folder ~/none',
+      reason: 'the folder ~/none does not exist',
     });
 
     const back = await copyFromRemote(start, ask({ from: 'new folder/data', to: 'back' }));

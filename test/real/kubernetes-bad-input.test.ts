@@ -143,9 +143,9 @@ suite('an invalid kubeconfig, context, login or permission', () => {
     const apiVersion = 'client.authentication.k8s.io/v1';
     const notAccepted = /does not accept the login of .*\n(?:.*\n)*  It has expired or is wrong: log in again/;
     const cases: readonly (readonly [kubeconfig: string, code: number, message: RegExp])[] = [
-      [join(folder, 'none'), 5, /No cluster is known here: there is no kubeconfig .*\n  Whoever runs/],
-      [file('no-context', 'apiVersion: v1\nkind: Config\n'), 5, /chooses no context/],
-      [file('no-yaml', 'clusters: [\n'), 2, /is no YAML/],
+      [join(folder, 'none'), 5, /There is no cluster configuration: the kubeconfig .*\n  Ask the administrator/],
+      [file('no-context', 'apiVersion: v1\nkind: Config\n'), 5, /has no current context/],
+      [file('no-yaml', 'clusters: [\n'), 2, /is not valid YAML/],
       [unknown, 5, /the certificate of https:.* is of an authority that is not known here/],
       [
         withCluster((cluster) => void (cluster['tls-server-name'] = 'elsewhere.example')),
@@ -182,7 +182,7 @@ suite('an invalid kubeconfig, context, login or permission', () => {
     const who = `system:serviceaccount:${kube.namespace}:researcher`;
     const may = (verb: string): RegExp =>
       new RegExp(
-        `${who} may not ${verb} jobs in the namespace ${kube.namespace} of .*\\n  Missing is the right \`${verb}\` on jobs\\.batch`,
+        `${who} may not ${verb} jobs in the namespace ${kube.namespace} of .*\\n  The permission \`${verb}\` on jobs\\.batch is missing`,
       );
     await restricted.runRefused(1, may('create'), submit);
     await restricted.runRefused(1, may('get'), 'details -j there');

@@ -164,6 +164,6 @@ kubeTest('without a cluster, commands that need none work, and the others name w
     assert.equal(await withoutConfig.output(short), await withoutConfig.output(long));
   }
   assert.match(await withoutConfig.output([]), /^jobman \d[^]*jobman submit /);
-  const message = /No cluster is known here: there is no kubeconfig /;
+  const message = /There is no cluster configuration: the kubeconfig /;
   await withoutConfig.runRefused(5, message, 'submit -i alpine -r no-gpu -- ls');
 });

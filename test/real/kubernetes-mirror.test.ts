@@ -45,7 +45,10 @@ suite('logs and history', () => {
     const lost = person.withKubeconfig(`${kube.world.folder}/none`);
     const copy = await lost.run('logs short');
     assert.equal(copy.stdout, 'one\ntwo\nthree');
-    assert.match(copy.stderr, /No cluster is known here: there is no kubeconfig .*none\. This is our copy of /);
+    assert.match(
+      copy.stderr,
+      /There is no cluster configuration: the kubeconfig .*none does not exist\. This is our copy of /,
+    );
     assert.match((await lost.run('list --all')).stdout, /short .* failed/);
 
     assert.match(await person.output('clean short'), /^The logs and history of short are removed\.\n/);

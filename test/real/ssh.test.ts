@@ -115,8 +115,8 @@ sshdTest('an unusable key is reported with its reason and a remedy', async (sshd
   const ask = async (keyFile: string): Promise<string> =>
     reason(await run(pool.transport(targetOn(sshd, { keyFile })), 'true'));
   assert.match(await ask(locked), /protected by a passphrase.*ssh-add/su);
-  assert.match(await ask(join(sshd.world.folder, 'nothing')), /there is no key file/u);
-  assert.match(await ask(join(sshd.world.folder, 'locked.pub')), /holds no private key|cannot be used/u);
+  assert.match(await ask(join(sshd.world.folder, 'nothing')), /the key file .* does not exist/u);
+  assert.match(await ask(join(sshd.world.folder, 'locked.pub')), /is not a private key|cannot be used/u);
   const handle = join(sshd.world.folder, 'handle');
   const body = Buffer.from('openssh-key-v1\0 sk-ssh-ed25519@openssh.com').toString('base64');
   writeFileSync(handle, `-----BEGIN OPENSSH PRIVATE KEY-----\n${body}\n-----END OPENSSH PRIVATE KEY-----\n`);
@@ -171,7 +171,7 @@ sshdTest('a machine that existed before is reached with the keys of its user, wi
   const refused = reason(await tries());
   assert.match(
     refused,
-    new RegExp(`accepts none of our keys for ${sshd.user}; tried ${jobmans}; to add one: ${addKey}$`),
+    new RegExp(`accepts no available SSH key for the user ${sshd.user}; tried ${jobmans}; to add one: ${addKey}$`),
   );
 
   // gcloud's own key.

@@ -240,7 +240,7 @@ suite('TPUs by the tpu command', () => {
       assert.deepEqual([code, stdout], [0, `${one} has restarted.\n`], stderr);
       assert.match(
         stderr,
-        /^stopping .*\nthe cloud stops no TPU of this kind; rebooting its machines\n(.*\n)*\d of \d workers answer$/m,
+        /^stopping .*\nthe cloud cannot stop this kind of TPU; rebooting its workers\n(.*\n)*\d of \d workers answer$/m,
       );
       assert.deepEqual(await each(running), Array<string>(count).fill('kept\n0\n'));
       assert.equal(await ok('check-status', one), 'ready\n');
@@ -291,7 +291,7 @@ suite('TPUs by the tpu command', () => {
     running.child.kill('SIGINT');
     const { code, stderr } = await running.result;
     assert.equal(code, 130);
-    assert.match(stderr, /is being made, and becomes ready without this command/);
+    assert.match(stderr, /is being created; the creation continues without this command/);
     assert.match(stderr, /tpu check-status lab-tpuvm-v4-8-9/);
   });
 });

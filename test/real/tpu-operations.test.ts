@@ -109,10 +109,7 @@ suite('the TPU operations of a lab', async () => {
     );
     // Find the zone if the registry does not have it.
     assert.deepEqual(await how(one), { state: 'ready', zone, workers: 2 });
-    await assert.rejects(
-      operations.apply(placed, print, never),
-      failsWith(4, /is there already: it is ready/, /tpu reapply/),
-    );
+    await assert.rejects(operations.apply(placed, print, never), failsWith(4, /exists: it is ready/, /tpu reapply/));
 
     const value = 'it\'s a "secret" $HOME';
     const script = `echo "worker $TPU_WORKER_ID"; [ "$KEY" = ${JSON.stringify(value).replaceAll('$', '\\$')} ] && echo known
@@ -277,7 +274,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const one = tpu('vit-000042-1');
     assert.ok(await eventually(async () => (await node(one.name))['state'] === 'READY', { withinMs: 60_000 }));
     const before = await node(one.name);
-    const refused = failsWith(4, /was made by jobman for job 000042 alone/, /jobman cancel 42/);
+    const refused = failsWith(4, /belongs to job 000042 and is released with it/, /jobman cancel 42/);
     await assert.rejects(operations.delete(one, print, never), refused);
     await assert.rejects(operations.reapply(one, print, never), refused);
     await assert.rejects(operations.restart(one, print, never), refused);
@@ -290,7 +287,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
       operations.reapply(spot, print, never),
       failsWith(
         1,
-        /was deleted, and making it anew failed: .*no capacity there now/,
+        /was deleted, but creating it again failed: .*no capacity in the zone now/,
         /tpu apply lab-v4-8-p1 {4}goes on/,
       ),
     );
@@ -307,7 +304,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     };
     await assert.rejects(
       operations.reapply(spot, leaving, off.signal),
-      failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted, and was not created again/, /tpu apply/),
+      failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted and was not created again/, /tpu apply/),
     );
     assert.ok(
       await eventually(async () => {

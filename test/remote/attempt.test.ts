@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { parseObservation } from '../../src/remote/attempt.ts';
 import { quote } from '../../src/remote/run-folder.ts';
 
-const whole = `jobman-look 1
+const whole = `jobman-observation 1
 boot 1a2b
 now 5000
 proof abc
@@ -59,7 +59,7 @@ test('an answer with a word that nobody knows is no answer', () => {
 });
 
 test('an exit code beyond the signals is a plain number', () => {
-  const [run] = parseObservation('jobman-look 1\nboot b\nnow 1\nrun 1 exited 255 1\nend\n', 1)?.runs ?? [];
+  const [run] = parseObservation('jobman-observation 1\nboot b\nnow 1\nrun 1 exited 255 1\nend\n', 1)?.runs ?? [];
   assert.deepEqual(run, { attempt: 1, state: 'exited', exitCode: 255, endedAt: 1 });
 });
 

@@ -236,7 +236,7 @@ test('a container that refuses a copy reads its input to the end, and gets no mo
     cwd: folder,
     runsIn: 'container',
   });
-  assert.deepEqual(end, { kind: 'failed', cause: 'missing', reason: 'there is no folder /nowhere' });
+  assert.deepEqual(end, { kind: 'failed', cause: 'missing', reason: 'the folder /nowhere does not exist' });
   assert.ok(bytes < 64_000_000, `${bytes} bytes were sent`);
 });
 

@@ -58,7 +58,7 @@ for (const chip of ['accel0', 'vfio/0']) {
     assert.equal(outcome.kind, 'failed');
     assert.ok(outcome.kind === 'failed');
     assert.equal(outcome.evidence.pattern, 'busy');
-    assert.match(outcome.evidence.message, new RegExp(`held by process ${child.pid} \\(sleep 300\\)`, 'u'));
+    assert.match(outcome.evidence.message, new RegExp(`uses its TPU: process ${child.pid} \\(sleep 300\\)`, 'u'));
     assert.equal(child.exitCode ?? child.signalCode, null, 'it lives');
     assert.equal(await isOver(1), false, 'nothing was started');
     child.kill('SIGKILL');

@@ -627,7 +627,7 @@ printf end`;
         ...(resumeFrom && { resumeFrom }),
       });
     const job = { kind: 'folder', path: other, job: '000001' } as const;
-    assert.match(await run(1, false, job), /^jobman: there is no checkpoint of job 000001 at .*other to begin from/);
+    assert.match(await run(1, false, job), /^jobman: job\.resume_from found no checkpoint of job 000001 at .*other/);
     writeFileSync(join(other, 'step_4'), '');
     writeFileSync(join(other, '.jobman-start.1'), 'abc/000001/1\n');
     assert.equal(await run(2, false, job), join(other, 'step_4'));

@@ -250,7 +250,7 @@ suite('a working directory on a worker', () => {
     const { project, git, take } = openGround(t);
     git('init');
     put(project, '.gitignore', '*\n');
-    await assert.rejects(take(1), /git ignores all that is in it/);
+    await assert.rejects(take(1), /git ignores all its files/);
   });
 
   test('never is the folder of jobman itself, nor holds it, by whatever name', async (t) => {
@@ -290,7 +290,7 @@ suite('a working directory on a worker', () => {
     const { send } = openGround(t);
     const outcome = await send(1);
     assert.equal(outcome.kind, 'failed');
-    assert.match(JSON.stringify(outcome), /copies\/1, cannot be read/);
+    assert.match(JSON.stringify(outcome), /copies\/1 cannot be read/);
   });
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { quote, quotePath, splitWords, writeFile } from '../../src/setup/script.ts';
+import { quote, quotePath, splitArguments, writeFile } from '../../src/setup/script.ts';
 
 /** What a real shell makes of a script. */
 function sh(script: string, env: Readonly<Record<string, string>> = {}): string {
@@ -102,12 +102,12 @@ test('a line of flags falls into words as in a shell', () => {
     'a"b c"d',
   ]) {
     assert.deepEqual(
-      splitWords(line),
+      splitArguments(line),
       sh(`for word in ${line}; do printf '%s\\001' "$word"; done`).split(end).slice(0, -1),
       line,
     );
   }
-  assert.equal(splitWords('"open'), undefined);
-  assert.equal(splitWords("'open"), undefined);
-  assert.equal(splitWords('open\\'), undefined);
+  assert.equal(splitArguments('"open'), undefined);
+  assert.equal(splitArguments("'open"), undefined);
+  assert.equal(splitArguments('open\\'), undefined);
 });

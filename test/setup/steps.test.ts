@@ -60,7 +60,7 @@ test('files are there afterwards with their bytes, and a change is noticed', (t)
   assert.deepEqual([host.step(step).code, host.step(step).applied], [0, false]);
   host.write('~/exp/a b.txt', 'changed');
   assert.equal(host.run(step.check ?? '').code, 1);
-  assert.match(host.run(step.apply).out, /did not arrive as they were sent/);
+  assert.match(host.run(step.apply).out, /are not the same as the files that jobman sent/);
 });
 
 test('keys get their modes, siblings are let in, and the config of others stays', (t) => {
@@ -168,11 +168,11 @@ test('a bucket that cannot be mounted is told in one sentence', (t) => {
   host.program('gcsfuse', 'echo "bucket not found" >&2; exit 1');
   const ran = host.step(mounting);
   assert.equal(ran.code, 1);
-  assert.match(ran.out, /bucket not found\nThe bucket b-b cannot be mounted at .*\/b; the lines above say why\./);
+  assert.match(ran.out, /bucket not found\ngcsfuse cannot mount the bucket b-b at .*\/b; see the lines above\./);
   host.write('~/mounts', `${host.home}/b\n`);
   host.program('findmnt', 'echo other-bucket');
   mkdirSync(join(host.home, 'b'), { recursive: true });
-  assert.match(host.step(mounting).out, /is a mount of something else/);
+  assert.match(host.step(mounting).out, /Another file system is mounted at/);
 });
 
 test('an image is pulled unless it is there, with the rights there are', (t) => {
@@ -192,7 +192,7 @@ test('without docker on the host the step says so', (t) => {
   for (const name of ['systemctl', 'usermod', 'fuser', 'apt-get']) host.program(name, 'exit 0');
   const ran = host.step(pulling('a'));
   assert.equal(ran.code, 1);
-  assert.match(ran.out, /^No Docker daemon answers on this host: Cannot connect to the Docker daemon$/m);
+  assert.match(ran.out, /^The Docker daemon does not answer on this host: Cannot connect to the Docker daemon$/m);
 });
 
 test('a conda environment is made from its file, kept, and brought up to date', (t) => {
@@ -218,7 +218,7 @@ esac`,
     /env create -n fms -f .*\n[^]*env update -n fms -f .* --prune/,
   );
   const none = host.step(condaStep({ name: 'conda', environment: 'nobody', config: null }));
-  assert.deepEqual([none.code, /There is no conda environment nobody here/.test(none.out)], [1, true]);
+  assert.deepEqual([none.code, /The conda environment nobody does not exist/.test(none.out)], [1, true]);
 });
 
 test('a virtual environment is made by the Python that is asked for, once', (t) => {
@@ -253,7 +253,7 @@ test('a Python that not even a package brings is named, with what was tried', (t
   assert.equal(ran.code, 1);
   assert.match(
     ran.out,
-    /python3\.9 makes no virtual environment on this host, even with the package python3\.9-venv\.$/m,
+    /python3\.9 cannot create a virtual environment on this host, even with the package python3\.9-venv\.$/m,
   );
 });
 
@@ -264,9 +264,9 @@ test('a Python that is not on the host, and that no package brings, is said to b
   host.program('sleep', 'exit 0');
   const ran = host.step(making('python3.99'));
   assert.equal(ran.code, 1);
-  assert.match(ran.out, /^python3\.99 is not installed on this host, and its package sources do not have it\.$/m);
+  assert.match(ran.out, /^python3\.99 is not installed on this host and not in its package sources\.$/m);
   const path = host.step(making('/opt/no/python'));
-  assert.match(path.out, /^There is no \/opt\/no\/python on this host\.$/m);
+  assert.match(path.out, /^\/opt\/no\/python does not exist on this host\.$/m);
 });
 
 test('on a machine that has an owner, what needs an administrator fails with a sentence', (t) => {
@@ -278,7 +278,7 @@ test('on a machine that has an owner, what needs an administrator fails with a s
   assert.equal(ran.code, 1);
   assert.match(
     ran.out,
-    /^python3\.9 makes no virtual environment on this host; to change that would need an administrator, and jobman changes nothing of the kind on your own machine: fuser/m,
+    /^python3\.9 cannot create a virtual environment on this host\. This step requires an administrator, and jobman does not use sudo on your own machine: fuser/m,
   );
   assert.equal(ran.out.includes('it was called'), false);
 });
@@ -290,11 +290,11 @@ test('on a machine that has an owner, a Docker or a Python that is missing is na
   assert.equal(docker.code, 1);
   assert.match(
     docker.out,
-    /^No Docker daemon answers on this host, or this user may not use it; to change that would need an administrator, and jobman changes nothing of the kind on your own machine: docker info$/m,
+    /^The Docker daemon does not answer on this host, or this user has no permission to use it\. This step requires an administrator, and jobman does not use sudo on your own machine: docker info$/m,
   );
   const venv = host.step(withoutSudo(making('python3.99')));
   assert.equal(venv.code, 1);
-  assert.match(venv.out, /^python3\.99 is not installed on this host; to change that would need an administrator/m);
+  assert.match(venv.out, /^python3\.99 is not installed on this host\. This step requires an administrator/m);
 });
 
 test('the scripts are understood by the plain shell as well as by bash', (t) => {

@@ -224,7 +224,10 @@ test('without a daemon that answers, the command says so and does not run', (t) 
   host.program('sg', 'exit 1');
   const ran = host.run(wrapCommand('echo ran', [docker], named()));
   assert.equal(ran.code, 125);
-  assert.match(ran.out, /^No Docker daemon answers on this host, or this user may not use it\.\n$/);
+  assert.match(
+    ran.out,
+    /^The Docker daemon does not answer on this host, or this user has no permission to use it\.\n$/,
+  );
 });
 
 test('a login that began before its user joined the group docker still gets there', (t) => {

@@ -266,7 +266,7 @@ export function clusterResult(observation: ClusterObservation, now: Instant): Cl
   if (observation.mayListEvents === false) {
     return result(
       `${since}; its events say why`,
-      `Missing is the right \`list\` on events in ${job.namespace}; whoever runs the cluster can grant it.`,
+      `The permission \`list\` on events in ${job.namespace} is missing; the administrator of the cluster can grant it.`,
     );
   }
   return result(`${since}, and no event of the cluster says why`);

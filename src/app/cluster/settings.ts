@@ -7,7 +7,7 @@ import { isQualifiedName } from '../../manifest/kubernetes-values.ts';
 import {
   kindWhere,
   isHttpUrl,
-  isNotBlank,
+  isNonEmpty,
   listOf,
   mapKind,
   orNull,
@@ -26,7 +26,7 @@ import { ownSections, settingsLayers, parseSettingValues, type SettingsFiles } f
 import { minCheckInterval } from '../version-check.ts';
 import { isExtended, readFlavor, type Flavor } from './flavor.ts';
 
-const text = textWhere('a text', isNotBlank);
+const text = textWhere('a text', isNonEmpty);
 const textOrNull = emptyAsNull('a text or null');
 const pathOrNull = emptyAsNull('a path or null');
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;

@@ -88,7 +88,7 @@ export function createApi(
       return read();
     } catch (error) {
       if (error instanceof JobmanError) throw error;
-      throw unreachableError(new NoReply('its answer is not that of an API server', true, null), {
+      throw unreachableError(new NoReply('the answer is not from a Kubernetes API server', true, null), {
         clusterContext,
         purpose,
       });

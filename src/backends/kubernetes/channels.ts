@@ -59,10 +59,10 @@ export async function openChannels(cluster: ClusterAccess, request: ChannelsRequ
     const { code, reason } = error.status;
     if (code === 401 || (code < 500 && reason !== '')) throw error;
     throw new JobmanError(
-      `Could not ${purpose}: the cluster of ${clusterContext.context} did not open a line to it (HTTP ${code}).`,
+      `Could not ${purpose}: the cluster of ${clusterContext.context} refused the WebSocket connection (HTTP ${code}).`,
       exitCode.unreachable,
       [
-        'The node that it runs on may not answer, or something between here and the cluster lets no WebSocket pass.',
+        'The node of the pod may be unreachable, or a proxy between this machine and the cluster blocks WebSockets.',
         ...(error.status.message === '' ? [] : [error.status.message]),
       ],
     );
@@ -163,7 +163,7 @@ function createChannels(socket: WebSocket, reader: Reader) {
   socket.on('message', recordActivity);
   const timer = setInterval(() => {
     if (performance.now() - lastActivityAt > pings.timeout) {
-      closeReason = `nothing was heard for ${pings.timeout / second} s`;
+      closeReason = `the cluster sent nothing for ${pings.timeout / second} s`;
       socket.terminate();
     } else socket.ping();
   }, pings.interval);
@@ -173,7 +173,8 @@ function createChannels(socket: WebSocket, reader: Reader) {
       isClosed = true;
       clearInterval(timer);
       // 1000 and 1005 are regular ends, with and without a code (RFC 6455, 7.4.1).
-      if (code !== 1000 && code !== 1005) closeReason ??= reason.toString('utf8') || `the line was cut (${code})`;
+      if (code !== 1000 && code !== 1005)
+        closeReason ??= reason.toString('utf8') || `the connection was lost (${code})`;
       reader.delivered().then(() => resolve(closeReason), reject);
     });
   });

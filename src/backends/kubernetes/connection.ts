@@ -31,7 +31,7 @@ export function createConnection(
   const { server: url, 'proxy-url': proxy } = context.cluster;
   // Node ignores an invalid proxy address.
   if (proxy !== undefined && URL.parse(proxy) === null) {
-    throw new JobmanError(`The proxy-url of the kubeconfig is not an address: ${proxy}.`, exitCode.unreachable);
+    throw new JobmanError(`The proxy-url of the kubeconfig is not a URL: ${proxy}.`, exitCode.unreachable);
   }
   let client: HttpClient | undefined;
   let clientCredentials: LoginCredentials | undefined;
@@ -105,11 +105,17 @@ function trustOf({ name, cluster }: KubeContext): TlsTrust {
     else if (file !== undefined) ca = readRegularFile(file);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new JobmanError(`The authority of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
+    throw new JobmanError(
+      `The certificate authority of the context ${name} cannot be read: ${why}.`,
+      exitCode.unreachable,
+    );
   }
   // Node ignores an unreadable authority and would then report the server's certificate as the problem.
   if (ca?.includes('-----BEGIN ') === false) {
-    throw new JobmanError(`The authority of the context ${name} is not a certificate in PEM.`, exitCode.unreachable);
+    throw new JobmanError(
+      `The certificate authority of the context ${name} is not a PEM certificate.`,
+      exitCode.unreachable,
+    );
   }
   return omitUndefined({
     ca,

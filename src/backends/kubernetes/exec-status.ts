@@ -37,7 +37,7 @@ export function sessionEndOf({ status, reason, message, details }: ExecStatus): 
   const code = Number(cause?.message ?? Number.NaN);
   return reason === 'NonZeroExitCode' && Number.isInteger(code)
     ? { kind: 'ended', exitCode: code, signal: null }
-    : { kind: 'unreachable', reason: message ?? 'its end was told without a word', mayHaveRun: true };
+    : { kind: 'unreachable', reason: message ?? 'the cluster reported its end without a reason', mayHaveRun: true };
 }
 
 export const notFoundExitCode = 127;
@@ -53,7 +53,7 @@ export function startFailure({
     return { code: notFoundExitCode, message: 'the image has no such program' };
   }
   return /permission denied|exec format error/i.test(message)
-    ? { code: notRunnableExitCode, message: 'it is there and cannot be run' }
+    ? { code: notRunnableExitCode, message: 'the image has the program, but it cannot run' }
     : undefined;
 }
 

@@ -91,7 +91,7 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
       (await runShortProgram(cluster, target, argv))?.status === 'Success';
     const candidates = await chooseCommands(request, marker, reportText, canRun);
     for (const [index, argv] of candidates.entries()) {
-      if (isStopping) return { kind: 'unreachable', reason: 'it was ended before it had begun', mayHaveRun: false };
+      if (isStopping) return { kind: 'unreachable', reason: 'it was stopped before it started', mayHaveRun: false };
       hasMarker = argv[1] === marker;
       const events = { onOpen, onReport: input.close };
       const ended = await runExec(cluster, target, request, { argv, reportText }, events);
@@ -102,25 +102,25 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
       await request.onBytes(message, request.terminal === null ? 'stderr' : 'stdout');
       return { kind: 'ended', exitCode: ended.code, signal: null };
     }
-    throw new Error('the last way to run a program tells its end');
+    throw new Error('the last variant of a command always has a result');
   }
 
   /** The cluster does not notify the program of a broken connection, so a second connection ends the program. */
   async function endAfterDrop(reason: string): Promise<SessionEnd> {
     if (isStopping) return { kind: 'unreachable', reason, mayHaveRun: true };
     const isEnded = hasMarker && (await isEndedOverNewConnection(cluster, target, marker));
-    const now = isEnded ? 'it was ended over another one' : 'it may go on there';
+    const now = isEnded ? 'a second connection ended the program' : 'the program may still be running';
     return { kind: 'unreachable', reason: `${reason}; ${now}`, mayHaveRun: true };
   }
 
   async function endByMarker(): Promise<void> {
-    const noShell = 'it cannot be ended from here, because its image has no shell: it may go on there';
+    const noShell = 'it cannot be stopped, because the image has no shell; the program may still be running';
     if (!hasMarker) return abandon(noShell);
     try {
       const status = await runShortProgram(cluster, target, endCommand(marker));
       if (status !== undefined && startFailure(status) !== undefined) abandon(noShell);
     } catch (error) {
-      abandon(`it cannot be ended: ${error instanceof Error ? error.message : String(error)}`);
+      abandon(`it cannot be stopped: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
 
@@ -138,14 +138,14 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
     end() {
       void input.channels.then((to) => {
         if (to === undefined || isOver || to.end(channel.input)) return;
-        abandon('this cluster cannot be told that the input has ended; Kubernetes 1.30 can');
+        abandon('this cluster cannot close the input of a program; Kubernetes 1.30 and newer can');
       });
     },
     resize: input.resize,
     stop() {
       if (isOver || isStopping) return;
       isStopping = true;
-      const timer = setTimeout(() => abandon('it has not ended although it was killed'), stopTimeout);
+      const timer = setTimeout(() => abandon('it did not end after a kill'), stopTimeout);
       void ended.finally(() => clearTimeout(timer)).catch(() => undefined);
       if (channels !== undefined) void endByMarker();
     },
@@ -203,7 +203,7 @@ export function startAttach(
     input.open(opened, true);
     const dropReason = await opened.closed;
     if (hasStatus) return { kind: 'ended', exitCode: 0, signal: null };
-    return { kind: 'unreachable', reason: dropReason ?? 'the line was closed', mayHaveRun: true };
+    return { kind: 'unreachable', reason: dropReason ?? 'the connection was closed', mayHaveRun: true };
   }
 
   return {
@@ -276,7 +276,7 @@ async function runExec(
   const code = report.code();
   if (code !== undefined) return { kind: 'ended', end: { kind: 'ended', exitCode: code, signal: null } };
   if (status === undefined)
-    return { kind: 'dropped', reason: dropReason ?? 'the line was closed before its end was told' };
+    return { kind: 'dropped', reason: dropReason ?? 'the connection was closed before the program ended' };
   const failure = startFailure(status);
   return failure === undefined ? { kind: 'ended', end: sessionEndOf(status) } : { kind: 'not-started', ...failure };
 }
@@ -331,9 +331,9 @@ async function chooseCommands(
  */
 function commandVariants(program: Program, marker: string): readonly (readonly string[])[] {
   const argv = program.kind === 'argv' ? program.argv : ['sh', '-c', program.line];
-  const words = program.kind === 'line' ? program.line.trim().split(/\s+/) : [];
-  const isPlain = words.length > 0 && words.every((word) => /^[\w@%+:,./-]+$/.test(word));
-  return [['env', marker, ...argv], argv, ...(isPlain ? [words] : [])];
+  const args = program.kind === 'line' ? program.line.trim().split(/\s+/) : [];
+  const isPlain = args.length > 0 && args.every((arg) => /^[\w@%+:,./-]+$/.test(arg));
+  return [['env', marker, ...argv], argv, ...(isPlain ? [args] : [])];
 }
 
 const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
@@ -348,7 +348,7 @@ function execPath(
     'stdout=true',
     ...Object.entries(streams).map(([name, value]) => `${name}=${String(value)}`),
     `container=${encodeURIComponent(container)}`,
-    ...argv.map((word) => `command=${encodeURIComponent(word)}`),
+    ...argv.map((arg) => `command=${encodeURIComponent(arg)}`),
   ];
   return `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec?${query.join('&')}`;
 }

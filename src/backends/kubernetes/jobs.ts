@@ -163,8 +163,8 @@ async function nameTakenError(scope: RequestScope, name: string, refusal: Cluste
     exitCode.conflict,
     [
       free === undefined
-        ? 'Without a name the job gets a new one.'
-        : `-j ${free} is free, or that name in the manifest; without a name the job gets a new one.`,
+        ? 'Without a name the job gets a generated one.'
+        : `Use -j ${free} or that name in the manifest. Without a name the job gets a generated one.`,
     ],
   );
 }

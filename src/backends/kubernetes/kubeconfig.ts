@@ -64,7 +64,7 @@ export async function readKubeContext(sources: KubeconfigSources, options: Clust
     if (pod === undefined) throw noKubeconfigError(sources);
     if (options.context !== undefined && options.context !== pod.name) {
       throw new JobmanError(
-        `There is no context ${options.context}: no kubeconfig was found, only the service account of this pod.`,
+        `There is no context ${options.context}: jobman found no kubeconfig, only the service account of this pod.`,
         exitCode.notFound,
       );
     }
@@ -75,15 +75,15 @@ export async function readKubeContext(sources: KubeconfigSources, options: Clust
   const contextName = options.context ?? merged.current;
   const names = [...merged.contexts.keys()];
   if (contextName === undefined || contextName === '') {
-    throw new JobmanError(`The kubeconfig ${fileNames} chooses no context.`, exitCode.unreachable, [
-      `Say --context, or choose one with kubectl config use-context: ${names.join(', ') || 'there is none'}.`,
+    throw new JobmanError(`The kubeconfig ${fileNames} has no current context.`, exitCode.unreachable, [
+      `Use --context, or choose one with kubectl config use-context: ${names.join(', ') || 'there are none'}.`,
     ]);
   }
   const context = merged.contexts.get(contextName);
   if (context === undefined) {
     const suggestion = didYouMean(contextName, names);
     throw new JobmanError(`The kubeconfig ${fileNames} has no context ${contextName}.`, exitCode.notFound, [
-      suggestion === undefined ? `There is: ${names.join(', ') || 'none'}.` : `Did you mean ${suggestion}?`,
+      suggestion === undefined ? `The contexts are: ${names.join(', ') || 'none'}.` : `Did you mean ${suggestion}?`,
     ]);
   }
   const validate = createValidator(fileNames);
@@ -95,13 +95,13 @@ export async function readKubeContext(sources: KubeconfigSources, options: Clust
   if (user.exec !== undefined) validate(`The section exec of the user ${context.user}`, user.exec, execKinds);
   if (cluster?.server === undefined) {
     throw new JobmanError(
-      `The context ${contextName} of ${fileNames} names the cluster ${String(context.cluster)}, and no server stands under that name.`,
+      `The context ${contextName} of ${fileNames} refers to the cluster ${String(context.cluster)}, which has no server there.`,
       exitCode.unreachable,
     );
   }
   if (!/^https?:\/\//.test(cluster.server) || URL.parse(cluster.server) === null) {
     throw new JobmanError(
-      `The server of the context ${contextName} in ${fileNames} is ${cluster.server}, and should be like https://10.0.0.1:6443.`,
+      `The server of the context ${contextName} in ${fileNames} is ${cluster.server}; it must be a URL such as https://10.0.0.1:6443.`,
       exitCode.unreachable,
     );
   }
@@ -110,7 +110,7 @@ export async function readKubeContext(sources: KubeconfigSources, options: Clust
     namespace: options.namespace ?? context.namespace ?? defaultNamespace,
     cluster: cluster as KubeCluster,
     user,
-    userName: context.user ?? 'nobody',
+    userName: context.user ?? 'unknown',
     source: fileNames,
   };
 }
@@ -124,17 +124,17 @@ function kubeconfigFiles({ setting, env, userHome, cwd }: KubeconfigSources): re
 function noKubeconfigError(sources: KubeconfigSources): JobmanError {
   if (sources.setting.type === 'cluster') {
     return new JobmanError(
-      'The settings say that jobman runs in a pod (kubeConfig.type), and there is no service account here.',
+      'The setting kubeConfig.type is "cluster", but this process does not run in a pod with a service account.',
       exitCode.unreachable,
     );
   }
   const files = kubeconfigFiles(sources);
   return new JobmanError(
     files.length === 0
-      ? 'The settings say that a kubeconfig is to be read (kubeConfig.type), and not which (kubeConfig.file).'
-      : `No cluster is known here: there is no kubeconfig ${files.join(', ')}.`,
+      ? 'The setting kubeConfig.type is "file", but kubeConfig.file is not set.'
+      : `There is no cluster configuration: the kubeconfig ${files.join(', ')} does not exist.`,
     exitCode.unreachable,
-    ['Whoever runs the cluster has one for you; it belongs at ~/.kube/config, or where KUBECONFIG says.'],
+    ['Ask the administrator of the cluster for a kubeconfig and save it as ~/.kube/config, or set KUBECONFIG.'],
   );
 }
 
@@ -163,7 +163,7 @@ function readKubeconfig(file: string): ParsedKubeconfig {
     document = parse(text);
   } catch (error) {
     const [first = ''] = errorMessage(error).split('\n');
-    throw new JobmanError(`The kubeconfig ${file} is no YAML.`, exitCode.usage, [first], { cause: error });
+    throw new JobmanError(`The kubeconfig ${file} is not valid YAML.`, exitCode.usage, [first], { cause: error });
   }
   if (!isObject(document)) throw new JobmanError(`The kubeconfig ${file} is empty.`, exitCode.unreachable);
   const current = document['current-context'];
@@ -268,7 +268,7 @@ const isList = (value: unknown, of: (item: unknown) => boolean): boolean =>
   value === null || (Array.isArray(value) && value.every(of));
 
 const kinds: Readonly<Record<Kind, { readonly isValid: (value: unknown) => boolean; readonly description: string }>> = {
-  line: { isValid: isLine, description: 'text in one line' },
+  line: { isValid: isLine, description: 'a text without line breaks' },
   text: { isValid: (value) => typeof value === 'string', description: 'text' },
   bool: { isValid: (value) => typeof value === 'boolean', description: 'true or false' },
   lines: { isValid: (value) => isList(value, isLine), description: 'a list of texts' },

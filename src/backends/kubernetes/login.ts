@@ -122,7 +122,7 @@ function readLoginFile({ name }: KubeContext, file: string): Buffer {
     return readRegularFile(file);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new JobmanError(`The login of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
+    throw new JobmanError(`The credentials of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
   }
 }
 
@@ -177,11 +177,9 @@ function expiryOf(token: string): Instant | null {
 /** Kubernetes 1.26 removed the auth providers other than oidc in favour of login programs. */
 function unknownProviderError({ name, userName }: KubeContext, provider: string): JobmanError {
   return new JobmanError(
-    `The context ${name} logs in through ${provider}, which Kubernetes does not support any more.`,
+    `The context ${name} uses the auth provider ${provider}, which Kubernetes no longer supports.`,
     exitCode.unreachable,
-    [
-      `The user ${userName} of the kubeconfig needs the login program of your cloud (exec) instead of an auth-provider.`,
-    ],
+    [`Configure the login program of your cloud (exec) for the user ${userName} of the kubeconfig instead.`],
   );
 }
 
@@ -224,7 +222,7 @@ async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environme
   });
   const loginError = (why: string): JobmanError =>
     new JobmanError(
-      `The context ${context.name} logs in with the program ${exec.command}, which ${why}.`,
+      `The login program ${exec.command} of the context ${context.name} ${why}.`,
       exitCode.unreachable,
       [...stderr.trim().split('\n'), ...(exec.installHint ?? '').trim().split('\n')].filter((line) => line !== ''),
     );
@@ -233,7 +231,7 @@ async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environme
   try {
     answer = JSON.parse(stdout);
   } catch {
-    throw loginError('printed something that is no credential');
+    throw loginError('did not print a credential');
   }
   const { status } = (answer ?? {}) as { readonly status?: Readonly<Record<string, unknown>> };
   const field = (key: string): string | undefined => {
@@ -241,7 +239,7 @@ async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environme
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
   const [token, cert, key] = [field('token'), field('clientCertificateData'), field('clientKeyData')];
-  if (token === undefined && cert === undefined) throw loginError('gave neither a token nor a certificate');
+  if (token === undefined && cert === undefined) throw loginError('returned neither a token nor a certificate');
   const expiresAt = Date.parse(field('expirationTimestamp') ?? '');
   return { ...omitUndefined({ token, cert, key }), expiresAt: Number.isNaN(expiresAt) ? null : expiresAt };
 }
@@ -295,7 +293,7 @@ async function renewIdToken(
     return { idToken: requiredField(given, 'id_token'), refreshToken: typeof next === 'string' ? next : token };
   } catch (error) {
     throw new JobmanError(
-      `The context ${context.name} logs in through oidc, which did not work.`,
+      `The OpenID Connect login of the context ${context.name} failed.`,
       exitCode.unreachable,
       [error instanceof Error ? error.message : String(error)],
       { cause: error },
@@ -318,7 +316,7 @@ async function requestJson(client: HttpClient, request: HttpRequest): Promise<Oi
   const value = (typeof answer === 'object' && answer !== null ? answer : {}) as OidcConfig;
   if (reply.status < 300) return value;
   const errors = [value['error'], value['error_description']].filter((one) => typeof one === 'string');
-  throw new Error(`${host} refused it (${[`HTTP ${reply.status}`, ...errors].join(', ')})`);
+  throw new Error(`${host} refused the request (${[`HTTP ${reply.status}`, ...errors].join(', ')})`);
 }
 
 function authorityOf({
@@ -332,11 +330,11 @@ function authorityOf({
 function requiredField(config: OidcConfig, key: string): string {
   const value = config[key];
   if (typeof value === 'string' && value !== '') return value;
-  throw new Error(`there is no ${key}`);
+  throw new Error(`${key} is missing`);
 }
 
 /** Throws for an address to which a secret would go unencrypted. */
 function requireHttps(url: string): string {
   if (url.startsWith('https://') || isLoopback(url)) return url;
-  throw new Error(`${url} is no https address`);
+  throw new Error(`${url} is not an https URL`);
 }

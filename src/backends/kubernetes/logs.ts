@@ -180,9 +180,9 @@ function createByteCursor(): ReturnType<typeof createLogCursor> {
 
 function lineTooLongError({ pod, container }: LogSource): LogLineTooLong {
   return new LogLineTooLong(
-    `${pod} prints a line of more than ${maxLineBytes / 1024 / 1024} MiB; its log is read only as far as that line.`,
+    `${pod} printed a line longer than ${maxLineBytes / 1024 / 1024} MiB; jobman reads its log up to that line.`,
     exitCode.failed,
-    [`kubectl logs ${pod} -c ${container} shows all of it.`],
+    [`Show the whole log: kubectl logs ${pod} -c ${container}`],
   );
 }
 
@@ -190,7 +190,7 @@ function lineTooLongError({ pod, container }: LogSource): LogLineTooLong {
 function readError(error: unknown, { pod }: LogSource): unknown {
   if (error instanceof JobmanError || !(error instanceof Error && 'code' in error)) return error;
   return new JobmanError(
-    `Could not read the log of ${pod}: the cluster broke off.`,
+    `Could not read the log of ${pod}: the cluster closed the connection.`,
     exitCode.unreachable,
     [error.message],
     { cause: error },
@@ -198,7 +198,7 @@ function readError(error: unknown, { pod }: LogSource): unknown {
 }
 
 function lossReason(error: unknown): string {
-  return error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off';
+  return error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the connection was lost';
 }
 
 const lineEnd = 0x0a;

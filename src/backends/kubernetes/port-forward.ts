@@ -68,7 +68,7 @@ export async function openTunnel(
   }
   const onClosed = (reason: string | null): void => {
     clearTimeout(closeTimer);
-    const message = /connection refused/i.test(failure) ? 'nothing listens there' : failure.trim() || reason;
+    const message = /connection refused/i.test(failure) ? 'no program listens on the port' : failure.trim() || reason;
     if (message === null || message === '') stream.push(null);
     else stream.destroy(new Error(message));
   };

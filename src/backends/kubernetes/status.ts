@@ -102,7 +102,7 @@ export function refusalOf(
         `The cluster of ${clusterContext.context} does not accept the login of ${clusterContext.user}.`,
         exitCode.unreachable,
         [
-          `It ${loginExpiredOn === null ? 'has expired or is wrong' : `expired on ${loginExpiredOn}`}: log in again as you did for this kubeconfig, and repeat.`,
+          `It ${loginExpiredOn === null ? 'has expired or is wrong' : `expired on ${loginExpiredOn}`}. Log in again as you did for this kubeconfig, and try again.`,
           ...statusLines,
         ],
       );
@@ -115,30 +115,26 @@ export function refusalOf(
           exitCode.notFound,
         );
       }
-      return refuse(`Could not ${purpose}: ${where} does not have it.`, exitCode.notFound);
+      return refuse(`Could not ${purpose}: it does not exist in ${where}.`, exitCode.notFound);
     case 409:
       return refuse(
-        `Could not ${purpose}: there is one of that name in ${where}, or it was just changed.`,
+        `Could not ${purpose}: the name exists in ${where}, or another client changed it at the same time.`,
         exitCode.conflict,
       );
     case 422:
-      return refuse(
-        `Could not ${purpose}: the cluster says that it is not valid.`,
-        exitCode.usage,
-        invalidLines(status),
-      );
+      return refuse(`Could not ${purpose}: the cluster rejects it as invalid.`, exitCode.usage, invalidLines(status));
     case 429:
     case 500:
     case 502:
     case 503:
     case 504:
       return refuse(
-        `Could not ${purpose}: the cluster of ${clusterContext.context} was asked several times and is too busy or broken (HTTP ${status.code}).`,
+        `Could not ${purpose}: the cluster of ${clusterContext.context} failed or is overloaded, after several tries (HTTP ${status.code}).`,
         exitCode.unreachable,
       );
     default:
       return refuse(
-        `Could not ${purpose}: the cluster of ${clusterContext.context} refused it (HTTP ${status.code}).`,
+        `Could not ${purpose}: the cluster of ${clusterContext.context} refused the request (HTTP ${status.code}).`,
         exitCode.failed,
       );
   }
@@ -163,7 +159,10 @@ function forbiddenRefusal(status: Status, { clusterContext, purpose }: FailedReq
   return new ClusterRefusal(
     `Could not ${purpose}: ${user === undefined || user === '' ? clusterContext.user : user} may not ${verb} ${resource} ${where} of ${clusterContext.context}.`,
     exitCode.failed,
-    [`Missing is the right \`${verb}\` on ${String(full)}; whoever runs the cluster can grant it.`, status.message],
+    [
+      `The permission \`${verb}\` on ${String(full)} is missing; the administrator of the cluster can grant it.`,
+      status.message,
+    ],
     status,
   );
 }
@@ -186,21 +185,21 @@ export function unreachableError(error: NoReply, { clusterContext, purpose }: Fa
       `Could not ${purpose}: the certificate of ${clusterContext.server} (${clusterContext.context}) ${certificate}.`,
       exitCode.unreachable,
       [
-        'The kubeconfig names the authority of its cluster (certificate-authority); whoever runs the cluster has it.',
+        'The kubeconfig must contain the certificate authority of the cluster (certificate-authority); its administrator has it.',
         error.message,
       ],
       { cause: error },
     );
   }
   return new JobmanError(
-    `Could not ${purpose}: the cluster of ${clusterContext.context} (${clusterContext.server}) ${error.wasSent ? 'broke off' : 'did not answer'}.`,
+    `Could not ${purpose}: the cluster of ${clusterContext.context} (${clusterContext.server}) ${error.wasSent ? 'closed the connection' : 'did not answer'}.`,
     exitCode.unreachable,
     [error.message],
     { cause: error },
   );
 }
 
-const fieldFlags: readonly (readonly [field: RegExp, word: string])[] = [
+const fieldFlags: readonly (readonly [field: RegExp, flag: string])[] = [
   [/^metadata\.name$/, '-j'],
   [/^metadata\.namespace$/, '-n'],
   [/^metadata\.annotations/, '-a'],
@@ -211,7 +210,7 @@ const fieldFlags: readonly (readonly [field: RegExp, word: string])[] = [
   [/^spec\.ttlSecondsAfterFinished$/, '--ttl'],
   [/^spec\.suspend$/, '--suspend'],
   [/containers\[\d+\]\.image$/, '-i'],
-  [/containers\[\d+\]\.(args|command)/, 'the words behind --'],
+  [/containers\[\d+\]\.(args|command)/, 'the arguments after --'],
   [/containers\[\d+\]\.resources/, '-r'],
   [/containers\[\d+\]\.(env\[\d+\]\.valueFrom|envFrom)/, '--secret'],
   [/containers\[\d+\]\.env/, '--env'],

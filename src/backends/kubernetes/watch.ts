@@ -87,7 +87,8 @@ export async function* watchAll<T extends { readonly uid: string }>(
         continue;
       }
       if (!(error instanceof JobmanError) && !isConnectionError(error)) throw error;
-      if (!isLost) onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
+      if (!isLost)
+        onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the connection was lost');
       isLost = true;
       await backOff(maxDelay * outagePauseFactor);
     }
@@ -132,7 +133,7 @@ async function* changesFrom<T extends { readonly uid: string }>(
         else objects.set(read.uid, read);
         if (objects.size > maxObjects) {
           throw new JobmanError(
-            `Could not ${request.purpose}: there are more than ${maxObjects} of them.`,
+            `Could not ${request.purpose}: the cluster has more than ${maxObjects} of them.`,
             exitCode.failed,
           );
         }
@@ -187,7 +188,7 @@ export async function* splitLines(body: AsyncIterable<Uint8Array>, maxBytes = ma
     pending.push(bytes.subarray(from));
     size += bytes.length - from;
     if (size > maxBytes)
-      throw new NoReply(`a line of its answer is longer than ${maxBytes / 1024 / 1024} MiB`, true, null);
+      throw new NoReply(`a line of the answer is longer than ${maxBytes / 1024 / 1024} MiB`, true, null);
   }
   if (pending.length > 0) yield Buffer.concat(pending);
 }

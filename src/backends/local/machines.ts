@@ -119,7 +119,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       const { job, worker } = ref;
       const invalid = invalidVariable(launch.env);
       if (invalid !== undefined)
-        return refused(worker, `the variable ${invalid} has a name or a value that no environment can hold`);
+        return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
       const root = localRoot(home, job, worker);
       const folder = folderOf(ref, launch.attempt.ordinal);
       if (exists(folder.path)) return { kind: 'done' };
@@ -178,7 +178,7 @@ export function createLocalCapacity(options: { readonly now: () => Instant }): C
       } catch {
         // Without /proc a stop could not find the processes of a job.
         const detail =
-          'local jobs need Linux: this machine has no /proc, which tells the processes of a job from others';
+          'local jobs require Linux: this machine has no /proc, in which jobman finds the processes of a job';
         return {
           kind: 'refused',
           evidence: { message: detail },

@@ -43,7 +43,7 @@ export function observeRun(
         const hasRestarted = launcher.bootId !== bootId;
         return vanishedRun(
           attempt,
-          hasRestarted ? restartedMessage : 'its processes were killed from outside, and no exit code was written',
+          hasRestarted ? restartedMessage : 'another program killed its processes, so there is no exit code',
         );
       }
     }
@@ -55,11 +55,11 @@ export function observeRun(
       outputAt: Math.max(launcher.startedAt, outputAt, clockJumpedAt),
     };
   }
-  if (exists(join(path, 'never'))) return vanishedRun(attempt, 'it was stopped before it had begun');
+  if (exists(join(path, 'never'))) return vanishedRun(attempt, 'it was stopped before it started');
   const since = Math.max(modifiedAt(path) ?? now, clockJumpedAt);
   if (now - since < startTimeoutMs || findMarkedProcesses(folder.marker).length > 0)
     return { attempt, state: 'starting', since };
-  return vanishedRun(attempt, 'its start was cut in the middle, and nothing ran');
+  return vanishedRun(attempt, 'its start was interrupted before the command ran');
 }
 
 function runFromExit({ attempt, path }: RunFolder, { code, endedAt }: Exit, bootId: string): RunStatus {

@@ -131,7 +131,7 @@ function watchFolder(path: string, call: () => void): { close(): void } {
   try {
     watcher = watch(path, call);
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') throw new Error(`the attempt has left nothing in ${path}`, { cause: error });
+    if (errorCode(error) === 'ENOENT') throw new Error(`the attempt has no files in ${path}`, { cause: error });
     const timer = setInterval(call, pollInterval);
     return {
       close: () => {

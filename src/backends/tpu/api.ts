@@ -87,7 +87,7 @@ export function createTpuApi(client: GoogleApiClient) {
   const unexpectedAnswer = (path: string): Answer<never> => ({
     ok: false,
     status: 'NO_ANSWER',
-    error: unreachableError(`${path} was answered with something else`),
+    error: unreachableError(`the answer to ${path} has an unexpected form`),
   });
 
   async function get<T extends { readonly name: string }>(path: string, id: string, form: Shape): Promise<Answer<T>> {
@@ -346,7 +346,7 @@ export function createGoogleApiClient(options: {
       return {
         answer: unreachableAnswer(
           'NO_ANSWER',
-          `${hostOf(url)} answered with a redirection (HTTP ${status}), not as this API`,
+          `${hostOf(url)} answered with a redirect (HTTP ${status}), which this API never sends`,
         ),
       };
     }
@@ -396,7 +396,7 @@ export function createGoogleApiClient(options: {
         tokens.add(nextPageToken);
         token = nextPageToken;
       }
-      return unreachableAnswer('NO_ANSWER', `the list ${path} has no end`);
+      return unreachableAnswer('NO_ANSWER', `the list ${path} does not end`);
     },
   };
 }
@@ -506,13 +506,13 @@ const errorRules: readonly ErrorRule[] = [
 ];
 
 const errorMessages: Readonly<Record<CloudErrorKind, string>> = {
-  stockout: 'no capacity there now',
-  quota: 'your quota is used up; preempted nodes and suspended queued resources count too',
-  rate_limited: 'too many requests to the API in a minute',
-  permission: 'the right is missing, or the zone is not open to your project',
-  invalid: 'the cloud refuses the request as it stands',
-  not_found: 'the cloud knows no such thing',
-  internal: 'the cloud failed inside',
+  stockout: 'no capacity in the zone now',
+  quota: 'the quota of your project is used up; preempted nodes and suspended queued resources count too',
+  rate_limited: 'too many API requests in a minute',
+  permission: 'the permission is missing, or your project may not use the zone',
+  invalid: 'the cloud rejects the request as invalid',
+  not_found: 'the resource does not exist in the cloud',
+  internal: 'the cloud had an internal error',
   unreachable: 'the cloud did not answer',
 };
 

@@ -80,7 +80,7 @@ export function createTpuCapacity(options: TpuCapacityOptions): CapacityPort {
       } catch (error) {
         // A TPU without a login would only cost money.
         const raw = messageOf(error);
-        return failed({ kind: 'internal', message: `the keys for logging in cannot be read: ${raw}`, raw });
+        return failed({ kind: 'internal', message: `the SSH keys cannot be read: ${raw}`, raw });
       }
       return requestAllocation(apiFor(locationOf(ref).project), ref, sshKeys);
     },
@@ -95,7 +95,7 @@ const maxConcurrentGets = 16;
 /** Google creates a node within five minutes. After this time, check its create operation. */
 const maxCreateTime: Duration = 15 * minute;
 
-const notObserved = 'it was not looked at';
+const notObserved = 'it was not observed';
 
 type ListResult<T> =
   | { readonly ok: true; readonly items: ReadonlyMap<string, T> }
@@ -199,7 +199,7 @@ function listResultOf<T extends { readonly name: string }>(answer: Answer<Listin
   if (!answer.ok) return { ok: false, unknown: unknownFromError(answer.error, since) };
   const { items, unreachable } = answer.value;
   if (unreachable.length > 0) {
-    const reason = `the list is not whole: ${unreachable.join(', ')} could not be asked`;
+    const reason = `the list is incomplete: Google could not reach ${unreachable.join(', ')}`;
     return { ok: false, unknown: unknown(reason, since) };
   }
   return { ok: true, items: new Map(items.map((item) => [resourceId(item.name), item])) };
@@ -267,7 +267,7 @@ async function outcomeOfExisting(api: TpuApi, location: Location, ref: Allocatio
 function nameTaken(name: string): OutcomeResult {
   return refused({
     kind: 'invalid',
-    message: `the name ${name} is taken by something that jobman did not make for this job`,
+    message: `the name ${name} belongs to a resource that jobman did not create for this job`,
     raw: `${name} already exists`,
   });
 }
@@ -457,14 +457,14 @@ async function releasePersistent(api: TpuApi, ref: AllocationRef): Promise<Outco
   const { job, allocation } = ref;
   const isReapplied = job.spec.recovery.rules.some(({ answer }) => answer.on === 'new');
   if (!isReapplied || allocation.releasedAt === null) {
-    const message = `${allocation.name} is a standing TPU, and no rule of this job says that it may be made anew`;
+    const message = `${allocation.name} is a persistent TPU, and no recovery rule of this job allows jobman to create it again`;
     return refused({ kind: 'invalid', message, raw: message });
   }
   const location = locationOf(ref);
   const node = await api.getNode(location, allocation.name);
   if (!node.ok) return node.status === 'NOT_FOUND' ? done : failed(node.error);
   if (nodeOwner(node.value) !== undefined) {
-    const message = `${allocation.name} was made by a jobman for one job and is no standing TPU; it is left alone`;
+    const message = `a jobman created ${allocation.name} for another job, so this job does not delete it`;
     return refused({ kind: 'invalid', message, raw: message });
   }
   if (wasRecreated(allocation, node.value)) return done;
@@ -474,7 +474,7 @@ async function releasePersistent(api: TpuApi, ref: AllocationRef): Promise<Outco
   const queued = await api.getQueuedResource(location, queuedId);
   if (!queued.ok) return queued.status === 'NOT_FOUND' ? deleteNode(api, location, node.value) : failed(queued.error);
   if ((queued.value.tpu?.nodeSpec?.length ?? 0) > 1) {
-    const message = `${allocation.name} is one of several TPUs of the queued resource ${queuedId}, which would all go with it`;
+    const message = `${allocation.name} is one of several TPUs of the queued resource ${queuedId}, which would all be deleted`;
     return refused({ kind: 'invalid', message, raw: message });
   }
   return deleteQueuedResource(api, location, queued.value);

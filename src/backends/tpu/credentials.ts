@@ -26,7 +26,7 @@ const failureCacheTime: Duration = 5 * second;
 const noLoginMessage =
   'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login';
 const noTokenMessage =
-  'the command of the setting tpu.tokenCommand gave no token that Google Cloud accepts; run it by hand, and mend what it says';
+  'the command in the setting tpu.tokenCommand returned no token that Google Cloud accepts; run the command to see why';
 
 /** One login for all of Google in this process; concurrent calls share one request for it. */
 export function createLogin(options: {
@@ -53,8 +53,7 @@ export function createLogin(options: {
     const printed = await run(argv);
     const token = printed.ok ? parseToken(printed.output, now()) : undefined;
     // The output of a successful program may contain a secret, so it is not shown.
-    if (token === undefined)
-      throw loginError(printed.ok ? 'it printed something else than a token' : printed.output.trim());
+    if (token === undefined) throw loginError(printed.ok ? 'it did not print a token' : printed.output.trim());
     const until = token.expiresAt === null ? now() + defaultTokenLifetime : token.expiresAt - expiryMargin;
     cached = { headers: { authorization: `Bearer ${token.value}` }, until };
     return cached.headers;
@@ -77,7 +76,7 @@ export function createLogin(options: {
     const headers = await fetchHeaders();
     if (rejected !== undefined && rejected.until > now() && hasSameToken(headers, rejected.headers)) {
       clearCache();
-      throw loginError('the same token was given again after the cloud had refused it');
+      throw loginError('the login returned the token that the cloud had refused');
     }
     return headers;
   }
@@ -123,7 +122,10 @@ export function createCredentials(options: {
       const address = await endpoint();
       if (isLoopback(address)) return {};
       if (!address.startsWith('https://')) {
-        throw new JobmanError(`${address} is no https address; the login is not sent there`, exitCode.unreachable);
+        throw new JobmanError(
+          `${address} is not an https URL; jobman does not send the login there`,
+          exitCode.unreachable,
+        );
       }
       return login.headers();
     },

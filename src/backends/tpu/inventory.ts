@@ -56,7 +56,7 @@ async function listZone(
       unchecked: [...unreachableZones].toSorted().map((one) => ({
         project,
         zone: one,
-        message: 'the cloud could not ask this zone',
+        message: 'Google could not reach this zone',
         isEmulatorStopped: false,
       })),
     },
@@ -143,7 +143,7 @@ async function findOrphansAt(
   const queue = await api.listQueuedResources(location);
   if (!queue.ok) return queue.error.raw;
   const unreachable = [...nodes.value.unreachable, ...queue.value.unreachable];
-  if (unreachable.length > 0) return `the list is not whole: ${unreachable.join(', ')} could not be asked`;
+  if (unreachable.length > 0) return `the list is incomplete: Google could not reach ${unreachable.join(', ')}`;
 
   const isOurs = (owner: ResourceOwner | undefined): owner is ResourceOwner =>
     owner !== undefined && installations.has(owner.installation);

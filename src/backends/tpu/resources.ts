@@ -31,10 +31,13 @@ export interface FoundResources {
 export function allocationStatus(ref: AllocationRef, found: FoundResources): AllocationStatus {
   const { node, queued } = ownResources(ref, found);
   if (wasRecreated(ref.allocation, node))
-    return { state: 'absent', detail: 'another of its name was made in its place' };
+    return { state: 'absent', detail: 'another TPU of this name has replaced it' };
   if (node === undefined && queued === undefined) {
     if (found.node === undefined && found.queued === undefined) return missingStatus(found.createStatus);
-    return { state: 'foreign', detail: 'something of this name exists that was not made for this allocation' };
+    return {
+      state: 'foreign',
+      detail: 'a resource of this name exists that jobman did not create for this allocation',
+    };
   }
   if (queued !== undefined) {
     const status = queuedResourceStatus(queued, node, ref);
@@ -71,7 +74,7 @@ function missingStatus(createStatus: CreateStatus | undefined): AllocationStatus
   if (createStatus?.kind === 'failed') {
     return { state: 'absent', detail: 'its creation failed', error: classifyError(createStatus.error) };
   }
-  return { state: 'absent', detail: 'not there' };
+  return { state: 'absent', detail: 'does not exist' };
 }
 
 function queuedResourceStatus(
@@ -96,7 +99,7 @@ function queuedResourceStatus(
         state: 'lost',
         cause: 'failed',
         detail,
-        error: classifyError(failedData?.error ?? { message: 'the queued resource failed without a word' }),
+        error: classifyError(failedData?.error ?? { message: 'the queued resource failed without a reason' }),
       };
     case 'SUSPENDING':
       // Never ready so far: a node could not be created, and the service may retry.
@@ -133,7 +136,7 @@ function nodeStatus(node: TpuNode, ref: AllocationRef, createStatus: CreateStatu
         return {
           state: 'lost',
           cause: 'failed',
-          detail: 'CREATING, and its creation failed',
+          detail: 'CREATING, but the create operation failed',
           error: classifyError(createStatus.error),
         };
       }
@@ -163,7 +166,7 @@ function nodeStatus(node: TpuNode, ref: AllocationRef, createStatus: CreateStatu
         state: 'lost',
         cause: 'failed',
         detail: state,
-        error: { kind: 'internal', message: 'the node was stopped from outside', raw: state },
+        error: { kind: 'internal', message: 'a user stopped the node with another tool', raw: state },
       };
     case 'DELETING':
       return { state: 'releasing', detail: state };
@@ -299,8 +302,7 @@ export function isSameOwner(owner: ResourceOwner | undefined, other: ResourceOwn
 /** The TPU spec of the allocation's alternative. Throws for a job without a TPU, which is a wiring bug. */
 export function tpuSpecOf({ job, allocation }: AllocationRef): TpuSpec {
   const capacity = capacityOf(job, allocation);
-  if (capacity.kind !== 'tpu')
-    throw new Error(`job ${job.id} asks for ${capacity.kind} and was handed to the TPU backend`);
+  if (capacity.kind !== 'tpu') throw new Error(`job ${job.id} with capacity ${capacity.kind} reached the TPU backend`);
   return capacity;
 }
 

@@ -144,7 +144,7 @@ export function createSshRoutes(options: SshRoutesOptions) {
     const address = hosts[worker];
     const host = address?.externalIp ?? address?.internalIp ?? null;
     if (host === null)
-      throw new JobmanError(`the cloud has told no address of worker ${worker} of ${name} yet`, exitCode.unreachable);
+      throw new JobmanError(`the cloud reports no address of worker ${worker} of ${name} yet`, exitCode.unreachable);
     if (!isHostName(host))
       throw new JobmanError(
         `the cloud reports the address ${JSON.stringify(host)} of worker ${worker} of ${name}, which is not a host name`,

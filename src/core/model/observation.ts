@@ -123,7 +123,7 @@ export type RunStatus =
       /** The `failure` file of the run folder: the reason why exit code 0 is not a success. */
       readonly failure?: string;
     }
-  /** No process of it is alive, and no exit was recorded: it was killed from outside, or the machine restarted. */
+  /** No process of it is alive, and no exit was recorded: another program killed it, or the machine restarted. */
   | { readonly attempt: number; readonly state: 'vanished'; readonly detail: string };
 
 /** True for a run that exited with code 0 and left no `failure`. */

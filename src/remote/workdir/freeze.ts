@@ -86,14 +86,13 @@ export async function checkWorkdir({
 
 async function listFiles(from: string, excluded: string, env: Env, isRepository: boolean): ReturnType<typeof measure> {
   const own = await pathBelow(from, excluded);
-  if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and records');
+  if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and database');
   const paths = isRepository ? await listWithGit(from, '', env) : await listFolder(from, '');
   const listed = await measure(
     from,
     paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
   );
-  if (listed.paths.length === 0)
-    throw unusable(from, isRepository ? 'git ignores all that is in it' : 'there is nothing in it');
+  if (listed.paths.length === 0) throw unusable(from, isRepository ? 'git ignores all its files' : 'it is empty');
   return listed;
 }
 
@@ -107,7 +106,7 @@ async function commitOf(
   if (inside.exitCode !== 0) {
     const errors = textFrom(inside.stderr);
     if (/not a git repository/u.test(errors)) return undefined;
-    throw unusable(from, `git says of it: ${errors}`);
+    throw unusable(from, `git reports: ${errors}`);
   }
   if (textFrom(inside.stdout) !== 'true') return undefined;
   const hash = await git(from, env, ['rev-parse', '--verify', '--quiet', 'HEAD'], 4_096);
@@ -127,7 +126,8 @@ async function listWithGit(top: string, below: string, env: Env): Promise<readon
     [...(below === '' ? [] : ['-C', here.toString()]), 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
     maxListBytes,
   );
-  if (listed.exitCode !== 0 || listed.truncated) throw unusable(top, `git cannot list it: ${textFrom(listed.stderr)}`);
+  if (listed.exitCode !== 0 || listed.truncated)
+    throw unusable(top, `git cannot list its files: ${textFrom(listed.stderr)}`);
   const names = Buffer.from(listed.stdout).toString('latin1').split('\0').filter(Boolean);
   const paths: string[] = [];
   const isFolder = createFolderCheck(top);
@@ -218,7 +218,7 @@ async function measure(
 
 function tooLarge(from: string, has: string, limit: string, largest: string): JobmanError {
   return new JobmanError(
-    `job.workdir: ${from} has ${has}${largest}. The limit is ${limit}, because it is copied to every worker: let .gitignore leave out what the program does not need, and put data into a bucket.`,
+    `job.workdir: ${from} has ${has}${largest}. The limit is ${limit}, because jobman copies it to every worker: exclude files with .gitignore, and put data in a bucket.`,
     exitCode.usage,
   );
 }
@@ -261,11 +261,9 @@ export const tarPathOptions = ['--no-recursion', '--hard-dereference', '--null',
 async function diffOf(from: string, env: Env): Promise<Uint8Array> {
   const args = ['diff', '--binary', '--no-ext-diff', '--no-color', '--no-textconv', 'HEAD', '--', '.'];
   const { exitCode: code, stdout, stderr, truncated: cut } = await git(from, env, args, maxDiffBytes);
-  if (code !== 0) throw unusable(from, `git cannot tell what has changed: ${textFrom(stderr)}`);
+  if (code !== 0) throw unusable(from, `git cannot compute the changes: ${textFrom(stderr)}`);
   if (!cut) return stdout;
-  const note = Buffer.from(
-    `\n(longer than ${megabytes(maxDiffBytes)}, and cut here; the files themselves are whole)\n`,
-  );
+  const note = Buffer.from(`\n(truncated at ${megabytes(maxDiffBytes)}; the copied files are complete)\n`);
   return Buffer.concat([stdout, note]);
 }
 

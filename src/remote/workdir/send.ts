@@ -82,7 +82,7 @@ export function createWorkdirSender() {
     async send(run: (request: RunRequest) => Promise<RunResult>, root: string, folder: string): Promise<SendResult> {
       try {
         const wanted = await listLocal(frozenFiles(folder));
-        if (wanted === undefined) return { kind: 'failed', reason: `the job's copy of it, ${folder}, cannot be read` };
+        if (wanted === undefined) return { kind: 'failed', reason: `the copy in ${folder} cannot be read` };
         const answer = await run({
           script: listScript(`${root}/workdir`, `${root}/workdir.sent`),
           timeoutMs: listTimeout,
@@ -90,7 +90,7 @@ export function createWorkdirSender() {
         });
         if (answer.kind === 'no_answer') return { kind: 'failed', reason: answer.reason };
         const there = parseListing(answer.stdout);
-        if (there === undefined) return { kind: 'failed', reason: 'the worker did not say what it has of it' };
+        if (there === undefined) return { kind: 'failed', reason: 'the worker did not list its files' };
         return await gate(() =>
           withPacked(folder, wanted, there, async (packed) => {
             for (const [name, file] of [
@@ -144,7 +144,7 @@ async function pack(
   const closed = once(tar, 'close') as Promise<[number | null]>;
   await pipeline(tar.stdout, createGzip({ level: 1 }), createWriteStream(packed.archive, { mode: 0o600 }));
   const [code] = await closed;
-  if (code !== 0) throw new Error(`it cannot be packed: ${errors.join('').trim() || `tar ended with ${String(code)}`}`);
+  if (code !== 0) throw new Error(`tar cannot pack it: ${errors.join('').trim() || `tar ended with ${String(code)}`}`);
   return packed;
 }
 
@@ -164,7 +164,7 @@ async function sendFile(
     // The worker reports its position, so that a piece whose answer was lost is not written twice.
     let at = 0;
     for (let turns = 0; ; turns += 1) {
-      if (turns > 2 * (size / pieceBytes + 2)) return 'somebody else is writing to the same place there';
+      if (turns > 2 * (size / pieceBytes + 2)) return 'another process is writing to the same file on the worker';
       const piece = Buffer.alloc(Math.min(pieceBytes, size - at));
       await file.read(piece, 0, piece.length, at);
       const result = await run({
@@ -206,8 +206,8 @@ umask 077
 fail() { echo "$1"; exit 0; }
 root=${root}
 part=$root/${name}.${digest.slice(0, 16)}
-mkdir -p "$root" 2>/dev/null || fail "cannot make the folder $root"
-[ -f "$part" ] || printf '' 2>/dev/null >"$part" || fail "cannot write below $root"
+mkdir -p "$root" 2>/dev/null || fail "cannot create the folder $root"
+[ -f "$part" ] || printf '' 2>/dev/null >"$part" || fail "cannot write to $root"
 has=$(($(wc -c <"$part")))
 [ $has -eq ${at} ] || { echo "has $has"; [ $has -le ${size} ] || rm -f "$part"; exit 0; }
 ${piece.length === 0 ? '' : appendText(piece)}has=$(($(wc -c <"$part")))
@@ -224,7 +224,7 @@ function appendText(piece: Uint8Array): string {
   const lines = Buffer.from(piece)
     .toString('base64')
     .replaceAll(/.{1,4000}/gu, '$&\n');
-  return `base64 -d 2>/dev/null >>"$part" <<'END_OF_PIECE' || fail "cannot write below $root"\n${lines}END_OF_PIECE\n`;
+  return `base64 -d 2>/dev/null >>"$part" <<'END_OF_PIECE' || fail "cannot write to $root"\n${lines}END_OF_PIECE\n`;
 }
 
 export interface Entry {

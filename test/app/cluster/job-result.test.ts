@@ -303,7 +303,7 @@ const cases: Readonly<Record<string, Case>> = {
     seen: { job: job({ active: 0 }), mayListEvents: false, quotas: null },
     phase: 'queued',
     message: /^train has no pod 1m20s after its start; its events say why\.$/,
-    because: /^Missing is the right `list` on events in vision; whoever runs the cluster can grant it\.$/,
+    because: /^The permission `list` on events in vision is missing; the administrator of the cluster can grant it\.$/,
   },
   'that has had no pod for long, without an event': {
     seen: { job: job({ active: 0 }), mayListEvents: true, quotas: [] },

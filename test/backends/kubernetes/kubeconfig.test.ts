@@ -80,13 +80,13 @@ suite('a kubeconfig', () => {
     assert.equal(hasClusterConfig(sourcesIn(folder)), false);
     const nothing = await refused(readKubeContext(sourcesIn(folder), {}));
     assert.equal(nothing[0], 5);
-    assert.match(nothing[1], /there is no kubeconfig .*\.kube\/config/);
+    assert.match(nothing[1], /the kubeconfig .*\.kube\/config does not exist/);
     for (const [text, code, expected] of [
-      ['a: [', 2, /is no YAML/],
+      ['a: [', 2, /is not valid YAML/],
       ['', 5, /is empty/],
-      ['kind: Config', 5, /chooses no context/],
-      [config('x').replace('cluster: c-x', 'cluster: other'), 5, /names the cluster other, and no server/],
-      [config('x').replace('https://x:6443', 'ftp://x'), 5, /should be like https:/],
+      ['kind: Config', 5, /has no current context/],
+      [config('x').replace('cluster: c-x', 'cluster: other'), 5, /refers to the cluster other, which has no server/],
+      [config('x').replace('https://x:6443', 'ftp://x'), 5, /must be a URL such as https:/],
     ] as const) {
       writeFileSync(join(folder, 'k'), text);
       const found = await refused(readKubeContext(sourcesIn(folder, { env: { KUBECONFIG: 'k' } }), {}));
@@ -237,13 +237,16 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     assert.equal(code, 5);
     assert.match(
       text,
-      /logs in through oidc, which did not work\.\n.*refused it \(HTTP 400, invalid_grant, log in again\)/,
+      /OpenID Connect login of the context lab failed\.\n.*refused the request \(HTTP 400, invalid_grant, log in again\)/,
     );
     const away = { ...config, 'idp-issuer-url': 'http://far.example', 'id-token': '' };
     const plain = loginOf({ 'auth-provider': { name: 'oidc', config: away } });
-    assert.match((await refused(plain.credentials()))[1], /is no https address/);
+    assert.match((await refused(plain.credentials()))[1], /is not an https URL/);
     const gone = loginOf({ 'auth-provider': { name: 'azure' } });
-    assert.match((await refused(gone.credentials()))[1], /through azure, which Kubernetes does not support any more/);
+    assert.match(
+      (await refused(gone.credentials()))[1],
+      /uses the auth provider azure, which Kubernetes no longer supports/,
+    );
   });
 
   test('by a program that fails is told in its words', async (t) => {
@@ -259,6 +262,9 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     );
     assert.match(absent[1], /is not there\.\nget it from us/);
     writeFileSync(program, '#!/bin/sh\necho hello\n');
-    assert.match((await refused(loginOf({ exec: { command: program } }).credentials()))[1], /no credential/);
+    assert.match(
+      (await refused(loginOf({ exec: { command: program } }).credentials()))[1],
+      /did not print a credential/,
+    );
   });
 });

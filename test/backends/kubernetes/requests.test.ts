@@ -226,7 +226,7 @@ suite('a refusal', () => {
     const error = await failure(server.cluster().create(wanted));
     assert.equal(error.code, 4);
     assert.match(error.message, /^The name train is taken in lab\/vision: a job of that name was created 3m ago/);
-    assert.match(error.lines[0] ?? '', /^-j train-3 is free/);
+    assert.match(error.lines[0] ?? '', /^Use -j train-3/);
   });
 
   test('422 leads each field back to its flag', async (t) => {

@@ -24,7 +24,7 @@ suite('no login is shown', () => {
     test(`to ${endpoint}, in clear text`, async () => {
       await assert.rejects(
         to(endpoint).headers(),
-        (error) => error instanceof JobmanError && /no https/.test(error.message),
+        (error) => error instanceof JobmanError && /not an https URL/.test(error.message),
       );
     });
   }

@@ -108,7 +108,7 @@ suite('a list', () => {
     const server = await openTpuServer(t);
     server.unreachable = ['us-central2-b'];
     const [fact] = await observe(server.api, tpuRef());
-    assert.match(fact?.kind === 'unknown' ? fact.reason : '', /not whole: us-central2-b could not be asked/);
+    assert.match(fact?.kind === 'unknown' ? fact.reason : '', /incomplete: Google could not reach us-central2-b/);
   });
 
   test('that leaves something out is not believed: it is asked for by name', async (t) => {
@@ -237,7 +237,7 @@ suite('a create that came to nothing', () => {
     assert.ok(error);
     // Accepted anew, and the list of operations does not show the new one yet.
     const again = tpuRef({ allocation: { lastError: { at: now, error }, errorCount: 1 } });
-    assert.deepEqual(await observeOne(server, again), { state: 'absent', detail: 'not there' });
+    assert.deepEqual(await observeOne(server, again), { state: 'absent', detail: 'does not exist' });
   });
 
   test('is told again when the next create fails in the same words, whatever our clock says', async (t) => {
@@ -271,7 +271,7 @@ suite('a create that came to nothing', () => {
       ...create(`nodes/${name}`, failed),
       metadata: { verb: 'delete', target: `${parent}/nodes/${name}` },
     });
-    assert.deepEqual(await observeOne(server, tpuRef()), { state: 'absent', detail: 'not there' });
+    assert.deepEqual(await observeOne(server, tpuRef()), { state: 'absent', detail: 'does not exist' });
   });
 
   test('of the queue is told too', async (t) => {
@@ -286,7 +286,7 @@ suite('a create that came to nothing', () => {
     for (const part of [{ readyAt: now - minute }, { releasedAt: now - minute }]) {
       assert.deepEqual(await observeOne(server, tpuRef({ allocation: part })), {
         state: 'absent',
-        detail: 'not there',
+        detail: 'does not exist',
       });
     }
     assert.ok(!server.requestLines().includes('GET operations'));

@@ -30,9 +30,11 @@ export async function applyTpu(
   const current = await parts.find(tpu);
   if (current.kind === 'present' || current.queued !== null) {
     const stateText =
-      current.kind === 'present' ? `it is ${stateName(current)}` : `it waits in Google's queue (${stateName(current)})`;
-    throw new JobmanError(`${tpu.name} is there already: ${stateText}.`, exitCode.conflict, [
-      `tpu reapply ${tpu.name}    deletes it and makes it anew`,
+      current.kind === 'present'
+        ? `it is ${stateName(current)}`
+        : `it is waiting in Google's queue (${stateName(current)})`;
+    throw new JobmanError(`${tpu.name} exists: ${stateText}.`, exitCode.conflict, [
+      `tpu reapply ${tpu.name}    deletes it and creates it again`,
     ]);
   }
   await createAndWait(parts, tpu, { foundAt: null }, report, signal);
@@ -48,7 +50,7 @@ export async function reapplyTpu(
 ): Promise<void> {
   const current = await parts.find(tpu);
   if (current.kind === 'absent' && current.queued === null && uid === undefined) {
-    report(`${tpu.name} is not there; making it`);
+    report(`${tpu.name} does not exist; creating it`);
     await createAndWait(parts, tpu, { foundAt: current.location, joinsOtherCreate: true }, report, signal);
     return waitForLogin(parts, tpu, report, signal);
   }
@@ -62,9 +64,9 @@ export async function reapplyTpu(
   refuseTpuOfJob(tpu, current);
   if (current.kind === 'present') refuseRegistryMismatch(tpu, current.node, anyPricing);
   await deleteAndWait(parts, tpu, current, report, signal, {
-    interruptedMessage: `${tpu.name} is being deleted, and was not created again`,
-    timeoutMessage: `${tpu.name} is not gone yet, and was not created again`,
-    hint: `tpu apply ${tpu.name}    creates it once it is gone`,
+    interruptedMessage: `${tpu.name} is being deleted and was not created again`,
+    timeoutMessage: `${tpu.name} is not deleted yet and was not created again`,
+    hint: `tpu apply ${tpu.name}    creates it once it is deleted`,
   });
   const owner = current.kind === 'present' ? current.node.metadata?.['owner'] : undefined;
   try {
@@ -72,9 +74,9 @@ export async function reapplyTpu(
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
     throw new JobmanError(
-      `${tpu.name} was deleted, and making it anew failed: ${error.message}`,
+      `${tpu.name} was deleted, but creating it again failed: ${error.message}`,
       error.code,
-      [...error.lines.filter((line) => !line.startsWith('tpu ')), `tpu apply ${tpu.name}    goes on from here`],
+      [...error.lines.filter((line) => !line.startsWith('tpu ')), `tpu apply ${tpu.name}    creates it`],
       { cause: error },
     );
   }
@@ -95,17 +97,17 @@ export async function deleteTpu(
   refuseTpuOfJob(tpu, current);
   await deleteAndWait(parts, tpu, current, report, signal, {
     interruptedMessage: `The cloud is deleting ${tpu.name}; the deletion continues without this command`,
-    timeoutMessage: `${tpu.name} is not gone yet; the deletion continues without this command`,
-    hint: `tpu describe ${tpu.name}    shows when it is gone`,
+    timeoutMessage: `${tpu.name} is not deleted yet; the deletion continues without this command`,
+    hint: `tpu describe ${tpu.name}    shows when it is deleted`,
   });
   return true;
 }
 
 function changedByOthersError(tpu: LabTpu, current: KnownNodeResult): JobmanError {
   return new JobmanError(
-    `${tpu.name} was deleted or created again by another user meanwhile: it is ${stateName(current)} now. Nothing was changed.`,
+    `Another user has deleted or created ${tpu.name} in the meantime: it is ${stateName(current)} now. Nothing was changed.`,
     exitCode.conflict,
-    [`tpu describe ${tpu.name}    says how it is and who uses it`],
+    [`tpu describe ${tpu.name}    shows its state and its users`],
   );
 }
 
@@ -157,25 +159,25 @@ async function createAndWait(
     ...(await parts.creator()),
     ...(owner === undefined ? {} : { owner }),
   });
-  if (signal.aborted) throw new JobmanError(`Interrupted before ${name} was asked for.`, exitCode.interrupted);
-  report(`asking for ${name}: ${spec.accelerator}, ${formatPricing(spec.pricing)}, in ${spec.zone}`);
+  if (signal.aborted) throw new JobmanError(`Interrupted before ${name} was requested.`, exitCode.interrupted);
+  report(`requesting ${name}: ${spec.accelerator}, ${formatPricing(spec.pricing)}, in ${spec.zone}`);
   const answer = await api.createNode(location, name, body);
   const outcome = outcomeOf(answer);
   const isAlreadyCreated = !answer.ok && answer.status === 'ALREADY_EXISTS';
   if (isAlreadyCreated && !joinsOtherCreate) {
-    throw new JobmanError(`${name} is there already: somebody else has made it just now.`, exitCode.conflict);
+    throw new JobmanError(`${name} exists: another user has just created it.`, exitCode.conflict);
   }
-  if (isAlreadyCreated) report(`somebody else is making ${name}; waiting for it`);
-  else if (!answer.ok && outcome.kind !== 'unclear') throw refusalError(`${name} was not made`, answer.error);
+  if (isAlreadyCreated) report(`another user is creating ${name}; waiting for it`);
+  else if (!answer.ok && outcome.kind !== 'unclear') throw refusalError(`${name} was not created`, answer.error);
   if (outcome.kind === 'unclear')
-    report(`the cloud has not said whether it took the order (${outcome.evidence.message}); looking`);
+    report(`the cloud did not confirm the request (${outcome.evidence.message}); checking`);
   const operation = answer.ok ? resourceId(answer.value.name) : null;
   let missingChecks = 0;
   await waitForNode(parts, report, signal, {
     location,
     name,
-    interruptedMessage: `${name} is being made, and becomes ready without this command`,
-    hint: `tpu check-status ${name}    says when it is ready`,
+    interruptedMessage: `${name} is being created; the creation continues without this command`,
+    hint: `tpu check-status ${name}    shows when it is ready`,
     timeoutMessage: `${name} is not ready yet`,
     onFound(node, state) {
       if (state === 'preempted' || state === 'terminated')
@@ -187,10 +189,10 @@ async function createAndWait(
     async onAbsent() {
       missingChecks += 1;
       const failure = operation === null ? undefined : await operationError(api, location, operation);
-      if (failure !== undefined) throw refusalError(`${name} was not made`, failure);
+      if (failure !== undefined) throw refusalError(`${name} was not created`, failure);
       // The cloud did not accept the request, or the node is not visible yet.
       if (operation === null && missingChecks > 5)
-        throw new JobmanError(`${name} was not made: the cloud knows nothing of it.`, exitCode.unreachable, [
+        throw new JobmanError(`${name} was not created: it does not exist in the cloud.`, exitCode.unreachable, [
           `tpu apply ${name}    tries again`,
         ]);
       return false;
@@ -222,7 +224,7 @@ async function deleteAndWait(
     isQueued = queued.ok;
     if (queued.ok && (queued.value.tpu?.nodeSpec?.length ?? 0) > 1)
       throw new JobmanError(
-        `${name} is one of several TPUs of the queued resource ${queuedId}, which would all go with it. Nothing was changed.`,
+        `${name} is one of several TPUs of the queued resource ${queuedId}, which would all be deleted. Nothing was changed.`,
         exitCode.conflict,
       );
   }
@@ -233,9 +235,8 @@ async function deleteAndWait(
   const answer = await requestDelete();
   if (!answer.ok && !isNotFound(answer)) {
     const outcome = outcomeOf(answer);
-    if (outcome.kind !== 'unclear')
-      throw refusalError(`${name} was not deleted, and nothing was changed`, answer.error);
-    report(`the cloud has not said whether it took the order (${answer.error.message}); looking`);
+    if (outcome.kind !== 'unclear') throw refusalError(`${name} was not deleted and nothing was changed`, answer.error);
+    report(`the cloud did not confirm the request (${answer.error.message}); checking`);
   }
   const reportChange = skipRepeats(report);
   let checks = 0;
@@ -248,7 +249,7 @@ async function deleteAndWait(
       const queued = isQueued ? await api.getQueuedResource(location, queuedId) : undefined;
       const unknown = [node, queued].find((one) => one !== undefined && !one.ok && !isNotFound(one));
       if (unknown?.ok === false) {
-        reportChange(`the cloud does not say how it is: ${unknown.error.raw}`);
+        reportChange(`the cloud does not report its state: ${unknown.error.raw}`);
         return false;
       }
       if (!node.ok && queued?.ok !== true) return true;
@@ -262,6 +263,6 @@ async function deleteAndWait(
       return false;
     },
   });
-  report(`${name} is gone`);
+  report(`${name} is deleted`);
   parts.forget(name, current.kind === 'present' ? current.node.createTime : undefined);
 }

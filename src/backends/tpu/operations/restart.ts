@@ -26,19 +26,19 @@ export async function restartTpu(
   const current = await parts.find(tpu);
   const state = stateName(current);
   if (current.kind === 'absent') {
-    throw new JobmanError(`${name} is not there (${state}), so there is nothing to restart.`, exitCode.conflict, [
-      `tpu apply ${name}    makes it`,
+    throw new JobmanError(`${name} does not exist (${state}), so it cannot be restarted.`, exitCode.conflict, [
+      `tpu apply ${name}    creates it`,
     ]);
   }
   if (state !== 'ready' && state !== 'stopped') {
-    throw new JobmanError(`${name} is ${state}; only what is ready or stopped can be restarted.`, exitCode.conflict, [
-      `tpu reapply ${name}    deletes it and makes it anew`,
+    throw new JobmanError(`${name} is ${state}; only a ready or stopped TPU can be restarted.`, exitCode.conflict, [
+      `tpu reapply ${name}    deletes it and creates it again`,
     ]);
   }
   refuseTpuOfJob(tpu, current);
   const { location } = current;
   const api = parts.apiFor(location.project);
-  const retryHint = `tpu restart ${name}    goes on from here`;
+  const retryHint = `tpu restart ${name}    tries again`;
   const waitForState = (wanted: string, interrupted: string, check = (): Promise<void> => Promise.resolve()) =>
     waitForNode(parts, report, signal, {
       location,
@@ -47,7 +47,7 @@ export async function restartTpu(
       hint: retryHint,
       timeoutMessage: `${name} is not ${wanted} yet`,
       onAbsent() {
-        throw new JobmanError(`${name} is not there any more.`, exitCode.conflict);
+        throw new JobmanError(`${name} no longer exists.`, exitCode.conflict);
       },
       async onFound(_node, state) {
         if (state !== wanted) await check();
@@ -61,24 +61,24 @@ export async function restartTpu(
       const outcome = outcomeOf(stopped);
       // The cloud cannot stop multi-host and preemptible TPUs: reboot their machines.
       if (outcome.kind === 'refused' || stopped.status === 'FAILED_PRECONDITION') {
-        report(`the cloud stops no TPU of this kind; rebooting its machines`);
+        report(`the cloud cannot stop this kind of TPU; rebooting its workers`);
         return reboot(parts, tpu, report, signal);
       }
       if (outcome.kind !== 'unclear') throw refusalError(`${name} was not stopped`, stopped.error);
     }
-    await waitForState('stopped', `${name} is being stopped, and was not started again`);
+    await waitForState('stopped', `${name} is being stopped and was not started again`);
   }
   report(`starting ${name}`);
   const started = await api.startNode(location, name);
   if (!started.ok && outcomeOf(started).kind !== 'unclear') {
-    const error = refusalError(`${name} was stopped, and starting it again failed`, started.error);
+    const error = refusalError(`${name} was stopped, but starting it again failed`, started.error);
     throw new JobmanError(error.message, error.code, [...error.lines, retryHint]);
   }
   const operation = started.ok ? resourceId(started.value.name) : null;
-  await waitForState('ready', `${name} is being started, and comes without this command`, async () => {
+  await waitForState('ready', `${name} is being started; it becomes ready without this command`, async () => {
     const failure = operation === null ? undefined : await operationError(api, location, operation);
     if (failure === undefined) return;
-    const error = refusalError(`${name} was stopped, and starting it again failed`, failure);
+    const error = refusalError(`${name} was stopped, but starting it again failed`, failure);
     throw new JobmanError(error.message, error.code, [...error.lines, retryHint]);
   });
   await waitForWorkers(parts, tpu, report, signal);
@@ -92,16 +92,16 @@ async function reboot(parts: ChangeParts, tpu: LabTpu, report: ReportProgress, s
   const unreachable = before.find(({ kind }) => kind === 'no_answer');
   if (unreachable?.kind === 'no_answer') {
     throw new JobmanError(
-      `${name} cannot be restarted: worker ${unreachable.worker} does not answer, and the cloud stops no TPU of this kind.`,
+      `${name} cannot be restarted: worker ${unreachable.worker} does not answer, and the cloud cannot stop this kind of TPU.`,
       exitCode.unreachable,
-      [unreachable.message, `tpu reapply ${name}    deletes it and makes it anew`],
+      [unreachable.message, `tpu reapply ${name}    deletes it and creates it again`],
     );
   }
   for (const answer of await parts.onWorkers(tpu, rebootScript, signal)) {
     if (answer.kind === 'no_answer' || answer.code === 0) continue;
     throw new JobmanError(`${name} cannot be restarted: worker ${answer.worker} does not reboot.`, exitCode.failed, [
       answer.output.trim(),
-      `tpu reapply ${name}    deletes it and makes it anew`,
+      `tpu reapply ${name}    deletes it and creates it again`,
     ]);
   }
   const boots = new Map(before.map((one) => [one.worker, one.kind === 'ended' ? one.output.trim() : '']));

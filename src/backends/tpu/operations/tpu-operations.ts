@@ -49,9 +49,9 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
     const zones = tpu.zone === null ? site.zones : [tpu.zone];
     if (zones.length === 0) {
       throw new JobmanError(
-        `Nothing says in which zone ${tpu.name} is, and the settings name no zones.`,
+        `The zone of ${tpu.name} is unknown: the registry and the setting lab.zones have none.`,
         exitCode.usage,
-        ['jobman settings set lab.zones \'["us-central2-b"]\'    the zones in which this lab has TPUs'],
+        ['jobman settings set lab.zones \'["us-central2-b"]\'    sets the zones of this lab'],
       );
     }
     const found = await findNode(apiFor(project), tpu.name, { project, zones });
@@ -142,7 +142,7 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
           const pids = request.pids.filter((one) => one.worker === worker).map(({ pid }) => pid);
           return endProgramsScript(request, pids);
         },
-        { timeoutMs: endTimeout + request.graceMs, signal, activity: 'ending what runs on' },
+        { timeoutMs: endTimeout + request.graceMs, signal, activity: 'ending programs on' },
       );
       const ends = answers.map((one) => readIfSucceeded(one, parseEndResult));
       return {
@@ -163,14 +163,14 @@ function workerHostsOf(
 ): WorkerHosts {
   const state = stateName(found);
   if (found.kind === 'absent') {
-    throw new JobmanError(`${tpu.name} is not there (${state}), so there are no workers to ask.`, exitCode.conflict, [
-      `tpu apply ${tpu.name}    makes it`,
+    throw new JobmanError(`${tpu.name} does not exist (${state}), so it has no workers.`, exitCode.conflict, [
+      `tpu apply ${tpu.name}    creates it`,
     ]);
   }
   const hosts = hostsOf(found.node);
   if (statesWithoutWorkers.includes(state) || hosts.length === 0) {
-    throw new JobmanError(`${tpu.name} is ${state}, so there are no workers to ask.`, exitCode.conflict, [
-      `tpu describe ${tpu.name}    says how it is`,
+    throw new JobmanError(`${tpu.name} is ${state}, so its workers cannot be reached.`, exitCode.conflict, [
+      `tpu describe ${tpu.name}    shows its state`,
     ]);
   }
   return {
@@ -203,5 +203,5 @@ function unreachableWorkers(answers: readonly WorkerAnswer[]): { readonly worker
 }
 
 function lastLine({ output, code }: Extract<WorkerAnswer, { readonly kind: 'ended' }>): string {
-  return output.trim().split('\n').at(-1) || `its shell ended with ${code}`;
+  return output.trim().split('\n').at(-1) || `the shell exited with code ${code}`;
 }

@@ -88,7 +88,7 @@ export function waitForNode(
         return onFound(node.value, state);
       }
       if (isNotFound(node)) return onAbsent();
-      reportChange(`the cloud does not say how it is: ${node.error.raw}`);
+      reportChange(`the cloud does not report its state: ${node.error.raw}`);
       return false;
     },
   });
@@ -144,7 +144,7 @@ export function stateName(result: KnownNodeResult): string {
 }
 
 export function unknownStateError({ name }: Pick<LabTpu, 'name'>, reason: string): JobmanError {
-  return new JobmanError(`How ${name} is cannot be told now; nothing was changed.`, exitCode.unreachable, [reason]);
+  return new JobmanError(`The state of ${name} is unknown now; nothing was changed.`, exitCode.unreachable, [reason]);
 }
 
 /** Throws for a TPU that jobman created for one job, even if the registry names it. */
@@ -152,9 +152,9 @@ export function refuseTpuOfJob({ name }: LabTpu, result: KnownNodeResult): void 
   const owner = result.kind === 'present' ? nodeOwner(result.node) : queuedOwner(result.queued ?? undefined);
   if (owner === undefined) return;
   throw new JobmanError(
-    `${name} was made by jobman for job ${owner.job} alone and goes with it; it is no TPU of the lab. Nothing was changed.`,
+    `${name} belongs to job ${owner.job} and is released with it; it is not a TPU of the lab. Nothing was changed.`,
     exitCode.conflict,
-    [`jobman cancel ${Number(owner.job)}    ends that job and releases its TPU`],
+    [`jobman cancel ${Number(owner.job)}    cancels the job and releases its TPU`],
   );
 }
 
@@ -176,9 +176,9 @@ export async function waitForWorkers(
 ): Promise<void> {
   const reportChange = skipRepeats(report);
   await waitUntil(parts.checkInterval, signal, {
-    interruptedMessage: `${tpu.name} is starting, and comes without this command`,
-    hint: `tpu describe ${tpu.name}    says how it is`,
-    timeoutMessage: `${tpu.name} does not answer by SSH yet`,
+    interruptedMessage: `${tpu.name} is starting; it becomes ready without this command`,
+    hint: `tpu describe ${tpu.name}    shows its state`,
+    timeoutMessage: `${tpu.name} does not answer over SSH yet`,
     ...(timeout === undefined ? {} : { timeout }),
     isDone: async () => {
       let answers: readonly WorkerAnswer[];
@@ -209,7 +209,7 @@ export async function waitForLogin(
     await waitForWorkers(parts, tpu, report, signal, { timeout: newTpuLoginTimeout });
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code !== exitCode.failed) throw error;
-    report(`${tpu.name} is ready, and does not let us in by SSH; \`tpu solve ${tpu.name}\` looks why`);
+    report(`${tpu.name} is ready, but refuses the SSH login; find out why: tpu solve ${tpu.name}`);
   }
 }
 
@@ -225,7 +225,7 @@ export async function operationError(
 }
 
 export function refusalError(sentence: string, error: CloudError): JobmanError {
-  const hint = isPermanent(error.kind) ? [] : ['Later may be better; nothing waits for it.'];
+  const hint = isPermanent(error.kind) ? [] : ['Try again later; jobman does not retry this.'];
   const code = error.kind === 'unreachable' ? exitCode.unreachable : exitCode.failed;
   return new JobmanError(`${sentence}: ${error.message}.`, code, [error.raw, ...hint]);
 }

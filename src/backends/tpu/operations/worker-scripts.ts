@@ -35,14 +35,14 @@ matching() {
   [ -n "$part" ] || return 0
   for file in $(printf '%s\\n' "$part" | LC_ALL=C grep -ls -f - /proc/[0-9]*/cmdline 2>/dev/null); do
     one=\${file#/proc/}
-    # Whole arguments, and the words of those that are a shell's text. What goes on from that folder (--config.load_from=)
-    # is another run, and not the one that writes there.
+    # Whole arguments, and the parts of arguments that are shell scripts. A run that only loads from the folder
+    # (--config.load_from=) does not write there.
     { tr '\\0' '\\n' <"$file"; tr '\\0 \\t;"'"'"'' '\\n\\n\\n\\n\\n\\n' <"$file"; } 2>/dev/null |
-      LC_ALL=C grep -v 'load_from=' >"$words" || continue
-    ! printf '%s\\n' "$whole" | LC_ALL=C grep -qs -f - "$words" || echo "\${one%/cmdline}"
+      LC_ALL=C grep -v 'load_from=' >"$args" || continue
+    ! printf '%s\\n' "$whole" | LC_ALL=C grep -qs -f - "$args" || echo "\${one%/cmdline}"
   done
 }
-# Lines of number and beginning (proc_pid_stat(5), field 22): the living of those, and what they have started.
+# Prints pid and start time (proc_pid_stat(5), field 22) of these processes that are alive, and of their descendants.
 family() {
   cat /proc/[0-9]*/stat 2>/dev/null | awk -v seeds="$*" -v self=$$ '
     { pid = $1; sub(/^.*\\) /, ""); if ($1 == "Z" || $1 == "X") next; parent[pid] = $2; group[pid] = $3; began[pid] = $20 }
@@ -60,7 +60,7 @@ family() {
       for (pid in taken) print pid, began[pid]
     }'
 }
-# Those of "$known" that are still what they were.
+# Prints the processes of "$known" that are still alive, with the same start time.
 living() {
   cat /proc/[0-9]*/stat 2>/dev/null | awk -v known="$known" '
     BEGIN { n = split(known, list, " "); for (i = 1; i < n; i += 2) want[list[i]] = list[i + 1] }
@@ -70,34 +70,34 @@ meet() {
   for number in $1; do
     case " $met " in *" $number "*) continue ;; esac
     met="$met $number"
-    print_process "$number" >>"$told"
+    print_process "$number" >>"$described"
   done
 }
-tell_signal() {
+send_signal() {
   for number in $2; do as_administrator kill -s "$1" "$number" 2>/dev/null; done
 }
 scratch() { mktemp 2>/dev/null || mktemp -p /dev/shm; }
-words=$(scratch) && told=$(scratch) || exit 1
-trap 'rm -f "$words" "$told"' EXIT
+args=$(scratch) && described=$(scratch) || exit 1
+trap 'rm -f "$args" "$described"' EXIT
 known=$(family $(matching) $asked | tr '\\n' ' ')
 met=
 alive=$(living)
 meet "$alive"
-tell_signal TERM "$alive"
+send_signal TERM "$alive"
 turn=0
 while [ -n "$alive" ] && [ $turn -lt ${rounds} ]; do
   turn=$((turn + 1))
   nap
   alive=$(living)
 done
-# What was started meanwhile belongs to it; what does not die of a kill within five seconds is reported.
+# Kills processes that were started in the meantime too. Reports those that survive a kill for five seconds.
 turn=0
 while [ $turn -lt 25 ]; do
   known="$known $(family $(matching) $(living) | tr '\\n' ' ')"
   alive=$(living)
   [ -n "$alive" ] || break
   meet "$alive"
-  tell_signal KILL "$alive"
+  send_signal KILL "$alive"
   turn=$((turn + 1))
   nap
 done
@@ -106,7 +106,7 @@ while read -r line; do
   how=ended
   for one in $alive; do [ "$one" != "$number" ] || how=left; done
   printf '%s\\t%s\\n' "$how" "$line"
-done <"$told"
+done <"$described"
 exit 0
 `;
 }
