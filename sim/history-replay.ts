@@ -232,7 +232,7 @@ export function historyMismatches(events: readonly Event[], job: Job): readonly 
   const replayed = canonical(replay(events));
   const recorded = canonical(recordedState(job));
   const differs =
-    replayed === recorded ? [] : [`9 history tells the state: history says ${replayed}, the record ${recorded}`];
+    replayed === recorded ? [] : [`9 events reproduce the state: history says ${replayed}, the record ${recorded}`];
   return [...differs, ...job.allocations.flatMap(lifecycleMismatches)];
 }
 

@@ -1,5 +1,5 @@
 // Invariants: what must be true in every world, whatever the storm. They are judged by what happened in the world and by what the
-// owners said. Where one speaks of the record itself (commit before act, history tells the state) the record is held against
+// owners said. Where one speaks of the record itself (commit before act, events reproduce the state) the record is held against
 // the world. Each has its file in invariants/; here is when each is asked.
 
 import type { AllocationRef, CommitResult, Commit, Orphan } from '../src/app/ports.ts';

@@ -18,7 +18,7 @@ export const invariants = {
   6: 'finished means empty',
   7: 'bounded',
   8: 'quiet at rest',
-  9: 'history tells the state',
+  9: 'events reproduce the state',
   10: 'convergence',
   11: 'logs are whole',
   12: 'alternatives in turn',

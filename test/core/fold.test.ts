@@ -114,7 +114,7 @@ test('a command that began while the clock was ahead runs for no longer than its
   assert.ok(world.now >= since + hour);
 });
 
-test('a backoff from a clock that was ahead is not waited for; that it was set back is told once, and history tells the state', () => {
+test('a backoff from a clock that was ahead is not waited for; that it was set back is told once, and events reproduce the state', () => {
   const given = spec();
   const world = new World({ ...given, recovery: { ...given.recovery, rules: presets['loop: failures'] } });
   world.runUntilIdle();
