@@ -122,9 +122,9 @@ test('the copies for scripts tell moments as --json does, however deep they lie'
   happened('a');
   await logFiles.mirror(job, []);
   for (const file of ['job.json', 'events.jsonl']) {
-    const moments = readFileSync(join(folder, file), 'utf8').match(/"(?:at|\w+At)": ?[^,}\s]+/g) ?? [];
-    assert.ok(moments.length > 0);
-    for (const one of moments) assert.match(one, /: ?(?:null|"\d{4}-\d\d-\d\dT[\d:.]+Z")$/);
+    const times = readFileSync(join(folder, file), 'utf8').match(/"(?:at|\w+At)": ?[^,}\s]+/g) ?? [];
+    assert.ok(times.length > 0);
+    for (const one of times) assert.match(one, /: ?(?:null|"\d{4}-\d\d-\d\dT[\d:.]+Z")$/);
   }
 });
 

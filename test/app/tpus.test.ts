@@ -343,7 +343,7 @@ async function openYard(t: TestContext) {
     now: () => noon,
     onClose: () => Promise.resolve(),
   });
-  return Object.assign(yard, { store, keeper: operations, left, label, tpu, life });
+  return Object.assign(yard, { store, operations, left, label, tpu, life });
 }
 
 /** What the cloud calls what a job may leave behind. */
@@ -367,7 +367,8 @@ test('what an alternative gave is left behind where it was given', () => {
 
 test('a stray is there, also as the node that outlived its queued resource, or gone, or not known', async (t) => {
   const yard = await openYard(t);
-  const states = async () => (await yard.keeper.observe()).orphans.map(({ presence, message }) => [presence, message]);
+  const states = async () =>
+    (await yard.operations.observe()).orphans.map(({ presence, message }) => [presence, message]);
   assert.deepEqual(await states(), [['present', 'READY']]);
   const node = 'projects/lab/locations/us-west4-a/nodes/vit';
   yard.there = [yard.tpu({ resource: node, nodeState: 'DELETING', queuedResourceState: null })];
@@ -393,7 +394,7 @@ test('what carries our label and no job claims is a stray too, noted or not; a j
     yard.tpu({ name: 'late', resource: node('late'), label: { ...yard.label, job: job.id, allocation: 2 } }),
     yard.tpu({ name: 'unheard', resource: node('unheard'), label: { ...yard.label, job: '000077' } }),
   ];
-  const { orphans } = await yard.keeper.observe();
+  const { orphans } = await yard.operations.observe();
   assert.deepEqual(
     orphans.map(({ resource, presence }) => [resource, presence]),
     [
@@ -413,7 +414,7 @@ test("another jobman's and nobody's are shown apart and never as strays; a perso
     yard.tpu({ name: 'nobodys', label: null }),
     yard.tpu({ name: 'graces', label: null, metadataOwner: 'grace' }),
   ];
-  const { orphans, others } = await yard.keeper.observe();
+  const { orphans, others } = await yard.operations.observe();
   assert.deepEqual(
     orphans.map(({ resource }) => resource),
     [yard.left.resource],
@@ -425,18 +426,18 @@ test('a look asks each project once, where the jobs and the notes are, and chang
   const yard = await openYard(t);
   const far = 'projects/lab/locations/us-east5-b/nodes/vit';
   await yard.store.recordOrphan({ ...yard.left, resource: far, allocation: 2 });
-  assert.equal((await yard.keeper.observe()).orphans.length, 2);
+  assert.equal((await yard.operations.observe()).orphans.length, 2);
   assert.deepEqual(yard.asked, ['list lab us-east5-b,us-west4-a']);
   assert.equal((await yard.store.orphans()).length, 2);
-  await yard.keeper.observeAgain([yard.left]);
+  await yard.operations.observeAgain([yard.left]);
   assert.deepEqual(yard.asked.slice(1), ['list lab us-west4-a']);
 });
 
 test('letting go asks the cloud and forgets nothing; forgetting is for what was seen gone', async (t) => {
   const yard = await openYard(t);
-  assert.deepEqual(await yard.keeper.release(yard.left), { kind: 'done' });
+  assert.deepEqual(await yard.operations.release(yard.left), { kind: 'done' });
   assert.deepEqual(yard.asked, [`release ${yard.left.resource}`]);
   assert.equal((await yard.store.orphans()).length, 1);
-  await yard.keeper.forget(yard.left);
+  await yard.operations.forget(yard.left);
   assert.deepEqual(await yard.store.orphans(), []);
 });

@@ -239,10 +239,10 @@ suite('logs that are followed', () => {
   });
 
   test('look for new pods less often while nothing changes', async () => {
-    let looks = 0;
+    let checks = 0;
     const fake = {
       ...cluster([], [pod('first', 0)]),
-      job: async () => ((looks += 1) && performance.now() < end ? one : null),
+      job: async () => ((checks += 1) && performance.now() < end ? one : null),
       async *logs() {
         await new Promise((resolve) => setTimeout(resolve, 5_000));
         yield Buffer.from('the end\n');
@@ -252,7 +252,7 @@ suite('logs that are followed', () => {
     const { out } = await run(['logs', 'train', '-f'], fake);
     assert.equal(out, 'the end\n');
     // To find the job, at 0 s, 1 s, 2.5 s and 4.75 s, and when the log has ended.
-    assert.ok(looks <= 6, `${looks} looks`);
+    assert.ok(checks <= 6, `${checks} looks`);
   });
 
   test('say that a container was restarted, and why', async () => {

@@ -833,9 +833,9 @@ suite('emulator', () => {
   });
 
   test('a happening on what neither the cloud nor the list knows is refused in the words of the cloud', async () => {
-    const { code, err } = await jobman(['emulator', 'preempt', 'nobody'], { jobs: [jobView()], services: knowsIds });
+    const { code, err } = await jobman(['emulator', 'preempt', 'missing'], { jobs: [jobView()], services: knowsIds });
     assert.equal(code, 3);
-    assert.equal(err, 'jobman: There is no node "nobody".\n');
+    assert.equal(err, 'jobman: There is no node "missing".\n');
   });
 });
 

@@ -215,9 +215,9 @@ suite('logs --first-error', () => {
 });
 
 test('logs name what is not there', async () => {
-  const { code, err } = await jobman(['logs', 'nobody'], { jobs: [jobView()] });
+  const { code, err } = await jobman(['logs', 'missing'], { jobs: [jobView()] });
   assert.equal(code, 3);
-  assert.match(err, /There is no job nobody/);
+  assert.match(err, /There is no job missing/);
 });
 
 test('-j takes a name that looks like an id', async (t) => {

@@ -49,7 +49,7 @@ test('a stop of a local job is carried out within seconds although its wake-up w
 });
 
 test('a command that changes nothing yet does not have a local job observed at every renewal until its next pass', async (t) => {
-  let looks = 0;
+  let checks = 0;
   const life = await lifeIn(t, {
     spec: {
       capacity: { kind: 'local', ownership: 'persistent', workdir: '/' },
@@ -58,17 +58,17 @@ test('a command that changes nothing yet does not have a local job observed at e
     machines: (real) => ({
       ...real,
       observe(refs) {
-        looks += 1;
+        checks += 1;
         return real.observe(refs);
       },
     }),
   });
   assert.equal(await life.runUntil(() => false, 4 * hour), false);
-  looks = 0;
+  checks = 0;
   await life.command('disable-recovery');
   assert.equal(await life.runUntil(() => false, hour), false);
   assert.equal((await life.job()).attempts.at(-1)?.ending, null);
-  assert.ok(looks > 0 && looks < 5, `${looks} looks in an hour`);
+  assert.ok(checks > 0 && checks < 5, `${checks} looks in an hour`);
 });
 
 test('a worker is not given up for the time in which the record could not be read and it was not asked', async (t) => {

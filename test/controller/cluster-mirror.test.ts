@@ -171,14 +171,14 @@ async function play(seed: number): Promise<void> {
 
     const all = await record.jobs({});
     for (const one of all) {
-      const moments = await record.events(one.job.uid);
-      assert.equal(moments.filter(({ key }) => key === 'created').length, 1, context());
+      const events = await record.events(one.job.uid);
+      assert.equal(events.filter(({ key }) => key === 'created').length, 1, context());
       assert.equal(
-        moments.some(({ key }) => key === 'gone'),
+        events.some(({ key }) => key === 'gone'),
         one.goneAt !== null,
         context(),
       );
-      const ends = moments.filter(({ message: sentence }) => /^(succeeded|failed)/.test(sentence));
+      const ends = events.filter(({ message: sentence }) => /^(succeeded|failed)/.test(sentence));
       assert.equal(ends.length, archivedPhase(one) === 'cancelled' ? 0 : 1, context());
     }
     for (const { job, pod, container, text } of cluster.printed) {

@@ -88,11 +88,11 @@ async function open(t: TestContext) {
     mayAct: () => clock.mayAct,
     report: (line) => void lines.push(line),
   });
-  return { store, cloud, sweeper: collector, said: lines, clock };
+  return { store, cloud, collector, lines, clock };
 }
 
 test('a zone that cannot be asked, or whose answer is beyond us, hides nothing in the others', async (t) => {
-  const { store, cloud, sweeper: collector } = await open(t);
+  const { store, cloud, collector } = await open(t);
   for (const zone of ['dead-a', 'odd-a', 'good-a', 'good-b']) {
     const orphan = late(await endedJob(store, zone), zone);
     cloud.there.set(orphan.resource, orphan);
@@ -111,7 +111,7 @@ test('a zone that cannot be asked, or whose answer is beyond us, hides nothing i
 });
 
 test('a sweep that must not release what it has found is made again before the controller leaves', async (t) => {
-  const { store, cloud, sweeper: collector, clock } = await open(t);
+  const { store, cloud, collector, clock } = await open(t);
   const job = await endedJob(store, 'us-central2-b');
   const orphan = late(job, 'us-central2-b');
   cloud.there.set(orphan.resource, orphan);
@@ -134,14 +134,14 @@ test('a sweep that must not release what it has found is made again before the c
 });
 
 test('all jobs of one place are one question', async (t) => {
-  const { store, cloud, sweeper: collector } = await open(t);
+  const { store, cloud, collector } = await open(t);
   for (const zone of ['good-a', 'good-b', 'good-a', 'good-a']) await endedJob(store, zone);
   await collector.collect();
   assert.deepEqual(cloud.asked.flat().toSorted(), ['good-a', 'good-b']);
 });
 
 test('a zone is swept for a week after its last job, however many others have settled, and for ever where one was not seen gone', async (t) => {
-  const { store, cloud, sweeper: collector, clock } = await open(t);
+  const { store, cloud, collector, clock } = await open(t);
   await endedJob(store, 'unsure-a', null);
   await endedJob(store, 'early-a');
   for (let count = 0; count < 250; count += 1) await endedJob(store, 'busy-a');
@@ -154,7 +154,7 @@ test('a zone is swept for a week after its last job, however many others have se
 });
 
 test('a stray that was noted is forgotten when two sweeps have missed it, and not where nobody could say', async (t) => {
-  const { store, cloud, sweeper: collector, clock } = await open(t);
+  const { store, cloud, collector, clock } = await open(t);
   await endedJob(store, 'good-a');
   await endedJob(store, 'dead-a');
   const there = { ...late(await endedJob(store, 'good-a'), 'good-a'), job: '999999', resource: orphanIn('good-a', 1) };

@@ -11,10 +11,10 @@ const minutes = 10;
 
 for (const jobs of [1, 40]) {
   test(`${jobs} running ${jobs === 1 ? 'job' : 'jobs'} of one zone: at most one list on each beat of five seconds`, async () => {
-    const { timeline, listCount: looks, close } = await openSimulatedJobs(jobs, { linesDrop: true });
-    const before = looks();
+    const { timeline, listCount, close } = await openSimulatedJobs(jobs, { linesDrop: true });
+    const before = listCount();
     await timeline.run(timeline.now + minutes * minute, () => false);
-    const each = (looks() - before) / minutes;
+    const each = (listCount() - before) / minutes;
     await close();
     assert.ok(each <= (jobs === 1 ? 4 : 13), `${each} lists a minute`);
     assert.ok(each >= 2, `${each} lists a minute are too few to notice a preemption in time`);

@@ -16,7 +16,7 @@ import { local, spec, step, tpu, tpuWithAlternatives } from './world.ts';
 
 const worker = fc.nat({ max: 1 });
 
-const happening: fc.Arbitrary<WorldEvent> = fc.oneof(
+const worldEvent: fc.Arbitrary<WorldEvent> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({ kind: fc.constant('wait' as const), seconds: fc.constantFrom(0, 1, 5, 12, 40, 200, 900) }),
@@ -93,12 +93,12 @@ const given: fc.Arbitrary<JobSpec> = fc
     };
   });
 
-const stories = fc.tuple(given, fc.array(happening, { minLength: 1, maxLength: 24 }));
+const stories = fc.tuple(given, fc.array(worldEvent, { minLength: 1, maxLength: 24 }));
 
 test('no storm breaks an invariant, and after every storm the job comes to where it belongs', () => {
   fc.assert(
-    fc.property(stories, ([job, happenings]) => {
-      assert.deepEqual(violationsAfter(job, happenings), []);
+    fc.property(stories, ([job, worldEvents]) => {
+      assert.deepEqual(violationsAfter(job, worldEvents), []);
     }),
     {
       numRuns: Number(process.env['JOBMAN_WALKS'] ?? 100),
@@ -112,8 +112,8 @@ for (const { name, invariant, description } of ruleMutants) {
     // The module is a copy of world-events.ts, whose rules are mutated.
     const copy = await importMutant(new URL('world-events.ts', import.meta.url).href, name);
     const mutated = copy as { readonly violationsAfter: typeof violationsAfter };
-    const isFound = fc.property(stories, ([job, happenings]) =>
-      mutated.violationsAfter(job, happenings).every((fault) => !fault.startsWith(`${invariant} `)),
+    const isFound = fc.property(stories, ([job, worldEvents]) =>
+      mutated.violationsAfter(job, worldEvents).every((fault) => !fault.startsWith(`${invariant} `)),
     );
     assert.ok(fc.check(isFound, { numRuns: 500, seed: 7, endOnFailure: true }).failed);
   });

@@ -16,7 +16,7 @@ const shown = readDocuments()
   .map(({ position, argsText }) => ({ position, args: splitShellArgs(argsText.replaceAll('<id>', '1')) }));
 
 /** The words of a happening in the built-in cloud: its verbs and options are the cloud's own. */
-const isHappening = ({ args }: { readonly args: readonly string[] }): boolean =>
+const isEmulatorVerb = ({ args }: { readonly args: readonly string[] }): boolean =>
   args[0] === 'emulator' &&
   args[1] !== undefined &&
   !args[1].startsWith('-') &&
@@ -61,9 +61,9 @@ suite('a command line in a document', () => {
 
 test('every happening that a document lets happen in the built-in cloud can happen there', async (t) => {
   const cloud = await startTestEmulator(t);
-  const happenings = shown.filter(isHappening);
-  assert.ok(happenings.length > 15, 'documents show happenings');
-  for (const [index, { position, args }] of happenings.entries()) {
+  const verbCalls = shown.filter(isEmulatorVerb);
+  assert.ok(verbCalls.length > 15, 'documents show happenings');
+  for (const [index, { position, args }] of verbCalls.entries()) {
     const [, verb = '', ...rest] = args;
     const plain = rest.filter((arg, at) => !arg.startsWith('-') && !(rest[at - 1] ?? '').startsWith('--'));
     const options = Object.fromEntries(

@@ -17,9 +17,9 @@ export const exampleUser = 'ada';
 export function normalizeLine(line: string): string {
   return (
     line
-      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'MOMENT')
-      .replaceAll(/\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d:\d\d UTC/g, 'MOMENT')
-      .replaceAll(/\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d\b(?!:)/g, 'MOMENT')
+      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIMESTAMP')
+      .replaceAll(/\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d:\d\d UTC/g, 'TIMESTAMP')
+      .replaceAll(/\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d\b(?!:)/g, 'TIMESTAMP')
       .replaceAll(/\b\d\d:\d\d:\d\d\b/g, 'CLOCK')
       .replaceAll(/\b\d+[smhd](\d\d[smh])?(?![\w-])/g, 'AGE')
       .replaceAll(/\b127\.\d+\.\d+\.\d+(:\d+)?/g, 'ADDRESS')

@@ -110,7 +110,7 @@ test('invalid entries are skipped with a reason', async (t) => {
     /^the TPU kmh-tpuvm-v2-32-1: in europe-west4-a and in us-central1-a/m,
     /^the TPU the-big-one: its name has no type/m,
     /^the TPU alias "empty"/m,
-    /^user_list has "nobody"/m,
+    /^user_list has "missing"/m,
     /^the user "ghost"/m,
   ]) {
     assert.match(left, why);

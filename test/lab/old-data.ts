@@ -123,7 +123,7 @@ export const malformedData = {
     王伟: { id: 3, name: '王伟', tmux_name: 'lyy', config_aliases: { lr: 'config.lr', dir: 'config.dir', bad: 7 } },
     ghost: 'gone',
   },
-  user_list: ['lyy', 'nobody'],
+  user_list: ['lyy', 'missing'],
   tpu_aliases: { 'v2-32-6': 'kmh-tpuvm-v2-32-6', check: 'kmh-tpuvm-v2-32-1', 'v2-32': 'kmh-tpuvm-v2-32-1', empty: '' },
   all_tpus: {
     'europe-west4-a': ['kmh-tpuvm-v2-32-1', 'the-big-one'],

@@ -38,7 +38,7 @@ function machinesFor(task: MirrorTask): MachinePort {
       onCommandExit: () => undefined,
     });
   }
-  const pool = createSshPool({ home: task.home, user: 'nobody', userHome: '/', agent: null, sshArgs: [] });
+  const pool = createSshPool({ home: task.home, user: 'ada', userHome: '/', agent: null, sshArgs: [] });
   const transport = pool.transport(task.ssh);
   return createMachines({
     ...common,

@@ -19,9 +19,9 @@ const rows = [
   [],
   ['x', 'v2-32-p1', '', '闲的', '闲的'],
   ['', 'v4-8-1', 'lab', 'reserved', 'Lyy', '', '', 'us-central2-b', 'far to the right'],
-  ['', 'v9-9-9', 'nobody', 'maybe', 'Zed'],
+  ['', 'v9-9-9', 'missing', 'maybe', 'Zed'],
   ['', 'notes of ours', '', 'running', 'not a row'],
-  ['', 'v4-8-1', '', 'running', 'somebody'],
+  ['', 'v4-8-1', '', 'running', 'grace'],
   ['', 'v3-8-1', '', '没了！', ''],
 ];
 const names: Readonly<Record<string, string>> = {

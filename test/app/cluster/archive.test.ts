@@ -88,9 +88,9 @@ suite('what is seen', () => {
     // What the Job says of its end is told once, though an event says the same.
     const end = { ...warning('too often'), reason: 'BackoffLimitExceeded' };
     const observed = { job, pods: [pod], events: [warning('pull back-off', 3), end] };
-    const moments = [...clusterJobEvents(observed), goneEvent(at(50))];
+    const events = [...clusterJobEvents(observed), goneEvent(at(50))];
     assert.deepEqual(
-      moments.map(({ message: sentence }) => sentence),
+      events.map(({ message: sentence }) => sentence),
       [
         'created by ada: alpine',
         'the cluster has begun with it',
@@ -101,12 +101,12 @@ suite('what is seen', () => {
         'seen gone from the cluster; what is kept here stays',
       ],
     );
-    assert.equal(new Set(moments.map(({ key }) => key)).size, moments.length);
+    assert.equal(new Set(events.map(({ key }) => key)).size, events.length);
     // The same thing said again with another count is the same moment.
     const again = clusterJobEvents({ ...observed, events: [warning('pull back-off', 9)] });
     assert.deepEqual(
       again.map(({ key }) => key),
-      moments.slice(0, -1).map(({ key }) => key),
+      events.slice(0, -1).map(({ key }) => key),
     );
   });
 

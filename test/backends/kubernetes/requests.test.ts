@@ -249,11 +249,11 @@ suite('a refusal', () => {
 
 suite('a deletion', () => {
   test('ends when the Job is seen gone, and its pods', async (t) => {
-    let looks = 0;
+    let checks = 0;
     let isDeleted = false;
     const server = await openServer(t, ({ method, path }) => {
       if (method === 'DELETE') isDeleted = true;
-      if (path.endsWith('/pods')) return { json: { items: (looks += 1) < 3 ? [{}] : [] } };
+      if (path.endsWith('/pods')) return { json: { items: (checks += 1) < 3 ? [{}] : [] } };
       return isDeleted && method === 'GET' ? status(404, 'NotFound', 'gone') : { json: there() };
     });
     assert.equal(await server.cluster().remove('train'), 'gone');
@@ -261,7 +261,7 @@ suite('a deletion', () => {
     assert.match(deletion?.body ?? '', /"propagationPolicy":"Background","preconditions":\{"uid":"u1"\}/);
     // Without its length the body would be read as the next request on that connection.
     assert.equal(deletion?.headers['content-length'], String(deletion?.body.length));
-    assert.equal(looks, 3);
+    assert.equal(checks, 3);
   });
 
   test('of what is not there asks for nothing', async (t) => {

@@ -166,12 +166,12 @@ suite('a stream', () => {
     'of a log ends where its container never begins, because a step before it failed',
     { timeout: 20_000 },
     async (t) => {
-      let looks = 0;
+      let checks = 0;
       const server = await openServer(t, ({ path }) => {
         const message = 'container "main" in pod "a" is waiting to start: PodInitializing';
         if (path.endsWith('/log')) return status(400, 'BadRequest', message);
-        looks += 1;
-        return { json: { status: { phase: looks < 2 ? 'Pending' : 'Failed' } } };
+        checks += 1;
+        return { json: { status: { phase: checks < 2 ? 'Pending' : 'Failed' } } };
       });
       assert.deepEqual(await followed(server), []);
     },

@@ -58,14 +58,14 @@ suite('a release', () => {
   });
 
   const others = [
-    ['nobody', {}],
+    ['no owner', {}],
     ['another installation', { ...labels, 'jobman-installation': 'zz99zz' }],
     ['another job', { ...labels, 'jobman-job': '000008' }],
     ['another allocation', { ...labels, 'jobman-allocation': '2' }],
     ['half of us', { 'jobman-installation': 'ab12cd' }],
   ] as const;
   for (const [claimant, theirs] of others) {
-    test(`touches nothing that is labelled as of ${claimant}`, async (t) => {
+    test(`leaves a TPU of ${claimant} alone`, async (t) => {
       const server = await openTpuServer(t);
       server.addNode(nodeOf({ labels: theirs }));
       server.addQueued(queuedOf('ACTIVE', { node: { labels: theirs } }));
@@ -236,7 +236,7 @@ suite('a sweep', () => {
     server.addNode(nodeOf({ id: 'ours-queued', queuedResource: request.name }));
     server.addNode(nodeOf({ id: 'orphan', queuedResource: `${parent}/queuedResources/gone` }));
     server.addNode(nodeOf({ id: 'theirs', labels: other }));
-    server.addNode(nodeOf({ id: 'nobody', labels: {} }));
+    server.addNode(nodeOf({ id: 'unowned', labels: {} }));
     const found = await capacityOf(server).listLabelled([tpuRef(), tpuRef({ job: { id: '000009' } })]);
     assert.deepEqual(
       found.kind === 'known' &&

@@ -254,7 +254,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     }),
     emulator: unavailable('emulator'),
     tpus: unavailable('clouds'),
-    orphans: unavailable('strays'),
+    orphans: unavailable('orphans'),
     buckets: async () => ({ observe: async () => ({ kind: 'unlocated' }) }),
     checkWorkdir: async () => undefined,
     workers: unavailable('workers'),

@@ -259,11 +259,11 @@ suite('the user of a command', () => {
     const { code, err } = await tpu(['get-settings']);
     assert.equal(code, 2);
     assert.match(err, /Which user\? Give a name, or set --user or TPU_USER\. There are xibo, lyy/);
-    const asked = await tpu(['get-settings', 'time_zone'], { terminal, input: ['nobody', '1'] });
+    const asked = await tpu(['get-settings', 'time_zone'], { terminal, input: ['missing', '1'] });
     assert.equal(asked.out, 'us\n');
-    assert.match(asked.err, /There is no user nobody/);
-    assert.equal((await tpu(['check-rules'], { env: { TPU_USER: 'nobody' } })).code, 0);
-    assert.equal((await tpu(['get-settings'], { env: { TPU_USER: 'nobody' } })).code, 3);
+    assert.match(asked.err, /There is no user missing/);
+    assert.equal((await tpu(['check-rules'], { env: { TPU_USER: 'missing' } })).code, 0);
+    assert.equal((await tpu(['get-settings'], { env: { TPU_USER: 'missing' } })).code, 3);
     await tpu(['del-user', 'lyy', '--yes']);
     const alone = await tpu(['get-settings']);
     assert.match(alone.err, /TPU_USER\. The only one is xibo\.$/m);
