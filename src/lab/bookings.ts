@@ -4,6 +4,7 @@
 import type { Instant } from '../core/model/time.ts';
 import type { LabStore } from './lab-store.ts';
 import { aliasesOf, type LabTpu } from './tpus.ts';
+import type { LabUser } from './users.ts';
 
 export interface Booking {
   /** The full name if the registry knows the sheet's name, else the sheet's name. */
@@ -21,6 +22,19 @@ export interface Booking {
 
 export function joinNotes({ note, scriptNote }: Pick<Booking, 'note' | 'scriptNote'>): string {
   return [note, scriptNote].filter((text) => text !== '').join('; ');
+}
+
+/** `reserved for Ada (until monday)`. */
+export function formatBooking(booking: Booking): string {
+  const { status, user } = booking;
+  const notes = joinNotes(booking);
+  const label = status.kind === 'unknown' ? `"${status.text}"` : status.kind;
+  return `${label}${user === '' ? '' : ` for ${user}`}${notes === '' ? '' : ` (${notes})`}`;
+}
+
+/** True if another user has booked the TPU; any user if `user` is null. */
+export function isBookedByOther({ status, user }: Booking, me: Pick<LabUser, 'sheetName'> | null): boolean {
+  return (status.kind === 'running' || status.kind === 'reserved') && user !== '' && user !== me?.sheetName;
 }
 
 /** `unknown`: a status that jobman does not understand, kept in `text`. */

@@ -10,7 +10,7 @@ import type { LabUser } from './users.ts';
 import type { LabJob, LabStore } from './lab-store.ts';
 import type { DeviceHolder, TpuOperations } from './tpu-operations.ts';
 import { type LabTpu } from './tpus.ts';
-import { type Booking, type BookingSheet, joinNotes } from './bookings.ts';
+import { type Booking, type BookingSheet, formatBooking, isBookedByOther } from './bookings.ts';
 
 export interface JobOnTpu {
   readonly job: LabJob;
@@ -96,9 +96,7 @@ export function othersBooking(
   tpu: string,
   user: Pick<LabUser, 'sheetName'> | null,
 ): Booking | null {
-  const found = bookings.find((one) => one.tpu === tpu);
-  const isTaken = found?.status.kind === 'running' || found?.status.kind === 'reserved';
-  return isTaken && found.user !== user?.sheetName && found.user !== '' ? found : null;
+  return bookings.find((one) => one.tpu === tpu && isBookedByOther(one, user)) ?? null;
 }
 
 /** Programs that hold the TPU's devices, except those of `ownFolders`, and a warning if workers do not answer. */
@@ -125,15 +123,9 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
       return `${where} of ${job.user} is ${formatStatus(row)} on ${called}${row.reasonText === '' ? '' : `: ${row.reasonText}`}`;
     }),
     ...otherJobs.map((row) => `job ${row.id} (${row.name}) of ${row.owner} is ${formatStatus(row)} on ${called}`),
-    ...(booking === null ? [] : [formatBooking(booking, called)]),
+    ...(booking === null ? [] : [`in the booking sheet ${called} is ${formatBooking(booking)}`]),
     ...formatHolders(holders),
   ];
-}
-
-function formatBooking(booking: Booking, called: string): string {
-  const { status, user } = booking;
-  const notes = joinNotes(booking);
-  return `in the booking sheet ${called} is ${status.kind} for ${user}${notes === '' ? '' : ` ("${notes}")`}`;
 }
 
 /** Equal programs on several workers are one sentence. */

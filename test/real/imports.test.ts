@@ -159,7 +159,7 @@ test('an imported job is resumed with its frozen code, its log folder and its st
   assert.ok((await world.output('logs', '1')).includes(notice), await world.output('logs', '1'));
   assert.match(
     await world.output('tpu', 'news', 'xibo'),
-    /^window 12, 13, code, lab-v2-8-1\n.*is resumed, for the 2nd time\n/m,
+    /^window 12, 13, code, lab-v2-8-1\n.*resumes from its last checkpoint, stage 2\n/m,
   );
   await world.output('tpu', 'doctor');
 });

@@ -216,10 +216,7 @@ suite('TPUs by the tpu command', () => {
     assert.match(unsure.stderr, /The programs on worker 0 are unknown: .*--yes/);
     const again = await ends(0, 'solve', spot, '--yes');
     assert.match(again.stdout, /^SSH fails: no SSH connection to worker 0.*\n.*is repaired \(SSH fails\)/);
-    assert.match(
-      (await tpu('mount-disk', spot)).stderr,
-      /No share was mounted: lab\.shares has none for us-central2-b/,
-    );
+    assert.match((await tpu('mount-disk', spot)).stderr, /The settings have no share for us-central2-b/);
   });
 
   hostTest('a TPU that the API cannot stop restarts by a reboot of its machines', async () => {

@@ -51,12 +51,25 @@ export interface TpuCommand extends TpuRow {
   readonly load: Command<TpuHandler>['load'];
 }
 
-type Definition = Omit<TpuCommand, 'group' | 'args' | 'flags' | 'takes' | 'changes' | 'usage'> &
-  Partial<Pick<TpuCommand, 'args' | 'flags' | 'takes' | 'changes' | 'usage'>>;
+type Definition = Partial<Omit<TpuCommand, 'names' | 'summary' | 'group'>> & Pick<TpuCommand, 'examples' | 'load'>;
 
-export function tpuCommand(definition: Definition): Omit<TpuCommand, 'group'> {
+/** The row of a command that changes something. */
+export function tpuCommand(
+  names: TpuCommand['names'],
+  summary: string,
+  definition: Definition,
+): Omit<TpuCommand, 'group'> {
   const { args = [], takes = {} } = definition;
-  return { args, flags: {}, takes, changes: true, usage: usageOf(takes, args), ...definition };
+  return { names, summary, args, flags: {}, takes, changes: true, usage: usageOf(takes, args), ...definition };
+}
+
+/** The row of a command that only reads. */
+export function tpuQuery(
+  names: TpuCommand['names'],
+  summary: string,
+  definition: Definition,
+): Omit<TpuCommand, 'group'> {
+  return tpuCommand(names, summary, { ...definition, changes: false });
 }
 
 function usageOf({ windows, tpu, user }: Takes, args: readonly TpuArgument[]): string {

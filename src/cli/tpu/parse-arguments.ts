@@ -3,26 +3,12 @@
 // ignored.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { parseAccelerator, type LabTpu } from '../../lab/tpus.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
+import { acceleratorFromName, findTpuBySuffix, type LabTpu, parseAccelerator } from '../../lab/tpus.ts';
 import { parseCount } from '../parse.ts';
 import { formatUnknownCommand, withReason } from '../scan.ts';
 import type { Count, KnownNames, TpuArgument, TpuRow, ParsedArguments } from './command.ts';
-import {
-  acceptedKeys,
-  unexpectedArgumentMessage,
-  type ParseState,
-  danglingAliasMessage,
-  missingArguments,
-  unknownKeyMessage,
-  unknownTpuMessage,
-  unknownUserMessage,
-  type Token,
-  tokenize,
-  type Problem,
-  findTpu,
-  findUser,
-  windowKeys,
-} from './tokenize.ts';
+import { acceptedKeys, tokenize, windowKeys } from './tokenize.ts';
 
 /** Finds the command of a line and the remaining arguments. Throws JobmanError (2) if there is none. */
 export function findCommand<Row extends TpuRow>(
@@ -60,200 +46,219 @@ export function parseArguments(
   known: KnownNames,
 ): ParsedArguments {
   const isRaw = row.takes.raw === true;
-  const { args, problems } = interpret(row, isRaw ? [] : tokenize(row, typed), known);
-  const [first, ...others] = problems;
-  if (first === undefined) return { ...args, verb, raw: isRaw ? typed : [] };
-  const isMissing = problems.every(({ code }) => code === exitCode.notFound);
-  throw new JobmanError(first.message, isMissing ? exitCode.notFound : exitCode.usage, [
-    ...others.map(({ message }) => message),
-    `See \`tpu help ${verb}\`.`,
-  ]);
+  const line = emptyLine(row, known);
+  if (!isRaw) readLine(line, typed);
+  // Another problem may be the reason for a missing argument.
+  const [first, ...others] = line.problems.length > 0 ? line.problems : isRaw ? [] : missingArguments(line);
+  if (first !== undefined) {
+    const isMissing = [first, ...others].every(({ code }) => code === exitCode.notFound);
+    throw new JobmanError(first.message, isMissing ? exitCode.notFound : exitCode.usage, [
+      ...others.map(({ message }) => message),
+      `See \`tpu help ${verb}\`.`,
+    ]);
+  }
+  const { user, tpu, types, windows, numbers, texts, keys, configs, flags, letters } = line;
+  return {
+    verb,
+    raw: isRaw ? typed : [],
+    user: user.values[0] ?? null,
+    tpu: tpu.values[0] ?? null,
+    types: types.values,
+    windows: windows.values,
+    numbers: Object.fromEntries(numbers),
+    texts: Object.fromEntries(texts),
+    keys: Object.fromEntries(keys),
+    configs: [...configs],
+    flags,
+    letters: [...letters].join(''),
+  };
 }
 
-function interpret(
-  row: TpuRow,
-  tokens: readonly Token[],
-  known: KnownNames,
-): { readonly args: Omit<ParsedArguments, 'verb' | 'raw'>; readonly problems: readonly Problem[] } {
-  const line: ParseState = {
+/** The values of one kind of argument. */
+interface Slot<Value> {
+  /** With its article, for messages: `the user`. */
+  readonly label: string;
+  /** A key that makes the meaning unambiguous. */
+  readonly key: string;
+  readonly max: number;
+  readonly values: Value[];
+  /** Throws JobmanError for an unknown name or an invalid value. */
+  read(text: string): Value;
+}
+
+interface Line {
+  readonly row: TpuRow;
+  readonly known: KnownNames;
+  readonly problems: JobmanError[];
+  readonly user: Slot<string>;
+  readonly tpu: Slot<LabTpu>;
+  readonly types: Slot<string>;
+  readonly windows: Slot<number>;
+  readonly numbers: Map<string, number>;
+  readonly texts: Map<string, string>;
+  readonly keys: Map<string, string>;
+  readonly configs: Map<string, string>;
+  readonly flags: Set<string>;
+  readonly letters: Set<string>;
+}
+
+function emptyLine(row: TpuRow, known: KnownNames): Line {
+  const { tpu, types = 'accelerators', windows } = row.takes;
+  return {
     row,
     known,
     problems: [],
-    user: null,
-    tpu: null,
-    types: [],
-    windows: [],
+    user: { label: 'the user', key: 'user', max: 1, values: [], read: (name) => readUser(known, name) },
+    tpu: { label: 'the TPU', key: 'tpu', max: maxCount(tpu), values: [], read: (name) => readTpu(known, name) },
+    types: {
+      label: 'a type of TPU',
+      key: 'type',
+      max: Infinity,
+      values: [],
+      read(text) {
+        if (isType(text, types)) return text;
+        throw new JobmanError(`\`${text}\` is not a TPU type such as v2-32.`, exitCode.usage);
+      },
+    },
+    windows: {
+      label: 'the window',
+      key: 'window',
+      max: maxCount(windows),
+      values: [],
+      read(text) {
+        if (isNumber(text)) return Number(text);
+        throw new JobmanError(`\`${text}\` is not a window number.`, exitCode.usage);
+      },
+    },
     numbers: new Map(),
     texts: new Map(),
     keys: new Map(),
     configs: new Map(),
     flags: new Set(),
-    letters: '',
+    letters: new Set(),
   };
+}
+
+function readLine(line: Line, typed: readonly string[]): void {
   const bare: string[] = [];
-  for (const token of tokens) {
+  for (const token of tokenize(line.row, typed)) {
     if (token.form === 'pair') assignPair(line, token.key, token.value, token.typed);
     else if (token.form === 'flag') line.flags.add(token.name);
-    else if (token.form === 'letters') line.letters = [...new Set(line.letters + token.letters)].join('');
+    else if (token.form === 'letters') for (const letter of token.letters) line.letters.add(letter);
     else if (token.form === 'bare') bare.push(token.text);
     else addProblem(line, token.message);
   }
   assignBare(line, bare);
-  const { user, tpu, types, windows, flags, letters } = line;
-  return {
-    args: {
-      user,
-      tpu,
-      types,
-      windows,
-      flags,
-      letters,
-      numbers: Object.fromEntries(line.numbers),
-      texts: Object.fromEntries(line.texts),
-      keys: Object.fromEntries(line.keys),
-      configs: [...line.configs],
-    },
-    // Another problem may be the reason for a missing argument.
-    problems: line.problems.length > 0 ? line.problems : missingArguments(line),
-  };
 }
 
 /** True for a type such as `v2-32` or `v5e-8`. A family needs only the form: `v2`, `v234`, `v*`, `v3+`. */
-function isType(arg: string, forms: 'accelerators' | 'families'): boolean {
-  return parseAccelerator(arg) !== null || (forms === 'families' && /^v(\*|\d+[a-z]*\+?)(-\d+)?$/.test(arg));
+function isType(text: string, forms: 'accelerators' | 'families'): boolean {
+  return parseAccelerator(text) !== null || (forms === 'families' && /^v(\*|\d+[a-z]*\+?)(-\d+)?$/.test(text));
 }
 
-function addProblem(line: ParseState, message: string, code: number = exitCode.usage): void {
-  line.problems.push({ message, code });
+function addProblem(line: Line, message: string, code: number = exitCode.usage): void {
+  line.problems.push(new JobmanError(message, code));
 }
 
-function assignPair(line: ParseState, typedKey: string, value: string, typed: string): void {
-  const { takes, args } = line.row;
-  const own = Object.entries(takes.keys ?? {}).find(
-    ([name, { also = [] }]) => name === typedKey || also.includes(typedKey),
-  );
-  const argument = args.find(({ name }) => name === typedKey);
-  if (!acceptedKeys(line.row).includes(typedKey)) {
-    if (takes.configs === true) setOnce(line, line.configs, typedKey, value, typed);
-    else addProblem(line, unknownKeyMessage(line, typedKey, typed));
-  } else if (value === '') addProblem(line, `\`${typed}\` has no value.`);
-  else if (own !== undefined)
-    assignParsed(line, own[1].parse, value, typed, (read) => setOnce(line, line.keys, own[0], String(read), typed));
-  else if (argument?.number)
-    assignParsed(line, parseCount, value, typed, (read) => setOnce(line, line.numbers, argument.name, read, typed));
-  else if (argument !== undefined) setOnce(line, line.texts, argument.name, value, typed);
-  else if (typedKey === 'user') assignUser(line, value, typed);
-  else if (typedKey === 'id') {
-    const found = line.known.users.find(({ id }) => isNumber(value) && id === Number(value));
-    if (found !== undefined) setUser(line, found.name, typed);
-    else addProblem(line, `There is no user with the id ${value}. \`tpu list-users\` shows them.`, exitCode.notFound);
-  } else if (typedKey === 'type') assignType(line, value, typed);
-  else if (windowKeys.includes(typedKey)) assignWindows(line, value, typed);
-  else assignTpu(line, value, typed);
-}
-
-function assignParsed<T>(
-  line: ParseState,
-  parse: (arg: string) => T,
-  value: string,
-  typed: string,
-  take: (read: T) => void,
-): void {
-  let read: T;
+/** Stores the value that `read` returns, or the problem that it throws. */
+function take<Value>(line: Line, typed: string, read: () => Value, store: (value: Value) => void): void {
+  let value;
   try {
-    read = parse(value);
+    value = read();
   } catch (error) {
-    addProblem(line, withReason(`\`${typed}\``, error));
+    if (error instanceof JobmanError) line.problems.push(error);
+    else addProblem(line, withReason(`\`${typed}\``, error));
     return;
   }
-  take(read);
+  store(value);
+}
+
+function assignPair(line: Line, key: string, value: string, typed: string): void {
+  const { takes, args } = line.row;
+  const own = Object.entries(takes.keys ?? {}).find(([name, { also = [] }]) => name === key || also.includes(key));
+  const argument = args.find(({ name }) => name === key);
+  if (!acceptedKeys(line.row).includes(key)) {
+    if (takes.configs === true) setOnce(line, line.configs, key, value, typed);
+    else addProblem(line, unknownKeyMessage(line, key, typed));
+  } else if (value === '') addProblem(line, `\`${typed}\` has no value.`);
+  else if (own !== undefined) {
+    const [name, { parse }] = own;
+    take(
+      line,
+      typed,
+      () => String(parse(value)),
+      (read) => setOnce(line, line.keys, name, read, typed),
+    );
+  } else if (argument?.number)
+    take(
+      line,
+      typed,
+      () => parseCount(value),
+      (read) => setOnce(line, line.numbers, key, read, typed),
+    );
+  else if (argument !== undefined) setOnce(line, line.texts, key, value, typed);
+  else if (key === 'user') fill(line, line.user, value, typed);
+  else if (key === 'id') {
+    const found = line.known.users.find(({ id }) => isNumber(value) && id === Number(value));
+    if (found !== undefined) fill(line, line.user, found.name, typed);
+    else addProblem(line, `There is no user with the id ${value}. \`tpu list-users\` shows them.`, exitCode.notFound);
+  } else if (key === 'type') fill(line, line.types, value, typed);
+  else if (windowKeys.includes(key)) for (const one of value.split(',')) fill(line, line.windows, one, typed);
+  else if (takes.types !== undefined && findTpu(line.known, value) === undefined && isType(value, takes.types))
+    fill(line, line.types, value, typed);
+  else fill(line, line.tpu, value, typed);
 }
 
 /** A second, different value is a problem. The same value twice is allowed. */
-function setOnce<Value>(line: ParseState, into: Map<string, Value>, name: string, value: Value, typed: string): void {
+function setOnce<Value>(line: Line, into: Map<string, Value>, name: string, value: Value, typed: string): void {
   const before = into.get(name);
-  if (before !== undefined && before !== value) {
+  if (before !== undefined && before !== value)
     addProblem(line, `\`${typed}\`: ${name} is already \`${String(before)}\`.`);
-  } else into.set(name, value);
+  else into.set(name, value);
 }
 
-function assignUser(line: ParseState, name: string, typed: string): void {
-  const found = findUser(line, name);
-  if (found === undefined) addProblem(line, unknownUserMessage(line, name), exitCode.notFound);
-  else setUser(line, found, typed);
+function fill<Value>(line: Line, slot: Slot<Value>, text: string, typed = text): void {
+  const { label, values, max } = slot;
+  take(
+    line,
+    typed,
+    () => slot.read(text),
+    (value) => {
+      if (values.includes(value)) return;
+      const [first] = values;
+      const shown = typeof first === 'object' && first !== null && 'name' in first ? first.name : first;
+      if (values.length < max) values.push(value);
+      else addProblem(line, `\`${typed}\`: ${label} is already ${String(shown)}.`);
+    },
+  );
 }
 
-function setUser(line: ParseState, name: string, typed: string): void {
-  if (line.user !== null && line.user !== name) {
-    addProblem(line, `Two users: ${line.user} and \`${typed}\`.`);
-  } else line.user = name;
-}
-
-function assignTpu(line: ParseState, name: string, typed: string): void {
-  const found = findTpu(line, name);
-  const { types } = line.row.takes;
-  if (typeof found === 'object') setTpu(line, found, typed);
-  else if (found !== undefined) addProblem(line, danglingAliasMessage(name, found), exitCode.notFound);
-  else if (types !== undefined && isType(name, types)) line.types.push(name);
-  else addProblem(line, unknownTpuMessage(line, name), exitCode.notFound);
-}
-
-function setTpu(line: ParseState, tpu: LabTpu, typed: string): void {
-  if (line.tpu !== null && line.tpu.name !== tpu.name) {
-    addProblem(line, `Two TPUs: ${line.tpu.name} and \`${typed}\`.`);
-  } else line.tpu = tpu;
-}
-
-function assignType(line: ParseState, value: string, typed: string): void {
-  if (isType(value, line.row.takes.types ?? 'accelerators')) line.types.push(value);
-  else addProblem(line, `\`${typed}\` is not a TPU type such as v2-32.`);
-}
-
-function assignWindows(line: ParseState, value: string, typed: string): void {
-  for (const one of value.split(',')) {
-    if (!isNumber(one)) addProblem(line, `\`${typed}\` is not a window number.`);
-    else setWindow(line, Number(one), typed);
-  }
-}
-
-function setWindow(line: ParseState, window: number, typed: string): void {
-  if (line.windows.includes(window)) return;
-  const [first] = line.windows;
-  if (first !== undefined && maxCount(line.row.takes.windows) === 1) {
-    addProblem(line, `Two windows: ${first} and \`${typed}\`. This command takes one.`);
-  } else line.windows.push(window);
-}
-
-interface ArgumentKind {
-  /** With its article, for messages: `the user`. */
-  readonly label: string;
-  /** A key that makes the meaning unambiguous. */
-  readonly key: string;
+/** A kind that an argument without a key may belong to. */
+interface BareKind extends Pick<Slot<unknown>, 'label' | 'key' | 'max'> {
   readonly isSet: boolean;
-  readonly max: number;
-  matches(arg: string): boolean;
-  assign(arg: string): void;
+  matches(text: string): boolean;
+  assign(text: string): void;
 }
 
 /**
  * Assigns each argument to the only kind that it can be. Two possible kinds are a problem. So are two values for one
  * kind while another argument is still open.
  */
-function assignBare(line: ParseState, bare: readonly string[]): void {
+function assignBare(line: Line, bare: readonly string[]): void {
   const open = line.row.args.filter(({ name, number }) => number !== true && !line.texts.has(name));
   // If a key already set this kind, a bare value may be an argument.
-  const kinds = argumentKinds(line).filter(({ isSet }) => !(isSet && open.length > 0));
+  const kinds = bareKinds(line).filter(({ isSet }) => !(isSet && open.length > 0));
   const rest: string[] = [];
-  const claimed = new Map<ArgumentKind, string[]>();
+  const claimed = new Map<BareKind, string[]>();
   for (const arg of bare) {
     const [kind, other] = kinds.filter((one) => one.matches(arg));
     if (arg === '') addProblem(line, 'An argument is empty.');
-    else if (kind !== undefined && other !== undefined) {
+    else if (kind !== undefined && other !== undefined)
       addProblem(
         line,
         `\`${arg}\` may be ${kind.label} or ${other.label}. Write ${kind.key}=${arg} or ${other.key}=${arg}.`,
       );
-    } else if (kind === undefined) rest.push(arg);
+    else if (kind === undefined) rest.push(arg);
     else claimed.set(kind, [...(claimed.get(kind) ?? []), arg]);
   }
   for (const [kind, found] of claimed) {
@@ -271,63 +276,48 @@ function assignBare(line: ParseState, bare: readonly string[]): void {
   assignTexts(line, open, rest);
 }
 
-function argumentKinds(line: ParseState): readonly ArgumentKind[] {
-  const { takes, args } = line.row;
+function bareKinds(line: Line): readonly BareKind[] {
+  const { known, row, user, tpu, types, windows } = line;
+  const { takes } = row;
   const { types: forms } = takes;
-  const mostWindows = maxCount(takes.windows);
-  const numbers = args.filter(({ number }) => number);
-  const [firstNumber] = numbers;
-  const kinds: readonly (ArgumentKind | false)[] = [
-    takes.user !== undefined && {
-      label: 'the user',
-      key: 'user',
-      isSet: line.user !== null,
-      max: 1,
-      matches: (arg) => findUser(line, arg) !== undefined,
-      assign: (arg) => assignUser(line, arg, arg),
-    },
-    takes.tpu !== undefined && {
-      label: 'the TPU',
-      key: 'tpu',
-      isSet: line.tpu !== null,
-      max: maxCount(takes.tpu),
-      matches: (arg) => findTpu(line, arg) !== undefined,
-      assign: (arg) => assignTpu(line, arg, arg),
-    },
-    forms !== undefined && {
-      label: 'a type of TPU',
-      key: 'type',
-      isSet: false,
-      max: Infinity,
-      // `v2-1` has the form of a type but is none. Labs use such names for TPUs, and then it means that TPU.
-      matches: (arg) => isType(arg, forms) && (findTpu(line, arg) === undefined || parseAccelerator(arg) !== null),
-      assign: (arg) => assignType(line, arg, arg),
-    },
-    takes.windows !== undefined && {
-      label: 'the window',
-      key: 'window',
-      isSet: mostWindows === 1 && line.windows.length > 0,
-      max: mostWindows,
-      matches: (arg) => isNumber(arg) || (mostWindows > 1 && /^\d+(,\d+)+$/.test(arg)),
-      assign: (arg) => assignWindows(line, arg, arg),
-    },
-    firstNumber !== undefined && {
-      label: `the ${firstNumber.summary}`,
-      key: firstNumber.name,
-      isSet: numbers.every(({ name }) => line.numbers.has(name)),
+  const isUsed = (text: string): boolean => findTpu(known, text) !== undefined;
+  const kinds: BareKind[] = [];
+  const addKind = <Value>(slot: Slot<Value>, matches: BareKind['matches'], isSet = slot.values.length > 0): number =>
+    kinds.push({ ...slot, isSet, matches, assign: (text) => fill(line, slot, text) });
+  if (takes.user !== undefined) addKind(user, (text) => findUser(known, text) !== undefined);
+  if (takes.tpu !== undefined) addKind(tpu, isUsed);
+  // `v2-1` has the form of a type but is none. Labs use such names for TPUs, and then it means that TPU.
+  if (forms !== undefined)
+    addKind(types, (text) => isType(text, forms) && (!isUsed(text) || parseAccelerator(text) !== null), false);
+  if (takes.windows !== undefined) {
+    const hasOne = windows.max === 1;
+    kinds.push({
+      ...windows,
+      isSet: hasOne && windows.values.length > 0,
+      matches: (text) => isNumber(text) || (!hasOne && /^\d+(,\d+)+$/.test(text)),
+      assign: (text) => text.split(',').forEach((one) => fill(line, windows, one)),
+    });
+  }
+  const numbers = row.args.filter(({ number }) => number);
+  const [first] = numbers;
+  const next = (): TpuArgument | undefined => numbers.find(({ name }) => !line.numbers.has(name));
+  if (first !== undefined)
+    kinds.push({
+      label: `the ${first.summary}`,
+      key: first.name,
       max: numbers.length,
+      isSet: next() === undefined,
       matches: isNumber,
-      assign(arg) {
-        const next = numbers.find(({ name }) => !line.numbers.has(name));
-        if (next === undefined) addProblem(line, `Unexpected number \`${arg}\`.`);
-        else line.numbers.set(next.name, Number(arg));
+      assign(text) {
+        const open = next();
+        if (open === undefined) addProblem(line, `Unexpected number \`${text}\`.`);
+        else line.numbers.set(open.name, Number(text));
       },
-    },
-  ];
-  return kinds.filter((kind) => kind !== false);
+    });
+  return kinds;
 }
 
-function assignTexts(line: ParseState, open: readonly TpuArgument[], bare: readonly string[]): void {
+function assignTexts(line: Line, open: readonly TpuArgument[], bare: readonly string[]): void {
   const left = [...bare];
   const slots = [...open];
   // Arguments with a pattern first. For the others only the order counts.
@@ -349,6 +339,100 @@ function maxCount(count: Count | undefined): number {
   return count === 'one' || count === 'optional' ? 1 : Infinity;
 }
 
-function isNumber(arg: string): boolean {
-  return /^\d{1,9}$/.test(arg);
+function isNumber(text: string): boolean {
+  return /^\d{1,9}$/.test(text);
+}
+
+/** Names compare in Unicode NFC. */
+function findUser({ users }: KnownNames, text: string): string | undefined {
+  const name = text.normalize('NFC');
+  return users.find((user) => user.name === name)?.name;
+}
+
+function readUser(known: KnownNames, name: string): string {
+  const found = findUser(known, name);
+  if (found !== undefined) return found;
+  const names = known.users.map((user) => user.name);
+  const hint = suggestion(name, names, ' `tpu list-users` shows them.');
+  throw new JobmanError(`There is no user ${name}.${hint}`, exitCode.notFound);
+}
+
+/** The TPU; its full name if only an alias knows it; undefined if it is unknown. */
+function findTpu({ tpus, tpuAliases }: KnownNames, text: string): LabTpu | string | undefined {
+  const name = tpuAliases.get(text) ?? text;
+  return tpus.find((tpu) => tpu.name === name) ?? tpuAliases.get(text) ?? findTpuBySuffix(tpus, text);
+}
+
+function readTpu(known: KnownNames, name: string): LabTpu {
+  const found = findTpu(known, name);
+  if (typeof found === 'object') return found;
+  if (found !== undefined) throw new JobmanError(danglingAliasMessage(name, found), exitCode.notFound);
+  const hint = suggestion(name, tpuNames(known), ' `tpu list` shows all TPUs, `tpu register` adds one.');
+  throw new JobmanError(`There is no TPU ${name}.${hint}`, exitCode.notFound);
+}
+
+function tpuNames({ tpus, tpuAliases }: KnownNames): readonly string[] {
+  return [...tpuAliases.keys(), ...tpus.map(({ name }) => name)];
+}
+
+function missingArguments({ row, user, tpu, windows, numbers, texts }: Line): readonly JobmanError[] {
+  const { takes, args } = row;
+  const messages: string[] = [];
+  const isNeeded = (count: Count | undefined): boolean => count === 'one' || count === 'some';
+  if (isNeeded(takes.tpu) && tpu.values.length === 0)
+    messages.push('Which TPU? Give its alias or full name; `tpu list` shows them.');
+  if (isNeeded(takes.windows) && windows.values.length === 0)
+    messages.push('Which window? Give its number; `tpu check` shows them.');
+  for (const { name, summary, needed, number } of args) {
+    if (!needed || numbers.has(name) || texts.has(name)) continue;
+    // The intended argument may have been read as the user.
+    const [named] = user.values;
+    const asUser = named === undefined || number ? '' : ` \`${named}\` was read as the user.`;
+    messages.push(`The ${summary} is missing.${asUser} You can give it as ${name}=...`);
+  }
+  return messages.map((message) => new JobmanError(message, exitCode.usage));
+}
+
+function unknownKeyMessage({ row }: Line, key: string, typed: string): string {
+  const keys = acceptedKeys(row);
+  const others =
+    keys.length === 0 ? ' This command has no keys.' : ` Keys: ${keys.map((one) => `${one}=`).join(', ')}.`;
+  const near = didYouMean(key, keys);
+  return `Unknown key in \`${typed}\`.${near === undefined ? others : ` Did you mean \`${near}=\`?`}`;
+}
+
+function danglingAliasMessage(alias: string, name: string): string {
+  return `The TPU ${name} of the alias ${alias} is not registered; \`tpu register ${name}\` adds it.`;
+}
+
+function unexpectedArgumentMessage({ row, known }: Line, arg: string): string {
+  const { takes, args, flags } = row;
+  const users = takes.user === undefined ? [] : known.users.map(({ name }) => name);
+  const tpus = takes.tpu === undefined ? [] : tpuNames(known);
+  const near = suggestion(arg, [...users, ...tpus, ...Object.keys(flags)], '');
+  const kinds = [
+    ...(takes.user === undefined ? [] : ['user']),
+    ...(takes.tpu === undefined ? [] : ['TPU']),
+    ...(takes.types === undefined ? [] : ['type']),
+    ...(takes.windows === undefined && !args.some(({ number }) => number) ? [] : ['number']),
+  ];
+  if (kinds.length === 0 || args.some(({ number }) => !number)) return `Unexpected argument \`${arg}\`.${near}`;
+  const alias = known.tpuAliases.get(arg);
+  if (takes.tpu !== undefined && alias !== undefined) return danglingAliasMessage(arg, alias);
+  const quotes = takes.types === 'families' ? " Put a pattern such as v* in quotes: 'v*'." : '';
+  const last = kinds.pop() ?? '';
+  const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
+  // An argument that contains a type is most likely a TPU.
+  const hint =
+    takes.tpu !== undefined && acceleratorFromName(arg) !== null
+      ? ' `tpu list` shows all TPUs, `tpu register` adds one.'
+      : takes.user !== undefined && known.users.length === 0
+        ? ' There are no users yet; `tpu add-user` adds one.'
+        : '';
+  return `Unknown ${list} \`${arg}\`.${near}${hint}${quotes}`;
+}
+
+function suggestion(arg: string, candidates: readonly string[], otherwise: string): string {
+  const near = didYouMean(arg, candidates);
+  return near === undefined ? otherwise : ` Did you mean ${near}?`;
 }

@@ -44,6 +44,12 @@ export async function readNotes(
   throw new JobmanError(refused, exitCode.usage);
 }
 
+/** Prints the object with --json, otherwise the sentence. */
+export function printResult(cli: TpuCli, result: object, sentence: string): void {
+  if (cli.json) cli.print(JSON.stringify(result));
+  else cli.printSentence(escapeLine(sentence));
+}
+
 type Cells = readonly (readonly string[])[];
 
 /** Prints rows, headings first, cut to the terminal's width. Columns are left-aligned unless `sides` says otherwise. */

@@ -1,12 +1,10 @@
-// Splits a line of `tpu` into tokens by form (`key=value`, flag, letters, bare), and formats its problems.
+// Splits a line of `tpu` into tokens by form: `key=value`, flag, letters, bare.
 
-import { exitCode } from '../../app/errors.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
-import { acceleratorFromName, type LabTpu, findTpuBySuffix } from '../../lab/tpus.ts';
 import { formatUnknownFlag } from '../scan.ts';
-import type { Count, KnownNames, TpuRow } from './command.ts';
+import type { TpuRow } from './command.ts';
 
-export type Token =
+type Token =
   | { readonly form: 'pair'; readonly key: string; readonly value: string; readonly typed: string }
   | { readonly form: 'flag'; readonly name: string }
   | { readonly form: 'letters'; readonly letters: string }
@@ -86,113 +84,4 @@ function flagToken({ flags, takes: { letters } }: TpuRow, arg: string): Token | 
   const names = Object.entries(flags).flatMap(([name, { also = [] }]) => [name, ...also]);
   const near = didYouMean(typedName, names);
   return { form: 'problem', message: formatUnknownFlag(arg, near === undefined ? undefined : `-${near}`) };
-}
-
-export interface Problem {
-  readonly message: string;
-  readonly code: number;
-}
-
-export interface ParseState {
-  readonly row: TpuRow;
-  readonly known: KnownNames;
-  readonly problems: Problem[];
-  user: string | null;
-  tpu: LabTpu | null;
-  readonly types: string[];
-  readonly windows: number[];
-  readonly numbers: Map<string, number>;
-  readonly texts: Map<string, string>;
-  readonly keys: Map<string, string>;
-  readonly configs: Map<string, string>;
-  readonly flags: Set<string>;
-  letters: string;
-}
-
-export function missingArguments(line: ParseState): readonly Problem[] {
-  const { takes, args } = line.row;
-  const sentences: string[] = [];
-  const isNeeded = (count: Count | undefined): boolean => count === 'one' || count === 'some';
-  if (isNeeded(takes.tpu) && line.tpu === null)
-    sentences.push('Which TPU? Give its alias or full name; `tpu list` shows them.');
-  if (isNeeded(takes.windows) && line.windows.length === 0)
-    sentences.push('Which window? Give its number; `tpu check` shows them.');
-  const open = args.filter(({ name, needed }) => needed && !line.numbers.has(name) && !line.texts.has(name));
-  for (const { summary } of open.filter(({ number }) => number)) sentences.push(`The ${summary} is missing.`);
-  // The intended argument may have been read as the user.
-  const read = line.user === null || takes.user === undefined ? '' : ` \`${line.user}\` was read as the user.`;
-  for (const { name, summary } of open.filter(({ number }) => !number))
-    sentences.push(`The ${summary} is missing.${read} You can give it as ${name}=...`);
-  return sentences.map((message) => ({ message, code: exitCode.usage }));
-}
-
-export function unknownKeyMessage({ row }: ParseState, key: string, typed: string): string {
-  const keys = acceptedKeys(row);
-  const others =
-    keys.length === 0 ? ' This command has no keys.' : ` Keys: ${keys.map((one) => `${one}=`).join(', ')}.`;
-  const near = didYouMean(key, keys);
-  return `Unknown key in \`${typed}\`.${near === undefined ? others : ` Did you mean \`${near}=\`?`}`;
-}
-
-export function unknownUserMessage({ known }: ParseState, name: string): string {
-  const names = known.users.map((user) => user.name);
-  return `There is no user ${name}.${suggestion(name, names, ' `tpu list-users` shows them.')}`;
-}
-
-export function unknownTpuMessage(line: ParseState, name: string): string {
-  return `There is no TPU ${name}.${suggestion(name, tpuNames(line), ' `tpu list` shows all TPUs, `tpu register` adds one.')}`;
-}
-
-export function danglingAliasMessage(alias: string, name: string): string {
-  return `The TPU ${name} of the alias ${alias} is not registered; \`tpu register ${name}\` adds it.`;
-}
-
-export function unexpectedArgumentMessage(line: ParseState, arg: string): string {
-  const { row, known } = line;
-  const { takes, args } = row;
-  const users = takes.user === undefined ? [] : known.users.map(({ name }) => name);
-  const tpus = takes.tpu === undefined ? [] : tpuNames(line);
-  const near = suggestion(arg, [...users, ...tpus, ...Object.keys(row.flags)], '');
-  const kinds = [
-    ...(takes.user === undefined ? [] : ['user']),
-    ...(takes.tpu === undefined ? [] : ['TPU']),
-    ...(takes.types === undefined ? [] : ['type']),
-    ...(takes.windows === undefined && !args.some(({ number }) => number) ? [] : ['number']),
-  ];
-  if (kinds.length === 0 || args.some(({ number }) => !number)) return `Unexpected argument \`${arg}\`.${near}`;
-  const alias = known.tpuAliases.get(arg);
-  if (takes.tpu !== undefined && alias !== undefined) return danglingAliasMessage(arg, alias);
-  const quotes = takes.types === 'families' ? " Put a pattern such as v* in quotes: 'v*'." : '';
-  const last = kinds.pop() ?? '';
-  const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
-  return `Unknown ${list} \`${arg}\`.${near}${listingHint(line, arg)}${quotes}`;
-}
-
-function listingHint({ row: { takes }, known }: ParseState, arg: string): string {
-  // An argument that contains a type is most likely a TPU.
-  if (takes.tpu !== undefined && acceleratorFromName(arg) !== null)
-    return ' `tpu list` shows all TPUs, `tpu register` adds one.';
-  if (takes.user !== undefined && known.users.length === 0) return ' There are no users yet; `tpu add-user` adds one.';
-  return '';
-}
-
-function suggestion(arg: string, candidates: readonly string[], otherwise: string): string {
-  const near = didYouMean(arg, candidates);
-  return near === undefined ? otherwise : ` Did you mean ${near}?`;
-}
-
-/** Names compare in Unicode NFC. */
-export function findUser({ known }: ParseState, arg: string): string | undefined {
-  const name = arg.normalize('NFC');
-  return known.users.find((user) => user.name === name)?.name;
-}
-
-/** The TPU; its full name if only an alias knows it; undefined if it is unknown. */
-export function findTpu({ known: { tpus, tpuAliases } }: ParseState, arg: string): LabTpu | string | undefined {
-  const name = tpuAliases.get(arg) ?? arg;
-  return tpus.find((tpu) => tpu.name === name) ?? tpuAliases.get(arg) ?? findTpuBySuffix(tpus, arg);
-}
-
-function tpuNames({ known }: ParseState): readonly string[] {
-  return [...known.tpuAliases.keys(), ...known.tpus.map(({ name }) => name)];
 }

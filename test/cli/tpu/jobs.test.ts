@@ -95,7 +95,7 @@ suite('run', () => {
     );
     await world.tpu(['book', 'v2-32-7', 'xibo', 'ssn=mine\n\u001B[2Jgone']);
     const noted = await world.tpu(['run', 'v2-32-7', 'lyy'], { terminal, input: ['n'] });
-    assert.match(noted.err, /"mine\\x0a\\x1b\[2Jgone"/, 'notes of other users have no control characters');
+    assert.match(noted.err, /\(mine\\x0a\\x1b\[2Jgone\)/, 'notes of other users have no control characters');
     const yes = await world.tpu(['run', 'v2-32-6', 'lyy', '-q'], { terminal, input: ['y'] });
     assert.equal(yes.code, 0, yes.err);
     assert.equal((await world.client.show(first.id)).phase, 'cancelled');
@@ -589,7 +589,7 @@ suite('a TPU with an unfinished job', () => {
     for (const verb of ['restart', 'reapply']) {
       const refused = await world.tpu([verb, 'v2-32-6']);
       assert.notEqual(refused.code, 0);
-      assert.match(refused.err, /reserved for lyy \("do not touch"\)/, verb);
+      assert.match(refused.err, /reserved for lyy \(do not touch\)/, verb);
       assert.deepEqual(world.actions, []);
     }
   });

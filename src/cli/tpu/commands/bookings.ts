@@ -6,10 +6,17 @@ import { findTpus, type FoundTpu, groupByStatus } from '../../../lab/find-tpus.t
 import { formatUsage, manifestJobsOn, jobsOn, readJobsByTpu } from '../../../lab/tpu-usage.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
-import { type Booking, type BookingChange, type BookingSheet, joinNotes } from '../../../lab/bookings.ts';
+import {
+  type Booking,
+  type BookingChange,
+  type BookingSheet,
+  formatBooking,
+  isBookedByOther,
+  joinNotes,
+} from '../../../lab/bookings.ts';
 import { type TpuCli, requiredTpu, type ParsedArguments } from '../command.ts';
 import { resolveActingUser, currentUser } from '../resolve-user.ts';
-import { confirmDespite, readNotes, printTable } from '../terminal.ts';
+import { confirmDespite, printResult, printTable, readNotes } from '../terminal.ts';
 
 type Style = 'full' | 'category' | 'category_note';
 
@@ -93,54 +100,46 @@ export async function book(cli: TpuCli, args: ParsedArguments): Promise<number> 
   const note = await readNotes(cli, args, 'Without a terminal, give the notes: ssn=until_monday');
   const sheet = await cli.lab.sheet();
   const booking = await readBooking(sheet, tpu);
-  if (booking !== null && isBookedByOther(booking, user)) {
-    const fact = `In ${sheet.name}, ${booking.alias} is ${formatBooking(booking)}.`;
-    if (!(await confirmDespite(cli, fact, `Book it for ${user.sheetName} anyway?`))) return exitCode.failed;
-  }
+  if (!(await confirmTaking(cli, sheet, booking, user, `Book it for ${user.sheetName} anyway?`)))
+    return exitCode.failed;
   // A user whose job runs there keeps `running`; any other user reserves the TPU.
   const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
-  const change: BookingChange = {
-    ...(isRunning ? {} : { status: 'reserved' }),
-    user: user.sheetName,
-    ...(note === null ? {} : { scriptNote: note }),
-  };
-  const before = await changeBooking(sheet, tpu, change, booking);
-  const was = before.user === user.sheetName ? '' : ` It was ${formatBooking(before)}.`;
   const status = isRunning ? 'running' : 'reserved';
-  if (cli.json) printBooking(cli, tpu, status, user.sheetName, before);
-  else cli.printSentence(escapeLine(`${tpu.name} is ${status} for ${user.sheetName} in ${sheet.name}.${was}`));
+  const change = { status, user: user.sheetName, ...(note !== null && { scriptNote: note }) } as const;
+  await changeBooking(cli, sheet, tpu, change, booking);
   return exitCode.ok;
 }
 
 export async function release(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const tpu = requiredTpu(args);
   const users = await cli.lab.store.users();
-  const named = args.user === null ? null : (users.find(({ name }) => name === args.user) ?? null);
+  const named = users.find(({ name }) => name === args.user);
   const actor = currentUser(cli, users);
   const sheet = await cli.lab.sheet();
   const booking = await readBooking(sheet, tpu);
-  if (booking !== null && named !== null && isBookedByOther(booking, named)) {
+  if (booking !== null && named !== undefined && isBookedByOther(booking, named))
     throw new JobmanError(
       `In ${sheet.name}, ${tpu.name} is ${formatBooking(booking)}, not for ${named.name}. Nothing was changed.`,
       exitCode.conflict,
     );
-  }
   // Without a name on the line, the user who types confirms before another user's booking is released.
-  if (booking !== null && named === null && actor !== null && isBookedByOther(booking, actor)) {
-    const fact = `In ${sheet.name}, ${tpu.name} is ${formatBooking(booking)}.`;
-    if (!(await confirmDespite(cli, fact, 'Release it anyway?'))) return exitCode.failed;
-  }
+  if (named === undefined && actor !== null)
+    if (!(await confirmTaking(cli, sheet, booking, actor, 'Release it anyway?'))) return exitCode.failed;
   await refuseWhileInUse(cli, tpu);
-  const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
-  const before = await changeBooking(sheet, tpu, free, booking);
-  const was = before.status.kind === 'free' ? '' : ` It was ${formatBooking(before)}.`;
-  if (cli.json) printBooking(cli, tpu, 'free', '', before);
-  else cli.printSentence(escapeLine(`${tpu.name} is free in ${sheet.name}.${was}`));
+  await changeBooking(cli, sheet, tpu, { status: 'free', user: '', note: '', scriptNote: '' }, booking);
   return exitCode.ok;
 }
 
-function printBooking(cli: TpuCli, tpu: LabTpu, status: string, user: string, before: Booking): void {
-  cli.print(JSON.stringify({ tpu: tpu.name, status, user, before: { status: before.status.kind, user: before.user } }));
+/** True if no other user has booked the TPU, or after a confirmation. */
+async function confirmTaking(
+  cli: TpuCli,
+  { name }: BookingSheet,
+  booking: Booking | null,
+  user: LabUser,
+  question: string,
+): Promise<boolean> {
+  if (booking === null || !isBookedByOther(booking, user)) return true;
+  return confirmDespite(cli, `In ${name}, ${booking.alias} is ${formatBooking(booking)}.`, question);
 }
 
 /** A TPU with a job under way stays booked. Throws JobmanError (4) with the commands that end the jobs. */
@@ -167,37 +166,32 @@ async function readBooking(sheet: BookingSheet, { name }: LabTpu): Promise<Booki
 }
 
 /**
- * Changes the booking unless another user changed it first. Throws JobmanError: (3) if the sheet has no row for the
- * TPU, (4) if another user was first.
+ * Changes the booking and prints the result. Throws JobmanError: (3) if the sheet has no row for the TPU, (4) if
+ * another user changed it first.
  */
 async function changeBooking(
+  cli: TpuCli,
   sheet: BookingSheet,
-  { name }: LabTpu,
-  change: BookingChange,
+  { name: tpu }: LabTpu,
+  change: Required<Pick<BookingChange, 'status' | 'user'>> & BookingChange,
   expected: Booking | null,
-): Promise<Booking> {
-  const { before, refused } = await sheet.change(name, change, (now) =>
+): Promise<void> {
+  const { before, refused } = await sheet.change(tpu, change, (now) =>
     now.user === expected?.user && now.status.kind === expected.status.kind
       ? null
-      : `The booking of ${name} has just changed: ${formatBooking(now)}. Nothing was changed.`,
+      : `The booking of ${tpu} has just changed: ${formatBooking(now)}. Nothing was changed.`,
   );
   if (refused !== null) throw new JobmanError(refused, exitCode.conflict);
-  if (before === null) {
-    throw new JobmanError(`${sheet.name} has no row for ${name}.`, exitCode.notFound, [
+  if (before === null)
+    throw new JobmanError(`${sheet.name} has no row for ${tpu}.`, exitCode.notFound, [
       'Column B of a row has the alias of the TPU; `tpu list` shows the aliases.',
     ]);
-  }
-  return before;
-}
-
-function isBookedByOther({ status, user }: Booking, me: LabUser): boolean {
-  return (status.kind === 'running' || status.kind === 'reserved') && user !== '' && user !== me.sheetName;
-}
-
-function formatBooking(booking: Booking): string {
-  const { status, user } = booking;
-  const notes = joinNotes(booking);
-  const label = status.kind === 'unknown' ? `"${status.text}"` : status.kind;
-  const forUser = user === '' ? '' : ` for ${user}`;
-  return `${label}${forUser}${notes === '' ? '' : ` (${notes})`}`;
+  const { status, user } = change;
+  const was =
+    before.user === user && (user !== '' || before.status.kind === status) ? '' : ` It was ${formatBooking(before)}.`;
+  printResult(
+    cli,
+    { tpu, status, user, before: { status: before.status.kind, user: before.user } },
+    `${tpu} is ${status}${user === '' ? '' : ` for ${user}`} in ${sheet.name}.${was}`,
+  );
 }

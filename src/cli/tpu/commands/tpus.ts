@@ -6,7 +6,7 @@ import { pluralize, escapeLine } from '../../../app/format.ts';
 import { readBookings } from '../../../lab/tpu-usage.ts';
 import { wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
 import { checkPython, findProblems, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
-import { type Booking, joinNotes } from '../../../lab/bookings.ts';
+import { formatBooking } from '../../../lab/bookings.ts';
 import type { EnvironmentClass } from '../../../lab/worker-facts.ts';
 import { confirm } from '../../prompt.ts';
 import {
@@ -26,7 +26,7 @@ import {
 } from '../tpu-context.ts';
 import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, TpuCli, ParsedArguments } from '../command.ts';
-import { printTable } from '../terminal.ts';
+import { printResult, printTable } from '../terminal.ts';
 
 export const describe: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
@@ -70,7 +70,10 @@ export const describe: TpuHandler = (cli, args) =>
       ['TPU', `${tpu.name} (${tpu.accelerator}, ${tpu.pricing === 'ondemand' ? 'on demand' : tpu.pricing})`],
       ['State', [state.state, ...where, ...workers].join(', ')],
       ...labelledRows(hasWorkers(state) || uses.length > 0 ? 'Used by' : '', uses, 'no job or program'),
-      ['Booking', booked.warnings.length > 0 ? 'unknown' : formatBooking(booking)],
+      [
+        'Booking',
+        booked.warnings.length > 0 ? 'unknown' : booking === null ? 'not in the booking sheet' : formatBooking(booking),
+      ],
       ...(environment === null ? [] : [['Python', python]]),
       ...labelledRows(
         hasWorkers(state) || wrong.length > 0 ? 'Problems' : '',
@@ -111,14 +114,6 @@ const hints: Readonly<Record<EnvironmentClass, string | null>> = {
   timeout: '`tpu solve TPU` finds the reason.',
   unknown: '`tpu solve TPU` finds the reason.',
 };
-
-function formatBooking(booking: Booking | null): string {
-  if (booking === null) return 'not in the booking sheet';
-  const { status, user } = booking;
-  const notes = joinNotes(booking);
-  const label = status.kind === 'unknown' ? status.text : status.kind;
-  return `${label}${user === '' ? '' : ` for ${user}`}${notes === '' ? '' : ` (${notes})`}`;
-}
 
 function labelledRows(heading: string, lines: readonly string[], otherwise: string): readonly (readonly string[])[] {
   if (heading === '') return [];
@@ -212,11 +207,6 @@ export const restart: TpuHandler = (cli, args) =>
     cli.printSentence(`Restarted ${context.tpu.name}${failed}.`);
     return code;
   });
-
-function printResult(cli: TpuCli, found: object, sentence: string): void {
-  if (cli.json) cli.print(JSON.stringify(found));
-  else cli.printSentence(sentence);
-}
 
 export const mountDisk: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {

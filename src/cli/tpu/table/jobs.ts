@@ -3,7 +3,7 @@
 import { grouped } from '../../command.ts';
 import { choiceFlag, boolFlag, valueFlag, stringFlag } from '../../flags.ts';
 import { parseCount } from '../../parse.ts';
-import { tpuCommand } from '../command.ts';
+import { tpuCommand, tpuQuery } from '../command.ts';
 import { anyDirectory, askNotes, columnLetters, notes, parseBoolean, presets, claimFlags } from './shared.ts';
 
 const tail = valueFlag('Show only the last lines', 'lines', parseCount, 'tail', '-n', '--tail');
@@ -17,10 +17,8 @@ const restartDefinition = {
 } as const;
 
 export const jobCommands = grouped('Jobs', [
-  tpuCommand({
-    names: ['run'],
+  tpuCommand(['run'], 'Run a working directory on a TPU', {
     usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
-    summary: 'Run a working directory on a TPU',
     about:
       'Sources staging.sh of the directory with `ka=` and the name of the TPU. Without a TPU it uses the one that ka.sh of\n' +
       'the directory names; with a type or -auto, one that is free. If the TPU is in use, it asks before it takes it.\n' +
@@ -53,9 +51,7 @@ export const jobCommands = grouped('Jobs', [
     },
     load: async () => (await import('../commands/run.ts')).run,
   }),
-  tpuCommand({
-    names: ['resume'],
-    summary: 'Resume a job from its last checkpoint, on the same or another TPU',
+  tpuCommand(['resume'], 'Resume a job from its last checkpoint, on the same or another TPU', {
     ...restartDefinition,
     examples: [
       ['tpu resume windows=101 ada', 'on the same TPU'],
@@ -63,9 +59,7 @@ export const jobCommands = grouped('Jobs', [
     ],
     load: async () => (await import('../commands/run.ts')).resume,
   }),
-  tpuCommand({
-    names: ['rerun'],
-    summary: 'Run a job again from the beginning, on the same or another TPU',
+  tpuCommand(['rerun'], 'Run a job again from the beginning, on the same or another TPU', {
     ...restartDefinition,
     examples: [
       ['tpu rerun windows=101 ada', 'on the same TPU'],
@@ -73,10 +67,8 @@ export const jobCommands = grouped('Jobs', [
     ],
     load: async () => (await import('../commands/run.ts')).rerun,
   }),
-  tpuCommand({
-    names: ['kill', 'kill-job', '-k', '-kj'],
+  tpuCommand(['kill', 'kill-job', '-k', '-kj'], 'Kill a job and its processes on all workers', {
     usage: 'w=N|<tpu> [user]',
-    summary: 'Kill a job and its processes on all workers',
     about:
       "With a TPU it kills the user's jobs on that TPU. It shows other programs that hold the TPU, and asks before it ends them.",
     examples: [
@@ -87,10 +79,8 @@ export const jobCommands = grouped('Jobs', [
     takes: { user: true, tpu: 'optional', windows: 'any' },
     load: async () => (await import('../commands/kill.ts')).kill,
   }),
-  tpuCommand({
-    names: ['check'],
+  tpuQuery(['check'], 'Show your jobs once', {
     usage: '[user] [-wdtsv]',
-    summary: 'Show your jobs once',
     about:
       'Letters choose the columns: w window, tag and origin; d directory; t TPU; s status; v the last lines of the log.\n' +
       "Without letters the user's settings choose them.",
@@ -99,67 +89,48 @@ export const jobCommands = grouped('Jobs', [
       ['tpu check ada -dsv', 'directory, status and last lines only'],
     ],
     takes: { user: true, letters: columnLetters },
-    changes: false,
     load: async () => (await import('../commands/check.ts')).check,
   }),
-  tpuCommand({
-    names: ['monitor'],
+  tpuQuery(['monitor'], 'Show your jobs and update them until you press q', {
     usage: '[user] [-wdtsv]',
-    summary: 'Show your jobs and update them until you press q',
     about: 'The letters are those of `tpu check`. Press one while the monitor runs to show or hide its column.',
     examples: [
       ['tpu monitor ada', "ada's jobs"],
       ['tpu monitor ada -dsv', 'directory, status and last lines only'],
     ],
     takes: { user: true, letters: columnLetters },
-    changes: false,
     load: async () => (await import('../commands/check.ts')).monitor,
   }),
-  tpuCommand({
-    names: ['log', 'logs'],
+  tpuQuery(['log', 'logs'], 'Print the output of a job', {
     usage: '<window> [user] [-f] [-n lines]',
-    summary: 'Print the output of a job',
     examples: [['tpu log 101 ada -f', 'and follow it']],
     takes: { user: true, windows: 'one', keys: { n: tail } },
     flags: { f: boolFlag('Follow the output', 'follow') },
-    changes: false,
     load: async () => (await import('../commands/windows.ts')).log,
   }),
-  tpuCommand({
-    names: ['news'],
+  tpuCommand(['news'], 'Show what happened to your jobs since the last `tpu news`', {
     usage: '[user] [--peek]',
-    summary: 'Show what happened to your jobs since the last `tpu news`',
     examples: [['tpu news ada --peek', 'and show the same events again next time']],
     takes: { user: true },
     flags: { peek: boolFlag('Show the same events again next time') },
     load: async () => (await import('../commands/check.ts')).news,
   }),
-  tpuCommand({
-    names: ['attach'],
-    summary: "Open a window of the user's tmux session",
+  tpuQuery(['attach'], "Open a window of the user's tmux session", {
     examples: [['tpu attach 101 ada', 'window 101 of ada']],
     takes: { user: true, windows: 'optional' },
-    changes: false,
     load: async () => (await import('../commands/windows.ts')).attach,
   }),
-  tpuCommand({
-    names: ['add-tag'],
-    summary: 'Tag a job',
+  tpuCommand(['add-tag'], 'Tag a job', {
     examples: [['tpu add-tag 101 baseline ada', 'the tag is shown next to window 101']],
     takes: { user: true, windows: 'one' },
     args: [{ name: 'tag', needed: true, summary: 'tag' }],
     load: async () => (await import('../commands/windows.ts')).addTag,
   }),
-  tpuCommand({
-    names: ['check-rules'],
-    summary: 'Show what each rule does after a preemption or a failure',
+  tpuQuery(['check-rules'], 'Show what each rule does after a preemption or a failure', {
     examples: [['tpu check-rules', 'one row for each rule']],
-    changes: false,
     load: async () => (await import('../commands/help.ts')).checkRules,
   }),
-  tpuCommand({
-    names: ['ack'],
-    summary: 'Check the jobs of one or all users now',
+  tpuCommand(['ack'], 'Check the jobs of one or all users now', {
     about: 'The controller checks all jobs regularly; `ack` only saves the wait for the next check.',
     examples: [['tpu ack', 'all jobs']],
     takes: { user: true },
@@ -168,10 +139,8 @@ export const jobCommands = grouped('Jobs', [
 ]);
 
 export const cleanupCommands = grouped('Clean up', [
-  tpuCommand({
-    names: ['clean'],
+  tpuCommand(['clean'], 'Remove finished jobs from the list and close their windows', {
     usage: '[user] [-re]',
-    summary: 'Remove finished jobs from the list and close their windows',
     about: 'Windows that a running job continues stay on the list, unless you pass -re.',
     examples: [
       ['tpu clean ada', 'finished, failed and killed jobs'],
@@ -181,44 +150,32 @@ export const cleanupCommands = grouped('Clean up', [
     flags: { re: boolFlag('Also windows that were resumed or rerun') },
     load: async () => (await import('../commands/tidy.ts')).clean,
   }),
-  tpuCommand({
-    names: ['clear', 'clear-all'],
-    summary: 'Remove succeeded, failed and killed jobs from the list',
+  tpuCommand(['clear', 'clear-all'], 'Remove succeeded, failed and killed jobs from the list', {
     examples: [['tpu clear ada', '`jobman list --all` still shows them']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).clearCommand('all'),
   }),
-  tpuCommand({
-    names: ['clear-finished'],
-    summary: 'Remove succeeded jobs from the list',
+  tpuCommand(['clear-finished'], 'Remove succeeded jobs from the list', {
     examples: [['tpu clear-finished ada', 'failed jobs stay']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).clearCommand('finished'),
   }),
-  tpuCommand({
-    names: ['clear-error'],
-    summary: 'Remove failed jobs from the list',
+  tpuCommand(['clear-error'], 'Remove failed jobs from the list', {
     examples: [['tpu clear-error ada', 'succeeded jobs stay']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).clearCommand('failed'),
   }),
-  tpuCommand({
-    names: ['kill-window', '-kw'],
-    summary: 'Close a window, kill its job and remove it from the list',
+  tpuCommand(['kill-window', '-kw'], 'Close a window, kill its job and remove it from the list', {
     examples: [['tpu -kw 101 ada', 'window 101']],
     takes: { user: true, windows: 'some' },
     load: async () => (await import('../commands/tidy.ts')).killWindow,
   }),
-  tpuCommand({
-    names: ['clear-zombie-windows', '-czw'],
-    summary: 'Close tmux windows whose job is not on the list',
+  tpuCommand(['clear-zombie-windows', '-czw'], 'Close tmux windows whose job is not on the list', {
     examples: [['tpu -czw ada', 'only windows that jobman opened; never window 0']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).zombieWindows,
   }),
-  tpuCommand({
-    names: ['clear-zombie-jobs', '-czj'],
-    summary: 'Remove finished jobs without a tmux window from the list',
+  tpuCommand(['clear-zombie-jobs', '-czj'], 'Remove finished jobs without a tmux window from the list', {
     examples: [['tpu -czj ada', 'unfinished jobs stay']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).zombieJobs,

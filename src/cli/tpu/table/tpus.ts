@@ -1,6 +1,6 @@
 import { grouped } from '../../command.ts';
 import { choiceFlag, boolFlag, stringFlag } from '../../flags.ts';
-import { tpuCommand } from '../command.ts';
+import { tpuCommand, tpuQuery } from '../command.ts';
 import { alias, askNotes, notes } from './shared.ts';
 
 const fullName = { name: 'full', needed: true, summary: "TPU's full name" } as const;
@@ -10,10 +10,8 @@ const pricing = choiceFlag('Pricing', ['ondemand', 'preemptible', 'spot']);
 const normal = boolFlag('Create it on demand instead of preemptible');
 
 export const tpuCommands = grouped('TPUs', [
-  tpuCommand({
-    names: ['find'],
+  tpuQuery(['find'], 'List free, reserved and running TPUs from the booking sheet', {
     usage: '[types]... [-n|-p] [style=full]',
-    summary: 'List free, reserved and running TPUs from the booking sheet',
     about:
       "A type is v2, v3 or v4, several of them (v234), a type with its size (v2-32), or all: -a or 'v*' in quotes.",
     examples: [
@@ -29,96 +27,70 @@ export const tpuCommands = grouped('TPUs', [
       p: boolFlag('Only preemptible TPUs', 'preemptible'),
       a: boolFlag('All types', 'all'),
     },
-    changes: false,
     load: async () => (await import('../commands/bookings.ts')).find,
   }),
-  tpuCommand({
-    names: ['book'],
+  tpuCommand(['book'], 'Reserve a TPU in the booking sheet, or change its notes', {
     usage: '<tpu> [user] [ssn=notes]',
-    summary: 'Reserve a TPU in the booking sheet, or change its notes',
     examples: [['tpu book v2-32-6 ada ssn=until_monday', 'with a note']],
     takes: { user: true, tpu: 'one', keys: { ssn: notes } },
     flags: { ssn: askNotes },
     load: async () => (await import('../commands/bookings.ts')).book,
   }),
-  tpuCommand({
-    names: ['release', 'rel'],
-    summary: 'Mark a TPU as free in the booking sheet',
+  tpuCommand(['release', 'rel'], 'Mark a TPU as free in the booking sheet', {
     about: 'With a user, only if the TPU is booked for that user. The TPU itself is not deleted: see `tpu delete`.',
     examples: [['tpu rel v2-32-6 ada', 'if it is booked for ada']],
     takes: { user: true, tpu: 'one' },
     load: async () => (await import('../commands/bookings.ts')).release,
   }),
-  tpuCommand({
-    names: ['describe', '-dtpu', 'describe-tpu'],
-    summary: 'Show the state, users and problems of a TPU',
+  tpuQuery(['describe', '-dtpu', 'describe-tpu'], 'Show the state, users and problems of a TPU', {
     examples: [['tpu describe v2-32-6', 'with its booking']],
     takes: { tpu: 'one' },
-    changes: false,
     load: async () => (await import('../commands/tpus.ts')).describe,
   }),
-  tpuCommand({
-    names: ['check-status', '-cktpu'],
-    summary: "Show Google's state of a TPU: ready, preempted, creating, ...",
+  tpuQuery(['check-status', '-cktpu'], "Show Google's state of a TPU: ready, preempted, creating, ...", {
     examples: [['tpu check-status v2-32-6', 'prints the state only']],
     exitCodes: { 3: 'the TPU does not exist', 5: 'Google Cloud does not answer' },
     takes: { tpu: 'one' },
-    changes: false,
     load: async () => (await import('../commands/tpus.ts')).checkStatus,
   }),
-  tpuCommand({
-    names: ['check-env'],
-    summary: 'Check that Python on the workers sees the TPU',
+  tpuQuery(['check-env'], 'Check that Python on the workers sees the TPU', {
     examples: [['tpu check-env v2-32-6', 'success, file error, occupied, timeout or unknown']],
     takes: { tpu: 'one' },
-    changes: false,
     load: async () => (await import('../commands/tpus.ts')).checkEnv,
   }),
-  tpuCommand({
-    names: ['solve', 'solve-env'],
+  tpuCommand(['solve', 'solve-env'], 'Find the problems of a TPU and repair them', {
     usage: '<tpu> [--dry-run]',
-    summary: 'Find the problems of a TPU and repair them',
     examples: [['tpu solve v2-32-6 --dry-run', 'only show the problems']],
     takes: { tpu: 'one' },
     flags: { 'dry-run': boolFlag('Show the problems and repairs, and change nothing', 'dry') },
     load: async () => (await import('../commands/solve.ts')).solve,
   }),
-  tpuCommand({
-    names: ['mount-disk'],
-    summary: "Mount the lab's shares on a TPU and log it in to W&B",
+  tpuCommand(['mount-disk'], "Mount the lab's shares on a TPU and log it in to W&B", {
     examples: [['tpu mount-disk v2-32-6', 'safe to repeat']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).mountDisk,
   }),
-  tpuCommand({
-    names: ['set-wandb'],
-    summary: 'Log a TPU in to W&B',
+  tpuCommand(['set-wandb'], 'Log a TPU in to W&B', {
     examples: [['tpu set-wandb v2-32-6', 'with the key that the settings name']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).setWandb,
   }),
-  tpuCommand({
-    names: ['apply', 'create', 'apply-norm'],
+  tpuCommand(['apply', 'create', 'apply-norm'], "Create a TPU and mount the lab's shares on it", {
     usage: '<tpu> [-norm]',
-    summary: "Create a TPU and mount the lab's shares on it",
     examples: [['tpu apply v2-32-p1', 'with the zone, type and pricing of the registry']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
     load: async () => (await import('../commands/tpus.ts')).apply,
   }),
-  tpuCommand({
-    names: ['reapply', 'reapply-norm'],
+  tpuCommand(['reapply', 'reapply-norm'], "Delete a TPU, create it again and mount the lab's shares on it", {
     usage: '<tpu> [-norm]',
-    summary: "Delete a TPU, create it again and mount the lab's shares on it",
     about: 'If the TPU is in use, it lists the jobs and asks first.',
     examples: [['tpu reapply v2-32-p1 --yes', 'without a question']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
     load: async () => (await import('../commands/tpus.ts')).reapply,
   }),
-  tpuCommand({
-    names: ['delete'],
-    summary: 'Delete a TPU; the registry keeps its name',
+  tpuCommand(['delete'], 'Delete a TPU; the registry keeps its name', {
     about:
       'Lists the jobs and programs that use the TPU, and always asks unless you pass --yes.\n' +
       'The booking sheet shows the TPU as gone until `tpu apply` creates it again.',
@@ -126,41 +98,30 @@ export const tpuCommands = grouped('TPUs', [
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).deleteTpu,
   }),
-  tpuCommand({
-    names: ['restart'],
-    summary: 'Stop and start the machines of a TPU',
+  tpuCommand(['restart'], 'Stop and start the machines of a TPU', {
     examples: [['tpu restart v2-32-6', 'and wait until they answer']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).restart,
   }),
-  tpuCommand({
-    names: ['list', '-lta', '-sta', 'list-tpu-aliases'],
-    summary: "List the lab's TPUs with their aliases",
+  tpuQuery(['list', '-lta', '-sta', 'list-tpu-aliases'], "List the lab's TPUs with their aliases", {
     examples: [['tpu list --json', 'one JSON object a line']],
-    changes: false,
     load: async () => (await import('../commands/tpu-registry.ts')).listTpuAliases,
   }),
-  tpuCommand({
-    names: ['add-tpu-alias', '-ta', '-ata'],
+  tpuCommand(['add-tpu-alias', '-ta', '-ata'], 'Add an alias for a TPU', {
     usage: '<alias> <full name> [zone=Z] [type=T] [pricing=P]',
-    summary: 'Add an alias for a TPU',
     about: 'Registers the TPU if the registry does not have it.',
     examples: [['tpu add-tpu-alias v2-32-6 lab-tpu-v2-32-6 zone=europe-west4-a', 'also sets its zone']],
     takes: { keys: { zone, type, pricing } },
     args: [alias, fullName],
     load: async () => (await import('../commands/tpu-registry.ts')).addTpuAlias,
   }),
-  tpuCommand({
-    names: ['del-tpu-alias'],
-    summary: 'Remove an alias of a TPU',
+  tpuCommand(['del-tpu-alias'], 'Remove an alias of a TPU', {
     examples: [['tpu del-tpu-alias v2-32-6', 'the TPU stays registered']],
     args: [{ ...alias, suggests: 'TPU aliases' }],
     load: async () => (await import('../commands/tpu-registry.ts')).delTpuAlias,
   }),
-  tpuCommand({
-    names: ['register'],
+  tpuCommand(['register'], 'Register a TPU, or change its entry in the registry', {
     usage: '<full name> [zone=Z] [type=T] [pricing=P] [project=P] [version=V]',
-    summary: 'Register a TPU, or change its entry in the registry',
     about: 'Values that you do not give stay unchanged. A new TPU gets its type and pricing from its name.',
     examples: [['tpu register lab-tpu-v2-32-p1 zone=europe-west4-a pricing=preemptible', 'the name has the type']],
     takes: {
@@ -175,9 +136,7 @@ export const tpuCommands = grouped('TPUs', [
     args: [fullName],
     load: async () => (await import('../commands/tpu-registry.ts')).register,
   }),
-  tpuCommand({
-    names: ['unregister', 'del-reg'],
-    summary: 'Remove a TPU and its aliases from the registry',
+  tpuCommand(['unregister', 'del-reg'], 'Remove a TPU and its aliases from the registry', {
     about: 'The TPU itself does not change: see `tpu delete`.',
     examples: [['tpu unregister v2-32-p1', 'by alias or full name']],
     takes: { tpu: 'one' },

@@ -6,7 +6,7 @@ import { grouped } from '../../command.ts';
 import { shells } from '../../completion/proposals.ts';
 import { boolFlag, valueFlag, stringFlag } from '../../flags.ts';
 import { parseCount } from '../../parse.ts';
-import { type TpuHandler, tpuCommand } from '../command.ts';
+import { type TpuHandler, tpuCommand, tpuQuery } from '../command.ts';
 import { alias, anyDirectory, directory } from './shared.ts';
 
 const setting = {
@@ -22,87 +22,64 @@ const settingsList = [
 ] as const;
 
 export const settingsCommands = grouped('Settings', [
-  tpuCommand({
-    names: ['set-cur'],
+  tpuCommand(['set-cur'], 'Make the current folder your working directory n (default 1)', {
     usage: '[n] [user]',
-    summary: 'Make the current folder your working directory n (default 1)',
     examples: [['tpu set-cur 1 ada', 'the directory that `tpu run` uses without dir=']],
     takes: { user: true },
     args: [anyDirectory],
     load: async () => (await import('../commands/users.ts')).setCur,
   }),
-  tpuCommand({
-    names: ['set-dir'],
+  tpuCommand(['set-dir'], 'Make a folder your working directory n', {
     usage: '<path> <n> [user]',
-    summary: 'Make a folder your working directory n',
     examples: [['tpu set-dir ~/code/vit 2 ada', 'directory 2']],
     takes: { user: true },
     args: [directory, { name: 'path', needed: true, summary: 'path of the folder', pattern: /[/~.]/ }],
     load: async () => (await import('../commands/users.ts')).setDir,
   }),
-  tpuCommand({
-    names: ['get-dir'],
+  tpuQuery(['get-dir'], 'Print the path of working directory n', {
     usage: '<n> [user]',
-    summary: 'Print the path of working directory n',
     examples: [['cd "$(tpu get-dir 2 ada)"', 'go there']],
     takes: { user: true },
     args: [directory],
-    changes: false,
     load: async () => (await import('../commands/users.ts')).getDir,
   }),
-  tpuCommand({
-    names: ['ls', 'lsdir'],
-    summary: 'List your working directories',
+  tpuQuery(['ls', 'lsdir'], 'List your working directories', {
     examples: [['tpu ls ada', 'by number']],
     takes: { user: true },
-    changes: false,
     load: async () => (await import('../commands/users.ts')).listDirs,
   }),
-  tpuCommand({
-    names: ['del-dir'],
+  tpuCommand(['del-dir'], 'Remove working directory n from the list; the folder stays', {
     usage: '<n> [user]',
-    summary: 'Remove working directory n from the list; the folder stays',
     examples: [['tpu del-dir 2 ada', 'number 2 is free again']],
     takes: { user: true },
     args: [directory],
     load: async () => (await import('../commands/users.ts')).delDir,
   }),
-  tpuCommand({
-    names: ['swap-dir'],
+  tpuCommand(['swap-dir'], 'Swap two working directories', {
     usage: '<n> <m> [user]',
-    summary: 'Swap two working directories',
     examples: [['tpu swap-dir 1 2 ada', 'directory 2 becomes the default']],
     takes: { user: true },
     args: [directory, { ...directory, name: 'with' }],
     load: async () => (await import('../commands/users.ts')).swapDir,
   }),
-  tpuCommand({
-    names: ['add-config-alias', '-a', '-alias'],
-    summary: 'Add an alias for a config key',
+  tpuCommand(['add-config-alias', '-a', '-alias'], 'Add an alias for a config key', {
     examples: [['tpu -a lr config.training.learning_rate ada', 'then: tpu run v2-32-6 ada lr=0.01']],
     takes: { user: true },
     args: [alias, { name: 'key', needed: true, summary: 'config key', pattern: /^config\b/ }],
     load: async () => (await import('../commands/settings.ts')).addConfigAlias,
   }),
-  tpuCommand({
-    names: ['show-config-alias', '-sa', '-la'],
-    summary: 'List your config aliases',
+  tpuQuery(['show-config-alias', '-sa', '-la'], 'List your config aliases', {
     examples: [['tpu -sa ada', 'with their keys']],
     takes: { user: true },
-    changes: false,
     load: async () => (await import('../commands/settings.ts')).listConfigAliases,
   }),
-  tpuCommand({
-    names: ['del-config-alias'],
-    summary: 'Remove a config alias',
+  tpuCommand(['del-config-alias'], 'Remove a config alias', {
     examples: [['tpu del-config-alias lr ada', "ada's alias lr"]],
     takes: { user: true },
     args: [{ ...alias, suggests: 'config aliases' }],
     load: async () => (await import('../commands/settings.ts')).delConfigAlias,
   }),
-  tpuCommand({
-    names: ['set-settings'],
-    summary: 'Change one of your settings',
+  tpuCommand(['set-settings'], 'Change one of your settings', {
     extraRows: settingsList,
     examples: [
       ['tpu set-settings monitor_after_run False ada', 'no monitor after `tpu run`'],
@@ -115,28 +92,21 @@ export const settingsCommands = grouped('Settings', [
     ],
     load: async () => (await import('../commands/settings.ts')).setSettings,
   }),
-  tpuCommand({
-    names: ['get-settings'],
-    summary: 'Show your settings',
+  tpuQuery(['get-settings'], 'Show your settings', {
     extraRows: settingsList,
     examples: [['tpu get-settings ada', 'all settings']],
     takes: { user: true },
     args: [setting],
-    changes: false,
     load: async () => (await import('../commands/settings.ts')).getSettings,
   }),
-  tpuCommand({
-    names: ['reset-settings'],
-    summary: 'Reset your settings, or one of them, to the default',
+  tpuCommand(['reset-settings'], 'Reset your settings, or one of them, to the default', {
     extraRows: settingsList,
     examples: [['tpu reset-settings time_zone ada', 'only this setting']],
     takes: { user: true },
     args: [setting],
     load: async () => (await import('../commands/settings.ts')).resetSettings,
   }),
-  tpuCommand({
-    names: ['reset-window-num', 'reset-window'],
-    summary: 'Number new windows from n; numbers in use are skipped',
+  tpuCommand(['reset-window-num', 'reset-window'], 'Number new windows from n; numbers in use are skipped', {
     examples: [['tpu reset-window-num 1 ada', 'from 1']],
     takes: { user: true },
     args: [{ name: 'n', number: true, needed: true, summary: 'number of the next window' }],
@@ -145,10 +115,8 @@ export const settingsCommands = grouped('Settings', [
 ]);
 
 export const labCommands = grouped('Lab', [
-  tpuCommand({
-    names: ['add-user'],
+  tpuCommand(['add-user'], 'Add a user', {
     usage: '[name] [session=S] [sheet=S] [id=N] [tz=zone] [dir=path] [login=L]',
-    summary: 'Add a user',
     about:
       'Asks for each value that you do not give. Without a terminal the name is required, and the others get defaults.',
     examples: [
@@ -169,56 +137,39 @@ export const labCommands = grouped('Lab', [
     args: [{ name: 'name', summary: 'name' }],
     load: async () => (await import('../commands/users.ts')).addUser,
   }),
-  tpuCommand({
-    names: ['del-user'],
+  tpuCommand(['del-user'], 'Remove a user; jobs and folders stay', {
     usage: '<user>',
-    summary: 'Remove a user; jobs and folders stay',
     examples: [['tpu del-user ada', 'asks first']],
     takes: { user: true },
     load: async () => (await import('../commands/users.ts')).delUser,
   }),
-  tpuCommand({
-    names: ['list-users', '-lu'],
-    summary: 'List the users',
+  tpuQuery(['list-users', '-lu'], 'List the users', {
     examples: [['tpu list-users', 'with their ids, tmux sessions and names in the booking sheet']],
-    changes: false,
     load: async () => (await import('../commands/users.ts')).listUsers,
   }),
-  tpuCommand({
-    names: ['init-lab'],
+  tpuCommand(['init-lab'], 'Share $JOBMAN_HOME with a group of logins', {
     usage: 'group=name',
-    summary: 'Share $JOBMAN_HOME with a group of logins',
     examples: [['tpu init-lab group=lab', 'once, when you set up the lab']],
     takes: { keys: { group: stringFlag('System group', 'name', '--group', '-g') } },
     load: async () => (await import('../commands/lab.ts')).initLab,
   }),
-  tpuCommand({
-    names: ['import'],
+  tpuCommand(['import'], 'Import users, TPUs and jobs of the older `tpu` program', {
     usage: '<data.json> [--apply]',
-    summary: 'Import users, TPUs and jobs of the older `tpu` program',
     about: 'Without --apply it only shows what it would import, and what not and why.',
     examples: [['tpu import data.json', 'changes nothing']],
     args: [{ name: 'file', needed: true, summary: 'file' }],
     flags: { apply: boolFlag('Import') },
     load: async () => (await import('../commands/lab.ts')).importData,
   }),
-  tpuCommand({
-    names: ['doctor'],
-    summary: 'Check the lab for inconsistencies, and show how to repair them',
+  tpuQuery(['doctor'], 'Check the lab for inconsistencies, and show how to repair them', {
     examples: [['tpu doctor', 'changes nothing']],
-    changes: false,
     load: async () => (await import('../commands/lab.ts')).doctor,
   }),
-  tpuCommand({
-    names: ['tldr'],
-    summary: 'Show the most common commands',
+  tpuQuery(['tldr'], 'Show the most common commands', {
     examples: [['tpu tldr', 'one page']],
-    changes: false,
     load: async () => (await import('../commands/help.ts')).tldr,
   }),
-  tpuCommand({
-    names: ['completion'],
-    summary: 'Print a shell completion script',
+  tpuQuery(['completion'], 'Print a shell completion script', {
     examples: [['source <(tpu completion bash)', 'or zsh; fish: tpu completion fish | source']],
     args: [
       {
@@ -228,7 +179,6 @@ export const labCommands = grouped('Lab', [
         propose: () => shells.map((value) => ({ value, summary: 'a shell' })),
       },
     ],
-    changes: false,
     load: async () => (await import('../commands/help.ts')).completion,
   }),
 ]);
@@ -240,46 +190,36 @@ async function loadReportCommand(verb: 'upd-log' | 'finish-job'): Promise<TpuHan
 }
 
 export const scriptCommands = grouped('Scripts', [
-  tpuCommand({
-    names: ['upd-log'],
+  tpuCommand(['upd-log'], 'Report the log folder and the code folder of a run', {
     usage: '<session:window> <log folder> <stage folder> <tpu> <time>',
-    summary: 'Report the log folder and the code folder of a run',
     examples: [['tpu upd-log $current_window $LOGDIR $STAGEDIR $VM_NAME $now', 'in run_remote.sh']],
     exitCodes: { 3: 'no job has this window' },
     takes: { raw: true },
     load: () => loadReportCommand('upd-log'),
   }),
-  tpuCommand({
-    names: ['finish-job'],
+  tpuCommand(['finish-job'], 'Report that a run has succeeded', {
     usage: '<session:window>',
-    summary: 'Report that a run has succeeded',
     examples: [['tpu finish-job $current_window', 'in run_remote.sh']],
     exitCodes: { 3: 'no job has this window' },
     takes: { raw: true },
     load: () => loadReportCommand('finish-job'),
   }),
-  tpuCommand({
-    names: ['__begin'],
+  tpuCommand(['__begin'], 'Begin an attempt', {
     hidden: true,
-    summary: 'Begin an attempt',
     examples: [],
     takes: { raw: true },
     load: async () => (await import('../commands/attempt-hooks.ts')).begin,
   }),
-  tpuCommand({
-    names: ['__closed'],
+  tpuCommand(['__closed'], 'Report that the window of an attempt was closed', {
     hidden: true,
     usage: '<job> <attempt>',
-    summary: 'Report that the window of an attempt was closed',
     examples: [],
     takes: { raw: true },
     load: async () => (await import('../commands/attempt-hooks.ts')).closed,
   }),
-  tpuCommand({
-    names: ['__end'],
+  tpuCommand(['__end'], 'End an attempt', {
     hidden: true,
     usage: '<code>',
-    summary: 'End an attempt',
     examples: [],
     takes: { raw: true },
     load: async () => (await import('../commands/attempt-hooks.ts')).end,
