@@ -3,7 +3,7 @@
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { capitalize, escapeLine } from '../../app/format.ts';
+import { capitalize, escapeLine, pluralize } from '../../app/format.ts';
 import { minute, second } from '../../core/model/time.ts';
 import { runFolders } from '../../lab/attempt-plan.ts';
 import {
@@ -232,45 +232,30 @@ export function jobId({ job }: JobOnTpu): string {
 }
 
 /**
- * `folders` ends programs on every worker that name one of them on their command line; `pids` ends single processes.
- */
-type EndTargets = Pick<EndRequest, 'folders' | 'pids'>;
-
-/**
- * Ends programs on the workers. Prints a note for each worker that does not answer, and returns these workers. Throws
- * JobmanError (1) if a program survives.
+ * Ends programs on the workers: those that name one of `folders` on their command line, and single processes. Returns
+ * the workers that do not answer; `report` receives a sentence for each. Throws JobmanError (1) if a program survives.
  */
 export async function endOnWorkers(
   cli: TpuCli,
   tpus: TpuOperations,
   tpu: LabTpu,
-  what: EndTargets,
+  what: Pick<EndRequest, 'folders' | 'pids'>,
   signal: AbortSignal,
+  report = cli.note,
 ): Promise<EndResult['unreachable']> {
   if (what.folders.length === 0 && what.pids.length === 0) return [];
-  const missed = await endOnResponsiveWorkers(cli, tpus, tpu, what, signal);
-  for (const { worker, message } of missed)
-    cli.note(`Worker ${worker} of ${tpu.name} does not answer: ${escapeLine(message)}`);
-  return missed;
-}
-
-/** Like `endOnWorkers`, without the notes. */
-export async function endOnResponsiveWorkers(
-  cli: TpuCli,
-  tpus: TpuOperations,
-  tpu: LabTpu,
-  what: EndTargets,
-  signal: AbortSignal,
-): Promise<EndResult['unreachable']> {
   const { ended, left, unreachable } = await tpus.endPrograms(tpu, { ...what, graceMs: graceOnWorkers }, signal);
   if (ended.length > 0) {
     const workers = new Set(ended.map(({ worker }) => worker)).size;
     cli.note(
-      `Ended ${ended.length === 1 ? 'a process' : `${ended.length} processes`} on ${workers === 1 ? 'a worker' : `${workers} workers`} of ${tpu.name}.`,
+      `Ended ${pluralize(ended.length, 'process', 'processes')} on ${pluralize(workers, 'worker')} of ${tpu.name}.`,
     );
   }
-  if (left.length === 0) return unreachable;
-  throw new JobmanError(`Some processes on ${tpu.name} did not end.`, exitCode.failed, formatHolders(left));
+  if (left.length > 0)
+    throw new JobmanError(`Some processes on ${tpu.name} did not end.`, exitCode.failed, formatHolders(left));
+  for (const { worker, message } of unreachable)
+    report(`Worker ${worker} of ${tpu.name} does not answer: ${escapeLine(message)}`);
+  return unreachable;
 }
 
 /** A job's script has one minute to end before it is killed. */

@@ -2,8 +2,8 @@
 // closed. The script evaluates the output of `__begin` and exits with the code that `__end` prints. Standard error is
 // the attempt's log.
 
-import { existsSync, readdirSync, statSync } from 'node:fs';
-import { chmod, mkdir, open, rename, writeFile } from 'node:fs/promises';
+import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, JobView } from '../../../app/client.ts';
@@ -22,13 +22,13 @@ import type { Pane } from '../../../lab/lab.ts';
 import { type Lineages, readLineages, attemptsOf } from '../../../lab/lineage.ts';
 import type { WindowWithJob, LabJob, WindowReport } from '../../../lab/lab-store.ts';
 import { beginShellCode, wrapperPrograms } from '../../../lab/run-script.ts';
-import type { TpuOperations, TpuState } from '../../../lab/tpu-operations.ts';
+import type { TpuOperations } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { wakeController } from '../../controller.ts';
 import { escapeLine } from '../../../app/format.ts';
 import { bookAttempt } from '../create-lab-job.ts';
 import type { TpuCli, ParsedArguments } from '../command.ts';
-import { endOnWorkers, endOnResponsiveWorkers, resolveTpu } from '../claim-tpu.ts';
+import { endOnWorkers, resolveTpu } from '../claim-tpu.ts';
 
 const placeholderPane = '%jobman';
 
@@ -42,12 +42,8 @@ const labJobTimeout = 15 * second;
 const workerTimeout = 5 * minute;
 
 export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
-  const { env } = cli.io;
   const [runFolder = ''] = raw;
-  const id = env['JOBMAN_JOB_ID'];
-  const attempt = Number(env['JOBMAN_ATTEMPT']);
-  if (id === undefined || !Number.isInteger(attempt) || runFolder === '')
-    throw new JobmanError('Only the script of a `tpu run` job calls this command.', exitCode.usage);
+  const { id, attempt } = ownAttempt(cli, runFolder !== '');
   const labJob = await waitForLabJob(cli, id);
   try {
     return await beginAttempt(cli, labJob, attempt, runFolder);
@@ -75,7 +71,8 @@ async function beginAttempt(cli: TpuCli, labJob: LabJob, attempt: number, runFol
   checkFolder(plan, labJob);
   const { window, session } = await store.openWindow(id, attempt, cli.io.now());
   const where = `${session}:${window.window}`;
-  printLine(cli, formatIntroduction(where, id, attempt, labJob, plan));
+  const from = plan.loadFrom === null ? '' : `, resumed from ${plan.loadFrom.logFolder}, stage ${plan.stage}`;
+  printLine(cli, `window ${where}: job ${id}, attempt ${attempt} on ${labJob.tpu}${from}`);
   await endEarlierPrograms(cli, labJob, lineages, attempt);
   // The command that created the job has booked its first attempt. The end of each attempt sets the booking to
   // `reserved`.
@@ -112,6 +109,14 @@ async function beginAttempt(cli: TpuCli, labJob: LabJob, attempt: number, runFol
     }),
   );
   return exitCode.ok;
+}
+
+/** The attempt whose script calls. Throws JobmanError (2) for any other caller. */
+function ownAttempt({ io: { env } }: TpuCli, isValid: boolean): { readonly id: string; readonly attempt: number } {
+  const id = env['JOBMAN_JOB_ID'];
+  const attempt = Number(env['JOBMAN_ATTEMPT']);
+  if (id !== undefined && Number.isInteger(attempt) && isValid) return { id, attempt };
+  throw new JobmanError('Only the script of a `tpu run` job calls this command.', exitCode.usage);
 }
 
 function printLine(cli: TpuCli, sentence: string): void {
@@ -157,20 +162,14 @@ function hasCheckpoints(logFolder: string): boolean {
 }
 
 function checkFolder({ folder, isFrozen }: AttemptPlan, { directory, directoryNumber }: LabJob): void {
-  const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
-  if (isThere && existsSync(join(folder, 'staging.sh'))) return;
-  const problem = isThere ? 'has no staging.sh' : 'does not exist';
+  if (existsSync(join(folder, 'staging.sh'))) return;
+  const problem = existsSync(folder) ? 'has no staging.sh' : 'does not exist';
   if (isFrozen)
     throw new JobmanError(`The copy of the code of this job ${problem}: ${folder}`, exitCode.notFound, [
       `The job cannot resume. Start ${directory} again with tpu run.`,
     ]);
   const number = directoryNumber === null ? '' : ` ${directoryNumber}`;
   throw new JobmanError(`Working directory${number} ${problem}: ${directory}`, exitCode.notFound);
-}
-
-function formatIntroduction(where: string, id: string, attempt: number, labJob: LabJob, plan: AttemptPlan): string {
-  const from = plan.loadFrom === null ? '' : `, resumed from ${plan.loadFrom.logFolder}, stage ${plan.stage}`;
-  return `window ${where}: job ${id}, attempt ${attempt} on ${labJob.tpu}${from}`;
 }
 
 /**
@@ -219,7 +218,14 @@ async function findUnreachable(
 ): Promise<string | null> {
   try {
     const tpu = await resolveTpu(cli, name);
-    const [first] = await endOnResponsiveWorkers(cli, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(minute));
+    const [first] = await endOnWorkers(
+      cli,
+      tpus,
+      tpu,
+      { folders, pids: [] },
+      AbortSignal.timeout(minute),
+      () => undefined,
+    );
     return first === undefined ? null : `worker ${first.worker} does not answer (${first.message})`;
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code === exitCode.failed) throw error;
@@ -302,12 +308,8 @@ const preemptionReportTimeout = 90 * second;
 const pollInterval = 2 * second;
 
 export async function end(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
-  const { env } = cli.io;
-  const id = env['JOBMAN_JOB_ID'];
-  const attempt = Number(env['JOBMAN_ATTEMPT']);
   const code = Number(raw.at(-1));
-  if (id === undefined || !Number.isInteger(code))
-    throw new JobmanError('Only the script of a `tpu run` job calls this command.', exitCode.usage);
+  const { id, attempt } = ownAttempt(cli, Number.isInteger(code));
   const isStopped = raw.includes('--stopped');
   const windows = await cli.lab.store.windows({ jobs: [id], cleared: true });
   const found = windows.find(({ window }) => window.attempt === attempt);
@@ -317,12 +319,12 @@ export async function end(cli: TpuCli, { raw }: ParsedArguments): Promise<number
   // report a failure.
   const runFolder = raw.find((arg) => isAbsolute(arg)) ?? null;
   const reason = isStopped ? null : await findFailureReason(code, report, isFinished, runFolder);
-  if (reason !== null) cli.io.stderr.write(`-- This attempt failed: ${reason}\n`);
+  if (reason !== null) printLine(cli, `This attempt failed: ${reason}`);
   if (reason !== null && runFolder !== null) await writeFile(join(runFolder, 'failure'), `${escapeLine(reason)}\n`);
   const verdict = reason !== null && runFolder === null ? exitCode.failed : code;
   if (found !== undefined) {
     if (isStopped || code !== 0 || reason !== null) await endOwnPrograms(cli, found, isStopped);
-    await bookAttempt(cli, found.job, 'reserved', (sentence) => cli.io.stderr.write(`-- ${sentence}\n`));
+    await bookAttempt(cli, found.job, 'reserved', (sentence) => printLine(cli, sentence));
   }
   cli.io.stdout.write(`${verdict}\n`);
   return exitCode.ok;
@@ -337,13 +339,11 @@ async function findFailureReason(
   if (code !== 0 || isFinished) return null;
   // The attempt's own log has the script's output. It is the only log if the script did not report its log folder.
   const own = runFolder === null ? [] : [join(runFolder, 'log')];
-  const logs = [...(report === null ? [] : [join(report.logFolder, 'output.log')]), ...own];
-  let hasHistory = false;
-  let lastError: string | null = null;
-  for (const log of logs) {
-    hasHistory ||= await containsText(log, historyLine);
-    lastError ??= findLastError(await readTail(log));
-  }
+  const logs = await Promise.all(
+    [...(report === null ? [] : [join(report.logFolder, 'output.log')]), ...own].map(scanLog),
+  );
+  const hasHistory = logs.some((log) => log.hasHistory);
+  const lastError = logs.map(({ tail }) => findLastError(tail)).find((error) => error !== null) ?? null;
   return unconfirmedReason({ code, report, isFinished, hasHistory, lastError });
 }
 
@@ -354,21 +354,16 @@ async function endOwnPrograms(cli: TpuCli, found: WindowWithJob, isStopped: bool
   const tpus = await cli.lab.tpus();
   try {
     const tpu = await resolveTpu(cli, found.job.tpu);
-    const state = await tpus.describe(tpu);
     // A preempted TPU has no workers.
-    if (!isReady(state)) return;
+    if (!(await isReady(tpus, tpu))) return;
     const missed = await endOnWorkers(cli, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endTimeout));
     if (missed.length > 0 && !isStopped && tpu.pricing !== 'ondemand') await waitForPreemption(tpus, tpu);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    for (const line of [error.message, ...error.lines]) cli.io.stderr.write(`-- ${line}\n`);
+    for (const line of [error.message, ...error.lines]) printLine(cli, line);
   } finally {
     tpus.close();
   }
-}
-
-function isReady(state: TpuState): boolean {
-  return state.kind === 'known' && state.state === 'ready';
 }
 
 /**
@@ -378,52 +373,31 @@ function isReady(state: TpuState): boolean {
 async function waitForPreemption(tpus: TpuOperations, tpu: LabTpu): Promise<void> {
   for (let round = 0; round < preemptionReportTimeout / pollInterval; round += 1) {
     await sleep(pollInterval);
-    if (!isReady(await tpus.describe(tpu))) return;
+    if (!(await isReady(tpus, tpu))) return;
   }
 }
 
-const chunkSize = 1 << 20;
-
-const tailSize = 64 * 1024;
-
-async function readTail(path: string): Promise<string> {
-  let file;
-  try {
-    file = await open(path, 'r');
-    const { size } = await file.stat();
-    const from = Math.max(0, size - tailSize);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
-    return buffer.subarray(0, bytesRead).toString('utf8');
-  } catch {
-    return '';
-  } finally {
-    await file?.close();
-  }
+async function isReady(tpus: TpuOperations, tpu: LabTpu): Promise<boolean> {
+  const state = await tpus.describe(tpu);
+  return state.kind === 'known' && state.state === 'ready';
 }
 
-/** Reads the file from its end: a log may have gigabytes, and the text is most likely there. */
-async function containsText(path: string, text: string): Promise<boolean> {
-  const wanted = Buffer.from(text);
-  let file;
+const tailLength = 64 * 1024;
+
+/** Reads the whole log. A log that cannot be read is empty. */
+async function scanLog(path: string): Promise<{ readonly hasHistory: boolean; readonly tail: string }> {
+  let hasHistory = false;
+  let tail = '';
   try {
-    file = await open(path, 'r');
-  } catch {
-    return false;
-  }
-  try {
-    const { size } = await file.stat();
-    const buffer = Buffer.alloc(chunkSize + wanted.length);
-    for (let end = size; end > 0; end -= chunkSize) {
-      const from = Math.max(0, end - chunkSize);
-      // Chunks overlap, so that a text across their border is found.
-      const length = Math.min(end - from + wanted.length, size - from);
-      const { bytesRead } = await file.read(buffer, 0, length, from);
-      if (buffer.subarray(0, bytesRead).includes(wanted)) return true;
+    for await (const chunk of createReadStream(path, { encoding: 'utf8', highWaterMark: 1 << 20 })) {
+      const text = tail + String(chunk);
+      hasHistory ||= text.includes(historyLine);
+      tail = text.slice(-tailLength);
     }
-    return false;
-  } finally {
-    await file.close();
+  } catch {
+    // What was read counts.
   }
+  return { hasHistory, tail };
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { setSetting } from '../../../app/change-settings.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { escapeLine } from '../../../app/format.ts';
@@ -10,8 +11,6 @@ import { checkCount, runChecks, type LabState } from '../../../lab/doctor.ts';
 import { applyImport, type ImportLine, type ImportContext, planImport } from '../../../lab/import-old-data.ts';
 import { type OldData, parseOldData } from '../../../lab/old-data.ts';
 import { buildRunSpec, formatCommandLine } from '../../../lab/run-spec.ts';
-import { formatJsonProblems } from '../../../schema/json.ts';
-import { JsonTextError } from '../../../schema/tree.ts';
 import { disk } from '../../disk.ts';
 import { printImport } from '../../render/import-lines.ts';
 import { tpuSpecContext } from '../create-lab-job.ts';
@@ -99,17 +98,12 @@ async function findMissing(folders: readonly string[]): Promise<ReadonlySet<stri
       if (code === 'ENOENT' || code === 'ENOTDIR') gone.add(folder);
     }
   });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, statTimeoutMs);
-  });
-  await Promise.race([Promise.all(checks), late]);
-  clearTimeout(timer);
+  await Promise.race([Promise.all(checks), sleep(statTimeoutMs, undefined, { ref: false })]);
   return new Set(gone);
 }
 
 export const importData: TpuHandler = async (cli, args) => {
-  const data = await readDataFile(resolve(cli.io.cwd, requiredText(args, 'file')));
+  const data = readDataFile(resolve(cli.io.cwd, requiredText(args, 'file')));
   const context = await importContext(cli);
   const isMeant = args.flags.has('apply');
   const { store } = cli.lab;
@@ -119,20 +113,18 @@ export const importData: TpuHandler = async (cli, args) => {
   return exitCode.ok;
 };
 
-async function readDataFile(path: string): Promise<OldData> {
-  if (disk.inspect(path).kind === 'folder') {
+function readDataFile(path: string): OldData {
+  if (disk.inspect(path).kind === 'folder')
     throw new JobmanError(`${path} is a folder; \`tpu import\` needs a data.json.`, exitCode.usage, [
       `jobman import ${path}    imports the jobs/ folder of the older TPU manager`,
     ]);
-  }
   const text = readDataText(path);
   let value: unknown;
   try {
     value = JSON.parse(text);
-  } catch {
-    throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [
-      await formatJsonError(text, path),
-    ]);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [reason]);
   }
   const data = parseOldData(value);
   if (data !== undefined) return data;
@@ -146,22 +138,10 @@ function readDataText(path: string): string {
   try {
     return readRegularFile(path, maxDataBytes).toString('utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
       throw new JobmanError(`There is no file ${path}.`, exitCode.notFound);
-    }
     const why = error instanceof Error ? error.message : String(error);
     throw new JobmanError(`${path} cannot be read. Nothing was changed.`, exitCode.usage, [why], { cause: error });
-  }
-}
-
-async function formatJsonError(text: string, path: string): Promise<string> {
-  const { parseJson } = await import('../../../schema/yaml.ts');
-  try {
-    parseJson(text);
-    return path;
-  } catch (error) {
-    if (!(error instanceof JsonTextError)) throw error;
-    return formatJsonProblems(text, path, [error.finding]).join('');
   }
 }
 
@@ -185,35 +165,29 @@ async function importContext(cli: TpuCli): Promise<ImportContext> {
 /** Imports settings of the site. The W&B key goes into its own file and never into the database. */
 async function importSiteSettings(
   { lab, services }: TpuCli,
-  data: OldData,
+  { wandbKey, condaEnvironment: conda }: OldData,
   isMeant: boolean,
 ): Promise<readonly ImportLine[]> {
-  const lines: ImportLine[] = [];
-  const { condaEnvironment, wandbKeyFile } = await lab.site();
-  const importSetting = async (
-    key: string,
-    here: string | null,
-    message: string,
-    value: () => Promise<string>,
-  ): Promise<void> => {
-    const what = `setting ${key}`;
-    if (here !== null) return void lines.push({ kind: 'exists', subject: what, message: '' });
-    const given = isMeant ? await value() : '';
-    if (isMeant) await setSetting(services.home, key, given);
-    lines.push({
-      kind: 'import',
-      subject: what,
-      message: isMeant && given !== message ? `${message}: ${given}` : message,
-    });
+  const site = await lab.site();
+  const importSetting = async (key: string, here: string | null, message: string, value: () => Promise<string>) => {
+    const subject = `setting ${key}`;
+    if (here !== null) return { kind: 'exists', subject, message: '' } as const;
+    if (!isMeant) return { kind: 'import', subject, message } as const;
+    const given = await value();
+    await setSetting(services.home, key, given);
+    return { kind: 'import', subject, message: given === message ? message : `${message}: ${given}` } as const;
   };
-  const { wandbKey, condaEnvironment: conda } = data;
-  if (conda !== null) await importSetting('lab.condaEnvironment', condaEnvironment, conda, async () => conda);
-  if (wandbKey === null) return lines;
-  await importSetting('lab.wandbKeyFile', wandbKeyFile, 'the W&B key, in a file that only you can read', async () => {
-    const { file } = await (await services.labHome()).saveSecret('wandb_api_key', wandbKey);
-    return file;
-  });
-  return lines;
+  const saveKey = async (key: string): Promise<string> =>
+    (await (await services.labHome()).saveSecret('wandb_api_key', key)).file;
+  const keyMessage = 'the W&B key, in a file that only you can read';
+  return [
+    ...(conda === null
+      ? []
+      : [await importSetting('lab.condaEnvironment', site.condaEnvironment, conda, async () => conda)]),
+    ...(wandbKey === null
+      ? []
+      : [await importSetting('lab.wandbKeyFile', site.wandbKeyFile, keyMessage, () => saveKey(wandbKey))]),
+  ];
 }
 
 export const initLab: TpuHandler = async (cli, { keys }) => {

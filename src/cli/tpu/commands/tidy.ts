@@ -7,6 +7,7 @@ import type { WindowWithJob } from '../../../lab/lab-store.ts';
 import { outcomesOf, windowsToClear, isContinuedIn, type ClearFilter } from '../../../lab/lineage.ts';
 import { clearWindows, closeWindows, readUserWindows, findWindow, formatWindows } from '../user-windows.ts';
 import { resolveActingUser } from '../resolve-user.ts';
+import { printResult } from '../terminal.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 import { endJobsAndPrograms } from './kill.ts';
 
@@ -32,13 +33,19 @@ async function clearList(
 ): Promise<void> {
   const list = await readUserWindows(cli, await cli.services.client(), user);
   const windows = windowsToClear(list, list.windows, what);
-  await clearWindows(cli, user, windows);
-  if (cli.json) cli.print(JSON.stringify({ cleared: numbersOf(windows) }));
-  else printCleared(cli, user, windows, `There is nothing to clear for ${user.name}.`);
+  await clearAndPrint(cli, user, windows, `There is nothing to clear for ${user.name}.`);
 }
 
-function printCleared(cli: TpuCli, { name }: LabUser, windows: readonly WindowWithJob[], none: string): void {
-  cli.printSentence(windows.length === 0 ? none : `Cleared ${formatWindows(numbersOf(windows))} of ${name}.`);
+async function clearAndPrint(
+  cli: TpuCli,
+  user: LabUser,
+  windows: readonly WindowWithJob[],
+  none: string,
+): Promise<void> {
+  await clearWindows(cli, user, windows);
+  const cleared = numbersOf(windows);
+  const sentence = cleared.length === 0 ? none : `Cleared ${formatWindows(cleared)} of ${user.name}.`;
+  printResult(cli, { cleared }, sentence);
 }
 
 function numbersOf(windows: readonly WindowWithJob[]): readonly number[] {
@@ -106,7 +113,6 @@ export const zombieJobs: TpuHandler = async (cli, args) => {
   const list = await readUserWindows(cli, await cli.services.client(), user);
   const outcomeOf = outcomesOf(list);
   const windows = list.windows.filter(({ window }) => !there.has(window.window) && outcomeOf(window.job) !== 'live');
-  await clearWindows(cli, user, windows);
-  printCleared(cli, user, windows, `Every finished job of ${user.name} has its tmux window.`);
+  await clearAndPrint(cli, user, windows, `Every finished job of ${user.name} has its tmux window.`);
   return exitCode.ok;
 };
