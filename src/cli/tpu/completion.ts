@@ -47,48 +47,56 @@ async function argumentProposals(
   services: LabServices,
 ): Promise<readonly Proposal[]> {
   const { takes, args, flags } = row;
-  const { store } = await services.lab();
-  const ask = async <T>(question: Promise<T>, otherwise: T): Promise<T> => question.catch(() => otherwise);
-  const users = takes.user === undefined ? [] : await ask(store.users(), []);
-  const typingUser = (): LabUser | undefined => {
-    try {
-      return currentUser({ io: services.io, userFlag: undefined }, users) ?? undefined;
-    } catch {
-      // TPU_USER names no user. The command itself reports it.
-      return undefined;
-    }
-  };
-  const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? typingUser();
+  const lab = await services.lab();
+  const { store } = lab;
+  const orNothing = async <T>(read: Promise<readonly T[]>): Promise<readonly T[]> => read.catch(() => []);
+  const users = takes.user === undefined ? [] : await orNothing(store.users());
+  const named =
+    users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? typingUser(services, users);
   const ofUsers = users.map(({ name, id }) => ({ value: name, summary: `user ${id}` }));
-  const ofTpus = takes.tpu === undefined ? [] : await ask(tpuProposals(store), []);
-  const ofWindows = takes.windows === undefined ? [] : await ask(windowProposals(store, named), []);
+  const ofTpus = takes.tpu === undefined ? [] : await orNothing(tpuProposals(store));
+  const ofWindows = takes.windows === undefined ? [] : await orNothing(windowProposals(store, named));
+  const takesTpuAlias = args.some(({ suggests }) => suggests === 'TPU aliases');
+  const ofTpuAliases = takesTpuAlias ? await orNothing(store.tpuAliases().then((aliases) => [...aliases])) : [];
+  const configAliases = Object.entries(named?.aliases ?? {});
+  const takesConfigAlias = args.some(({ suggests }) => suggests === 'config aliases');
+  const ofArguments = args.map((one) => proposalsOf(one, { services, program: tpuProgram, args: [], partial }));
   // The same values after a typed key: `tpu=v2-32-6`.
-  const [key = '', ...rest] = partial.split('=');
-  const windowKey = windowKeys.map((one) => [one, ofWindows] as const);
-  const ofKeys = new Map([['user', ofUsers], ['tpu', ofTpus], ['ka', ofTpus], ...windowKey]);
-  const behindKey = rest.length === 0 ? [] : (ofKeys.get(key) ?? []);
-  const proposals = [
+  const [key = ''] = partial.split('=');
+  const keyed = {
+    user: ofUsers,
+    tpu: ofTpus,
+    ka: ofTpus,
+    ...Object.fromEntries(windowKeys.map((one) => [one, ofWindows])),
+  };
+  const afterKey = partial.includes('=') ? (new Map(Object.entries(keyed)).get(key) ?? []) : [];
+  await lab.close();
+  return [
     ...ofUsers,
     ...ofTpus,
     ...ofWindows,
-    ...behindKey.map(({ value, summary }) => ({ value: `${key}=${value}`, summary })),
-    ...(takes.configs === undefined ? [] : configAliasProposals(named, '=')),
-    ...(args.some(({ suggests }) => suggests === 'config aliases') ? configAliasProposals(named, '') : []),
-    ...(args.some(({ suggests }) => suggests === 'TPU aliases') ? await ask(tpuAliasProposals(store), []) : []),
-    ...(
-      await Promise.all(args.map((one) => proposalsOf(one, { services, program: tpuProgram, args: [], partial })))
-    ).flat(),
-    ...acceptedKeys(row).map((key) => ({ value: `${key}=`, summary: takes.keys?.[key]?.summary ?? '' })),
-    ...Object.entries(takes.keys ?? {}).flatMap(([key, { choices = [], summary }]) =>
-      choices.map((choice) => ({ value: `${key}=${choice}`, summary })),
+    ...afterKey.map(({ value, summary }) => ({ value: `${key}=${value}`, summary })),
+    ...(takes.configs === true ? configAliases.map(([alias, summary]) => ({ value: `${alias}=`, summary })) : []),
+    ...[...(takesConfigAlias ? configAliases : []), ...ofTpuAliases].map(([value, summary]) => ({ value, summary })),
+    ...(await Promise.all(ofArguments)).flat(),
+    ...acceptedKeys(row).map((one) => ({ value: `${one}=`, summary: takes.keys?.[one]?.summary ?? '' })),
+    ...Object.entries(takes.keys ?? {}).flatMap(([one, { choices = [], summary }]) =>
+      choices.map((choice) => ({ value: `${one}=${choice}`, summary })),
     ),
     ...Object.entries(flags).map(([name, { summary }]) => ({
       value: name.includes('-') ? `--${name}` : `-${name}`,
       summary,
     })),
   ];
-  await (await services.lab()).close();
-  return proposals;
+}
+
+function typingUser({ io }: LabServices, users: readonly LabUser[]): LabUser | undefined {
+  try {
+    return currentUser({ io, userFlag: undefined }, users) ?? undefined;
+  } catch {
+    // TPU_USER names no user. The command itself reports it.
+    return undefined;
+  }
 }
 
 async function tpuProposals(store: LabStore): Promise<readonly Proposal[]> {
@@ -123,12 +131,4 @@ async function windowProposals(store: LabStore, user: LabUser | undefined): Prom
     value: String(window.window),
     summary: [job.tpu, ...(job.tag === null ? [] : [job.tag])].join(', '),
   }));
-}
-
-function configAliasProposals(user: LabUser | undefined, end: '' | '='): readonly Proposal[] {
-  return Object.entries(user?.aliases ?? {}).map(([alias, key]) => ({ value: `${alias}${end}`, summary: key }));
-}
-
-async function tpuAliasProposals(store: LabStore): Promise<readonly Proposal[]> {
-  return [...(await store.tpuAliases())].map(([value, summary]) => ({ value, summary }));
 }

@@ -195,7 +195,7 @@ suite('settings', () => {
     );
     assert.equal((await tpu(['set-settings', 'monitor_after_run', 'False', 'xibo'])).code, 0);
     assert.equal((await tpu(['get-settings', 'time_zone', 'xibo'])).out, 'cn\n');
-    assert.match((await tpu(['get-settings', 'xibo'])).out, /^monitor_after_run {2}False /);
+    assert.match((await tpu(['get-settings', 'xibo'])).out, /^ {2}monitor_after_run {2}False /);
     assert.match(
       (await tpu(['reset-settings', 'time_zone', 'xibo'])).out,
       /Changed time_zone of xibo from cn to local\./,

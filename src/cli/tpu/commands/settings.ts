@@ -13,8 +13,7 @@ import {
   withoutSetting,
   withSetting,
 } from '../../../lab/user-settings.ts';
-import { hangingIndent, padEnd, width } from '../../render/cell.ts';
-import { labelled } from '../../render/aligned.ts';
+import { inColumns } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
 import { requiredNumber, requiredText, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser, resolveUser } from '../resolve-user.ts';
@@ -76,21 +75,14 @@ export async function getSettings(cli: TpuCli, args: ParsedArguments): Promise<n
     cli.print(JSON.stringify({ user: user.name, ...settings }));
     return exitCode.ok;
   }
-  const columns = columnsOf(cli.io.stdout);
-  const rows = userSettings.map(
-    ({ key: name, description }) => [name, formatSetting(settings[name]), description] as const,
-  );
-  const [names, values] = [0, 1].map((at) => Math.max(...rows.map((row) => width(row[at] ?? ''))));
-  for (const [name, value, meaning] of rows) {
-    const front = `${padEnd(name, names ?? 0)}  ${padEnd(value, values ?? 0)}  `;
-    for (const line of columns === null ? [front + meaning] : hangingIndent(front, meaning, columns)) cli.print(line);
-  }
-  const extra = Object.keys(settings.extra_settings);
-  if (extra.length > 0) {
-    for (const line of labelled([['unused', JSON.stringify(settings.extra_settings)]], columns)) {
-      cli.print(line);
-    }
-  }
+  const size = Math.max(...userSettings.map(({ key: name }) => name.length));
+  const rows: (readonly [string, string])[] = userSettings.map(({ key: name, description }) => [
+    `${name.padEnd(size)}  ${formatSetting(settings[name])}`,
+    description,
+  ]);
+  const { extra_settings: extra } = settings;
+  if (Object.keys(extra).length > 0) rows.push([`not used: ${JSON.stringify(extra)}`, '']);
+  for (const line of inColumns(rows, columnsOf(cli.io.stdout))) cli.print(line);
   return exitCode.ok;
 }
 

@@ -25,7 +25,7 @@ import {
   wandbSetup,
 } from '../tpu-context.ts';
 import { bookExistence } from '../create-lab-job.ts';
-import type { TpuHandler, TpuCli, ParsedArguments } from '../command.ts';
+import type { TpuHandler, ParsedArguments } from '../command.ts';
 import { printResult, printTable } from '../terminal.ts';
 
 export const describe: TpuHandler = (cli, args) =>

@@ -26,13 +26,6 @@ import {
 import { resolveActingUser, resolveUser } from '../resolve-user.ts';
 import { canAsk, printList, ask } from '../terminal.ts';
 
-interface Prompt<Value> {
-  readonly question: string;
-  readonly given: string | undefined;
-  readonly defaultValue: string;
-  readonly parse: (text: string) => Value;
-}
-
 /** Writes nothing until every value is valid. The first window creates the tmux session. */
 export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const { store } = cli.lab;
@@ -40,67 +33,55 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   const { keys } = args;
   const isAsking = canAsk(cli) && !cli.yes;
   const givenName = args.texts['name'];
-  if (givenName === undefined && !isAsking) {
+  if (givenName === undefined && !isAsking)
     throw new JobmanError('Without a terminal, give the name: tpu add-user name=ada', exitCode.usage);
-  }
-  const find = <Value>(item: Prompt<Value>): Promise<Value> => promptFor(cli, item, isAsking);
-  const name = await find({
-    question: 'Name',
-    given: givenName,
-    defaultValue: '',
-    parse: (text) => parseName('user', text, use),
-  });
-  const session = await find({
-    question: 'tmux session',
-    given: keys['session'],
-    defaultValue: name.replaceAll(/[:.]/g, '-'),
-    parse: (text) => requireFree(users, 'session', parseName('session', text, use)),
-  });
-  const sheetName = await find({
-    question: 'Name in the booking sheet',
-    given: keys['sheet'],
-    defaultValue: name,
-    // The sheet name identifies the owner of a booking.
-    parse: (text) => requireFree(users, 'sheetName', text),
-  });
+  const read = async <Value>(
+    question: string,
+    given: string | undefined,
+    otherwise: string,
+    parse: (text: string) => Value,
+  ): Promise<Value> => {
+    if (given !== undefined || !isAsking) return parse(given ?? otherwise);
+    for (;;) {
+      try {
+        return parse(await ask(cli, question, otherwise));
+      } catch (error) {
+        // Ask again after a wrong answer, but not at the end of the input.
+        if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
+        cli.printStderr(error.message);
+      }
+    }
+  };
+  const name = await read('Name', givenName, '', (text) => parseName('user', text, use));
+  const session = await read('tmux session', keys['session'], name.replaceAll(/[:.]/g, '-'), (text) =>
+    requireFree(users, 'session', parseName('session', text, use)),
+  );
+  // The sheet name identifies the owner of a booking.
+  const sheetName = await read('Name in the booking sheet', keys['sheet'], name, (text) =>
+    requireFree(users, 'sheetName', text),
+  );
   const lowest = String(lowestFreeId(users));
-  const id = await find({
-    question: 'Id (a permanent number)',
-    given: keys['id'],
-    defaultValue: lowest,
+  const id = await read('Id (a permanent number)', keys['id'], lowest, (text) => {
     // Another user may get this id meanwhile, so a proposed id is chosen again when it is stored.
-    parse(text) {
-      if (text === lowest && keys['id'] === undefined) return null;
-      if (/^\d{1,6}$/.test(text)) return requireFree(users, 'id', Number(text));
-      throw new JobmanError(`"${text}" is not an id: a whole number.`, exitCode.usage);
-    },
+    if (text === lowest && keys['id'] === undefined) return null;
+    if (/^\d{1,6}$/.test(text)) return requireFree(users, 'id', Number(text));
+    throw new JobmanError(`"${text}" is not an id: a whole number.`, exitCode.usage);
   });
-  const zone = await find({
-    question: "Time zone (local: this machine's; us, cn, or a name such as Europe/Berlin)",
-    given: keys['tz'],
-    defaultValue: defaultUserSettings.time_zone,
-    parse(text) {
-      const found = userSetting('time_zone').read(text);
-      if (typeof found === 'string') return found;
-      throw new JobmanError(
-        `"${text}" is not a time zone: local, us, cn, or a name such as Europe/Berlin.`,
-        exitCode.usage,
-      );
-    },
+  const zones = "local: this machine's; us, cn, or a name such as Europe/Berlin";
+  const zone = await read(`Time zone (${zones})`, keys['tz'], defaultUserSettings.time_zone, (text) => {
+    const found = userSetting('time_zone').read(text);
+    if (typeof found === 'string') return found;
+    throw new JobmanError(`"${text}" is not a time zone (${zones}).`, exitCode.usage);
   });
-  const folder = await find({
-    question: 'Working directory 1 (- for none yet)',
-    given: keys['dir'],
-    // Without a terminal the user cannot confirm the current folder.
-    defaultValue: isAsking ? cli.io.cwd : '-',
-    parse: (text) => parseFolder(cli, text),
-  });
-  const logins = await find({
-    question: "The user's own login names, separated by commas (- for none)",
-    given: keys['login'],
-    defaultValue: '-',
-    parse: (text) => (text === '-' ? [] : text.split(',').filter((login) => login !== '')),
-  });
+  // Without a terminal the user cannot confirm the current folder.
+  const currentFolder = isAsking ? cli.io.cwd : '-';
+  const folder = await read('Working directory 1 (- for none yet)', keys['dir'], currentFolder, (text) =>
+    text === '-' ? null : parseFolder(cli, text),
+  );
+  const loginsQuestion = "The user's own login names, separated by commas (- for none)";
+  const logins = await read(loginsQuestion, keys['login'], '-', (text) =>
+    text === '-' ? [] : text.split(',').filter((login) => login !== ''),
+  );
   const added = await store.addUser({
     name,
     id,
@@ -120,21 +101,6 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   return exitCode.ok;
 }
 
-async function promptFor<Value>(cli: TpuCli, item: Prompt<Value>, isAsking: boolean): Promise<Value> {
-  const { question, given, defaultValue, parse } = item;
-  if (given !== undefined) return parse(given);
-  if (!isAsking) return parse(defaultValue);
-  for (;;) {
-    try {
-      return parse(await ask(cli, question, defaultValue));
-    } catch (error) {
-      // Ask again after a wrong answer, but not at the end of the input.
-      if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
-      cli.printStderr(error.message);
-    }
-  }
-}
-
 /** Returns the value unless another user has it. The store checks again when it writes. */
 function requireFree<Value extends string | number>(
   users: readonly LabUser[],
@@ -145,13 +111,6 @@ function requireFree<Value extends string | number>(
   if (other === undefined) return value;
   const called = what === 'sheetName' ? 'name in the booking sheet' : what;
   throw new JobmanError(`The ${called} ${value} belongs to ${other.name}. Choose another.`, exitCode.conflict);
-}
-
-function parseFolder(cli: TpuCli, text: string): string | null {
-  if (text === '-') return null;
-  const folder = resolveFolder(cli, text);
-  checkFolder(folder);
-  return folder;
 }
 
 export async function delUser(cli: TpuCli, args: ParsedArguments): Promise<number> {
@@ -188,11 +147,11 @@ export async function listUsers(cli: TpuCli): Promise<number> {
 export const setCur: TpuHandler = (cli, args) => setDirectory(cli, args, args.numbers['dir'] ?? 1, cli.io.cwd);
 
 export const setDir: TpuHandler = (cli, args) =>
-  setDirectory(cli, args, requiredNumber(args, 'dir'), resolveFolder(cli, requiredText(args, 'path')));
+  setDirectory(cli, args, requiredNumber(args, 'dir'), requiredText(args, 'path'));
 
-async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, folder: string): Promise<number> {
+async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, path: string): Promise<number> {
   const { user } = await resolveActingUser(cli, args, `set working directory ${number}`);
-  checkFolder(folder);
+  const folder = parseFolder(cli, path);
   await cli.lab.store.changeUser(user.name, (now) => withDirectory(now, number, folder));
   const before = user.directories[number];
   const was = before === undefined || before === folder ? '' : ` It was ${before}.`;
@@ -203,19 +162,14 @@ async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, 
   return exitCode.ok;
 }
 
-/** The absolute path. Not every shell expands `~` after `dir=`. */
-export function resolveFolder({ io }: Pick<TpuCli, 'io'>, path: string): string {
-  return resolve(
+/** The absolute path of an existing folder. Not every shell expands `~` after `dir=`. */
+function parseFolder({ io }: TpuCli, path: string): string {
+  const folder = resolve(
     io.cwd,
     path.replace(/^~(?=\/|$)/, () => io.userHome),
   );
-}
-
-export function checkFolder(folder: string): void {
-  const facts = statSync(folder, { throwIfNoEntry: false });
-  if (facts?.isDirectory() !== true) {
-    throw new JobmanError(`There is no folder ${escapeLine(folder)}. Nothing was changed.`, exitCode.notFound);
-  }
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return folder;
+  throw new JobmanError(`There is no folder ${escapeLine(folder)}. Nothing was changed.`, exitCode.notFound);
 }
 
 export async function getDir(cli: TpuCli, args: ParsedArguments): Promise<number> {

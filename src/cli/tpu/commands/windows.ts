@@ -10,7 +10,7 @@ import type { LabUser } from '../../../lab/users.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { requiredText, type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser, resolveUser, resolveUsers } from '../resolve-user.ts';
-import { findWindow } from '../user-windows.ts';
+import { findWindow, formatWindows } from '../user-windows.ts';
 
 export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const users = await resolveUsers(cli, args);
@@ -32,37 +32,44 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
     if ((await client.sendCommand(id, 'accept-exit', { by: owner, onBehalf: true })).ok) judged.push(id);
   const notice = await cli.lab.checkNow(ids);
   for (const user of users) {
-    const theirs = live.filter((row) => row.owner === user.name);
-    if (theirs.length === 0) continue;
-    const hangs = await readTroubles(cli, user);
+    const troubles = await readTroubles(cli, user);
+    const theirs = live
+      .filter((row) => row.owner === user.name)
+      .map(({ id: job }) => ({ window: newest.get(job) ?? null, job, judged: judged.includes(job) }));
     if (cli.json) {
-      for (const { id: job } of theirs) {
-        const { trouble = null, hangsAt = null } = hangs.get(job) ?? {};
-        const window = newest.get(job) ?? null;
+      for (const one of theirs) {
+        const { trouble = null, hangsAt = null } = troubles.get(one.job) ?? {};
         const ends = hangsAt === null ? null : toRfc3339(hangsAt);
-        cli.print(
-          JSON.stringify({ window, job, user: user.name, judged: judged.includes(job), trouble, hangsAt: ends }),
-        );
+        cli.print(JSON.stringify({ ...one, user: user.name, trouble, hangsAt: ends }));
       }
-      continue;
-    }
-    const shown = theirs.flatMap(({ id }) => newest.get(id) ?? []).toSorted((a, b) => a - b);
-    const which = shown.length === 0 ? '' : `: ${formatWindows(shown)}`;
-    cli.printSentence(escapeLine(`Checking ${pluralize(theirs.length, 'job')} of ${user.name} now${which}.`));
-    for (const { id } of theirs.filter(({ id }) => judged.includes(id)))
-      cli.printSentence(`${formatJob(newest.get(id) ?? null, id)}: its program has ended; its rule is applied now.`);
-    printTroubles(cli, user, newest, hangs);
+    } else if (theirs.length > 0) printChecked(cli, user, theirs, troubles);
   }
   if (notice !== null) cli.note(notice);
   return exitCode.ok;
 }
 
-function formatWindows(numbers: readonly number[]): string {
-  return `${numbers.length === 1 ? 'window' : 'windows'} ${numbers.join(', ')}`;
-}
-
-function formatJob(window: number | null, id: string): string {
-  return window === null ? `Job ${id}` : `Window ${window}`;
+function printChecked(
+  cli: TpuCli,
+  { name, settings }: LabUser,
+  jobs: readonly { readonly window: number | null; readonly job: string; readonly judged: boolean }[],
+  troubles: ReadonlyMap<string, Trouble>,
+): void {
+  const numbers = jobs.flatMap(({ window }) => window ?? []).toSorted((a, b) => a - b);
+  const which = numbers.length === 0 ? '' : `: ${formatWindows(numbers)}`;
+  cli.printSentence(escapeLine(`Checking ${pluralize(jobs.length, 'job')} of ${name} now${which}.`));
+  const clock = timeFormatter(settings.time_zone, cli.io.now());
+  for (const { window, job, judged } of jobs) {
+    const label = window === null ? `Job ${job}` : `Window ${window}`;
+    if (judged) cli.printSentence(`${label}: its program has ended; its rule is applied now.`);
+    const found = troubles.get(job);
+    if (found === undefined) continue;
+    // A program that is silent after a failed call may still work, so its time limit is not shortened.
+    const next =
+      found.hangsAt === null
+        ? `no rule ends it while it runs. To kill it: tpu kill ${window ?? job}`
+        : `if it prints nothing until ${clock(found.hangsAt)}, it is ended and its rule is applied`;
+    cli.printSentence(escapeLine(`${label}: the log reports ${found.trouble}; ${next}.`));
+  }
 }
 
 async function readTroubles(cli: TpuCli, user: LabUser): Promise<ReadonlyMap<string, Trouble>> {
@@ -70,30 +77,11 @@ async function readTroubles(cli: TpuCli, user: LabUser): Promise<ReadonlyMap<str
   // TPU names are not shown here.
   const reader = createCheckReader({ store: lab.store, home: services.home, user, namePrefix: '' });
   const rows = await reader.read(io.now());
-  return new Map(
-    rows.flatMap(({ status, job }) => {
-      const found = troubleOf(status);
-      return found === null ? [] : [[job, found] as const];
-    }),
-  );
+  return new Map(rows.flatMap(({ status, job }) => [[job, troubleOf(status)] as const]).filter(hasTrouble));
 }
 
-/** A program that is silent after a failed call may still work, so its time limit is not shortened. */
-function printTroubles(
-  cli: TpuCli,
-  { settings }: LabUser,
-  newest: ReadonlyMap<string, number>,
-  hangs: ReadonlyMap<string, Trouble>,
-): void {
-  const clock = timeFormatter(settings.time_zone, cli.io.now());
-  for (const [job, { trouble, hangsAt }] of hangs) {
-    const window = newest.get(job) ?? null;
-    const next =
-      hangsAt === null
-        ? `no rule ends it while it runs. To kill it: tpu kill ${window ?? job}`
-        : `if it prints nothing until ${clock(hangsAt)}, it is ended and its rule is applied`;
-    cli.printSentence(escapeLine(`${formatJob(window, job)}: the log reports ${trouble}; ${next}.`));
-  }
+function hasTrouble(entry: readonly [string, Trouble | null]): entry is readonly [string, Trouble] {
+  return entry[1] !== null;
 }
 
 export async function addTag(cli: TpuCli, args: ParsedArguments): Promise<number> {
