@@ -7,10 +7,10 @@ import { createLocalCapacity } from '../../src/backends/local/machines.ts';
 import { createTailHub } from '../../src/backends/local/tail.ts';
 import { openWorld } from '../support/world.ts';
 
-/** Nothing is looked for without a notice. */
+/** No search without a file system event. */
 const noRounds = () => () => undefined;
 
-test('a program that prints as fast as it is read leaves others their turn', async (t) => {
+test('a program that prints as fast as it is read does not block other work', async (t) => {
   const { folder } = openWorld(t);
   const log = join(folder, 'log');
   writeFileSync(log, 'x');
@@ -29,14 +29,14 @@ test('a program that prints as fast as it is read leaves others their turn', asy
           resolve();
         }
       },
-      ended: () => assert.fail('it goes on'),
+      ended: () => assert.fail('it still runs'),
       dropped: (reason) => assert.fail(reason),
     });
   });
   assert.ok(chunksBeforeTurn !== undefined && chunksBeforeTurn < 10, `${chunksBeforeTurn} chunks came first`);
 });
 
-test('whoever follows holds the way to call it off before the first word comes', async (t) => {
+test('a follower has the function that cancels before the first bytes come', async (t) => {
   const { folder } = openWorld(t);
   writeFileSync(join(folder, 'log'), 'all of it');
   const heard: string[] = [];

@@ -1,4 +1,4 @@
-// The words of a failed setup step: the cause before the command.
+// Messages of a failed setup step: the cause before the command.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

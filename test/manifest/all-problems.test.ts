@@ -1,6 +1,6 @@
 /**
- * All problems at once, and no other: mistakes of every kind in one manifest are each told, whatever else is wrong, and none
- * of them makes the parser see one more. A newcomer mends a file once.
+ * All problems at once, and no others: every mistake in one manifest is reported, whatever else is wrong, and none
+ * of them causes another. A newcomer corrects a file once.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -25,7 +25,7 @@ const right: Readonly<Record<string, Readonly<Record<string, Value>>>> = {
 };
 const files = { '/work/key': 'k', '/work/key.pub': 'k' };
 
-/** One slip: a value at a key, a line of its own, or a `--set`; and what must be told of it. */
+/** A mistake: a value at a key, a separate line, or a `--set`; and the expected message. */
 interface Mistake {
   readonly at?: string;
   readonly value?: Value;
@@ -96,12 +96,12 @@ const mistakes: readonly Mistake[] = [
   { line: 'setup: {tries: 2}', pattern: /setup: appears twice in this map/ },
   { line: 'local: {workdir: nowhere}', pattern: /local\.workdir: the folder \/work\/nowhere does not exist/ },
   { line: 'local: {}', pattern: /local: cannot be combined with tpu/ },
-  { line: 'x-base: *nobody', pattern: /x-base: the alias \*nobody cannot be resolved/ },
+  { line: 'x-base: *missing', pattern: /x-base: the alias \*missing cannot be resolved/ },
   { set: 'command.x', pattern: /--set command\.x: has no value/ },
   { set: 'job..x=1', pattern: /--set job\.\.x: is not the path of a key/ },
 ];
 
-/** What is told of a manifest with these mistakes. */
+/** The messages for a manifest with these mistakes. */
 function reportedLines(wrong: readonly Mistake[]): readonly string[] {
   const sections = structuredClone(right) as Record<string, Record<string, Value>>;
   for (const { at, value } of wrong) {
@@ -131,7 +131,7 @@ function check(wrong: readonly Mistake[]): void {
   for (const mistake of wrong) {
     assert.ok(
       lines.some((one) => mistake.pattern.test(one)),
-      `${String(mistake.pattern)} is not told of ${wrong.map(({ at, line, set }) => at ?? line ?? set).join(' and ')}:\n${lines.join('\n')}`,
+      `${String(mistake.pattern)} is not reported for ${wrong.map(({ at, line, set }) => at ?? line ?? set).join(' and ')}:\n${lines.join('\n')}`,
     );
   }
   const unexpected = lines.filter(
@@ -140,7 +140,7 @@ function check(wrong: readonly Mistake[]): void {
   assert.deepEqual(
     unexpected,
     [],
-    `more is told of ${wrong.map(({ at, line, set }) => at ?? line ?? set).join(' and ')}`,
+    `other problems are reported for ${wrong.map(({ at, line, set }) => at ?? line ?? set).join(' and ')}`,
   );
 }
 
@@ -149,11 +149,11 @@ test('the manifest is right before a mistake is made in it', () => {
   assert.deepEqual(specOf(text.join(''), { files }).warnings, []);
 });
 
-test('each mistake is told, and nothing that does not follow from it', () => {
+test('each mistake is reported, and nothing that does not follow from it', () => {
   for (const mistake of mistakes) check([mistake]);
 });
 
-test('any two mistakes are told together', () => {
+test('any two mistakes are reported together', () => {
   let pairs = 0;
   for (const [index, one] of mistakes.entries()) {
     for (const other of mistakes.slice(index + 1)) {
@@ -165,7 +165,7 @@ test('any two mistakes are told together', () => {
   assert.ok(pairs > 700);
 });
 
-test('all mistakes are told together', () => {
+test('all mistakes are reported together', () => {
   const all = mistakes.filter((mistake) => !isOfThisMachine(mistake));
   check(all);
   assert.ok(reportedLines(all).length >= all.length);

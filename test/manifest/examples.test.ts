@@ -40,7 +40,7 @@ test('every example parses', () => {
   for (const name of names) load(name);
 });
 
-test('the first job runs on two workers of the built-in cloud and comes back after a preemption', () => {
+test('the first job runs on two workers of the TPU emulator and resumes after a preemption', () => {
   const { spec, warnings } = loadSpec('quick-start.yaml');
   assert.deepEqual(warnings, []);
   assert.ok(spec.capacity.kind === 'tpu');
@@ -102,7 +102,7 @@ test('the example of the second generation means what its manual says; conda and
   }
 });
 
-/** Where neither manual names a project, the settings do. */
+/** If the manifest names no project, the settings do. */
 const given = {
   project: 'my-project',
   files: Object.fromEntries(
@@ -150,7 +150,7 @@ test('the keys of both generations are two names of one thing', () => {
   }
 });
 
-test('what the older jobman wrote into its copy of a manifest is told what it is', () => {
+test('keys that jobman sets itself are refused with advice', () => {
   const lines = problemsOf(
     `job: {name: a, id: "000001", user: ada, dir: /jobs/ada/000001}\ntpu: {accelerator: v4-8, zone: us-central2-b, num_workers: 1, ips: [{worker: 0}], flags: [--async]}\nbrevo_email: {sender: a}\ncommand: {run: ls}\n`,
     given,

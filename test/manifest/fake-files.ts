@@ -32,7 +32,7 @@ export type ParseOptions = Partial<Omit<ManifestInput, 'text' | 'files'>> & {
   readonly files?: Readonly<Record<string, string | Uint8Array>>;
 };
 
-/** What parsing gives, whichever it is. */
+/** The result of parsing, valid or not. */
 export function parse(text: string, { files = {}, ...options }: ParseOptions = {}) {
   return parseManifest({
     text,
@@ -57,7 +57,7 @@ export function specOf(
   return { spec: result.spec, warnings: formatProblems('cfg.yaml', result.warnings) };
 }
 
-/** What a manifest for a cluster says, which must be right, and its warnings as lines. */
+/** The options of a valid manifest for a cluster, and its warnings as lines. */
 export function clusterOf(
   text: string,
   options: ParseOptions = {},
@@ -75,7 +75,7 @@ export function problemsOf(text: string, options: ParseOptions = {}): readonly s
   return formatProblems('cfg.yaml', result.problems);
 }
 
-/** What a manifest that must be wrong is told, as one text. */
+/** The problems of an invalid manifest as one text. */
 export function problemText(text: string, options: ParseOptions = {}): string {
   return problemsOf(text, options).join('\n');
 }
@@ -85,7 +85,7 @@ export function assertRefused(text: string, pattern: RegExp, options: ParseOptio
   assert.match(problemText(text, options), pattern);
 }
 
-/** Fails unless what is said of each text is what stands beside it, or fits that. */
+/** Fails unless the result for each text equals or matches the value of its row. */
 export function assertEach(textOf: (text: string) => string, rows: Readonly<Record<string, RegExp | string>>): void {
   for (const [text, expected] of Object.entries(rows)) {
     if (typeof expected === 'string') assert.equal(textOf(text), expected, text);

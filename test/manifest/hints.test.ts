@@ -1,4 +1,4 @@
-/** What people write in place of what is meant gets the hint that a colleague would give. */
+/** Common mistakes get the suggestion that a colleague would give. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { suggestDuration, formatExactDuration, parseDuration } from '../../src/manifest/durations.ts';
@@ -71,7 +71,7 @@ test('yes and no are understood, in quotes too, as the YAML of the older jobman 
   for (const value of ['no', '"no"', 'off', 'FALSE']) assert.equal(preset(value), 'pre', value);
 });
 
-test('lengths of time in the words of people, of Slurm and of ISO 8601', () => {
+test('durations in the notation of people, of Slurm and of ISO 8601', () => {
   const meant: readonly (readonly [string, string | undefined])[] = [
     ['10 sec', '10s'],
     ['5 m', '5m'],

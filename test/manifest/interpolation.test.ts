@@ -17,7 +17,7 @@ test('a name with a dot or a bracket is a value of the manifest', () => {
   assert.equal(command('x ${vars.list[1]} ${vars.list.0}', vars), 'x b a');
   assert.equal(command('${vars.deep.er[0].x}', vars), '7');
   assert.equal(command('${vars[lr]}', vars), '1e-4');
-  // Values stand in a text as they were written.
+  // Values keep their written form inside a text.
   assert.equal(command('${vars.flag} ${vars.version}', vars), 'true 3.10');
 });
 
@@ -48,7 +48,7 @@ test('outside a command there is no shell, so an unknown name is a problem', () 
   );
 });
 
-test('an escaped interpolation is left as it stands', () => {
+test('an escaped interpolation stays unchanged', () => {
   assert.equal(command('\\${vars.x} \\${HOME}'), '${vars.x} ${HOME}');
   assert.equal(command('\\\\${vars.x}', 'vars: {x: 1}\n'), '\\1', 'two backslashes are one, and the value');
   assert.equal(command('\\n \\\\ \\$HOME'), '\\n \\\\ \\$HOME', 'other backslashes are not ours');
@@ -67,7 +67,7 @@ test('a value that is one interpolation keeps its type', () => {
   assert.deepEqual(spec.tags, ['x', 'y']);
 });
 
-test('a relative name starts at the section it stands in', () => {
+test('a relative name starts at its own section', () => {
   assert.equal(command('${.lr} ${..vars.x}', '  lr: 0.1\nvars: {x: 2}\n'), '0.1 2');
   assertRefused(local('${....x}'), /points outside the manifest/);
 });
@@ -104,7 +104,7 @@ test('resolvers read the environment, choose, and decode', () => {
   assertRefused(local('${oc.what:NO}'), /asks for oc\.what; jobman knows oc\.env/);
 });
 
-test('the name of the node is a mark that is filled in later, except where the cloud is asked', () => {
+test('the name of the node is a placeholder until the request, except in the section of the TPU', () => {
   const { spec } = specOf(
     'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, name: "ada-${tpu.accelerator}", metadata: {at: "${tpu.name}"}, tags: ["${tpu.name}"]}\n' +
       'job: {name: "run-${tpu.name}", env: {NODE: "${tpu.name}"}}\ncommand: {run: "echo ${tpu.name} ${vars.out}"}\nvars: {out: "/x/${tpu.name}"}\n',

@@ -145,7 +145,7 @@ test('a file whose name is a number gets a job name that is no id', () => {
   assert.equal(specOf(tpu(), { file: '/work/-f.yaml' }).spec.name, 'f');
 });
 
-test('the local section places everything on this machine', () => {
+test('the local section runs everything on this machine', () => {
   const { spec, warnings } = specOf(
     'local: {workdir: sub}\njob: {checkpoint_dir: ~/ckpt, files: [a]}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\nssh: {private_key: k}\ncommand: {run: ls, workers: [0]}\n',
     { files: { '/work/sub/x': '' } },
@@ -170,7 +170,7 @@ test('a secret in plain job.env is warned about, and a path or another name is n
     );
 });
 
-test('no message repeats a secret that stands where its name belongs', () => {
+test('no message repeats a secret that a user wrote instead of its source', () => {
   const value = 'hf_Geheim/x+1';
   for (const written of [value, `env:${value}`, `./${value}`, `[${value}]`, `{value: ${value}}`]) {
     const text = `job: {secrets: {TOKEN: ${written}}}\nlocal: {}\ncommand: {run: ls}\n`;
@@ -193,7 +193,7 @@ test('a job on this machine runs a copy of its working directory too', () => {
   assert.equal(
     spec.command.checkpointDir,
     `/work/ckpt/${ownCheckpointSubfolder}`,
-    'what it keeps lies outside of the copy',
+    'the checkpoints are outside the copy',
   );
   assert.deepEqual(warnings, []);
   assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: a').spec.command.workdir, `${workdirPlaceholder}/a`);
@@ -202,7 +202,7 @@ test('a job on this machine runs a copy of its working directory too', () => {
   assert.match(both.warnings.join(), /local\.workdir: has no effect: the command starts in the copy of job\.workdir/);
 });
 
-test('the machine of jobman may be the place of the command', () => {
+test('the command may run on the machine of jobman', () => {
   const { spec } = specOf(tpu('job: {checkpoint_dir: ckpt}\n', 'run: ls, runs_on: here'));
   assert.equal(spec.command.runsOn, 'controller');
   assert.equal(spec.command.workdir, '/work');
@@ -337,7 +337,7 @@ command: {run: ls, workers: [3]}
   );
 });
 
-test('each alternative is a whole place: what it does not say is the own one, and an image goes with its generation', () => {
+test('an alternative takes missing keys from the section, and an image belongs to its generation', () => {
   const { spec } = specOf(
     `job: {checkpoint_dir: gs://b/c}
 tpu:
@@ -366,11 +366,11 @@ command: {run: ls}
     { ...own, zone: 'us-east5-b', accelerator: 'v6e-16', runtimeVersion: 'v2-alpha-tpuv6e', pricePerHourUsd: null },
     { ...own, pricing: 'ondemand', topology: '4x4', pricePerHourUsd: null },
   ]);
-  // A program that may land on spot capacity is brought back, whichever place comes first.
+  // A program that may run on spot capacity is resumed, whichever alternative comes first.
   assert.equal(spec.recovery.preset, 'pre');
 });
 
-test('what does not go together in the section of the TPU is told at its key', () => {
+test('keys of the TPU that contradict each other are reported at their key', () => {
   const lines = (keys: string): string =>
     problemsOf(`tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b, ${keys}}\ncommand: {run: ls}\n`).join(
       '\n',
@@ -387,7 +387,7 @@ test('what does not go together in the section of the TPU is told at its key', (
   });
 });
 
-test('adopt is short for a TPU that stands, by its exact name', () => {
+test('adopt selects an existing TPU by its exact name', () => {
   const { spec } = specOf(
     'tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b, adopt: true, name: lab-v4, pricing: ondemand}\ncommand: {run: ls}\n',
   );

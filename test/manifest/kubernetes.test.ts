@@ -74,7 +74,7 @@ command: {run: ls, workers: 0}
 
 suite('it is refused for', () => {
   for (const [what, text, message] of [
-    ['another place', 'kubernetes: {}\nlocal: {}\n', /local: cannot be combined with kubernetes/],
+    ['another section', 'kubernetes: {}\nlocal: {}\n', /local: cannot be combined with kubernetes/],
     [
       'a name with capitals',
       'job: {name: Train_1}\nkubernetes: {}\n',

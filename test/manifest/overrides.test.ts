@@ -29,7 +29,7 @@ test('without a --set the record has the manifest to the letter', () => {
   assert.equal(recorded([]).overrides, undefined);
 });
 
-test('the values are in their place, each with the --set that it came from; comments stay', () => {
+test('each value is at its key, with a comment about its --set; other comments stay', () => {
   const { text, overrides } = recorded(['command.lr=0.010', 'job.tags=[a, b]', 'setup.tries=5', 'job.name=vit-2']);
   assert.equal(
     text,
@@ -83,7 +83,7 @@ test('the other name of a key goes, as it does for the job', () => {
   assert.match(text, /run: .?true.? # --set command\.run=true/);
 });
 
-test('where YAML has no place for it the overrides are on top, and nothing else changes', () => {
+test('if YAML has no position for them the overrides are at the top, and nothing else changes', () => {
   const shared = 'vars: {base: &base {run: ls}}\nlocal: {}\ncommand: *base\n';
   const { text } = recorded(['command.lr=0.5'], shared);
   assert.equal(text, `# --set command.lr=0.5\n${shared}`);
@@ -201,7 +201,7 @@ test('a section can be taken away with null', () => {
   assert.equal(specOf(tpu(), sets('tpu=null', 'local={}')).spec.capacity.kind, 'local');
 });
 
-test('what is wrong with one is said with its own words', () => {
+test('a wrong --set is reported with its own text', () => {
   assert.deepEqual(problemsOf(local('ls'), sets('job.nmae=x')), [
     '--set job.nmae: Unknown key "nmae" in job (did you mean "name"?)',
   ]);

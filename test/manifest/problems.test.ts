@@ -5,12 +5,12 @@ import { loadManifest, maxManifestBytes } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import { assertEach, fakeDisk, problemsOf, specOf, tpu } from './fake-files.ts';
 
-/** What one wrong manifest is told, as one text. */
+/** The problems of one wrong manifest, as one text. */
 function problemLines(text: string): string {
   return problemsOf(text).join('\n');
 }
 
-/** What is told of the manifest file of a disk. */
+/** The problems of the manifest file of a disk. */
 function loadFrom(files: FileReader): string {
   const context = { cwd: '/work', env: {}, home: '/home/ada', project: null, purpose: 'create' } as const;
   const result = loadManifest({ file: 'cfg.yaml', files, ...context });
@@ -22,14 +22,14 @@ function load(content: string | Uint8Array | undefined): string {
   return loadFrom(fakeDisk(content === undefined ? {} : { '/work/cfg.yaml': content }));
 }
 
-test('a file that is no manifest is told so in one line', () => {
+test('a file that is not a manifest gives one line', () => {
   assert.equal(load(undefined), 'cfg.yaml: the manifest /work/cfg.yaml does not exist');
   assert.equal(load('local: {}\ncommand: {run: ls}\n'), 'fine');
   assert.equal(load(''), 'cfg.yaml:1:1: the manifest is empty');
   assert.equal(load('# only a comment\n---\n'), 'cfg.yaml:1:1: the manifest is empty');
   assert.equal(load(new Uint8Array([0x7f, 0x45, 0x4c, 0x46, 0, 1, 2])), 'cfg.yaml: the manifest is binary, not text');
   assert.equal(load(new Uint8Array([0x61, 0x3a, 0x20, 0xff, 0xfe])), 'cfg.yaml: the manifest is not text in UTF-8');
-  assert.match(load('just words'), /a manifest is a map of sections/);
+  assert.match(load('just text'), /a manifest is a map of sections/);
   assert.match(load('- a\n- b\n'), /a manifest is a map of sections .* not a list/);
   assert.match(load('local: {}\ncommand: {run: "\u0001"}\n'), /fine|YAML/);
 });
@@ -46,7 +46,7 @@ test('a folder, a large file that is never read, and a pipe of unknown length ar
   assert.match(endless, /is too large; the limit is 1 MiB/);
 });
 
-test('slips in the YAML are said with their place', () => {
+test('YAML mistakes are reported with their position', () => {
   assertEach(problemLines, {
     'local: {}\ncommand:\n\trun: ls\n': 'cfg.yaml:3:1: this line is indented with a tab; YAML requires spaces',
     'local: {}\ncommand: {run: ls}\nlocal: {}\n': 'cfg.yaml:3:1 local: appears twice in this map; remove one of them',
@@ -59,7 +59,7 @@ test('slips in the YAML are said with their place', () => {
     'job:\n  name: "a\n  loop: true\n': /a quote is not closed/,
     'a: b: c\n': /cfg\.yaml:1:4: this value contains a second `key:`/,
     'local: {}\n---\ncommand: {}\n': /cfg\.yaml:2:1: a second YAML document begins here/,
-    'local: {}\ncommand: *nobody\n': /the alias \*nobody cannot be resolved/,
+    'local: {}\ncommand: *missing\n': /the alias \*missing cannot be resolved/,
     'local: {}\ncommand: &me {run: *me}\n': /it contains itself/,
     'local: {}\ncommand: {run: !!python/object x}\n': /cfg\.yaml:2:\d+: YAML: Unresolved tag/,
   });
@@ -114,7 +114,7 @@ nonsense: 1
   );
 });
 
-test('what stands under a misspelt name is read as what was meant, and nothing is called missing', () => {
+test('the value of a misspelled name is read under the intended name, and no key is reported as missing', () => {
   assert.deepEqual(
     problemsOf('comand: {rn: ls, workers: [1]}\nlcal: {workdri: nowhere}\njob: {max_rutime: 10 sec}\n'),
     [
@@ -130,7 +130,7 @@ test('what stands under a misspelt name is read as what was meant, and nothing i
   );
 });
 
-test('exactly one place to run is wanted', () => {
+test('exactly one section says where the job runs', () => {
   assert.match(
     problemLines('command: {run: ls}\n'),
     /the manifest has no section for where the job runs; add tpu, local/,
@@ -162,7 +162,7 @@ test('a worker that the accelerator does not have is out of range', () => {
   assert.match(problemLines(tpu('', 'run: ls, workers: al')), /did you mean "all"\?/);
 });
 
-test('types are checked wherever a value stands', () => {
+test('types are checked for every value', () => {
   const lines: readonly (readonly [string, RegExp])[] = [
     ['job: {name: [a]}', /job\.name: must be a single value, not a list/],
     ['job: {name: "12"}', /job\.name: "12" is not a valid job name/],

@@ -46,7 +46,7 @@ test('every example of the manual parses', () => {
 });
 
 test("every key's own example is accepted", () => {
-  /** What a section needs beside the key in question. */
+  /** Other keys that a section requires. */
   const requiredLines: Readonly<Record<string, readonly string[]>> = {
     tpu: ['project: emulator', 'accelerator: v4-16', 'zone: us-central2-b'],
     ssh: ['private_key: ~/.ssh/id_rsa'],
@@ -60,7 +60,7 @@ test("every key's own example is accepted", () => {
   for (const { section, rows } of keyReference()) {
     for (const { key, example } of rows) {
       if (example === undefined || /[.[]/.test(key)) continue;
-      // What a key chooses must be there, and one that takes its section out of the choice chooses nothing.
+      // A selected section must exist; `enabled: false` selects nothing.
       const beforehand = key === 'adopt' ? ['name: lab-v4'] : [];
       const chosen = key === 'modules' ? ['ssh', 'gcsfuse', 'docker'] : key === 'env_type' ? ['docker'] : [];
       const isCluster = section === 'kubernetes';

@@ -17,7 +17,7 @@ function steps(more: string): readonly string[] {
   return stepsOf(tpu(all + more), { files });
 }
 
-test('job.env_type chooses among the environments that stand there', () => {
+test('job.env_type selects one of the environments in the manifest', () => {
   assert.deepEqual(steps('job: {env_type: docker}\n'), ['ssh', 'gcsfuse', 'docker']);
   assert.deepEqual(steps('job: {env_type: conda}\n'), ['ssh', 'gcsfuse', 'conda']);
 });
@@ -70,7 +70,7 @@ test('what is chosen must be there, once', () => {
   assertRefused(tpu('conda: {name: c, enabled: false}\njob: {env_type: conda}\n'), /selects conda/);
 });
 
-test('slips in sections that are not used are said all the same', () => {
+test('mistakes in unused sections are reported too', () => {
   assertRefused(
     tpu('job: {env_type: venv}\nvenv: {}\nconda: {nmae: x}\n'),
     /Unknown key "nmae" in conda \(did you mean "name"\?\)/,
@@ -106,8 +106,8 @@ test('identities are copied with their lines for ssh_config', () => {
 });
 
 test('a key that is missing here is a problem for create and a warning for a check', () => {
-  const text = tpu('ssh: {private_key: ~/.ssh/nobody}\n');
-  assertRefused(text, /ssh\.private_key: the key file \/home\/ada\/\.ssh\/nobody does not exist/);
+  const text = tpu('ssh: {private_key: ~/.ssh/missing}\n');
+  assertRefused(text, /ssh\.private_key: the key file \/home\/ada\/\.ssh\/missing does not exist/);
   assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /does not exist on this machine/);
   assertRefused(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), /two keys have the name id/, {
     files: { '/a/id': '', '/b/id': '' },
@@ -142,7 +142,7 @@ test('buckets are mounted with their caches, several of them', () => {
   });
 });
 
-test('flags of docker are words as a shell splits them', () => {
+test('docker flags are split as a shell splits them', () => {
   const { spec } = specOf(
     tpu(
       'docker: {image: i, flags: ["--device /dev/d", "--detach=false", "-it", "--shm-size 10g", "--label=\'a b\'"], workdir: /w, mount_dirs: ["~/data:/data:ro", "/dev"], env_vars: ["A=it\'s"]}\n',
@@ -172,7 +172,7 @@ test('the folder of the command is inside the container when there is one', () =
   assert.match(spec.command.script, /--workdir \/b/);
 });
 
-test('a bucket may be one for each region, and every place of the job must have one', () => {
+test('a bucket may be given by region, and every alternative of the job must have one', () => {
   const manifest = (buckets: string, more = ''): string => `job: {checkpoint_dir: ~/b/c}
 tpu:
   project: my-project

@@ -1,4 +1,4 @@
-/** What is allowed and most likely not meant is told, with its place; what may well be meant is not. */
+/** Values that are allowed but most likely not intended cause a warning with their position; reasonable values do not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assertEach, assertRefused, problemsOf, specOf, warningsOf, type ParseOptions } from './fake-files.ts';
@@ -21,7 +21,7 @@ const only = (text: string, given: ParseOptions = {}): string => {
   return warnings[0] ?? '';
 };
 
-test('a spot TPU without a folder for checkpoints is told of', () => {
+test('a spot TPU without a folder for checkpoints causes a warning', () => {
   assert.equal(
     only(saving(null)),
     'cfg.yaml:1:32 job.checkpoint_dir: is not set, and a spot TPU can be preempted at any time; with preset pre the program then starts again from the beginning',
@@ -30,7 +30,7 @@ test('a spot TPU without a folder for checkpoints is told of', () => {
     only(saving(null, `${bucket}recovery: reapply\n`, 'pricing: preemptible')),
     /preemptible TPU.*preset reapply/,
   );
-  // What stays, or is not asked for again, or begins anew, needs none.
+  // Capacity that cannot be preempted, or is not requested again, or starts again, needs none.
   assert.deepEqual(warningsOf(saving(null, bucket, 'pricing: ondemand')), []);
   assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: pass\n`)), []);
   assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: {budget: {preemptions: 0}}\n`)), []);
@@ -38,7 +38,7 @@ test('a spot TPU without a folder for checkpoints is told of', () => {
   assert.deepEqual(warningsOf('local: {}\nrecovery: "loop: failures"\ncommand: {run: ls}\n'), []);
 });
 
-test('checkpoints outside of every bucket are told of', () => {
+test('checkpoints outside every bucket cause a warning', () => {
   assert.equal(
     only(saving('~/out')),
     'cfg.yaml:1:32 job.checkpoint_dir: is not in a mounted bucket (mounted: ~/bucket), and a spot TPU can be preempted at any time; the checkpoints are lost with it',
@@ -60,7 +60,7 @@ test('checkpoints outside of every bucket are told of', () => {
   assert.deepEqual(warningsOf(saving('out', '').replace('run: ls', 'run: ls, runs_on: here')), []);
 });
 
-test('a bucket that the container does not see is told of', () => {
+test('a bucket that the container does not see causes a warning', () => {
   const docker = (keys: string): string => `${bucket}docker: {image: i, ${keys}}\n`;
   assert.match(only(saving('~/bucket/c', docker('mount_dirs: [/dev]'))), /is not visible in the container/);
   for (const keys of ['mount_dirs: [~/bucket]', 'mount_dirs: ["/home/ada:/w"]', 'flags: ["-v ~/bucket:/b"]']) {
@@ -68,11 +68,11 @@ test('a bucket that the container does not see is told of', () => {
   }
 });
 
-test('a folder that is called as the TPU is told of, once', () => {
+test('a folder with the name of the TPU causes one warning', () => {
   assert.match(only(saving('"~/bucket/${tpu.name}"')), /is different for every new TPU/);
 });
 
-test('limits that do not go together are told of', () => {
+test('limits that contradict each other cause a warning', () => {
   assert.match(
     only(job('max_runtime: 10s, stop_grace: 20s')),
     /job\.max_runtime: is shorter than job\.stop_grace \(20s\)/,
@@ -97,7 +97,7 @@ test('limits that do not go together are told of', () => {
   assert.deepEqual(warningsOf(job('stop_grace: 10m', bucket, 'pricing: ondemand')), []);
 });
 
-test('a TPU that is kept without an end is told of, where it costs', () => {
+test('a TPU that is kept without a limit causes a warning if it costs money', () => {
   assert.match(only(job('on_finish: keep')), /job\.on_finish: keeps the TPU, at its full cost, until you release it/);
   assert.deepEqual(warningsOf(job('on_finish: keep, keep_for: 1h')), []);
   assert.deepEqual(warningsOf(job('on_finish: keep').replace('my-project', 'emulator')), []);
@@ -105,7 +105,7 @@ test('a TPU that is kept without an end is told of, where it costs', () => {
   assert.match(only(job('keep_for: 1h')), /job\.keep_for: has no effect without job\.on_finish: keep/);
 });
 
-test('what has no effect on this machine is told of', () => {
+test('keys without effect on this machine cause a warning', () => {
   const here = 'job: {on_finish: keep, capacity_wait: 1h, remote_user: ada}\nlocal: {}\ncommand: {run: ls}\n';
   const warnings = warningsOf(here).join('\n');
   for (const key of ['on_finish', 'capacity_wait', 'remote_user']) {
@@ -113,7 +113,7 @@ test('what has no effect on this machine is told of', () => {
   }
 });
 
-test('rules that are never asked are told of', () => {
+test('rules that never apply cause a warning', () => {
   const rules = (list: string, keys = ''): string => job(keys, `${bucket}recovery: {rules: [${list}]}\n`);
   const failed = '{reason: command_failed, then: resume}';
   const oom = '{reason: command_failed, evidence: out_of_memory, then: fail}';
@@ -156,7 +156,7 @@ test('of what could not be read nothing is supposed', () => {
   }
 });
 
-test('warnings stand beside problems, and a key that is wrong is not called missing', () => {
+test('warnings appear with problems, and an invalid key is not reported as missing', () => {
   const text =
     'job: {checkpoint_dir: [a], keep_for: 1h}\ntpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\ncommand: {}\n';
   assert.equal(problemsOf(text).length, 2);
@@ -193,13 +193,13 @@ test('of Google a type or zone that no table has may be asked for, with a warnin
   // A new size of a generation has the image of its generation.
   const { capacity: larger } = specOf(asks('my-project', 'accelerator: v6e-512, zone: us-east5-b')).spec;
   assert.ok(larger.kind === 'tpu' && larger.runtimeVersion === 'v2-alpha-tpuv6e');
-  // Another word for a generation is no name of Google's.
+  // Google does not use this name of the generation.
   for (const type of ['v5e-16', 'V4-8', 'v4_8', 'banana']) {
     assertRefused(asks('my-project', `accelerator: ${type}, zone: us-central2-b`), /is not a TPU type/);
   }
 });
 
-test('of the built-in cloud nothing may be asked for that it does not have', () => {
+test('a job on the TPU emulator may request only what the emulator has', () => {
   const refused = (keys: string): string => problemsOf(asks('emulator', keys)).join('\n');
   assertEach(refused, {
     'accelerator: v5litepod-17, zone: us-west4-a':
@@ -213,7 +213,7 @@ test('of the built-in cloud nothing may be asked for that it does not have', () 
   });
 });
 
-test('a runtime version of another generation is told of, and one that is new is not', () => {
+test('a runtime version of another generation causes a warning, and a new one does not', () => {
   const version = (text: string): readonly string[] =>
     warningsOf(asks('my-project', `accelerator: v6e-8, zone: us-east5-b, version: ${text}`));
   assert.match(version('v2-alpha-tpuv5-lite').join(), /is for v5e, but the TPU is a v6e/);
@@ -223,7 +223,7 @@ test('a runtime version of another generation is told of, and one that is new is
   }
 });
 
-test('a project that is called nearly like the built-in cloud is told of', () => {
+test('a project whose name is similar to the TPU emulator causes a warning', () => {
   const named = (project: string): string =>
     warningsOf(asks(project, 'accelerator: v4-16, zone: us-central2-b')).join();
   assert.match(named('emulatr'), /tpu\.project: "emulatr" is a Google Cloud project.*\(did you mean "emulator"\?\)/);

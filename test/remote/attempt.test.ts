@@ -1,4 +1,4 @@
-/** Reading a look's answer: all of it or nothing. */
+/** The answer of an observation is read completely or not at all. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -32,7 +32,7 @@ test('an answer becomes what was seen, attempts in their order', () => {
   });
 });
 
-test('instants of a host whose clock is wrong are told in our time', () => {
+test('times of a host whose clock is wrong are shifted to our clock', () => {
   const seen = parseObservation(whole, 105_000);
   assert.deepEqual(seen?.runs[2], { attempt: 10, state: 'running', startedAt: 101_000, outputAt: 104_000 });
 });
@@ -42,7 +42,7 @@ test('an answer that was cut anywhere is no answer', () => {
     assert.equal(parseObservation(whole.slice(0, length), 5_000), undefined);
 });
 
-test('an answer with a word that nobody knows is no answer', () => {
+test('an answer with an unknown line is no answer', () => {
   const lines = [
     'run 3 sleeping 1000',
     'run x running 1000 1000',
@@ -63,7 +63,7 @@ test('an exit code beyond the signals is a plain number', () => {
   assert.deepEqual(run, { attempt: 1, state: 'exited', exitCode: 255, endedAt: 1 });
 });
 
-test('a shell gives back every quoted word as it was', () => {
+test('a shell returns every quoted argument unchanged', () => {
   const samples = fc.sample(fc.string({ unit: 'binary', maxLength: 20 }), { numRuns: 200, seed: 1 });
   const plain = ["it's", '$HOME `id` \\', '', '-n', 'two\nlines', '*', '!x']
     .concat(samples)
@@ -72,6 +72,6 @@ test('a shell gives back every quoted word as it was', () => {
   assert.deepEqual(printed.split('\0').slice(0, -1), plain);
 });
 
-test('a word with a NUL is refused', () => {
+test('an argument with a NUL is refused', () => {
   assert.throws(() => quote('a\0b'), /NUL/u);
 });

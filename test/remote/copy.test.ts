@@ -1,4 +1,4 @@
-// Where a copy from a worker goes to on this machine. That it arrives there whole is test/real/exec.test.ts.
+// The target of a copy from a worker on this machine. test/real/exec.test.ts tests its completeness.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Who holds a TPU before a command starts on its worker: files stand for chips, and real processes hold them. */
+/** The check for users of a TPU before a command starts: files stand for chips, and real processes open them. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ function openGround(t: TestContext, chip: string) {
     now: () => Date.now(),
     disconnect: () => undefined,
   });
-  /** Holds the chip until it is ended; with a mark as one of jobman's programs. */
+  /** Opens the chip until it is ended; with a marker it is one of jobman's programs. */
   const hold = async (marker?: string) => {
     const marked = marker === undefined ? {} : { JOBMAN_RUN: marker };
     const child = spawn('sh', ['-c', 'exec 9<"$0"; echo held; exec sleep 300', path], {
@@ -51,7 +51,7 @@ function openGround(t: TestContext, chip: string) {
 }
 
 for (const chip of ['accel0', 'vfio/0']) {
-  test(`somebody else who holds ${chip} is named and left alone, and when they let go it starts`, async (t) => {
+  test(`another program that uses ${chip} is named and not touched, and after its end the command starts`, async (t) => {
     const { hold, start, isOver } = openGround(t, chip);
     const child = await hold();
     const outcome = await start(1);
@@ -79,10 +79,10 @@ test('what an earlier attempt of the same job has left on it is ended, and anoth
   assert.equal(other.exitCode ?? other.signalCode, null, 'it lives');
 });
 
-test('its own program is no stranger to whoever starts it twice', async (t) => {
+test('the program itself does not block a second start', async (t) => {
   const { ref, hold, start, kill } = openGround(t, 'accel0');
   const own = await hold(`${ref.job.installation}/000001/1/0`);
-  // One that goes on: when it ends, whatever bears its mark is ended with it.
+  // A program that keeps running: at its end, processes with its marker are ended.
   assert.deepEqual(await start(1, 'sleep 300\n'), { kind: 'done' });
   assert.equal(own.exitCode ?? own.signalCode, null, 'it lives');
   assert.deepEqual(await kill(1), { kind: 'done' });

@@ -1,4 +1,4 @@
-/** Kills a mirror at arbitrary bytes, again and again, and lets the next go on from the length of the copy. */
+/** Kills a mirror at arbitrary bytes, again and again; the next one continues from the length of the copy. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,12 +10,12 @@ import type { MirrorTask } from './mirror-child.ts';
 
 const child = join(import.meta.dirname, 'mirror-child.ts');
 
-/** The number of kills: few in every run of the tests, a thousand where somebody asks for them. */
+/** The number of kills: few in every run of the tests, a thousand on request. */
 export function killCount(env: Readonly<Record<string, string | undefined>> = process.env): number {
   return Number(env['JOBMAN_KILLS'] ?? 12);
 }
 
-/** Where the kills begin to fall: another number, other bytes. Those of a long run are asked for in parts. */
+/** Number of the first kill: another number gives other bytes. A long run is requested in parts. */
 export function killSeed(env: Readonly<Record<string, string | undefined>> = process.env): number {
   return Number(env['JOBMAN_KILLS_SEED'] ?? 1);
 }
@@ -25,7 +25,7 @@ export function writerFor(kills: number): string {
   return `i=0; while [ $i -lt ${Math.ceil(kills / 2) + 4} ]; do head -c 65536 /dev/urandom; i=$((i + 1)); sleep 0.02; done`;
 }
 
-/** Answers the copy, complete, and tells after every hundred kills how far it is; fails when a mirror ended otherwise than by its kill or at the end. */
+/** Returns the complete copy and reports progress after every hundred kills; fails if a mirror ended otherwise than by its kill or at the end. */
 export async function mirrorWithKills(
   task: Omit<MirrorTask, 'killAt'>,
   options: {

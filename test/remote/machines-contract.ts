@@ -1,6 +1,6 @@
 /**
- * What every MachinePort must do, whatever reaches the machine: the same tests for this machine (natively and through
- * several shells) and for SSH. All processes are real; a host is a home folder with a blank in its name.
+ * The contract of every MachinePort, over every transport: the same tests for this machine (natively and through
+ * several shells) and for SSH. All processes are real; a host is a home folder with a space in its name.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -37,13 +37,13 @@ export interface HostFixture {
   readonly home: string;
   /** The file that the host takes its boot id from. */
   readonly bootIdFile: string;
-  /** What steps have printed, `name: text`. */
+  /** Output of the steps, `name: text`. */
   readonly stepLog: string[];
 }
 
 /**
- * A job with no more than the machines look at. Its installation is this process's own: all hosts of all test files are one
- * machine, where a stop finds every process that carries its mark.
+ * A job with only the fields that machines read. Its installation is this process's own: all hosts of all test files are one
+ * machine, where a stop finds every process with its marker.
  */
 export function testRef(id: string, worker: WorkerRef['worker'] = 0): WorkerRef {
   return {
@@ -60,7 +60,7 @@ export function launchOf(attempt: number, script: string, more: Partial<Launch> 
 
 export async function observe(ground: HostFixture): Promise<WorkerStatus> {
   const [fact] = await ground.machines.observe([ground.ref]);
-  assert.ok(fact?.kind === 'known', `the look failed: ${JSON.stringify(fact)}`);
+  assert.ok(fact?.kind === 'known', `the observation failed: ${JSON.stringify(fact)}`);
   return fact.value;
 }
 
@@ -75,7 +75,7 @@ function recordedAsStarted({ ref }: HostFixture): WorkerRef {
   };
 }
 
-/** Looks until that attempt is in that state. */
+/** Observes until that attempt is in that state. */
 export async function waitForRun(ground: HostFixture, attempt: number, state: RunStatus['state']): Promise<RunStatus> {
   let last: RunStatus | undefined;
   const reached = await eventually(
@@ -218,13 +218,13 @@ function contract(open: (t: TestContext) => Promise<HostFixture | undefined>): v
     );
   });
 
-  on('the program sees its variables, its folder and its mark, whatever characters they hold', async (ground) => {
+  on('the program sees its variables, its folder and its marker, whatever characters they contain', async (ground) => {
     const workdir = join(ground.home, "it's a folder");
     mkdirSync(workdir);
     const value = `two\nlines, 'quotes', "more", $HOME \`id\` \\ ü`;
     const script =
       'printf "%s|%s|%s|%s|%s" "$PWD" "$VALUE" "$folder" "$JOBMAN_RUN" "${JOBMAN_RESUME_FROM-none}"; umask >&2';
-    const env = { VALUE: value, folder: 'mine', dir: 'mine', mark: 'mine' };
+    const env = { VALUE: value, folder: 'mine', dir: 'mine', marker: 'mine' };
     await start(ground, 1, script, { env, workdir });
     await waitForRun(ground, 1, 'exited');
     const { job, worker } = ground.ref;
@@ -274,7 +274,11 @@ while :; do sleep 0.1; done
     assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
     const run = await waitForRun(ground, 1, 'exited');
     assert.equal(run.state === 'exited' && run.exitCode, 5);
-    assert.match(logOf(ground, 1).toString(), /^ready\n(?:Terminated\n)?saved\n$/u, 'the shell may have its own word');
+    assert.match(
+      logOf(ground, 1).toString(),
+      /^ready\n(?:Terminated\n)?saved\n$/u,
+      'the shell may print a line itself',
+    );
     assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
     assertDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
     assert.deepEqual(await waitForRun(ground, 1, 'exited'), run, 'a later stop changes nothing');
@@ -286,7 +290,11 @@ while :; do sleep 0.1; done
     assert.ok(await eventually(() => logOf(ground, 1).length > 0));
     assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
     await waitForRun(ground, 1, 'exited');
-    assert.match(logOf(ground, 1).toString(), /^ready\n(?:Terminated\n)?saved\n$/u, 'the shell may have its own word');
+    assert.match(
+      logOf(ground, 1).toString(),
+      /^ready\n(?:Terminated\n)?saved\n$/u,
+      'the shell may print a line itself',
+    );
   });
 
   on('a kill ends children that ignore signals, have their own session or were left behind', async (ground) => {
@@ -358,7 +366,7 @@ while :; do sleep 1; done
   });
 
   on('a program that is killed from outside with its launcher has vanished', async (ground) => {
-    await start(ground, 1, 'echo $$ >"$HOME/program"\necho words\nexec sleep 60\n');
+    await start(ground, 1, 'echo $$ >"$HOME/program"\necho text\nexec sleep 60\n');
     const program = await pidIn(ground, 'program');
     const launcher = Number(readFileSync(join(ground.root, 'attempt_1', 'pid'), 'utf8').split(' ')[0]);
     const followed = tail(ground, 1);
@@ -376,7 +384,7 @@ while :; do sleep 1; done
     assert.equal(bytes.toString(), 'words\n');
   });
 
-  on('after a restart a number that is somebody else’s now is neither ours nor killed', async (ground, t) => {
+  on('after a reboot a reused process id is neither ours nor killed', async (ground, t) => {
     const innocent = spawn('sleep', ['60'], { stdio: 'ignore', detached: true });
     t.after(async () => {
       innocent.kill('SIGKILL');
@@ -470,7 +478,7 @@ printf end`;
     assert.ok(Buffer.concat(chunks).equals(logOf(ground, 1)));
   });
 
-  on('a resumed attempt is told the newest complete checkpoint', async (ground) => {
+  on('a resumed attempt gets the newest complete checkpoint', async (ground) => {
     const folder = join(ground.home, 'check points');
     const at = (name: string, seconds: number): void => {
       mkdirSync(join(folder, name), { recursive: true });
@@ -497,7 +505,7 @@ printf end`;
     assert.equal(await run(6, true, missing), missing);
   });
 
-  on('a resumed attempt is told no checkpoint that its job has not written', async (ground) => {
+  on('a resumed attempt gets no checkpoint that its job has not written', async (ground) => {
     const folder = join(ground.home, 'own checkpoints');
     const make = (name: string, seconds: number, text = name): void => {
       writeFileSync(join(folder, name), text);
@@ -689,7 +697,7 @@ printf end`;
     );
   });
 
-  on('after a restart no proof counts, and the check tells what still holds', async (ground) => {
+  on('after a reboot no proof counts, and the check decides', async (ground) => {
     const made = (name: string): string => join(ground.home, name);
     const lasting = stepOf('installed', '[ -e "$HOME/installed" ]', 'echo x >>"$HOME/installed"');
     const transient = stepOf('mounted', '[ -e "$HOME/mounted" ]', 'echo x >>"$HOME/mounted"; echo x >>"$HOME/mounts"');
@@ -716,7 +724,7 @@ printf end`;
     assert.deepEqual((await observe(ground)).proofs, ['mounted']);
   });
 
-  on('by hand a proof is not taken at its word, and a step may be applied where it holds', async (ground) => {
+  on('a manual run ignores a proof, and may apply a step that holds', async (ground) => {
     const step = stepOf('one', '[ -e "$HOME/made" ]', 'echo making; echo x >>"$HOME/applied"; touch "$HOME/made"');
     const outputs: string[] = [];
     const runManually = (force: boolean) =>
@@ -735,7 +743,7 @@ printf end`;
     assert.equal(applied(), 'x\nx\nx\n');
     assert.equal(outputs.join(''), 'making\nmaking\n');
     assert.deepEqual((await observe(ground)).proofs, ['one']);
-    // One that does not hold any more leaves no proof behind, so that the next attempt goes through it.
+    // A step that no longer holds leaves no proof, so that the next attempt runs it.
     rmSync(join(ground.home, 'made'));
     const broken = await ground.machines.runStep(
       ground.ref,
@@ -754,17 +762,17 @@ printf end`;
     );
     const result = await ground.machines.runStep(ground.ref, step);
     assert.ok(result.kind === 'failed');
-    // Only bash tells what it runs; where there is none the words have to do.
+    // Only bash reports its commands; without bash the output has to suffice.
     const { message: detail } = result.evidence;
     assert.ok(detail.startsWith('It is not there (exit code 4'), detail);
     if (detail.includes('`')) assert.ok(detail.includes(` of \`ls '${ground.home}/x/a b'\``), detail);
   });
 
-  on('a step that fails says where, how and with what last words, and may be tried again', async (ground) => {
+  on('a failed step reports the command, the exit code and the last output, and may be tried again', async (ground) => {
     const step = stepOf('bad', null, 'echo first; echo "no room" >&2; [ -e "$HOME/ok" ] || exit 7');
     const result = await ground.machines.runStep(ground.ref, step);
     assert.ok(result.kind === 'failed');
-    // Which step, and on which worker, is said by whoever asked for it.
+    // The caller adds the step and the worker.
     assert.match(result.evidence.message, /^no room \(exit code 7( of `.*`)?\)$/);
     assert.equal(result.evidence.exitCode, 7);
     assert.equal(result.evidence.worker, ground.ref.worker);

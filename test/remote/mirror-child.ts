@@ -16,7 +16,7 @@ import { createClock } from '../../src/wiring/backends.ts';
 export interface MirrorTask {
   readonly ref: WorkerRef;
   readonly attempt: number;
-  /** The length of the copy at which it kills itself; null to go on to the end. */
+  /** The length of the copy at which it kills itself; null to continue to the end. */
   readonly killAt: number | null;
   readonly home: string;
   /** Over SSH to this target, or on this machine. */

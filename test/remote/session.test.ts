@@ -13,7 +13,7 @@ test('a program gets its input on a disk that takes no folder more', async (t) =
   child.stdout.setEncoding('utf8').on('data', (part: string) => {
     const isBegun = text === '';
     text += part;
-    // What is said before the shell has read its script would be taken for a part of it.
+    // Input that arrives before the shell has read its script would become a part of it.
     if (isBegun) child.stdin.write(`${sessionCommands.data(6)}hello\n${sessionCommands.end}`);
   });
   child.stderr.resume();

@@ -1,4 +1,4 @@
-/** What `ssh -G` prints, read for our purposes. */
+/** Parsing of the output of `ssh -G`. */
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -55,14 +55,14 @@ test('a command gets the host and the port that it asks for', () => {
   assert.deepEqual(proxy, ['/bin/sh', '-c', 'exec connect 10.0.0.1 23 as me, 100%']);
 });
 
-test('a limit on a host’s silence is noticed, and what ssh prints when nobody set one is none', () => {
+test('a configured limit for a silent host is noticed, and the printed default is none', () => {
   const limits = (text: string) => read(text).limits;
   assert.deepEqual(limits('connecttimeout none\nserveraliveinterval 0\n'), { connecting: false, silence: false });
   assert.deepEqual(limits('connecttimeout 5\nserveraliveinterval 0\n'), { connecting: true, silence: false });
   assert.deepEqual(limits('connecttimeout none\nserveraliveinterval 60\n'), { connecting: false, silence: true });
 });
 
-test('of many that pin at once one wins, and all are told which', async (t) => {
+test('of many processes that pin at once one wins, and all get its key', async (t) => {
   const { home } = openWorld(t);
   const keys = createHostKeys(home);
   const outputs = await Promise.all(
@@ -125,7 +125,7 @@ test('what is written in one go is one portion, and what comes later is another'
   assert.deepEqual(portions, ['a|b|c', 'd']);
 });
 
-test('an end in the same breath loses nothing, and whoever waits for a write is told', async () => {
+test('an end right after a write loses nothing, and the writer is notified', async () => {
   const { stream, portions } = openStream();
   const written = new Promise<void>((resolve) => stream.write('a', () => resolve()));
   stream.end('b');

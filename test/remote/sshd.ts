@@ -28,7 +28,7 @@ export interface Sshd {
   readonly hostKey: string;
   /** Ends the server, and starts it again with a new host key when asked to. */
   restart(options: { readonly newHostKey: boolean }): Promise<void>;
-  /** What it has written into its log so far. */
+  /** The content of its log so far. */
   log(): string;
 }
 

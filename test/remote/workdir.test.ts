@@ -1,5 +1,5 @@
 /**
- * A working directory from here to a worker: what is taken, what travels, and what stands there afterwards. Git, tar and the
+ * A working directory from this machine to a worker: its selection, its transfer, and the result on the worker. Git, tar and the
  * worker's shell are real; the worker is a home folder on this machine.
  */
 import assert from 'node:assert/strict';
@@ -270,7 +270,7 @@ suite('a working directory on a worker', () => {
     assert.ok(tar !== undefined);
     put(project, 'train.py', 'print(1)\n');
     const bin = join(world.folder, 'bin');
-    // What an editor does meanwhile: as many files vanish as there are.
+    // Like an editor: as many files vanish as exist.
     put(bin, 'tar', `#!/bin/sh\nfor gone in '${project}'/*.tmp; do rm -f "$gone"; break; done\nexec ${tar} "$@"\n`);
     chmodSync(join(bin, 'tar'), 0o755);
     Object.assign(env, { PATH: `${bin}:/usr/bin:/bin` });
@@ -279,7 +279,7 @@ suite('a working directory on a worker', () => {
     const { files } = await take(1);
     assert.equal(files, 1);
     assert.deepEqual(tree(join(world.folder, 'copies', '1', 'files')), ['./train.py']);
-    // Where it is not the files that fail, once is enough.
+    // For a failure that does not come from the files, once is enough.
     writeFileSync(join(bin, 'tar'), `#!/bin/sh\necho turn >>'${bin}/turns'\necho not today >&2\nexit 2\n`);
     await assert.rejects(take(2), /cannot be copied: not today/);
     // A reader and a writer, once each.
@@ -301,7 +301,7 @@ test('a listing that was cut is no listing', () => {
   assert.match(listScript('"$root"/workdir', '"$root"/sent'), /find/);
 });
 
-test('what nobody sent is not removed', () => {
+test('files that jobman did not send are not removed', () => {
   const entry = (path: string) => ({ path, fingerprint: 'f 644 1 1' });
   const there = { entries: [entry('a'), entry('b'), entry('made')], sent: ['a', 'b', 'gone'] };
   assert.deepEqual(difference([entry('a')], there), { send: [], remove: ['b'] });

@@ -6,7 +6,7 @@ import { readJson } from '../../src/schema/json.ts';
 import { JsonTextError, toPlainValue } from '../../src/schema/tree.ts';
 import { parseJson } from '../../src/schema/yaml.ts';
 
-test('JSON is read as JSON.parse reads it, with places and without', async () => {
+test('JSON is read as JSON.parse reads it, with positions and without', async () => {
   for (const text of [
     '"plain"',
     '""',
@@ -54,7 +54,7 @@ test('what is no JSON is refused', async () => {
   }
 });
 
-test('a value has its place, and of two members with one name the second is told apart', () => {
+test('a value has its position, and a duplicate name is reported', () => {
   const whole = parseJson('{ "a": "x",\n  "b\\t": "ü", "a": null }');
   equal(whole.kind, 'map');
   if (whole.kind !== 'map') return;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { CondaModule } from '../../src/setup/modules.ts';
 import type { Host } from './shell.ts';
 
-/** Knows `env list|create|update`, `tos accept` and `run`, with the words that conda 25 takes. */
+/** Knows `env list|create|update`, `tos accept` and `run`, with the arguments of conda 25. */
 export const fakeConda = `#!/bin/sh
 base=\${0%/bin/conda}
 echo "$@" >>"$base/commands"

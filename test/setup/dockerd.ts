@@ -13,7 +13,7 @@ import { eventually } from '../support/eventually.ts';
 import { findProgram } from '../support/real.ts';
 import type { World } from '../support/world.ts';
 
-/** Whether a daemon can run here: its programs, the right to, and a busybox that needs no libraries. */
+/** True if a daemon can run here: its programs, the permission, and a busybox without libraries. */
 export function hasDocker(): boolean {
   const programs = ['dockerd', 'docker', 'containerd', 'runc', 'busybox'].every(
     (name) => findProgram(name) !== undefined,
@@ -38,14 +38,14 @@ export async function openDockerd(world: World): Promise<string> {
   world.atEnd(async () => {
     daemon.kill('SIGTERM');
     await exited;
-    // One that was killed leaves whoever looked after its containers.
+    // A killed daemon leaves the helper processes of its containers.
     for (const pid of spawnSync('pgrep', ['-f', at('')])
       .stdout.toString()
       .split('\n')
       .filter(Boolean)) {
       spawnSync('kill', ['-KILL', pid]);
     }
-    // What the daemon leaves mounted when its last container was killed a moment ago.
+    // Mounts that the daemon leaves when its last container was killed just before.
     for (const mount of mountsBelow(at(''))) spawnSync('umount', ['--lazy', mount]);
   });
   const infoOptions = { env: { ...world.env, DOCKER_HOST: address }, timeout: 20_000 };

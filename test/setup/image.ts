@@ -9,7 +9,7 @@ import { basename, dirname, join } from 'node:path';
 import { findProgram } from '../support/real.ts';
 import type { World } from '../support/world.ts';
 
-/** The root of a small Linux, with some of this machine's programs beside busybox; the path of its tar. */
+/** The root of a small Linux with busybox and some of this machine's programs; the path of its tar. */
 export function busyboxImage(world: World, ...programs: readonly string[]): string {
   const folder = busyboxRoot(world, 'busybox');
   for (const name of programs) {
@@ -30,7 +30,7 @@ export function pythonImage(world: World, requirements: string): string {
     '-c',
     'import os, sys, sysconfig; print(os.path.realpath(sys._base_executable), sys.base_prefix, sysconfig.get_path("stdlib"), sep="\\n")',
   ]).split('\n');
-  // In its own place, because a Python knows where it was built to be.
+  // At its original path, because a Python depends on it.
   const inside = (path: string): string => join(folder, path);
   mkdirSync(dirname(inside(python)), { recursive: true });
   copyFileSync(python, inside(python));
@@ -40,7 +40,7 @@ export function pythonImage(world: World, requirements: string): string {
   });
   const packages = inside(join(library, 'site-packages'));
   run(world, 'python3', ['-m', 'pip', 'install', '--quiet', '--target', packages, '--requirement', requirements]);
-  // Debian's own Python looks for packages elsewhere.
+  // Debian's own Python searches packages in another folder.
   if (prefix === '/usr') symlinkSync('site-packages', inside(join(library, 'dist-packages')));
   addLibraries(world, folder, [python, ...sharedObjects(packages), ...sharedObjects(inside(library))]);
   mkdirSync(inside('/usr/local/bin'), { recursive: true });
@@ -75,7 +75,7 @@ function addLibraries(world: World, folder: string, files: readonly string[]): v
   const { stdout } = spawnSync('ldd', files, { env: world.env, encoding: 'utf8', maxBuffer: 50_000_000 });
   for (const [, path = ''] of stdout.matchAll(/^\t(?:.* => )?(\/\S+) \(0x/gmu)) {
     const inside = join(folder, path);
-    // What came with the packages is there; the rest is the machine's.
+    // The files of the packages are there; the rest is the machine's.
     if (path.startsWith(folder) || existsSync(inside)) continue;
     mkdirSync(dirname(inside), { recursive: true });
     copyFileSync(realpathSync(path), inside);

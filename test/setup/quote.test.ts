@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { quote, quotePath, splitArguments, writeFile } from '../../src/setup/script.ts';
 
-/** What a real shell makes of a script. */
+/** The arguments that a real shell makes of a script. */
 function sh(script: string, env: Readonly<Record<string, string>> = {}): string {
   const ran = spawnSync('sh', [], {
     input: script,
@@ -49,7 +49,7 @@ const nasty = [
   "''\"'\"",
 ];
 
-test('a quoted word reaches a program as it was', () => {
+test('a quoted argument reaches a program unchanged', () => {
   const samples = [...nasty];
   fc.assert(
     fc.property(
@@ -58,17 +58,17 @@ test('a quoted word reaches a program as it was', () => {
     ),
     { numRuns: 200 },
   );
-  // One shell for all of them: behind each word a byte is printed that no word of the test holds.
+  // One shell for all: after each argument it prints a byte that no argument of the test contains.
   const script = samples.map((sample) => `printf '%s\\001' ${quote(sample)}\n`).join('');
   assert.deepEqual(sh(script).split(end).slice(0, -1), samples);
 });
 
-test('a plain word needs no quotes, and a zero byte is refused', () => {
+test('a plain argument needs no quotes, and a NUL is refused', () => {
   assert.equal(quote('us-central2-b'), 'us-central2-b');
   assert.throws(() => quote('a\0b'));
 });
 
-test('a path below the login folder is found by whoever runs the script', () => {
+test('a path below the login folder works for every user who runs the script', () => {
   assert.equal(sh(`printf %s ${quotePath('~/a b/$x')}`, { HOME: "/home/o'neill" }), "/home/o'neill/a b/$x");
   assert.equal(sh(`printf %s ${quotePath('~')}`, { HOME: '/h' }), '/h');
   assert.equal(sh(`printf %s ${quotePath('/a/~/b')}`), '/a/~/b');
@@ -89,7 +89,7 @@ test('a text is written to a file without a shell reading it', () => {
   }
 });
 
-test('a line of flags falls into words as in a shell', () => {
+test('a line of flags is split as in a shell', () => {
   for (const line of [
     '--a b',
     "-e X='a b'",
@@ -103,7 +103,7 @@ test('a line of flags falls into words as in a shell', () => {
   ]) {
     assert.deepEqual(
       splitArguments(line),
-      sh(`for word in ${line}; do printf '%s\\001' "$word"; done`).split(end).slice(0, -1),
+      sh(`for arg in ${line}; do printf '%s\\001' "$arg"; done`).split(end).slice(0, -1),
       line,
     );
   }

@@ -24,7 +24,7 @@ export interface Host {
   step(step: SetupStep): ScriptResult & { readonly applied: boolean };
 }
 
-/** A host whose administrator is nobody: `sudo` runs the command as it is, unless a test puts another in its place. */
+/** A host without an administrator: `sudo` runs the command unchanged, unless a test replaces it. */
 export function openHost(
   scope: Scope,
   { shell = 'bash', patienceMs = 10_000 }: { readonly shell?: string; readonly patienceMs?: number } = {},

@@ -30,7 +30,7 @@ const mounting = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: 
 /** The step that makes `~/v` with that Python. */
 const making = (python: string): SetupStep => venvStep({ name: 'venv', folder: '~/v', python, requirements: null });
 
-/** The programs of a host that mounts buckets: a mount is a line of a list, as the built-in cloud has it. */
+/** The programs of a host that mounts buckets: a mount is a line of a list, as in the TPU emulator. */
 function withGcsfuse(host: Host, installed = true): void {
   const gcsfuse =
     'for last in "$@"; do before=$path; path=$last; done\necho "$before" >"$path/.bucket"\necho "$path" >>"$HOME/mounts"\necho "$@" >>"$HOME/gcsfuse.log"';
@@ -125,7 +125,7 @@ test('a bucket is mounted once, whatever its path is called', (t) => {
   assert.equal(readFileSync(join(host.home, 'mounts'), 'utf8').split('\n').length, 3, 'two mounts, not four');
 });
 
-test('a host of the built-in cloud mounts its folder, and its program writes into the bucket', (t) => {
+test('a host of the TPU emulator mounts its folder, and its program writes into the bucket', (t) => {
   const host = openHost(t);
   const cloud = join(host.world.folder, 'cloud');
   const bin = writePrograms(cloud);
@@ -146,10 +146,10 @@ test('a host of the built-in cloud mounts its folder, and its program writes int
   assert.equal(readFileSync(join(cloud, 'buckets/iris-example/checkpoint'), 'utf8'), 'x');
 });
 
-test('gcsfuse is installed where it is missing, after whoever holds the lock of dpkg', (t) => {
+test('gcsfuse is installed if it is missing, after the dpkg lock is free', (t) => {
   const host = openHost(t);
   withGcsfuse(host, false);
-  // Another package manager is at work for the first two looks.
+  // Another package manager runs during the first two checks.
   host.program('fuser', 'n=$(cat "$HOME/n" 2>/dev/null || echo 0)\necho $((n + 1)) >"$HOME/n"\n[ "$n" -lt 2 ]');
   host.program('sleep', 'echo "slept $1" >>"$HOME/apt.log"');
   const ran = host.step(mounting);
@@ -162,7 +162,7 @@ test('gcsfuse is installed where it is missing, after whoever holds the lock of 
   assert.match(ran.out, /Waiting for another package manager to finish/);
 });
 
-test('a bucket that cannot be mounted is told in one sentence', (t) => {
+test('a bucket that cannot be mounted is reported in one sentence', (t) => {
   const host = openHost(t);
   withGcsfuse(host);
   host.program('gcsfuse', 'echo "bucket not found" >&2; exit 1');
@@ -217,8 +217,8 @@ esac`,
     readFileSync(join(host.home, 'conda.log'), 'utf8'),
     /env create -n fms -f .*\n[^]*env update -n fms -f .* --prune/,
   );
-  const none = host.step(condaStep({ name: 'conda', environment: 'nobody', config: null }));
-  assert.deepEqual([none.code, /The conda environment nobody does not exist/.test(none.out)], [1, true]);
+  const none = host.step(condaStep({ name: 'conda', environment: 'missing', config: null }));
+  assert.deepEqual([none.code, /The conda environment missing does not exist/.test(none.out)], [1, true]);
 });
 
 test('a virtual environment is made by the Python that is asked for, once', (t) => {

@@ -1,4 +1,4 @@
-// The built-in cloud's Storage alone, for tests of what talks to it: on loopback, over a folder of the test.
+// The emulator's Cloud Storage alone, for tests of its clients: on loopback, over a folder of the test.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';

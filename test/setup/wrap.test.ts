@@ -54,7 +54,7 @@ for arg in args:
         source, target = arg[len("type=bind,source="):].split(",target=/jobman/")
         target = inside + target.split(",")[0]
         if os.path.lexists(target): os.remove(target)
-        # A pipe leads to whoever has its other end, and a copy of it would lead nowhere.
+        # A copy of a pipe would not be connected to its other end.
         if stat.S_ISFIFO(os.stat(source).st_mode): os.symlink(source, target)
         else: shutil.copy(source, target)
 text = open(inside + "inside").read().replace("/jobman/", inside)
@@ -155,7 +155,7 @@ test('a virtual environment runs the command as a file', (t) => {
   assert.deepEqual(host.run(wrapCommand(nasty, [venv], named())), { code: 7, out: `${printed}kept activated\n` });
 });
 
-test('an environment that is missing is told before anything runs', (t) => {
+test('a missing environment is reported before anything runs', (t) => {
   const host = openHost(t);
   const ran = host.run(wrapCommand('echo ran', [venv], named()));
   assert.equal(ran.out.includes('ran\n'), false);
@@ -165,7 +165,7 @@ test('an environment that is missing is told before anything runs', (t) => {
 test('an environment inside a container is made there once', (t) => {
   const host = openHost(t);
   withDocker(host);
-  // Inside, the program python3.9 makes a virtual environment as the real one does, as far as it is looked at.
+  // Inside, python3.9 creates a virtual environment with the parts that the test checks.
   host.program(
     'python3.9',
     `[ "$1" = -m ] || exit 9\necho making\nmkdir -p "$3/bin"\necho 'export VALUE=inside' >"$3/bin/activate"\nprintf '#!/bin/sh\\n' >"$3/bin/python"\nchmod +x "$3/bin/python"`,
@@ -197,7 +197,7 @@ test('when the client of docker is killed, everything of the run inside the cont
   await ended;
   assert.ok(
     await eventually(() => inside.every((pid) => !existsSync(`/proc/${pid}`)), { withinMs: 10_000 }),
-    'they went on',
+    'they kept running',
   );
 });
 

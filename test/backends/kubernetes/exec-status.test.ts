@@ -40,7 +40,7 @@ test('is what a shell writes, and its own exit code', () => {
   assert.equal(ran('sh', '-c', 'kill -KILL $$').code, 137);
 });
 
-test('is a number of at most three digits: what a program prints in its place is its own output', () => {
+test('an exit report has at most three digits; other text after the marker is output of the program', () => {
   for (const size of [1, 3, 1_000]) {
     for (const own of [`${text}NaN\n`, `${text}\n`, `${text}1e3\n`, `${text}-1\n`, `${text}4000\n`])
       assert.deepEqual(read(Buffer.from(`${own}${text}3\n`), size), { own, code: 3 });
@@ -51,7 +51,7 @@ test('is a number of at most three digits: what a program prints in its place is
   assert.equal(reader.take(Buffer.alloc(1_000_000, 'x')).length, 1_000_000 + text.length);
 });
 
-test('the status of a cluster that has values of other kinds is told as it came', () => {
+test('a status of an unexpected shape becomes the message', () => {
   for (const line of ['null', '5', '[1', '{"message":{}}', '{"details":null}', '{"details":{"causes":{}}}'])
     assert.deepEqual(readExecStatus(Buffer.from(line)), { message: line });
   for (const line of ['{"details":{"causes":[null]}}', '{"details":{"causes":[{"message":5}]}}'])

@@ -1,4 +1,4 @@
-/** Which cluster is meant, and as whom it is asked: kubeconfigs of all kinds, and what is wrong with some. */
+/** The kubeconfig: the chosen cluster, the login, and the errors of invalid files. */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,7 +48,7 @@ async function refused(work: Promise<unknown>): Promise<readonly [code: number, 
 }
 
 suite('a kubeconfig', () => {
-  test('is that of KUBECONFIG, else the one at home; its files are beside it', async (t) => {
+  test('is the one of KUBECONFIG, else the one in the home folder; relative paths start at its folder', async (t) => {
     const { folder } = openWorld(t);
     mkdirSync(join(folder, '.kube'));
     writeFileSync(join(folder, '.kube/config'), config('home', ', namespace: vision'));
@@ -62,7 +62,7 @@ suite('a kubeconfig', () => {
     assert.equal((await readKubeContext(sourcesIn(folder, { setting: file }), { namespace: 'x' })).namespace, 'x');
   });
 
-  test('of several files: who says a name first has said it, and one that is not there is passed over', async (t) => {
+  test('of several files: the first definition of a name wins, and a missing file is skipped', async (t) => {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, 'a'), config('one'));
     writeFileSync(join(folder, 'b'), config('one').replaceAll('t-one', 'later') + '');
@@ -75,7 +75,7 @@ suite('a kubeconfig', () => {
     assert.match(text, /has no context twoo\.\nDid you mean two\?/);
   });
 
-  test('that is not there, or is none, or leads nowhere', async (t) => {
+  test('that is missing, invalid or incomplete is refused', async (t) => {
     const { folder } = openWorld(t);
     assert.equal(hasClusterConfig(sourcesIn(folder)), false);
     const nothing = await refused(readKubeContext(sourcesIn(folder), {}));
@@ -122,7 +122,7 @@ suite('a login', () => {
       { env: { PATH: '/usr/bin:/bin' }, now: clock },
     );
 
-  test('with a name and a password, and as somebody else', async () => {
+  test('with a name and a password, and with impersonation', async () => {
     const { headers } = await loginOf({
       username: 'ada',
       password: 'p',
@@ -249,7 +249,7 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     );
   });
 
-  test('by a program that fails is told in its words', async (t) => {
+  test('by a program that fails shows the error output of the program', async (t) => {
     const { folder } = openWorld(t);
     const program = join(folder, 'login');
     writeFileSync(program, '#!/bin/sh\necho "please log in first" >&2\nexit 3\n');

@@ -1,4 +1,4 @@
-/** Whatever is cut, and wherever, every line of a log is out once and in order, and so it is in our copy. */
+/** Every line of a log is returned once and in order, wherever a reply was cut; and so in our copy. */
 
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
@@ -20,7 +20,7 @@ const timestampOf = (ns: number, zone = 'Z'): string => {
 };
 const written = ({ ns, text }: Line, zone: string): string => `${timestampOf(ns, zone)} ${text}\n`;
 
-/** What a kubelet tells from a moment on: each line that is not older, in the file's order. */
+/** A kubelet's reply from a timestamp on: each line that is not older, in the order of the file. */
 function replyOf(lines: readonly Line[], since: string | number | undefined, zone: string): Buffer {
   const from = since === undefined ? 0 : Date.parse(`${since}`.replace(/(Z|[+-]\d\d:\d\d)$/, 'Z')) * 1e6;
   return Buffer.from(
@@ -76,13 +76,13 @@ suite('a log that is read over lost connections', () => {
       fc.record({ by: fc.integer({ min: 2_000, max: 1_500_000_000 }), text: fc.stringMatching(/^[a-z ]{0,6}$/) }),
       { maxLength: 30 },
     );
-    /** How a reply ends: within its file, or with it and the beginning of the next one, of which the first line may be a rest. */
+    /** The end of a reply: inside its file, or after it with the beginning of the next file, whose first line may be a remainder. */
     const ends = fc.array(
       fc.record({
         share: fc.double({ min: 0, max: 1, noNaN: true }),
         isRotated: fc.boolean(),
         isCutLine: fc.boolean(),
-        /** How many parts of the next file come in the same reply. */
+        /** The number of parts of the next file in the same reply. */
         through: fc.nat(3),
       }),
       { maxLength: 6 },
@@ -91,7 +91,7 @@ suite('a log that is read over lost connections', () => {
       fc.property(steps, ends, fc.boolean(), (all, turns, stamped) => {
         let ns = 5_000_000_000;
         const parts = all.map(({ by, text }, index) => ({ ns: (ns += by), text: `${index}:${text}`, hasEnd: true }));
-        /** Of the parts from one on, what a kubelet tells of those which are not older: one moment for each line. */
+        /** The parts from `from` on that a kubelet sends because they are not older: one timestamp per line. */
         const replyWith = (some: typeof parts, since: string | number | undefined, isGoingOn = false): string => {
           const from = since === undefined ? 0 : Date.parse(`${since}`) * 1e6;
           let isNewLine = !isGoingOn;
@@ -156,7 +156,7 @@ suite('a log that is read over lost connections', () => {
     assert.equal(cursor.take(replyOf(more, cursor.nextQuery({ tail: 2 })['sinceTime'], 'Z')).toString(), 'line 6\n');
   });
 
-  test('whose file was begun anew goes on with what is newer', () => {
+  test('whose file was started again continues with newer lines', () => {
     const cursor = createLogCursor();
     cursor.take(replyOf(lines, undefined, 'Z'));
     cursor.beginReply();
@@ -177,17 +177,17 @@ suite('a log that is read over lost connections', () => {
       return cursor.take(replyOf(reply, undefined, 'Z')).toString() + cursor.unfinishedLine().toString();
     };
 
-    test('is whole, and has the moment that the file has which is there now', () => {
+    test('is complete, and has the timestamp of the current file', () => {
       assert.equal(after([rest, next]), 'the quick brown fox\nnext\n');
       assert.equal(after([rest], true), `${timestampOf(rest.ns)} the quick brown fox\n`);
     });
 
-    test('is not begun twice where it is told again', () => {
+    test('is not returned twice if a reply repeats it', () => {
       const reply = [...lines, { ...begun, text: 'the quick brown fox' }, next];
       assert.equal(after(reply), 'the quick brown fox\nnext\n');
     });
 
-    test('is told at the end where nothing goes on with it', () => {
+    test('is returned at the end if no later part follows', () => {
       assert.equal(after([]), 'the quick ');
       assert.equal(after(lines, true), `${timestampOf(begun.ns)} the quick `);
     });
@@ -211,7 +211,7 @@ suite('a log that is read over lost connections', () => {
       assert.equal(cursor.take(replyOf([...lines, begun, next], undefined, 'Z')).toString(), 'the quick \nnext\n');
     });
 
-    test('is not gone on with twice, when the reply that told it went through both files', () => {
+    test('is not continued twice if its reply went through both files', () => {
       const whole = { ...begun, text: begun.text + rest.text };
       const cursor = createLogCursor();
       assert.equal(cursor.take(replyOf([whole], undefined, 'Z')).toString(), 'the quick brown fox\n');
@@ -221,7 +221,7 @@ suite('a log that is read over lost connections', () => {
       assert.equal(cursor.take(replyOf([rest, next], undefined, 'Z')).toString(), 'next\n');
     });
 
-    test('of which a reply has told more than one part is gone on with behind them', () => {
+    test('continues after several parts of it in one reply', () => {
       const part = Array.from({ length: 2_000 }, (_, index) => `${index}`).join('\r');
       const cursor = createLogCursor();
       cursor.take(Buffer.from(cut(begun) + part));
@@ -231,7 +231,7 @@ suite('a log that is read over lost connections', () => {
     });
   });
 
-  test('the rest of a line that began before the moment asked for is not told again', () => {
+  test('the rest of a line that began before the requested time is not repeated', () => {
     const cursor = createLogCursor();
     const long = 'a long line in whose middle a second ended\n';
     assert.equal(
@@ -242,7 +242,7 @@ suite('a log that is read over lost connections', () => {
     assert.equal(cursor.take(Buffer.concat([Buffer.from(long), replyOf(lines, undefined, 'Z')])).toString(), '');
   });
 
-  test('a last line without an end comes at the end, and one that was cut is told again', () => {
+  test('a last line without an end comes at the end, and a cut line is requested again', () => {
     const cursor = createLogCursor();
     const whole = written(lines[0] as Line, 'Z') + written(lines[1] as Line, 'Z').trimEnd();
     assert.equal(cursor.take(Buffer.from(whole)).toString(), 'line 0\n');
@@ -252,7 +252,7 @@ suite('a log that is read over lost connections', () => {
   });
 });
 
-test('a text in the place of a moment that is none is passed on as it came', () => {
+test('text with an invalid timestamp is passed on unchanged', () => {
   const cursor = createLogCursor();
   assert.equal(cursor.take(Buffer.from('2026-99-99T99:99:99.9Z one\n')).toString(), 'one\n');
   cursor.beginReply();
@@ -260,7 +260,7 @@ test('a text in the place of a moment that is none is passed on as it came', () 
 });
 
 test(
-  'a line of megabytes that repeats itself and is told again costs no more than its length',
+  'a line of megabytes that repeats itself and is received twice costs no more than its length',
   { timeout: 20_000 },
   () => {
     const cursor = createLogCursor();
@@ -284,7 +284,7 @@ async function textOf(path: string, query = {}): Promise<string> {
   return Buffer.concat(parts).toString('utf8');
 }
 
-/** A copy shows how far it goes: its writer may be killed in the middle of a write, and go on. */
+/** The end of a copy shows its position: its writer may be killed during a write and continue later. */
 suite('a kept log', () => {
   test('is whole and has nothing twice, wherever its writer is killed', async (t) => {
     const path = copyIn(t);
@@ -351,7 +351,7 @@ suite('a kept log', () => {
     assert.equal(await textOf(join(path, '../none')), '');
   });
 
-  test('of two busy seconds is gone on with by its end alone', (t) => {
+  test('of two busy seconds continues from its last lines alone', (t) => {
     const path = copyIn(t);
     const line = (second: number, index: number): string => `${timestampOf(second * 1e9 + index)} ${'x'.repeat(90)}\n`;
     const old = Array.from({ length: 5_000 }, (_, index) => line(100, index)).join('');

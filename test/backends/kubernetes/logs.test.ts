@@ -55,7 +55,7 @@ suite('the log of a pod that is over', () => {
           for (const piece of pieces.slice(0, -1))
             assert.ok(piece.endsWith('\n'), 'a piece ends in the middle of a line');
           assert.equal(tries, cuts.length + 1);
-          // Each loss that brought something is told once, with its end.
+          // Each loss after new output is reported once, and so is its end.
           assert.equal(notices.filter((notice) => notice === 'again').length, cuts.length);
         },
       ),
@@ -63,7 +63,7 @@ suite('the log of a pod that is over', () => {
     );
   });
 
-  test('is asked for in the same words each time, and for lines of a pod that goes on their moments are wanted', async (t) => {
+  test('uses the same request each time, and requests timestamps for a running pod', async (t) => {
     let phase = 'Failed';
     let isCut = true;
     const server = await openServer(t, ({ path }) => {
@@ -83,7 +83,7 @@ suite('the log of a pod that is over', () => {
     assert.equal(queries().at(-1), 'container=main&timestamps=true');
   });
 
-  test('that the node has no more is nothing, though the node says so in the place of the log', async (t) => {
+  test('that the node no longer has is empty, even if the node reports it as text of the log', async (t) => {
     let text = `unable to retrieve container logs for containerd://${'0b48476e'.repeat(8)}`;
     const server = await openServer(t, ({ path }) => (path === logPath ? { parts: [text] } : over));
     assert.deepEqual((await read(server)).pieces, []);
@@ -103,7 +103,7 @@ suite('the log of a pod that is over', () => {
     await assert.rejects(read(server), { name: 'ClusterRefusal' });
   });
 
-  test('that a node has put away with its container is none, and that is told', async (t) => {
+  test('that a node has removed with its container is empty and reported as truncated', async (t) => {
     const gone = status(400, 'BadRequest', 'container "main" in pod "train" is terminated');
     const server = await openServer(t, ({ path }) => (path === logPath ? gone : over));
     for (const query of [{}, { follow: true }, { stamped: true, follow: true }]) {
@@ -138,11 +138,20 @@ async function followed(t: TestContext, states: readonly Reply[], runs: readonly
 const first = '2026-11-22T00:00:01.000000001Z one\n';
 const second = '2026-11-22T00:00:09.000000001Z two\n';
 
-test('a container that failed and is restarted goes on, and one that is not ends', { timeout: 30_000 }, async (t) => {
-  const running = { running: { startedAt: '2026-11-22T00:00:00Z' } };
-  const states = [pod('Running', running), pod('Running', ended(3)), pod('Running', running), pod('Running', ended(0))];
-  assert.equal(await followed(t, states, [first, first, second]), 'one\ntwo\n');
-  // Succeeded, or in a pod that restarts nothing.
-  assert.equal(await followed(t, [pod('Running', running), pod('Running', ended(0))], [first]), 'one\n');
-  assert.equal(await followed(t, [pod('Running', running), pod('Running', ended(3), 'Never')], [first]), 'one\n');
-});
+test(
+  'a container that failed and is restarted continues, and one that is not restarted ends',
+  { timeout: 30_000 },
+  async (t) => {
+    const running = { running: { startedAt: '2026-11-22T00:00:00Z' } };
+    const states = [
+      pod('Running', running),
+      pod('Running', ended(3)),
+      pod('Running', running),
+      pod('Running', ended(0)),
+    ];
+    assert.equal(await followed(t, states, [first, first, second]), 'one\ntwo\n');
+    // Succeeded, or in a pod that restarts nothing.
+    assert.equal(await followed(t, [pod('Running', running), pod('Running', ended(0))], [first]), 'one\n');
+    assert.equal(await followed(t, [pod('Running', running), pod('Running', ended(3), 'Never')], [first]), 'one\n');
+  },
+);

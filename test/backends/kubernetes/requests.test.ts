@@ -1,4 +1,4 @@
-/** What is asked of an API server, what is asked again, and which sentence a refusal becomes. */
+/** Requests to an API server, their retries, and the messages for refusals. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
@@ -36,7 +36,7 @@ suite('lists', () => {
     assert.equal(server.requests[0]?.headers['authorization'], 'Bearer secret');
   });
 
-  test('that grew too old go on as they are now', async (t) => {
+  test('that expired continue with the current state', async (t) => {
     const server = await openServer(t, ({ query }) => {
       if (query.get('continue') === 'old')
         return status(410, 'Expired', 'too old', {}, { metadata: { continue: 'new' } });
@@ -137,7 +137,7 @@ suite('a creation whose reply is lost', () => {
     );
   });
 
-  test('and what stands there is not taken for it when it is older, or runs something else', async (t) => {
+  test('and an existing Job that is older or runs another program is not taken for it', async (t) => {
     for (const other of [
       there({ creationTimestamp: '2026-11-21T01:00:00Z' }),
       { ...there(), spec: { template: {} } },
@@ -163,7 +163,7 @@ suite('a creation whose reply is lost', () => {
     assert.equal(server.requests.length, 1);
   });
 
-  test('is left alone where nobody answers', async (t) => {
+  test('is not repeated if the server does not answer', async (t) => {
     const server = await openServer(t, () => ({ drop: true }));
     assert.equal((await failure(server.cluster().create(wanted))).code, 5);
     assert.equal(server.requestLines().filter((line) => line.startsWith('POST')).length, 1);
@@ -207,7 +207,7 @@ suite('a refusal', () => {
       3,
       /^There is no namespace vision in lab\.\n/,
     ],
-    ['of something in between is told as it is', { status: 418, json: { hello: 'I am a proxy' } }, 1, /I am a proxy/],
+    ['of a proxy is shown unchanged', { status: 418, json: { hello: 'I am a proxy' } }, 1, /I am a proxy/],
   ];
   for (const [title, reply, code, message] of cases) {
     test(title, async (t) => {
@@ -248,7 +248,7 @@ suite('a refusal', () => {
 });
 
 suite('a deletion', () => {
-  test('ends when the Job is seen gone, and its pods', async (t) => {
+  test('ends when the Job and its pods are deleted', async (t) => {
     let checks = 0;
     let isDeleted = false;
     const server = await openServer(t, ({ method, path }) => {
@@ -264,7 +264,7 @@ suite('a deletion', () => {
     assert.equal(checks, 3);
   });
 
-  test('of what is not there asks for nothing', async (t) => {
+  test('of a missing Job sends no delete', async (t) => {
     const server = await openServer(t, () => status(404, 'NotFound', 'no'));
     assert.equal(await server.cluster().remove('train'), 'absent');
     assert.equal(server.requests.length, 1);
@@ -300,7 +300,7 @@ test('a quota is read with its amounts, and one for some pods only is left out',
   assert.deepEqual(server.requestLines(), ['GET /api/v1/namespaces/vision/resourcequotas']);
 });
 
-test('nobody there is unreachable, with what was tried', async (t) => {
+test('a server that does not run is unreachable, and the message has the address', async (t) => {
   const server = await openServer(t, () => ({ json: {} }));
   const error = await failure(server.cluster({ cluster: { server: 'http://127.0.0.1:9' } }).job('a'));
   assert.equal(error.code, 5);

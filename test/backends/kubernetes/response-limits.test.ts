@@ -51,7 +51,7 @@ suite('an answer', () => {
     assert.equal(error.code, 5);
   });
 
-  test('is waited for with a word about it', async (t) => {
+  test('that is slow is reported while it runs', async (t) => {
     const waits: string[] = [];
     const server = await openServer(t, () => ({ parts: [' ', ' ', '{}'], every: 800 }));
     await server.cluster({}, { onWait: (what) => void waits.push(what) }).job('a');
@@ -81,7 +81,7 @@ suite('an answer', () => {
     ['metadata that are null', { metadata: null }],
     ['conditions that are a text', { status: { conditions: 'abc' } }],
   ] as const) {
-    test(`that is ${called} is none of an API server`, async (t) => {
+    test(`that is ${called} is not from an API server`, async (t) => {
       const server = await openServer(t, () => ({ json: json as unknown as object }));
       for (const work of [
         () => server.cluster().job('a'),
@@ -119,7 +119,7 @@ suite('a list', () => {
     });
   }
 
-  test('that goes on with new pages is left after so many', async (t) => {
+  test('that continues with new pages ends after a limit', async (t) => {
     const server = await openServer(t, (_, number) => ({
       json: { items: [], metadata: { continue: `on-${number}` } },
     }));
@@ -177,7 +177,7 @@ suite('a stream', () => {
     },
   );
 
-  test('of a log ends with a line that does not end, and is not asked for again', async (t) => {
+  test('of a log ends with a line that does not end, without another request', async (t) => {
     const server = await openServer(t, ({ path }) =>
       path.endsWith('/log') ? { parts: endless('x'.repeat(1024 * 1024)) } : { json: { status: { phase: 'Running' } } },
     );
@@ -189,7 +189,7 @@ suite('a stream', () => {
   const timestamp = '2026-11-22T00:00:01.000000001Z';
   const running: Reply = { json: { status: { phase: 'Running' } } };
 
-  test('of a log that ends at once while its container goes on is asked for ever more seldom', async (t) => {
+  test('of a log that ends at once while its container runs is requested less and less often', async (t) => {
     const server = await openServer(t, ({ path }) => (path.endsWith('/log') ? { parts: [''] } : running));
     const signal = AbortSignal.timeout(1_000);
     assert.deepEqual(await Array.fromAsync(server.cluster({}, slowly).logs('a', 'main', { follow: true, signal })), []);
@@ -230,8 +230,8 @@ suite('a stream', () => {
     ['that end at once', ['']],
     ['that end behind one change', ['{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u"}}}\n']],
     ['that make no sense', ['\n\n\n']],
-    ['that tell a failure', ['{"type":"ERROR","object":{"code":500}}\n']],
-    ['that tell that all is forgotten', ['{"type":"ERROR","object":{"code":410}}\n']],
+    ['with a failure', ['{"type":"ERROR","object":{"code":500}}\n']],
+    ['with an expired version', ['{"type":"ERROR","object":{"code":410}}\n']],
   ] as const) {
     test(`of changes ${called} are asked for ever more seldom`, async (t) => {
       const server = await watched(t, () => parts);
@@ -240,7 +240,7 @@ suite('a stream', () => {
     });
   }
 
-  test('of changes tells each sign of life', async (t) => {
+  test('of changes reports each sign of activity', async (t) => {
     const leave = new AbortController();
     const bookmark = JSON.stringify({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '2' } } });
     const server = await watched(t, () => [`${bookmark}\n`]);
@@ -284,7 +284,7 @@ users: [{name: u, user: ${user}}]
     ['groups that are a map', 'user', '{as: ada, as-groups: {a: b}, token: t}'],
     ['a program without a command', 'user', '{exec: {args: [a]}}'],
     ['a program that is a list', 'user', '{exec: [a]}'],
-    ['a program whose words are numbers', 'user', '{exec: {command: "true", args: 5}}'],
+    ['a program with numbers as arguments', 'user', '{exec: {command: "true", args: 5}}'],
     ['a program with a NUL in its name', 'user', '{exec: {command: "tr\\0ue"}}'],
     ['a certificate that is no PEM', 'user', '{client-certificate-data: YWJj, client-key-data: YWJj}'],
     ['an authority that is no PEM', 'cluster', 'certificate-authority-data: YWJj'],
@@ -347,7 +347,7 @@ users: [{name: u, user: ${user}}]
   }
 });
 
-test('a moment that is none is no moment', () => {
+test('an invalid time is null', () => {
   for (const at of ['+275760-09-14T00:00:00Z', '2026-99-99T00:00:00Z', '']) {
     const { createdAt, startedAt } = readJob({ metadata: { creationTimestamp: at }, status: { startTime: at } }, 'f');
     assert.deepEqual([createdAt, startedAt], [0, null]);

@@ -1,4 +1,4 @@
-// Who we are to the cloud. Google's own library is not asked here: without a network it would look for a metadata server;
+// The login to Google Cloud. Google's library is not used here: without a network it would search for a metadata server;
 // test/real/tpu-login.test.ts asks it. What is ours: when a token is fetched, how long it serves, what is sent where.
 
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import { isLoopback } from '../../../src/http/client.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { failure, openTpuServer } from './support/server.ts';
 
-const unusable = createLogin({ run: () => Promise.reject(new Error('nobody should be asked')), now: () => 0 });
+const unusable = createLogin({ run: () => Promise.reject(new Error('no program should run')), now: () => 0 });
 const to = (address: string, login: Credentials = unusable): Credentials =>
   createCredentials({ endpoint: () => Promise.resolve(address), login });
 
@@ -21,7 +21,7 @@ suite('no login is shown', () => {
   }
 
   for (const endpoint of ['http://tpu.example.com', 'http://127.0.0.1.example.com', 'not an address']) {
-    test(`to ${endpoint}, in clear text`, async () => {
+    test(`to ${endpoint}, without encryption, is refused`, async () => {
       await assert.rejects(
         to(endpoint).headers(),
         (error) => error instanceof JobmanError && /not an https URL/.test(error.message),
@@ -56,7 +56,7 @@ const google = 'https://tpu.googleapis.com';
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 suite('a token command', () => {
-  test('is run once for all who ask, and again shortly before the end that it tells', async () => {
+  test('runs once for all concurrent calls, and again shortly before its token expires', async () => {
     const { asked, clock, login } = printing(
       '{"access_token": "one", "expires_in": 3600, "token_type": "Bearer"}',
       'two\n',
@@ -72,7 +72,7 @@ suite('a token command', () => {
     assert.equal(asked.length, 2);
   });
 
-  test('that fails, or prints something else, is told by the name of its setting, and what it printed stays here', async () => {
+  test('that fails, or prints no token, is reported with the name of its setting, without its output', async () => {
     const { clock, login } = printing('!the vault is sealed', 'password: hunter2');
     await assert.rejects(login.headers(), (error) => {
       assert.ok(error instanceof JobmanError);
@@ -90,7 +90,7 @@ suite('a token command', () => {
   });
 });
 
-test('a token is a bare word, or JSON as OAuth and gcloud write it', () => {
+test('a token is a bare string, or JSON as OAuth and gcloud print it', () => {
   const at = Date.parse('2026-11-21T08:00:00Z');
   assert.deepEqual(parseToken(' ya29.a0-b_c/d+e==\n', at), { value: 'ya29.a0-b_c/d+e==', expiresAt: null });
   assert.deepEqual(parseToken('{"access_token":"t","expires_in":60}', at), { value: 't', expiresAt: at + 60_000 });
@@ -121,7 +121,7 @@ suite('a login that the cloud refuses in the middle', () => {
   }
   const list = 'v2/projects/p/locations/us-central2-b/nodes';
 
-  test('is fetched anew once for all calls that were under way, which are then made again', async (t) => {
+  test('is fetched once for all concurrent calls, which are then repeated', async (t) => {
     const { asked, login } = printing('stale', 'fresh');
     const { server, caller } = await cloud(t, 'fresh', login);
     const answers = await Promise.all([1, 2, 3].map(() => caller.list(list, 'nodes')));
@@ -157,7 +157,7 @@ suite('a login that the cloud refuses in the middle', () => {
     assert.equal(server.requests.length, 1);
     const again = await caller.list(list, 'nodes');
     assert.equal(!again.ok && again.error.noLogin, true);
-    assert.equal(server.requests.length, 1, 'for a few seconds nobody is asked at all');
+    assert.equal(server.requests.length, 1, 'a failed login is not retried for a few seconds');
     assert.equal(asked.length, 2);
   });
 

@@ -1,4 +1,4 @@
-// Google's own words, as public reports have them (facts 6), and what we take them for.
+// Google's error messages from public reports, and their classification.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -59,7 +59,7 @@ suite('an error of the cloud', () => {
       const error = classifyError(body);
       assert.equal(error.kind, kind);
       assert.notEqual(error.message, '');
-      // The words are kept whole, also the id that differs each time: somebody may have to quote it.
+      // The raw message stays complete, with its request id: users may have to quote it.
       assert.ok(error.raw.endsWith(body.message ?? error.raw));
     });
   }

@@ -1,4 +1,4 @@
-// Everything that exists in a project, in one list of each kind; and what could not be asked, which is never nothing.
+// All TPUs of a project; a zone that could not be reached is reported and never counts as empty.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -104,7 +104,7 @@ test('all zones are asked in one question of each kind, and what belongs togethe
   );
 });
 
-test('of the named zones only, and a zone that the cloud could not ask is told when it is one of them', async (t) => {
+test('of the named zones only; an unreachable zone is reported if it is one of them', async (t) => {
   const server = await openTpuServer(t);
   server.addNode({ name: `${parent}/nodes/here`, state: 'READY', schedulingConfig: { reserved: true } });
   server.addNode({ name: 'projects/p/locations/us-east5-a/nodes/there', state: 'READY' });

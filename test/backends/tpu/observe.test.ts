@@ -1,4 +1,4 @@
-// The look as questions and answers: few questions however many jobs, and no silence taken for an absence.
+// Observations: few requests however many jobs, and no failed request means an absence.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -23,7 +23,7 @@ async function observeOne(server: TpuServer, ref: AllocationRef): Promise<Alloca
   return fact.value;
 }
 
-/** A create of that target, as its operation tells it. */
+/** A create of that target, as its operation reports it. */
 function create(target: string, part: Partial<Operation> & { readonly at?: string } = {}): Operation {
   const { at = '2026-05-01T11:59:30Z', ...rest } = part;
   return {
@@ -36,7 +36,7 @@ function create(target: string, part: Partial<Operation> & { readonly at?: strin
 const stockout = { code: 8, message: 'There is no more capacity in the zone "us-central2-b" [EID: 0x1]' };
 
 suite('many jobs', () => {
-  test('of one zone are one list of nodes, and one of the queue when anybody is in it', async (t) => {
+  test('of one zone are one list of nodes, and one of queued resources if a job needs it', async (t) => {
     const server = await openTpuServer(t);
     const refs = Array.from({ length: 200 }, (_, index) => {
       const id = String(index + 1).padStart(6, '0');
@@ -136,11 +136,11 @@ suite('a list', () => {
   });
 });
 
-suite('a place that refuses to be listed', () => {
+suite('a zone that refuses to be listed', () => {
   const neverAsked = { requestedAt: null, confirmedAt: null };
   const noZone = 'Cloud TPU received a bad request. The requested zone "us-central2-b" is not supported. [EID: 0x1]';
   const rows = [
-    // A permanent refusal is part of the unknown; the core decides whether to request all the same.
+    // A permanent refusal is part of the unknown; the core decides whether to request anyway.
     ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), neverAsked, 'unknown permission'],
     ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), neverAsked, 'unknown not_found'],
     ['because there is no such zone', failure(400, 'INVALID_ARGUMENT', noZone), neverAsked, 'unknown invalid'],
@@ -149,7 +149,7 @@ suite('a place that refuses to be listed', () => {
     ['with too many requests', failure(429, 'RESOURCE_EXHAUSTED', 'requests per minute'), neverAsked, 'unknown'],
     ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), {}, 'unknown permission'],
     ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), {}, 'unknown not_found'],
-    ['in words that we do not know', failure(400, 'INVALID_ARGUMENT', 'no'), {}, 'unknown invalid'],
+    ['with an unknown message', failure(400, 'INVALID_ARGUMENT', 'no'), {}, 'unknown invalid'],
     ['because there is no such zone', failure(400, 'INVALID_ARGUMENT', noZone), {}, 'unknown invalid'],
   ] as const;
   for (const [why, fault, allocation, expected] of rows) {
@@ -173,7 +173,7 @@ suite('a place that refuses to be listed', () => {
   }
 });
 
-suite('what answers in the place of the cloud is not believed:', () => {
+suite('an answer that is not from the cloud is not used:', () => {
   const answers: readonly (readonly [string, ReturnType<TpuServer['fault']>])[] = [
     ['a login page with a 200', { status: 200, body: '<html>Welcome to Free WiFi</html>' }],
     ['an empty reply', { status: 200, body: '' }],
@@ -220,7 +220,7 @@ suite('what answers in the place of the cloud is not believed:', () => {
 });
 
 suite('a create that came to nothing', () => {
-  test('is told with its error, and no further question', async (t) => {
+  test('is reported with its error, without a further request', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
     const seen = await observeOne(server, tpuRef());
@@ -230,17 +230,17 @@ suite('a create that came to nothing', () => {
     assert.deepEqual(server.requestLines(), ['GET nodes', 'GET operations']);
   });
 
-  test('is told once: when the record holds its words, it is old news', async (t) => {
+  test('is reported once: after the error is stored it is not new', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
     const { error } = await observeOne(server, tpuRef());
     assert.ok(error);
-    // Accepted anew, and the list of operations does not show the new one yet.
+    // Accepted again, and the list of operations does not contain the new one yet.
     const again = tpuRef({ allocation: { lastError: { at: now, error }, errorCount: 1 } });
     assert.deepEqual(await observeOne(server, again), { state: 'absent', detail: 'does not exist' });
   });
 
-  test('is told again when the next create fails in the same words, whatever our clock says', async (t) => {
+  test('is reported again when the next create fails with the same message, whatever our clock shows', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
     const { error } = await observeOne(server, tpuRef());
@@ -262,7 +262,7 @@ suite('a create that came to nothing', () => {
     assert.deepEqual(server.requestLines(), ['GET nodes', 'GET operations']);
   });
 
-  test('is not somebody else’s: a delete, an update, another name that ends alike', async (t) => {
+  test('belongs to this allocation: not a delete, an update, or a name with the same ending', async (t) => {
     const server = await openTpuServer(t);
     const failed = { done: true, error: stockout };
     server.addOperation(create(`nodes/my-${name}`, failed));
@@ -274,13 +274,13 @@ suite('a create that came to nothing', () => {
     assert.deepEqual(await observeOne(server, tpuRef()), { state: 'absent', detail: 'does not exist' });
   });
 
-  test('of the queue is told too', async (t) => {
+  test('of the queue is reported too', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`queuedResources/${name}`, { done: true, error: { code: 7, message: 'no' } }));
     assert.equal((await observeOne(server, tpuRef({ spec: queue }))).error?.kind, 'permission');
   });
 
-  test('is not asked about once the allocation was ready or released', async (t) => {
+  test('is not requested once the allocation was ready or released', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
     for (const part of [{ readyAt: now - minute }, { releasedAt: now - minute }]) {
@@ -307,7 +307,7 @@ test('a create that is under way and does not show yet is no absence', async (t)
   assert.equal((await observeOne(server, tpuRef())).state, 'provisioning');
 });
 
-test('a standing TPU made by a queued resource of another name is found with it', async (t) => {
+test('a persistent TPU from a queued resource with another name is found with it', async (t) => {
   const server = await openTpuServer(t);
   const persistent = { spec: { ...queue, ownership: 'persistent' }, allocation: { name: 'lab-v4' } } as const;
   server.addQueued(queuedOf('SUSPENDED', { id: 'lab-request', node: {} }));

@@ -1,4 +1,4 @@
-// Letting go: only what is this allocation's by its labels, whatever it is called; and what a sweep finds.
+// Releases: only resources with the labels of this allocation, whatever their name; and orphan collection.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -44,7 +44,7 @@ suite('a release', () => {
     assert.deepEqual(deletions(server), [`DELETE nodes/${name}`]);
   });
 
-  test('of what is not there, or on its way out, is done', async (t) => {
+  test('of a missing resource, or one that is being deleted, is done', async (t) => {
     const server = await openTpuServer(t);
     for (const mode of ['tpu-vm', 'queued-resources'] as const) {
       assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
@@ -127,7 +127,7 @@ suite('a release', () => {
     }
   });
 
-  test('in a zone that does not exist is done, and one in a place that we may not see is asked again', async (t) => {
+  test('in a zone that does not exist is done, and in a zone without permission it is retried', async (t) => {
     const noZone = 'Cloud TPU received a bad request. The requested zone "us-central2-b" is not supported. [EID: 0x1]';
     for (const mode of ['tpu-vm', 'queued-resources'] as const) {
       const server = await openTpuServer(t);
@@ -138,7 +138,7 @@ suite('a release', () => {
     }
   });
 
-  test('that the cloud gives up two seconds later is seen by the next look as not done', async (t) => {
+  test('that the cloud drops two seconds later is not done at the next observation', async (t) => {
     const server = await openTpuServer(t);
     server.addQueued(queuedOf('PROVISIONING'));
     server.fault = ({ method }) => (method === 'DELETE' ? { status: 200, body: { name: 'o' } } : undefined);
@@ -151,7 +151,7 @@ suite('a release', () => {
   });
 });
 
-suite('a standing TPU', () => {
+suite('a persistent TPU', () => {
   const reapply: RecoveryRule = { reason: 'preempted', answer: { then: 'resume', on: 'new' } };
   const fail: RecoveryRule = { reason: 'preempted', answer: { then: 'fail', on: 'same' } };
   const id = 'lab-v4';
@@ -168,7 +168,7 @@ suite('a standing TPU', () => {
     });
   const old = { id, labels: {}, createTime: '2026-04-01T00:00:00.123456789Z' };
 
-  test('is let go where a rule says that a new one is to be made', async (t) => {
+  test('is released if a rule allows a new one', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf({ ...old, state: 'PREEMPTED' }));
     assert.deepEqual(await capacityOf(server).release(persistent([reapply])), { kind: 'done' });
@@ -217,7 +217,7 @@ suite('a standing TPU', () => {
     });
   }
 
-  test('that is not there is let go', async (t) => {
+  test('that does not exist counts as released', async (t) => {
     const server = await openTpuServer(t);
     assert.deepEqual(await capacityOf(server).release(persistent([reapply])), { kind: 'done' });
   });
@@ -254,7 +254,7 @@ suite('a sweep', () => {
     assert.equal(server.requestLines().filter((question) => question === 'GET nodes').length, 1);
   });
 
-  test('that could not look everywhere is unknown', async (t) => {
+  test('that could not check everything is unknown', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf({ id: 'ours' }));
     const refs = [tpuRef(), tpuRef({ spec: { zone: 'us-east5-b' } })];
@@ -267,7 +267,7 @@ suite('a sweep', () => {
     assert.equal((await capacityOf(server).listLabelled(refs)).kind, 'unknown');
   });
 
-  test('and what it found can be let go, if it is still what it was', async (t) => {
+  test('and its result can be released, if it has not changed', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf({ id: 'ours' }));
     server.addQueued(queuedOf('WAITING_FOR_RESOURCES', { id: 'waiting' }));
@@ -276,7 +276,7 @@ suite('a sweep', () => {
     assert.equal(orphans.length, 2);
     for (const orphan of orphans) assert.deepEqual(await capacityOf(server).releaseOrphan(orphan), { kind: 'done' });
     assert.deepEqual(deletions(server), ['DELETE queuedResources/waiting?force=true', 'DELETE nodes/ours']);
-    // Somebody has made something of that name since.
+    // A user has created a resource of that name since.
     server.addNode(nodeOf({ id: 'ours', labels: other }));
     for (const orphan of orphans) assert.deepEqual(await capacityOf(server).releaseOrphan(orphan), { kind: 'done' });
     assert.equal(deletions(server).length, 2);

@@ -1,5 +1,5 @@
-// What is asked for, field by field, as the built-in cloud has understood it: its front end refuses every name that Google's
-// schema does not have, and shows what it was told.
+// The request, field by field, as the emulator reads it: it refuses every name that is not in Google's schema,
+// and shows the fields that it has received.
 
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
@@ -29,7 +29,7 @@ function refOf({ spec = {}, ...options }: RefOptions): AllocationRef {
   return tpuRef({ ...options, spec: { project: 'emulator', ...spec } });
 }
 
-/** All that a machine can be told. */
+/** All options of a machine. */
 const everything = {
   networkTags: ['allow-nfs'],
   startupScript: '#!/bin/sh\ntrue\n',

@@ -142,7 +142,7 @@ suite('the reply', () => {
 
   const replies = [
     ['an operation', undefined, 'done'],
-    ['cut before it arrived, as far as we can tell', 'drop', 'unclear'],
+    ['cut before it was sent, as far as we know', 'drop', 'unclear'],
     ['lost', 'lose', 'unclear'],
     [
       'the service is away: gcloud repeats a create then, and finds it made',
@@ -167,7 +167,7 @@ suite('the reply', () => {
       'refused permission',
     ],
     [
-      'a type that is not there',
+      'an unknown type',
       failure(400, 'INVALID_ARGUMENT', 'the accelerator v6e-1 was not found in zone asia-east1-a'),
       'refused invalid',
     ],
@@ -226,7 +226,7 @@ suite('the reply', () => {
     assert.equal(kind(await requestAllocation(server.api, persistent, keys)), 'done');
   });
 
-  test('says that the name is taken, and then nobody can say by whom', async (t) => {
+  test('reports that the name is taken, and its owner is unknown', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf());
     server.fault = ({ method }) => (method === 'GET' ? failure(503, 'UNAVAILABLE', 'away') : undefined);
@@ -247,8 +247,8 @@ test('without keys to log in with nothing is asked for', async (t) => {
   assert.equal(server.requests.length, 0);
 });
 
-test('nobody listens there: nothing was sent, and the sentence says where', async () => {
-  // Taken and given back: nobody listens on it now.
+test('to a closed port sends nothing, and the message has the address', async () => {
+  // Opened and closed again, so that no program listens on it.
   const { port, close } = await listen();
   await close();
   const api = createTpuApi(
@@ -263,7 +263,7 @@ test('nobody listens there: nothing was sent, and the sentence says where', asyn
   assert.match(result.kind === 'failed' ? result.evidence.message : '', new RegExp(`127.0.0.1:${port} did not answer`));
 });
 
-test('whoever cannot say where the cloud is, or who we are, has sent nothing', async (t) => {
+test('without an endpoint or a login sends nothing', async (t) => {
   const server = await openTpuServer(t);
   const sentence = 'Google Cloud does not accept the login of this machine';
   for (const options of [

@@ -1,4 +1,4 @@
-// What a node's state, its queued resource's state and the record mean together, as a table. States: facts 3.2 and 4.2.
+// The states of a node and its queued resource with the stored allocation, as a table of allocation states.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -38,34 +38,39 @@ const rows: readonly Row[] = [
   ['a preempted node', wasReady, { node: nodeOf({ state: 'PREEMPTED' }) }, 'lost preempted'],
   ['a node preempted while being made', {}, { node: nodeOf({ state: 'PREEMPTED' }) }, 'lost preempted'],
   ['a terminated node', wasReady, { node: nodeOf({ state: 'TERMINATED' }) }, 'lost preempted'],
-  ['a node that somebody stopped', wasReady, { node: nodeOf({ state: 'STOPPED' }) }, 'lost failed internal'],
+  ['a node that a user stopped', wasReady, { node: nodeOf({ state: 'STOPPED' }) }, 'lost failed internal'],
   ['a node that is being stopped', wasReady, { node: nodeOf({ state: 'STOPPING' }) }, 'lost failed internal'],
   ['a node on its way out', wasReady, { node: nodeOf({ state: 'DELETING' }) }, 'releasing'],
 
-  // Whose it is.
+  // The owner.
   ['a node without labels', {}, { node: nodeOf({ labels: {} }) }, 'foreign'],
   ['a node of another installation', {}, { node: labelled('jobman-installation', 'zz99zz') }, 'foreign'],
   ['a node of another job', {}, { node: labelled('jobman-job', '000008') }, 'foreign'],
   ['a node of an earlier allocation', {}, { node: labelled('jobman-allocation', '2') }, 'foreign'],
   ['a node with a number that is none', {}, { node: labelled('jobman-allocation', '') }, 'foreign'],
-  ['a standing node without labels', persistent, { node: nodeOf({ labels: {} }) }, 'ready'],
+  ['a persistent node without labels', persistent, { node: nodeOf({ labels: {} }) }, 'ready'],
   [
-    'a standing node that somebody stopped',
+    'a persistent node that a user stopped',
     persistent,
     { node: nodeOf({ labels: {}, state: 'STOPPED' }) },
     'interrupted',
   ],
   [
-    'a standing node that was preempted',
+    'a persistent node that was preempted',
     persistent,
     { node: nodeOf({ labels: {}, state: 'PREEMPTED' }) },
     'lost preempted',
   ],
-  ['no standing node', persistent, {}, 'absent'],
-  ['the standing node that it had', stood, { node: nodeOf({ labels: {}, createTime: once.creationTime }) }, 'ready'],
-  ['a standing node that somebody made anew', stood, { node: nodeOf({ labels: {}, createTime: later }) }, 'absent'],
-  ['one made anew that is not ready yet', stood, { node: nodeOf({ createTime: later, state: 'CREATING' }) }, 'absent'],
-  ['a node of the job alone has its labels to tell', wasReady, { node: nodeOf({ createTime: later }) }, 'ready'],
+  ['no persistent node', persistent, {}, 'absent'],
+  ['the persistent node that it had', stood, { node: nodeOf({ labels: {}, createTime: once.creationTime }) }, 'ready'],
+  ['a persistent node that a user has recreated', stood, { node: nodeOf({ labels: {}, createTime: later }) }, 'absent'],
+  [
+    'a recreated one that is not ready yet',
+    stood,
+    { node: nodeOf({ createTime: later, state: 'CREATING' }) },
+    'absent',
+  ],
+  ['a node of the job belongs to it by its labels', wasReady, { node: nodeOf({ createTime: later }) }, 'ready'],
 
   // A create that left nothing.
   ['a create under way', {}, { createStatus: { kind: 'pending' } }, 'provisioning'],
@@ -80,7 +85,7 @@ const rows: readonly Row[] = [
   // The queue, before there is a node.
   ['no queued resource', queue, {}, 'absent'],
   ['just created', queue, { queued: queuedOf('CREATING') }, 'waiting'],
-  ['accepted, the older word', queue, { queued: queuedOf('ACCEPTED') }, 'waiting'],
+  ['accepted, the older name', queue, { queued: queuedOf('ACCEPTED') }, 'waiting'],
   ['waiting', queue, { queued: queuedOf('WAITING_FOR_RESOURCES') }, 'waiting'],
   ['provisioning without a node', queue, { queued: queuedOf('PROVISIONING') }, 'provisioning'],
   ['a state from the future', queue, { queued: queuedOf('PONDERING') }, 'provisioning'],
@@ -101,8 +106,8 @@ const rows: readonly Row[] = [
     { queued: queuedOf('ACTIVE'), node: nodeOf({ state: 'PREEMPTED' }) },
     'lost preempted',
   ],
-  ['active, node not there yet', queue, { queued: queuedOf('ACTIVE') }, 'provisioning'],
-  ['active, node not there any more', queueOnceReady, { queued: queuedOf('ACTIVE') }, 'interrupted'],
+  ['active, node not created yet', queue, { queued: queuedOf('ACTIVE') }, 'provisioning'],
+  ['active, node deleted', queueOnceReady, { queued: queuedOf('ACTIVE') }, 'interrupted'],
   [
     'active, a user deletes the node',
     queueOnceReady,
@@ -136,12 +141,12 @@ const rows: readonly Row[] = [
   ],
   ['suspending before ready', queue, { queued: queuedOf('SUSPENDING') }, 'provisioning'],
   ['suspended before ready', queue, { queued: queuedOf('SUSPENDED') }, 'lost failed stockout'],
-  ['failed without a word', queue, { queued: queuedOf('FAILED') }, 'lost failed internal'],
+  ['failed without a reason', queue, { queued: queuedOf('FAILED') }, 'lost failed internal'],
   ['failed for capacity', queue, failedWith(stockout), 'lost failed stockout'],
   ['failed for addresses', queue, failedWith({ code: 8, message: 'IN_USE_ADDRESSES limit (8)' }), 'lost failed quota'],
   ['failed inside', queue, failedWith({ code: 13, message: 'an internal error has occurred' }), 'lost failed internal'],
   ['being deleted', queue, { queued: queuedOf('DELETING'), node: nodeOf({ state: 'DELETING' }) }, 'releasing'],
-  ['a node of ours whose queued resource is gone', queueOnceReady, { node: nodeOf() }, 'ready'],
+  ['a node of ours whose queued resource is deleted', queueOnceReady, { node: nodeOf() }, 'ready'],
 ];
 
 function labelled(label: string, value: string): FoundResources['node'] {
@@ -171,7 +176,7 @@ suite('what the cloud shows means', () => {
   }
 });
 
-test('a ready node tells its workers and where they are, in their order', () => {
+test('a ready node reports its workers and their addresses in order', () => {
   const seen = allocationStatus(tpuRef(), { node: nodeOf(), queued: undefined, createStatus: undefined });
   assert.deepEqual(seen, {
     state: 'ready',
@@ -195,7 +200,7 @@ test('with two network cards each, the first address of each worker counts', () 
   );
 });
 
-test('bad health of a ready node is told, and changes nothing', () => {
+test('bad health of a ready node is reported and changes nothing', () => {
   const node = nodeOf({ health: 'UNHEALTHY_MAINTENANCE' });
   const seen = allocationStatus(tpuRef(), { node, queued: undefined, createStatus: undefined });
   assert.equal(seen.state, 'ready');

@@ -34,12 +34,12 @@ interface Bench {
   readonly world: World;
   readonly server: TpuServer;
   readonly workers: TpuWorkers;
-  /** What the pool was asked for, and what it was told to forget. */
+  /** The calls of the pool, and the names that it had to forget. */
   readonly targets: SshTarget[];
   readonly forgotten: (readonly [string, boolean])[];
   time: number;
   way: () => Promise<SshAccess>;
-  /** What each worker tells about itself. */
+  /** The published data of each worker. */
   attributes: object[];
 }
 
@@ -135,7 +135,7 @@ suite('the way to a worker', () => {
     assert.deepEqual(bench.targets, []);
   });
 
-  test('is not known while the cloud has told no address, or nobody can tell the port', async (t) => {
+  test('is unknown while the cloud reports no address or the port is unknown', async (t) => {
     const bench = await openBench(t);
     for (const ref of [
       workerRef(2),
@@ -146,10 +146,10 @@ suite('the way to a worker', () => {
       const reach = await bench.workers.findTransport(ref);
       assert.match(reach.kind === 'closed' ? reach.reason : '', /no address of worker/);
     }
-    bench.way = () => Promise.reject(new Error('the built-in cloud does not run'));
+    bench.way = () => Promise.reject(new Error('the TPU emulator does not run'));
     assert.deepEqual(await bench.workers.findTransport(workerRef(0)), {
       kind: 'closed',
-      reason: 'the built-in cloud does not run',
+      reason: 'the TPU emulator does not run',
     });
   });
 });
@@ -191,7 +191,7 @@ suite('the host key', () => {
     assert.equal(bench.server.requests.length, 2);
   });
 
-  test('that is pinned is not asked for', async (t) => {
+  test('that is pinned is not requested', async (t) => {
     const bench = await openBench(t);
     await createHostKeys(bench.world.home).pin('ab12cd-000007-1-w0', `ssh-ed25519 ${firstKey}`);
     await bench.workers.findTransport(workerRef(0));
@@ -199,7 +199,7 @@ suite('the host key', () => {
     assert.equal(bench.server.requests.length, 0);
   });
 
-  test('that is no key is not passed on', async (t) => {
+  test('that is not valid is not passed on', async (t) => {
     const bench = await openBench(t);
     bench.attributes = [attributesOf(['ssh-ed25519', '* @cert-authority']), attributesOf(['ssh-ed25519', ''])];
     await bench.workers.findTransport(workerRef(0));
@@ -218,7 +218,7 @@ suite('the host key', () => {
 });
 
 suite('the system’s ssh', () => {
-  /** What the ssh of this machine would do with that argv. */
+  /** The settings of the system's ssh for that argv. */
   function understood(argv: readonly string[], world: World): Map<string, string> {
     const [ssh = '', ...args] = argv;
     const text = execFileSync(ssh, ['-G', ...args], { env: world.env, encoding: 'utf8' });
@@ -227,7 +227,7 @@ suite('the system’s ssh', () => {
     );
   }
 
-  test('is told everything that we know, and asks nothing', async (t) => {
+  test('has all known options, and needs no question', async (t) => {
     if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
     const bench = await openBench(t);
     bench.attributes = [attributesOf(['ssh-ed25519', firstKey])];
@@ -252,7 +252,7 @@ suite('the system’s ssh', () => {
       const config = understood(await bench.workers.sshArgv(workerRef(0), []), bench.world);
       return `${config.get('connecttimeout')} ${config.get('serveraliveinterval')} ${config.get('serveralivecountmax')}`;
     };
-    assert.equal(await limits(), '15 15 3', 'the built-in cloud, whose workers no configuration is about');
+    assert.equal(await limits(), '15 15 3', 'the TPU emulator, to which no configuration applies');
     bench.way = () => Promise.resolve({ port: 2222, usesUserConfig: true });
     assert.equal(await limits(), '15 15 3', 'a configuration that says nothing');
     const reported = await openBench(t);
@@ -277,7 +277,7 @@ suite('the system’s ssh', () => {
     assert.match(config.get('identityfile') ?? '', /my key 100%%?d$/);
   });
 
-  test('hands on one word as a shell’s text, several as one program and its arguments', async (t) => {
+  test('passes one argument as a shell script, several as one program and its arguments', async (t) => {
     const bench = await openBench(t);
     const after = async (...command: readonly string[]) => {
       const argv = await bench.workers.sshArgv(workerRef(0), command);

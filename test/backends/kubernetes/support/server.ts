@@ -1,4 +1,4 @@
-/** A pretend API server: it writes down what it is asked, and answers what the test says. */
+/** A fake API server: records the requests, and answers as the test sets it up. */
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ interface ObjectReply {
   readonly json: object;
 }
 
-/** An object is sent as JSON with 200; `drop` cuts the line without a word; `parts` are sent, with a pause of so many ms behind each, and the line then cut or ended. */
+/** An object is sent as JSON with 200. `drop` closes the connection; `parts` are sent with a pause in ms after each, and the connection is then cut or ended. */
 export type Reply =
   | ObjectReply
   | { readonly drop: true }
@@ -124,5 +124,5 @@ export async function failure(work: Promise<unknown>): Promise<JobmanError> {
   return error;
 }
 
-/** The moment at which the tests are played. */
+/** The current time of the tests. */
 export const now = Date.UTC(2026, 10, 22, 1, 0, 0);

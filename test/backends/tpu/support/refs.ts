@@ -22,7 +22,7 @@ export interface RefOptions {
   readonly rules?: readonly RecoveryRule[];
 }
 
-/** Asked for and accepted a minute ago, unless told otherwise. */
+/** Requested and accepted a minute ago by default. */
 export function tpuRef({ job = {}, spec = {}, allocation = {}, rules = [] }: RefOptions = {}): AllocationRef {
   const given = localSpec({ name: 'llama', capacity: tpuCapacity({ ...location, name: 'llama', ...spec }) });
   const baseJob = aJob(
@@ -46,7 +46,7 @@ export const endpoints = [
   { ipAddress: '10.128.0.6', port: 8470, accessConfig: {} },
 ];
 
-/** A node of ours that is ready, unless told otherwise. */
+/** A ready node of ours by default. */
 export function nodeOf(part: Partial<TpuNode> & { readonly id?: string } = {}): TpuNode {
   const { id = name, ...rest } = part;
   return { name: `${parent}/nodes/${id}`, state: 'READY', labels, networkEndpoints: endpoints, ...rest };

@@ -1,4 +1,4 @@
-// The emulator behind a door that writes down what is asked, and that answers wrongly where a test says so. A test may put
+// The emulator behind a proxy that records the requests, and that answers wrongly if a test says so. A test may put
 // a node, a queued resource or an operation into the emulator's world in any state. Its time stands still.
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -29,7 +29,7 @@ export interface RecordedRequest {
 }
 
 /**
- * How a question goes wrong. `drop`: the line is cut before anything happens. `lose`: it happens, and the reply is lost.
+ * The fault of a request. `drop`: the connection closes before anything happens. `lose`: it happens, and the reply is lost.
  * Otherwise this reply instead of the emulator's.
  */
 export type Fault = 'drop' | 'lose' | { readonly status: number; readonly body: unknown };
@@ -41,12 +41,12 @@ export interface TpuServer {
   readonly requests: RecordedRequest[];
   /** Zones that a list says it could not ask. */
   unreachable: string[];
-  /** How many things a page of a list holds. */
+  /** The number of items on a page of a list. */
   pageLength: number;
   /** The full names of what the lists leave out although it is there. */
   readonly unlisted: Set<string>;
   fault: (asked: RecordedRequest) => Fault | undefined;
-  /** Where every question is sent on to, as a login page of the network in between does. */
+  /** The address to which every request is redirected, as by a login page of the network. */
   redirect: string | undefined;
   addNode(node: TpuNode): void;
   addQueued(queued: QueuedResource): void;
