@@ -1,4 +1,4 @@
-"""Learns to tell three kinds of iris apart: a small softmax regression, trained by gradient descent.
+"""Classifies three kinds of iris with a small softmax regression, trained by gradient descent.
 
 The data are Fisher's measurements (R. A. Fisher, "The use of multiple measurements in taxonomic problems", Annals of
 Eugenics 7, 1936), 150 flowers, in the public domain. Only Python's standard library is used.
@@ -86,22 +86,22 @@ def train_step(weights, velocity, batch, step):
 
 
 def measure(weights, flowers):
-    """Mean loss, and the share of flowers whose kind is told right."""
+    """Mean loss, and the share of correctly classified flowers."""
     loss, right = 0.0, 0
     for measurements, kind in flowers:
-        told = probabilities(weights, measurements)
-        loss -= math.log(max(told[kind], 1e-300))
-        right += told.index(max(told)) == kind
+        predicted = probabilities(weights, measurements)
+        loss -= math.log(max(predicted[kind], 1e-300))
+        right += predicted.index(max(predicted)) == kind
     return loss / len(flowers), right / len(flowers)
 
 
 def save(folder, step, weights, velocity):
-    """A checkpoint appears under its name only when it is whole: whoever looks never sees half of one."""
+    """Writes a checkpoint under a temporary name and renames it, so that a reader never sees an incomplete one."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"step_{step:06d}.json")
     unfinished = os.path.join(folder, f".step_{step:06d}.json.tmp")
     with open(unfinished, "w", encoding="utf-8") as file:
-        # Python writes every float so that reading it back gives the very same number.
+        # JSON keeps every float exactly.
         json.dump({"step": step, "weights": weights, "velocity": velocity}, file)
         file.flush()
         os.fsync(file.fileno())
@@ -110,7 +110,7 @@ def save(folder, step, weights, velocity):
 
 
 def load(path):
-    """The state to go on from; nothing when there is none yet (JOBMAN_RESUME_FROM is then the folder itself)."""
+    """The state to resume from; None if there is no checkpoint yet (JOBMAN_RESUME_FROM is then the folder)."""
     if not path or not os.path.isfile(path):
         return None
     with open(path, encoding="utf-8") as file:
@@ -119,7 +119,7 @@ def load(path):
 
 
 def shown(path):
-    """As a person would write it: what lies in the home folder begins with ~."""
+    """The path with ~ for the home folder."""
     home = os.path.expanduser("~")
     return "~" + path[len(home) :] if path.startswith(home + os.sep) else path
 
@@ -131,19 +131,19 @@ def main():
         "--pace",
         type=float,
         default=float(os.environ.get("IRIS_PACE", "0.055")),
-        help="seconds that a step takes at least, so that there is time to watch and to interrupt (IRIS_PACE)",
+        help="shortest time of a step in seconds, so that you can watch and interrupt it (IRIS_PACE)",
     )
     options = parser.parse_args()
 
     worker = os.environ.get("JOBMAN_WORKER", "0")
-    keeps = worker in ("0", "here")
+    keeps = worker in ("0", "controller")
     folder = os.path.expanduser(os.environ.get("JOBMAN_CHECKPOINT_DIR", ""))
     resume_from = os.path.expanduser(os.environ.get("JOBMAN_RESUME_FROM", ""))
 
-    def say(text):
+    def report(text):
         print(text, flush=True)
 
-    # When asked to end, it ends between two steps and keeps what it has.
+    # After SIGTERM it saves a checkpoint and ends between two steps.
     asked = []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
 
@@ -152,10 +152,10 @@ def main():
     state = load(resume_from)
     if state is None:
         step, weights, velocity = 0, [[0.0] * 5 for _ in KINDS], [[0.0] * 5 for _ in KINDS]
-        say(f"training on {len(training)} flowers, {len(held_out)} held out, {options.steps} steps")
+        report(f"training on {len(training)} flowers, {len(held_out)} held out, {options.steps} steps")
     else:
         step, weights, velocity = state
-        say(f"resuming at step {step} from {shown(resume_from)} (stage {os.environ.get('JOBMAN_STAGE', '?')})")
+        report(f"resuming at step {step} from {shown(resume_from)} (stage {os.environ.get('JOBMAN_STAGE', '?')})")
 
     while step < options.steps and not asked:
         began = time.monotonic()
@@ -164,18 +164,18 @@ def main():
         if step % REPORT_EVERY == 0 or step == options.steps:
             loss, _ = measure(weights, training)
             _, accuracy = measure(weights, held_out)
-            say(f"step {step:4d}/{options.steps}  loss {loss:.6f}  accuracy {accuracy:.4f}")
+            report(f"step {step:4d}/{options.steps}  loss {loss:.6f}  accuracy {accuracy:.4f}")
         if keeps and folder and (step % CHECKPOINT_EVERY == 0 or step == options.steps):
             save(folder, step, weights, velocity)
         time.sleep(max(0.0, options.pace - (time.monotonic() - began)))
 
     if asked and step < options.steps:
         if keeps and folder:
-            say(f"asked to end, kept {shown(save(folder, step, weights, velocity))}")
+            report(f"asked to end, kept {shown(save(folder, step, weights, velocity))}")
         return 128 + asked[0]
     loss, _ = measure(weights, training)
     _, accuracy = measure(weights, held_out)
-    say(f"finished after {step} steps: final loss {loss:.10f}, final accuracy {accuracy:.4f}")
+    report(f"finished after {step} steps: final loss {loss:.10f}, final accuracy {accuracy:.4f}")
     return 0
 
 

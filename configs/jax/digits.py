@@ -1,17 +1,15 @@
-"""Learns to read handwritten digits on all workers of a TPU at once, with jax.distributed.
+"""Classifies handwritten digits on all workers of a TPU together, with jax.distributed.
 
-The data are the 1,797 digits that come with scikit-learn. Each worker holds its share of them; in every step each works out
-its own gradient and all take the mean, so all hold the same weights. On Cloud TPU jax finds its workers and the chips
-by itself; elsewhere (JAX_PLATFORMS=cpu, as on the TPU emulator) the workers are told apart by what jobman gives them and
-talk through gloo.
+The data are the 1,797 digits of scikit-learn. Each worker has its share of them. In every step each worker computes its own
+gradient and all take the mean, so all have the same weights. On Cloud TPU, JAX finds the workers and the chips by itself.
+Elsewhere (JAX_PLATFORMS=cpu, as on the TPU emulator) it gets the addresses from jobman's variables and uses gloo.
 
-Worker 0 keeps the checkpoints. The program goes on from JOBMAN_RESUME_FROM and ends at the same accuracy whether or not
-it was interrupted on the way: nothing in it depends on when it ran.
+Worker 0 writes the checkpoints. The program resumes from JOBMAN_RESUME_FROM and ends at the same accuracy, interrupted or not:
+nothing in it depends on the time.
 """
 
 import os
 import time
-import urllib.request
 
 import jax
 import jax.numpy as jnp
@@ -19,26 +17,15 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 STEPS = int(os.environ.get("STEPS", "240"))
-PAUSE = float(os.environ.get("PAUSE", "0.1"))  # so that there is time to take the TPU away
+PAUSE = float(os.environ.get("PAUSE", "0.1"))  # so that there is time to preempt the TPU
 CHECKPOINT_EVERY = 20
-PORT = 8476
-
-
-def coordinator():
-    """The address of worker 0, as the metadata server of every TPU VM tells it."""
-    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    url = f"http://{host}/computeMetadata/v1/instance/attributes/worker-network-endpoints"
-    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        first = answer.read().decode().split(",")[0]
-    return f"{first.split(':')[-1]}:{PORT}"
 
 
 def start():
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
-            coordinator_address=coordinator(),
+            coordinator_address=os.environ["JOBMAN_COORDINATOR_ADDRESS"],
             num_processes=int(os.environ["JOBMAN_WORKERS"]),
             process_id=int(os.environ["JOBMAN_WORKER"]),
         )
@@ -47,7 +34,7 @@ def start():
 
 
 def load():
-    """This worker's share of the digits to learn from, and all of those held out."""
+    """This worker's share of the training digits, and all of the test digits."""
     digits = load_digits()
     order = np.random.default_rng(1797).permutation(len(digits.target))
     x, y = digits.data[order] / 16.0, digits.target[order]
@@ -77,7 +64,7 @@ def loss(weights, x, y):
 
 
 def restore(path):
-    """The step and the weights to go on from; the beginning where there is no checkpoint."""
+    """The step and the weights to resume from; the beginning if there is no checkpoint."""
     if path is None or not path.endswith(".npz"):
         return 0, first_weights()
     with np.load(path) as saved:
@@ -85,7 +72,7 @@ def restore(path):
 
 
 def save(folder, step, weights):
-    """Whole under its name, or not there: it is written under another and renamed."""
+    """Writes a checkpoint under a temporary name and renames it."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"step_{step:06d}.npz")
     with open(f"{path}.tmp", "wb") as file:
@@ -103,8 +90,8 @@ def main():
     gradient = jax.jit(jax.grad(loss))
     for step in range(begin + 1, STEPS + 1):
         mine = jax.device_get(gradient(weights, x, y))
-        everybody = process_allgather(mine)
-        weights = {name: weights[name] - 0.5 * np.asarray(everybody[name]).mean(axis=0) for name in weights}
+        gradients = process_allgather(mine)
+        weights = {name: weights[name] - 0.5 * np.asarray(gradients[name]).mean(axis=0) for name in weights}
         time.sleep(PAUSE)
         if step % CHECKPOINT_EVERY == 0 or step == STEPS:
             if jax.process_index() == 0 and "JOBMAN_CHECKPOINT_DIR" in os.environ:

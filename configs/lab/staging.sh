@@ -1,6 +1,6 @@
-# staging.sh: the smallest that `tpu run` can run. It keeps a copy of the code, says where that and the log are, trains, and says
-# that it has succeeded. One of a lab would train on the workers of $VM_NAME, by gcloud compute tpus tpu-vm ssh --worker=all;
-# this one counts on the login machine, so that it runs wherever jobman does.
+# staging.sh: a minimal script for `tpu run`. It copies the code, reports the folders of the copy and the log, trains, and reports
+# success. A lab's script would train on the workers of $VM_NAME with gcloud compute tpus tpu-vm ssh --worker=all; this one runs
+# on the login machine, so that it works everywhere.
 
 VM_NAME=${1#ka=}
 shift

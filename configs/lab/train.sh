@@ -1,12 +1,12 @@
-# train.sh: pretends to train for 90 epochs, half a second each. It saves the last one, and goes on behind the one that
-# --config.load_from leads to.
+# train.sh: simulates 90 epochs of training, half a second each. It saves the number of the last epoch, and continues after
+# the one that it finds in the folder of --config.load_from.
 
 epoch=0
 pace=0.5
-for word in "$@"; do
-  case $word in
-    --config.load_from=*) epoch=$(cat "${word#*=}/epoch" 2>/dev/null || echo 0) ;;
-    --config.pace=*) pace=${word#*=} ;;
+for argument in "$@"; do
+  case $argument in
+    --config.load_from=*) epoch=$(cat "${argument#*=}/epoch" 2>/dev/null || echo 0) ;;
+    --config.pace=*) pace=${argument#*=} ;;
   esac
 done
 echo "training with $*"
