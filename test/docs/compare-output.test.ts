@@ -1,4 +1,4 @@
-/** What may differ between a document and a run, and what may not. */
+/** Differences between a document and a run that are allowed, and others. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { asDocumented, firstMismatch, normalizeLine } from './compare-output.ts';
@@ -27,7 +27,7 @@ suite('two lines differ', () => {
   for (const [one, other] of different) test(one, () => assert.notEqual(normalizeLine(one), normalizeLine(other)));
 });
 
-suite('what was printed', () => {
+suite('the output', () => {
   const expected = ['000001 iris created', '...', '[0-1] step 10 loss 0.24', '...', '000001 iris succeeded after 26s'];
 
   test('fits when each line is there in its order, folded or not', () => {
@@ -54,7 +54,7 @@ suite('what was printed', () => {
     );
   });
 
-  test('is told without the machine', () => {
+  test('does not depend on the machine', () => {
     const machine = { user: 'root', home: '/tmp/x/home' };
     assert.deepEqual(asDocumented('by root\r\n\r\n/tmp/x/home/state.db\n', machine), ['by ada', '~/.jobman/state.db']);
   });

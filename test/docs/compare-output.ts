@@ -1,9 +1,9 @@
 /**
- * Whether what a command printed looks as a document says. Times, ages, ports, process ids and paths differ with every
- * run; words, columns, and the numbers that a program computes do not.
+ * Compares the output of a command with a document. Times, ages, ports, process ids and paths differ with every run;
+ * text, columns and the numbers that a program computes do not.
  */
 
-/** What of a machine stands in its output and not in a document. */
+/** Names of this machine that appear in output but not in a document. */
 export interface OutputContext {
   readonly user: string;
   /** `$JOBMAN_HOME`, which documents call `~/.jobman`. */
@@ -13,7 +13,7 @@ export interface OutputContext {
 /** The user in all examples. */
 export const exampleUser = 'ada';
 
-/** One line with all that differs between two runs made equal. */
+/** The line with a placeholder for everything that differs between two runs. */
 export function normalizeLine(line: string): string {
   return (
     line
@@ -24,7 +24,7 @@ export function normalizeLine(line: string): string {
       .replaceAll(/\b\d+[smhd](\d\d[smh])?(?![\w-])/g, 'AGE')
       .replaceAll(/\b127\.\d+\.\d+\.\d+(:\d+)?/g, 'ADDRESS')
       .replaceAll(/\bprocess \d+/g, 'process NUMBER')
-      // Where a run was interrupted is chance; what it computes from there on is not.
+      // A run is interrupted at a random step; its later results do not depend on that.
       .replaceAll(/\bstep \d+ from \S*?step_\d+\.json/g, 'step N from CHECKPOINT')
       // The axis of `history --timeline`.
       .replace(/^ *[.+>!?-]{5,} *$/, 'TIMELINE')
@@ -36,7 +36,7 @@ export function normalizeLine(line: string): string {
   );
 }
 
-/** What a command printed, as a document would tell it. */
+/** Output with the names that a document uses. */
 export function asDocumented(text: string, { user, home }: OutputContext): readonly string[] {
   const documented = text
     .replaceAll('\r\n', '\n')
@@ -46,8 +46,8 @@ export function asDocumented(text: string, { user, home }: OutputContext): reado
 }
 
 /**
- * The first line of a document that what was printed does not go on with; undefined when all of it fits. `...` stands
- * for any lines. A line that several workers print is drawn once on a terminal (`[0-1]`), and separately when one is slow.
+ * The first line of a document that the output does not continue with; undefined if all lines match. `...` stands for any
+ * lines. A terminal shows a line of several workers once (`[0-1]`), and separately if one is slow.
  */
 export function firstMismatch(documented: readonly string[], printed: readonly string[]): string | undefined {
   const wanted = documented.filter((line) => line.trim() !== '').map((line) => line.trim());
@@ -66,12 +66,12 @@ export function firstMismatch(documented: readonly string[], printed: readonly s
   return fits(0, 0) ? undefined : (wanted[furthest] ?? 'the end');
 }
 
-/** Where what was printed goes on behind that line; undefined when it is not there. */
+/** The index after that line in the output; undefined if the line is missing. */
 function matchLine(line: string, printed: readonly string[], from: number): number | undefined {
   if (normalizeLine(printed[from] ?? '') === normalizeLine(line)) return from + 1;
   const [, first = '', last = '', text = ''] = /^\[(\d+)-(\d+)\] (.*)$/.exec(line) ?? [];
   if (text === '') return undefined;
-  // Each worker's own line. They come in no order, and one worker's next line may come before another's first.
+  // Each worker's own line. Their order varies, and one worker's next line may precede another's first.
   let next = from;
   for (let worker = Number(first); worker <= Number(last); worker += 1) {
     const at = printed.findIndex((one) => normalizeLine(one) === normalizeLine(`[${worker}] ${text}`));

@@ -11,7 +11,7 @@ export interface CodeBlock {
   readonly line: number;
   readonly language: string;
   readonly text: string;
-  /** Why it is not run, from a comment `<!-- not run: why -->` on the line before the fence; null when it is. */
+  /** The reason in a comment `<!-- not run: why -->` on the line before the fence; null if the block is run. */
   readonly skipReason: string | null;
 }
 
@@ -67,7 +67,7 @@ export function parseDocument(path: string, text: string): Document {
 /** A command line that a document shows, and where. */
 export interface ShownCommand {
   readonly position: string;
-  /** What stands behind the program's name. */
+  /** The text after the program's name. */
   readonly argsText: string;
 }
 
@@ -97,14 +97,14 @@ export function shownCommands({ path, prose, blocks }: Document, program = 'jobm
   return found;
 }
 
-/** The words of a command line as a shell would hand them over; enough of a shell for documents. */
+/** The arguments of a command line, as a shell would pass them; enough of a shell for documents. */
 export function splitShellArgs(line: string): readonly string[] {
   return [...line.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([match]) =>
     match.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''),
   );
 }
 
-/** A heading's anchor, as the sites that show Markdown make it: small letters, blanks as hyphens, no other marks. */
+/** The anchors of all headings, as sites that show Markdown make them: lower case, hyphens for spaces, no other signs. */
 export function anchorsOf({ prose }: Pick<Document, 'prose'>): readonly string[] {
   const seen = new Map<string, number>();
   return [...prose.matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => {

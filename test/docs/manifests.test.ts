@@ -12,7 +12,7 @@ import { parseFaultSchedule } from '../../src/emulator/world/fault-schedule.ts';
 import { root } from '../support/root.ts';
 import { readDocuments } from './documents.ts';
 
-/** Whatever file a manifest names is there, in the manifest's own folder. */
+/** Every file that a manifest names exists, in the manifest's own folder. */
 const everythingThere: FileReader = {
   inspect: (path) =>
     path === '/somewhere' ? { kind: 'folder', entries: [] } : { kind: 'file', bytes: 1, isExecutable: false },
@@ -92,15 +92,15 @@ test('every example is accepted, and nothing in it is without effect', () => {
   }
 });
 
-/** A manifest is a map of sections; a list is a rehearsal of the built-in cloud. */
+/** A manifest is a map of sections; a list is a fault schedule of the TPU emulator. */
 function isRehearsal(text: string): boolean {
   return Array.isArray(parse(text));
 }
 
-test('every rehearsal in a document is one that the built-in cloud can play', () => {
+test('every fault schedule in a document is valid', () => {
   const blocks = readDocuments().flatMap(({ blocks: all }) => all.filter(({ language }) => language === 'yaml'));
   const rehearsals = blocks.filter(({ text }) => isRehearsal(text));
-  assert.ok(rehearsals.length > 0, 'documents show rehearsals');
+  assert.ok(rehearsals.length > 0, 'documents show fault schedules');
   for (const { document, line, text } of rehearsals)
     assert.ok(parseFaultSchedule(text, `${document}:${line}`).length > 0);
 });

@@ -12,7 +12,7 @@ test('the picture is small, and needs nothing from elsewhere', () => {
   assert.doesNotMatch(picture, /<script|@import|href="(?!#)|url\(/);
 });
 
-test('the last screen, which is visible without animation, tells the whole story', () => {
+test('the last screen, which is visible without animation, shows the whole story', () => {
   const texts = new Map([...picture.matchAll(/<text id="(\w+)"[^>]*>(.*)<\/text>/g)].map(([, id, text]) => [id, text]));
   const last = picture.split('<g>').at(-1) ?? '';
   const screen = [...last.matchAll(/href="#(\w+)"/g)].map(([, id]) => (texts.get(id) ?? '').replaceAll(/<[^>]*>/g, ''));

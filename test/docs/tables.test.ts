@@ -11,7 +11,7 @@ import { parseManifest } from '../../src/manifest/parse.ts';
 import { invariants } from '../../sim/invariants.ts';
 import { readDocument } from './documents.ts';
 
-/** The rows of the first table of a page whose head begins with those words, without head and rule. */
+/** The rows of the first table of a page whose header begins with these cells, without header and rule. */
 function rowsOf(path: string, ...head: readonly string[]): readonly (readonly string[])[] {
   const lines = readDocument(path).prose.split('\n');
   const cells = (line: string): readonly string[] =>
@@ -30,7 +30,7 @@ const unquoted = (cell: string | undefined): string => (cell ?? '').replaceAll('
 const codesIn = (cell: string | undefined): readonly string[] =>
   [...(cell ?? '').matchAll(/`([^`]*)`/g)].map(([, code = '']) => code);
 
-/** A spec as the parser makes it, without a word about recovery but this. */
+/** The recovery of a spec whose manifest contains nothing else about it. */
 function recoveryOf(text: string): RecoverySpec {
   const result = parseManifest({
     text: `local: {}\ncommand: {run: ls}\n${text}`,

@@ -1,4 +1,4 @@
-/** What documents name is there: pages, headings, files, scripts. And nothing of the machine they were written on. */
+/** Pages, headings, files and scripts that documents name exist. Documents contain nothing of the machine they were written on. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -49,20 +49,20 @@ suite('a link', () => {
       if (page !== undefined) for (const link of linksOf(page)) reached.add(link.path);
     }
     for (const { path } of all.filter((one) => one.path.startsWith('docs/'))) {
-      assert.ok(reached.has(path), `Nobody who begins at the README finds ${path}.`);
+      assert.ok(reached.has(path), `No link leads from the README to ${path}.`);
     }
   });
 
   test('has an anchor made of its heading', () => {
-    const prose = "# Stop, go on, end\n## `tpu`\n## What's [new](a.md)?\n## `tpu`\n";
-    assert.deepEqual(anchorsOf({ prose }), ['stop-go-on-end', 'tpu', 'whats-new', 'tpu-1']);
+    const prose = "# Stop, resume, cancel\n## `tpu`\n## What's [new](a.md)?\n## `tpu`\n";
+    assert.deepEqual(anchorsOf({ prose }), ['stop-resume-cancel', 'tpu', 'whats-new', 'tpu-1']);
   });
 });
 
 test('every file that a document names is there', () => {
   const folders = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   const begins = new RegExp(`^(${folders.map(({ name }) => name.replace('.', String.raw`\.`)).join('|')})/`);
-  // What the build, a run or a release makes.
+  // Made by the build, a run or a release.
   const made = /^(node_modules|dist|bin\/tpu$)/;
   for (const { path, prose } of all) {
     for (const [, code = ''] of prose.matchAll(/`([^`\s]+)`/g)) {
@@ -89,7 +89,7 @@ test('every npm script that a document names is there, and its program too', () 
 });
 
 test('no document holds a path of a machine, a private address or a person', () => {
-  // Folders that nobody has but the machine that something was written on, and mail.
+  // Folders of the machine that something was written on, and mail addresses.
   const private_ = [
     /(?<![\w.~:-])\/(root|work|workspace|Users|u|private|mnt\/data)\/[\w.-]+/,
     /[\w.+-]+@[\w-]+\.[a-z]{2,}/i,
