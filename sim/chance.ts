@@ -1,5 +1,5 @@
-// Chance: every accident of a run comes from one seed, through generators that are split by purpose, so that one more
-// fault in the cloud does not change what the owners say.
+// Chance: all randomness of a run comes from one seed, through generators that are split by purpose. An additional
+// fault in the cloud therefore does not change the owners' commands.
 
 export interface Chance {
   /** From 0 up to but not including 1. */
@@ -10,7 +10,7 @@ export interface Chance {
   fork(purpose: string): Chance;
 }
 
-/** A generator that gives the same numbers for the same seed on every machine (mulberry32). */
+/** A generator with the same numbers for the same seed on every machine (mulberry32). */
 export function createChance(seed: number): Chance {
   let state = seed >>> 0;
   const next = (): number => {
@@ -33,7 +33,7 @@ export function createChance(seed: number): Chance {
   };
 }
 
-/** A number for a text, the same everywhere (FNV-1a). */
+/** A hash of the text, the same on every machine (FNV-1a). */
 export function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {
@@ -43,23 +43,24 @@ export function hashOf(text: string): number {
 }
 
 // ------------------------------------------------------------------------------------------ faults
-//
-// Which faults a storm brings and how often. Each seed leaves some of them out, because a world in which everything fails at once
-// hides what one fault alone would show.
 
+/**
+ * The faults of a storm and their probabilities. Each seed omits some of them, because a world in which everything fails
+ * at once hides the effect of one fault alone.
+ */
 export interface FaultRates {
   readonly replyLost: number;
-  /** A request never arrives, which from here looks the same. */
+  /** A request never arrives, which looks the same to its sender. */
   readonly requestLost: number;
-  /** A request is carried out long after its sender has given it up. */
+  /** A request takes effect long after its sender has given up. */
   readonly effectLate: number;
-  /** The cloud answers with an error that names its class. */
+  /** The cloud answers with a typed error. */
   readonly stockout: number;
   readonly quota: number;
   readonly permission: number;
   readonly rateLimited: number;
   readonly internal: number;
-  /** A look at the cloud gives no answer, or a list that lacks one item, or the state of some seconds ago. */
+  /** An observation of the cloud fails, lacks one item, or is some seconds old. */
   readonly observeFails: number;
   readonly listPartial: number;
   readonly listStale: number;
@@ -67,9 +68,9 @@ export interface FaultRates {
   readonly stepFails: number;
   readonly startSlow: number;
   readonly tailDrops: number;
-  /** The output of a program is seconds under way to its copy. */
+  /** The output of a program reaches its copy seconds later. */
   readonly tailSlow: number;
-  /** A host restarts while the message that is to start a program there is on its way. */
+  /** A host restarts between the start message and the start. */
   readonly restartDuringStart: number;
 }
 
@@ -93,7 +94,7 @@ export const noFaults: FaultRates = {
   restartDuringStart: 0,
 };
 
-/** Mostly more than any real cloud would dare, never so much that nothing gets done. */
+/** More than a real cloud would do, but never so much that no job gets anything done. */
 const maxFaultRates: FaultRates = {
   replyLost: 0.2,
   requestLost: 0.15,

@@ -1,5 +1,5 @@
-// Cloud: capacity as a controller sees it. Truth is in world.ts; here is what is answered, and when, and what becomes of
-// a message whose reply is lost.
+// Cloud: the simulated cloud as a controller sees it. world.ts has the truth; this file decides the answers, their
+// delays and the effects of requests whose reply is lost.
 
 import type { AllocationRef, CapacityPort, Clock, Orphan } from '../src/app/ports.ts';
 import { capacityOf } from '../src/core/model/job.ts';
@@ -11,27 +11,27 @@ import type { Chance, FaultRates } from './chance.ts';
 import { findMachine, requestMachine, newMachine, releaseMachine } from './world.ts';
 import type { Machine, MachineState, World } from './world.ts';
 
-/** Which zone of the pretend cloud an allocation is in; see `withAlternatives` in jobs.ts. */
+/** The zone of an allocation in the simulated cloud; see `withAlternatives` in jobs.ts. */
 export function zoneOf({ job, allocation }: AllocationRef): string {
   const capacity = capacityOf(job, allocation);
   return capacity.kind === 'tpu' ? capacity.zone : '';
 }
 
 function resourceOf({ zone, name }: Machine): string {
-  return `projects/pretend/locations/${zone}/nodes/${name}`;
+  return `projects/simulated/locations/${zone}/nodes/${name}`;
 }
 
 export interface CloudModel {
   faultRates: FaultRates;
   isCloudDown: boolean;
-  /** Nobody reaches any host of the cloud: the line at our end is cut. */
+  /** No host of the cloud is reachable: our own connection is cut. */
   isNetworkCut: boolean;
 }
 
-/** Told of each call as it arrives, before anything comes of it. */
+/** Called for each call as it arrives, before it has an effect. */
 interface CallWatcher {
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'observe', ref: AllocationRef, detail: string): void;
-  orphanReleased(stray: Orphan): void;
+  orphanReleased(orphan: Orphan): void;
 }
 
 export interface PortOptions {
@@ -41,7 +41,7 @@ export interface PortOptions {
   readonly clock: Clock;
   readonly watcher: CallWatcher;
   readonly installation: string;
-  /** How many workers a new machine for this job has. */
+  /** Number of workers of a new machine for this job. */
   readonly workersOf: (job: string) => number;
 }
 
@@ -49,7 +49,7 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
   const { world, cloudModel, chance, clock, watcher } = parts;
   const { timeline } = world;
 
-  /** A zone that is closed to us is not listed, either. */
+  /** A zone without permission cannot be listed either. */
   const unlisted = (since: number): Observed<AllocationStatus> => ({
     ...unknown('403 PERMISSION_DENIED', since),
     refused: 'permission',
@@ -63,7 +63,7 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
       await timeline.pause(chance.between(20, 600));
       if (cloudModel.isCloudDown || chance.yes(cloudModel.faultRates.observeFails)) {
         await timeline.pause(chance.between(0, 9_000));
-        return refs.map((): Observed<AllocationStatus> => unknown('503 the list could not be made', began));
+        return refs.map((): Observed<AllocationStatus> => unknown('503 the list failed', began));
       }
       return refs.map((ref) =>
         world.forbiddenZones.has(zoneOf(ref)) ? unlisted(began) : known(observedStatus(parts, ref), clock.now()),
@@ -116,7 +116,7 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
         chance.yes(cloudModel.faultRates.observeFails) ||
         world.forbiddenZones.has(zoneOf(first))
       ) {
-        return unknown('503 the list could not be made', clock.now());
+        return unknown('503 the list failed', clock.now());
       }
       const orphans = world.machines.flatMap((machine): Orphan[] => {
         if (machine.zone !== zoneOf(first)) return [];
@@ -161,11 +161,11 @@ function lastMachineOf(world: World, ref: AllocationRef): Machine | undefined {
 }
 
 function permissionDenied(): OutcomeResult {
-  const error = { kind: 'permission' as const, message: 'the cloud said permission', raw: '403 PERMISSION_DENIED' };
+  const error = { kind: 'permission' as const, message: 'no permission', raw: '403 PERMISSION_DENIED' };
   return { kind: 'refused', evidence: { message: error.message }, error };
 }
 
-/** Whether that allocation may speak of that machine: an owned one by its labels, a standing one by its name. */
+/** True if the machine can be this allocation: an ephemeral one by its labels, a persistent one by its name. */
 export function belongsTo(machine: Machine, ref: AllocationRef): boolean {
   if (ref.allocation.ownership === 'persistent') return true;
   const { labels } = machine;
@@ -177,7 +177,9 @@ export function belongsTo(machine: Machine, ref: AllocationRef): boolean {
   );
 }
 
-/** Whether somebody has made it anew since that allocation was seen ready: it has the name of a standing one and nothing else of it. */
+/**
+ * True if a user has recreated the machine since that persistent allocation was seen ready: only the name is the same.
+ */
 function wasRecreated(machine: Machine, { allocation }: AllocationRef): boolean {
   return allocation.creationTime !== undefined && allocation.creationTime !== creationTimeOf(machine);
 }
@@ -218,7 +220,7 @@ function drawRefusal(parts: PortOptions, ref: AllocationRef): OutcomeResult | un
   const zone = zoneOf(ref);
   const { faultRates } = cloudModel;
   const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
-    const error = { kind, message: `the cloud said ${kind}`, raw };
+    const error = { kind, message: `the cloud refused: ${kind}`, raw };
     return { kind: 'failed', evidence: { message: error.message }, error };
   };
   if (world.forbiddenZones.has(zone)) return permissionDenied();
@@ -232,7 +234,7 @@ function drawRefusal(parts: PortOptions, ref: AllocationRef): OutcomeResult | un
   return undefined;
 }
 
-/** Sends a message that has an effect; what comes back may tell, mislead or be silent. */
+/** Sends a message with an effect. The reply may be correct, wrong or missing. */
 async function send(parts: PortOptions, effect: () => void): Promise<OutcomeResult> {
   const { world, cloudModel, chance } = parts;
   const { timeline } = world;

@@ -1,5 +1,5 @@
-// Controllers: one life after another, and the record that they share with the owners of the jobs. The controller, performer,
-// mirror, sweeper, core and store in it are the real ones; every world is played with them, whatever its story is.
+// Controllers: one simulated controller process after another, and the database that they share with the owners of the
+// jobs. The controller, performer, log mirror, orphan collector, core and store are the real ones.
 
 import type { Backend, Clock, MachinePort, Store, WorkerRef } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
@@ -33,7 +33,7 @@ export interface SimulationContext {
   readonly clock: Clock;
   readonly checker: InvariantChecker;
   readonly installation: string;
-  /** How many workers a machine for that job has, and how its programs behave. */
+  /** Number of workers of a machine for that job, and the behaviour of its programs. */
   readonly workersOf: (job: string) => number;
   readonly planFor: HostPortOptions['planFor'];
 }
@@ -41,24 +41,24 @@ export interface SimulationContext {
 export interface ControllerProcess {
   readonly process: SimulatedProcess;
   readonly controller: Controller;
-  /** Once it has the lease; before, it only waits. */
+  /** True once it has held the lease; before that it only waits. */
   hasLease: boolean;
   exitReason: ExitReason | null;
-  /** When it died or left, by the world's clock. */
+  /** The world's time at which it died or exited. */
   endedAt: number | null;
 }
 
 export interface Controllers {
   readonly processes: readonly ControllerProcess[];
-  /** `certain`: the machine's lock says that an earlier one cannot be alive. */
+  /** `certain`: the machine's lock proves that an earlier controller is dead. */
   start(why: string, certain?: boolean): ControllerProcess;
   ensureAlive(why: string): void;
 }
 
 export interface ControllersOptions {
-  /** Splits off a generator for the ports of each life. */
+  /** Splits off a generator for the ports of each process. */
   readonly portChance: Chance;
-  /** When the next one begins after one has died or left. */
+  /** Delay of the next controller after one has died or exited. */
   readonly restartChance: Chance;
   readonly onStart: (life: ControllerProcess) => void;
   readonly mayStart?: () => boolean;
@@ -88,7 +88,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       controllerProcess.exitReason = exitReason;
       controllerProcess.endedAt ??= timeline.now;
       world.log(`${name} leaves: ${exitReason}`);
-      // A client that needs a controller starts another before long.
+      // A client that needs a controller soon starts another one.
       if (exitReason === 'lease_lost')
         timeline.after(options.restartChance.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
     });
@@ -118,7 +118,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       clock,
       watcher: {
         called: (kind, ref, detail) => checker.called(kind, ref, detail),
-        orphanReleased: (stray) => checker.orphanReleased(stray),
+        orphanReleased: (orphan) => checker.orphanReleased(orphan),
       },
       installation: context.installation,
       workersOf: context.workersOf,
@@ -144,7 +144,7 @@ export function createControllers(context: SimulationContext, options: Controlle
     });
   }
 
-  /** The ports, with the judge hearing every reply as it is given. */
+  /** The ports. The checker gets every outcome as it is returned. */
   function withReplyCheck<T extends object>(port: T): T {
     return new Proxy(port, {
       get(target, key) {
@@ -168,9 +168,9 @@ export function createControllers(context: SimulationContext, options: Controlle
   return { processes, start, ensureAlive };
 }
 
-// -------------------------------------------------------------------------------------- the record
+// -------------------------------------------------------------------------------------- the database
 
-/** The record as somebody reaches it: a full disk takes no writes. The judge hears what is written, where there is one. */
+/** The database as a client or controller reaches it: a full disk takes no writes. The checker gets every write. */
 function storeThrough({ store, disk }: Pick<SimulationContext, 'store' | 'disk'>, checker?: InvariantChecker): Store {
   const writing: readonly (keyof Store)[] = [
     'insert',
@@ -202,15 +202,15 @@ function storeThrough({ store, disk }: Pick<SimulationContext, 'store' | 'disk'>
 // -------------------------------------------------------------------------------------- the owners' side
 
 export interface OwnerClient {
-  /** Writes the job down, waiting for room on the disk. */
+  /** Creates the job, waiting while the disk is full. */
   insert(given: Parameters<Store['insert']>[0]): Promise<Job>;
-  /** Says that word to that job if it can be said, and tells whether it changed anything. */
+  /** Sends that command to that job if it is allowed. True if it changed anything. */
   sendCommand(verb: Verb, id: string, options: Omit<CommandOptions, 'by'>): Promise<boolean>;
-  /** The client's tap on the shoulder, which may be lost, and its look whether a controller is there at all. */
+  /** The client's wake-up, which may be lost, and its check that a controller runs. */
   wake(id: string): void;
 }
 
-/** How people reach the record of a world: as the real client does, beside any controller. */
+/** The owners' access to the database of a world, like the real client's. */
 export function createOwnerClient(
   context: SimulationContext,
   controllers: Controllers,
@@ -235,7 +235,7 @@ export function createOwnerClient(
     if (!people.isWakeLost()) for (const controllerProcess of processes) controllerProcess.controller.wake(id);
     timeline.after(100, () => {
       if (processes.every((controllerProcess) => controllerProcess.process.isDead || controllerProcess.exitReason))
-        controllers.ensureAlive('the client found no controller');
+        controllers.ensureAlive('a client found no controller');
     });
   }
 
@@ -247,7 +247,7 @@ export function createOwnerClient(
         stored.job,
         (await store.events(stored.job.id, 0)).map((one) => one.event),
       );
-      world.log(`owner: job ${stored.job.id} is created`);
+      world.log(`owner: job ${stored.job.id} was created`);
       return stored.job;
     },
     async sendCommand(verb, id, options) {

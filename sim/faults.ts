@@ -1,4 +1,4 @@
-// Faults: everything that goes wrong in a world, from one seed. What is enabled, and how hard it blows, differs by seed.
+// Faults: everything that goes wrong in a world, from one seed. Kinds and rates differ by seed.
 
 import type { Chance } from './chance.ts';
 import { hour, minute, second } from '../src/core/model/time.ts';
@@ -10,10 +10,10 @@ import type { InvariantChecker } from './invariants.ts';
 import { interruptMachine, isAlive, loseMachine, restartHost, disconnectHost, removeMachine } from './world.ts';
 import type { Machine, World } from './world.ts';
 
-/** The wall clock of the machine that the controllers run on, against the world's time. */
+/** The clock of the controllers' machine, relative to the world's time. */
 export interface WallClock {
   offset: number;
-  /** How far it was set back, all in all. */
+  /** The total by which it was set back. */
   setBack: number;
 }
 
@@ -27,13 +27,13 @@ export interface FaultContext {
   readonly client: Pick<OwnerClient, 'sendCommand'>;
   /** Splits off a generator for each purpose. */
   readonly chance: Chance;
-  /** The owners' own, which they also use elsewhere. */
+  /** The owners' generator, which they also use elsewhere. */
   readonly owners: Chance;
   readonly ids: () => readonly string[];
 }
 
 export interface FaultIntensity {
-  /** How probably a controller is killed while it works. */
+  /** Probability that a controller is killed while it works. */
   readonly killProbability: number;
   readonly length: number;
 }
@@ -42,10 +42,13 @@ export function drawFaultIntensity(chance: Chance): FaultIntensity {
   return { killProbability: chance.pick([0, 0.5, 0.9]), length: chance.between(3, 12) * minute };
 }
 
-/** Accidents come one after another from now on, until `isActive` says no. */
+/** Injects faults one after another until `isActive` returns false. */
 export function startFaults(chance: Chance, parts: FaultContext, isActive: () => boolean): void {
   const { timeline } = parts.world;
-  /** Clocks that go back and two controllers at a moment do not come together: nothing can tell them apart then. */
+  /**
+   * A clock that goes back and two simultaneous controllers look the same, so a world has at most one
+   * of them.
+   */
   const hasSuspension = chance.yes(0.3);
   const enabled = faultsOf(chance, parts).filter(([name]) => {
     const isRare = name.startsWith('clock') || name === 'dead host';
@@ -64,7 +67,7 @@ export function startFaults(chance: Chance, parts: FaultContext, isActive: () =>
   nextFault();
 }
 
-/** Every accident of the storm, each as often as it is in the list. */
+/** Every fault of the storm. A fault that is listed twice is twice as frequent. */
 function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [string, () => void])[] {
   const { world, cloudModel, disk, controllers, checker, wallClock } = parts;
   const { timeline } = world;
@@ -90,13 +93,15 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
   function cutNetwork(seconds: number): void {
     world.longestNetworkCut += seconds * second;
     world.networkCutUntil = Math.max(world.networkCutUntil, timeline.now + seconds * second);
-    during('the line to all hosts is cut', seconds, (on) => (cloudModel.isNetworkCut = on));
+    during('the connection to all hosts is cut', seconds, (on) => (cloudModel.isNetworkCut = on));
   }
 
-  /** The process stands still, another takes the lease when it has run out, and the first goes on as if nothing had been. */
+  /**
+   * Another controller takes the expired lease, and then the suspended process continues as if nothing had happened.
+   */
   function suspend(): void {
     onController((controllerProcess) => {
-      // Who takes the lease by force holds the machine's lock, and nobody else begins beside it.
+      // A controller that takes the lease by force holds the machine's lock, and no other one starts.
       if (!controllerProcess.hasLease) return;
       world.log(`${controllerProcess.process.name} is suspended`);
       controllerProcess.process.suspend();
@@ -105,7 +110,7 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
         controllers.start('the last one does not answer', false);
       });
       timeline.after(chance.between(20, 90) * second, () => {
-        world.log(`${controllerProcess.process.name} goes on`);
+        world.log(`${controllerProcess.process.name} continues`);
         controllerProcess.process.resume();
       });
     });
@@ -118,7 +123,7 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
     if (length > 0) checker.clockJumpedForward();
   }
 
-  /** Somebody sets the wrong date, and right again. */
+  /** A user sets the wrong date, and corrects it later. */
   function dayAhead(length: number): void {
     jump(24 * hour);
     timeline.after(length, () => jump(-24 * hour));
@@ -160,7 +165,7 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
     ['kill', () => onRun((one) => killFromOutside({ world }, one, chance.yes(0.5)))],
     [
       'outage',
-      () => during('the cloud is out of reach', chance.between(10, 300), (on) => (cloudModel.isCloudDown = on)),
+      () => during('the cloud is unreachable', chance.between(10, 300), (on) => (cloudModel.isCloudDown = on)),
     ],
     ['cut', () => cutNetwork(chance.between(10, 120))],
     ['stockout', () => during('there is no capacity', chance.between(10, 300), (on) => (world.hasCapacity = !on))],
@@ -170,8 +175,8 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
     ['clock forward', () => jump(chance.between(10, 3_600) * second)],
     ['clock backward', () => jump(-(chance.yes(0.5) ? chance.between(10, 900) * second : 24 * hour))],
     ['clock a day ahead for a while', () => dayAhead(chance.between(5, 240) * second)],
-    ['word', () => giveCommand(parts, commandChances)],
-    ['word', () => giveCommand(parts, commandChances)],
+    ['command', () => giveCommand(parts, commandChances)],
+    ['command', () => giveCommand(parts, commandChances)],
   ];
 }
 
@@ -193,7 +198,7 @@ function giveCommand(
     'start',
   ] as const);
   const id = owners.pick(all);
-  // Of a chance of its own, so that older worlds stay what they were.
+  // A generator of its own, so that older seeds keep their worlds.
   if (disableRecovery.yes(0.15)) void client.sendCommand('disable-recovery', id, {});
   else if (verb === 'stop') void client.sendCommand(verb, id, { release: owners.yes(0.4) });
   else if (verb === 'start') void client.sendCommand(verb, id, { commandOnly: variants.yes(0.3) });

@@ -1,12 +1,12 @@
-// History: the state of a job as its events alone tell it. The record is what is used; that both agree is the ninth invariant,
-// and what makes `history` and `events.jsonl` worth keeping.
+// History replay: computes the state of a job from its events alone. Invariant 9 compares it with the job: otherwise
+// `history` and `events.jsonl` would be worth nothing.
 
 import type { Event } from '../src/core/model/event.ts';
 import { correctBackoff, correctTime } from '../src/core/decide/fold.ts';
 import type { Allocation, AllocationFields, Attempt, ExitSeen, Job, TriedAlternative } from '../src/core/model/job.ts';
 import type { Instant } from '../src/core/model/time.ts';
 
-/** The parts of a job's record that must be tellable from its events. */
+/** The fields of a job that its events must reproduce. */
 export interface HistoryState {
   readonly desired: Job['desired'];
   readonly cancelRequested: boolean;
@@ -20,10 +20,10 @@ export interface HistoryState {
 
 type UntypedRecord = Record<string, unknown>;
 
-/** Of an attempt: the moments that its backoff is counted by. */
+/** The times from which the attempt's backoff counts. */
 type Backoff = Pick<Attempt, 'createdAt' | 'movedAt' | 'notBeforeAt'>;
 
-/** Tells the state of a job from its history, oldest event first. */
+/** Computes the state of a job from its history, oldest event first. */
 function replay(events: readonly Event[]): HistoryState {
   const attempts: UntypedRecord[] = [];
   const allocations: UntypedRecord[] = [];
@@ -53,7 +53,7 @@ function replay(events: readonly Event[]): HistoryState {
         attempts.push(createdAttempt(event));
         break;
       case 'attempt_moved':
-        // The same one in another place: it was refused where it was asked for, and is asked for nowhere now.
+        // The same allocation in another alternative: it was refused, and is not requested yet.
         if (attempt(event.attempt)['allocation'] === event.allocation)
           Object.assign(allocation(event.allocation), { requestedAt: null, alternative: undefined });
         allocation(event.allocation);
@@ -75,7 +75,7 @@ function replay(events: readonly Event[]): HistoryState {
       case 'allocation_seen': {
         const one = allocation(event.allocation);
         one['lastObserved'] = { state: event.state, detail: event.message, at: event.at };
-        // Ready for use is what can be used: what was let go before never is.
+        // A released allocation never becomes ready.
         if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
         break;
       }
@@ -139,7 +139,7 @@ function replay(events: readonly Event[]): HistoryState {
   return { desired, cancelRequested, workdirCopy, recoveryDisabled, attempts, allocations, finish, removed };
 }
 
-/** The allocation of that number; those before it are there too, since nothing was told of them yet. */
+/** That allocation; those before it are created too, because no event about them came yet. */
 function allocationIn(allocations: UntypedRecord[], ordinal: number): UntypedRecord {
   while (allocations.length < ordinal) {
     const next = allocations.length + 1;
@@ -160,7 +160,7 @@ function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created'
   return { ...attempt, ordinal, createdAt: at, startedAt: null, runningAt: null, ending: null, endedAt: null };
 }
 
-/** Sets the times of the open attempt right, if there is one; the time at which it had begun, before. */
+/** Corrects the times of the open attempt, if there is one. Returns the former time of its creation. */
 function correctAttemptTimes(attempt: UntypedRecord | undefined, now: Instant): Instant | undefined {
   if (attempt?.['endedAt'] !== null) return undefined;
   const { createdAt, movedAt, notBeforeAt } = attempt as unknown as Backoff;
@@ -209,7 +209,7 @@ export function recordedState(job: Job): HistoryState {
       ({ ordinal, requestedAt, alternative, lastObserved, readyAt, releasedAt, goneAt }) => ({
         ordinal,
         requestedAt,
-        // Where something is not asked for yet, its alternative may still be another.
+        // A planned allocation may still change its alternative.
         alternative: requestedAt === null ? undefined : alternative,
         lastObserved,
         readyAt,
@@ -222,21 +222,21 @@ export function recordedState(job: Job): HistoryState {
   };
 }
 
-/** The pattern is for people: no line of history tells it. */
+/** The pattern is for people and is in no event. */
 function withoutPattern({ pattern: _pattern, ...seen }: ExitSeen): Omit<ExitSeen, 'pattern'> {
   return seen;
 }
 
-/** The ninth invariant: what history says and what the record says are the same. Also, each allocation fits its life. */
+/** Invariant 9: the events and the job agree, and each allocation fits its lifecycle. */
 export function historyMismatches(events: readonly Event[], job: Job): readonly string[] {
   const replayed = canonical(replay(events));
   const recorded = canonical(recordedState(job));
   const differs =
-    replayed === recorded ? [] : [`9 events reproduce the state: history says ${replayed}, the record ${recorded}`];
+    replayed === recorded ? [] : [`9 events reproduce the state: the events give ${replayed}, the job has ${recorded}`];
   return [...differs, ...job.allocations.flatMap(lifecycleMismatches)];
 }
 
-/** The fields that are null, and those that are not, in each part of an allocation's life, as its type says. */
+/** The fields that are null and those that are not, for each lifecycle of an allocation, as its type says. */
 const fieldsOf: Readonly<Record<Allocation['lifecycle'], readonly [unset: readonly Field[], set: readonly Field[]]>> = {
   planned: [['requestedAt', 'confirmedAt', 'readyAt', 'workers', 'hosts', 'firstMissedAt', 'releasedAt', 'goneAt'], []],
   requested: [['confirmedAt', 'readyAt', 'workers', 'hosts', 'releasedAt', 'goneAt'], ['requestedAt']],
@@ -262,11 +262,11 @@ function lifecycleMismatches(allocation: Allocation): readonly string[] {
   const [unset, set] = fieldsOf[allocation.lifecycle];
   const wrong = [...unset.filter((key) => allocation[key] !== null), ...set.filter((key) => allocation[key] === null)];
   return wrong.map(
-    (key) => `9 allocation ${allocation.ordinal} is ${allocation.lifecycle}, and its ${key} is not as there`,
+    (key) => `9 allocation ${allocation.ordinal} is ${allocation.lifecycle}, but its ${key} does not fit`,
   );
 }
 
-/** JSON with the keys of every object in order, so that equal values give equal texts. */
+/** JSON with sorted keys, so that equal values give equal texts. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';

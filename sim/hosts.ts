@@ -1,4 +1,4 @@
-// Hosts: machines as a controller reaches them, over a line that may be cut.
+// Hosts: machines as a controller reaches them, over a connection that may be cut.
 
 import type { MachinePort, TailReceiver, WorkerRef } from '../src/app/ports.ts';
 import { known, unknown } from '../src/core/model/observation.ts';
@@ -38,7 +38,7 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
       const before = reachableHost(parts, ref);
       await timeline.pause(isLocal(ref) ? chance.between(1, 1_000) : chance.between(300, 15_000));
       if (before !== undefined && reachableHost(parts, ref) !== before) {
-        return { kind: 'unclear', evidence: { message: 'the line dropped while the step ran' } };
+        return { kind: 'unclear', evidence: { message: 'the connection broke during the step' } };
       }
       return send(parts, ref, (host) => {
         if (step.apply === brokenStep || chance.yes(cloudModel.faultRates.stepFails))
@@ -142,28 +142,28 @@ async function observeWorker(parts: HostPortOptions, ref: WorkerRef): Promise<Ob
   return known({ bootId: host.bootId, proofs, runs }, clock.now());
 }
 
-/** Times are told as ages and moved to the clock of whoever asks, as the real look does. */
+/** Times are sent as ages and added to the reader's clock, as real workers do. */
 function runStatusOf(parts: HostPortOptions, attempt: number, run: Run | null): RunStatus {
   const { world, clock } = parts;
   const { timeline } = world;
   const { now } = timeline;
-  const toAskerTime = (time: number): number => clock.now() - (now - time);
+  const toReaderTime = (time: number): number => clock.now() - (now - time);
   if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it started' };
   if (run.endedAt !== null) {
     if (run.exitCode === null) return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
     const failure = run.failure !== null && run.exitCode === 0 ? { failure: run.failure } : {};
-    return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: toAskerTime(run.endedAt), ...failure };
+    return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: toReaderTime(run.endedAt), ...failure };
   }
-  if (run.startedAt === null) return { attempt, state: 'starting', since: toAskerTime(run.createdAt) };
+  if (run.startedAt === null) return { attempt, state: 'starting', since: toReaderTime(run.createdAt) };
   return {
     attempt,
     state: 'running',
-    startedAt: toAskerTime(run.startedAt),
-    outputAt: toAskerTime(lastPrintedAt(run, now)),
+    startedAt: toReaderTime(run.startedAt),
+    outputAt: toReaderTime(lastPrintedAt(run, now)),
   };
 }
 
-/** Sends a script that has an effect. Without a host in reach nothing happens, which the sender cannot always tell. */
+/** Sends a script with an effect. If no host is reachable nothing happens, which the sender cannot always see. */
 async function send(
   parts: HostPortOptions,
   ref: WorkerRef,
@@ -172,7 +172,7 @@ async function send(
   const { world, cloudModel, chance } = parts;
   const { timeline } = world;
   const { faultRates } = cloudModel;
-  const lost: OutcomeResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
+  const lost: OutcomeResult = { kind: 'unclear', evidence: { message: 'the connection broke' } };
   await timeline.pause(isLocal(ref) ? 2 : chance.between(50, 900));
   const host = reachableHost(parts, ref);
   if (host === undefined) {
@@ -218,7 +218,7 @@ async function followLog(
     const host = reachableHost(parts, ref);
     if (host === undefined) {
       await timeline.pause(chance.between(2_000, 10_000));
-      if (!isOff()) receiver.dropped('the line dropped');
+      if (!isOff()) receiver.dropped('the connection broke');
       return;
     }
     const run = folderOf(host, ref.job.id, `${ref.worker}`).runs.get(attempt);
@@ -241,7 +241,7 @@ async function followLog(
       return;
     }
     if (!isLocal(ref) && chance.yes(cloudModel.faultRates.tailDrops)) {
-      receiver.dropped('the line dropped');
+      receiver.dropped('the connection broke');
       return;
     }
     await nextOutput(parts, run);

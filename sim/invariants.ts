@@ -1,6 +1,6 @@
-// Invariants: what must be true in every world, whatever the storm. They are judged by what happened in the world and by what the
-// owners said. Where one speaks of the record itself (commit before act, events reproduce the state) the record is held against
-// the world. Each has its file in invariants/; here is when each is asked.
+// Invariants: conditions that hold in every world, whatever its faults. They are checked against the world and the
+// owners' commands. Where an invariant is about the database itself (commit before act, events reproduce the state),
+// the database is compared with the world. The folder invariants/ has the checks; this file decides when each runs.
 
 import type { AllocationRef, CommitResult, Commit, Orphan } from '../src/app/ports.ts';
 import type { Event } from '../src/core/model/event.ts';
@@ -46,25 +46,25 @@ export { invariants, slotCount } from './invariants/context.ts';
 export type { InvariantNumber, Violation } from './invariants/context.ts';
 
 export interface InvariantChecker {
-  /** The first invariant that was broken; nothing after it counts. */
+  /** The first broken invariant; later ones do not count. */
   readonly violation: Violation | null;
-  /** The record's owner has spoken: a new job, or a word about an old one. */
+  /** The owner has created a job or given a command. */
   commandGiven(job: Job, events: readonly Event[]): void;
   committed(commit: Commit, result: CommitResult): void;
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'observe', ref: AllocationRef, detail: string): void;
-  /** `step` is `3/docker`, for the reply of a setup step. */
+  /** `step` is `3/docker`, for the outcome of a setup step. */
   replied(kind: string, ref: AllocationRef, result: OutcomeResult, step?: string): void;
   replyRecorded(result: OutcomeResult): void;
   orphanReleased(orphan: Orphan): void;
   runBegins(run: Run): void;
-  /** The controllers' clock jumped forward: patience that is counted by it may end early. */
+  /** The controllers' clock jumped forward, so waits that it measures may end early. */
   clockJumpedForward(): void;
-  /** The storm is over: from here nothing is taken away, refused or lost. */
+  /** The storm is over: from here on no fault happens. */
   faultsStopped(): void;
-  /** How many calls that have effects, and how many commits, there were so far. */
+  /** Numbers of calls with effects, and of commits. */
   readonly counts: { readonly actions: number; readonly observations: number; readonly commits: number };
   job(id: string): Job;
-  /** When the owner of that job last gave a command, by the world's clock. */
+  /** The world's time of the owner's last command about that job. */
   lastCommandAt(id: string): number;
   readonly jobs: readonly Job[];
   fail(invariant: InvariantNumber, message: string): void;
@@ -74,7 +74,7 @@ export interface InvariantChecker {
 export function createInvariantChecker(world: () => World, logCopies: () => LogCopies): InvariantChecker {
   const context = createCheckContext(world, logCopies);
   const { ledgers, ledgerOf } = context;
-  /** Notes that are taken of a reply once it is in the record. */
+  /** Bookkeeping about an outcome once it is stored. */
   const unrecorded = new WeakMap<OutcomeResult, () => void>();
   const counts = { actions: 0, observations: 0, commits: 0 };
   return {
@@ -160,7 +160,7 @@ function recordCommand(ledger: Ledger, job: Job, events: readonly Event[], now: 
     : job.desired === 'running'
       ? null
       : ledger.recoveryDisabledAfter;
-  // A settled job that holds nothing is off the list at once without force, and its logs are still copied.
+  // A finished job without capacity is removed at once without force, and its logs are still copied.
   ledger.wasForceRemoved ||= job.removed && (job.finish === null || holdsCapacity(job));
   ledger.commandCount += 1;
   ledger.failedAt = null;
@@ -187,11 +187,14 @@ function checkCall(context: CheckContext, kind: string, ref: AllocationRef, deta
   const machine = machineOf(context, ref);
   if (kind === 'release' && machine !== undefined) checkLogsBeforeRelease(context, ref, machine, ledger);
   if ((kind === 'release' || kind === 'stop') && machine !== undefined && !hasReason(context, ledger, machine)) {
-    context.fail(1, `job ${ref.job.id}: ${kind} ${detail} on ${machine.name}, which is well, and nothing had happened`);
+    context.fail(1, `job ${ref.job.id}: ${kind} ${detail} on ${machine.name}, which was healthy`);
   }
 }
 
-/** Keeps what the cloud and the hosts have answered; what a full disk or the end of a controller loses is not on record. */
+/**
+ * Keeps the answers of the cloud and the hosts. An answer that a full disk or the end of a controller loses is not
+ * stored.
+ */
 function recordReply(
   context: CheckContext,
   {
@@ -223,7 +226,7 @@ function recordReply(
       const refusal = { at, allocation: ref.allocation.ordinal, isForbidden: error === 'permission' };
       const alternative = alternativeKey(ref, ledger);
       unrecorded.set(result, () => {
-        // A controller that was suspended may record an answer that a newer one has replaced since.
+        // A suspended controller may store an answer that a newer one has replaced.
         if ((ledger.refusals.get(alternative)?.at ?? 0) <= at) ledger.refusals.set(alternative, refusal);
       });
     }

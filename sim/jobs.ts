@@ -1,4 +1,4 @@
-// Jobs: what the owners of a pretend world want run, and how their programs behave.
+// Jobs: the jobs of a simulated world, and the behaviour of their programs.
 
 import { presets } from '../src/core/policy/presets.ts';
 import type { PresetName } from '../src/core/policy/presets.ts';
@@ -18,7 +18,7 @@ import type { ProgramPlan } from './world.ts';
 
 export const installation = 'pretnd';
 
-/** How the attempts of one job go, one after another; the last stands for all that follow. */
+/** The behaviour of each attempt of one job; the last one repeats. */
 type ProgramBehavior = 'succeeds' | 'fails' | 'hangs' | 'endless';
 
 export interface JobProfile {
@@ -36,7 +36,7 @@ export interface PlannedJob {
   readonly at: number;
 }
 
-/** The jobs of one world: between one and four, most of them on machines of the cloud. */
+/** The jobs of one world: between one and four, most of them on cloud machines. */
 export function drawJobs(chance: Chance): readonly PlannedJob[] {
   const jobs = chance.pick([1, 1, 2, 2, 3, 4]);
   return Array.from({ length: jobs }, (_, index) => drawJob(chance.fork(`job ${index}`), index));
@@ -65,10 +65,10 @@ function drawJob(chance: Chance, index: number): PlannedJob {
     'loop: failures',
   ] satisfies PresetName[]);
   const behaviors = drawBehaviors(chance);
-  // A hang is only told from a long silence by a limit, so a program that hangs comes with one.
+  // Only a limit separates a hang from a long silence, so a program that hangs has one.
   const hangs = behaviors.includes('hangs');
   const linePeriod = chance.between(5, 20) * second;
-  // Some setups cannot succeed. They are an extra draw, so that every other job stays as it was.
+  // Some setups cannot succeed. A separate draw, so that every other job stays the same.
   const setup = chance.fork('setup');
   const isBroken = setup.yes(0.08);
   const spec: JobSpec = {
@@ -124,8 +124,8 @@ function drawJob(chance: Chance, index: number): PlannedJob {
 }
 
 /**
- * Most jobs keep checkpoints below one folder, as the runs of a sweep do, or name a folder. Some share it, and some begin from the job
- * before.
+ * Most jobs keep checkpoints below one folder, as the runs of a sweep do, or name a folder. Some share it, and some
+ * start from the job before.
  */
 function drawCheckpoints(
   chance: Chance,
@@ -145,7 +145,7 @@ function drawCheckpoints(
 
 export const brokenStep = 'false';
 
-/** Some owners have rules of their own, which come before the preset's. */
+/** Some owners have their own rules, which come before the preset's. */
 function ownRules(chance: Chance): readonly RecoveryRule[] {
   if (!chance.yes(0.3)) return [];
   const delay = { delayMs: chance.between(1, 30) * second, delayMaxMs: minute };
@@ -174,10 +174,10 @@ function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local'
     kind: 'tpu',
     ownership: kind,
     mode: chance.pick(['tpu-vm', 'queued-resources']),
-    project: 'pretend',
-    zone: 'pretend-a',
+    project: 'simulated',
+    zone: 'simulated-a',
     accelerator: 'v4-8',
-    name: kind === 'persistent' ? `standing-${index}` : `job-${index}`,
+    name: kind === 'persistent' ? `persistent-${index}` : `job-${index}`,
     runtimeVersion: 'base',
     pricing: chance.pick(['spot', 'ondemand']),
     startupScript: null,
@@ -189,24 +189,26 @@ function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local'
   };
 }
 
-/** Where the pretend cloud always has something, storms aside; what becomes of the other zones, each world draws. */
-export const reliableZone = 'pretend-a';
+/** The zone of the simulated cloud that has capacity, except in storms. */
+export const reliableZone = 'simulated-a';
 
-/** Other zones of the pretend cloud, of which each world decides what they have. */
-export const drawnZones: readonly string[] = ['pretend-b', 'pretend-c'];
+/** Other zones of the simulated cloud; each world decides their capacity. */
+export const drawnZones: readonly string[] = ['simulated-b', 'simulated-c'];
 
-/** One that never has anything, and one where we may do nothing until the storm is over: somebody asks for the right. */
-export const emptyZone = 'pretend-d';
-export const grantedLaterZone = 'pretend-e';
+/**
+ * A zone without capacity, and a zone without permission until the end of the storm, when a user gets the permission.
+ */
+export const emptyZone = 'simulated-d';
+export const grantedLaterZone = 'simulated-e';
 
-/** Some jobs would rather be elsewhere, and name another zone that will have something one day. */
+/** Some jobs prefer another zone, which gets capacity in the end. */
 function withAlternatives(capacity: CapacitySpec, chance: Chance): CapacitySpec {
   if (capacity.kind !== 'tpu' || capacity.ownership === 'persistent' || !chance.yes(0.4)) return capacity;
   const [first = reliableZone, ...others] = chance.pick([
-    ['pretend-b', 'pretend-a'],
-    ['pretend-b', 'pretend-c', 'pretend-a'],
-    ['pretend-a', 'pretend-b'],
-    ['pretend-c', 'pretend-a', 'pretend-b'],
+    ['simulated-b', 'simulated-a'],
+    ['simulated-b', 'simulated-c', 'simulated-a'],
+    ['simulated-a', 'simulated-b'],
+    ['simulated-c', 'simulated-a', 'simulated-b'],
     [emptyZone, grantedLaterZone],
   ]);
   const { accelerator, pricing, runtimeVersion } = capacity;
@@ -222,14 +224,14 @@ function step(name: string): SetupStep {
   return { name, key: `${name}-key`, check: null, apply: 'true', files: [], timeoutMs: minute };
 }
 
-/** How that program behaves on that worker. The same question gets the same answer, whoever asks and however often. */
+/** The behaviour of that program on that worker. The same arguments give the same result. */
 export function planFor(profile: JobProfile, attempt: number, worker: string): ProgramPlan {
   const behavior = profile.behaviors[Math.min(attempt, profile.behaviors.length) - 1] ?? 'succeeds';
   const chance = createChance(hashOf(`${profile.seed}/${attempt}/${worker}`));
   const gang = createChance(hashOf(`${profile.seed}/${attempt}`));
   const failingWorker = gang.between(0, profile.workers - 1);
   const isFailing = worker === 'controller' || worker === `${failingWorker}`;
-  // Many programs print on their first worker alone.
+  // Many programs print on their first worker only.
   const isMute = gang.yes(0.2) && worker !== 'controller' && worker !== '0';
   const usual: ProgramPlan = {
     startDelay: 0,
@@ -244,7 +246,7 @@ export function planFor(profile: JobProfile, attempt: number, worker: string): P
     case 'succeeds':
       return usual;
     case 'fails':
-      // The others wait for the one that failed, as programs that talk to each other do.
+      // The others wait for the failed one, as programs that communicate do.
       if (!isFailing) return { ...usual, duration: null };
       return {
         ...usual,
@@ -253,7 +255,7 @@ export function planFor(profile: JobProfile, attempt: number, worker: string): P
         lastLine: gang.pick(['GRPC error', 'it broke', 'it broke']),
       };
     case 'hangs':
-      // One waits for what never comes, and soon the others wait for that one.
+      // One waits forever, and soon the others wait for it.
       return {
         ...usual,
         duration: null,

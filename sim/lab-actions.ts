@@ -1,4 +1,4 @@
-// Lab actions: what the people of a lab do.
+// Lab actions: the commands of a lab's users.
 
 import type { Job } from '../src/core/model/job.ts';
 import { minute, second } from '../src/core/model/time.ts';
@@ -18,7 +18,7 @@ interface Parent {
   readonly baseStage: number;
 }
 
-/** `tpu run`: the TPU is looked at, whoever holds it is asked about, and then the job is made. */
+/** `tpu run`: the TPU is checked, its holders are resolved, and then the job is created. */
 export async function runOn(
   lab: Lab,
   planned: PlannedLabRun,
@@ -31,10 +31,10 @@ export async function runOn(
   const usualSpec = specOf(tpu, planned.rule ?? defaultRule(tpu), `/code/${planned.user}`, fault === 'rule-recreates');
   const { failedCallTimeoutMs: _grace, ...patient } = usualSpec.limits;
   const spec = fault === 'hang-ignored' ? { ...usualSpec, limits: patient } : usualSpec;
-  // The TPU may have been taken since it was checked: the record is read right before it is written.
+  // The TPU may have been taken since the check: the database is read right before the write.
   const other = holderOf(lab, tpuName);
   if (other !== undefined) {
-    world.log(`${planned.user}: ${tpuName} is held by job ${other.id} now`);
+    world.log(`${planned.user}: ${tpuName} is now held by job ${other.id}`);
     return;
   }
   const job = await client.insert({ owner: planned.user, spec, manifest: '', at: clock.now() });
@@ -59,7 +59,7 @@ export async function runOn(
   client.wake(job.id);
 }
 
-/** Looks at the TPU and at who is on it, and has it put right if its people say so. False: not now. */
+/** Checks the TPU and its holders, and repairs it if its users say so. False: not now. */
 async function claimTpu(lab: Lab, tpuName: string): Promise<boolean> {
   const { tpuOperations, tpus, peopleChance } = lab;
   const tpu = lookUp(tpus, tpuName);
@@ -85,7 +85,7 @@ async function claimTpu(lab: Lab, tpuName: string): Promise<boolean> {
   return ended.unreachable.length === 0;
 }
 
-/** `tpu kill`: the job is cancelled, and what it has left on the workers is ended. */
+/** `tpu kill`: the job is cancelled, and its processes on the workers are ended. */
 async function kill(lab: Lab, id: string): Promise<void> {
   const { fault, checker, labChecker, client, scriptSetup } = lab;
   const { timeline } = lab.world;
@@ -121,7 +121,7 @@ async function restartJob(lab: Lab, user: string, startMode: 'resume' | 'rerun',
   if (await client.sendCommand(startMode, job.id, {})) labChecker.restartRequested(job.id, startMode);
 }
 
-/** The tmux window of something that runs is closed by hand: `tpu __closed` says so. */
+/** A user closes the tmux window of an attempt: `tpu __closed` reports it. */
 async function closeWindow(lab: Lab, job: Job): Promise<void> {
   const { world, fault, labChecker, record, client, clock } = lab;
   const attempt = job.attempts.length;
@@ -133,7 +133,7 @@ async function closeWindow(lab: Lab, job: Job): Promise<void> {
     labChecker.closed(job.id);
 }
 
-/** `tpu clean`: what is over leaves the list. */
+/** `tpu clean`: removes finished windows from the list. */
 async function clean(lab: Lab, user: string): Promise<void> {
   const { world, checker, labChecker, record, clock } = lab;
   const shown = await record.windows({ user });
@@ -147,7 +147,18 @@ async function clean(lab: Lab, user: string): Promise<void> {
   await labChecker.listChanged(record, user);
 }
 
-const actions = ['kill', 'kill', 'close', 'resume', 'resume', 'rerun', 'move', 'move', 'move anew', 'clean'] as const;
+const actions = [
+  'kill',
+  'kill',
+  'close',
+  'resume',
+  'resume',
+  'rerun',
+  'move',
+  'move',
+  'move and rerun',
+  'clean',
+] as const;
 
 async function takeAction(lab: Lab): Promise<void> {
   const { plan, peopleChance } = lab;
@@ -164,7 +175,7 @@ async function takeAction(lab: Lab): Promise<void> {
       return restartJob(lab, user, 'rerun', false);
     case 'move':
       return restartJob(lab, user, 'resume', true);
-    case 'move anew':
+    case 'move and rerun':
       return restartJob(lab, user, 'rerun', true);
     case 'clean':
       return clean(lab, user);
@@ -181,7 +192,7 @@ export function scheduleAction(lab: Lab): void {
   });
 }
 
-// ------------------------------------------------------------------------------------------ what goes wrong
+// ------------------------------------------------------------------------------------------ faults
 
 function during(lab: Lab, what: string, length: number, set: (on: boolean) => void): void {
   const { world } = lab;
@@ -191,7 +202,7 @@ function during(lab: Lab, what: string, length: number, set: (on: boolean) => vo
   timeline.after(length, () => set(false));
 }
 
-/** The login machine goes down with every controller, and comes back. */
+/** The login machine goes down with every controller, and returns. */
 export function reboot(lab: Lab): void {
   const { world, controllers, loginHost } = lab;
   const { timeline } = lab.world;
@@ -205,16 +216,16 @@ function recreateTpu(lab: Lab, machine: Machine): void {
   const { world, plan, labChecker, tpuOperations } = lab;
   const tpu = plan.tpus.find(({ name }) => name === machine.name);
   if (tpu === undefined) return;
-  world.log(`storm: ${tpu.name} is made anew by hand`);
+  world.log(`storm: ${tpu.name} is recreated manually`);
   labChecker.recreated(machine);
   void tpuOperations.reapply(tpu);
 }
 
-/** Its machines go down, and the cloud says so some time after. */
+/** Its machines go down, and the cloud reports it some time later. */
 function preempt(lab: Lab, machine: Machine): void {
   const { world, faultChance } = lab;
   const { timeline } = lab.world;
-  world.log(`storm: ${machine.name} is taken away`);
+  world.log(`storm: ${machine.name} is preempted`);
   machine.disruptedAt = timeline.now;
   for (const host of machine.hosts) shutDown(world, host);
   timeline.after(faultChance.between(0, maxPreemptionReportDelay), () => loseMachine(world, machine, 'preempted'));
@@ -225,7 +236,7 @@ function cutNetwork(lab: Lab, length: number): void {
   const { timeline } = lab.world;
   world.longestNetworkCut += length;
   world.networkCutUntil = Math.max(world.networkCutUntil, timeline.now + length);
-  during(lab, 'the line to all TPUs is cut', length, (on) => (cloudModel.isNetworkCut = on));
+  during(lab, 'the connection to all TPUs is cut', length, (on) => (cloudModel.isNetworkCut = on));
 }
 
 function killScript(lab: Lab): void {
@@ -234,11 +245,11 @@ function killScript(lab: Lab): void {
   if (alive.length === 0) return;
   const run = faultChance.pick(alive);
   run.killed = true;
-  world.log(`storm: somebody kills the script of ${run.job}/${run.attempt}`);
+  world.log(`storm: a user kills the script of ${run.job}/${run.attempt}`);
   endRun(world, run, faultChance.yes(0.5) ? 137 : null);
 }
 
-/** Accidents come from now on, about as many an hour as there are jobs on preemptible TPUs to hit. */
+/** Faults from now on, about as many per hour as there are jobs on preemptible TPUs. */
 export function startLabFaults(lab: Lab): void {
   scheduleFault(
     lab,
@@ -280,7 +291,7 @@ function labFaultsOf(lab: Lab): readonly (readonly [weight: number, hit: () => v
       () =>
         during(
           lab,
-          'the cloud is out of reach',
+          'the cloud is unreachable',
           faultChance.between(1, 10) * minute,
           (on) => (cloudModel.isCloudDown = on),
         ),

@@ -1,5 +1,6 @@
-// Lab invariants: what must be true in every life of a lab, beside those of every world (invariants.ts). They are judged by what
-// happened on the TPUs, by what the owners said, and by what scripts really told; what people are shown is held against that.
+// Lab invariants: conditions that hold in every lab, in addition to those of every world (invariants.ts). They are
+// checked against the events on the TPUs, the owners' commands and the scripts' reports, and against the lists that
+// users see.
 
 import { presets } from '../src/core/policy/presets.ts';
 import type { Job } from '../src/core/model/job.ts';
@@ -12,17 +13,17 @@ import type { Machine, Run, World } from './world.ts';
 
 const labInvariants = {
   'one-program-per-TPU': 'a TPU never has programs of two attempts alive at once',
-  'window-numbers-unique': 'no window number is twice on a list, nor that of an ancestor of what is on it',
-  'killed-stays-killed': 'what its owner has killed does not begin again before somebody wants it',
-  'closed-stays-closed': 'what runs in a window that was closed by hand may end, and no rule begins it again',
-  'no-recreation-without-rule': 'no TPU is made anew for a job whose rule does not say so',
+  'window-numbers-unique':
+    'no window number is listed twice, and no listed window has the number of an ancestor of a listed job',
+  'killed-stays-killed': 'a killed job does not start again before a user wants it',
+  'closed-stays-closed': 'a job whose window was closed may end, and no rule restarts it',
+  'no-recreation-without-rule': 'no TPU is recreated for a job whose rule does not recreate it',
   'load_from-correct':
-    'what a resumed program loads is the newest log folder that an ancestor really reported; others load nothing',
-  'stage-correct': 'a program is told how often its work was resumed',
-  'loss-is-preemption':
-    'a script that fails because its TPU was taken away or made anew by somebody has not failed by itself',
-  'hang-ends': 'a program that prints nothing after a failed call is ended soon, and no other counts as hung',
-  'success-confirmed': 'an attempt whose script confirmed no success has not succeeded, whatever its exit code',
+    'a resumed program loads the newest log folder that an ancestor reported; other programs load nothing',
+  'stage-correct': 'a program gets the number of resumes of its work',
+  'loss-is-preemption': 'a script whose TPU was preempted or recreated has not failed by itself',
+  'hang-ends': 'a program without output after a failed call is ended soon, and no other program counts as hung',
+  'success-confirmed': 'an attempt without confirmed success has not succeeded, whatever its exit code',
 } as const;
 
 type LabInvariant = keyof typeof labInvariants;
@@ -33,10 +34,10 @@ export interface LabViolation {
   readonly at: number;
 }
 
-/** The values that a script was given to begin with. */
+/** The arguments of a script. */
 export interface ScriptInput {
   readonly loadFrom: string | null;
-  /** `--config.stage=`; null where it was given none. */
+  /** `--config.stage=`; null without one. */
   readonly stage: number | null;
 }
 
@@ -45,35 +46,35 @@ export interface LabChecker {
   fail(invariant: string, message: string): void;
   /** A `tpu run`, or a resume or rerun on another TPU. */
   jobCreated(job: Job, labJob: LabJob): void;
-  /** Somebody wants that job to go on, or to begin again; or to have it ended for good. */
+  /** A user wants that job to continue, to restart, or to end for good. */
   restartRequested(job: string, how: 'resume' | 'rerun'): void;
   killed(job: string): void;
   closed(job: string): void;
-  /** A controller has committed a job; `before` is the record until then. */
+  /** A controller has committed a job; `before` is the job until then. */
   committed(before: Job, job: Job): void;
-  /** Somebody deletes that machine, to make another of its name. */
+  /** A user deletes that machine, to create another one of its name. */
   recreated(machine: Machine): void;
-  /** A controller lets a TPU go, to have it made anew. */
+  /** A controller releases a TPU, to have it recreated. */
   released(job: Job): void;
   scriptBegins(run: Run): void;
   inputGiven(run: Run, given: ScriptInput): void;
-  /** Its program has succeeded, and it reports that. */
+  /** Its program has succeeded, and reports that. */
   confirmed(run: Run): void;
   /** Its program hangs from now on, after a failed call. */
   programHangs(run: Run): void;
   reported(run: Run, logFolder: string): void;
   programBegins(program: Program): void;
-  /** A number was given, or taken off a list. */
+  /** A number was given, or removed from a list. */
   listChanged(record: LabStore, user: string): Promise<void>;
 }
 
-/** So long after its machines went down the pretend cloud says that it took them. */
+/** The simulated cloud reports a preemption this long after the machines went down. */
 export const maxPreemptionReportDelay = 25 * second;
 
-/** A controller may be down meanwhile, or the login machine. */
+/** A controller, or the login machine, may be down meanwhile. */
 const hangSlack = hour;
 
-/** A program that has run for so long has saved a checkpoint. */
+/** A program that has run this long has saved a checkpoint. */
 export const firstCheckpointAfter = 10 * minute;
 
 interface LabLedger {
@@ -81,7 +82,7 @@ interface LabLedger {
   readonly logStage: boolean;
   readonly parent: LabJob['parent'];
   killedAt: number | null;
-  /** When the window that it ran in was closed, and nobody has wanted it since. */
+  /** Time at which its window was closed; cleared when a user wants the job again. */
   closedAt: number | null;
   readonly scriptsBegun: Set<number>;
   readonly reported: Map<number, string>;
@@ -109,7 +110,7 @@ export function createLabChecker(world: () => World, programs: () => Programs, j
 
   function ledgerOf(job: string): LabLedger {
     const ledger = ledgers.get(job);
-    if (ledger === undefined) throw new Error(`the lab knows no job ${job}`);
+    if (ledger === undefined) throw new Error(`there is no job ${job}`);
     return ledger;
   }
 
@@ -157,16 +158,16 @@ export function createLabChecker(world: () => World, programs: () => Programs, j
       const { rule } = ledgerOf(job.id);
       const mayReapply =
         rule in presets && presets[rule as keyof typeof presets].some(({ answer }) => answer.on === 'new');
-      if (!mayReapply) fail('no-recreation-without-rule', `job ${job.id} of rule ${rule} lets its TPU go`);
+      if (!mayReapply) fail('no-recreation-without-rule', `job ${job.id} of rule ${rule} releases its TPU`);
     },
     committed: (before, job) => checkEnds(context, before, job),
     scriptBegins(run) {
       const { killedAt, closedAt } = ledgerOf(run.job);
-      // The message that starts it may have been on its way when the word came.
+      // The start message may have been sent before the command.
       const isLate = (commandAt: number | null): boolean => commandAt !== null && run.createdAt > commandAt + minute;
       const begins = `attempt ${run.attempt} of job ${run.job} begins`;
-      if (isLate(killedAt)) fail('killed-stays-killed', `${begins}, and it was killed at ${killedAt}`);
-      if (isLate(closedAt)) fail('closed-stays-closed', `${begins}, and its window was closed at ${closedAt}`);
+      if (isLate(killedAt)) fail('killed-stays-killed', `${begins}, but it was killed at ${killedAt}`);
+      if (isLate(closedAt)) fail('closed-stays-closed', `${begins}, but its window was closed at ${closedAt}`);
     },
     inputGiven: (run, given) => checkScriptInput(context, run, given),
     confirmed: (run) => void context.confirmed.add(run),
@@ -191,7 +192,7 @@ export function createLabChecker(world: () => World, programs: () => Programs, j
   };
 }
 
-/** An attempt has ended in the record: of what it really ended. */
+/** An attempt has ended in the database: compares the reason with the true one. */
 function checkEnds(context: LabCheckContext, before: Job, job: Job): void {
   const { world, programs, confirmed, recreated, fail } = context;
   for (const { ordinal, endedAt, ending, exitAcceptedAt } of job.attempts) {
@@ -203,25 +204,25 @@ function checkEnds(context: LabCheckContext, before: Job, job: Job): void {
         one.endedAt !== null &&
         wasPreemptedAt(context, one.host.machine, one.endedAt),
     );
-    // One that had ended before, or was killed here, has an end of its own.
+    // A program that had ended before, or was killed here, has its own reason.
     const script = world().runs.find((run) => run.job === job.id && run.attempt === ordinal);
     if (ending?.reason === 'succeeded' && (script === undefined || !confirmed.has(script)))
       fail('success-confirmed', `attempt ${ordinal} of job ${job.id} counts as succeeded`);
     if (ending?.reason === 'hung' && (script?.hungAt ?? null) === null)
-      fail('hang-ends', `attempt ${ordinal} of job ${job.id} counts as hung, and its program did not hang`);
+      fail('hang-ends', `attempt ${ordinal} of job ${job.id} counts as hung, but its program did not hang`);
     const isLater = (script?.endedAt ?? 0) >= (preemptedProgram?.endedAt ?? 0);
-    // Without an exit code it went down with the login machine, and failed of nothing that it has seen of its TPU.
+    // Without an exit code it went down with the login machine, not with its TPU.
     const isOfIt = preemptedProgram !== undefined && script?.killed === false && script.exitCode !== null && isLater;
     const isMissed =
       preemptedProgram !== undefined &&
       recreated.has(preemptedProgram.host.machine) &&
       ending?.reason === 'unreachable';
-    // `tpu ack` judges an end at once, although the cloud may report the loss of the TPU later.
+    // `tpu ack` judges an exit at once, although the cloud may report the loss of the TPU later.
     const hasWaited = exitAcceptedAt === undefined;
     if (isOfIt && hasWaited && (ending?.reason === 'command_failed' || isMissed))
       fail(
         'loss-is-preemption',
-        `attempt ${ordinal} of job ${job.id} counts as ${ending.reason}, and ${preemptedProgram.host.machine.name} was taken away`,
+        `attempt ${ordinal} of job ${job.id} counts as ${ending.reason}, but ${preemptedProgram.host.machine.name} was preempted`,
       );
   }
 }
@@ -234,14 +235,14 @@ function checkScriptInput(scene: LabCheckContext, run: Run, { loadFrom, stage }:
   if (loadFrom !== expected)
     fail(
       'load_from-correct',
-      `attempt ${run.attempt} of job ${run.job} loads ${loadFrom}, and what was told before it is ${expected}`,
+      `attempt ${run.attempt} of job ${run.job} loads ${loadFrom}, but the last reported folder is ${expected}`,
     );
   const [least, most] = resumeCountRange(scene, run.job, run.attempt);
   const isCounted = ledger.logStage ? stage !== null && stage >= least && stage <= most : stage === null;
   if (!isCounted)
     fail(
       'stage-correct',
-      `attempt ${run.attempt} of job ${run.job} is told stage ${stage}, and it was resumed ${least} to ${most} times`,
+      `attempt ${run.attempt} of job ${run.job} gets stage ${stage}, but was resumed ${least} to ${most} times`,
     );
 }
 
@@ -265,7 +266,7 @@ async function checkNumbers(context: LabCheckContext, record: LabStore, user: st
   }
 }
 
-/** That attempt and those that it goes on from or stands in the place of, the newest first. */
+/** That attempt and those that it continues or replaces, newest first. */
 function lineageOf(
   context: LabCheckContext,
   job: string,
@@ -277,7 +278,7 @@ function lineageOf(
   return parent === null ? own : [...own, ...lineageOf(context, parent.job, parent.attempt)];
 }
 
-/** Whether a program that ended there then has ended of that: the cloud took the machine, or somebody has made it anew. */
+/** True if the end of that program was caused by the preemption or recreation of its machine. */
 function wasPreemptedAt(context: LabCheckContext, machine: Machine, endedAt: number): boolean {
   const { recreated } = context;
   if (recreated.has(machine)) return endedAt >= (machine.deletionRequestedAt ?? Infinity);
@@ -285,7 +286,7 @@ function wasPreemptedAt(context: LabCheckContext, machine: Machine, endedAt: num
   return cause === 'preempted' && lostAt !== null && endedAt >= lostAt - maxPreemptionReportDelay && endedAt <= lostAt;
 }
 
-/** The attempt whose work that one was to go on with: null where it was to begin from the start. */
+/** The attempt whose work that one continues. Null for a start from the beginning. */
 function predecessorOf(
   context: LabCheckContext,
   job: string,
@@ -304,14 +305,14 @@ function predecessorOf(
       const ran = attempts.slice(0, attempt - 1).findLast(({ startedAt }) => startedAt !== null);
       return { job, attempt: ran?.ordinal ?? 1 };
     }
-    // An attempt that a rule makes in the place of one that never started is of that one's kind.
+    // An attempt that a rule makes in place of one that never started has the same start mode.
     const isStandIn = startMode === 'fresh' && !startedByOwner;
     return isStandIn ? { job, attempt: attempt - 1 } : null;
   }
   return parent?.startMode === 'resume' ? parent : null;
 }
 
-/** The newest log folder that the work told before that attempt; where anything was saved in one, the newest such. */
+/** The newest log folder that the work reported before that attempt; one with a checkpoint comes first. */
 function expectedLogFolder(context: LabCheckContext, job: string, attempt: number): string | null {
   const { world, programs, ledgerOf } = context;
   let newest: string | null = null;
@@ -332,8 +333,8 @@ function expectedLogFolder(context: LabCheckContext, job: string, attempt: numbe
 }
 
 /**
- * How often the work was resumed by that attempt: by those whose scripts began, and by all that were made. What lies between
- * had been started and never came to life.
+ * The numbers of resumes until that attempt: of attempts whose scripts started, and of all attempts. The difference are
+ * attempts that never started.
  */
 function resumeCountRange(
   context: LabCheckContext,
@@ -346,7 +347,7 @@ function resumeCountRange(
   for (;;) {
     const next = predecessorOf(context, one.job, one.attempt);
     if (next === null) return [least, most];
-    // A replacement resumes only if the attempt that it replaces resumed. Nothing is resumed where no attempt has run.
+    // A replacement resumes only if the attempt that it replaces resumed. Nothing is resumed if no attempt has run.
     const { attempts } = jobOf(one.job);
     const hasRun = attempts[next.attempt - 1]?.startedAt !== null;
     const isResume = one.attempt === 1 || (attempts[one.attempt - 1]?.startMode === 'resume' && hasRun);

@@ -1,4 +1,4 @@
-// The people of a pretend lab, their TPUs, and what they want run on them.
+// The users of a simulated lab, their TPUs, and their jobs.
 
 import { hour, minute, second } from '../src/core/model/time.ts';
 import type { Duration } from '../src/core/model/time.ts';
@@ -22,41 +22,42 @@ export interface LabSize {
   readonly users: number;
   readonly tpus: number;
   readonly jobs: number;
-  /** How long people go on wanting things, and things go wrong. */
+  /** Duration of new commands and faults. */
   readonly length: Duration;
 }
 
 export const twoDays: LabSize = { users: 8, tpus: 30, jobs: 200, length: 48 * hour };
 
-/** An afternoon, for tests that are run all the time. */
+/** One afternoon, for tests that run often. */
 export const anAfternoon: LabSize = { users: 3, tpus: 5, jobs: 20, length: 6 * hour };
 
 const rules: readonly LabRule[] = ['pre', 'pass', 'reapply', 'rerun', 'resume'];
 
 /**
- * The course of one attempt without interference. `early`: the script ends before it has reported where its log is. `grpc`: a
- * call between workers fails. `hangs`: one fails, and the program waits for ever. `masked`: one fails, and the script exits with
- * 0 nevertheless, as scripts of the older `tpu` do. `fails`: the program has a mistake. `short`: the program succeeds and nothing
- * reports it. `unasked`: only its log reports the success, because the script does not call `finish-job`.
+ * The behaviour of one undisturbed attempt. `early`: the script ends before it reports its log folder. `grpc`: a call
+ * between workers fails. `hangs`: a call fails, and the program waits forever. `masked`: a call fails, and the script
+ * exits with 0 nevertheless, as scripts of the older TPU manager do. `fails`: the program has a bug. `short`: the
+ * program succeeds without a report. `unasked`: only its log reports the success, because the script does not call
+ * `finish-job`.
  */
 type LabProgramBehavior = 'succeeds' | 'unreported' | 'grpc' | 'hangs' | 'masked' | 'fails' | 'early' | 'short';
 
 export interface LabJobProfile {
-  /** One for each attempt; the last stands for all that follow. */
+  /** One for each attempt; the last one repeats. */
   readonly behaviors: readonly LabProgramBehavior[];
   readonly duration: Duration;
-  /** Whether it goes on on the workers when the line from this machine is cut. */
+  /** True if it continues on the workers when the connection of this machine is cut. */
   readonly survivesNetworkCut: boolean;
 }
 
 export interface PlannedLabRun {
   readonly at: number;
   readonly user: string;
-  /** As `rule=` says; null: what the TPU's pricing wants. */
+  /** The value of `rule=`; null: the default of the TPU's pricing. */
   readonly rule: LabRule | null;
   readonly logStage: boolean;
   readonly profile: LabJobProfile;
-  /** Two say it in the same second, of the same TPU. */
+  /** Two users request the same TPU in the same second. */
   readonly isDuplicated: boolean;
 }
 
@@ -86,7 +87,7 @@ export function drawLab(chance: Chance, size: LabSize): LabPlan {
     const isPreemptible = index % 2 === 0;
     return {
       name: `tpu-v2-32-${isPreemptible ? 'preemptible-' : ''}${index}`,
-      project: 'pretend',
+      project: 'simulated',
       zone: reliableZone,
       accelerator: 'v2-32',
       pricing: isPreemptible ? ('preemptible' as const) : ('ondemand' as const),
@@ -96,7 +97,7 @@ export function drawLab(chance: Chance, size: LabSize): LabPlan {
   });
   const kinds = chance.fork('kinds of failed calls');
   const runs = Array.from({ length: size.jobs }, (): PlannedLabRun => ({
-    // The last user still wants to see how it ends.
+    // The last user still waits for the end of the job.
     at: chance.between(0, size.length * 0.95),
     user: chance.pick(users).name,
     rule: chance.pick([null, null, ...rules]),
@@ -116,7 +117,7 @@ function drawProfile(chance: Chance, kinds: Chance): LabJobProfile {
     chance.pick(['succeeds', 'succeeds', 'unreported', 'short', 'fails', 'grpc'] as const),
   ];
   return {
-    // A fork, so that all else of a seed stays as it was.
+    // A fork, so that all else of a seed stays the same.
     behaviors: behaviors.map((one) => (one === 'grpc' ? kinds.pick(['grpc', 'hangs', 'masked'] as const) : one)),
     duration: chance.pick([
       chance.between(2, 30) * minute,
@@ -144,17 +145,17 @@ export interface ScriptContext {
   readonly checker: LabChecker;
   readonly profileOf: (job: string) => LabJobProfile;
   readonly tpuOf: (job: string) => string;
-  /** Rejects where the script must not go on. */
+  /** Rejects if the script must not continue. */
   readonly begin: (job: string, attempt: number) => Promise<ScriptStart>;
-  /** Ends what that attempt has left on its workers. */
+  /** Ends the processes of that attempt on its workers. */
   readonly cleanUp: (job: string, attempt: number) => Promise<boolean>;
-  /** The mistake of scripts that do not say what went wrong. */
+  /** The bug of scripts that do not report the cause of a failure. */
   readonly hidesLastLine: boolean;
-  /** The mistake of believing every exit code of 0. */
+  /** The bug of trusting every exit code of 0. */
   readonly trustsExitCode: boolean;
 }
 
-/** How a script behaves as a process of this machine: when it ends, and of what, the story decides. */
+/** A script as a process of this machine: decides when and why it ends. */
 export const scriptPlan: ProgramPlan = {
   startDelay: 0,
   duration: null,
@@ -170,7 +171,7 @@ export interface Scripts {
   stopRequested(run: Run): void;
 }
 
-/** As gcloud says that its ssh ended by itself, as far as a line of this world goes. */
+/** Printed by gcloud when its ssh ends by itself. */
 const connectionLostLine = 'return code [255]';
 
 export function createScripts(parts: ScriptContext): Scripts {
@@ -186,7 +187,7 @@ export function createScripts(parts: ScriptContext): Scripts {
     try {
       started = await parts.begin(run.job, run.attempt);
     } catch (error) {
-      exitScript(parts, run, 1, error instanceof Error ? error.message : 'it may not begin');
+      exitScript(parts, run, 1, error instanceof Error ? error.message : 'it must not start');
       return;
     }
     if (isOver()) return;
@@ -217,7 +218,7 @@ export function createScripts(parts: ScriptContext): Scripts {
       if (!isOver()) exitScript(parts, run, 1, connectionLostLine);
       return;
     }
-    // The line ends with this process, however that ends.
+    // The connection ends with this process.
     run.listeners.add(() => cutConnection(parts, gang, survivesNetworkCut));
     const lastLine = await programsEnd(parts, gang, behavior, duration, run);
     if (isOver()) return;
@@ -244,19 +245,19 @@ export function createScripts(parts: ScriptContext): Scripts {
       void play(run);
     },
     stopRequested(run) {
-      void parts.cleanUp(run.job, run.attempt).then(() => exitScript(parts, run, 143, 'asked to end'));
+      void parts.cleanUp(run.job, run.attempt).then(() => exitScript(parts, run, 143, 'terminated'));
     },
   };
 }
 
 function exitScript(parts: ScriptContext, run: Run, exitCode: number, lastLine: string): void {
   if (run.endedAt !== null) return;
-  // Its last line is not known before: a plan is this run's alone, and this is the one thing in it that is found out.
+  // Only the run knows its last line, so each run has its own plan.
   (run.plan as { lastLine: string }).lastLine = parts.hidesLastLine ? 'it broke' : lastLine;
   endRun(parts.world, run, exitCode);
 }
 
-/** On every worker, one after another; undefined where one does not answer. What has begun by then goes on. */
+/** On every worker in turn. Undefined if one does not answer; programs that have started by then continue. */
 async function startOn(
   parts: ScriptContext,
   tpu: string,
@@ -284,7 +285,7 @@ async function startOn(
   return gang;
 }
 
-/** Resolves with the last words: it ended as it was to, or a worker was lost and the others noticed. */
+/** Resolves with the last line: it ended as planned, or a worker was lost and the others noticed. */
 function programsEnd(
   parts: ScriptContext,
   gang: readonly Program[],
@@ -311,7 +312,7 @@ function programsEnd(
       fails: 'NameError: x',
       early: '',
     };
-    // One that fails does so early, mostly.
+    // A failing program mostly fails early.
     const failing: readonly LabProgramBehavior[] = ['grpc', 'fails', 'hangs', 'masked'];
     const runs = failing.includes(behavior) ? Math.ceil(length * chance.next()) : length;
     timeline.after(runs, () => {
@@ -329,9 +330,9 @@ function programsEnd(
     for (const program of gang) {
       program.listeners.add(() => {
         if (isResolved) return;
-        // The others wait for it until a call fails; a line to a machine that is gone ends sooner or later.
+        // The others wait for it until a call fails; a connection to a lost machine ends sooner or later.
         timeline.after(chance.between(1, 40) * second, () => {
-          for (const other of gang) programs.end(other, 'another one is gone');
+          for (const other of gang) programs.end(other, 'another worker is lost');
           resolveOnce(gang.length > 1 && chance.yes(0.5) ? 'GRPC error' : connectionLostLine);
         });
       });
@@ -339,12 +340,12 @@ function programsEnd(
   });
 }
 
-/** The line from this machine is cut: some programs notice, at some time. */
+/** The connection of this machine is cut: some programs notice it later. */
 function cutConnection(parts: ScriptContext, gang: readonly Program[], survivesNetworkCut: boolean): void {
   const { world, chance, programs } = parts;
   const { timeline } = world;
   for (const program of gang) {
     if (survivesNetworkCut || program.endedAt !== null) continue;
-    timeline.after(chance.between(1, 60) * second, () => programs.end(program, 'nobody listens any more'));
+    timeline.after(chance.between(1, 60) * second, () => programs.end(program, 'the connection is lost'));
   }
 }

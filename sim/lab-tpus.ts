@@ -1,5 +1,5 @@
-// The TPUs of a pretend lab: the programs that scripts have started on their workers, which outlive the line to the login
-// machine, and the desk at which people and scripts ask about them. What is answered is what the workers can tell.
+// The TPUs of a simulated lab: programs of scripts on their workers, which outlive the connection to the login machine,
+// and the TPU operations for users and scripts. Answers contain what the workers can observe.
 
 import type {
   EndResult,
@@ -33,7 +33,7 @@ export interface Programs {
   readonly all: readonly Program[];
   start(host: Host, given: Pick<Program, 'job' | 'attempt' | 'logFolder' | 'stageFolder'>): Program;
   end(program: Program, why: string): void;
-  /** Everything that is alive on that TPU, whichever machine has its name now. */
+  /** All live programs on that TPU, whichever machine has its name now. */
   aliveOn(tpu: string): readonly Program[];
   hostDown(host: Host): void;
 }
@@ -78,7 +78,7 @@ export function isReachable(host: Host, cloudModel: CloudModel): boolean {
   return host.isUp && host.outage === null && !cloudModel.isNetworkCut;
 }
 
-/** As the real desk does, without an abort. */
+/** Like the real TPU operations, without an abort. */
 export interface SimulatedTpuOperations {
   describe(tpu: LabTpu): ReturnType<TpuOperations['describe']>;
   reapply(tpu: LabTpu): Promise<void>;
@@ -86,7 +86,7 @@ export interface SimulatedTpuOperations {
   end(tpu: LabTpu, what: EndRequest): Promise<EndResult>;
 }
 
-/** The desk of this pretend cloud. Whoever asks it waits as long as SSH and the cloud take. */
+/** The TPU operations of this simulated cloud, with the delays of SSH and the cloud. */
 export function createTpuOperations(parts: {
   readonly world: World;
   readonly cloudModel: CloudModel;

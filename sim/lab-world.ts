@@ -1,4 +1,4 @@
-// Lab parts: everything that a story of a lab consists of, for its people and its storm.
+// Lab parts: everything that a simulated lab consists of, for its users and its faults.
 
 import type { Clock } from '../src/app/ports.ts';
 import type { Job } from '../src/core/model/job.ts';
@@ -20,18 +20,18 @@ import { type LabRule, buildRunSpec, persistentTpuSpec } from '../src/lab/run-sp
 import type { LabTpu } from '../src/lab/tpus.ts';
 import type { Timeline } from './timeline.ts';
 
-/** Mistakes that are made on purpose, each to show that an invariant of the lab can fail. */
+/** Deliberate bugs that show that an invariant of the lab can fail. */
 export const labFaults = {
-  'stage-reset': 'a job that goes on on another TPU counts its stages from 0',
-  'last-line-hidden': 'a script whose line was cut does not say so',
-  'programs-left': 'what an earlier attempt left on the workers is not ended',
+  'stage-reset': 'a job that moves to another TPU counts its stages from 0',
+  'last-line-hidden': 'a script does not report that its connection was cut',
+  'programs-left': 'processes of an earlier attempt on the workers are not ended',
   'same-window-number': 'every window gets the number 1',
-  'kill-as-stop': 'a kill is heard as a stop and a resume after it',
-  'closing-ignored': 'that a window was closed is written down, and nobody is told',
-  'rule-recreates': 'the rule pass makes TPUs anew',
-  'hang-ignored': 'a program that hangs after a failed call is left alone',
-  'exit-code-trusted': 'every exit code of 0 is a success',
-  'empty-checkpoint-loaded': 'a script loads the newest folder, whether or not anything was saved in it',
+  'kill-as-stop': 'a kill acts as a stop followed by a resume',
+  'closing-ignored': 'a closed window is recorded, but the job is not stopped',
+  'rule-recreates': 'the rule `pass` recreates TPUs',
+  'hang-ignored': 'a program that hangs after a failed call is not ended',
+  'exit-code-trusted': 'every exit code of 0 counts as a success',
+  'empty-checkpoint-loaded': 'a script loads the newest folder, even without a checkpoint',
 } as const;
 
 export type LabFault = keyof typeof labFaults;
@@ -60,10 +60,10 @@ export interface Lab {
   hasFaults: boolean;
 }
 
-/** The value of that name. Throws without one: the story is wrong. */
+/** Throws for an unknown name. */
 export function lookUp<Value>(map: ReadonlyMap<string, Value>, name: string): Value {
   const value = map.get(name);
-  if (value === undefined) throw new Error(`the lab knows no ${name}`);
+  if (value === undefined) throw new Error(`the lab has no ${name}`);
   return value;
 }
 
@@ -75,16 +75,17 @@ export function holderOf({ checker, tpuOf }: Lab, tpu: string): Job | undefined 
   return checker.jobs.find(({ id, finish }) => finish === null && tpuOf.get(id) === tpu);
 }
 
-// ------------------------------------------------------------------------------------------ `tpu __begin` and `tpu run`: the real rules of src/lab, with the world behind them
+// ------------------------------------------------------------------------------------------ `tpu __begin` and `tpu
+// run`: the real rules of src/lab over the simulated world
 
 const stageLimit = 10;
 
-/** How long a program may print nothing after a failed call between workers. */
+/** Longest time without output after a failed call between workers. */
 export const hangGrace = 5 * minute;
 
 const mount: SetupStep = { name: 'mount', key: 'mount-key', check: null, apply: 'true', files: [], timeoutMs: minute };
 
-/** The spec of a job of `tpu run`. `isEager`: the mistake of a rule that does more than its name says. */
+/** The spec of a job of `tpu run`. `isEager`: the bug of a rule that does more than its name says. */
 export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: boolean): JobSpec {
   const spec = buildRunSpec({
     directory,
@@ -103,9 +104,11 @@ export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: b
 }
 
 export interface ScriptSetup {
-  /** Gives the attempt its window, ends what earlier ones have left, and says what to run. */
+  /** Gives the attempt its window, ends the processes of earlier attempts, and returns the arguments of the script. */
   begin(job: string, attempt: number): Promise<ScriptStart>;
-  /** Ends what the attempts of that job, up to this one, have left on its workers; false where a worker did not answer. */
+  /**
+   * Ends the processes of the attempts of that job, up to this one, on its workers; false if a worker did not answer.
+   */
   cleanUp(job: string, attempt: number): Promise<boolean>;
 }
 
@@ -116,7 +119,7 @@ export function createScriptSetup(parts: {
   readonly now: () => number;
   readonly jobOf: (id: string) => Promise<Job | null>;
   readonly tpuOf: (job: string) => LabTpu;
-  /** Whether checkpoints are seen in that log folder. */
+  /** True if that log folder contains checkpoints. */
   readonly hasCheckpoints: (logFolder: string) => boolean;
 }): ScriptSetup {
   const { record, tpuOperations, timeline } = parts;
@@ -165,9 +168,11 @@ export function createScriptSetup(parts: {
       const configValue = (key: string): string | null =>
         args.find((arg) => arg.startsWith(`--config.${key}=`))?.slice(`--config.${key}=`.length) ?? null;
       const loadFrom = configValue('load_from');
-      if (loadFrom !== (from?.logFolder ?? null)) throw new Error('a course says two things');
+      if (loadFrom !== (from?.logFolder ?? null))
+        throw new Error('the plan of the attempt and the arguments of the script differ');
       const stageValue = configValue('stage');
-      if (stageValue !== null && stageValue !== `${stage}`) throw new Error('a course counts two ways');
+      if (stageValue !== null && stageValue !== `${stage}`)
+        throw new Error('the stage of the attempt and of the script differ');
       return {
         session: opened.session,
         window: opened.window.window,

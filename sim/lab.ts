@@ -1,7 +1,7 @@
-// Lab: the life of a lab, played through the real core, controller and store. People share TPUs that stand before and after
-// their jobs; scripts run on the login machine and drive the TPUs from there; TPUs are taken away by the hour, lines are cut,
-// the login machine is rebooted, and people kill, resume, move and tidy up. Judged by the invariants of every world (invariants.ts) and by
-// those of a lab (lab-invariants.ts).
+// Lab: simulates a lab with the real core, controller and store. Users share TPUs that exist before and after their
+// jobs. Scripts run on the login machine and drive the TPUs from there. TPUs are preempted, connections are cut, the
+// login machine is rebooted, and users kill, resume, move and clean up. The invariants of every world (invariants.ts)
+// and of a lab (lab-invariants.ts) are checked.
 
 import { createHash } from 'node:crypto';
 import type { Clock } from '../src/app/ports.ts';
@@ -32,7 +32,7 @@ import type { Timeline } from './timeline.ts';
 import { createWorld, requestMachine, newMachine } from './world.ts';
 import type { World } from './world.ts';
 
-/** How long a job may take to finish once no user wants anything new, in addition to the time of its own programs. */
+/** Longest time until a job finishes once no user wants anything new, in addition to the time of its own programs. */
 const settleTimeout = 8 * hour;
 const installation = 'thelab';
 const epoch = Date.UTC(2026, 0, 1);
@@ -58,7 +58,7 @@ export interface LabOptions {
   readonly trace?: boolean;
 }
 
-/** The faults besides the named accidents: a little of everything, all the time. */
+/** Background faults in addition to the named ones: a little of everything, all the time. */
 const usualFaultRates: FaultRates = {
   ...noFaults,
   replyLost: 0.02,
@@ -112,7 +112,8 @@ function createLab({ seed, size, fault }: LabOptions, log: (line: string) => voi
   const tpus = new Map(plan.tpus.map((tpu) => [tpu.name, tpu]));
 
   const workersOf = (tpu: string): number => lookUp(tpus, tpu).workers;
-  const tpuOperations = createTpuOperations({ world, cloudModel, chance: chance.fork('desk'), programs, workersOf });
+  const tpuChance = chance.fork('tpu operations');
+  const tpuOperations = createTpuOperations({ world, cloudModel, chance: tpuChance, programs, workersOf });
   const scriptSetup = createScriptSetup({
     record,
     tpuOperations:
@@ -140,7 +141,7 @@ function createLab({ seed, size, fault }: LabOptions, log: (line: string) => voi
   });
 
   /** `tpu ack`. */
-  const ackChance = chance.fork('ends that are to be judged at once');
+  const ackChance = chance.fork('accepted exits');
   const context: SimulationContext = {
     world,
     cloudModel,
@@ -160,7 +161,7 @@ function createLab({ seed, size, fault }: LabOptions, log: (line: string) => voi
   if (loginHost === undefined) throw new Error('there is no login machine');
   const controllers = createControllers(context, {
     portChance: chance,
-    restartChance: chance.fork('fates'),
+    restartChance: chance.fork('controllers'),
     onStart: () => undefined,
     mayStart: () => loginHost.isUp,
   });
@@ -194,7 +195,7 @@ function createLab({ seed, size, fault }: LabOptions, log: (line: string) => voi
   };
 }
 
-/** The judge of every world, with the lab's judge behind it; `tpu ack` comes after some ends that are held back. */
+/** The checker of every world, and the lab's behind it; `tpu ack` follows some ends that are held back. */
 function withLabChecker(
   checker: InvariantChecker,
   labChecker: LabChecker,
@@ -227,7 +228,7 @@ function hasCheckpoint(programs: Programs, now: number, folder: string): boolean
   );
 }
 
-/** The record, with the judge looking at the list whenever a number is given or taken off it. */
+/** The database. The checker sees the list whenever a number is given or removed. */
 function watchedRecord(real: LabStore, labChecker: LabChecker, fault: LabFault | undefined): LabStore {
   return {
     ...real,
@@ -248,7 +249,7 @@ function withSingleNumber(real: LabStore, fault: LabFault | undefined): LabStore
   };
 }
 
-/** The longest that the programs of one unfinished job can take: it may fail as often as its budget allows. */
+/** Longest time of the programs of one unfinished job: it may fail as often as its budget allows. */
 function longestProgramTime(lab: Lab): number {
   const { checker, profiles } = lab;
   const open = checker.jobs.filter(({ finish }) => finish === null);
@@ -256,7 +257,7 @@ function longestProgramTime(lab: Lab): number {
   return Math.max(0, ...lengths);
 }
 
-/** Plays that seed to its end, or to the first invariant that is broken. */
+/** Simulates that seed to its end, or to the first broken invariant. */
 export async function runLab(options: LabOptions): Promise<LabResult> {
   const { seed, size, trace = false } = options;
   const hash = createHash('sha256');
@@ -301,7 +302,7 @@ export async function runLab(options: LabOptions): Promise<LabResult> {
   lab.hasFaults = false;
   checker.faultsStopped();
   cloudModel.faultRates = noFaults;
-  world.log('nobody wants anything new');
+  world.log('no user starts anything new');
   let restingSince: number | null = null;
   await timeline.run(size.length + longestProgramTime(lab) + settleTimeout, () => {
     if (isBroken()) return true;

@@ -1,10 +1,10 @@
 // npm run sim -- --seeds N [--seed S] [--mutant NAME] [--trace] [--keep-going] [--found FOLDER]
 // npm run sim -- --lab [--afternoon] --seeds N [--seed S] [--fault NAME] [--trace] [--keep-going] [--found FOLDER]
 //
-// Plays worlds and judges them; with --lab two days in the life of a lab, or an afternoon of it. Without --seed it begins at
-// seed 1. Exits with 1 at the first invariant that is broken, and prints it, what happened, and the command that plays
-// exactly that world again. --keep-going plays the other seeds too; --found keeps the trace of each seed that broke one in that
-// folder, and the list of them in its seeds.md.
+// Simulates worlds and checks their invariants; with --lab two days of a lab, or one afternoon. Without --seed it starts
+// at seed 1. At the first broken invariant it prints the invariant and the command that repeats this world, and exits
+// with 1. --keep-going continues with the other seeds. --found writes the trace of each broken seed to that folder, and
+// their list to its seeds.md.
 
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ const first = values.seed === undefined ? 1 : Number(values.seed);
 const defaultCount = values.lab ? 1 : 100;
 const count = values.seeds === undefined ? (values.seed === undefined ? defaultCount : 1) : Number(values.seeds);
 if (!Number.isInteger(first) || !Number.isInteger(count) || count < 1) {
-  console.error('--seed and --seeds want whole numbers');
+  console.error('--seed and --seeds take whole numbers');
   process.exit(2);
 }
 
@@ -56,8 +56,8 @@ for (let seed = first; seed < first + count; seed += 1) {
 }
 const seconds = (performance.now() - startedAt) / 1_000;
 console.log(
-  `${count} seeds, ${broken} broken, ${(virtualMs / 3_600_000).toFixed(1)} hours of pretend time in ${seconds.toFixed(1)} s, ` +
-    `${(count / seconds).toFixed(1)} seeds a second`,
+  `${count} seeds, ${broken} broken, ${(virtualMs / 3_600_000).toFixed(1)} simulated hours in ${seconds.toFixed(1)} s, ` +
+    `${(count / seconds).toFixed(1)} seeds per second`,
 );
 process.exit(broken === 0 ? 0 : 1);
 
@@ -98,7 +98,7 @@ function printViolation(seed: number, { invariant, message, at }: NonNullable<Se
   console.log(`  ${commandFor(seed)}`);
 }
 
-/** Keeps the trace of a seed that broke an invariant, since the seed means another world as soon as the code changes. */
+/** The trace stays useful after the code changes, when the seed gives another world. */
 async function saveTrace(
   folder: string,
   seed: number,

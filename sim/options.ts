@@ -1,4 +1,4 @@
-// The flags of `npm run sim`. A test holds the command lines of the hosted workflow to them.
+// The flags of `npm run sim`. A test compares the command lines of the hosted workflow with them.
 
 export const simOptions = {
   seeds: { type: 'string' },

@@ -1,4 +1,4 @@
-// Outputs: what outlives every machine and controller of a simulated world. The log files of its home folder, under which the
+// Outputs: the files that outlive every machine and controller of a simulated world: the log files of its home, whose
 // disk may be full, and the checkpoints of its programs.
 
 import { StoreError } from '../src/app/errors.ts';
@@ -46,7 +46,7 @@ export function createLogCopies(disk: Disk, chance: Chance): LogCopies {
     length: async (job, attempt, worker) => fileOf(job, attempt, worker).bytes,
     async append(job, attempt, worker, chunk) {
       if (disk.isFull) {
-        // The last of the room takes a part of it.
+        // A nearly full disk takes only a part of the chunk.
         if (chance.yes(0.3)) write(fileOf(job, attempt, worker), chunk.slice(0, chance.between(0, chunk.length - 1)));
         throw diskFullError();
       }
@@ -82,14 +82,17 @@ export function contentOf(copy: LogCopy): Uint8Array {
 
 export type CheckpointPlan = Pick<Launch, 'checkpointDir' | 'resume' | 'checkpointOwner' | 'resumeFrom'>;
 
-/** One entry of a folder: who wrote it last, and when. */
+/** One entry of a folder, with its last writer and time. */
 export interface Checkpoint {
   readonly name: string;
   readonly writer: Run;
   readonly at: number;
 }
 
-/** A folder's record of the newest start from the beginning: its owner, and the times of the entries that existed then. */
+/**
+ * A folder's record of the newest start from the beginning: its owner, and the entries that existed then with their
+ * times.
+ */
 interface FolderRecord {
   readonly owner: string;
   readonly existing: ReadonlyMap<string, number>;
@@ -99,7 +102,10 @@ export type CheckpointRecords = Map<string, FolderRecord>;
 
 const checkpointPeriod = 15_000;
 
-/** The entries of a folder. One worker of each attempt writes, every few seconds, and writes again the names of an earlier start. */
+/**
+ * The entries of a folder. One worker of each attempt writes every few seconds, and overwrites the names of an earlier
+ * start.
+ */
 export function checkpointsIn(world: World, folder: string): readonly Checkpoint[] {
   const entries = new Map<string, Checkpoint>();
   for (const run of world.runs) {
@@ -119,7 +125,7 @@ export function checkpointsIn(world: World, folder: string): readonly Checkpoint
   return [...entries.values()];
 }
 
-/** The checkpoint that the program resumes from: null for none; undefined if it needs one to begin and there is none. */
+/** The checkpoint from which the program resumes: null for none; undefined if it needs one and there is none. */
 export function resumedFrom(world: World, plan: CheckpointPlan): Checkpoint | null | undefined {
   const { checkpointDir: folder, checkpointOwner: owner, resume, resumeFrom } = plan;
   if (folder === null) return null;

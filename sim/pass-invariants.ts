@@ -1,7 +1,7 @@
-// Invariants: what must hold whatever happens, as named predicates. Tables, enumerations, random walks and the simulator all
-// ask the same ones. They work out afresh, from the record and the observation, what `reconcile` should not have done, and
-// share none of its judgements: a mistake made twice would be no mistake to them. Whether the outside agrees with the
-// record is for the simulator, which can look at the world itself.
+// Pass invariants: conditions that hold in every pass, as named predicates. Tables, enumerations, random walks and the
+// simulator use them. They compute from the job and the observation what `reconcile` must not do, and share no code
+// with it, because a mistake in shared code would hide itself. The simulator checks whether the outside agrees with the
+// database.
 
 import type { Action, Decision } from '../src/core/model/decision.ts';
 import { commandWorkers, heldAllocations, stepsOf } from '../src/core/model/job.ts';
@@ -21,24 +21,24 @@ export interface Pass {
 }
 
 export interface PassInvariant {
-  /** Its number in design.md. */
+  /** Its number in sim/invariants/context.ts. */
   readonly number: number;
   readonly name: string;
   readonly check: (pass: Pass) => readonly string[];
 }
 
-/** The invariants that one pass can break. The ninth needs the whole history: see history-replay.ts. */
+/** The invariants that one pass can break. Invariant 9 needs the whole history: see history-replay.ts. */
 export const passInvariants: readonly PassInvariant[] = [
   { number: 1, name: 'unknown is not absent', check: unknownIsNotAbsent },
   { number: 2, name: 'commit before act', check: commitBeforeAct },
-  { number: 3, name: 'only what is ours', check: onlyWhatIsOurs },
+  { number: 3, name: 'only our own resources', check: onlyWhatIsOurs },
   { number: 4, name: 'one command at a time', check: oneCommandAtATime },
   { number: 5, name: 'setup before start', check: setupBeforeStart },
-  { number: 6, name: 'finished means empty', check: finishedMeansEmpty },
+  { number: 6, name: 'finished jobs hold nothing', check: finishedMeansEmpty },
   { number: 7, name: 'bounded', check: bounded },
   { number: 8, name: 'quiet at rest', check: quietAtRest },
   { number: 10, name: 'convergence', check: neverForgotten },
-  { number: 12, name: 'alternatives in turn', check: alternativesInTurn },
+  { number: 12, name: 'alternatives in order', check: alternativesInTurn },
 ];
 
 /** Every invariant that the pass breaks, as `4 one command at a time: …`. */
@@ -48,7 +48,7 @@ export function violationsOf(pass: Pass): readonly string[] {
   );
 }
 
-// ------------------------------------------------------------------------------------------ what was seen
+// ------------------------------------------------------------------------------------------ observations
 
 function allocationStatus(observation: Observation, ordinal: number): AllocationStatus | undefined {
   const observed = observation.allocations.find(({ allocation }) => allocation === ordinal)?.observed;
@@ -80,7 +80,7 @@ function allocationIn(job: Job, ordinal: number): Allocation | undefined {
 
 // ------------------------------------------------------------------------------------------ 1
 
-/** Ends that need no look: the owner's word, the limits on time, and what replies (not looks) have told. */
+/** Reasons that need no observation: the owner's command, time limits, and outcomes. */
 const reasonsWithoutObservation: readonly Reason[] = ['stopped', 'timed_out', 'allocation_failed', 'setup_failed'];
 
 function unknownIsNotAbsent(pass: Pass): readonly string[] {
@@ -91,8 +91,8 @@ function unknownIsNotAbsent(pass: Pass): readonly string[] {
     if (reasonsWithoutObservation.includes(reason)) continue;
     const isSeen = allocationStatus(observation, allocation) !== undefined || goneBefore(before, allocation);
     const answering = observation.workers.filter(({ observed }) => observed.kind === 'known').length;
-    if (!isSeen && answering === 0) found.push(`attempt ${ordinal} ends as ${reason} although nothing was seen`);
-    if (reason === 'preempted' && !isSeen) found.push(`attempt ${ordinal} is preempted by a cloud that did not answer`);
+    if (!isSeen && answering === 0) found.push(`attempt ${ordinal} ends as ${reason} without an observation`);
+    if (reason === 'preempted' && !isSeen) found.push(`attempt ${ordinal} is preempted, but the cloud did not answer`);
     if (
       reason === 'unreachable' &&
       startedAt !== null &&
@@ -108,7 +108,7 @@ function unknownIsNotAbsent(pass: Pass): readonly string[] {
   for (const action of decision.actions) {
     const isAbsent = 'allocation' in action && allocationStatus(observation, action.allocation)?.state === 'absent';
     if (action.kind === 'request' && !isAbsent && !isHiddenForGood(before, observation, action.allocation)) {
-      found.push(`allocation ${action.allocation} is asked for although no look said that it is absent`);
+      found.push(`allocation ${action.allocation} is requested, but no observation shows it as absent`);
     }
   }
   for (const { ordinal, releasedAt } of decision.job.allocations) {
@@ -123,12 +123,12 @@ function unknownIsNotAbsent(pass: Pass): readonly string[] {
       ({ ending }) => ending !== null && reasonsWithoutObservation.includes(ending.reason),
     );
     if (!isAsked && !wasEnding && !isSeen && !isBlind)
-      found.push(`allocation ${ordinal} is let go although nothing was seen at ${now}`);
+      found.push(`allocation ${ordinal} is released without an observation at ${now}`);
   }
   return found;
 }
 
-/** The cloud refuses for good to show what it was never heard to accept. */
+/** The cloud permanently refuses to show an allocation whose request it never accepted. */
 function isHiddenForGood(before: Job, observation: Observation, ordinal: number): boolean {
   const fact = observation.allocations.find(({ allocation }) => allocation === ordinal)?.observed;
   const isRefused =
@@ -141,7 +141,7 @@ function goneBefore(before: Job, ordinal: number): boolean {
   return (allocationIn(before, ordinal)?.goneAt ?? null) !== null;
 }
 
-/** By the record, and by one worker that has not answered in all that time. */
+/** True if, by the database, one worker has not answered for that whole time. */
 function wasSilentLongEnough({ before, observation, now }: Pass, ordinal: number): boolean {
   const since = allocationIn(before, ordinal)?.unreachableAt ?? null;
   const silent = observation.workers.flatMap(({ allocation, worker, observed }) =>
@@ -151,7 +151,7 @@ function wasSilentLongEnough({ before, observation, now }: Pass, ordinal: number
   return since !== null && now - since >= grace && silent.some((one) => now - one >= grace);
 }
 
-/** A worker that answers and has no living or orderly ended run of it. */
+/** A worker that answers and has neither a live nor a cleanly ended run of it. */
 function hasLostRun({ observation }: Pass, attempt: number): boolean {
   return observation.workers.some(({ observed }) => {
     if (observed.kind === 'unknown') return false;
@@ -165,9 +165,9 @@ function hasLostRun({ observation }: Pass, attempt: number): boolean {
 function commitBeforeAct({ decision: { job, actions } }: Pass): readonly string[] {
   return actions.flatMap((action) => {
     const allocation = allocationIn(job, action.allocation);
-    if (allocation === undefined) return [`${describeAction(action)} acts on an allocation that is not recorded`];
+    if (allocation === undefined) return [`${describeAction(action)} acts on an unknown allocation`];
     const isKept = isRecorded(job, allocation, action);
-    return isKept ? [] : [`${describeAction(action)} is asked although the record does not say so`];
+    return isKept ? [] : [`${describeAction(action)} is requested without a commit`];
   });
 }
 
@@ -213,12 +213,12 @@ function onlyWhatIsOurs({ before, observation, decision }: Pass): readonly strin
   const newest = decision.job.allocations.length;
   for (const action of decision.actions) {
     if (action.kind === 'release' && allocationIn(decision.job, action.allocation)?.releasedAt === null) {
-      found.push(`${describeAction(action)}, which nobody let go`);
+      found.push(`${describeAction(action)}, but it was not released`);
     }
     if (action.kind !== 'step' && action.kind !== 'start') continue;
-    if (action.allocation !== newest) found.push(`${describeAction(action)}, and the newest allocation is ${newest}`);
+    if (action.allocation !== newest) found.push(`${describeAction(action)}, but the newest allocation is ${newest}`);
     if (workerStatus(observation, action.allocation, action.worker) === undefined) {
-      found.push(`${describeAction(action)}, and that worker of that allocation was not seen`);
+      found.push(`${describeAction(action)}, but that worker was not observed`);
     }
   }
   for (const { ordinal, confirmedAt } of decision.job.allocations) {
@@ -227,18 +227,21 @@ function onlyWhatIsOurs({ before, observation, decision }: Pass): readonly strin
     const hasReply = hasDone(observation, 'request', ordinal) || hasDone(observation, 'release', ordinal);
     const seen = allocationStatus(observation, ordinal);
     if (!hasReply && (seen === undefined || seen.state === 'absent')) {
-      found.push(`allocation ${ordinal} counts as accepted by a reply about another one`);
+      found.push(`allocation ${ordinal} counts as accepted by an outcome of another one`);
     }
   }
   for (const { ordinal, ownership, name, releasedAt } of decision.job.allocations) {
     const isNews = releasedAt !== null && (allocationIn(before, ordinal)?.releasedAt ?? null) === null;
     if (isNews && ownership === 'persistent' && !isReapplied(decision.job, ordinal))
-      found.push(`${name} is standing and is let go without a rule`);
+      found.push(`the persistent ${name} is released without a rule`);
   }
   return found;
 }
 
-/** Whether a rule wants a new one after what ended on it; or has wanted it of an earlier one, and none came to be ready since. */
+/**
+ * True if a rule wants a new allocation after the last end on it, or after an earlier one without a ready allocation
+ * since.
+ */
 function isReapplied(job: Job, ordinal: number): boolean {
   const { rules } = job.spec.recovery;
   const endings = job.attempts.flatMap((one) =>
@@ -279,7 +282,7 @@ function oneCommandAtATime(pass: Pass): readonly string[] {
   for (const attempt of newlyEnded(pass)) {
     const worker = workersOfCommand(before, attempt).find((worker) => mayBeAlive(pass, attempt, worker, now));
     if (attempt.startedAt !== null && worker !== undefined) {
-      found.push(`attempt ${attempt.ordinal} counts as ended although worker ${worker} has not told its end`);
+      found.push(`attempt ${attempt.ordinal} counts as ended, but worker ${worker} has not reported its end`);
     }
   }
   return found;
@@ -315,7 +318,8 @@ function mayBeAlive(
   if (run?.state === 'starting') return !(hasConfirmedStop && Math.abs(now - run.since) > 2 * minute);
   if (run !== undefined) return true;
   if (worker !== 'controller' && isAbandoned(before, observation, attempt.allocation, now)) return false;
-  // Nobody will see a standing allocation gone that was taken: after the grace its silent workers count as ended.
+  // No observation will show a lost persistent allocation as deleted: after the grace its silent workers count as
+  // ended.
   const state = allocation?.lastObserved?.state;
   const isTaken = allocation?.ownership === 'persistent' && (state === 'lost' || state === 'releasing');
   return !(
@@ -325,7 +329,7 @@ function mayBeAlive(
   );
 }
 
-/** A standing allocation that the cloud calls ready, and a worker of which has been silent for ten graces. */
+/** A persistent allocation that the cloud reports as ready, with a worker that has been silent for ten graces. */
 function isAbandoned(before: Job, observation: Observation, ordinal: number, now: Instant): boolean {
   const allocation = allocationIn(before, ordinal);
   if (allocation?.ownership !== 'persistent' || allocation.unreachableWho !== 'worker') return false;
@@ -351,7 +355,7 @@ function setupBeforeStart({ before, observation, decision }: Pass): readonly str
   return found;
 }
 
-/** The owner wanted no steps, on machines that he held ready when he said so. */
+/** The owner wanted no steps, on machines that were held ready at the time of the command. */
 function isCommandOnly(job: Job, ordinal: number): boolean {
   const attempt = job.attempts[ordinal - 1];
   const readyAt = attempt === undefined ? null : (allocationIn(job, attempt.allocation)?.readyAt ?? null);
@@ -367,33 +371,33 @@ function finishedMeansEmpty({ before, observation, decision, now }: Pass): reado
     if (allocation.goneAt === null || was === undefined || was.goneAt !== null) continue;
     const fact = observation.allocations.find((one) => one.allocation === allocation.ordinal)?.observed;
     const state = fact?.kind === 'known' ? fact.value.state : undefined;
-    // An allocation of which every request was refused explicitly never existed.
+    // An allocation whose requests were all refused never existed.
     if (isRefusedOutright(observation, was)) continue;
     if (state !== 'absent' && state !== 'foreign')
-      found.push(`allocation ${allocation.ordinal} counts as gone without a look that missed it`);
-    // After a release nothing is on its way in any more, so the second look may come sooner.
+      found.push(`allocation ${allocation.ordinal} counts as gone, but no observation missed it`);
+    // After a release nothing new can appear, so the second observation may come sooner.
     const apart = was.releasedAt === null ? 10 * second : 3 * second;
-    const isFirstLook =
+    const isFirstMiss =
       was.firstMissedAt === null || fact?.kind !== 'known' || fact.observedAt - was.firstMissedAt < apart;
-    if (isFirstLook && state === 'absent')
-      found.push(`allocation ${allocation.ordinal} counts as gone at the first look that missed it`);
+    if (isFirstMiss && state === 'absent')
+      found.push(`allocation ${allocation.ordinal} counts as gone after one observation that missed it`);
     if (was.releasedAt !== null && was.confirmedAt === null && !hasDone(observation, 'release', allocation.ordinal)) {
-      found.push(`allocation ${allocation.ordinal} counts as gone although nobody confirmed its release`);
+      found.push(`allocation ${allocation.ordinal} counts as gone, but its release was not confirmed`);
     }
   }
   if (before.finish !== null && decision.job.finish !== null && !decision.job.removed) {
     for (const held of heldAllocations(decision.job)) {
       if (held.releasedAt === null && !mayKeep(decision.job, held, now))
-        found.push(`the job is settled and keeps ${held.name}`);
+        found.push(`the job has finished, but keeps ${held.name}`);
     }
   }
   if (decision.job.removed && !before.removed && heldAllocations(decision.job).length > 0) {
-    found.push('the job is taken off the list while it holds capacity');
+    found.push('the job leaves the list while it holds capacity');
   }
   return found;
 }
 
-/** The newest request for it has come back refused, none was ever in doubt or accepted, and nobody has ever seen it. */
+/** Its newest request was refused, no request was ever unanswered or accepted, and it was never observed. */
 function isRefusedOutright({ outcomes }: Observation, was: Allocation): boolean {
   const {
     ordinal,
@@ -464,7 +468,7 @@ function bounded(pass: Pass): readonly string[] {
       found.push(`a rule that may answer ${rule.limit} ends answered ${answered}`);
   }
   if (before.recoveryDisabled === true && before.startRequest === null && job.attempts.length > before.attempts.length)
-    found.push('another attempt was made although the owner wanted none');
+    found.push('another attempt was created, but the owner disabled recovery');
   let setupFailures = 0;
   for (const { ending, runningAt } of ended) {
     if (runningAt !== null || (ending !== null && failures.includes(ending.reason))) setupFailures = 0;
@@ -478,7 +482,7 @@ function bounded(pass: Pass): readonly string[] {
   if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null || job.removed) return found;
   const { maxRuntimeMs, capacityWaitMs, setupTries } = job.spec.limits;
   if (maxRuntimeMs !== null && attempt.runningAt !== null && now > attempt.runningAt + maxRuntimeMs && job === before) {
-    found.push('the command runs past its limit');
+    found.push('the command runs beyond its limit');
   }
   const isWaiting = allocationIn(job, attempt.allocation)?.readyAt === null;
   if (
@@ -488,7 +492,7 @@ function bounded(pass: Pass): readonly string[] {
     now > attempt.createdAt + capacityWaitMs &&
     job === before
   ) {
-    found.push('capacity is waited for past the limit');
+    found.push('the wait for capacity exceeds its limit');
   }
   for (const { task, tries } of attempt.failures) {
     if (task.kind !== 'stop' && tries > setupTries) found.push(`${JSON.stringify(task)} was tried ${tries} times`);
@@ -496,7 +500,7 @@ function bounded(pass: Pass): readonly string[] {
   return found;
 }
 
-/** However long a job goes round its places, what they refused in so many words adds nothing to the record. */
+/** Refusals add no allocations, however long a job tries its alternatives. */
 function growsByRefusals(job: Job): readonly string[] {
   const refused = job.allocations.filter(
     ({ requestedAt, confirmedAt, lastObserved, readyAt, releasedAt, hasUnansweredRequest, isRequestInFlight }) =>
@@ -509,10 +513,12 @@ function growsByRefusals(job: Job): readonly string[] {
       isRequestInFlight !== true,
   ).length;
   const attempts = job.attempts.length;
-  return refused > attempts ? [`${refused} refused allocations are in the record of ${attempts} attempts`] : [];
+  return refused > attempts ? [`${refused} refused allocations belong to ${attempts} attempts`] : [];
 }
 
-/** The owner's word brought an attempt to what he held, nobody answered there, and that counted as a try. */
+/**
+ * The owner's command started an attempt on held capacity, no worker answered there, and that counted as an attempt.
+ */
 function budgetSpentOnUnreachable(pass: Pass): readonly string[] {
   const { before, observation, now } = pass;
   return newEndings(pass)
@@ -524,10 +530,10 @@ function budgetSpentOnUnreachable(pass: Pass): readonly string[] {
     )
     .filter(({ allocation }) => !isAbandoned(before, observation, allocation, now))
     .filter(() => before.spec.command.runsOn !== 'controller')
-    .map(({ ordinal }) => `attempt ${ordinal} is spent on held capacity that does not answer`);
+    .map(({ ordinal }) => `attempt ${ordinal} ends on held capacity that does not answer`);
 }
 
-/** Capacity that the cloud calls ready, and a worker there that will never tell the end of its program. */
+/** Capacity that the cloud reports as ready, with a worker that will never report the end of its program. */
 function waitsForUnreachable(job: Job, observation: Observation, now: Instant): readonly string[] {
   const attempt = job.attempts.at(-1);
   const allocation = attempt === undefined ? undefined : allocationIn(job, attempt.allocation);
@@ -542,7 +548,7 @@ function waitsForUnreachable(job: Job, observation: Observation, now: Instant): 
 
 // ------------------------------------------------------------------------------------------ 8
 
-/** How many passes over an unmoving world a job may need before nothing changes any more. */
+/** Maximum number of passes over an unchanged world until nothing changes any more. */
 const maxPassesToSettle = 8;
 
 function quietAtRest({ observation, decision, now }: Pass): readonly string[] {
@@ -558,7 +564,7 @@ function quietAtRest({ observation, decision, now }: Pass): readonly string[] {
 
 // ------------------------------------------------------------------------------------------ 10
 
-/** The part of convergence that one pass can break: something is left to do and nobody will look. */
+/** The part of convergence that one pass can break: work is left, and no further pass is planned. */
 function neverForgotten({ observation, decision, now }: Pass): readonly string[] {
   const { job, wakeAt, actions } = decision;
   if (job.removed) return wakeAt === undefined ? leftoverRuns(job, observation) : [];
@@ -567,7 +573,7 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
   const isLeaving = job.allocations.some((one) => one.releasedAt !== null && one.goneAt === null);
   const isHeld = heldAllocations(job).length > 0;
   if (wakeAt === undefined && ((job.finish === null && !isQueued) || isLeaving || isHeld)) {
-    found.push('something is left to do, and nobody will look again');
+    found.push('work is left, but no further pass is planned');
   }
   const attempt = job.attempts.at(-1);
   const stopRequestedAt = attempt?.endedAt === null ? (attempt.ending?.stopRequestedAt ?? null) : null;
@@ -587,7 +593,7 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
 
 // ------------------------------------------------------------------------------------------ 12
 
-/** No wait after a refusal is shorter than this: the first of each sort, less the quarter by which they are spread. */
+/** No delay after a refusal is shorter: the first delay of each kind, minus the quarter by which it varies. */
 const minRetryDelays: Readonly<Record<string, number>> = {
   stockout: 22 * second,
   quota: 45 * second,
@@ -595,9 +601,9 @@ const minRetryDelays: Readonly<Record<string, number>> = {
 };
 
 /**
- * Of a spec with several places, none is asked again before the pace of what it answered is over, none that has refused the
- * request itself, and none while another that may still give something has been asked less often. One where a right was
- * missing counts for nobody's turn, its own neither.
+ * No alternative is requested again before the delay of its answer is over, none after it rejected the request itself,
+ * and none while another one that may have capacity was requested less often. Alternatives without permission do not
+ * count for this order.
  */
 function alternativesInTurn({ before, decision, now }: Pass): readonly string[] {
   const { job, actions } = decision;
@@ -619,9 +625,11 @@ function alternativesInTurn({ before, decision, now }: Pass): readonly string[] 
     const found: string[] = [];
     const last = tried(alternative);
     if (isRefusedForGood(alternative))
-      found.push(`allocation ${ordinal} asks place ${alternative}, which has refused for good`);
+      found.push(`allocation ${ordinal} requests alternative ${alternative}, which has permanently refused`);
     if (last !== undefined && now < last.at + (minRetryDelays[last.answer] ?? 0)) {
-      found.push(`allocation ${ordinal} asks place ${alternative} again ${now - last.at} ms after its ${last.answer}`);
+      found.push(
+        `allocation ${ordinal} requests alternative ${alternative} again ${now - last.at} ms after its ${last.answer}`,
+      );
     }
     for (let other = 0; other <= count; other += 1) {
       if (
@@ -630,13 +638,13 @@ function alternativesInTurn({ before, decision, now }: Pass): readonly string[] 
         !isRefusedForGood(other) &&
         failedRequests(other) < failedRequests(alternative)
       )
-        found.push(`allocation ${ordinal} asks place ${alternative} again before place ${other}`);
+        found.push(`allocation ${ordinal} requests alternative ${alternative} again before alternative ${other}`);
     }
     return found;
   });
 }
 
-/** Programs of a removed job that answer and that nobody will end: on this machine, or on what stands. */
+/** Programs of a removed job that answer and that nothing will end: on this machine, or on a persistent allocation. */
 function leftoverRuns(job: Job, observation: Observation): readonly string[] {
   const attempt = job.attempts.at(-1);
   if (attempt === undefined || attempt.startedAt === null || attempt.endedAt !== null) return [];
@@ -647,5 +655,5 @@ function leftoverRuns(job: Job, observation: Observation): readonly string[] {
       const runs = workerStatus(observation, attempt.allocation, worker)?.runs ?? [];
       return runs.some((run) => run.attempt === attempt.ordinal && run.state === 'running');
     })
-    .map((worker) => `the job is off the list, and its program on worker ${worker} runs on`);
+    .map((worker) => `the job is off the list, and its program on worker ${worker} keeps running`);
 }

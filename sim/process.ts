@@ -1,6 +1,5 @@
-// Process: one simulated controller process. Everything it says to the outside, and everything it hears, passes
-// through here, so it can be killed between any two steps (also between an effect and the news of it), or be suspended
-// and go on later as if nothing had happened.
+// Process: one simulated controller process. All its calls to the outside and all answers pass through here, so it can
+// be killed between any two steps, also between an effect and its answer, or be suspended and continue later.
 
 import type { Clock } from '../src/app/ports.ts';
 
@@ -9,13 +8,13 @@ export interface SimulatedProcess {
   readonly isDead: boolean;
   readonly callCount: number;
   readonly wakeups: number;
-  /** Dies at that message: before it is sent, or after it had its effect and before its answer is heard. */
+  /** Dies at that message: before it is sent, or after its effect and before its answer. */
   crashAt(crossing: number, when: 'before' | 'after'): void;
   crash(): void;
-  /** Hears and does nothing until `thaw`. What was sent is on its way. */
+  /** Receives nothing until `thaw`. Messages that were sent before still arrive. */
   suspend(): void;
   resume(): void;
-  /** The same object, reached through this life. Methods that answer with promises, and plain ones, both pass. */
+  /** The same object, reached through this process. Its methods may be synchronous or return promises. */
   wrap<T extends object>(port: T): T;
   clock(real: Clock): Clock;
   readonly dead: Promise<void>;
@@ -39,7 +38,7 @@ export function createProcess(name: string): SimulatedProcess {
     dead.resolve();
   }
 
-  /** Runs `call` now, later when it is suspended, never when it is dead. */
+  /** Runs `call` now, later if the process is suspended, never if it is dead. */
   function deliver(call: () => void): void {
     if (isDead) return;
     if (isSuspended) waiting.push(call);
@@ -69,7 +68,7 @@ export function createProcess(name: string): SimulatedProcess {
     });
   }
 
-  /** Functions handed out (a receiver of log bytes) are heard through this life as well. */
+  /** Callbacks that are passed out (a receiver of log bytes) also belong to this process. */
   function wrapCallbacks(value: unknown): unknown {
     if (typeof value === 'function') {
       return (...given: unknown[]) => {

@@ -1,5 +1,6 @@
-// Run: one seed, one story. First a storm in which nothing bad may happen, then calm in which everything must come to
-// rest within a stated time. The controller, performer, mirror, sweeper, core and store are the real ones.
+// Run: simulates one seed. First comes a storm of faults in which no invariant may break, then a calm in which
+// everything must come to rest within a fixed time. The controller, performer, log mirror, orphan collector, core and
+// store are the real ones.
 
 import { createHash } from 'node:crypto';
 import type { Clock } from '../src/app/ports.ts';
@@ -26,18 +27,18 @@ import { createTimeline } from './timeline.ts';
 import { createWorld, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
 
-/** By when everything must have come to rest after the storm. */
+/** After the storm everything must come to rest within this time. */
 const settleTimeout = 4 * hour;
-/** The wall clock of the machine that the controllers run on, when the world begins. */
+/** The clock of the controllers' machine when the world begins. */
 const epoch = Date.UTC(2026, 0, 1);
 
 export interface RunResult {
   readonly seed: number;
   readonly violation: Violation | null;
-  /** Of everything that happened, in order: equal for equal seeds. */
+  /** All log lines in order; equal for equal seeds. */
   readonly hash: string;
   readonly lines: readonly string[];
-  /** How much happened, for the report: virtual time, events, jobs, lives of controllers. */
+  /** Counts for the report: virtual time, events, jobs, controllers. */
   readonly virtualMs: number;
   readonly events: number;
   readonly jobs: number;
@@ -46,11 +47,11 @@ export interface RunResult {
 
 export interface RunOptions {
   readonly seed: number;
-  /** Keeps the story; without it only its hash is. */
+  /** Keeps the log lines, not only their hash. */
   readonly trace?: boolean;
 }
 
-/** Whether a rule of the job's own may turn it from a zone. */
+/** True if the job has a rule with `avoidZone`. */
 function mayAvoidZones({ spec }: Job): boolean {
   return spec.recovery.rules.some(({ avoidZone }) => avoidZone === true);
 }
@@ -68,7 +69,7 @@ function drawZones(chance: Chance): Pick<World, 'emptyZones' | 'forbiddenZones'>
   };
 }
 
-/** A world with its jobs, its owners and its controllers, before anything has happened. */
+/** A world with its jobs, owners and controllers, before its first event. */
 interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 'chance'> {
   readonly controllers: Controllers;
   readonly profiles: ReadonlyMap<string, JobProfile>;
@@ -109,7 +110,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
 
   const profiles = new Map<string, JobProfile>();
   const owners = chance.fork('owners');
-  /** `tpu ack`. A fork, so that all else of a seed stays as it was. */
+  /** `tpu ack`. A fork, so that it does not change the rest of a seed. */
   const ackChance = chance.fork('ends that are to be judged at once');
 
   async function create(wanted: PlannedJob): Promise<void> {
@@ -163,7 +164,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
 
   function profileOf(job: string): JobProfile {
     const profile = profiles.get(job);
-    if (profile === undefined) throw new Error(`the world knows no job ${job}`);
+    if (profile === undefined) throw new Error(`there is no job ${job}`);
     return profile;
   }
 
@@ -187,7 +188,10 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
   return simulation;
 }
 
-/** Makes the machines that must exist before: a shared one; sometimes a machine of another owner with our name. */
+/**
+ * Creates the machines that exist before the jobs: a shared one, and sometimes a machine of another owner with our
+ * name.
+ */
 function createExistingMachines(world: World, owners: Chance, job: Job, { spec, profile }: PlannedJob): void {
   if (spec.capacity.kind !== 'tpu') return;
   const at = world.timeline.now;
@@ -204,7 +208,7 @@ function createExistingMachines(world: World, owners: Chance, job: Job, { spec, 
   }
 }
 
-/** Nothing goes wrong any more, and what people look after is put right. */
+/** Ends all faults, and repairs what people repair. */
 function stopFaults(simulation: Simulation): void {
   const { world, checker, cloudModel, controllers } = simulation;
   const { timeline } = world;
@@ -213,7 +217,7 @@ function stopFaults(simulation: Simulation): void {
   world.log('the storm is over');
   cloudModel.faultRates = noFaults;
   world.forbiddenZones.delete(grantedLaterZone);
-  // A rule that turned from the one zone that gives has to wait for the others, which have something one day.
+  // A job that avoids the only zone with capacity waits for the others, which get capacity in the end.
   for (const { capacity } of checker.jobs.filter(mayAvoidZones).map(({ spec }) => spec)) {
     for (let alternative = 0; alternative < alternativeCount(capacity); alternative += 1) {
       const at = capacityAt(capacity, alternative);
@@ -224,7 +228,7 @@ function stopFaults(simulation: Simulation): void {
   }
   for (const machine of world.machines) {
     if (machine.isPersistent && machine.state === 'lost') {
-      // The owner of a shared machine creates it again. jobman did not ask for this one, so it has no label of a job.
+      // The owner of a shared machine creates it again, without jobman and therefore without a job label.
       removeMachine(world, machine);
       const { name, hosts } = machine;
       requestMachine(
@@ -233,7 +237,7 @@ function stopFaults(simulation: Simulation): void {
       );
     }
   }
-  timeline.after(2 * second, () => controllers.ensureAlive('somebody looks after it'));
+  timeline.after(2 * second, () => controllers.ensureAlive('a user starts it'));
 }
 
 async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean): Promise<void> {
@@ -251,8 +255,8 @@ async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean)
       return false;
     }
     restingSince ??= timeline.now;
-    // Late effects and the sweep that finds them have their time, too. Where a sweep found one, the controller watches for
-    // a second one as long as for the first, so the wait starts again.
+    // Late effects and the orphan collections that find them need time too. After an orphan the controller waits for
+    // another one just as long, so this wait starts again.
     return timeline.now - Math.max(restingSince, lastChangeOfMachines(world)) > 8 * minute;
   });
   if (!isBroken() && restingSince === null) {
@@ -260,14 +264,14 @@ async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean)
     const holds = late?.finish !== null && late?.removed === false;
     checker.fail(
       holds ? 6 : 10,
-      late === undefined ? 'no job was ever made' : `job ${late.id} has not come to rest: ${describeJob(late)}`,
+      late === undefined ? 'no job was created' : `job ${late.id} has not come to rest: ${describeJob(late)}`,
     );
   }
   if (!isBroken()) checker.checkAtRest();
   if (!isBroken()) await checkQuiet(simulation, isBroken);
 }
 
-/** Plays that seed to its end, or to the first invariant that is broken. */
+/** Simulates that seed to its end, or to the first broken invariant. */
 export async function run({ seed, trace = false }: RunOptions): Promise<RunResult> {
   const hash = createHash('sha256');
   const lines: string[] = [];
@@ -280,12 +284,12 @@ export async function run({ seed, trace = false }: RunOptions): Promise<RunResul
   const { timeline } = world;
   const isBroken = (): boolean => checker.violation !== null;
   for (const wanted of drawJobs(chance.fork('jobs'))) timeline.after(wanted.at, () => void simulation.create(wanted));
-  // Things of another installation, which carry our label by a copied record, or none.
+  // Resources of another installation: with our label, from a copied database, or with none.
   if (chance.yes(0.3)) {
     const labels = { installation, job: '999999', allocation: 1 };
     requestMachine(world, newMachine({ name: 'left-behind', labels, isPersistent: false, workers: 1, at: 0 }));
   }
-  timeline.after(50, () => controllers.ensureAlive('somebody starts it'));
+  timeline.after(50, () => controllers.ensureAlive('a user starts it'));
   startFaults(
     simulation.faultChance,
     { ...simulation, chance, ids: () => [...profiles.keys()] },

@@ -1,13 +1,13 @@
-// Timeline: the order in which things happen in a pretend world. Time passes only from one event to the next; between
-// two events everything that was set off by the first comes to rest. One thread, no real timers: a seed is a story.
+// Timeline: the order of events in a simulated world. Time passes only from one event to the next; between two events
+// all promises settle. One thread and no real timers, so a seed always gives the same world.
 
 export interface Timeline {
   readonly now: number;
-  /** Calls back at that time; the returned function calls it off. */
+  /** Calls back at that time; the returned function cancels it. */
   at(time: number, call: () => void): () => void;
   after(length: number, call: () => void): () => void;
   pause(length: number): Promise<void>;
-  /** Plays events until `until` says so, the time is `end`, or nothing is left. */
+  /** Runs events until `until` returns true, the time is `end`, or no event is left. */
   run(end: number, until: () => boolean): Promise<void>;
   readonly eventCount: number;
 }
@@ -86,7 +86,7 @@ export function createTimeline(): Timeline {
         if (until()) return;
         let entry = pop();
         while (entry !== undefined && entry.call === null) entry = pop();
-        // Where nothing is left to happen, time does not pass.
+        // Without events, time does not pass.
         if (entry === undefined) return;
         if (entry.time > end) {
           push(entry);
@@ -101,7 +101,7 @@ export function createTimeline(): Timeline {
   };
 }
 
-/** Everything that was set off by promises has run: a turn of the event loop comes only after all of them. */
+/** `setImmediate` runs only after all pending promise callbacks. */
 function drainPromises(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

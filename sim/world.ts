@@ -1,6 +1,6 @@
-// World: what is true. Machines that exist and for how long, programs that are alive, what they have printed.
-// The ports in cloud.ts and hosts.ts answer from it, more or less honestly; the invariants look at it and at nothing else
-// when they judge. Time here is the timeline's, which no jump of a controller's clock can touch.
+// World: the truth. It contains the machines, the live programs and their output. The ports in cloud.ts and hosts.ts
+// answer from it, correctly or not; the invariants check against it alone. Its time is the timeline's, which no jump of
+// a controller's clock changes.
 
 import type { Chance } from './chance.ts';
 import { resumedFrom } from './outputs.ts';
@@ -15,24 +15,24 @@ export interface Labels {
   readonly allocation: number;
 }
 
-/** Something in the cloud: a node with its hosts, or this machine. */
+/** A machine of the cloud: a node with its hosts; or this machine. */
 export interface Machine {
   readonly name: string;
-  /** Null for what carries no label of any jobman. */
+  /** Null for a resource without the label of any jobman. */
   readonly labels: Labels | null;
-  /** True for a machine that was there before the jobs and is nobody's to delete. */
+  /** True for a machine that existed before the jobs and that no job may delete. */
   readonly isPersistent: boolean;
   readonly zone: string;
   state: MachineState;
-  /** The state before, and when it changed: what a list that lags behind still shows. */
+  /** The state before, and the time of the change: a lagging list still shows it. */
   stateBefore: MachineState | null;
   stateSince: number;
   cause: 'preempted' | 'failed' | null;
   readonly hosts: Host[];
   wasInterrupted: boolean;
-  /** When anything last happened to it or to one of its hosts. */
+  /** Last event of the machine or one of its hosts. */
   disruptedAt: number;
-  /** A list has lacked it. That happens once: twice, with the look between them lost, no second look can tell from the truth. */
+  /** A list has omitted it. That happens once: no second observation could tell two omissions from the truth. */
   wasOmitted: boolean;
   readonly createdAt: number;
   readyAt: number | null;
@@ -47,23 +47,23 @@ export interface Host {
   bootId: string;
   bootedAt: number;
   isUp: boolean;
-  /** The line is cut: nothing answers, and what runs goes on. `until` Infinity: for good. */
+  /** The connection is cut: nothing answers, and programs continue. `until` Infinity: for good. */
   outage: { readonly since: number; readonly until: number } | null;
   longestPastOutage: number;
   /** The last silence that has ended. */
   lastOutage: { readonly since: number; readonly until: number } | null;
-  /** How often it has restarted. */
+  /** Number of restarts. */
   restarts: number;
-  /** The longest silence so far, one that goes on included. */
+  /** The longest silence, including one that still lasts. */
   longestOutage(now: number): number;
-  /** Run folders by `job/worker`, as they lie on its disk. */
+  /** Run folders by `job/worker`. */
   readonly folders: Map<string, RunFolder>;
 }
 
 export interface RunFolder {
-  /** Proofs, `allocation/step key/boot id`: what a step makes may not outlive a restart. */
+  /** Proofs, `allocation/step key/boot id`: a restart may undo a step. */
   readonly proofs: Set<string>;
-  /** Null: the attempt was stopped before it started, and never will. */
+  /** Null: the attempt was stopped before its start, and never starts. */
   readonly runs: Map<number, Run | null>;
 }
 
@@ -75,78 +75,81 @@ export interface Run {
   readonly worker: string;
   readonly allocation: number;
   readonly plan: ProgramPlan;
-  /** Where it keeps its checkpoints; absent: nowhere. */
+  /** Its checkpoint folder. Absent: none. */
   readonly checkpoints?: CheckpointPlan;
-  /** The checkpoint that it resumes from; null for none. Final once it has begun. */
+  /** The checkpoint from which it resumes; null for none. Final once it has started. */
   resumedFrom: Checkpoint | null;
-  /** The step that it begins at. */
+  /** The step at which it starts. */
   firstStep: number;
   readonly createdAt: number;
-  /** Null while the program has not begun to run. */
+  /** Null before the program runs. */
   startedAt: number | null;
   endedAt: number | null;
-  /** Null: alive, or gone without a word. */
+  /** Null: alive, or vanished without an exit code. */
   exitCode: number | null;
   stopRequestedAt: number | null;
   killed: boolean;
-  /** When it printed `hungLine` and went silent for good; null while it does not hang. */
+  /** Time at which it printed `hungLine` and became silent; null while it does not hang. */
   hungAt: number | null;
-  /** The reason that it leaves in its run folder when its exit code of 0 is not a success. */
+  /** The `failure` file in its run folder, if its exit code of 0 is not a success. */
   failure: string | null;
   readonly listeners: Set<() => void>;
 }
 
-/** How one program will behave if nobody disturbs it. */
+/** The behaviour of one undisturbed program. */
 export interface ProgramPlan {
   readonly startDelay: number;
-  /** After how long it ends by itself; null: never. */
+  /** Time until it ends by itself; null: never. */
   readonly duration: number | null;
   readonly exitCode: number;
-  /** Between two lines; null: it prints nothing any more after `silentAfter`. */
+  /** Interval of its lines; null: it prints nothing after `silentAfter`. */
   readonly linePeriod: number;
   readonly silentAfter: number | null;
   readonly lastLine: string;
-  /** How long it takes to obey; null: it ignores the signal. */
+  /** Time until it obeys the stop signal; null: it ignores the signal. */
   readonly stopDelay: number | null;
 }
 
-/** Width of every line, its end included, so that an offset tells which line it is in. */
+/** Width of every line with its end, so that an offset determines the line. */
 const lineWidth = 20;
 
 export interface World {
   readonly timeline: Timeline;
   readonly chance: Chance;
-  /** Everything that ever existed, in the order of its making. */
+  /** Every machine that ever existed, in order of creation. */
   readonly machines: Machine[];
   /** The machine that jobman itself runs on. */
   readonly controllerMachine: Machine;
-  /** Every run that ever was. */
+  /** Every run that ever existed. */
   readonly runs: Run[];
-  /** The records in the checkpoint folders of the newest start from the beginning. */
+  /** The records of the newest start from the beginning in the checkpoint folders. */
   readonly checkpointRecords: CheckpointRecords;
   hasCapacity: boolean;
-  /** Zones that never have anything, and zones in which we may ask for nothing and look at nothing; every other one has. */
+  /** Zones without capacity, and zones without permission to request or list; every other zone has capacity. */
   readonly emptyZones: Set<string>;
   readonly forbiddenZones: Set<string>;
-  /** The longest time for which our own line to all hosts was cut. */
+  /** The longest time for which our own connection to all hosts was cut. */
   longestNetworkCut: number;
   networkCutUntil: number;
-  /** When the disk under the copies last had room again. */
+  /** Time at which the disk with the copies last had space again. */
   diskFullUntil: number;
-  /** The machine whose host keys an allocation has learned, by job and ordinal: to another of its name its line is not opened. */
+  /**
+   * By job and ordinal, the machine whose host keys an allocation has learned: jobman connects to no other machine of
+   * its name.
+   */
   readonly trustedMachines: Map<string, Machine>;
-  /** Told of everything that happens, for the story and its hash. */
+  /** Called with every log line. */
   log(line: string): void;
-  /** The invariants are told through these. */
+  /** Callbacks for the invariants. */
   readonly watchers: Watchers;
 }
 
 export interface Watchers {
-  /** Before a program begins; the run is already among the world's runs. */
+  /** Before a program starts; the run is already in `runs`. */
   runBegins(run: Run): void;
-  /** A program that has begun gets the signal that asks it to end. */
+  /** A started program gets the stop signal. */
   stopRequested?(run: Run): void;
-  /** A host has gone down, with all that was alive on it. */
+  /** A host has gone down with all its programs. */
   hostDown?(host: Host): void;
 }
 
@@ -193,7 +196,7 @@ export function newMachine(options: {
     name: options.name,
     labels: options.labels,
     isPersistent: options.isPersistent,
-    zone: options.zone ?? 'pretend-a',
+    zone: options.zone ?? 'simulated-a',
     state: 'waiting',
     stateBefore: null,
     stateSince: options.at,
@@ -240,14 +243,14 @@ export function findMachine(world: World, zone: string, name: string): Machine |
   );
 }
 
-/** When a machine of the cloud last came, went or changed its state, in the world's time. */
+/** When a cloud machine was last created, deleted or changed its state, in the world's time. */
 export function lastChangeOfMachines({ machines }: World): number {
   return Math.max(...machines.map(({ stateSince }) => stateSince));
 }
 
 export function requestMachine(world: World, machine: Machine): void {
   world.machines.push(machine);
-  world.log(`cloud: ${machine.name} asked for`);
+  world.log(`cloud: ${machine.name} requested`);
   void provision(world, machine);
 }
 
@@ -269,7 +272,7 @@ function becomeReady(world: World, machine: Machine): void {
   world.log(`cloud: ${machine.name} is ready`);
 }
 
-/** The cloud takes it away, or it breaks. What remains is a name that must be released. */
+/** The cloud preempts it, or it breaks. Its name must still be released. */
 export function loseMachine(world: World, machine: Machine, cause: 'preempted' | 'failed'): void {
   if (machine.state === 'gone' || machine.state === 'lost' || machine.state === 'releasing') return;
   world.log(`cloud: ${machine.name} is ${cause}`);
@@ -279,7 +282,7 @@ export function loseMachine(world: World, machine: Machine, cause: 'preempted' |
   for (const host of machine.hosts) shutDown(world, host);
 }
 
-/** Maintenance: it goes down and comes back by itself with new boots. */
+/** Maintenance: it goes down and returns by itself with new boots. */
 export async function interruptMachine(world: World, machine: Machine, length: number): Promise<void> {
   if (machine.state !== 'ready') return;
   world.log(`cloud: ${machine.name} goes into maintenance`);
@@ -293,7 +296,7 @@ export async function interruptMachine(world: World, machine: Machine, length: n
   becomeReady(world, machine);
 }
 
-/** One host restarts without a word of the cloud. */
+/** One host restarts, without a report by the cloud. */
 export async function restartHost(world: World, host: Host): Promise<void> {
   if (!host.isUp) return;
   world.log(`host: ${hostName(host)} restarts`);
@@ -306,7 +309,7 @@ export async function restartHost(world: World, host: Host): Promise<void> {
   host.isUp = true;
 }
 
-/** So quickly that nobody has noticed but those who know its boot. */
+/** So fast that only its boot id shows it. */
 export function restartInstantly(world: World, host: Host): void {
   world.log(`host: ${hostName(host)} restarts at once`);
   host.restarts += 1;
@@ -321,19 +324,19 @@ function newBoot(world: World, host: Host): void {
   host.bootedAt = world.timeline.now;
 }
 
-/** It goes down with all that was alive on it. Whether anybody says why is another matter. */
+/** It goes down with all its programs. */
 export function shutDown(world: World, host: Host): void {
   host.isUp = false;
   for (const run of runsOn(world, host)) endRun(world, run, null);
   world.watchers.hostDown?.(host);
 }
 
-/** The line to a host is cut for that long. */
+/** The connection to a host is cut for that time. */
 export function disconnectHost(world: World, host: Host, length: number): void {
   if (!host.isUp || host.outage !== null) return;
   world.log(`host: ${hostName(host)} falls silent for ${length}`);
   const { now } = world.timeline;
-  // Where it answered for a moment in which nobody looked, one silence is the other's going on.
+  // A short answer that nothing observed does not interrupt the silence.
   const { lastOutage } = host;
   const isContinued = lastOutage !== null && now - lastOutage.until < 15_000;
   const outage = { since: isContinued ? lastOutage.since : now, until: now + length };
@@ -351,7 +354,7 @@ export function disconnectHost(world: World, host: Host, length: number): void {
   }
 }
 
-/** A release that arrives: the machine is there for a while yet, with all that runs on it, and then it is gone. */
+/** A release arrives: the machine and its programs exist for some more time, and then it is deleted. */
 export function releaseMachine(world: World, machine: Machine): void {
   if (machine.state === 'gone' || machine.state === 'releasing') return;
   world.log(`cloud: ${machine.name} is being deleted`);
@@ -360,7 +363,7 @@ export function releaseMachine(world: World, machine: Machine): void {
   world.timeline.after(world.chance.between(500, 15_000), () => removeMachine(world, machine));
 }
 
-/** It is there no more, with all that was on it. */
+/** It no longer exists, with everything on it. */
 export function removeMachine(world: World, machine: Machine): void {
   if (machine.state === 'gone') return;
   machine.lostAt ??= world.timeline.now;
@@ -386,7 +389,7 @@ export function folderOf(host: Host, job: string, worker: string): RunFolder {
   return folder;
 }
 
-/** The launcher arrives on the host: an atomic mkdir decides, so that twice equals once. */
+/** The launcher arrives on the host: an atomic mkdir makes a second start harmless. */
 export function startRun(
   world: World,
   host: Host,
@@ -428,7 +431,7 @@ export function startRun(
     run.firstStep = from === null || from === undefined ? 0 : Number(from.name.replace('step_', ''));
     run.startedAt = world.timeline.now;
     const where = run.resumedFrom === null ? '' : ` at ${run.resumedFrom.name} of ${runName(run.resumedFrom.writer)}`;
-    world.log(`host: ${runName(run)} begins on ${hostName(host)}${where}`);
+    world.log(`host: ${runName(run)} starts on ${hostName(host)}${where}`);
     world.watchers.runBegins(run);
     if (from === undefined) {
       endRun(world, run, 66);
@@ -438,7 +441,7 @@ export function startRun(
   });
 }
 
-/** The stop signal, or the end at once; a run that never began never will. */
+/** The stop signal, or an immediate kill. A run that has not started never will. */
 export function stopRun(
   world: World,
   host: Host,
@@ -449,12 +452,12 @@ export function stopRun(
 ): void {
   const run = folderOf(host, job, worker).runs.get(attempt);
   if (run === undefined) {
-    // A folder that says "never": a launcher that is still on its way finds its place taken.
+    // The run folder says "never", so a launcher that arrives later does nothing.
     folderOf(host, job, worker).runs.set(attempt, null);
     return;
   }
   if (run === null || run.endedAt !== null) return;
-  world.log(`host: ${runName(run)} gets the word ${signal}`);
+  world.log(`host: ${runName(run)} gets ${signal}`);
   if (signal === 'kill') {
     run.killed = true;
     endRun(world, run, 137);
@@ -466,12 +469,12 @@ export function stopRun(
   if (stopDelay !== null) world.timeline.after(stopDelay, () => endRun(world, run, 143));
 }
 
-/** Its end: with an exit code, or (null) without a word. */
+/** Its end: with an exit code, or without one (null). */
 export function endRun(world: World, run: Run, exitCode: number | null): void {
   if (run.endedAt !== null) return;
   run.endedAt = world.timeline.now;
   run.exitCode = exitCode;
-  world.log(`host: ${runName(run)} ends: ${exitCode ?? 'without a word'}`);
+  world.log(`host: ${runName(run)} ends: ${exitCode ?? 'without an exit code'}`);
   for (const listener of run.listeners) listener();
 }
 
@@ -490,7 +493,7 @@ export function runName(run: Run): string {
 /** The last line of a program that hangs. */
 export const hungLine = 'GRPC error';
 
-/** Until when it prints at its pace. */
+/** Time until which it prints at its normal pace. */
 function printsUntil(run: Run, startedAt: number, at: number): number {
   const silentAt = run.plan.silentAfter === null ? Infinity : startedAt + run.plan.silentAfter;
   return Math.min(at, run.endedAt ?? Infinity, silentAt, run.hungAt ?? Infinity);
@@ -500,7 +503,7 @@ function isHungAt(run: Run, at: number): boolean {
   return run.hungAt !== null && at >= run.hungAt;
 }
 
-/** How many bytes it has printed by that time. */
+/** Number of bytes printed by that time. */
 export function printedBytes(run: Run, at: number): number {
   if (run.startedAt === null) return 0;
   const printing = printsUntil(run, run.startedAt, at);
@@ -509,7 +512,7 @@ export function printedBytes(run: Run, at: number): number {
   return (lines + (isHungAt(run, at) ? 1 : 0) + last) * lineWidth;
 }
 
-/** When it last printed something. */
+/** Time of its last output. */
 export function lastPrintedAt(run: Run, at: number): number {
   if (run.startedAt === null) return run.createdAt;
   if (run.hungAt !== null && at >= run.hungAt) return run.hungAt;

@@ -1,4 +1,4 @@
-// What is tried and run: invariants 4, 5, 7 and 14.
+// Checks of attempts and commands: invariants 4, 5, 7 and 14.
 
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { taskKey } from '../../src/core/model/job.ts';
@@ -11,7 +11,8 @@ import type { CheckContext, Ledger } from './context.ts';
 import { checkpointsIn } from '../outputs.ts';
 import type { Checkpoint } from '../outputs.ts';
 
-// ------------------------------------------------------------------------------------------ 7: attempts, tries, requests and the record itself are bounded
+// ------------------------------------------------------------------------------------------ 7: attempts, tries,
+// requests and the job itself are bounded
 
 export function checkRequestRate(context: CheckContext, ref: AllocationRef, ledger: Ledger): void {
   const { now } = context.world().timeline;
@@ -21,7 +22,7 @@ export function checkRequestRate(context: CheckContext, ref: AllocationRef, ledg
   ledger.requests.set(key, recent);
   if (!ledger.firstRequestedAt.has(ordinal)) ledger.firstRequestedAt.set(ordinal, now);
   if (recent.length > 15) {
-    context.fail(7, `job ${ref.job.id}: allocation ${ordinal} was asked for ${recent.length} times within a minute`);
+    context.fail(7, `job ${ref.job.id}: allocation ${ordinal} was requested ${recent.length} times within a minute`);
   }
 }
 
@@ -30,13 +31,13 @@ export function checkSteps(context: CheckContext, ref: AllocationRef, detail: st
   const key = `${attempt}/${ref.allocation.ordinal}/${detail}`;
   const tries = (ledger.steps.get(key) ?? 0) + 1;
   ledger.steps.set(key, tries);
-  // A lost reply costs no try, so storms and killed controllers add some; without a limit there would be hundreds.
+  // A lost reply counts as no try, so storms and killed controllers add some; without a limit there would be hundreds.
   if (tries > ledger.job.spec.limits.setupTries + 60) {
     context.fail(7, `job ${ref.job.id}: step ${detail} was tried ${tries} times in attempt ${attempt}`);
   }
 }
 
-/** Attempts that followed one another by rule since the owner's newest word. What got no capacity uses up no budget. */
+/** Attempts that rules made since the owner's last command. An attempt without capacity uses no budget. */
 export function checkAttempts(scene: CheckContext, { id, attempts, spec }: Job): void {
   const since = attempts.slice(
     Math.max(
@@ -49,17 +50,20 @@ export function checkAttempts(scene: CheckContext, { id, attempts, spec }: Job):
   if (inARow > 1 + setupFailures)
     scene.fail(
       7,
-      `job ${id}: its setup has failed ${inARow} times in a row, and ${setupFailures} failures are allowed`,
+      `job ${id}: its setup has failed ${inARow} times in a row, but only ${setupFailures} failures are allowed`,
     );
   const counted = since.filter(
     ({ ending }) => ending !== null && ending.reason !== 'allocation_failed' && ending.reason !== 'setup_failed',
   );
   const most = 1 + preemptions + failures + ruleLimits(spec);
   if (counted.length > most)
-    scene.fail(7, `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${most}`);
+    scene.fail(7, `job ${id}: ${counted.length} attempts have ended, but the budgets allow ${most}`);
 }
 
-/** The longest row of such attempts without a command that ran in between. An attempt that lost its TPU does not end the row. */
+/**
+ * The longest sequence of such attempts without a command that ran. An attempt that lost its TPU does not end the
+ * sequence.
+ */
 function mostInARow(attempts: readonly Attempt[], isCounted: (attempt: Attempt) => boolean): number {
   let most = 0;
   let row = 0;
@@ -71,7 +75,10 @@ function mostInARow(attempts: readonly Attempt[], isCounted: (attempt: Attempt) 
   return most;
 }
 
-/** An attempt counts no failure of a setup step that was not its own: its tries would be fewer than its owner allowed. */
+/**
+ * An attempt counts only the failures of its own setup steps; otherwise it would have fewer tries than its owner
+ * allowed.
+ */
 export function checkStepFailures(scene: CheckContext, { id, attempts }: Job, ledger: Ledger): void {
   for (const { ordinal, failures } of attempts) {
     for (const { task, tries } of failures) {
@@ -79,12 +86,12 @@ export function checkStepFailures(scene: CheckContext, { id, attempts }: Job, le
       const key = taskKey(task);
       const failed = ledger.stepFailures.get(`${ordinal} ${key}`) ?? 0;
       if (tries > failed)
-        scene.fail(7, `job ${id}: attempt ${ordinal} counts ${tries} failures of step ${key}, and it had ${failed}`);
+        scene.fail(7, `job ${id}: attempt ${ordinal} counts ${tries} failures of step ${key}, but it had ${failed}`);
     }
   }
 }
 
-/** Allocations that never were in the cloud, and were never in doubt, add one entry an attempt to the record at most. */
+/** Allocations that were certainly never created add at most one entry per attempt. */
 export function checkGrowth(scene: CheckContext, { id, allocations, attempts }: Job): void {
   const neverCreated = allocations.filter(
     ({ name, requestedAt, releasedAt, goneAt, hasUnansweredRequest }) =>
@@ -97,11 +104,11 @@ export function checkGrowth(scene: CheckContext, { id, allocations, attempts }: 
   if (neverCreated.length > attempts.length)
     scene.fail(
       7,
-      `job ${id}: the record of ${attempts.length} attempts holds ${neverCreated.length} allocations that never were`,
+      `job ${id}: ${attempts.length} attempts have ${neverCreated.length} allocations that were never created`,
     );
 }
 
-/** Attempts since the owner's last word, and those of them that failed by the program's own doing. */
+/** Attempts since the owner's last command, and those that failed by the program's own fault. */
 export function checkBudget(context: CheckContext, run: Run, ledger: Ledger): void {
   const { budget } = ledger.job.spec.recovery;
   const { preemptions } = budget;
@@ -109,7 +116,7 @@ export function checkBudget(context: CheckContext, run: Run, ledger: Ledger): vo
   const failed = new Set<number>();
   const isOfSetup = (ordinal: number): boolean => ledger.job.attempts[ordinal - 1]?.ending?.reason === 'setup_failed';
   for (const other of context.world().runs) {
-    // Of the same attempt another worker may begin late, when one has failed already.
+    // Another worker of the same attempt may start late, after one has failed.
     const isEarlier = other.job === run.job && other.attempt < run.attempt;
     if (
       isEarlier &&
@@ -122,10 +129,10 @@ export function checkBudget(context: CheckContext, run: Run, ledger: Ledger): vo
   if (failed.size > failures) {
     context.fail(
       7,
-      `job ${run.job}: attempt ${run.attempt} begins after ${failed.size} failures, and ${failures} are allowed`,
+      `job ${run.job}: attempt ${run.attempt} starts after ${failed.size} failures, but ${failures} are allowed`,
     );
   }
-  // In calm nothing is taken away any more, so only failures can make new attempts, after a few that were under way.
+  // In calm nothing is preempted, so only failures make new attempts, after a few that had begun before.
   if (context.faultsStoppedAt !== null) ledger.attemptsBegunAfterFaults.add(run.attempt);
   const names = ledger.job.allocations.map((one) => one.name);
   const isAnyHostDead = context
@@ -134,19 +141,19 @@ export function checkBudget(context: CheckContext, run: Run, ledger: Ledger): vo
   if (!isAnyHostDead && ledger.attemptsBegunAfterFaults.size > failures + 4) {
     context.fail(
       7,
-      `job ${run.job}: ${ledger.attemptsBegunAfterFaults.size} attempts in calm, and ${failures} failures are allowed`,
+      `job ${run.job}: ${ledger.attemptsBegunAfterFaults.size} attempts in calm, but ${failures} failures are allowed`,
     );
   }
   const begun = [...ledger.attemptsBegun].filter((ordinal) => !isOfSetup(ordinal));
   if (begun.length > 1 + preemptions + failures) {
     context.fail(
       7,
-      `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`,
+      `job ${run.job}: attempt ${run.attempt} starts, but the budgets allow ${1 + preemptions + failures}`,
     );
   }
 }
 
-/** It failed by itself, and nothing else had gone wrong with its machine that could be the reason instead. */
+/** True if it failed by itself, and nothing had happened to its machine that could be the cause. */
 function isOwnFailure(context: CheckContext, run: Run): boolean {
   if (run.exitCode === null || run.exitCode === 0 || run.stopRequestedAt !== null || run.killed || run.endedAt === null)
     return false;
@@ -164,17 +171,18 @@ function isOwnFailure(context: CheckContext, run: Run): boolean {
   return machine.hosts.every((host) => host.outage === null);
 }
 
-/** How many more attempts the owner's own rules allow beside the budgets. */
+/** Additional attempts that the owner's own rules allow beyond the budgets. */
 function ruleLimits({ recovery }: Job['spec']): number {
   return recovery.rules.reduce((sum, { limit = 0 }) => sum + limit, 0);
 }
 
-// ------------------------------------------------------------------------------------------ 5: no command begins before every step is proven on every worker
+// ------------------------------------------------------------------------------------------ 5: no command starts
+// before every step is proven on every worker
 
 export function checkSetupBeforeStart(context: CheckContext, run: Run, ledger: Ledger): void {
   const { machine } = run.host;
   if (isCommandOnly(context, ledger, run)) return;
-  // The command on this machine drives workers that must be set up all the same.
+  // The command on this machine drives workers that must be set up too.
   const hosts =
     run.worker === 'controller'
       ? (context.world().machines.findLast((one) => one.name === ledger.job.allocations[run.allocation - 1]?.name)
@@ -184,28 +192,28 @@ export function checkSetupBeforeStart(context: CheckContext, run: Run, ledger: L
     const { proofs } = folderOf(host, run.job, `${host.worker}`);
     for (const step of ledger.job.spec.steps) {
       const proven = [...proofs].filter((proof) => proof.startsWith(`${run.allocation}/${step.key}/`));
-      // A restart only just now cannot have been seen by the look that the start rests on. Where it begins itself, the
-      // launcher must have noticed.
+      // The observation before the start cannot contain a restart of just now. If the command starts on that host, the
+      // launcher must have noticed the restart.
       const isFresh = host !== run.host && context.world().timeline.now - host.bootedAt < 40 * second;
       if (proven.some((proof) => isFresh || proof.endsWith(`/${host.bootId}`))) continue;
-      context.fail(5, `${runName(run)} begins and worker ${host.worker} has not gone through ${step.name}`);
+      context.fail(5, `${runName(run)} starts, but worker ${host.worker} has not completed ${step.name}`);
       return;
     }
   }
 }
 
-/** The owner wanted no steps, on a machine that was his before he said so. */
+/** True if the owner wanted no steps, on a machine that the job held before the command. */
 function isCommandOnly(scene: CheckContext, { job, lastCommandAt }: Ledger, run: Run): boolean {
   if (job.attempts[run.attempt - 1]?.commandOnly !== true) return false;
   const name = job.allocations[run.allocation - 1]?.name;
   const machine = scene.world().machines.findLast((one) => one.name === name) ?? run.host.machine;
-  // A shared one may be made anew by whoever it belongs to, while nobody could look.
+  // The owner of a shared machine may recreate it between two observations.
   if (machine.isPersistent) return true;
-  // By the world's own time: the record's may have been set back in between.
+  // In the world's time, because the controllers' clock may have been set back in between.
   return machine.readyAt !== null && machine.readyAt <= lastCommandAt;
 }
 
-/** A job that only sets up succeeds when every worker has gone through every step, and not before. */
+/** A job that only sets up succeeds when every worker has completed every step, and not before. */
 export function checkSetupOnlyJob(context: CheckContext, before: Job, job: Job): void {
   if (job.spec.command.isSetupOnly !== true) return;
   if (job.finish?.verdict !== 'succeeded' || before.finish !== null) return;
@@ -219,13 +227,14 @@ export function checkSetupOnlyJob(context: CheckContext, before: Job, job: Job):
       ({ key }) => ![...proofs].some((one) => one.startsWith(`${last?.allocation}/${key}/`)),
     );
     if (missing !== undefined)
-      context.fail(5, `job ${job.id} counts as set up, and worker ${host.worker} lacks ${missing.name}`);
+      context.fail(5, `job ${job.id} counts as set up, but worker ${host.worker} lacks ${missing.name}`);
   }
 }
 
-// ------------------------------------------------------------------------------------------ 4: programs of two attempts are never alive together, and an attempt counts as ended when nothing of it is alive
+// ------------------------------------------------------------------------------------------ 4: programs of two
+// attempts are never alive together, and an attempt ends only when none of its processes is alive
 
-/** The newest attempt has ended in the record, and not before. */
+/** The newest attempt has ended in the database. */
 export function checkEnded(context: CheckContext, before: Job, job: Job): void {
   const attempt = job.attempts.at(-1);
   const old = before.attempts[(attempt?.ordinal ?? 0) - 1];
@@ -234,34 +243,35 @@ export function checkEnded(context: CheckContext, before: Job, job: Job): void {
     .world()
     .runs.find((run) => run.job === job.id && run.attempt === attempt.ordinal && isAlive(run));
   if (alive !== undefined && alive.host.machine.state === 'ready' && !isGivenUp(context, alive, job))
-    context.fail(4, `job ${job.id}: attempt ${attempt.ordinal} counts as ended while ${runName(alive)} is alive`);
+    context.fail(4, `job ${job.id}: attempt ${attempt.ordinal} counts as ended, but ${runName(alive)} is alive`);
 }
 
-/** A program begins: no other of its job is alive, there is a command at all, and its owner has not had enough. */
+/** A program starts: no other of its job is alive, the job has a command, and the owner still allows attempts. */
 export function checkNoOtherAlive(scene: CheckContext, run: Run, { job, recoveryDisabledAfter }: Ledger): void {
-  if (job.spec.command.isSetupOnly === true) scene.fail(5, `${runName(run)} begins, and its manifest has no command`);
+  if (job.spec.command.isSetupOnly === true) scene.fail(5, `${runName(run)} starts, but its manifest has no command`);
   for (const other of scene.world().runs) {
     if (other === run || other.job !== run.job || !isAlive(other)) continue;
     if (other.attempt === run.attempt && other.worker !== run.worker) continue;
-    scene.fail(4, `${runName(run)} begins while ${runName(other)} is alive`);
+    scene.fail(4, `${runName(run)} starts while ${runName(other)} is alive`);
   }
   const isByRule = job.attempts[run.attempt - 1]?.startedByOwner === false;
   if (recoveryDisabledAfter !== null && run.attempt > recoveryDisabledAfter && isByRule)
-    scene.fail(7, `${runName(run)} begins, and its owner wanted none after attempt ${recoveryDisabledAfter}`);
+    scene.fail(7, `${runName(run)} starts, but its owner wanted none after attempt ${recoveryDisabledAfter}`);
 }
 
-/** On a machine that is nobody's to let go, and on a host that has been silent for ten graces. */
+/** On a persistent machine, on a host that has been silent for ten graces. */
 function isGivenUp(scene: CheckContext, { host }: Run, job: Job): boolean {
   const { now } = scene.world().timeline;
   const unreachableFor = host.outage === null ? 0 : now - host.outage.since;
   return host.machine.isPersistent && unreachableFor >= 10 * job.spec.recovery.unreachableGraceMs * 0.9;
 }
 
-// ------------------------------------------------------------------------------------------ 14: a job resumes only from a checkpoint that it wrote, or that its owner named
+// ------------------------------------------------------------------------------------------ 14: a job resumes only
+// from a checkpoint that it wrote, or that its owner named
 
 /**
- * A program resumes from a checkpoint that its own job has written since its newest start from the beginning, or from one that
- * its owner has named, and from no other. If its job has one, a resumed program gets it.
+ * A program resumes only from a checkpoint that its job has written since its newest start from the beginning, or that
+ * its owner has named. If its job has such a checkpoint, a resumed program gets it.
  */
 export function checkCheckpoint(scene: CheckContext, run: Run, { job }: Ledger): void {
   const { checkpoints, resumedFrom: from } = run;
@@ -270,7 +280,7 @@ export function checkCheckpoint(scene: CheckContext, run: Run, { job }: Ledger):
   const beginning = job.attempts.findLast(
     ({ ordinal, stage, startedAt }) => ordinal <= run.attempt && stage === 0 && startedAt !== null,
   );
-  // The start from the beginning may never have reached its worker: then the first later run began the work.
+  // If the start from the beginning never reached its worker, the first later run began the work.
   const first = beginning?.ordinal ?? Infinity;
   const starts = scene
     .world()

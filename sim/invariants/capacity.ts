@@ -1,4 +1,4 @@
-// What is requested, held and released: invariants 1, 3, 6, 12 and 13.
+// Checks of capacity: invariants 1, 3, 6, 12 and 13.
 
 import type { Allocation, Job } from '../../src/core/model/job.ts';
 import { second, minute } from '../../src/core/model/time.ts';
@@ -11,23 +11,24 @@ import type { AllocationRef } from '../../src/app/ports.ts';
 import { alternativesOf } from '../../src/core/model/spec.ts';
 import { ruleOf } from '../../src/core/decide/recover.ts';
 
-// ------------------------------------------------------------------------------------------ 6: a finished job holds nothing that it was not told to keep
+// ------------------------------------------------------------------------------------------ 6: a finished job holds
+// only capacity that it should keep
 
 export function checkGone(context: CheckContext, job: Job, allocation: Allocation): void {
   const { now } = context.world().timeline;
   const machine = findMachine(context.world(), zoneOf({ job, allocation }), allocation.name);
   if (machine === undefined || !isAllocation(machine, job, allocation)) return;
-  // An effect of just now cannot have been seen by an observation that began before.
+  // An observation that began earlier cannot contain an effect of just now.
   if (now - machine.createdAt < 40 * second) return;
   context.fail(
     6,
-    `job ${job.id}: allocation ${allocation.ordinal} counts as gone while ${machine.name} is ${machine.state}`,
+    `job ${job.id}: allocation ${allocation.ordinal} counts as gone, but ${machine.name} is ${machine.state}`,
   );
 }
 
 /**
- * True if that machine is the allocation. Several machines in turn may have the name of a persistent allocation: its creation
- * time identifies it once it was seen ready, and the labels of its request before that.
+ * True if that machine is the allocation. Several machines in turn may have the name of a persistent allocation: its
+ * creation time identifies it once it was seen ready, and the labels of its request before that.
  */
 function isAllocation({ labels, createdAt }: Machine, job: Job, { ordinal, creationTime }: Allocation): boolean {
   if (creationTime !== undefined) return creationTime === `${createdAt}`;
@@ -42,21 +43,21 @@ export function checkEmpty(scene: CheckContext, { job, wasForceRemoved }: Ledger
   if (isKept) return;
   for (const machine of scene.world().machines) {
     if (machine.state === 'gone' || machine.isPersistent || machine.labels?.job !== job.id) continue;
-    // Capacity that a forced delete leaves behind is recorded as an orphan, for a person to release.
+    // Capacity that a forced delete leaves behind is recorded as an orphan, and a user releases it.
     const isGone = job.allocations[machine.labels.allocation - 1]?.goneAt !== null;
     if (wasForceRemoved && !isGone) continue;
-    // The late effect of a request is waited for by the clock, and may miss a wait that a jump has cut
-    // short. It carries our label: `gc` lists it.
+    // A jump of the clock may shorten the wait for a late request. Its resource has our label, so `gc` lists it.
     if (isGone && scene.clockJumps.some((at) => at >= machine.createdAt - maxDrainTime)) continue;
-    scene.fail(6, `job ${job.id} is settled and ${machine.name} is still ${machine.state}`);
+    scene.fail(6, `job ${job.id} has finished, but ${machine.name} is still ${machine.state}`);
   }
 }
 
-// ------------------------------------------------------------------------------------------ 3, 6 and 10: what may be released, and when waiting for capacity may end
+// ------------------------------------------------------------------------------------------ 3, 6 and 10: the releases
+// that are allowed, and the end of the wait for capacity
 
 /**
- * A persistent allocation is released only by a rule that wants it recreated. The hosts of a failed job are held for
- * as long as its owner said, unless he has another word or the machine is lost. Waiting ends where it has a limit.
+ * A persistent allocation is released only by a rule that wants it recreated. A failed job holds its hosts as long as
+ * its owner wants, unless the owner gives another command or the machine is lost. A wait ends only at its limit.
  */
 export function checkReleases(context: CheckContext, before: Job, job: Job, ledger: Ledger): void {
   const { now } = context.world().timeline;
@@ -67,38 +68,36 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
     if (releasedAt === null || before.allocations[ordinal - 1]?.releasedAt !== null) continue;
     const isRecreated = job.finish === null && recovery.rules.some(({ answer }) => answer.on === 'new');
     if (ownership === 'persistent' && !isRecreated)
-      context.fail(3, `job ${job.id}: ${name}, which was there before it, is let go`);
+      context.fail(3, `job ${job.id}: the persistent ${name} is released`);
     const { holdOnFailureMs = 0 } = finish;
     const failedAt = job.desired === 'running' && job.finish !== null ? ledger.failedAt : null;
     const isShort =
       failedAt !== null && now < failedAt + holdOnFailureMs * 0.9 && !context.clockJumps.some((at) => at >= failedAt);
     if (ownership === 'ephemeral' && isShort && lastObserved?.state === 'ready' && ordinal === job.allocations.length)
-      context.fail(
-        6,
-        `job ${job.id}: ${name} is let go after ${now - failedAt} ms, and was to be held for ${holdOnFailureMs}`,
-      );
+      context.fail(6, `job ${job.id}: ${name} is released after ${now - failedAt} ms instead of ${holdOnFailureMs}`);
   }
   const isEphemeral = job.spec.capacity.ownership === 'ephemeral';
   const hasGivenUp = hasJustFinished && job.finish.reason === 'allocation_failed' && ledger.refused.size === 0;
-  // A name that somebody else has taken is an end, too.
+  // A name that another resource has also ends the wait.
   const isTaken = job.allocations.some(({ name }) =>
     context.world().machines.some((one) => one.name === name && one.isPersistent),
   );
   if (isEphemeral && hasGivenUp && limits.capacityWaitMs === null && !isTaken)
-    context.fail(10, `job ${job.id} has given up waiting for capacity, and its owner has set no limit`);
+    context.fail(10, `job ${job.id} has given up waiting for capacity without a limit`);
 }
 
-// ------------------------------------------------------------------------------------------ 1: unknown is not absent. A controller ends a program or releases a machine only for a reason that the world knows
+// ------------------------------------------------------------------------------------------ 1: unknown is not absent.
+// A controller ends a program or releases a machine only for a reason that exists in the world
 
 /**
- * Every reason for a controller to end a program or to release a machine, as far as the world and the owner know of it:
- * the owner's word, the cloud's act, a program that ended or overstayed, a host that was silent for too long.
+ * Every reason for a controller to end a program or to release a machine, as the world and the owner know it: the
+ * owner's command, the cloud's act, a program that ended or ran too long, a host that was silent too long.
  */
 export function hasReason(context: CheckContext, ledger: Ledger, machine: Machine | undefined): boolean {
   const { now } = context.world().timeline;
   const { job } = ledger;
   if (job.desired !== 'running' || ledger.commandCount > 0) return true;
-  // A job that only sets up is done when it has; checkSetupOnlyJob holds its end against the world.
+  // A job that only sets up ends after its setup; checkSetupOnlyJob compares its end with the world.
   if (job.spec.command.isSetupOnly === true && job.finish?.verdict === 'succeeded') return true;
   const { limits, recovery } = job.spec;
   if (ledger.workerFailures >= limits.setupTries) return true;
@@ -118,17 +117,19 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
   if (limits.capacityWaitMs !== null && now - ledger.createdAt >= limits.capacityWaitMs * 0.9) return true;
   if (machine === undefined) return true;
   if (hasWaitedLongEnough(ledger, machine) || isLateEffect(ledger, machine)) return true;
-  // One that was lost or let go may have come back by a late message.
+  // A late message may have recreated a lost or released machine.
   const ofThatName = context.world().machines.filter((one) => one.name === machine.name);
   if (ofThatName.some((one) => one.lostAt !== null || one.deletionRequestedAt !== null)) return true;
   if (machine.wasInterrupted || machine.hosts.some((host) => host.restarts > 0)) return true;
-  // Two silences with no look between them are one to whoever looks.
+  // Two silences without an observation in between look like one.
   const silentLongest = Math.max(...machine.hosts.map((host) => host.longestOutage(now)));
   if (silentLongest + context.world().longestNetworkCut >= recovery.unreachableGraceMs * 0.8) return true;
   return context.clockJumps.some((at) => at >= ledger.createdAt);
 }
 
-/** A queue that was waited in for as long as the owner allows, and that had given nothing when it was last looked at. */
+/**
+ * A queue in which the request waited as long as the owner allows, and that had no capacity at the last observation.
+ */
 function hasWaitedLongEnough({ job, firstRequestedAt, supersededAt }: Ledger, machine: Machine): boolean {
   const { capacity } = job.spec;
   const patience = capacity.kind === 'tpu' ? capacity.alternativesWaitMs : undefined;
@@ -136,12 +137,12 @@ function hasWaitedLongEnough({ job, firstRequestedAt, supersededAt }: Ledger, ma
   const requestedAt = firstRequestedAt.get(ordinal);
   const supersededTime = supersededAt.get(ordinal);
   if (patience === undefined || requestedAt === undefined || supersededTime === undefined) return false;
-  // A list may be some seconds old, and a pass takes some after it.
+  // A list may be some seconds old, and the rest of the pass takes some more.
   const wasEmpty = machine.readyAt === null || machine.readyAt > supersededTime - 15 * second;
   return wasEmpty && supersededTime - requestedAt >= patience * 0.9;
 }
 
-/** A machine of a request that got no answer, made after its place had nothing and was passed over for that. */
+/** A machine of a request without an answer, created after the job had moved to another alternative. */
 function isLateEffect({ job, refusals, supersededAt }: Ledger, machine: Machine): boolean {
   const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
   const supersededTime = supersededAt.get(ordinal);
@@ -149,7 +150,7 @@ function isLateEffect({ job, refusals, supersededAt }: Ledger, machine: Machine)
   return wasRefused && supersededTime !== undefined && machine.createdAt >= supersededTime;
 }
 
-/** A second machine is asked for while the first is well and nobody has let it go. */
+/** A second machine is requested while the first is healthy and not released. */
 export function checkSingleMachine(context: CheckContext, ref: AllocationRef, ledger: Ledger): void {
   if (ref.allocation.ordinal < 2) return;
   for (const machine of context.world().machines) {
@@ -158,27 +159,28 @@ export function checkSingleMachine(context: CheckContext, ref: AllocationRef, le
     if (machine.state !== 'ready' || machine.deletionRequestedAt !== null) continue;
     const wasReleased = ledger.accepted.has(`release/${labels.allocation}`);
     if (!wasReleased)
-      context.fail(1, `job ${ref.job.id}: ${ref.allocation.name} is asked for while ${machine.name} is well`);
+      context.fail(1, `job ${ref.job.id}: ${ref.allocation.name} is requested while ${machine.name} is healthy`);
   }
 }
 
-// ------------------------------------------------------------------------------------------ 12: of several alternatives none is asked before its pace, and every one is asked in each round
+// ------------------------------------------------------------------------------------------ 12: no alternative is
+// requested before its delay is over, and every one is requested in each round
 
-/** One stay of an allocation in a place. */
+/** The time of an allocation in one alternative. */
 export function requestKey(ref: AllocationRef, ledger: Ledger): string {
   const key = alternativeKey(ref, ledger);
   return `${ref.allocation.ordinal}/${key}/${ledger.rounds.get(key) ?? 0}`;
 }
 
-/** Which place of which attempt that allocation is for. */
+/** The attempt and alternative of that allocation. */
 export function alternativeKey({ allocation }: AllocationRef, { job }: Ledger): string {
   return `${job.attempts.length}/${allocation.alternative ?? 0}`;
 }
 
 /**
- * Of several places none is asked for something new right after it has said that it has nothing, or soon after it has said
- * that we lack a right, and none before every other that is open has been asked as often. Where the clock jumped forward
- * meanwhile, or while that was being said, the wait may be over by it; a clock that is set back makes no wait short.
+ * No alternative is requested again right after it had no capacity, or soon after a missing permission, and none before
+ * every other open one was requested as often. If the clock jumped forward meanwhile, the delay may be over; a clock
+ * that is set back shortens no delay.
  */
 export function checkAlternatives(context: CheckContext, ref: AllocationRef, ledger: Ledger): void {
   const { job } = ledger;
@@ -192,7 +194,7 @@ export function checkAlternatives(context: CheckContext, ref: AllocationRef, led
   const soon = refusal?.isForbidden === true ? 7 * minute : 20 * second;
   const isSoon = refusal !== undefined && ledger.rounds.has(key) && context.world().timeline.now < refusal.at + soon;
   if (isSoon && !context.clockJumps.some((at) => at >= refusal.at - maxReplyTime))
-    context.fail(12, `job ${job.id}: place ${alternative} is asked again too soon after it said that it has nothing`);
+    context.fail(12, `job ${job.id}: alternative ${alternative} is requested again too soon after it had no capacity`);
   const isForbidden = (which: number): boolean =>
     ledger.refusals.get(`${job.attempts.length}/${which}`)?.isForbidden === true;
   const rounds = (which: number): number => ledger.rounds.get(`${job.attempts.length}/${which}`) ?? 0;
@@ -203,13 +205,15 @@ export function checkAlternatives(context: CheckContext, ref: AllocationRef, led
       rounds(other) < rounds(alternative) &&
       !isAvoided(job, other)
     )
-      context.fail(12, `job ${job.id}: place ${alternative} is asked again before place ${other}`);
+      context.fail(12, `job ${job.id}: alternative ${alternative} is requested again before alternative ${other}`);
   }
   if (isAvoided(job, alternative))
-    context.fail(12, `job ${job.id}: place ${alternative} is asked, whose zone a rule has turned from`);
+    context.fail(12, `job ${job.id}: alternative ${alternative} is requested, although a rule avoids its zone`);
 }
 
-/** A zone that a rule has turned from since the owner's newest word or the last success, as long as another is left. */
+/**
+ * Zones that rules have avoided since the owner's last command or the last success, as long as another zone is left.
+ */
 function isAvoided(job: Job, alternative: number): boolean {
   const { capacity, recovery } = job.spec;
   if (capacity.kind !== 'tpu') return false;
@@ -226,9 +230,10 @@ function isAvoided(job: Job, alternative: number): boolean {
   return left.has(zones[alternative]) && zones.some((zone) => !left.has(zone));
 }
 
-// ------------------------------------------------------------------------------------------ 13: this machine never runs more jobs at once than it has slots
+// ------------------------------------------------------------------------------------------ 13: this machine never
+// runs more jobs at once than it has slots
 
-/** No more jobs of this machine's own capacity have a program alive at once than there are slots. */
+/** At most as many local jobs have a live program at once as there are slots. */
 export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void {
   if (job.spec.capacity.kind !== 'local') return;
   const alive = new Set(
@@ -239,5 +244,5 @@ export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void
       .map((one) => one.job),
   );
   if (alive.size > slotCount)
-    scene.fail(13, `${runName(run)} begins as one of ${alive.size}, and there are ${slotCount} slots`);
+    scene.fail(13, `${runName(run)} starts as one of ${alive.size}, but there are ${slotCount} slots`);
 }

@@ -1,4 +1,4 @@
-// Check context: what the invariants are judged by. They look at the world, at what the owners said, and at what is on record.
+// Check context: the world, the owners' commands and the database, against which the invariants are checked.
 
 import type { AllocationRef } from '../../src/app/ports.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -12,16 +12,16 @@ import type { Machine, World } from '../world.ts';
 export const invariants = {
   1: 'unknown is not absent',
   2: 'commit before act',
-  3: 'only what is ours',
+  3: 'only our own resources',
   4: 'one command at a time',
   5: 'setup before start',
-  6: 'finished means empty',
+  6: 'finished jobs hold nothing',
   7: 'bounded',
   8: 'quiet at rest',
   9: 'events reproduce the state',
   10: 'convergence',
-  11: 'logs are whole',
-  12: 'alternatives in turn',
+  11: 'logs are complete',
+  12: 'alternatives in order',
   13: 'slots are limited',
   14: 'only its own checkpoints',
 } as const;
@@ -34,13 +34,13 @@ export interface Violation {
   readonly at: number;
 }
 
-/** How many programs of this machine's own capacity may run at once. */
+/** Number of programs of this machine's own capacity that may run at once. */
 export const slotCount = 1;
 
-/** How long a machine that is to be let go is kept for the rest of its logs. */
+/** Longest time that a released machine is kept for the rest of its logs. */
 export const maxDrainTime = 15 * minute;
 
-/** The longest that an answer of the pretend cloud is under way. */
+/** Longest delay of an answer of the simulated cloud. */
 export const maxReplyTime = minute;
 
 interface Refusal {
@@ -49,60 +49,57 @@ interface Refusal {
   readonly isForbidden: boolean;
 }
 
-/** The knowledge of the owners, the cloud and the hosts about one job, without asking any controller. */
+/** The knowledge of the owners, the cloud and the hosts about one job, independent of any controller. */
 export interface Ledger {
-  /** The record as last committed: by a controller or by the owner's word. */
+  /** The job as last committed, by a controller or by the owner's command. */
   job: Job;
   readonly createdAt: number;
-  /** How many words the owner has said, and when the last. */
+  /** Number of the owner's commands, and the time of the last. */
   commandCount: number;
   lastCommandAt: number;
-  /** How many attempts there were when the owner said that the last of them is to be the last; null while no such word counts. */
+  /** Number of attempts when the owner disabled recovery; null while recovery is enabled. */
   recoveryDisabledAfter: number | null;
-  /** Replies of the cloud, by action and ordinal: `request/1`. */
+  /** Outcomes of the cloud, by action and ordinal: `request/1`. */
   readonly accepted: Set<string>;
   readonly refused: Set<string>;
-  /** Things on hosts that did not go well: steps, starts, stops. */
+  /** Failed steps, starts and stops. */
   workerFailures: number;
-  /** Attempts that began in the world since the owner's last word. */
+  /** Attempts that started in the world since the owner's last command. */
   attemptsBegun: Set<number>;
   readonly attemptsBegunAfterFaults: Set<number>;
-  /**
-   * When a place last said that it has nothing, or nothing for us: by the attempt and the place, with the allocation. Only
-   * answers that are in the record: one that a full disk or the end of a controller has lost is unknown, and is asked for again.
-   */
+  /** Last refusal by attempt and alternative, with the allocation. Only stored answers: a lost one is requested again. */
   readonly refusals: Map<string, Refusal>;
-  /** How often the record says that a place was passed over, by the attempt and the place. */
+  /** Stored number of times that an alternative was exhausted, by attempt and alternative. */
   readonly rounds: Map<string, number>;
-  /** When it settled as failed, by the world's clock; null before, and after the owner's newest word. */
+  /** The world's time at which it finished as failed; null before, and after the owner's next command. */
   failedAt: number | null;
-  /** Times of the latest requests, by allocation, place and round. */
+  /** Times of the latest requests, by allocation, alternative and round. */
   readonly requests: Map<string, number[]>;
-  /** When each allocation was first asked for, and when the record first said that its place was passed over. */
+  /** Time of each allocation's first request, and of the first event that its alternative was exhausted. */
   readonly firstRequestedAt: Map<number, number>;
   readonly supersededAt: Map<number, number>;
   readonly steps: Map<string, number>;
-  /** How often a setup step has failed on a worker, by the attempt that it was for: `2 3/docker`. */
+  /** Failures of a setup step on a worker, by its attempt: `2 3/docker`. */
   readonly stepFailures: Map<string, number>;
   readonly events: Event[];
   commits: number;
-  /** The owner has taken it off the list by force: what it holds is a stray, and nobody reads on in its logs. */
+  /** The owner removed it by force: its capacity is an orphan, and its logs are no longer copied. */
   wasForceRemoved: boolean;
 }
 
-/** One world, as the invariants see it. */
+/** The input of the invariants. */
 export interface CheckContext {
   readonly world: () => World;
   readonly logCopies: () => LogCopies;
   readonly ledgers: Map<string, Ledger>;
-  /** When the controllers' clock jumped forward. */
+  /** Times at which the controllers' clock jumped forward. */
   readonly clockJumps: number[];
-  /** Since when nothing is taken away, refused or lost; null in the storm. */
+  /** Start of the calm; null in the storm. */
   faultsStoppedAt: number | null;
   /** The first invariant that was broken; nothing after it counts. */
   violation: Violation | null;
   readonly fail: (invariant: InvariantNumber, message: string) => void;
-  /** Throws for a job that the world does not know. */
+  /** Throws for an unknown job. */
   readonly ledgerOf: (id: string) => Ledger;
 }
 
@@ -122,7 +119,7 @@ export function createCheckContext(world: () => World, logCopies: () => LogCopie
     },
     ledgerOf(id) {
       const ledger = ledgers.get(id);
-      if (ledger === undefined) throw new Error(`the world knows no job ${id}`);
+      if (ledger === undefined) throw new Error(`there is no job ${id}`);
       return ledger;
     },
   };

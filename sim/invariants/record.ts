@@ -1,4 +1,4 @@
-// What is written: the record, its history and the copies of logs.
+// Checks of the database: jobs, their history and the copies of logs.
 
 import type { AllocationRef, Orphan } from '../../src/app/ports.ts';
 import type { Allocation, Job } from '../../src/core/model/job.ts';
@@ -10,7 +10,8 @@ import { contentOf } from '../outputs.ts';
 import { outputOf, printedBytes, runName } from '../world.ts';
 import type { Machine, Run } from '../world.ts';
 
-// ------------------------------------------------------------------------------------------ 2, 3 and 4, for calls as they arrive: the record says so first, and of the thing that is meant
+// ------------------------------------------------------------------------------------------ 2, 3 and 4: calls as they
+// arrive. The database contains them first, with the right subject
 
 export function checkRecorded(
   context: CheckContext,
@@ -23,33 +24,33 @@ export function checkRecorded(
   const allocation = ledger.job.allocations[ordinal - 1];
   const name = `job ${ref.job.id}: ${kind} ${ordinal} ${detail}`;
   if (allocation === undefined) {
-    context.fail(2, `${name} was done, and the record has no such allocation`);
+    context.fail(2, `${name} was called, but the database has no such allocation`);
     return;
   }
   const [first = '', worker = ''] = detail.split('/');
   switch (kind) {
     case 'request':
-      if (allocation.requestedAt === null) context.fail(2, `${name} was done before the record said so`);
+      if (allocation.requestedAt === null) context.fail(2, `${name} was called before its commit`);
       return;
     case 'release':
-      if (allocation.releasedAt === null) context.fail(2, `${name} was done before the record said so`);
+      if (allocation.releasedAt === null) context.fail(2, `${name} was called before its commit`);
       return;
     case 'step':
-      if (allocation.releasedAt !== null) context.fail(3, `${name} was done on an allocation that was let go`);
+      if (allocation.releasedAt !== null) context.fail(3, `${name} was called on a released allocation`);
       return;
     case 'start':
     case 'stop': {
       const attempt = ledger.job.attempts[Number(first) - 1];
       if (attempt === undefined) {
-        context.fail(2, `${name} was done, and the record has no such attempt`);
+        context.fail(2, `${name} was called, but the database has no such attempt`);
         return;
       }
       if (attempt.allocation !== ordinal)
         context.fail(3, `${name} is about attempt ${first}, which is not on that allocation`);
-      if (kind === 'start' && attempt.startedAt === null) context.fail(2, `${name} was done before the record said so`);
+      if (kind === 'start' && attempt.startedAt === null) context.fail(2, `${name} was called before its commit`);
       const isOver = attempt.endedAt !== null || attempt.ending !== null;
-      if (kind === 'start' && isOver) context.fail(4, `${name} starts what the record has ended on ${worker}`);
-      if (kind === 'stop' && attempt.ending === null) context.fail(2, `${name} was done before the record said so`);
+      if (kind === 'start' && isOver) context.fail(4, `${name} starts an attempt that has ended on ${worker}`);
+      if (kind === 'stop' && attempt.ending === null) context.fail(2, `${name} was called before its commit`);
     }
   }
 }
@@ -68,30 +69,33 @@ export function checkAccepted(
   if (kind === 'request' && hasExisted) return;
   context.fail(
     3,
-    `job ${job.id}: the ${kind} of allocation ${allocation.ordinal} counts as accepted, and nobody said so`,
+    `job ${job.id}: the ${kind} of allocation ${allocation.ordinal} counts as accepted without an answer`,
   );
 }
 
-/** Orphan collection deletes only what an allocation of ours was, and what that allocation does not claim any more. */
+/** Orphan collection deletes only a resource of an allocation of ours that the allocation does not claim any more. */
 export function checkOrphan(context: CheckContext, orphan: Orphan): void {
   const ledger = context.ledgers.get(orphan.job);
   if (ledger === undefined) {
-    context.fail(3, `${orphan.resource} was deleted, and no job here has ever claimed it`);
+    context.fail(3, `${orphan.resource} was deleted, but no job here has ever claimed it`);
     return;
   }
   const allocation = ledger.job.allocations[orphan.allocation - 1];
   if (allocation === undefined)
-    context.fail(3, `${orphan.resource} was deleted, and no allocation here has that number`);
-  else if (allocation.goneAt === null) context.fail(3, `${orphan.resource} was swept away while its job claims it`);
+    context.fail(3, `${orphan.resource} was deleted, but no allocation here has that number`);
+  else if (allocation.goneAt === null)
+    context.fail(3, `${orphan.resource} was collected as an orphan while its job claims it`);
 }
 
-// ------------------------------------------------------------------------------------------ 9: the record can be told from its events
+// ------------------------------------------------------------------------------------------ 9: the events reproduce
+// the job
 
 export function checkHistory(scene: CheckContext, { job, events }: Ledger): void {
   for (const sentence of historyMismatches(events, job)) scene.fail(9, `job ${job.id}: ${sentence}`);
 }
 
-// ------------------------------------------------------------------------------------------ 11: no byte of a log is lost, copied twice or changed
+// ------------------------------------------------------------------------------------------ 11: no byte of a log is
+// lost, copied twice or changed
 
 function logCopyOf(context: CheckContext, run: Run): Uint8Array {
   const copy = context.logCopies().files.get(`${run.job}/${run.attempt}/${run.worker}`);
@@ -99,8 +103,8 @@ function logCopyOf(context: CheckContext, run: Run): Uint8Array {
 }
 
 /**
- * A machine that is let go takes its logs with it. So whatever the record knows to have ended there is held by then,
- * unless something has stood in the way of reading it since.
+ * A released machine loses its logs, so the logs of ended programs must be complete by then, unless they could not be
+ * read.
  */
 export function checkLogsBeforeRelease(
   scene: CheckContext,
@@ -118,7 +122,8 @@ export function checkLogsBeforeRelease(
     if (Math.max(machine.disruptedAt, networkCutUntil, diskFullUntil, ...scene.clockJumps) >= since) continue;
     const held = logCopyOf(scene, run).length;
     const all = printedBytes(run, scene.world().timeline.now);
-    if (held < all) scene.fail(11, `${machine.name} is let go, and we hold ${held} of ${all} bytes of ${runName(run)}`);
+    if (held < all)
+      scene.fail(11, `${machine.name} is released with ${held} of ${all} bytes copied of ${runName(run)}`);
   }
 }
 
@@ -127,28 +132,27 @@ function checkLog(context: CheckContext, run: Run): void {
   const held = logCopyOf(context, run);
   const all = printedBytes(run, now);
   if (held.length > all) {
-    context.fail(11, `we hold ${held.length} bytes of ${runName(run)}, which printed ${all}`);
+    context.fail(11, `the copy of ${runName(run)} has ${held.length} bytes, but it printed ${all}`);
     return;
   }
   const truth = outputOf(run, 0, held.length);
   const wrong = held.findIndex((byte, index) => byte !== truth[index]);
   if (wrong >= 0) {
-    context.fail(11, `our copy of ${runName(run)} differs from what it printed at byte ${wrong}`);
+    context.fail(11, `the copy of ${runName(run)} differs from its output at byte ${wrong}`);
     return;
   }
-  // An output out of reach from the program's end on may be lost with its machine. One that can be read must be there.
+  // Output that was unreachable since the program's end may be lost with its machine. Readable output must be copied.
   const isReachable = run.host.isUp && run.host.outage === null && run.host.machine.state === 'ready';
   const { wasForceRemoved } = context.ledgerOf(run.job);
   if (!isReachable || wasForceRemoved) return;
   const due = run.endedAt === null ? printedBytes(run, now - minute) : all;
   if (held.length < due)
-    context.fail(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);
+    context.fail(11, `the copy of ${runName(run)} has ${held.length} of ${due} bytes, although its host answers`);
 }
 
-/** Every copy, once all is at rest. */
+/** Every copy, once the world is at rest. */
 export function checkLogCopies(context: CheckContext): void {
-  // A machine that was made anew under its name may have run an attempt again: the copy goes on with the last, where that
-  // has more to say than the first had.
+  // A recreated machine may have run an attempt again: the copy continues with the last run where that has more output.
   const last = new Map<string, Run>();
   const { now } = context.world().timeline;
   for (const run of context.world().runs) {
@@ -161,6 +165,7 @@ export function checkLogCopies(context: CheckContext): void {
     const run = context
       .world()
       .runs.find((one) => one.job === job && `${one.attempt}` === attempt && one.worker === worker);
-    if (run === undefined && copy.bytes > 0) context.fail(11, `we hold ${copy.bytes} bytes of ${key}, which never ran`);
+    if (run === undefined && copy.bytes > 0)
+      context.fail(11, `the copy of ${key} has ${copy.bytes} bytes, but it never ran`);
   }
 }

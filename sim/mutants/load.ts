@@ -1,23 +1,21 @@
-// Mutants: planted mistakes that prove that an invariant can fail. Each is a patch of the program's text, which only a copy of
-// the modules has (load.ts): the program itself knows nothing of them. A block of a patch file is one mutant: its name, the
-// number of the invariant that must notice it and the mistake; then each file below `src` with the text to replace (`-`),
-// which occurs there exactly once, and its replacement (`+`).
+// Mutants: deliberate mistakes that prove that an invariant can fail. Each is a patch of the source text, applied only
+// to a copy of the modules. A block of a patch file is one mutant: its name, the number of the invariant that must find
+// it and the mistake; then each file below `src` with the text to replace (`-`), which occurs there exactly once, and
+// its replacement (`+`).
 
 import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-/** One mistake, as a patch. */
 export interface Mutant {
   readonly name: string;
-  /** Number of the invariant that must notice it. */
+  /** Number of the invariant that must find it. */
   readonly invariant: number;
-  /** The mistake that the program makes with it. */
   readonly description: string;
   readonly edits: readonly Edit[];
 }
 
-/** A text that must occur exactly once in that file below `src`, and its replacement. */
+/** `find` must occur exactly once in that file below `src`. */
 export interface Edit {
   readonly file: string;
   readonly find: string;
@@ -27,10 +25,10 @@ export interface Edit {
 /** Mistakes in the rules, which a random walk of one job shows. */
 export const ruleMutants = mutantsIn('rules.patch');
 
-/** All of them: those of the rules, and those that only a whole world shows. */
+/** Also those that only a whole world shows. */
 export const mutants: readonly Mutant[] = [...ruleMutants, ...mutantsIn('loop.patch')];
 
-/** The mutant of that name. Throws where there is none. */
+/** Throws for an unknown name. */
 export function mutantNamed(name: string): Mutant {
   const found = mutants.find((one) => one.name === name);
   if (found === undefined)
@@ -53,7 +51,7 @@ function mutantOf(block: string): Mutant {
       replace: withoutMarkers(replace),
     }),
   );
-  if (name === '' || edits.length === 0) throw new Error(`this is no mutant: ${block}`);
+  if (name === '' || edits.length === 0) throw new Error(`not a mutant: ${block}`);
   return { name, invariant: Number(invariant), description, edits };
 }
 
@@ -69,18 +67,18 @@ const libraries = new URL('node_modules/', repository).href;
 
 let hooksInstalled = false;
 
-/** The copy of the module at that URL with that mutant in all that it imports. Throws when the mutant does not fit the text. */
+/** The copy of the module at that URL, with that mutant in all its imports. Throws if the patch does not apply. */
 export async function importMutant(url: string, mutant: string): Promise<unknown> {
   mutantNamed(mutant);
   installHooks();
   return import(`${url}?mutant=${mutant}`);
 }
 
-/** The text with that edit. Throws unless the edit finds its place exactly once. */
+/** Throws unless `find` occurs exactly once. */
 export function edited(text: string, { file, find, replace }: Edit): string {
   const [before, after, ...more] = text.split(find);
   if (before === undefined || after === undefined || more.length > 0)
-    throw new Error(`${file} does not contain this text exactly once, which a mutant replaces: ${find}`);
+    throw new Error(`${file} must contain the text of a mutant exactly once: ${find}`);
   return before + replace + after;
 }
 

@@ -1,4 +1,4 @@
-/** The launcher, in small copies of the tree in which every Node is a script that tells what it was asked. */
+/** The launcher, in small copies of the tree in which every Node is a script that prints its arguments. */
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -15,7 +15,7 @@ interface Tree {
   readonly run: (file: string, ...argv: string[]) => { code: number | null; stdout: string; stderr: string };
 }
 
-/** A tree with the launcher, in a folder whose name has a blank. PATH holds one folder, the tree's `path`. */
+/** A tree with the launcher, in a folder whose name has a space. PATH contains one folder, the tree's `path`. */
 function installTree(t: TestContext): Tree {
   const { folder } = openWorld(t);
   const top = join(folder, 'my jobman');
@@ -38,24 +38,24 @@ function installTree(t: TestContext): Tree {
   };
 }
 
-/** A Node that answers with its name, the program and the arguments, each between angle brackets. */
+/** A Node that prints its name, the program and the arguments, each in angle brackets. */
 const fakeNode = (name: string, version: string) =>
   `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; else printf '%s' '${name}'; printf '<%s>' "$@"; fi\n`;
 
 suite('bin/jobman', () => {
-  test('runs the bundle on the Node that came with the package, arguments untouched', (t) => {
+  test('runs the bundle on the Node of the package, with unchanged arguments', (t) => {
     const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('path/node', fakeNode('path', 'v24.0.0'), 0o755);
     for (const file of ['dist/bundle/main.cjs', 'dist/main.js', 'src/main.ts']) write(file);
     const { code, stdout } = run(join(top, 'bin/jobman'), 'a b', '', '$HOME', '*');
     assert.equal(code, 0);
-    // Between the two stand options of Node, which are no affair of the command.
+    // Node's own options come in between and do not matter here.
     assert.ok(stdout.startsWith('own<--'), stdout);
     assert.ok(stdout.endsWith(`<${top}/bin/../dist/bundle/main.cjs><a b><><$HOME><*>`), stdout);
   });
 
-  test('lets no library say that this is no machine of Google: it is asked, and the answer may be no', (t) => {
+  test("disables the check of a library whether this machine is one of Google's", (t) => {
     const { top, write, run } = installTree(t);
     symlinkSync(process.execPath, join(top, 'path/node'));
     write('dist/main.js', 'process.emitWarning("code = 403", "MetadataLookupWarning"); process.emitWarning("heard");');
@@ -65,7 +65,7 @@ suite('bin/jobman', () => {
     assert.doesNotMatch(stderr, /MetadataLookupWarning/);
   });
 
-  test('falls back to what tsc wrote, then to the source', (t) => {
+  test('falls back to the output of tsc, then to the source', (t) => {
     const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('src/main.ts');
@@ -84,7 +84,7 @@ suite('bin/jobman', () => {
     assert.match(run(join(top, 'absolute')).stdout, /^own<.*\/dist\/main\.js>$/);
   });
 
-  test('takes a Node from PATH that is new enough', (t) => {
+  test('uses a Node on PATH that is new enough', (t) => {
     for (const version of ['v24.0.0', 'v26.10.0', 'v30.1.2', 'v100.0.0']) {
       const { top, write, run } = installTree(t);
       write('dist/main.js');
@@ -93,7 +93,7 @@ suite('bin/jobman', () => {
     }
   });
 
-  test('says in one sentence that the Node on PATH is too old', (t) => {
+  test('reports in one sentence that the Node on PATH is too old', (t) => {
     for (const version of ['v20.20.2', 'v4.9.1', 'v23.11.0']) {
       const { top, write, run } = installTree(t);
       write('dist/main.js');
@@ -104,7 +104,7 @@ suite('bin/jobman', () => {
     }
   });
 
-  test('says in one sentence that there is no Node, or nothing to run', (t) => {
+  test('reports in one sentence that there is no Node, or nothing to run', (t) => {
     const { top, write, run } = installTree(t);
     write('dist/main.js');
     assert.match(run(join(top, 'bin/jobman')).stderr, /^jobman: .*there is none on PATH.*\n$/);
@@ -118,7 +118,7 @@ suite('bin/jobman', () => {
 });
 
 suite('bin/tpu', () => {
-  test('is jobman with a word in front, arguments untouched', (t) => {
+  test('is jobman with one more argument in front, and passes the others unchanged', (t) => {
     const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('dist/main.js');

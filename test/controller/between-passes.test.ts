@@ -1,5 +1,6 @@
-// What can happen between two steps of the controller and once did harm: a clock that is set under a look, something seen
-// gone under a sweep, a clock that has leapt and was set right before the logs were copied. The simulator found each.
+// Events between two steps of the controller that once did harm: a clock that is set during an observation, a resource
+// that disappears during an orphan collection, a clock that jumped and was corrected before the logs were copied. The
+// simulator found each.
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -14,7 +15,7 @@ import { day, hour, minute, second } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { openSimulatedJob, type SimulatedJob } from './simulated-job.ts';
 
-test('a program on its way up is not ended because the clock leaps a day while it is looked at', async (t) => {
+test('a program that is starting is not ended when the clock jumps a day during its observation', async (t) => {
   let leaps = 0;
   const life = await runningIn(t, {
     faultRates: { startSlow: 1 },
@@ -33,23 +34,23 @@ test('a program on its way up is not ended because the clock leaps a day while i
       },
     }),
   });
-  assert.equal(leaps, 1, 'it was never looked at while it was on its way up');
+  assert.equal(leaps, 1, 'it was never observed while it was starting');
   assert.deepEqual(
     (await life.job()).attempts.map(({ ordinal, ending }) => [ordinal, ending]),
     [[1, null]],
   );
 });
 
-test('a stop of a local job is carried out within seconds although its wake-up was lost and its next pass is hours away', async (t) => {
+test('a stop of a local job takes effect within seconds although its wake-up was lost and its next pass is hours away', async (t) => {
   const life = await runningIn(t, { spec: { capacity: { kind: 'local', ownership: 'persistent', workdir: '/' } } });
-  // Longer than its pace, so that passes which change nothing have been made.
+  // Longer than its interval, so that passes without a change have happened.
   assert.equal(await life.runUntil(() => false, 4 * hour), false);
   await life.command('stop', { isWakeLost: true });
   assert.ok(await life.runUntil(({ finish }) => finish !== null, minute));
 });
 
-test('a command that changes nothing yet does not have a local job observed at every renewal until its next pass', async (t) => {
-  let checks = 0;
+test('a command without an effect does not cause an observation at every renewal until the next pass', async (t) => {
+  let observations = 0;
   const life = await lifeIn(t, {
     spec: {
       capacity: { kind: 'local', ownership: 'persistent', workdir: '/' },
@@ -58,20 +59,20 @@ test('a command that changes nothing yet does not have a local job observed at e
     machines: (real) => ({
       ...real,
       observe(refs) {
-        checks += 1;
+        observations += 1;
         return real.observe(refs);
       },
     }),
   });
   assert.equal(await life.runUntil(() => false, 4 * hour), false);
-  checks = 0;
+  observations = 0;
   await life.command('disable-recovery');
   assert.equal(await life.runUntil(() => false, hour), false);
   assert.equal((await life.job()).attempts.at(-1)?.ending, null);
-  assert.ok(checks > 0 && checks < 5, `${checks} looks in an hour`);
+  assert.ok(observations > 0 && observations < 5, `${observations} observations in an hour`);
 });
 
-test('a worker is not given up for the time in which the record could not be read and it was not asked', async (t) => {
+test('a worker is not given up because of the time in which the database was unreadable', async (t) => {
   let isSilent = false;
   let isFull = false;
   const life = await runningIn(t, {
@@ -102,7 +103,7 @@ for (const [named, reason, isOut] of [
   ['by the error', 'ssh to worker 0: spawn /usr/bin/ssh EMFILE', false],
   ['by the attempt to open a file', 'getaddrinfo EAI_AGAIN worker-0', true],
 ] as const) {
-  test(`a worker that could not be asked for want of file descriptors, seen ${named}, is not given up`, async (t) => {
+  test(`a worker that could not be checked for lack of file descriptors, detected ${named}, is not given up`, async (t) => {
     let isShort = false;
     const warnings: string[] = [];
     const life = await lifeIn(t, {
@@ -125,7 +126,7 @@ for (const [named, reason, isOut] of [
     assert.notEqual(
       (await life.job()).allocations[0]?.unreachableAt,
       null,
-      'the job says that its worker was not heard',
+      'the job reports that its worker did not answer',
     );
     isShort = false;
     assert.ok(await life.runUntil((job) => job.allocations[0]?.unreachableAt === null, 2 * minute), 'it recovers');
@@ -133,7 +134,7 @@ for (const [named, reason, isOut] of [
   });
 }
 
-test('a start that failed here for want of file descriptors is no failure of the job', async (t) => {
+test('a start that failed here for lack of file descriptors is no failure of the job', async (t) => {
   let starts = 0;
   const life = await lifeIn(t, {
     machines: (real) => ({
@@ -152,7 +153,7 @@ test('a start that failed here for want of file descriptors is no failure of the
   assert.equal(starts, 6);
 });
 
-test('what was seen gone under a sweep is swept once more before the controller leaves', async (t) => {
+test('an allocation that was deleted during an orphan collection is collected once more before the controller exits', async (t) => {
   const answer = Promise.withResolvers<void>();
   let isHeld = false;
   let isReleased = false;
@@ -165,7 +166,7 @@ test('what was seen gone under a sweep is swept once more before the controller 
       },
       async observe(refs) {
         const facts = await real.observe(refs);
-        // It takes its time to go, until the sweep after the release is under way.
+        // Its deletion takes until the collection after the release has begun.
         const going = { state: 'releasing', detail: 'DELETING' } as const;
         return facts.map((fact) =>
           isReleased && !isHeld && fact.kind === 'known' ? known(going, fact.observedAt) : fact,
@@ -182,10 +183,10 @@ test('what was seen gone under a sweep is swept once more before the controller 
   });
   await life.command('cancel');
   assert.ok(await life.runUntil((job) => job.allocations.every(({ goneAt }) => goneAt !== null), 10 * minute));
-  assert.ok(isHeld, 'no sweep was under way');
+  assert.ok(isHeld, 'no collection was active');
   answer.resolve();
   await life.runUntil(() => false, minute);
-  // The request arrives once more, long after its sender had given it up.
+  // The request arrives again, long after its sender had given up.
   const { timeline, world } = life;
   const [first] = world.machines.filter(({ labels }) => labels !== null);
   assert.ok(first !== undefined);
@@ -196,7 +197,7 @@ test('what was seen gone under a sweep is swept once more before the controller 
   );
 });
 
-test('logs are not given up because the clock was a day ahead and is right again', async (t) => {
+test('logs are not given up after the clock was a day ahead and is correct again', async (t) => {
   const line = { isDown: false };
   const life = await runningIn(t, {
     plan: { duration: 3 * minute },
@@ -213,7 +214,7 @@ test('logs are not given up because the clock was a day ahead and is right again
   await expectRestIsCopied(life, 4 * minute);
 });
 
-test('logs are not given up because the clock was a day ahead, and the lease could not be renewed since it is right again', async (t) => {
+test('logs are not given up after the clock was a day ahead, if the lease could not be renewed since', async (t) => {
   const line = { isDown: false };
   let isDiskFull = false;
   const life = await runningIn(t, {
@@ -238,7 +239,7 @@ test('logs are not given up because the clock was a day ahead, and the lease cou
   await expectRestIsCopied(life, 2 * minute);
 });
 
-test('logs are not given up because no controller was running for an hour, or because one died soon after', async (t) => {
+test('logs are not given up because no controller ran for an hour, or because one died soon after', async (t) => {
   const line = { isDown: false };
   const life = await runningIn(t, {
     plan: { duration: 3 * minute },
@@ -262,7 +263,7 @@ for (const { when, isEnded } of [
   { when: 'that still ran', isEnded: false },
   { when: 'that had ended', isEnded: true },
 ]) {
-  test(`the output of a job ${when} is copied to its end after an ordinary delete`, async (t) => {
+  test(`the output of a job ${when} is copied completely after a normal delete`, async (t) => {
     const line = { isDown: false };
     const life = await lifeIn(t, {
       spec: { capacity: localCapacity },
@@ -276,27 +277,27 @@ for (const { when, isEnded } of [
     }
     await life.command('delete');
     assert.ok(await life.runUntil((job) => job.removed, minute));
-    // Longer than the pass waits that sees the end, and than the line's own next try.
+    // Longer than the pass that sees the end, and than the next try of the connection.
     await life.runUntil(() => false, minute);
     line.isDown = false;
     await expectRestIsCopied(life, minute);
-    assert.ok(await leaves(life, 2 * minute), 'the controller stays although all is copied');
+    assert.ok(await leaves(life, 2 * minute), 'the controller does not exit although everything is copied');
   });
 }
 
-test('a removed job whose output cannot be read is given up after five minutes', async (t) => {
+test('a removed job with unreadable output is given up after five minutes', async (t) => {
   const line = { isDown: false };
   const life = await runningIn(t, { spec: { capacity: localCapacity }, machines: (real) => withLine(real, line) });
   line.isDown = true;
   await life.command('delete');
   assert.ok(await life.runUntil((job) => job.removed, minute));
   assert.equal(await leaves(life, 4 * minute), false);
-  assert.ok(await leaves(life, 3 * minute), 'the controller tries for ever');
+  assert.ok(await leaves(life, 3 * minute), 'the controller retries without end');
   const { whole, copied } = outputOf(life);
-  assert.ok(copied() < whole, 'the line was never down');
+  assert.ok(copied() < whole, 'the connection was never cut');
 });
 
-test('a job that is removed by force while it holds a TPU is not read any more', async (t) => {
+test('a job that was removed by force while it holds a TPU is not read any more', async (t) => {
   const line = { isDown: false };
   let tails = 0;
   const life = await runningIn(t, {
@@ -316,12 +317,12 @@ test('a job that is removed by force while it holds a TPU is not read any more',
   line.isDown = true;
   assert.ok(await life.runUntil((job) => job.finish !== null, 10 * minute));
   const { whole, copied } = outputOf(life);
-  assert.ok(copied() < whole, 'the line was never down');
+  assert.ok(copied() < whole, 'the connection was never cut');
   await life.command('delete', { isForced: true });
   await life.runUntil(() => false, 5 * second);
   tails = 0;
   await life.runUntil(() => false, 2 * minute);
-  assert.equal(tails, 0, 'its output is still asked for');
+  assert.equal(tails, 0, 'its output is still requested');
 });
 
 type Given = Parameters<typeof openSimulatedJob>[0];
@@ -349,14 +350,14 @@ async function leaves(life: SimulatedJob, within: number): Promise<boolean> {
   return life.runUntil(() => hasLeft, within);
 }
 
-/** Not all was copied while the line was down, and now it is within that time. */
+/** Some output was not copied while the connection was cut, and now everything is, within that time. */
 async function expectRestIsCopied(life: SimulatedJob, within: number): Promise<void> {
   const { whole, copied } = outputOf(life);
-  assert.ok(copied() < whole, 'the line was never down');
+  assert.ok(copied() < whole, 'the connection was never cut');
   assert.ok(await life.runUntil(() => copied() === whole, within), `${copied()} of ${whole} bytes were copied`);
 }
 
-/** The first program of that life: how much it printed, and how much of it is copied. */
+/** The first program of that job: the length of its output, and of the copy. */
 function outputOf({ world, logCopies: copies, timeline }: SimulatedJob): {
   readonly whole: number;
   readonly copied: () => number;
@@ -369,7 +370,7 @@ function outputOf({ world, logCopies: copies, timeline }: SimulatedJob): {
   };
 }
 
-/** The same machines, except that no output comes in while the line is down. */
+/** The same machines, but no output arrives while the connection is cut. */
 function withLine(real: MachinePort, line: { readonly isDown: boolean }): MachinePort {
   return {
     ...real,
@@ -382,7 +383,7 @@ function withLine(real: MachinePort, line: { readonly isDown: boolean }): Machin
           else if (!isOff) {
             isOff = true;
             off();
-            receiver.dropped('the line dropped');
+            receiver.dropped('the connection broke');
           }
         },
         ended() {
@@ -394,12 +395,12 @@ function withLine(real: MachinePort, line: { readonly isDown: boolean }): Machin
   };
 }
 
-// The controller's one timer, when the clock is set back in the middle of a round: the moments that the timer is set by were
-// worked out before, and would lie as far ahead as the clock went back.
+// The controller's one timer, when the clock is set back during a round: the times for the timer were computed before,
+// and would be too far ahead.
 
-const none = (): never => assert.fail('without a job nothing is asked of it');
+const none = (): never => assert.fail('without a job nothing is requested');
 
-test('a clock that is set back while the lease is renewed leaves no timer longer than until the next renewal', async () => {
+test('a clock that is set back during a renewal leaves no timer longer than the renewal interval', async () => {
   let now = Date.UTC(2026, 0, 1);
   let setBack = 0;
   const waits: number[] = [];
@@ -454,7 +455,7 @@ test('a clock that is set back while the lease is renewed leaves no timer longer
   await real.close();
 });
 
-/** Lets everything that waits for nothing outside come to its end. */
+/** Lets everything end that waits for nothing outside. */
 async function rounds(): Promise<void> {
   for (let turn = 0; turn < 50; turn += 1) await setImmediate();
 }

@@ -1,7 +1,7 @@
 /**
- * The mirror of cluster jobs against a pretend API server that drops, repeats, forgets and restarts, while the mirror itself is
- * killed and begun anew. The laws look at what the cluster really did: a copy that is said to be whole is what was printed, one
- * that was cut is its beginning, nothing is there twice, and every job is on record as it ended.
+ * The mirror of cluster jobs against a fake API server that drops, repeats, forgets and restarts, while the mirror is
+ * killed and restarted. The invariants use the server's own truth: a complete copy equals the output, a truncated one
+ * is its beginning, nothing is there twice, and every job is archived with its end.
  */
 
 import assert from 'node:assert/strict';
@@ -29,7 +29,7 @@ import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { eventually } from '../support/eventually.ts';
 import { openFakeApiServer } from './fake-api-server.ts';
 
-/** So many times faster than ours goes the clock of the mirror. */
+/** The mirror's clock is faster than ours by this factor. */
 const faster = 100;
 const clock: Clock = {
   now: () => Date.now() * faster,
@@ -39,7 +39,7 @@ const clock: Clock = {
   },
 };
 
-/** A mirror that can be killed: from then on nothing that it does is seen by anybody. */
+/** A mirror that can be killed: from then on its actions have no effect. */
 interface Mortal {
   readonly mirror: ClusterMirror;
   kill(): void;
@@ -111,7 +111,7 @@ async function play(seed: number): Promise<void> {
 
   let mortal: Mortal | undefined;
   try {
-    /** As a submit does it: first where, then the job, then what was asked, then a knock. */
+    /** Like a submission: first the context, then the job, then its object, then the wake-up. */
     const submit = async (name: string): Promise<void> => {
       await record.watchContext({ ...watched, requestedAt: clock.now() });
       const job = aClusterJob({ name, uid: cluster.createJob(name) });
@@ -129,7 +129,7 @@ async function play(seed: number): Promise<void> {
       if (chance.yes(0.06)) {
         mortal.kill();
         mortal = undefined;
-        // The cluster goes on while nobody looks.
+        // The cluster continues without a mirror.
         for (let missed = chance.between(0, 4); missed > 0; missed -= 1) cluster.step();
         mortal = beget();
       }
@@ -146,14 +146,14 @@ async function play(seed: number): Promise<void> {
     };
     const context = (): string => `seed ${seed}; the mirror said:\n${reports.join('\n')}`;
 
-    // Calm: every job is on record as it ended, every log that can be had is whole, and the mirror is at rest.
+    // Calm: every job is archived with its end, every available log is complete, and the mirror is at rest.
     let problem = '';
     const isRight = async (): Promise<boolean> => {
       problem = '';
       const kept = new Map((await record.jobs({})).map((one) => [one.job.uid, one]));
       for (const [uid, { phase, gone }] of cluster.actualJobs) {
         const one = kept.get(uid);
-        // One that came and went while nobody looked is known to nobody.
+        // A job that existed only while no mirror ran is unknown.
         if (one === undefined && gone) continue;
         if (one === undefined) problem = `${uid} is not on record`;
         else if ((one.goneAt !== null) !== gone) problem = `${uid} is ${gone ? '' : 'not '}gone`;
@@ -190,10 +190,10 @@ async function play(seed: number): Promise<void> {
       else assert.ok(text.startsWith(copy), `${pod} ${container} is not the beginning; ${context()}`);
     }
 
-    // When nothing of ours is left there, nothing is asked any more.
+    // When no job of ours is left there, nothing is requested any more.
     cluster.removeAll();
     const isLeft = async (): Promise<boolean> => (await record.contexts()).length === 0;
-    assert.ok(await eventually(isLeft, { withinMs: 60_000 }), `the place is still watched; ${context()}`);
+    assert.ok(await eventually(isLeft, { withinMs: 60_000 }), `the namespace is still watched; ${context()}`);
     assert.ok((await record.jobs({})).every(({ goneAt }) => goneAt !== null));
   } finally {
     mortal?.kill();
@@ -207,14 +207,14 @@ async function play(seed: number): Promise<void> {
 suite('the mirror of cluster jobs', () => {
   const first = Number(process.env['JOBMAN_TEST_SEED'] ?? 1);
   const count = Number(process.env['JOBMAN_TEST_SEEDS'] ?? 8);
-  test('keeps what the cluster forgets, whatever the cluster, the line and the controller do', async () => {
+  test('archives what the cluster forgets, whatever the cluster, the connection and the controller do', async () => {
     for (let seed = first; seed < first + count; seed += 4) {
       await Promise.all([0, 1, 2, 3].filter((one) => seed + one < first + count).map((one) => play(seed + one)));
     }
   });
 });
 
-test('a job that changes without pause is written down at a pace of our own', { timeout: 20_000 }, async () => {
+test("a job that changes without pause is written at the mirror's own pace", { timeout: 20_000 }, async () => {
   const home = mkdtempSync(join(tmpdir(), 'jobman-mirror-'));
   const store = openStore({ file: ':memory:', installation: 'abc123' });
   const ours: Clock = {
@@ -250,7 +250,7 @@ test('a job that changes without pause is written down at a pace of our own', { 
     pods: none,
     async events() {
       asks += 1;
-      // A server takes a moment, in which the job has changed again.
+      // The server takes some time, in which the job has changed again.
       await sleep(20);
       return [];
     },
@@ -274,7 +274,7 @@ test('a job that changes without pause is written down at a pace of our own', { 
   }
 });
 
-// What is to be done in a namespace, decided from what is known of it.
+// The plan for a namespace, from its known state.
 
 const running = aClusterJob();
 const over = aClusterJob({
@@ -294,7 +294,7 @@ test('pods are watched while a job is open or a log is followed', () => {
   assert.equal(planFor({ ...view, isPodAccessDenied: true }).watchesPods, false);
 });
 
-test('a namespace is empty once all has been told and nothing of ours is left to write', () => {
+test('a namespace is empty once its list is complete and nothing of ours is left to write', () => {
   const view = { ...emptyView(), isSynced: true };
   assert.equal(planFor(view).isEmpty, true);
   noteJob(view, running);
@@ -305,7 +305,7 @@ test('a namespace is empty once all has been told and nothing of ours is left to
   assert.equal(planFor(view).isEmpty, true);
 });
 
-test('a pod that has gone belongs to its job until that is written down', () => {
+test('a deleted pod belongs to its job until that is written', () => {
   const view = emptyView();
   noteJob(view, running);
   assert.equal(notePod(view, pod, false)?.uid, 'u1');
@@ -313,7 +313,7 @@ test('a pod that has gone belongs to its job until that is written down', () => 
   assert.deepEqual(podsOf(view, running), [pod]);
 });
 
-/** Jobs on record that a cluster does not list any more: how they are asked for. */
+/** Archived jobs that a cluster does not list any more. */
 
 const watched: WatchedContext = {
   server: 'https://127.0.0.1:1',
@@ -326,7 +326,7 @@ const watched: WatchedContext = {
 };
 const [young, ...old] = ['u1', 'u2', 'u3'].map((uid) => aClusterJob({ name: `train-${uid}`, uid }));
 
-/** The uids that are on record as gone after a list that told of none, and how often the cluster was asked for its jobs. */
+/** The uids archived as gone after an empty list, and the number of requests for jobs. */
 async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
   const store = openStore({ file: ':memory:', installation: 'abc123' });
   for (const job of [young, ...old]) {
@@ -352,7 +352,7 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
     store: store.clusters,
     installation: () => store.installationId(),
     open: async () => cluster as unknown as Cluster,
-    openLogCopy: () => assert.fail('nothing was printed'),
+    openLogCopy: () => assert.fail('no log exists'),
     clock: {
       now: () => Date.now(),
       at(at, call) {
@@ -373,14 +373,14 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
   }
 }
 
-test('jobs that are missing in the list are gone, but for one that was submitted meanwhile; one more list says which', async () => {
+test('jobs that are missing in the list are gone, except one that was submitted meanwhile; a second list decides', async () => {
   const found = await goneAfter(2, async function* () {
     yield [young];
   });
   assert.deepEqual(found, { gone: ['u2', 'u3'], asks: 1 });
 });
 
-test('jobs of a namespace that was deleted are gone', async () => {
+test('jobs of a deleted namespace are gone', async () => {
   const found = await goneAfter(3, async function* () {
     yield [];
     throw new JobmanError('There is no namespace vision in lab.', exitCode.notFound);

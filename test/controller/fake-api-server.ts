@@ -1,19 +1,19 @@
-// A pretend API server with a temper, for the mirror of cluster jobs: lists in small pages that grow too old, watches that are
-// cut, that repeat themselves and that forget, logs that break off in the middle of a line, and restarts in which nobody
-// answers. What it does comes from one seed. What really happened is in `truth`.
+// A fake API server for the mirror of cluster jobs: lists in small pages that expire, watches that break, repeat and
+// forget, logs that break off within a line, and restarts without any answer. One seed decides its behaviour. `truth`
+// has the true events.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Chance } from '../../sim/chance.ts';
 
-/** What one container printed, and whether it is over. */
+/** The output of one container, and whether it has ended. */
 export interface ContainerOutput {
   readonly job: string;
   readonly pod: string;
   readonly container: string;
   text: string;
   ended: boolean;
-  /** Its pod was removed, and this was the last that anybody could read. */
+  /** Its pod was removed, so no more output can be read. */
   removed: boolean;
 }
 
@@ -34,20 +34,20 @@ interface ContainerLog extends ContainerOutput {
   readonly lines: { readonly at: number; readonly text: string }[];
 }
 
-/** The server, and the hands that make things happen in it. */
+/** The server, and the functions that cause events. */
 export interface FakeApiServer {
   readonly url: string;
   readonly printed: readonly ContainerOutput[];
-  /** Jobs that were ever there: their phase in the mirror's words, and whether they are gone. */
+  /** All jobs that ever existed: their phase in the mirror's terms, and whether they are deleted. */
   readonly actualJobs: ReadonlyMap<string, { phase: string; gone: boolean }>;
-  /** Answers its uid. */
+  /** Returns its uid. */
   createJob(name: string): string;
-  /** Something happens: lines are printed, containers end, pods are replaced, jobs end and are removed. */
+  /** One event: lines are printed, containers end, pods are replaced, jobs end and are removed. */
   step(): void;
-  /** Everything comes to its end by itself; nothing goes wrong any more. */
+  /** Everything ends by itself, and no fault happens any more. */
   stopFaults(): void;
   restart(forMs: number): void;
-  /** Old versions are forgotten: lists and watches that go on from them are refused. */
+  /** Old versions are forgotten: lists and watches that continue from them are refused. */
   compact(): void;
   removeAll(): void;
   readonly isFinished: boolean;
@@ -56,7 +56,7 @@ export interface FakeApiServer {
 
 const startTime = Date.UTC(2026, 10, 22, 12, 0, 0);
 
-/** Listens on loopback until it is closed. `installation` is the label that the jobs carry. */
+/** Listens on loopback until it is closed. `installation` is the label of the jobs. */
 export async function openFakeApiServer(chance: Chance, installation: string): Promise<FakeApiServer> {
   let version = 10;
   let oldest = 0;
@@ -282,7 +282,7 @@ export async function openFakeApiServer(chance: Chance, installation: string): P
 
   const broken = new WeakSet<ServerResponse>();
 
-  /** That is the last that comes over this line. */
+  /** Ends this connection. */
   function cut(to: ServerResponse, text: string): void {
     broken.add(to);
     to.write(text, () => to.destroy());

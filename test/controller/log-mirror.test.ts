@@ -1,5 +1,5 @@
-// The mirror against a line that drops wherever it likes and a disk that is full now and then. The simulator plays the
-// same with whole worlds; here the copy of one long output is held against the original, byte for byte.
+// The log mirror against a connection that breaks at random and a disk that is sometimes full. The simulator does the
+// same with whole worlds; this test compares the copy of one long output byte for byte.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -17,11 +17,11 @@ function jobWithOneAllocation(): Job {
   const spec = drawJobs(createChance(1))[0]?.spec;
   assert.ok(spec !== undefined);
   const { job } = newJob({ id: '000001', installation: 'abcdef', owner: 'owner', spec, at: 0 });
-  // Only its number is read here.
+  // Only its id is read here.
   return { ...job, allocations: [{ ordinal: 1 } as Allocation] };
 }
 
-/** Serves these bytes, in pieces, and drops the line as often as the seed likes. */
+/** Sends these bytes in pieces, and breaks the connection at random. */
 function unsteadyHost(truth: Uint8Array, seed: number, timeline: ReturnType<typeof createTimeline>): MachinePort {
   const chance = createChance(seed);
   const tail: MachinePort['tail'] = (_ref, _attempt, begin, receiver) => {
@@ -30,7 +30,7 @@ function unsteadyHost(truth: Uint8Array, seed: number, timeline: ReturnType<type
       for (let from = begin; from < truth.length;) {
         await timeline.pause(chance.between(0, 50));
         if (isOff) return;
-        if (chance.yes(0.1)) return receiver.dropped('the line dropped');
+        if (chance.yes(0.1)) return receiver.dropped('the connection broke');
         const to = Math.min(truth.length, from + chance.between(1, 400));
         await receiver.bytes(truth.slice(from, to));
         from = to;
@@ -43,7 +43,7 @@ function unsteadyHost(truth: Uint8Array, seed: number, timeline: ReturnType<type
     };
   };
   const unused = (): never => {
-    throw new Error('only tails are asked for here');
+    throw new Error('only tails are requested here');
   };
   return { tail, observe: unused, runStep: unused, start: unused, stop: unused, disconnect: () => undefined };
 }
@@ -58,7 +58,7 @@ function mirrorOver(timeline: ReturnType<typeof createTimeline>, logFiles: LogFi
   });
 }
 
-test('whatever drops, and however often the disk is full, the copy is the original', async () => {
+test('the copy equals the original, however often the connection breaks or the disk is full', async () => {
   const truth = new TextEncoder().encode(Array.from({ length: 2_000 }, (_, line) => `line ${line}\n`).join(''));
   for (let seed = 1; seed <= 30; seed += 1) {
     const timeline = createTimeline();
@@ -67,7 +67,7 @@ test('whatever drops, and however often the disk is full, the copy is the origin
     const job = jobWithOneAllocation();
     const woken: string[] = [];
     const host = unsteadyHost(truth, seed, timeline);
-    // A controller that dies and another that goes on: the length of the copy is all that is handed over.
+    // A controller dies and another continues: it knows only the length of the copy.
     const first = mirrorOver(timeline, copies, woken);
     first.follow(job, host, output);
     timeline.after(700, () => {
@@ -88,7 +88,7 @@ test('whatever drops, and however often the disk is full, the copy is the origin
   }
 });
 
-test('a drain waits for the last byte, and not for ever', async () => {
+test('a drain waits for the last byte, but not forever', async () => {
   const timeline = createTimeline();
   const copies = createLogCopies({ isFull: false }, createChance(1));
   const job = jobWithOneAllocation();
@@ -102,7 +102,7 @@ test('a drain waits for the last byte, and not for ever', async () => {
   mirror.stop();
 });
 
-/** Sends a byte every second, and never comes to an end. */
+/** Sends a byte every second without end. */
 function slowHost(bytes: number, timeline: ReturnType<typeof createTimeline>): MachinePort {
   const tail: MachinePort['tail'] = (_ref, _attempt, begin, receiver) => {
     let isOff = false;
@@ -122,7 +122,7 @@ function slowHost(bytes: number, timeline: ReturnType<typeof createTimeline>): M
   return { ...unsteadyHost(new Uint8Array(0), 1, timeline), tail };
 }
 
-test('a drain goes on as long as more comes in, up to a far limit, and nobody gives it up meanwhile', async () => {
+test('a drain continues while more output arrives, up to a limit, and is not given up meanwhile', async () => {
   for (const [bytes, most, isWhole] of [
     [200, 900_000, true],
     [2_000, 900_000, false],
@@ -154,7 +154,7 @@ test('a drain goes on as long as more comes in, up to a far limit, and nobody gi
   }
 });
 
-test('what is drained on a machine that is gone is given up at once', async () => {
+test('a drain of a deleted machine is given up at once', async () => {
   const timeline = createTimeline();
   const copies = createLogCopies({ isFull: false }, createChance(1));
   const job = jobWithOneAllocation();

@@ -1,4 +1,4 @@
-// How long a worker has been silent: as long as looks that follow closely upon one another have found it to be.
+// The length of a worker's silence: as long as closely following observations have failed.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,19 +8,19 @@ import { hour, minute, second, type Instant } from '../../src/core/model/time.ts
 
 const begin: Instant = 1_700_000_000_000;
 
-/** The `since` of a look at that worker which failed, and lasted eight seconds until `now`. */
+/** The `since` of a failed observation of that worker that lasted eight seconds until `now`. */
 function silent(silences: Silences, now: Instant, worker = 0, began = now - 8 * second): Instant | undefined {
   const fact: WorkerObservation = { allocation: 1, worker, observed: unknown('no answer', now) };
   const heard = silences.withSilence('000001', fact, began, now);
   return heard.observed.kind === 'unknown' ? heard.observed.since : undefined;
 }
 
-test('looks that fail one after the other are one silence, however many there are', () => {
+test('failed observations in a row are one silence, however many there are', () => {
   const silences = createSilences();
   for (let at = 0; at <= 10 * minute; at += 38 * second) assert.equal(silent(silences, begin + at), begin);
 });
 
-test('a worker that answered in between begins anew, and the others do not', () => {
+test('a worker that answered in between starts a new silence, and the others do not', () => {
   const silences = createSilences();
   silent(silences, begin, 0);
   silent(silences, begin, 1);
@@ -31,7 +31,7 @@ test('a worker that answered in between begins anew, and the others do not', () 
   assert.equal(silent(silences, begin + 40 * second, 1), begin);
 });
 
-test('time in which nobody looked is no silence: between two looks, within one, and where the clock went back', () => {
+test('time without an observation is no silence: between two, within one, and after the clock went back', () => {
   const silences = createSilences();
   silent(silences, begin);
   assert.equal(silent(silences, begin + hour), begin + hour);
@@ -40,7 +40,7 @@ test('time in which nobody looked is no silence: between two looks, within one, 
   assert.equal(silent(silences, begin), begin);
 });
 
-test('a job that nobody asks about is forgotten', () => {
+test('a job without observations is forgotten', () => {
   const silences = createSilences();
   silent(silences, begin);
   silences.forget('000001');

@@ -1,4 +1,5 @@
-// The sweep: what no record claims any more is let go, place by place, and nothing else is touched.
+// Orphan collection: resources that no job claims any more are released, location by location, and nothing else is
+// touched.
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -10,13 +11,13 @@ import { hour, minute, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aJob, withAttempts, noon, readyAllocation, tpuSpec } from '../support/builders.ts';
 
-/** A cloud of several zones, each of which answers or not, with what is there. */
+/** A cloud of several zones with their resources; a zone may not answer. */
 interface Cloud {
   readonly capacity: CapacityPort;
   readonly silent: Set<string>;
   readonly broken: Set<string>;
   readonly there: Map<string, Orphan>;
-  /** The zones that were asked, each time together. */
+  /** The zones of each request. */
   readonly asked: string[][];
 }
 
@@ -29,7 +30,7 @@ function createCloud(): Cloud {
   const broken = new Set<string>();
   const there = new Map<string, Orphan>();
   const asked: string[][] = [];
-  const none = (): never => assert.fail('the sweep asks for nothing else');
+  const none = (): never => assert.fail('the collection requests nothing else');
   const capacity: CapacityPort = {
     backend: 'tpu',
     observe: none,
@@ -39,7 +40,7 @@ function createCloud(): Cloud {
     async listLabelled(refs) {
       const zones = [...new Set(refs.map(zoneOf))];
       asked.push(zones);
-      if (zones.some((zone) => broken.has(zone))) throw new Error('a mistake of our own');
+      if (zones.some((zone) => broken.has(zone))) throw new Error('a bug of our own');
       if (zones.some((zone) => silent.has(zone))) return unknown('the project has been deleted', noon);
       return known(
         [...there.values()].filter(({ resource }) => zones.some((zone) => resource.includes(zone))),
@@ -54,7 +55,7 @@ function createCloud(): Cloud {
   return { capacity, silent, broken, there, asked };
 }
 
-/** A job in that zone that has ended, and whose only allocation was seen gone. */
+/** A finished job in that zone, whose only allocation was observed as deleted. */
 async function endedJob(store: Store, zone: string, goneAt: Instant | null = noon): Promise<Job> {
   const base = tpuSpec();
   const spec = base.capacity.kind === 'tpu' ? { ...base, capacity: { ...base.capacity, zone } } : base;
@@ -91,7 +92,7 @@ async function open(t: TestContext) {
   return { store, cloud, collector, lines, clock };
 }
 
-test('a zone that cannot be asked, or whose answer is beyond us, hides nothing in the others', async (t) => {
+test('a zone that does not answer, or whose answer is unreadable, hides nothing in the others', async (t) => {
   const { store, cloud, collector } = await open(t);
   for (const zone of ['dead-a', 'odd-a', 'good-a', 'good-b']) {
     const orphan = late(await endedJob(store, zone), zone);
@@ -110,17 +111,17 @@ test('a zone that cannot be asked, or whose answer is beyond us, hides nothing i
   assert.equal(cloud.there.size, 0);
 });
 
-test('a sweep that must not release what it has found is made again before the controller leaves', async (t) => {
+test('a collection that must not release what it has found is repeated before the controller exits', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   const job = await endedJob(store, 'us-central2-b');
   const orphan = late(job, 'us-central2-b');
   cloud.there.set(orphan.resource, orphan);
-  // Without its lease, as on a full disk, at a moment when no later message can be under way any more.
+  // Without its lease, as on a full disk, at a time when no late message can arrive any more.
   clock.mayAct = false;
   clock.now = noon + 5 * minute + 10_000;
   await collector.collect();
   assert.equal(collector.expectsLateRequests, true);
-  // However long the disk is full.
+  // The disk may be full for any time.
   while (clock.now < noon + hour) {
     assert.ok(collector.dueAt <= clock.now + minute);
     clock.now = collector.dueAt;
@@ -133,14 +134,14 @@ test('a sweep that must not release what it has found is made again before the c
   assert.equal(cloud.there.size, 0);
 });
 
-test('all jobs of one place are one question', async (t) => {
+test('all jobs of one location share one request', async (t) => {
   const { store, cloud, collector } = await open(t);
   for (const zone of ['good-a', 'good-b', 'good-a', 'good-a']) await endedJob(store, zone);
   await collector.collect();
   assert.deepEqual(cloud.asked.flat().toSorted(), ['good-a', 'good-b']);
 });
 
-test('a zone is swept for a week after its last job, however many others have settled, and for ever where one was not seen gone', async (t) => {
+test('a zone is collected for a week after its last job, however many others have finished, and without end if one was not observed as deleted', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   await endedJob(store, 'unsure-a', null);
   await endedJob(store, 'early-a');
@@ -153,7 +154,7 @@ test('a zone is swept for a week after its last job, however many others have se
   assert.deepEqual(cloud.asked.flat(), ['unsure-a']);
 });
 
-test('a stray that was noted is forgotten when two sweeps have missed it, and not where nobody could say', async (t) => {
+test('a recorded orphan is forgotten when two collections have missed it, and not if its location did not answer', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   await endedJob(store, 'good-a');
   await endedJob(store, 'dead-a');

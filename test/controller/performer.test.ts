@@ -1,4 +1,4 @@
-// The performer has many actions under way, and none of a kind keeps another kind waiting.
+// The performer runs many actions, and no kind of action delays another.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import type { Action } from '../../src/core/model/decision.ts';
 import type { OutcomeResult } from '../../src/core/model/observation.ts';
 import { World, spec, step, t0 } from '../core/world.ts';
 
-/** A performer over these ports, and a job whose program runs. What is released is added to `done`. */
+/** A performer over these ports, and a job with a running program. Released machines are added to `done`. */
 function performing(given: { readonly steps: number; readonly machines?: object; readonly mirror: object }) {
   const done: string[] = [];
   const backend = {
@@ -20,7 +20,7 @@ function performing(given: { readonly steps: number; readonly machines?: object;
       },
     },
     machines: { disconnect: () => undefined, ...given.machines },
-    // Only what these actions use of the ports.
+    // These actions use only these functions of the ports.
   } as unknown as Backend;
   const performer = createPerformer({
     store: { addOutcome: () => Promise.resolve() } as never,
@@ -39,7 +39,7 @@ function performing(given: { readonly steps: number; readonly machines?: object;
   return { performer, job: world.job, name: world.job.allocations[0]?.name, done };
 }
 
-test('a lost machine is let go of at once, however many workers are being set up', async () => {
+test('a lost machine is released at once, however many workers are being set up', async () => {
   const never = new Promise<OutcomeResult>(() => undefined);
   const { performer, job, name, done } = performing({
     steps: 4,
@@ -62,7 +62,7 @@ test('a lost machine is let go of at once, however many workers are being set up
   assert.equal(performer.size, 20);
 });
 
-test('a release waits for the rest of an output that nobody follows yet, as after a new controller has begun', async () => {
+test('a release waits for the rest of an output that is not followed yet, as after the start of a new controller', async () => {
   const { performer, job, name, done } = performing({
     steps: 1,
     mirror: {

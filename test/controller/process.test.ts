@@ -1,4 +1,4 @@
-// The controller as a process, in this process: the lock, the file that says who runs, the wake folder, leaving.
+// The controller as a process, within this process: the lock, the controller file, the wake folder, the exit.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -26,7 +26,7 @@ const clock: Clock = {
   },
 };
 
-/** Where the system can watch no more folders, or has no time, a wake is found with the next renewal of the lease. */
+/** If the system cannot watch more folders, a wake-up is found at the next renewal of the lease. */
 const byRenewal = { withinMs: 4 * leaseRenewInterval };
 
 async function newHome(t: TestContext): Promise<string> {
@@ -72,12 +72,12 @@ function stoppable() {
   return { onStop, stop: () => asked() };
 }
 
-/** Until the controller of that home says that it runs. */
+/** Waits until the controller of that home has started. */
 async function begun(home: string): Promise<void> {
   assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
 }
 
-test('it says who it is while it runs, lets no second one in, and leaves nothing behind when it is told to stop', async (t) => {
+test('a running controller has a file with its pid, excludes a second one, and leaves no file when it is stopped', async (t) => {
   const home = await newHome(t);
   const { onStop, stop } = stoppable();
   assert.equal(readController(home), null);
@@ -91,7 +91,7 @@ test('it says who it is while it runs, lets no second one in, and leaves nothing
   assert.equal(existsSync(join(home, 'controller.json')), false);
 });
 
-test('whoever asks while it begins is never told the process that was killed before it', async (t) => {
+test('while a controller starts, clients never read the pid of a killed one', async (t) => {
   const home = await newHome(t);
   await writeFile(
     join(home, 'controller.json'),
@@ -110,7 +110,7 @@ test('whoever asks while it begins is never told the process that was killed bef
   assert.deepEqual([...notified], [4242]);
 });
 
-test('new settings end it in order, so that its caller begins again; a request to leave wins over them', async (t) => {
+test('new settings end it in order, so that its caller restarts; a request to exit wins over them', async (t) => {
   const home = await newHome(t);
   let isChanged = false;
   const isOutdated = async () => isChanged;
@@ -127,12 +127,12 @@ test('new settings end it in order, so that its caller begins again; a request t
   assert.equal(await other, 'stopped');
 });
 
-test('with nothing to watch it leaves by itself', async (t) => {
+test('without work it exits by itself', async (t) => {
   const home = await newHome(t);
   assert.equal(await runController(await optionsFor(t, home, { idleExitMs: 20 })), 'idle');
 });
 
-test('one of another version leaves when a client asks, one of the same version stays', async (t) => {
+test('a client can make a controller of another version exit, but not one of the same version', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
   await begun(home);
@@ -143,14 +143,14 @@ test('one of another version leaves when a client asks, one of the same version 
   assert.equal(await running, 'stopped');
 });
 
-test('an old word to leave does not send away the controller that comes next', async (t) => {
+test('an old request to exit does not end the next controller', async (t) => {
   const home = await newHome(t);
   await requestExit(home, null);
   const running = runController(await optionsFor(t, home, { idleExitMs: 50 }));
   assert.equal(await running, 'idle');
 });
 
-test('a wake is taken out of the folder', async (t) => {
+test('a wake-up is removed from the folder', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
   await begun(home);
@@ -160,7 +160,7 @@ test('a wake is taken out of the folder', async (t) => {
   assert.equal(await running, 'stopped');
 });
 
-test('a FIFO in the place of controller.json is not waited for', async (t) => {
+test('a FIFO instead of controller.json does not block', async (t) => {
   const home = await newHome(t);
   const release = takeLock(join(home, 'controller.lock'));
   t.after(() => release?.());
@@ -171,7 +171,7 @@ test('a FIFO in the place of controller.json is not waited for', async (t) => {
   assert.deepEqual([stdout, error], ['null\n', undefined]);
 });
 
-test('a controller.json with values of other kinds tells nothing, above all no pid to send signals to', async (t) => {
+test('a controller.json with values of other types counts as missing, so that no signal is sent to a wrong pid', async (t) => {
   const home = await newHome(t);
   const release = takeLock(join(home, 'controller.lock'));
   t.after(() => release?.());

@@ -1,4 +1,4 @@
-// The schedule and the clock watch: both are told the time, so no test of them waits.
+// The schedule and the clock watch get the time as an argument, so their tests need not wait.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { hour, minute, second } from '../../src/core/model/time.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);
 
-test('jobs that are due within one beat are due together, and none is due later than it asked for', () => {
+test('jobs that are due within one interval are due together, and none later than its own time', () => {
   const schedule = createSchedule();
   for (const [id, wait] of [
     ['a', 21 * second],
@@ -21,13 +21,13 @@ test('jobs that are due within one beat are due together, and none is due later 
   assert.equal(schedule.firstDueAt, noon + 3 * hour);
 });
 
-test('a short wait is not cut short', () => {
+test('a short wait is not shortened', () => {
   const schedule = createSchedule();
   schedule.set('a', noon + 1_234, noon);
   assert.ok(schedule.firstDueAt >= noon + 1_234 && schedule.firstDueAt <= noon + 1_400);
 });
 
-test('where the clock is set back every job is due at once', () => {
+test('when the clock is set back every job is due at once', () => {
   const schedule = createSchedule();
   schedule.set('a', noon + hour, noon);
   const watch = createClockWatch(noon);
@@ -37,7 +37,7 @@ test('where the clock is set back every job is due at once', () => {
   assert.deepEqual(schedule.takeDue(noon - hour), ['a']);
 });
 
-test('a step of more than a minute is a jump, since when patience has not been tried', () => {
+test('a step of more than a minute is a jump, and no timeout counts it', () => {
   const watch = createClockWatch(noon);
   watch.tick(noon + 10 * second);
   assert.equal(watch.jumpedAt, -Infinity);
@@ -50,7 +50,7 @@ test('a step of more than a minute is a jump, since when patience has not been t
   );
 });
 
-test('the store learns a far time of a job, and again only when that has changed by much', () => {
+test('the store gets the distant time of a job, and again only if it has changed by much', () => {
   const schedule = createSchedule();
   assert.equal(schedule.mustWrite('a', noon + minute, noon), false);
   assert.equal(schedule.mustWrite('a', noon + hour, noon), true);
@@ -58,7 +58,7 @@ test('the store learns a far time of a job, and again only when that has changed
   assert.equal(schedule.mustWrite('a', noon + hour + minute, noon), false);
 });
 
-/** A queue whose passes end when the test says so. */
+/** A queue whose passes end when the test ends them. */
 function scripted(most: number) {
   const begun: string[] = [];
   const ends = new Map<string, () => void>();
@@ -80,7 +80,7 @@ function scripted(most: number) {
   return { queue, begun, end, quietTimes: () => quiet };
 }
 
-test('one pass per job at a time, and one more when it was woken meanwhile, however often', async () => {
+test('one pass per job at a time, and one more if it was woken meanwhile, however often', async () => {
   const { queue, begun, end, quietTimes } = scripted(4);
   queue.add('a');
   queue.add('a');
@@ -94,7 +94,7 @@ test('one pass per job at a time, and one more when it was woken meanwhile, howe
   assert.equal(quietTimes(), 1);
 });
 
-test('no more passes at once than it may, in the order of asking', async () => {
+test('no more passes at once than allowed, in the order of their requests', async () => {
   const { queue, begun, end } = scripted(2);
   for (const id of ['a', 'b', 'c', 'd']) queue.add(id);
   assert.deepEqual(begun, ['a', 'b']);
@@ -106,7 +106,7 @@ test('no more passes at once than it may, in the order of asking', async () => {
   assert.deepEqual(begun, ['a', 'b', 'c', 'd']);
 });
 
-test('once stopped nothing begins any more, and settled waits for what runs', async () => {
+test('after stop nothing begins any more, and whenIdle waits for the running passes', async () => {
   const { queue, begun, end } = scripted(1);
   queue.add('a');
   queue.add('b');

@@ -1,5 +1,5 @@
-// One job under the real controller in the simulator's world, for tests that need to put a hand between the two: a clock
-// that is set at a certain moment, an answer that is held back. Nothing goes wrong there by itself.
+// One job under the real controller in the simulated world, for tests that intervene at a certain time: they set a
+// clock or hold an answer back. No fault happens by itself.
 
 import { createChance, noFaults, type FaultRates } from '../../sim/chance.ts';
 import { createCloudPort, createLocalPort } from '../../sim/cloud.ts';
@@ -18,28 +18,28 @@ import { simulatedSpec } from '../support/builders.ts';
 
 const epoch = Date.UTC(2026, 0, 1);
 
-/** What a test may reach into. */
+/** The parts that a test may use. */
 export interface SimulatedJob {
   readonly timeline: Timeline;
   readonly world: World;
   readonly logCopies: LogCopies;
   readonly controller: Controller;
   readonly job: () => Promise<Job>;
-  /** The controller leaves, and another one begins that much later. */
+  /** The controller exits, and another one starts that much later. */
   readonly restartAfter: (length: Duration) => Promise<void>;
-  /** The controller's clock is set by that much. */
+  /** Sets the controller's clock by that much. */
   readonly moveClock: (length: Duration) => void;
   /** With `isWakeLost` the wake-up of the controller is lost; `isForced` is for `delete`. */
   readonly command: (
     verb: Verb,
     options?: { readonly isWakeLost?: boolean; readonly isForced?: boolean },
   ) => Promise<void>;
-  /** Lets the world go on until that holds, asked at every step; false when it does not within `timeLimit`. */
+  /** Runs the world until that holds, checked at every step; false if it does not within `timeLimit`. */
   readonly runUntil: (isTrue: (job: Job) => boolean, timeLimit: Duration) => Promise<boolean>;
   readonly close: () => Promise<void>;
 }
 
-/** Creates the job and starts the controller. The ports are as the simulator's, or what the test makes of them. */
+/** Creates the job and starts the controller. The ports are those of the simulator, or the test's own. */
 export async function openSimulatedJob(options: {
   readonly plan?: Partial<ProgramPlan>;
   readonly faultRates?: Partial<FaultRates>;
@@ -49,7 +49,7 @@ export async function openSimulatedJob(options: {
   readonly isOutOfDescriptors?: () => boolean;
   /** Gets the lines of the controller's log. */
   readonly warn?: (line: string) => void;
-  /** The record as the controller has it; the test itself uses the real one. */
+  /** The store of the controller; the test itself uses the real one. */
   readonly store?: (real: Store) => Store;
 }): Promise<SimulatedJob> {
   const chance = createChance(1);
@@ -144,7 +144,7 @@ export async function openSimulatedJob(options: {
       if (!isWakeLost) controller.wake(id);
     },
     async runUntil(isTrue, timeLimit) {
-      // Time does not pass by itself where nothing is left to happen.
+      // Time does not pass by itself if no event is left.
       for (let passed = 0; passed < timeLimit; passed += second) {
         const to = timeline.now + second;
         timeline.at(to, () => undefined);

@@ -1,5 +1,5 @@
-// How often a zone is listed, counted on a pretended clock: one list serves all jobs that run there, and what the beat
-// saves may not cost the notice of a preemption.
+// The number of lists of a zone, on a simulated clock: one list serves all its jobs, and a preemption is still noticed
+// in time.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ import { minute, second } from '../../src/core/model/time.ts';
 const minutes = 10;
 
 for (const jobs of [1, 40]) {
-  test(`${jobs} running ${jobs === 1 ? 'job' : 'jobs'} of one zone: at most one list on each beat of five seconds`, async () => {
+  test(`${jobs} running ${jobs === 1 ? 'job' : 'jobs'} of one zone: at most one list in five seconds`, async () => {
     const { timeline, listCount, close } = await openSimulatedJobs(jobs, { linesDrop: true });
     const before = listCount();
     await timeline.run(timeline.now + minutes * minute, () => false);
@@ -21,7 +21,7 @@ for (const jobs of [1, 40]) {
   });
 }
 
-test('preempted at any moment of the beat, and no line tells: it is let go within 30 seconds', async () => {
+test('a preemption at any time, without a broken connection, is released within 30 seconds', async () => {
   const { timeline, world, releasedAt: letGo, close } = await openSimulatedJobs(40, { linesDrop: false });
   const machines = world.machines.filter(({ state, isPersistent }) => state === 'ready' && !isPersistent);
   const lostAt = new Map<string, number>();
@@ -36,6 +36,6 @@ test('preempted at any moment of the beat, and no line tells: it is let go withi
   assert.ok(lostAt.size >= 40, `${lostAt.size} were preempted`);
   for (const [name, at] of lostAt) {
     const passed = (letGo.get(name) ?? Infinity) - at;
-    assert.ok(passed <= 30 * second, `${name} was let go after ${passed / second} s`);
+    assert.ok(passed <= 30 * second, `${name} was released after ${passed / second} s`);
   }
 });

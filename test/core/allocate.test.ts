@@ -1,4 +1,4 @@
-// Names of nodes and the pace of requests.
+// Names of nodes, the pace of requests, and slots.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,11 +8,11 @@ import { local, spec, tpu, World, freshJob, t0 } from './world.ts';
 import { admit, isAdmitted, queuePositionOf } from '../../src/core/policy/admission.ts';
 import type { Job } from '../../src/core/model/job.ts';
 
-test('a node is called by the manifest, the job and the allocation', () => {
+test("the name of a node consists of the manifest's name, the job and the allocation", () => {
   assert.equal(nodeName(spec(), '000042', 3), 'iris-000042-3');
 });
 
-test('a long name is cut in its first part, so that the number survives', () => {
+test('a long name is cut in its first part, so that the number stays', () => {
   const name = nodeName(spec({ capacity: { ...tpu, name: 'a'.repeat(80) } }), '000042', 12);
   assert.equal(name.length, 63);
   assert.ok(name.endsWith('-000042-12'));
@@ -23,12 +23,12 @@ test('a cut never leaves two dashes', () => {
   assert.equal(name, `${'a'.repeat(53)}-000042-1`);
 });
 
-test('a standing node keeps its own name, whatever the allocation', () => {
+test('a persistent node keeps its own name, whatever the allocation', () => {
   assert.equal(nodeName(spec({ capacity: { ...tpu, ownership: 'persistent' } }), '000042', 7), 'iris');
   assert.equal(nodeName(spec({ capacity: local }), '000042', 1), 'this machine');
 });
 
-test('permanent errors are those after which asking again is pointless', () => {
+test('permanent errors are those that another request would get again', () => {
   const kinds = [
     'quota',
     'stockout',
@@ -49,7 +49,7 @@ for (const [kind, first, most] of [
   ['internal', 5 * second, 2 * minute],
   ['unreachable', 5 * second, 2 * minute],
 ] as const) {
-  test(`after ${kind} the wait doubles from ${first / second} s to ${most / second} s, spread by a quarter`, () => {
+  test(`after ${kind} the delay doubles from ${first / second} s to ${most / second} s, varied by a quarter`, () => {
     for (let tries = 1; tries <= 40; tries += 1) {
       const expected = Math.min(most, first * 2 ** (tries - 1));
       const wait = retryDelay(kind, tries, '000001', 1);
@@ -58,14 +58,14 @@ for (const [kind, first, most] of [
   });
 }
 
-test('jobs that fail together do not come back together', () => {
+test('jobs that fail together do not retry together', () => {
   const waits = new Set(
     Array.from({ length: 1000 }, (_, index) => retryDelay('stockout', 1, String(index).padStart(6, '0'), 1)),
   );
   assert.ok(waits.size > 900);
 });
 
-test('the hash is even: a thousand similar words fill every tenth', () => {
+test('the hash is even: a thousand similar strings fill every tenth', () => {
   const tenths = Array.from({ length: 10 }, () => 0);
   for (let index = 0; index < 1000; index += 1) {
     const bucket = Math.floor(hashFraction('job', index) * 10);
@@ -87,23 +87,23 @@ function holding(id: string): Job {
   return { ...world.job, id };
 }
 
-test('those who hold a slot keep it, and the longest waiting get what is left', () => {
+test('holders of a slot keep it, and the longest waiting jobs get the free slots', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
   assert.deepEqual([...admit(2, jobs, 100)], ['000009', '000002']);
 });
 
-test('of two that came at one moment the lower number goes first', () => {
+test('of two jobs of the same time the lower number comes first', () => {
   assert.deepEqual([...admit(1, [waiting('000005', 1), waiting('000004', 1)], 100)], ['000004']);
 });
 
-test('more holders than slots, after the limit was lowered, all go on', () => {
+test('if the limit was lowered below the number of holders, all continue', () => {
   assert.deepEqual(
     [...admit(1, [holding('000001'), holding('000002'), waiting('000003', 1)], 100)],
     ['000001', '000002'],
   );
 });
 
-test('where a job stands: how many slots are taken, and how many jobs come before it', () => {
+test('a queue position: the used slots, and the jobs ahead', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
   const turns = jobs.map((job) => queuePositionOf(2, jobs, job));
   assert.deepEqual(turns, [
@@ -114,13 +114,13 @@ test('where a job stands: how many slots are taken, and how many jobs come befor
   ]);
 });
 
-test('a job of a cloud takes no turn, and one of this machine waits for its own', () => {
+test('a cloud job needs no slot, and a local job waits for one', () => {
   assert.equal(isAdmitted(new Set(), freshJob().job), true);
   assert.equal(isAdmitted(new Set(), waiting('000001', 1)), false);
   assert.equal(isAdmitted(new Set(['000001']), waiting('000001', 1)), true);
 });
 
-/** Its first attempt has failed, and the next one pauses for so long. */
+/** Its first attempt has failed, and the next one has a backoff of that length. */
 function pausing(id: string, pause: number): Job {
   const job = holding(id);
   const attempts = job.attempts.map((one) => ({
@@ -133,20 +133,20 @@ function pausing(id: string, pause: number): Job {
   return { ...job, attempts };
 }
 
-test('a long pause gives its slot away, and a short one keeps it', () => {
+test('a long backoff gives the slot up, and a short one keeps it', () => {
   const other = waiting('000002', t0);
   assert.deepEqual([...admit(1, [pausing('000001', 10 * minute), other], t0 + second)], ['000002']);
   assert.deepEqual([...admit(1, [pausing('000001', 30 * second), other], t0 + second)], ['000001']);
 });
 
-test('after its pause a job goes before whoever came later, and behind who was told to go on', () => {
+test('after its backoff a job comes before later jobs, and after earlier start requests', () => {
   const jobs = [waiting('000002', t0 + hour), pausing('000001', 10 * minute)];
   const now = t0 + 11 * minute;
   assert.deepEqual([...admit(1, jobs, now)], ['000001']);
   assert.deepEqual([...admit(1, jobs, now, new Set(['000002']))], ['000002']);
 });
 
-test('a pause is waited out although there is no slot, and then the job waits for its turn', () => {
+test('a job waits out its backoff without a slot, and then waits for a slot', () => {
   const world = new World(spec({ capacity: local, steps: [], preset: 'loop: failures' }));
   world.runUntilIdle();
   world.exitAll(1);
@@ -155,7 +155,7 @@ test('a pause is waited out although there is no slot, and then the job waits fo
   const notBefore = world.job.attempts.at(-1)?.notBeforeAt ?? 0;
   assert.equal(world.job.attempts.length, 2);
   assert.ok(notBefore > world.now);
-  assert.ok((world.decision?.wakeAt ?? Infinity) <= notBefore, 'nobody looks when the pause is over');
+  assert.ok((world.decision?.wakeAt ?? Infinity) <= notBefore, 'no pass is planned at the end of the backoff');
   world.now = notBefore;
   world.runUntilIdle();
   assert.equal(world.decision?.wakeAt, undefined);

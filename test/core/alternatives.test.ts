@@ -1,4 +1,4 @@
-// Alternatives: which is asked next, and what the answers tell other jobs.
+// Alternatives: the next one to request, and the answers for other jobs.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -18,10 +18,10 @@ import { World, spec, tpu, tpuWithAlternatives, freshJob, t0 } from './world.ts'
 import { answersIn, answersToOtherJobs } from '../../src/core/decide/alternatives.ts';
 import type { AnswerRecord } from '../../src/core/decide/alternatives.ts';
 
-/** What each place answers; a place that is not named gives one. */
+/** The answer of each alternative; one without an entry provides capacity. */
 type Answers = Readonly<Record<number, CloudErrorKind | 'waiting' | 'unclear'>>;
 
-/** A world of places. Every request is written down with its place and its moment. */
+/** A world of alternatives. Each request is recorded with its alternative and time. */
 class AlternativesWorld extends World {
   answers: Answers = {};
   otherAnswers: Observation['alternativeAnswers'];
@@ -36,7 +36,7 @@ class AlternativesWorld extends World {
     };
   }
 
-  /** What places answer from now on. In one that gives, whatever was waiting in its queue is given. */
+  /** The answers of alternatives from now on. One with capacity also provides it to its queue. */
   turn(answers: Answers): void {
     this.answers = answers;
     for (const [ordinal, node] of this.nodes) {
@@ -68,7 +68,7 @@ class AlternativesWorld extends World {
     return { kind: isFinal ? 'refused' : 'failed', evidence: { message: error.message }, error };
   }
 
-  /** The places in the order in which they were asked. */
+  /** The alternatives in the order of their requests. */
   get order(): readonly number[] {
     return this.asked.map(({ alternative }) => alternative);
   }
@@ -78,9 +78,9 @@ class AlternativesWorld extends World {
   }
 }
 
-suite('a place that has nothing', () => {
+suite('an alternative without capacity', () => {
   for (const answer of ['stockout', 'quota'] as const) {
-    test(`${answer}: the next is asked at once, and what runs there is known to be there`, () => {
+    test(`${answer}: the next one is requested at once, and a program there is found there`, () => {
       const world = new AlternativesWorld({ 0: answer });
       world.runUntil(() => world.phase === 'running', minute);
       assert.deepEqual(world.order, [0, 1]);
@@ -96,7 +96,7 @@ suite('a place that has nothing', () => {
     });
   }
 
-  test('after a full round each place waits for its own pace, and every one is asked in each round', () => {
+  test('after a full round each alternative has its own delay, and every one is requested in each round', () => {
     const world = new AlternativesWorld({ 0: 'stockout', 1: 'quota', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 12, 3 * hour);
     for (let round = 0; round < 4; round += 1) {
@@ -117,7 +117,7 @@ suite('a place that has nothing', () => {
     assert.deepEqual(world.faults_, []);
   });
 
-  test('capacity that comes back in the first place is found there in its turn', () => {
+  test('capacity that returns in the first alternative is found in its next round', () => {
     const world = new AlternativesWorld({ 0: 'stockout', 1: 'stockout', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 3, hour);
     world.answers = { 1: 'stockout', 2: 'stockout' };
@@ -126,8 +126,8 @@ suite('a place that has nothing', () => {
   });
 });
 
-suite('a place that refuses the request', () => {
-  test('invalid: is out for the attempt', () => {
+suite('an alternative that refuses the request', () => {
+  test('invalid: is skipped for the rest of the attempt', () => {
     const world = new AlternativesWorld({ 0: 'invalid', 1: 'stockout', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 7, 3 * hour);
     assert.deepEqual(world.order.filter((alternative) => alternative === 0).length, 1);
@@ -135,11 +135,11 @@ suite('a place that refuses the request', () => {
     assert.deepEqual(world.faults_, []);
   });
 
-  test('permission: holds up no other alternative, and is asked again now and then', () => {
+  test('permission: delays no other alternative, and is requested again from time to time', () => {
     const world = new AlternativesWorld({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
     const began = world.now;
     world.runUntil(() => world.asked.length >= 7, 3 * hour);
-    assert.ok(world.now - began < 10 * minute, 'the others were held up');
+    assert.ok(world.now - began < 10 * minute, 'the others were delayed');
     assert.deepEqual(world.order.slice(0, 3), [0, 1, 2]);
     world.runUntil(() => world.now - began > 2 * hour, 3 * hour);
     const times = world.asked.filter(({ alternative }) => alternative === 0).map(({ at }) => at);
@@ -147,7 +147,7 @@ suite('a place that refuses the request', () => {
     assert.deepEqual(world.faults_, []);
   });
 
-  test('permission: once it is given, the place is used in the same attempt', () => {
+  test('permission: once it is granted, the alternative is used in the same attempt', () => {
     const world = new AlternativesWorld({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 7, 3 * hour);
     world.answers = { 1: 'stockout', 2: 'stockout' };
@@ -157,14 +157,14 @@ suite('a place that refuses the request', () => {
     assert.deepEqual(world.faults_, []);
   });
 
-  test('a queue is not left for a place that lacks a right', () => {
+  test('a queue is not left for an alternative without permission', () => {
     const alternatives = (tpuWithAlternatives.alternatives ?? []).slice(0, 1);
     const world = new AlternativesWorld({ 0: 'permission', 1: 'waiting' }, { ...tpuWithAlternatives, alternatives });
     world.runUntil(() => false, 5 * hour);
     assert.deepEqual(world.order, [0, 1]);
   });
 
-  test('the job fails only when no place is left, and lets go of nothing that was not there', () => {
+  test('the job fails only when no alternative is left, and releases nothing that did not exist', () => {
     const world = new AlternativesWorld({ 0: 'permission', 1: 'invalid', 2: 'permission' });
     world.runUntilFinished();
     assert.deepEqual(world.order, [0, 1, 2]);
@@ -173,7 +173,7 @@ suite('a place that refuses the request', () => {
     assert.deepEqual(world.faults_, []);
   });
 
-  test('a later attempt asks it again: rights may have been given', () => {
+  test('a later attempt requests it again: the permission may have been granted', () => {
     const world = new AlternativesWorld({ 0: 'permission' });
     world.runUntil(() => world.phase === 'running', hour);
     world.answers = {};
@@ -183,7 +183,7 @@ suite('a place that refuses the request', () => {
   });
 });
 
-test('errors that say nothing about a place leave the request where it is, at the pace of the error', () => {
+test('temporary errors of the API leave the request in its alternative, at the pace of the error', () => {
   for (const answer of ['internal', 'rate_limited', 'unreachable'] as const) {
     const world = new AlternativesWorld({ 0: answer });
     world.runUntil(() => world.asked.length >= 3, hour);
@@ -192,7 +192,7 @@ test('errors that say nothing about a place leave the request where it is, at th
   }
 });
 
-test('a queue that is too long is left for another, and what waited there is seen gone first', () => {
+test('a queue that takes too long is left for another alternative once the waiting request is deleted', () => {
   const world = new AlternativesWorld({ 0: 'waiting' });
   world.runUntil(() => world.phase === 'running', 2 * hour);
   assert.deepEqual(world.order, [0, 1]);
@@ -203,7 +203,7 @@ test('a queue that is too long is left for another, and what waited there is see
   assert.deepEqual(world.faults_, []);
 });
 
-test('machines that are being made are not left, however long they take', () => {
+test('machines that are being created are not left, however long they take', () => {
   const world = new AlternativesWorld();
   world.runUntilIdle();
   world.node.state = 'provisioning';
@@ -215,7 +215,7 @@ test('machines that are being made are not left, however long they take', () => 
   assert.deepEqual(world.order, [0]);
 });
 
-test('what may have come of a request without an answer is let go before another place is asked', () => {
+test('a request without an answer is released before another alternative is requested', () => {
   const world = new AlternativesWorld({ 0: 'unclear' });
   world.runUntil(() => world.asked.length >= 1, minute);
   world.answers = { 0: 'stockout' };
@@ -225,11 +225,11 @@ test('what may have come of a request without an answer is let go before another
   assert.deepEqual(world.faults_, []);
 });
 
-suite("another job's word", () => {
+suite("another job's answer", () => {
   const answerOf = (world: World, alternative: number, ago: number, answer: 'stockout' | 'ready' = 'stockout') =>
     known([{ alternative, answer, at: world.now - ago }], world.now);
 
-  test('a moment ago: the place is skipped, told so, and asked when the other has nothing either', () => {
+  test('recent: the alternative is skipped, with an event, and requested when the other has no capacity either', () => {
     const world = new AlternativesWorld({ 1: 'stockout' });
     world.otherAnswers = answerOf(world, 0, minute);
     world.runUntil(() => world.phase === 'running', hour);
@@ -241,7 +241,7 @@ suite("another job's word", () => {
     assert.deepEqual(all.order, [1, 2, 0]);
   });
 
-  test('long ago, or good: it is asked first', () => {
+  test('old, or positive: it is requested first', () => {
     for (const [ago, answer] of [
       [10 * minute, 'stockout'],
       [-minute, 'stockout'],
@@ -254,7 +254,7 @@ suite("another job's word", () => {
     }
   });
 
-  test('of all places: the first is asked all the same, at once', () => {
+  test('for all alternatives: the first is requested nevertheless, at once', () => {
     const world = new AlternativesWorld();
     world.otherAnswers = known(
       [0, 1, 2].map((alternative) => ({ alternative, answer: 'stockout' as const, at: world.now - minute })),
@@ -266,7 +266,7 @@ suite("another job's word", () => {
   });
 });
 
-test('a list that lacks what was accepted says nothing about the queue, however long it was waited in', () => {
+test('a list that lacks an accepted request does not prove the end of the queue, however long the wait was', () => {
   const world = new AlternativesWorld({ 0: 'waiting' });
   world.runUntil(() => false, 19 * minute);
   const now = world.now + 2 * minute;
@@ -280,10 +280,10 @@ test('a list that lacks what was accepted says nothing about the queue, however 
   assert.equal(passAt({ state: 'waiting', detail: 'WAITING' }).attempts[0]?.allocation, 2);
 });
 
-test('a place whose reply was lost is asked once more before a list that lacks the request counts', () => {
+test('an alternative whose reply was lost is requested once more before a list without the request counts', () => {
   const world = new AlternativesWorld({ 0: 'unclear' });
   world.runUntil(() => world.job.allocations[0]?.hasUnansweredRequest === true, minute);
-  // It has arrived. No pass is made until the patience with the place is over, and then the list lacks it once.
+  // The request has arrived. No pass runs until the wait there is over, and then the list lacks it once.
   world.nodes.set(1, world.newNode('ready'));
   world.now += 21 * minute;
   world.omitNext = true;
@@ -294,7 +294,7 @@ test('a place whose reply was lost is asked once more before a list that lacks t
   assert.deepEqual(world.faults_, []);
 });
 
-test('a place whose answers are all lost is passed over when the patience with it is over', () => {
+test('an alternative whose replies are all lost is left when the wait there is over', () => {
   const world = new AlternativesWorld({ 0: 'unclear' });
   world.runUntil(() => world.phase === 'running', hour);
   assert.deepEqual([world.phase, world.order.at(-1)], ['running', 1]);
@@ -302,10 +302,10 @@ test('a place whose answers are all lost is passed over when the patience with i
   assert.deepEqual(world.faults_, []);
 });
 
-test('a queue is waited in from when it was entered, however long nobody could ask', () => {
+test('the wait in a queue counts from its acceptance, however long the cloud was unreachable', () => {
   const world = new AlternativesWorld({ 0: 'waiting' });
   for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();
-  // Its sender was killed, and the cloud is away for half an hour.
+  // Its sender was killed, and the cloud is unreachable for half an hour.
   world.isCloudUp = false;
   world.runUntil(() => false, 30 * minute);
   world.isCloudUp = true;
@@ -317,7 +317,7 @@ test('a queue is waited in from when it was entered, however long nobody could a
   assert.deepEqual(world.faults_, []);
 });
 
-test('whatever places answer, and however that changes, the invariants hold, and a place that gives is found', () => {
+test('whatever the alternatives answer, and however that changes, the invariants hold and capacity is found', () => {
   const answer = fc.constantFrom(undefined, 'stockout', 'quota', 'permission', 'internal', 'waiting', 'unclear');
   const answersByDay = fc.array(fc.tuple(answer, answer, answer), { minLength: 1, maxLength: 6 });
   fc.assert(
@@ -327,13 +327,13 @@ test('whatever places answer, and however that changes, the invariants hold, and
         world.turn(Object.fromEntries([...day.entries()].filter(([, one]) => one !== undefined)) as Answers);
         world.runUntil(() => world.phase === 'running' || world.job.finish !== null, 20 * minute);
       }
-      // A queue is not left for places where a right is missing, since who leaves it loses his turn there: it has to move.
+      // A queue is not left for alternatives without permission, because the job would lose its position: it must move.
       world.turn({});
       world.runUntil(() => world.phase === 'running' || world.job.finish !== null, 3 * hour);
       assert.deepEqual(world.faults_, []);
       const passed = world.job.attempts.at(-1)?.alternativesTried ?? [];
       const isClosed = passed.filter(({ answer }) => answer === 'permission').length >= 2;
-      // Nor can anything go on from a place that has closed while something may have come of a request there.
+      // Nor can an attempt leave an alternative that was closed while a request there may have succeeded.
       const isShut =
         world.job.allocations.at(-1)?.hasUnansweredRequest === true &&
         world.job.attempts.at(-1)?.ending?.evidence.raw === 'permission';
@@ -341,13 +341,13 @@ test('whatever places answer, and however that changes, the invariants hold, and
     }),
     {
       numRuns: 60,
-      // It waits in the one queue that is open to it, and is given what comes of that.
+      // It waits in the one queue that is open to it, and gets its capacity.
       examples: [[[['permission', 'permission', 'waiting']]]],
     },
   );
 });
 
-test('weeks of refusals leave one allocation in the record, and all of them in its history', () => {
+test('weeks of refusals leave one allocation in the job, and all refusals in its history', () => {
   const world = new AlternativesWorld({ 0: 'stockout', 1: 'quota', 2: 'permission' });
   world.runUntil(() => world.asked.length >= 1_000, 60 * 24 * hour);
   assert.equal(world.asked.length >= 1_000, true);
@@ -357,8 +357,8 @@ test('weeks of refusals leave one allocation in the record, and all of them in i
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-suite('what was refused in so many words', () => {
-  test('is gone with the word that ends the job, although the zone answers nothing any more', () => {
+suite('an allocation whose requests were all refused', () => {
+  test('is gone when a command ends the job, although the zone no longer answers', () => {
     const world = new AlternativesWorld({ 0: 'stockout' }, tpu);
     world.runUntil(() => world.asked.length >= 2, hour);
     world.isCloudUp = false;
@@ -369,7 +369,7 @@ suite('what was refused in so many words', () => {
     assert.deepEqual(world.faults_, []);
   });
 
-  test('is not, while the answer to the newest request has not come back', () => {
+  test('is not gone while the answer to the newest request is missing', () => {
     const world = new AlternativesWorld({ 0: 'stockout' }, tpu);
     world.runUntil(() => world.asked.length >= 2, hour);
     world.outcomes = [];
@@ -385,7 +385,7 @@ suite('what was refused in so many words', () => {
     assert.notEqual(world.job.allocations[0]?.releasedAt, null);
   });
 
-  test('what was missed once and cannot be looked at any more is looked at at its own pace, and not every second', () => {
+  test('that was missed once and cannot be observed any more is observed at its own pace, and not every second', () => {
     const world = new AlternativesWorld({}, tpu);
     world.runUntil(() => world.phase === 'running', hour);
     world.command('cancel');
@@ -399,7 +399,7 @@ suite('what was refused in so many words', () => {
     assert.ok((world.decision?.wakeAt ?? 0) - world.now >= 5 * second);
   });
 
-  test('is not, while another controller’s request, which nobody has answered, may yet be carried out', () => {
+  test('is not gone while another controller’s request without an answer may still take effect', () => {
     const world = new AlternativesWorld({ 0: 'stockout' }, tpu);
     for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();
     assert.deepEqual(world.decision?.actions, [{ kind: 'request', allocation: 1 }], 'its sender was killed');
@@ -415,7 +415,7 @@ suite('what was refused in so many words', () => {
   });
 });
 
-test('a refusal and a gift are told with the alternative, the moment and the wait', () => {
+test('a refusal and a success are recorded with the alternative, the time and the wait', () => {
   const world = new World(spec({ steps: [] }));
   const records: AnswerRecord[] = [];
   world.onPass = (_before, _observation, { job, events }) => void records.push(...answersIn(job, events));
@@ -444,7 +444,7 @@ test('a refusal and a gift are told with the alternative, the moment and the wai
   assert.ok((records[1]?.waited ?? 0) >= 22 * second, 'from the first request on');
 });
 
-test('a standing TPU that is made again and refused is an answer of its alternative, and that it is ready is none', () => {
+test('a refused recreation of a persistent TPU is an answer of its alternative, and its being ready is none', () => {
   const records: string[] = [];
   for (const state of ['refused', 'ready']) {
     const world = new World(spec({ steps: [], capacity: { ...tpu, ownership: 'persistent' } }));
@@ -460,7 +460,7 @@ test('a standing TPU that is made again and refused is an answer of its alternat
   assert.deepEqual(records, ['stockout']);
 });
 
-test('trouble with the API, and capacity that is nobody’s to ask for, say nothing about a place', () => {
+test('API errors, and capacity that no job requests, are no answers of an alternative', () => {
   const failed = new World(spec({ steps: [] }));
   const records: AnswerRecord[] = [];
   failed.onPass = (_before, _observation, { job, events }) => void records.push(...answersIn(job, events));
@@ -472,7 +472,7 @@ test('trouble with the API, and capacity that is nobody’s to ask for, say noth
   assert.deepEqual(records, []);
 });
 
-test('another job hears the newest answer of each of its places, and nothing of its own', () => {
+test('another job gets the newest answer of each of its alternatives, and none of its own', () => {
   const { job } = freshJob(spec({ capacity: tpuWithAlternatives }));
   const own = { project: tpu.project, zone: tpu.zone, accelerator: tpu.accelerator, pricing: tpu.pricing };
   const at = (answer: AnswerRecord['answer'], ago: number, by: string, alternative = own): AnswerRecord => ({

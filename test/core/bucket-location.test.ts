@@ -1,4 +1,4 @@
-// Which regions the location of a bucket holds, for every sort of location that Storage has.
+// The regions of a bucket's location, for every kind of location in Cloud Storage.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ const at = (location: string, kind: string | null = null, parts: readonly string
   parts,
 });
 
-test('every sort of location holds the regions that Google says, and no other', () => {
+test('every kind of location contains the regions that Google documents, and no other', () => {
   const cases: readonly [location: BucketLocation, holds: readonly string[], not: readonly string[], text: string][] = [
     [at('us-central2', 'region'), ['us-central2-b'], ['us-central1-a'], 'us-central2'],
     [at('us-east1'), ['us-east1-d'], ['us-east4-b'], 'us-east1'],
@@ -63,10 +63,10 @@ test('every sort of location holds the regions that Google says, and no other', 
   }
 });
 
-test('what no table knows is not known, and refuses nothing', () => {
+test('an unknown location is unknown, and refuses nothing', () => {
   for (const zone of zones) {
     assert.equal(isInRegion(at('mars'), zone), null);
-    assert.equal(isInRegion(at('us', 'dual-region'), zone), null, 'a pair whose regions were not said');
+    assert.equal(isInRegion(at('us', 'dual-region'), zone), null, 'a pair whose regions are not given');
   }
   assert.equal(zoneOfBucket(at('us-west4', 'region')), undefined);
 });

@@ -1,4 +1,4 @@
-// The owner's words: who may say which when, and what each does to a job.
+// The owner's commands: which are allowed when, and the effect of each.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -42,7 +42,7 @@ function brought(to: 'running' | 'stopped' | 'succeeded' | 'failed' | 'cancelled
   return world;
 }
 
-test('which words each phase allows', () => {
+test('the commands that each phase allows', () => {
   assert.deepEqual(allowed(freshJob().job), ['stop', 'cancel', 'delete', 'disable-recovery']);
   assert.deepEqual(allowed(brought('running').job), ['stop', 'cancel', 'delete', 'disable-recovery']);
   assert.deepEqual(allowed(brought('stopped').job), ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete']);
@@ -53,7 +53,7 @@ test('which words each phase allows', () => {
   assert.deepEqual(allowed(brought('kept').job, { release: true }), ['stop', 'resume', 'rerun', 'cancel', 'delete']);
 });
 
-test('a refusal says what happened, to which job, and what to do', () => {
+test('a refusal names the problem, the job and the next step', () => {
   const job = brought('running').job;
   assert.deepEqual(checkCommand(job, 'stop', 'bob'), {
     ok: false,
@@ -69,7 +69,7 @@ test('a refusal says what happened, to which job, and what to do', () => {
   });
 });
 
-test('what is on its way out already needs no word to go', () => {
+test('the refusal of a stop says whether the capacity is kept or being released', () => {
   const { job } = brought('kept');
   const stop = (held: Job) => checkCommand(held, 'stop', 'alice');
   const isReleased = { ...job, allocations: job.allocations.map((one) => withLifecycle({ ...one, releasedAt: 5 })) };
@@ -77,12 +77,12 @@ test('what is on its way out already needs no word to go', () => {
   assert.match(JSON.stringify(stop(isReleased)), /it has succeeded, and its capacity is being released/);
 });
 
-test('another owner is refused every word', () => {
+test('another user is refused every command', () => {
   const job = brought('stopped').job;
   for (const verb of verbs) assert.equal(checkCommand(job, verb, 'bob').ok, false);
 });
 
-test('a job that is being deleted hears no other word, and one that is removed none at all', () => {
+test('a job that is being deleted accepts only delete, and a removed job accepts no command', () => {
   const world = brought('running');
   world.command('delete');
   assert.deepEqual(allowed(world.job), ['delete']);
@@ -90,7 +90,7 @@ test('a job that is being deleted hears no other word, and one that is removed n
   assert.deepEqual(allowed(world.job), []);
 });
 
-test('a word said twice changes nothing the second time', () => {
+test('a command given twice changes nothing the second time', () => {
   for (const verb of ['stop', 'cancel', 'delete'] as const) {
     const once = applyCommand(brought('running').job, verb, { by: 'alice' }, 5).job;
     const twice = applyCommand(once, verb, { by: 'alice' }, 6);
@@ -99,12 +99,12 @@ test('a word said twice changes nothing the second time', () => {
   }
 });
 
-test('a softer word after a harder one gives nothing back', () => {
+test('a stop after a cancel takes nothing back', () => {
   const cancelled = applyCommand(brought('running').job, 'cancel', { by: 'alice' }, 5).job;
   assert.equal(applyCommand(cancelled, 'stop', { by: 'alice' }, 6).job.desired, 'cancelled');
 });
 
-test('cancel makes a stopped job cancelled, and leaves a verdict that the job came to by itself', () => {
+test('cancel makes a stopped job cancelled, and keeps the verdict of a job that finished by itself', () => {
   const stopped = brought('stopped');
   stopped.command('cancel');
   assert.equal(phaseOf(stopped.job), 'cancelled');
@@ -116,7 +116,7 @@ test('cancel makes a stopped job cancelled, and leaves a verdict that the job ca
   assert.equal(kept.nodes.size, 0);
 });
 
-test('delete takes a job that has ended and holds nothing off the list at once', () => {
+test('delete removes a finished job without capacity from the list at once', () => {
   for (const to of ['succeeded', 'failed', 'cancelled'] as const) {
     const world = brought(to);
     assert.equal(world.nodes.size, 0, to);
@@ -134,7 +134,7 @@ test('delete takes a job that has ended and holds nothing off the list at once',
   }
 });
 
-test('delete with force takes the job off the list now, whatever it still holds', () => {
+test('delete with force removes the job from the list at once, whatever it still holds', () => {
   const world = brought('running');
   world.command('delete', { force: true });
   assert.equal(world.job.removed, true);
@@ -148,14 +148,14 @@ const persistent = { ...tpu, ownership: 'persistent' as const };
 
 for (const [name, given, where] of [
   ['this machine', spec({ capacity: local, steps: [] }), 0],
-  ['a standing TPU', spec({ capacity: persistent }), 0],
+  ['a persistent TPU', spec({ capacity: persistent }), 0],
   [
-    'this machine, driving a TPU of its own',
+    'this machine, driving an ephemeral TPU',
     spec({ command: { ...spec().command, runsOn: 'controller' } }),
     'controller',
   ],
 ] as const) {
-  test(`delete with force ends a program on ${name} all the same: asked, then killed, off the list the while`, () => {
+  test(`delete with force also ends a program on ${name}: stopped, then killed, after the job has left the list`, () => {
     const world = new World(given);
     world.runUntilIdle();
     world.ignoresStop = true;
@@ -174,7 +174,7 @@ for (const [name, given, where] of [
     });
     assert.deepEqual([world.decision?.actions, world.decision?.wakeAt], [[], undefined]);
     assert.deepEqual([world.job.finish?.verdict, phaseOf(world.job)], ['cancelled', 'cancelled']);
-    // What it had of its own is a stray now, which is let go by a person's word; what stands, stands.
+    // Its ephemeral capacity is an orphan now, which a user releases; persistent capacity stays.
     assert.ok(!world.eventKinds().includes('allocation_released'));
     assert.equal(world.eventKinds().filter((kind) => kind === 'removed').length, 1);
     assert.deepEqual(historyMismatches(world.events, world.job), []);
@@ -182,7 +182,7 @@ for (const [name, given, where] of [
   });
 }
 
-test('delete with force does not wait for ever for a standing TPU that does not answer', () => {
+test('delete with force does not wait forever for a persistent TPU that does not answer', () => {
   const world = new World(spec({ capacity: persistent }));
   world.runUntilIdle();
   for (const worker of world.node.workers) worker.isAnswering = false;
@@ -211,7 +211,7 @@ for (const [name, become] of [
     },
   ],
 ] as const) {
-  test(`delete with force does not wait for ever where the reply to the release of a standing TPU was lost, and it ${name}`, () => {
+  test(`delete with force does not wait forever if the outcome of a persistent TPU's release was lost, and it ${name}`, () => {
     const world = new World(spec({ preset: 'reapply', capacity: persistent }));
     world.runUntilIdle();
     const perform = world.perform.bind(world);
@@ -230,7 +230,7 @@ for (const [name, become] of [
   });
 }
 
-test('a stop says in history whether there is capacity that it can keep', () => {
+test('the event of a stop records whether there is capacity to keep', () => {
   const asked = (job: Job) => applyCommand(job, 'stop', { by: 'alice' }, 6).events;
   const running = brought('running');
   assert.deepEqual(
@@ -244,7 +244,7 @@ test('a stop says in history whether there is capacity that it can keep', () => 
   assert.partialDeepStrictEqual(asked(freshJob().job), [keepsNothing]);
 });
 
-test('a second wish before the first is answered replaces it', () => {
+test('a second start request replaces the first', () => {
   const world = brought('stopped');
   world.command('resume');
   world.command('stop');
@@ -253,7 +253,7 @@ test('a second wish before the first is answered replaces it', () => {
   assert.deepEqual([world.job.attempts.at(-1)?.startMode, world.job.attempts.length], ['rerun', 2]);
 });
 
-test('just the command, where no workers are held: the sentence names a word that can be said', () => {
+test('commandOnly without held workers: the refusal names a command that is allowed', () => {
   const world = new World(spec({ steps: [] }));
   world.runUntilIdle();
   const finishedWith = (verdict: 'stopped' | 'succeeded'): Job => ({
@@ -273,7 +273,7 @@ test('just the command, where no workers are held: the sentence names a word tha
   }
 });
 
-test('whoever acts for the owner is let in, and named in the history', () => {
+test('a user who acts for the owner is allowed, and named in the history', () => {
   const { job } = brought('running');
   assert.equal(checkCommand(job, 'cancel', 'bob', { onBehalf: true }).ok, true);
   assert.deepEqual(applyCommand(job, 'cancel', { by: 'bob', onBehalf: true }, 5).events, [
@@ -281,19 +281,19 @@ test('whoever acts for the owner is let in, and named in the history', () => {
   ]);
 });
 
-test('after the last attempt that its owner wants no rule begins another, and what it came to is said', () => {
+test('after recovery was disabled no rule creates another attempt, and the verdict is that of the last one', () => {
   for (const exitCode of [0, 1]) {
     const world = new World(spec({ preset: 'loop: true' }));
     world.runUntilIdle();
     world.command('disable-recovery');
-    assert.equal(phaseOf(world.job), 'running', 'the program goes on');
+    assert.equal(phaseOf(world.job), 'running', 'the program continues');
     world.exitAll(exitCode);
     world.runUntil(() => false, hour);
     assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, exitCode === 0 ? 'succeeded' : 'failed']);
     assert.deepEqual(historyMismatches(world.events, world.job), []);
     world.command('resume');
     world.runUntilIdle();
-    assert.equal(world.job.recoveryDisabled, undefined, 'a wish to run it again takes the word back');
+    assert.equal(world.job.recoveryDisabled, undefined, 'a start request enables recovery again');
     world.exitAll(1);
     world.runUntil(() => world.job.attempts.length === 3, hour);
     assert.equal(world.job.attempts.length, 3);
@@ -301,7 +301,7 @@ test('after the last attempt that its owner wants no rule begins another, and wh
   }
 });
 
-test('an attempt that a rule has made and that has not begun is called off by the word', () => {
+test('disabled recovery ends an attempt that a rule has created and that has not started', () => {
   const world = new World(spec({ preset: 'pre', capacity: persistent }));
   world.runUntilIdle();
   world.refusal = { kind: 'failed', evidence: { message: '' }, error: { kind: 'stockout', message: 'no', raw: '' } };
@@ -316,7 +316,7 @@ test('an attempt that a rule has made and that has not begun is called off by th
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-test('a command stores the situation that it makes, unless an attempt that is under way or an end still says more', () => {
+test('a command stores the situation that it causes, unless the open attempt or its end is more exact', () => {
   const world = new World();
   world.runUntilIdle();
   const situations = (...verbs: readonly Verb[]): readonly (string | undefined)[] =>

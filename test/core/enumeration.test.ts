@@ -1,5 +1,5 @@
-// Everything, for small jobs: from every record that a job can come to have, every observation that can be made of it.
-// Each of these passes must keep the invariants, must not throw, and must come to rest when the world stands still.
+// Enumeration of small jobs: from every reachable job, every possible observation. Each of these passes must keep the
+// invariants, must not throw, and must come to rest when the world does not change.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -30,7 +30,7 @@ import { minute, second } from '../../src/core/model/time.ts';
 import type { Duration, Instant } from '../../src/core/model/time.ts';
 import { World, local, spec, tpu, tpuWithAlternatives } from './world.ts';
 
-/** Every word of the owner, with each way to say it. */
+/** Every command of the owner, with each of its options. */
 const commands: readonly (readonly [Verb, Omit<CommandOptions, 'by'>])[] = [
   ['start', {}],
   ['start', { commandOnly: true }],
@@ -59,7 +59,7 @@ function sights(workers: number): readonly AllocationStatus[] {
   ];
 }
 
-/** What one worker can say: nothing, or how far it is and what became of this attempt and of the one before. */
+/** Every observation of one worker: none, or its setup and the runs of this attempt and the one before. */
 function workerSights(job: Job, now: Instant): readonly Observed<WorkerStatus>[] {
   const attempt = job.attempts.at(-1)?.ordinal ?? 1;
   const proofs = job.spec.steps.map(({ key }) => key);
@@ -70,7 +70,7 @@ function workerSights(job: Job, now: Instant): readonly Observed<WorkerStatus>[]
   const matched = { attempt, pattern: 'grpc', line: 'UNAVAILABLE' };
   const hanging: Observed<WorkerStatus> = known({ bootId: 'b', proofs, runs: [hung], matched }, now);
   return [
-    // Silent all the while that the record has it so, and since just now.
+    // Silent as long as the job says, and since just now.
     unknown('no answer', lastAllocation(job)?.unreachableAt ?? now),
     ...(lastAllocation(job)?.unreachableWho === 'worker' ? [unknown('no answer', now)] : []),
     seen([], []),
@@ -87,7 +87,7 @@ function workerSights(job: Job, now: Instant): readonly Observed<WorkerStatus>[]
   ];
 }
 
-/** Every way in which the workers can look at once. */
+/** Every combination of the workers' observations. */
 function combinations<T>(lists: readonly (readonly T[])[]): readonly (readonly T[])[] {
   return lists.reduce<readonly (readonly T[])[]>(
     (found, list) => found.flatMap((head) => list.map((item) => [...head, item])),
@@ -112,7 +112,7 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
     ...sights(workers).map((seen) => known(seen, now)),
   ];
   for (const observed of facts) {
-    // An earlier allocation is either still there or missed, whatever the newest does.
+    // An earlier allocation either exists or is missed, whatever the newest does.
     const others = earlier.map(({ ordinal }) => ({ allocation: ordinal, observed }));
     const allocations = [...others, { allocation: newest.ordinal, observed }];
     const isLookedAt = observed.kind === 'unknown' ? newest.readyAt !== null : observed.value.state === 'ready';
@@ -143,7 +143,7 @@ function replies(actions: readonly Action[], now: Instant): readonly Observation
   return results.map((result) => actions.map((action) => ({ subject: action, at: now, result })));
 }
 
-/** Two records that differ in nothing but moments lead to the same places. */
+/** Two jobs that differ only in times count as one. */
 function shape(job: Job): string {
   const { spec: _spec, situation: _row, ...rest } = job;
   return JSON.stringify(rest, (_key, value: unknown) => (typeof value === 'number' && value > 1e9 ? 'then' : value));
@@ -156,10 +156,10 @@ interface Node {
   readonly actions: readonly Action[];
 }
 
-/** The rows that have decided a pass of any job here. */
+/** The situations that decided a pass of any job here. */
 const rowsReached = new Set<string>();
 
-/** Brings a job to a record from which rows are reached that are many passes away from a new job. */
+/** Creates jobs from which rows are reached that are many passes away from a new job. */
 type Seed = (world: World) => void;
 
 const failedOnce: Seed = (world) => {
@@ -184,7 +184,7 @@ const seeds: readonly Seed[] = [
     world.pass();
     world.pass();
   },
-  // Its command is committed to be started, and no worker has started it.
+  // The start of its command is committed, and no worker has started it.
   (world) => {
     while (world.job.finish === null && (world.job.attempts[0]?.startedAt ?? null) === null) {
       world.performActions();
@@ -194,13 +194,13 @@ const seeds: readonly Seed[] = [
   // Its command runs.
   (world) => world.runUntilIdle(),
   failedOnce,
-  // A rule has made the next attempt, and its owner wants no further one.
+  // A rule has created the next attempt, and its owner has disabled recovery.
   (world) => {
     failedOnce(world);
     world.command('disable-recovery');
   },
   stoppedAndResumed,
-  // It was resumed on the capacity that it keeps, which does not answer.
+  // It was resumed on its kept capacity, which does not answer.
   (world) => {
     stoppedAndResumed(world);
     for (const { workers } of world.nodes.values()) for (const worker of workers) worker.isAnswering = false;
@@ -218,7 +218,7 @@ function seeded(given: JobSpec, workers: number): readonly Node[] {
   });
 }
 
-/** Walks from the seeds in breadth, until the space is exhausted or that many records have been visited. */
+/** Breadth-first from the seeds, until the space is exhausted or that many jobs have been visited. */
 function explore(given: JobSpec, workers: number, most: number): { readonly records: number; readonly passes: number } {
   const queue: Node[] = [...seeded(given, workers)];
   const seen = new Set(queue.map(({ job }) => shape(job)));
@@ -275,7 +275,7 @@ function smallSpec(changes: Parameters<typeof spec>[0] = {}, delay?: Duration): 
 
 const most = Number(process.env['JOBMAN_ENUMERATE'] ?? 60);
 
-/** Jobs that differ in what can happen to them. `share` cuts the space of those that have many workers to look at. */
+/** Jobs that differ in their possible events. `share` reduces the space of jobs with many workers. */
 const cases: readonly {
   readonly name: string;
   readonly given: JobSpec;
@@ -284,13 +284,13 @@ const cases: readonly {
 }[] = [
   { name: 'a spot TPU of one worker', given: smallSpec() },
   { name: 'a spot TPU of two workers', given: smallSpec({ preset: 'loop: failures' }), workers: 2, share: 4 },
-  { name: 'a TPU with a choice of places', given: smallSpec({ capacity: tpuWithAlternatives }) },
+  { name: 'a TPU with alternatives', given: smallSpec({ capacity: tpuWithAlternatives }) },
   {
-    name: 'a standing TPU that a rule applies for again',
+    name: 'a persistent TPU that a rule recreates',
     given: smallSpec({ preset: 'reapply', capacity: { ...tpu, ownership: 'persistent' } }),
   },
   {
-    name: 'a standing TPU that is never applied for again',
+    name: 'a persistent TPU that is never recreated',
     given: smallSpec({ preset: 'pass', capacity: { ...tpu, ownership: 'persistent' } }),
   },
   {
@@ -299,7 +299,7 @@ const cases: readonly {
     share: 4,
   },
   {
-    // A pause of more than a minute gives the slot back.
+    // A backoff of more than a minute gives the slot up.
     name: 'this machine',
     given: smallSpec({ preset: 'loop: true', capacity: local, steps: [] }, 3 * minute),
   },
@@ -329,13 +329,13 @@ const cases: readonly {
 ];
 
 for (const { name, given, workers = 1, share = 1 } of cases) {
-  test(`the invariants hold in every reachable record and observation of ${name}`, () => {
+  test(`the invariants hold in every reachable job and observation of ${name}`, () => {
     const { records, passes } = explore(given, workers, most / share);
     assert.ok(records > 10 && passes > 1000, `only ${records} records and ${passes} passes were visited`);
   });
 }
 
-test('the enumeration reaches every row of the table of situations', () => {
+test('the enumeration reaches every row of the situation table', () => {
   assert.deepEqual(
     situations.map(({ name }) => name).filter((name) => !rowsReached.has(name)),
     [],

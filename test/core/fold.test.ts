@@ -1,4 +1,4 @@
-// The controller's clock was a day ahead, something was to be waited for, and the clock was set right: nothing waits a day.
+// The controller's clock was a day ahead and was then set back: no wait lasts a day.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ import { World, spec } from './world.ts';
 
 const day = 24 * hour;
 
-test('a record that holds nothing of later than now stays as it is, and so does one that is off by less than a second', () => {
+test('a job without future times stays the same, and so does one that is off by less than a second', () => {
   const world = new World();
   world.runUntilIdle();
   assert.equal(correctTimes(world.job, world.now).job, world.job);
@@ -21,7 +21,7 @@ test('a record that holds nothing of later than now stays as it is, and so does 
   assert.equal(correctTimes(world.job, (requestedAt ?? 0) - 900).job, world.job);
 });
 
-test('a backoff counts anew and lasts as long as it was to last, and what was asked before an attempt stays before it', () => {
+test('a backoff starts again with its length, and times before an attempt stay before it', () => {
   assert.equal(correctBackoff({ createdAt: 1_000, notBeforeAt: 1_500 }, 1_200), 1_500);
   assert.equal(correctBackoff({ createdAt: 1_000, notBeforeAt: 1_500 }, 400), 900);
   assert.equal(correctBackoff({ createdAt: 100, movedAt: 1_000, notBeforeAt: 1_500 }, 400), 900);
@@ -31,7 +31,7 @@ test('a backoff counts anew and lasts as long as it was to last, and what was as
   assert.equal(correctTime(300, 400, 900), 300);
 });
 
-test('a silence that is seen first in a pass during which the clock was set back has just begun, and is not a day long', () => {
+test('a silence that is first observed in a pass during which the clock was set back has just begun', () => {
   const world = new World();
   world.runUntilIdle();
   const worker = world.node.workers[1];
@@ -51,7 +51,7 @@ test('a silence that is seen first in a pass during which the clock was set back
   assert.equal(phaseOf(world.job), 'running');
 });
 
-test('a request that was refused while the clock was ahead is sent again after its pace, and not a day later', () => {
+test('a request that was refused while the clock was ahead is sent again after its delay, and not a day later', () => {
   const world = new World();
   world.refusal = {
     kind: 'failed',
@@ -68,13 +68,13 @@ test('a request that was refused while the clock was ahead is sent again after i
   };
   const since = world.now;
   world.runUntil(() => asked.length > 0, hour);
-  assert.ok((asked[0] ?? 0) >= since + 22 * second, 'it was sent before the pace of its refusal was over');
+  assert.ok((asked[0] ?? 0) >= since + 22 * second, 'it was sent before the delay of its refusal was over');
   assert.ok((asked[0] ?? Infinity) <= since + minute);
   world.refusal = null;
   world.runUntilRunning();
 });
 
-test('a worker that fell silent while the clock was ahead is lost after its grace', () => {
+test('a worker that became silent while the clock was ahead is lost after its grace', () => {
   const world = new World();
   world.runUntilIdle();
   const worker = world.node.workers[1];
@@ -82,7 +82,7 @@ test('a worker that fell silent while the clock was ahead is lost after its grac
   worker.isAnswering = false;
   world.runUntil(() => false, minute);
   world.now -= day;
-  // A controller says how long it has found the silence to be; one whose clock was set back begins anew.
+  // A controller reports the length of a silence that it has measured; after its clock was set back it starts again.
   worker.unreachableSince = world.now;
   const since = world.now;
   world.runUntil(() => lastAttempt(world.job)?.ordinal === 2, hour);
@@ -90,7 +90,7 @@ test('a worker that fell silent while the clock was ahead is lost after its grac
   assert.ok(world.now >= since + spec().recovery.unreachableGraceMs, 'it was lost before its grace was over');
 });
 
-test('a program that was asked to stop while the clock was ahead has its grace, and is killed after it', () => {
+test('a program that was stopped while the clock was ahead has its grace, and is killed after it', () => {
   const world = new World();
   world.runUntilIdle();
   world.ignoresStop = true;
@@ -103,7 +103,7 @@ test('a program that was asked to stop while the clock was ahead has its grace, 
   assert.equal(world.now, since + spec().stop.graceMs);
 });
 
-test('a command that began while the clock was ahead runs for no longer than its limit', () => {
+test('a command that started while the clock was ahead runs no longer than its limit', () => {
   const given = spec();
   const world = new World({ ...given, limits: { ...given.limits, maxRuntimeMs: hour } });
   world.runUntilIdle();
@@ -114,7 +114,7 @@ test('a command that began while the clock was ahead runs for no longer than its
   assert.ok(world.now >= since + hour);
 });
 
-test('a backoff from a clock that was ahead is not waited for; that it was set back is told once, and events reproduce the state', () => {
+test('a backoff from a clock that was ahead is shortened; the correction is one event, and the events reproduce the state', () => {
   const given = spec();
   const world = new World({ ...given, recovery: { ...given.recovery, rules: presets['loop: failures'] } });
   world.runUntilIdle();

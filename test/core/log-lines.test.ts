@@ -1,4 +1,4 @@
-// What a log says of how far its program has come, read on piece by piece.
+// The progress that a log shows, read in parts.
 
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync, writeSync } from 'node:fs';
@@ -17,7 +17,7 @@ import {
   failurePatterns,
 } from '../../src/core/model/log-lines.ts';
 
-/** Lines as programs and S3's scripts print them, and what each says of the phase. */
+/** Lines as programs and the lab's scripts print them, with their phases. */
 const lines: readonly (readonly [line: string, phase: string | null])[] = [
   ['Staging files...', 'Staging'],
   ['Done staging.', 'Staging'],
@@ -47,7 +47,7 @@ const lines: readonly (readonly [line: string, phase: string | null])[] = [
   ['', null],
 ];
 
-test('a line says a phase only in words that stand by themselves', () => {
+test('a phase counts only as a whole word', () => {
   for (const [line, wanted] of lines) {
     const phase = phaseOfLine(line);
     assert.equal(phase === undefined ? null : formatLogPhase(phase), wanted, line);
@@ -60,7 +60,7 @@ function readAll(...pieces: readonly string[]): LogScan {
   return soFar;
 }
 
-test('the newest line counts, and a program at work does not go back to its beginning', () => {
+test('the newest line counts, and a working program does not return to its beginning', () => {
   assert.equal(formatLogPhase(readAll('Staging files...\n').phase), 'Staging');
   assert.equal(formatLogPhase(readAll('Staging files...\nInitializing\n').phase), 'Initializing');
   assert.equal(formatLogPhase(readAll('ep=1\nSampling 10\n').phase), 'Sampling');
@@ -70,16 +70,16 @@ test('the newest line counts, and a program at work does not go back to its begi
   assert.equal(formatLogPhase(readAll('nothing', ' of that kind\n').phase), 'Unknown');
 });
 
-test('a known trouble is told until a line of progress, and the bare word error is none', () => {
+test('a known failure is reported until a line of progress, and the plain text "error" is none', () => {
   assert.equal(readAll('ep=1\nan error of 0.3 remains, Error bars are wide, FAIL\n').pattern, null);
   assert.equal(readAll('ep=1\nE: GRPC error: unavailable\n').pattern, 'grpc');
-  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'some words\n').pattern, 'grpc');
+  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'some text\n').pattern, 'grpc');
   assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'ep=1.5\n').pattern, null);
   assert.equal(readAll('ep=1\nE: GRPC error\nep=1.5\n').pattern, null);
   assert.equal(readAll('RESOURCE_EXHAUSTED: GRPC error\n').pattern, 'out_of_memory');
 });
 
-test('where a log is cut says nothing: any pieces of it come to the same', () => {
+test('any division of a log into parts gives the same result', () => {
   const text = [
     'Staging files...',
     'Initializing',
@@ -100,7 +100,7 @@ test('where a log is cut says nothing: any pieces of it come to the same', () =>
   );
 });
 
-test('a file is read on from where it was, and only its end at first', (t) => {
+test('a file is read from the last offset, and only its end at first', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-phases-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'log');
@@ -114,7 +114,7 @@ test('a file is read on from where it was, and only its end at first', (t) => {
   assert.equal(first.tail, `${'.'.repeat(9)}\n`);
   assert.equal(readLog(path, first, bounds), first);
 
-  // A character that has only begun waits for its rest.
+  // An incomplete character waits for its rest.
   const euro = Buffer.from('€');
   appendFileSync(path, 'ep=2 ');
   appendFileSync(path, euro.subarray(0, 2));
@@ -126,17 +126,17 @@ test('a file is read on from where it was, and only its end at first', (t) => {
   assert.equal(third.offset, 423);
   assert.ok(third.tail.endsWith('ep=2 €'));
 
-  // Another log of that name begins anew.
+  // Another log of that name starts from its beginning.
   writeFileSync(path, 'Staging files...\n');
   assert.equal(formatLogPhase(readLog(path, third, bounds).phase), 'Staging');
 });
 
-test('of five gigabytes the end is read, and what came since is, up to a bound', (t) => {
+test('of five gigabytes only the end is read, and later output up to a limit', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-phases-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'log');
   const file = openSync(path, 'w');
-  // Holes take no room on the disk, and reading them would take seconds and as much memory.
+  // Holes take no space on the disk, and reading them would take seconds and as much memory.
   writeSync(file, 'ep=7\n', 5 * 1024 ** 3);
   const first = readLog(path, null, { first: 800, tail: 200 });
   assert.equal(formatLogPhase(first.phase), 'Running(ep 7)');
@@ -155,35 +155,35 @@ for (const { name, anyOf } of failurePatterns) {
   }
 }
 
-test('what explains most wins, wherever it stands', () => {
+test('the most specific pattern wins, wherever it is', () => {
   assert.equal(matchPattern('GRPC error\nRESOURCE_EXHAUSTED: out of HBM\n')?.pattern, 'out_of_memory');
 });
 
-test('the interpreter is found by what it says, whatever it is called', () => {
+test('the interpreter is found by its message, whatever its name', () => {
   for (const name of ['python', 'python3', '/usr/bin/python3.11']) {
     const line = `${name}: can't open file '/home/a/trian.py': [Errno 2] No such file or directory`;
     assert.equal(matchPattern(line)?.pattern, 'file_missing', line);
   }
 });
 
-test('a shell that finds no python is told from one that finds no ipython', () => {
+test('a shell without python differs from one without ipython', () => {
   assert.equal(matchPattern('/a/script: line 1: python: command not found')?.pattern, 'no_python');
   assert.equal(matchPattern('sh: 1: python: not found')?.pattern, 'no_python');
   assert.equal(matchPattern('/a/script: line 1: ipython: command not found'), undefined);
 });
 
-test('ordinary output matches nothing', () => {
+test('normal output matches nothing', () => {
   assert.equal(matchPattern('loss 0.3\naccuracy 0.97\n'), undefined);
   assert.equal(matchPattern(''), undefined);
 });
 
-test('a line of ten million characters is cut around what was found', () => {
+test('a line of ten million characters is cut around the match', () => {
   const found = matchPattern(`${'x'.repeat(5e6)}DEADLINE_EXCEEDED${'y'.repeat(5e6)}`);
   assert.equal(found?.pattern, 'deadline');
   assert.ok(found.line.includes('DEADLINE_EXCEEDED') && found.line.length <= 400);
 });
 
-test("a text of the job's own comes before every pattern, and its parts must stand in one line", () => {
+test("the job's own text comes before every pattern, and its parts must be in one line", () => {
   const log = 'step 1\nNCCL says\ntimeout\nGRPC error: NCCL watchdog, timeout after 600 s\n';
   const line = 'GRPC error: NCCL watchdog, timeout after 600 s';
   assert.deepEqual(matchPattern(log, ['nothing', 'NCCL*timeout']), { pattern: 'NCCL*timeout', line });

@@ -1,4 +1,4 @@
-// The one word for a job, from its record alone.
+// The phase of a job.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { phaseOf, phaseSince } from '../../src/core/decide/phase.ts';
 import { minute, second } from '../../src/core/model/time.ts';
 import { World, freshJob, spec, t0 } from './world.ts';
 
-test('a job goes through the words in their order, and each tells since when', () => {
+test('a job goes through the phases in order, each with its start', () => {
   const world = new World();
   const heard: [string, number][] = [];
   const hear = (): void => void heard.push([phaseOf(world.job), phaseSince(world.job) - t0]);
@@ -49,7 +49,7 @@ test('it is recovering until the next attempt is seen running', () => {
   assert.deepEqual([...heard], ['recovering', 'running']);
 });
 
-test('an attempt that ends for good is stopping, not recovering', () => {
+test('an attempt that no rule follows is stopping, not recovering', () => {
   const world = new World(spec({ preset: 'pass' }));
   world.runUntilIdle();
   world.exit(0, 1);
@@ -57,7 +57,7 @@ test('an attempt that ends for good is stopping, not recovering', () => {
   assert.equal(phaseOf(world.job), 'stopping');
 });
 
-test('a first wait for capacity is queued, however many requests came to nothing', () => {
+test('a first wait for capacity is queued, however many requests failed', () => {
   const world = new World();
   world.pass();
   world.pass();

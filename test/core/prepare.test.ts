@@ -1,4 +1,4 @@
-// What is handed over when a command starts.
+// The input of a start, and setup.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -18,7 +18,7 @@ const command = {
   checkpointDir: `/bucket/${nodeNamePlaceholder}`,
 };
 
-test('marks are filled in with the name of the node, and the words of jobman cannot be overruled', () => {
+test("placeholders become the name of the node, and a manifest cannot override jobman's variables", () => {
   const world = new World(spec({ command }));
   world.runUntilIdle();
   const attempt = lastAttempt(world.job);
@@ -42,7 +42,7 @@ test('marks are filled in with the name of the node, and the words of jobman can
   );
 });
 
-test('a resumed attempt says so, with its stage and its own node', () => {
+test('a resumed attempt has its stage and its own node', () => {
   const world = new World(spec({ command }));
   world.runUntilIdle();
   world.preempt();
@@ -56,7 +56,7 @@ test('a resumed attempt says so, with its stage and its own node', () => {
   );
 });
 
-test('the workers learn the addresses of all workers that run the command, and of the coordinator', () => {
+test('the workers get the addresses of all workers that run the command, and of the coordinator', () => {
   const world = new World(spec({ command }));
   world.runUntilIdle();
   const { job } = world;
@@ -79,7 +79,7 @@ test('the workers learn the addresses of all workers that run the command, and o
   assert.deepEqual(envWith(['10.0.0.5', null]), [undefined, undefined], 'half of the addresses would mislead');
 });
 
-test('on this machine there is no node to name', () => {
+test('on this machine there is no node name', () => {
   const world = new World(spec({ capacity: local, steps: [] }));
   world.runUntilIdle();
   const attempt = lastAttempt(world.job);
@@ -87,7 +87,7 @@ test('on this machine there is no node to name', () => {
   assert.equal('JOBMAN_NODE_NAME' in launchOf(world.job, attempt, 0).env, false);
 });
 
-test('a step is told the name of the node and keeps its key', () => {
+test('a step gets the name of the node and keeps its key', () => {
   const world = new World();
   world.runUntilIdle();
   const [allocation] = world.job.allocations;
@@ -105,7 +105,7 @@ function ownerOf(world: World, attempt: number): string {
   return launchOf(world.job, found, 0).checkpointOwner ?? 'any';
 }
 
-test('attempts that resume continue the newest start from the beginning that began', () => {
+test('attempts that resume continue the newest start from the beginning that has started', () => {
   const world = new World(spec({ command: named }));
   world.runUntilIdle();
   world.preempt();
@@ -118,12 +118,12 @@ test('attempts that resume continue the newest start from the beginning that beg
   const resumed: Attempt = { ...second, ordinal: 4, stage: 2 };
   const after = { ...job, attempts: [first, second, rerun, resumed] };
   assert.equal(checkpointOwner(after, rerun), 'abc123/000001/3');
-  assert.equal(checkpointOwner(after, resumed), 'abc123/000001/1', 'the rerun never began');
+  assert.equal(checkpointOwner(after, resumed), 'abc123/000001/1', 'the rerun never started');
   const begun = { ...job, attempts: [first, second, { ...rerun, startedAt: 5 }, resumed] };
   assert.equal(checkpointOwner(begun, resumed), 'abc123/000001/3');
 });
 
-test('each later start from the beginning has a folder of its own, unless the manifest names the folder', () => {
+test('each later start from the beginning has its own folder, unless the manifest names the folder', () => {
   const world = new World(spec({ command: own }));
   world.runUntilIdle();
   const { job } = world;
@@ -145,10 +145,10 @@ test('each later start from the beginning has a folder of its own, unless the ma
     folders(named),
     Array.from(attempts, () => one),
   );
-  assert.equal(ownerOf(world, 1), 'any', 'all that is in it counts');
+  assert.equal(ownerOf(world, 1), 'any', 'all its entries count');
 });
 
-test('where the folder is shared, or the record is of an earlier version, every entry counts', () => {
+test('if the folder is shared, or the job is from an earlier version, every entry counts', () => {
   for (const command of [
     { ...own, checkpoints: 'shared' as const },
     { ...spec().command, checkpointDir: '/b' },
@@ -173,7 +173,7 @@ test('a job without a command succeeds when its workers are set up, starts nothi
   assert.equal(world.job.allocations.length, 1, 'on the TPU that it kept');
 });
 
-test('no rule starts a job without a command again', () => {
+test('no rule restarts a job without a command', () => {
   const { recovery, ...base } = spec();
   const again = { reason: 'succeeded', answer: { then: 'rerun', on: 'same' } } as const;
   const world = new World({

@@ -1,5 +1,5 @@
-// Random walks through a small world: first a storm in which nothing bad may happen, then calm, in which something good
-// must.
+// Random walks through a small world: first a storm in which no invariant may break, then a calm in which the job must
+// come to rest.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -95,7 +95,7 @@ const given: fc.Arbitrary<JobSpec> = fc
 
 const stories = fc.tuple(given, fc.array(worldEvent, { minLength: 1, maxLength: 24 }));
 
-test('no storm breaks an invariant, and after every storm the job comes to where it belongs', () => {
+test('no storm breaks an invariant, and after every storm the job comes to rest', () => {
   fc.assert(
     fc.property(stories, ([job, worldEvents]) => {
       assert.deepEqual(violationsAfter(job, worldEvents), []);
@@ -109,7 +109,7 @@ test('no storm breaks an invariant, and after every storm the job comes to where
 
 for (const { name, invariant, description } of ruleMutants) {
   test(`invariant ${invariant} finds this mutant: ${description}`, async () => {
-    // The module is a copy of world-events.ts, whose rules are mutated.
+    // The module is a copy of world-events.ts with the mutant in its imports.
     const copy = await importMutant(new URL('world-events.ts', import.meta.url).href, name);
     const mutated = copy as { readonly violationsAfter: typeof violationsAfter };
     const isFound = fc.property(stories, ([job, worldEvents]) =>

@@ -1,4 +1,4 @@
-// The life of a job, situation by situation, as sentences.
+// The life of a job, situation by situation.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ import { World, local, spec, step, tpu } from './world.ts';
 
 const persistent = { ...tpu, ownership: 'persistent' as const };
 
-/** What becomes of a queued resource that got nothing. */
+/** The state of a queued resource that got no capacity. */
 const failedForWantOfCapacity = {
   state: 'lost',
   detail: 'FAILED',
@@ -31,7 +31,7 @@ const noneLeft = {
   error: { kind: 'stockout', message: 'none left', raw: 'none' },
 } as const;
 
-/** From now on a queue that is joined has nothing to give; the returned function ends that. */
+/** From now on a queued request gets no capacity; the returned function ends that. */
 function withoutCapacity(world: World): () => void {
   const perform = world.perform.bind(world);
   world.perform = (action) => {
@@ -65,7 +65,7 @@ function host(world: World, worker: number): World['controllerHost'] {
 
 // ------------------------------------------------------------------------------------------ capacity
 
-test('the first pass records an attempt and its allocation and looks again before it asks for anything', () => {
+test('the first pass records an attempt and its allocation, and observes again before it requests anything', () => {
   const world = new World();
   const { actions, wakeAt } = world.pass();
   assert.deepEqual(actions, []);
@@ -73,7 +73,7 @@ test('the first pass records an attempt and its allocation and looks again befor
   assert.equal(lastAllocation(world.job)?.requestedAt, null);
 });
 
-test('what is absent is asked for, and the request stays in the decision until it is confirmed', () => {
+test('an absent allocation is requested, and the request stays in the decision until it is confirmed', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -82,7 +82,7 @@ test('what is absent is asked for, and the request stays in the decision until i
   assert.deepEqual(keys(world), ['request/1']);
 });
 
-test('nothing is asked for while nobody can say whether it is there', () => {
+test('nothing is requested while it is unknown whether it exists', () => {
   const world = new World();
   world.isCloudUp = false;
   world.runUntilIdle();
@@ -91,7 +91,7 @@ test('nothing is asked for while nobody can say whether it is there', () => {
   assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
 });
 
-test('what the cloud will never show is requested while no request is confirmed, and is no silence', () => {
+test('an allocation that the cloud refuses to show is requested while no request is confirmed, and counts as no silence', () => {
   const world = new World();
   world.pass();
   const refuse = () => {
@@ -103,11 +103,11 @@ test('what the cloud will never show is requested while no request is confirmed,
   assert.equal(lastAllocation(world.job)?.unreachableAt, null);
   world.performActions();
   refuse();
-  assert.deepEqual(keys(world), [], 'an accepted request may have made something');
+  assert.deepEqual(keys(world), [], 'an accepted request may have created something');
   assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
 });
 
-test('a missing login is told as such, also in the middle of a silence of the cloud, which goes on', () => {
+test('a missing login is an event of its own, also during a silence of the cloud', () => {
   const world = new World();
   world.isCloudUp = false;
   world.runUntilIdle();
@@ -132,7 +132,7 @@ test('a missing login is told as such, also in the middle of a silence of the cl
   assert.deepEqual(details, ['log in', 'the cloud does not answer']);
 });
 
-test('a request that was accepted is not sent again before it is missed twice, ten seconds apart', () => {
+test('an accepted request is not sent again before two observations, ten seconds apart, have missed the allocation', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -146,7 +146,7 @@ test('a request that was accepted is not sent again before it is missed twice, t
   assert.equal(lastAllocation(world.job)?.lastError?.error.kind, 'internal');
 });
 
-test('a stockout is waited for without limit, more patiently each time', () => {
+test('the wait for a stockout has no limit, and its delays grow', () => {
   const world = new World();
   world.refusal = noneLeft;
   world.runUntil(() => false, 6 * hour);
@@ -160,8 +160,8 @@ test('a stockout is waited for without limit, more patiently each time', () => {
 });
 
 for (const kind of ['permission', 'invalid', 'not_found'] as const) {
-  test(`a request that ends in ${kind} ends the job at once, whether it is refused or its queue says so`, () => {
-    const error = { kind, message: 'no', raw: 'raw words' };
+  test(`a request that ends in ${kind} ends the job at once, whether it is refused or its queue reports it`, () => {
+    const error = { kind, message: 'no', raw: 'raw message' };
     const refused = new World();
     refused.refusal = { kind: 'refused', evidence: { message: '' }, error };
     const failed = new World();
@@ -171,12 +171,12 @@ for (const kind of ['permission', 'invalid', 'not_found'] as const) {
     for (const world of [refused, failed]) {
       world.runUntilIdle();
       assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'allocation_failed']);
-      assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'raw words');
+      assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'raw message');
     }
   });
 }
 
-test('something foreign under the name ends the job and is never released', () => {
+test('another resource of the same name ends the job and is never released', () => {
   const world = new World();
   world.pass();
   world.nodes.set(1, { ...world.newNode('ready'), state: 'foreign' });
@@ -186,7 +186,7 @@ test('something foreign under the name ends the job and is never released', () =
   assert.ok(!world.eventKinds().includes('allocation_released'));
 });
 
-test('capacity that fails before it is ready is let go, seen gone, and asked for under a new number at the pace of its error', () => {
+test('capacity that fails before it is ready is released, deleted, and requested under a new number at the pace of its error', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -195,11 +195,11 @@ test('capacity that fails before it is ready is let go, seen gone, and asked for
   world.runUntil(() => world.nodes.has(2), hour);
   assert.ok(!world.nodes.has(1));
   world.runUntilRunning();
-  // Nothing was tried, so it is still the first try at the command.
+  // The command has not started, so it is still the first attempt.
   assert.deepEqual([lastAttempt(world.job)?.ordinal, lastAttempt(world.job)?.allocation], [1, 2]);
 });
 
-test('a queue that fails again and again is asked again more patiently each time, and it stays the first attempt', () => {
+test('a queue that fails repeatedly is requested with growing delays, and it stays the first attempt', () => {
   const world = new World();
   const asked: number[] = [];
   world.onPass = (_before, _observation, decision, now) => {
@@ -211,14 +211,14 @@ test('a queue that fails again and again is asked again more patiently each time
   assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= minute, `the first wait was ${waits[0]} ms`);
   assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
   assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'queued']);
-  assert.ok(world.nodes.size <= 1, 'what failed is let go before another is asked for');
+  assert.ok(world.nodes.size <= 1, 'a failed allocation is released before another one is requested');
   stop();
   world.runUntilRunning();
   assert.equal(lastAttempt(world.job)?.ordinal, 1);
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-test("a new word of the owner's is a new wait: it is asked at once and then patiently anew", () => {
+test('a new command of the owner starts a new wait: the request is sent at once, and then with growing delays', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -240,7 +240,7 @@ test("a new word of the owner's is a new wait: it is asked at once and then pati
   assert.ok((lastAttempt(world.job)?.notBeforeAt ?? Infinity) - world.now <= 38 * second);
 });
 
-test('the wait for capacity has its limit, whether one request is refused or another one is sent again and again', () => {
+test('the wait for capacity has its limit, whether one request is refused or more are sent', () => {
   for (const begin of [withoutCapacity, (world: World) => void (world.refusal = noneLeft)]) {
     const world = new World(spec({ limits: { ...spec().limits, capacityWaitMs: 20 * minute } }));
     begin(world);
@@ -252,7 +252,7 @@ test('the wait for capacity has its limit, whether one request is refused or ano
 
 // ------------------------------------------------------------------------------------------ setup and start
 
-test('every worker goes through its steps in order, side by side with the others', () => {
+test('every worker runs its steps in order, in parallel with the others', () => {
   const world = new World(spec({ steps: [step('ssh'), step('docker')] }));
   const asked: string[][] = [];
   world.onPass = (_before, _observation, decision) => {
@@ -281,7 +281,7 @@ test('no worker starts before every worker is prepared', () => {
   assert.equal(world.job.attempts[0]?.startedAt, world.now);
 });
 
-test('a start names the boot in which the steps were seen to hold, unless there are none to hold', () => {
+test('a start names the boot in which the steps were proven, unless there are no steps', () => {
   const bootsAsked = (given = spec()): readonly unknown[] => {
     const world = new World(given);
     while (!keys(world).includes('start/1/0')) {
@@ -294,7 +294,7 @@ test('a start names the boot in which the steps were seen to hold, unless there 
   assert.deepEqual(bootsAsked(spec({ steps: [] })), [undefined, undefined]);
 });
 
-test('a start is repeated on the worker that shows no run, and only there', () => {
+test('a start is repeated only on a worker that shows no run', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -306,7 +306,7 @@ test('a start is repeated on the worker that shows no run, and only there', () =
   assert.deepEqual(keys(world), ['start/1/0']);
 });
 
-test('a start is not repeated while another worker is silent: it may have been made anew meanwhile', () => {
+test('a start is not repeated while another worker is silent: it may have been recreated meanwhile', () => {
   const world = new World();
   while (!keys(world).includes('start/1/0')) {
     world.performActions();
@@ -321,7 +321,7 @@ test('a start is not repeated while another worker is silent: it may have been m
   assert.deepEqual(keys(world), ['start/1/0', 'start/1/1']);
 });
 
-test('a step that fails is tried again after a wait, and ends the attempt when its tries are used up', () => {
+test('a step that fails is tried again after a delay, and ends the attempt when its tries are used up', () => {
   const world = new World(spec({ preset: 'pass' }));
   world.stepResult = { kind: 'failed', evidence: { message: 'apt is locked' } };
   world.runUntilIdle();
@@ -334,7 +334,7 @@ test('a step that fails is tried again after a wait, and ends the attempt when i
   );
 });
 
-test('a job of this machine needs three passes from nothing to its end', () => {
+test('a local job needs three passes from its creation to its end', () => {
   const world = new World(spec({ capacity: local, steps: [], preset: 'pass' }));
   world.pass();
   world.pass();
@@ -346,7 +346,7 @@ test('a job of this machine needs three passes from nothing to its end', () => {
   assert.equal(world.decision?.wakeAt, undefined);
 });
 
-test('a job that has to wait for its turn does nothing and asks for no wakeup', () => {
+test('a job that waits for a slot does nothing and plans no wake-up', () => {
   const world = new World(spec({ capacity: local, steps: [] }));
   world.admitted = false;
   world.pass();
@@ -358,7 +358,7 @@ test('a job that has to wait for its turn does nothing and asks for no wakeup', 
 
 // ------------------------------------------------------------------------------------------ running and ending
 
-test('at rest a running job keeps its very record and is woken only for what may be due', () => {
+test('at rest a running job stays the same object and is woken only when something may be due', () => {
   const world = running(spec({ capacity: local, steps: [], limits: { ...spec().limits, maxRuntimeMs: hour } }));
   const { job } = world;
   world.now += minute;
@@ -367,12 +367,12 @@ test('at rest a running job keeps its very record and is woken only for what may
   assert.deepEqual([events, actions, wakeAt], [[], [], (job.attempts[0]?.runningAt ?? 0) + hour]);
 });
 
-test('an owned TPU is looked at often enough to act on a preemption within thirty seconds', () => {
+test('an ephemeral TPU is observed often enough to react to a preemption within thirty seconds', () => {
   const world = running();
   assert.ok((world.decision?.wakeAt ?? Infinity) - world.now <= 25 * second);
 });
 
-test('an attempt ended when its program did, not when somebody looked; a clock that is off is not believed', () => {
+test('an attempt ends at the exit time of its program, not at its observation; a wrong clock is not believed', () => {
   const away = 3 * hour;
   for (const exitCode of [0, 1]) {
     const world = running(spec({ preset: 'pass' }));
@@ -398,7 +398,7 @@ test('an attempt ended when its program did, not when somebody looked; a clock t
   }
 });
 
-test('a worker that has ended well waits for the others', () => {
+test('a worker that has succeeded waits for the others', () => {
   const world = running();
   world.exit(0, 0);
   world.runUntilIdle();
@@ -408,7 +408,7 @@ test('a worker that has ended well waits for the others', () => {
   assert.equal(phaseOf(world.job), 'succeeded');
 });
 
-test('one failing worker ends the attempt on all: the others are asked once, then killed', () => {
+test('one failing worker ends the attempt on all: the others get the stop signal once, and are then killed', () => {
   const world = running(spec({ preset: 'pass' }));
   world.ignoresStop = true;
   world.exit(1, 3);
@@ -419,7 +419,7 @@ test('one failing worker ends the attempt on all: the others are asked once, the
   assert.deepEqual(keys(world), []);
   world.now += 30 * second;
   world.pass();
-  // The machine goes anyway; the program is killed all the same, since nobody knows how long the machine takes to go.
+  // The machine is released anyway, but its deletion may take long, so the program is killed too.
   assert.deepEqual(keys(world), ['stop/1/0/kill', 'release/1']);
   assert.equal(world.job.attempts[0]?.endedAt, null);
   assert.deepEqual(world.job.attempts[0]?.ending?.evidence, {
@@ -429,7 +429,7 @@ test('one failing worker ends the attempt on all: the others are asked once, the
   });
 });
 
-test('where the capacity stays, a program that ignores its signal is killed after the grace', () => {
+test('on kept capacity, a program that ignores its signal is killed after the grace', () => {
   const world = running(spec({ preset: 'loop: failures' }));
   world.ignoresStop = true;
   world.exit(0, 3);
@@ -450,7 +450,7 @@ for (const [sentence, act, reason, detail] of [
     /^exit code 4 on worker 0$/,
   ],
   [
-    'a program that vanished counts as unreachable, and explains what the others ran into',
+    'a program that vanished counts as unreachable, and explains the failures of the others',
     (world) => {
       world.exit(0, 1);
       world.run(1, 1).ended = 'vanished';
@@ -459,7 +459,7 @@ for (const [sentence, act, reason, detail] of [
     /vanished on worker 1: the machine restarted/,
   ],
   [
-    'an exit that is seen counts although the cloud does not answer',
+    'an observed exit counts although the cloud does not answer',
     (world) => {
       world.isCloudUp = false;
       world.exitAll(0);
@@ -477,7 +477,7 @@ for (const [sentence, act, reason, detail] of [
   });
 }
 
-test('a step that is refused is not tried again, and a command for a worker that does not exist fails at once', () => {
+test('a refused step is not tried again, and a command for a worker that does not exist fails at once', () => {
   const refused = new World(spec({ preset: 'pass' }));
   refused.stepResult = { kind: 'refused', evidence: { message: 'no such bucket' } };
   const missing = new World(spec({ command: { ...spec().command, workers: [7] } }));
@@ -491,7 +491,7 @@ test('a step that is refused is not tried again, and a command for a worker that
   }
 });
 
-test('nobody is judged while another worker is silent: it may be the cause', () => {
+test('no worker is judged while another one is silent: it may be the cause', () => {
   const world = running(spec({ preset: 'pass' }));
   world.exit(0, 1);
   host(world, 1).isAnswering = false;
@@ -502,7 +502,7 @@ test('nobody is judged while another worker is silent: it may be the cause', () 
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
 });
 
-test('a program that is killed on spot capacity is not blamed before the cloud has had time to own up', () => {
+test('a program that is killed on spot capacity is judged only after the cloud had time to report a preemption', () => {
   const world = running();
   world.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: world.now };
   world.runUntilIdle();
@@ -518,7 +518,7 @@ test('a program that is killed on spot capacity is not blamed before the cloud h
   assert.equal(killed.job.attempts[0]?.ending?.evidence.message, 'killed by TERM on worker 0');
 });
 
-/** The script on this machine that drives a TPU has ended of a lost line to it. */
+/** The script on this machine that drives a TPU has ended because its connection was lost. */
 function cutOff(given: Parameters<typeof spec>[0] = {}): World {
   const world = running(spec({ ...given, command: { ...spec().command, runsOn: 'controller' } }));
   world.pattern = 'line_cut';
@@ -526,7 +526,7 @@ function cutOff(given: Parameters<typeof spec>[0] = {}): World {
   return world;
 }
 
-test('a script here that loses its line to spot capacity is not blamed before the cloud has had time to own up', () => {
+test('a script here that loses its connection to spot capacity is judged only after the cloud had time to report a preemption', () => {
   const world = cutOff();
   world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
@@ -539,7 +539,7 @@ test('a script here that loses its line to spot capacity is not blamed before th
   cut.runUntil(() => lastAttempt(cut.job)?.ordinal === 2, 2 * minute);
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
 
-  // While the cloud does not answer nobody can say that it took anything, however long that lasts.
+  // While the cloud does not answer, a preemption stays possible.
   const asked = cutOff();
   asked.isCloudUp = false;
   asked.runUntil(() => lastAttempt(asked.job)?.ending !== null, 5 * minute);
@@ -549,7 +549,7 @@ test('a script here that loses its line to spot capacity is not blamed before th
   asked.runUntilIdle();
   assert.equal(asked.job.attempts[0]?.ending?.reason, 'preempted');
 
-  // Nor while the cloud's list lacks it: it has to be missed twice before that says anything.
+  // The same while the cloud's list lacks it: two observations must miss it first.
   const missed = cutOff();
   missed.runUntilIdle();
   missed.now += minute;
@@ -559,7 +559,7 @@ test('a script here that loses its line to spot capacity is not blamed before th
   untilEnding(missed);
   assert.equal(missed.job.attempts[0]?.ending?.reason, 'preempted');
 
-  // What says nothing of a lost line has failed by itself, and is told at once.
+  // Output without a lost connection means that the script has failed by itself, and is judged at once.
   const failed = cutOff();
   failed.pattern = null;
   failed.runUntilIdle();
@@ -578,7 +578,7 @@ test('a program without output for the silence limit is hung, and one that print
   }
 });
 
-test('a program past its time limit is stopped, and no rule answers', () => {
+test('a program beyond its time limit is stopped, and no rule answers', () => {
   const world = running(spec({ preset: 'loop: true', limits: { ...spec().limits, maxRuntimeMs: 30 * minute } }));
   world.isCloudUp = false;
   world.now += 31 * minute;
@@ -591,7 +591,7 @@ test('a program past its time limit is stopped, and no rule answers', () => {
 
 // ------------------------------------------------------------------------------------------ silence
 
-test('when nobody answers, nothing happens for as long as that lasts', () => {
+test('when neither cloud nor workers answer, nothing happens, however long that lasts', () => {
   const world = running();
   world.isCloudUp = false;
   for (const worker of [0, 1]) host(world, worker).isAnswering = false;
@@ -601,7 +601,7 @@ test('when nobody answers, nothing happens for as long as that lasts', () => {
   assert.equal(world.job.attempts.length, 1);
 });
 
-test('a worker that is silent while the cloud says ready ends the attempt after the grace', () => {
+test('a worker that is silent while the cloud reports ready ends the attempt after the grace', () => {
   const world = running(spec({ preset: 'reapply' }));
   const { now } = world;
   host(world, 1).isAnswering = false;
@@ -618,7 +618,7 @@ test('a worker that is silent while the cloud says ready ends the attempt after 
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'unreachable');
 });
 
-test('two workers that fall silent in turn have not been silent for as long as both together', () => {
+test('the silences of two workers one after the other do not add up', () => {
   const world = running(spec({ preset: 'reapply' }));
   host(world, 0).isAnswering = false;
   world.runUntilIdle();
@@ -635,7 +635,7 @@ test('two workers that fall silent in turn have not been silent for as long as b
   assert.equal(lastAttempt(world.job)?.ending?.evidence.worker, 1);
 });
 
-test('the grace begins anew when the cloud itself was silent in between', () => {
+test('the grace starts again when the cloud itself was silent in between', () => {
   const world = running();
   host(world, 1).isAnswering = false;
   world.isCloudUp = false;
@@ -648,7 +648,7 @@ test('the grace begins anew when the cloud itself was silent in between', () => 
   assert.equal(world.now, back + 3 * minute);
 });
 
-test('a worker that answers again within the grace costs nothing but two lines of history', () => {
+test('a worker that answers again within the grace costs nothing but two events', () => {
   const world = running();
   host(world, 1).isAnswering = false;
   world.runUntilIdle();
@@ -662,7 +662,7 @@ test('a worker that answers again within the grace costs nothing but two lines o
   assert.equal(phaseOf(world.job), 'running');
 });
 
-test('the next attempt waits until the silent worker has told the end of the last one', () => {
+test('the next attempt waits until the silent worker has reported the end of the last one', () => {
   const world = running();
   host(world, 1).isAnswering = false;
   untilEnding(world);
@@ -674,7 +674,7 @@ test('the next attempt waits until the silent worker has told the end of the las
   assert.equal(world.job.attempts[1]?.allocation, 1);
 });
 
-test('capacity of our own whose worker stays silent for another grace is replaced after all', () => {
+test('ephemeral capacity whose worker stays silent for another grace is replaced', () => {
   const world = running();
   host(world, 1).isAnswering = false;
   world.runUntil(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
@@ -682,7 +682,7 @@ test('capacity of our own whose worker stays silent for another grace is replace
   assert.equal(world.job.attempts[1]?.allocation, 2);
 });
 
-test('a failed attempt whose other worker falls silent while it is being ended does not wait for ever either', () => {
+test('a failed attempt whose other worker becomes silent during its end does not wait forever either', () => {
   const world = running(spec({ preset: 'loop: failures' }));
   world.ignoresStop = true;
   world.exit(0, 1);
@@ -693,7 +693,7 @@ test('a failed attempt whose other worker falls silent while it is being ended d
   assert.deepEqual([...world.nodes.keys()], [2]);
 });
 
-/** A job in whose setup that worker has fallen silent for good. */
+/** A job in whose setup that worker has become silent for good. */
 function silentInSetup(given = spec(), worker = 1): World {
   const world = new World(given);
   world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
@@ -706,7 +706,7 @@ function silentInSetup(given = spec(), worker = 1): World {
   return world;
 }
 
-test('capacity whose worker fell silent before anything was started there gets another grace too, and is then replaced', () => {
+test('capacity whose worker became silent before any start gets another grace too, and is then replaced', () => {
   for (const preset of ['pre', 'rerun', 'resume', 'loop: failures'] as const) {
     const world = silentInSetup(spec({ preset }));
     const { now } = world;
@@ -719,7 +719,7 @@ test('capacity whose worker fell silent before anything was started there gets a
   }
 });
 
-test('the same holds for a worker that the command does not run on', () => {
+test('the same holds for a worker that does not run the command', () => {
   const world = silentInSetup(spec({ command: { ...spec().command, workers: [0] } }));
   world.runUntilRunning();
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
@@ -732,7 +732,7 @@ test('the same holds for a worker that the command does not run on', () => {
   assert.equal(lastAttempt(started.job)?.allocation, 2);
 });
 
-test('a script that drives the TPU from here goes on with another one when a worker stays silent', () => {
+test('a script that drives the TPU from here continues with another TPU when a worker stays silent', () => {
   for (const begin of [silentInSetup, running]) {
     const world = begin(spec({ command: { ...spec().command, runsOn: 'controller' } }));
     host(world, 1).isAnswering = false;
@@ -741,7 +741,7 @@ test('a script that drives the TPU from here goes on with another one when a wor
   }
 });
 
-test('a worker that answers again before that goes on on the same capacity', () => {
+test('a worker that answers again before that continues on the same capacity', () => {
   const world = silentInSetup();
   world.runUntil(() => false, minute);
   host(world, 1).isAnswering = true;
@@ -750,7 +750,7 @@ test('a worker that answers again before that goes on on the same capacity', () 
   assert.equal(world.job.attempts[1]?.allocation, 1);
 });
 
-test('a standing TPU whose worker is silent is waited for: it is not ours to replace, and tries are not burnt on it', () => {
+test('a silent worker of a persistent TPU is waited for: jobman does not replace it, and the wait uses no tries', () => {
   const world = silentInSetup(spec({ capacity: persistent }));
   world.runUntil(() => false, 20 * minute);
   assert.equal(world.job.finish, null);
@@ -759,7 +759,7 @@ test('a standing TPU whose worker is silent is waited for: it is not ours to rep
   world.runUntilRunning();
 });
 
-test('but not for ever: after ten graces the job has failed, and the TPU stands as it stood', () => {
+test('but not forever: after ten graces the job has failed, and the TPU is unchanged', () => {
   const world = running(spec({ capacity: persistent }));
   host(world, 1).isAnswering = false;
   world.runUntilIdle();
@@ -772,7 +772,7 @@ test('but not for ever: after ten graces the job has failed, and the TPU stands 
   assert.equal(left !== 'vanished' && left?.signal, 'TERM');
 });
 
-test('a stop of a job on a standing TPU does not wait for a dead worker longer than that either', () => {
+test('a stop of a job on a persistent TPU does not wait for a dead worker longer than that either', () => {
   const world = running(spec({ capacity: persistent }));
   host(world, 1).isAnswering = false;
   world.command('stop');
@@ -783,14 +783,14 @@ test('a stop of a job on a standing TPU does not wait for a dead worker longer t
   assert.equal(giveUpAt(world.job, attempt, now), now + 30 * minute);
   world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.now, world.nodes.size], ['stopped', now + 30 * minute, 1]);
-  // What was left behind there is ended before anything else begins.
+  // Processes that were left there are stopped before anything else starts.
   host(world, 1).isAnswering = true;
   world.command('resume');
   world.runUntilRunning();
   assert.ok(world.run(1, 1).ended !== null);
 });
 
-/** Stopped, and a worker of what it holds dies; then its owner wants it to go on. */
+/** Stopped, and then a worker of its kept capacity dies; then its owner resumes it. */
 function resumedOntoSilence(given = spec()): World {
   const world = running(given);
   world.command('stop');
@@ -801,7 +801,7 @@ function resumedOntoSilence(given = spec()): World {
   return world;
 }
 
-test('to resume on held capacity and find nobody there is no try: the attempt moves to another', () => {
+test('a resume on kept capacity that does not answer is no new attempt: the attempt moves to other capacity', () => {
   for (const preset of ['pre', 'pass'] as const) {
     const world = resumedOntoSilence(spec({ preset }));
     const { now } = world;
@@ -813,7 +813,7 @@ test('to resume on held capacity and find nobody there is no try: the attempt mo
   }
 });
 
-test('held capacity that answers again within the grace is gone on with', () => {
+test('kept capacity that answers again within the grace is used', () => {
   const world = resumedOntoSilence();
   world.runUntil(() => false, 2 * minute);
   host(world, 1).isAnswering = true;
@@ -821,7 +821,7 @@ test('held capacity that answers again within the grace is gone on with', () => 
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 1]);
 });
 
-test('to resume on a standing TPU and find nobody there waits within the attempt, and fails after ten graces', () => {
+test('a resume on a persistent TPU that does not answer waits within the attempt, and fails after ten graces', () => {
   const back = resumedOntoSilence(spec({ capacity: persistent }));
   back.runUntil(() => false, 20 * minute);
   host(back, 1).isAnswering = true;
@@ -842,7 +842,7 @@ test('the owner need not wait for a silent worker on which nothing was started',
   assert.equal(phaseOf(world.job), 'cancelled');
 });
 
-test('a stop keeps capacity whose worker is silent for ten graces, and then lets it go: nobody else would end it', () => {
+test('a stop keeps capacity whose worker is silent for ten graces, and then releases it, because nothing else would', () => {
   const world = running();
   host(world, 1).isAnswering = false;
   world.command('stop');
@@ -859,7 +859,7 @@ test('a stop keeps capacity whose worker is silent for ten graces, and then lets
   assert.deepEqual([released?.at, released?.message], [now + 30 * minute, 'worker 1 does not answer any more']);
 });
 
-test('a stop ends when the silent worker answers again, and holds what it was to hold', () => {
+test('a stop ends when the silent worker answers again, and keeps its capacity', () => {
   const world = running();
   host(world, 1).isAnswering = false;
   world.command('stop');
@@ -869,7 +869,7 @@ test('a stop ends when the silent worker answers again, and holds what it was to
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 1]);
 });
 
-test('while the cloud does not answer either, nothing is let go by a stop', () => {
+test('while the cloud does not answer either, a stop releases nothing', () => {
   const world = running();
   for (const worker of [0, 1]) host(world, worker).isAnswering = false;
   world.isCloudUp = false;
@@ -878,7 +878,7 @@ test('while the cloud does not answer either, nothing is let go by a stop', () =
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
 });
 
-test('maintenance is waited for without limit: the limit on waiting for capacity is about what was never there', () => {
+test('the wait for maintenance has no limit: the limit on the wait for capacity is about capacity that was never ready', () => {
   const world = new World(spec({ limits: { ...spec().limits, capacityWaitMs: 20 * minute } }));
   world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   world.runUntilIdle();
@@ -917,7 +917,7 @@ test('maintenance is no loss: the run is judged when the machine is back', () =>
 
 // ------------------------------------------------------------------------------------------ loss
 
-test('a preempted node is let go and seen gone before a new one is asked for', () => {
+test('a preempted node is released and deleted before a new one is requested', () => {
   const world = running();
   world.preempt();
   world.pass();
@@ -930,7 +930,7 @@ test('a preempted node is let go and seen gone before a new one is asked for', (
   assert.deepEqual([lastAttempt(world.job)?.startMode, lastAttempt(world.job)?.stage], ['resume', 1]);
 });
 
-test('one look that misses a ready node means nothing, two of them that it is lost', () => {
+test('one observation that misses a ready node means nothing, two mean that it is lost', () => {
   const world = running();
   const node = world.nodes.get(1);
   world.omitNext = true;
@@ -945,7 +945,7 @@ test('one look that misses a ready node means nothing, two of them that it is lo
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'preempted');
 });
 
-test('a release is repeated until it is confirmed, and gone is believed at the second look', () => {
+test('a release is repeated until it is confirmed, and the deletion counts at the second observation', () => {
   const world = running();
   world.preempt();
   world.pass();
@@ -960,7 +960,7 @@ test('a release is repeated until it is confirmed, and gone is believed at the s
   assert.equal(world.job.allocations[0]?.goneAt, world.now);
 });
 
-test('a deletion that was accepted and did not happen is asked for again', () => {
+test('a deletion that was accepted and did not happen is repeated', () => {
   const world = running();
   world.preempt();
   world.pass();
@@ -972,7 +972,7 @@ test('a deletion that was accepted and did not happen is asked for again', () =>
   assert.deepEqual(keys(world), ['release/1']);
 });
 
-test('a deletion that the cloud let fall in a state that has passed is asked for again at once', () => {
+test('a deletion that the cloud dropped in a temporary state is repeated at once', () => {
   const world = running();
   world.preempt();
   world.node.detail = 'SUSPENDING';
@@ -987,7 +987,7 @@ test('a deletion that the cloud let fall in a state that has passed is asked for
   assert.deepEqual(keys(world), ['release/1']);
 });
 
-test('a late reply about an earlier allocation touches nothing', () => {
+test('a late outcome of an earlier allocation changes nothing', () => {
   const world = running();
   world.preempt();
   world.runUntilRunning();
@@ -1005,7 +1005,7 @@ test('a late reply about an earlier allocation touches nothing', () => {
   }
 });
 
-test('a standing TPU is used as it stands and never let go at the end', () => {
+test('a persistent TPU is used as it is and never released at the end', () => {
   const world = running(spec({ capacity: persistent }));
   assert.equal(lastAllocation(world.job)?.name, 'iris');
   world.exitAll(0);
@@ -1014,18 +1014,18 @@ test('a standing TPU is used as it stands and never let go at the end', () => {
   assert.ok(!world.eventKinds().includes('allocation_released'));
 });
 
-test('a standing TPU that is not there is not made', () => {
+test('a missing persistent TPU is not created', () => {
   const world = new World(spec({ capacity: persistent }));
   world.nodes.clear();
   world.runUntilFinished();
   const { message: detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { message: '' };
   assert.match(detail, /there is no TPU iris/);
-  // The cloud has said nothing: a list without it was read.
+  // The cloud did not refuse it: it was missing in a list.
   assert.equal(raw, '');
   assert.equal(world.nodes.size, 0);
 });
 
-test('a rule may apply for a standing TPU again: let go, seen gone, and asked for under the same name', () => {
+test('a rule may recreate a persistent TPU: released, deleted, and requested under the same name', () => {
   const world = running(spec({ capacity: persistent, preset: 'reapply' }));
   world.preempt();
   world.runUntilRunning();
@@ -1038,7 +1038,7 @@ test('a rule may apply for a standing TPU again: let go, seen gone, and asked fo
   );
 });
 
-test('while the old TPU of a re-apply is on its way out it is not taken for the new one of its name', () => {
+test('while the old TPU of a recreation is being deleted, it is not taken for the new one of its name', () => {
   const world = new World(spec({ capacity: persistent, preset: 'reapply' }));
   world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   world.runUntilIdle();
@@ -1060,18 +1060,18 @@ test('while the old TPU of a re-apply is on its way out it is not taken for the 
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
 });
 
-test('a standing TPU that was taken, and that no rule applies for again, fails the job after the grace', () => {
+test('a preempted persistent TPU that no rule recreates fails the job after the grace', () => {
   const world = running(spec({ capacity: persistent, preset: 'pass' }));
   world.preempt();
   const takenAt = world.now;
   world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'preempted']);
-  // Not half a minute later, with the next usual look.
+  // Not half a minute later, with the next normal check.
   assert.ok(world.now - takenAt <= world.job.spec.recovery.unreachableGraceMs + 2 * second, `${world.now - takenAt}`);
 });
 
 for (const preset of ['pre', 'reapply', 'pass'] as const) {
-  test(`${preset}: a standing TPU that has failed before the job came is nobody's to let go, and fails the job`, () => {
+  test(`${preset}: a persistent TPU that had failed before the job is not released, and fails the job`, () => {
     const world = new World(spec({ capacity: persistent, preset }));
     Object.assign(world.nodes.get(1) ?? {}, failedForWantOfCapacity);
     world.runUntilFinished();
@@ -1081,7 +1081,7 @@ for (const preset of ['pre', 'reapply', 'pass'] as const) {
   });
 }
 
-test('a re-apply that got no capacity goes on until it gets some: the rule that began it still stands', () => {
+test('a recreation without capacity continues until it gets some: its rule still applies', () => {
   const world = running(spec({ capacity: persistent, preset: 'reapply' }));
   const perform = world.perform.bind(world);
   let failures = 0;
@@ -1098,7 +1098,7 @@ test('a re-apply that got no capacity goes on until it gets some: the rule that 
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 4]);
 });
 
-test('a re-apply that the owner broke off is taken up again by his next word, since by rule the TPU was let go', () => {
+test('a recreation that the owner stopped is continued by the next command, since a rule released the TPU', () => {
   const world = running(spec({ capacity: persistent, preset: 'reapply' }));
   world.preempt();
   world.refusal = noneLeft;
@@ -1123,7 +1123,7 @@ test('a program on this machine outlives its TPU, so it is stopped before the ne
   assert.ok((world.job.attempts[0]?.endedAt ?? 0) >= (world.job.attempts[0]?.ending?.startedAt ?? 0) + 30 * second);
 });
 
-test('a run of an earlier attempt that comes to life late is stopped before anything is started', () => {
+test('a run of an earlier attempt that starts late is stopped before anything is started', () => {
   const world = running(spec({ preset: 'loop: failures' }));
   world.exitAll(1);
   world.runUntil(() => lastAttempt(world.job)?.ordinal === 2, minute);
@@ -1135,9 +1135,9 @@ test('a run of an earlier attempt that comes to life late is stopped before anyt
   world.runUntilRunning();
 });
 
-// ------------------------------------------------------------------------------------------ the owner's words
+// ------------------------------------------------------------------------------------------ the owner's commands
 
-test('stop ends the program and keeps the capacity; start goes on with it', () => {
+test('stop ends the program and keeps the capacity; start continues with it', () => {
   const world = running();
   world.command('stop');
   assert.equal(phaseOf(world.job), 'stopping');
@@ -1152,7 +1152,7 @@ test('stop ends the program and keeps the capacity; start goes on with it', () =
   );
 });
 
-test('just the command passes over steps on workers that are held ready, and that is lawful', () => {
+test('a start with commandOnly skips the steps on workers that are held ready, which invariant 5 allows', () => {
   const world = running();
   world.command('stop');
   world.runUntilIdle();
@@ -1166,7 +1166,7 @@ test('just the command passes over steps on workers that are held ready, and tha
   assert.equal(world.node.workers[0]?.proofs.size, 0);
 });
 
-test('just the command is only for what is held: on a new machine every step comes first', () => {
+test('commandOnly works only on kept capacity: on a new machine every step comes first', () => {
   const world = running();
   world.command('stop');
   world.runUntilIdle();
@@ -1174,7 +1174,7 @@ test('just the command is only for what is held: on a new machine every step com
   world.onPass = (before, observation, decision, now) =>
     void faults.push(...violationsOf({ before, observation, decision, now }));
   world.command('start', { commandOnly: true });
-  // What was held is taken away before the wish is answered.
+  // The kept capacity is preempted before the start request is handled.
   world.preempt();
   world.runUntilRunning();
   assert.deepEqual([phaseOf(world.job), faults], ['running', []]);
@@ -1184,7 +1184,7 @@ test('just the command is only for what is held: on a new machine every step com
   );
 });
 
-test('stop with release, and cancel, let the capacity go', () => {
+test('stop with release, and cancel, release the capacity', () => {
   for (const [verb, phase] of [
     ['stop', 'stopped'],
     ['cancel', 'cancelled'],
@@ -1196,7 +1196,7 @@ test('stop with release, and cancel, let the capacity go', () => {
   }
 });
 
-test('resume after cancel asks for new capacity and continues', () => {
+test('resume after cancel requests new capacity and continues', () => {
   const world = running();
   world.command('cancel');
   world.runUntil(() => false, hour);
@@ -1205,7 +1205,7 @@ test('resume after cancel asks for new capacity and continues', () => {
   assert.deepEqual([[...world.nodes.keys()], lastAttempt(world.job)?.stage], [[2], 1]);
 });
 
-test('resume right after cancel waits until the old capacity is gone', () => {
+test('resume right after cancel waits until the old capacity is deleted', () => {
   const world = running();
   world.command('cancel');
   world.pass();
@@ -1215,7 +1215,7 @@ test('resume right after cancel waits until the old capacity is gone', () => {
   assert.deepEqual([phaseOf(world.job), lastAttempt(world.job)?.stage], ['running', 1]);
 });
 
-test('stop and resume within a moment begin anew, and what succeeds then is not begun once more', () => {
+test('stop and resume between two passes start a new attempt, and a success of it is not repeated', () => {
   const world = running();
   world.command('stop');
   world.command('resume');
@@ -1232,7 +1232,7 @@ test('stop and resume within a moment begin anew, and what succeeds then is not 
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['succeeded', 2]);
 });
 
-test('a stop keeps the first reason of an attempt that is ending already', () => {
+test('a stop keeps the first reason of an attempt that is already ending', () => {
   const world = running(spec({ preset: 'loop: failures' }));
   world.ignoresStop = true;
   world.exit(0, 1);
@@ -1242,7 +1242,7 @@ test('a stop keeps the first reason of an attempt that is ending already', () =>
   assert.deepEqual([world.job.finish?.verdict, world.job.finish?.reason], ['stopped', 'command_failed']);
 });
 
-test('what was never ready is not kept by a stop', () => {
+test('a stop does not keep capacity that was never ready', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -1253,7 +1253,7 @@ test('what was never ready is not kept by a stop', () => {
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
 });
 
-test('kept capacity that the cloud takes away is let go', () => {
+test('kept capacity that the cloud preempts is released', () => {
   const world = running();
   world.command('stop');
   world.runUntilIdle();
@@ -1262,7 +1262,7 @@ test('kept capacity that the cloud takes away is let go', () => {
   assert.equal(world.nodes.size, 0);
 });
 
-test('a finished job keeps its capacity for as long as its spec says', () => {
+test('a finished job keeps its capacity as long as its spec says', () => {
   const world = running(spec({ finish: { capacity: 'keep', keepForMs: 30 * minute } }));
   world.exitAll(0);
   world.runUntilIdle();
@@ -1272,7 +1272,7 @@ test('a finished job keeps its capacity for as long as its spec says', () => {
   assert.equal(world.now, end + 30 * minute);
 });
 
-test('a failed job holds its capacity for a look, a finished one does not, and its owner may let it go at once', () => {
+test('a failed job holds its capacity for debugging, a succeeded one does not, and its owner may release it at once', () => {
   const held = spec({ preset: 'pass', finish: { capacity: 'release', keepForMs: null, holdOnFailureMs: 2 * hour } });
   const failed = running(held);
   failed.exitAll(3);
@@ -1296,7 +1296,7 @@ test('a failed job holds its capacity for a look, a finished one does not, and i
   assert.deepEqual([phaseOf(looked.job), looked.nodes.size], ['failed', 0]);
 });
 
-test('an attempt remembers which copy of the working directory it runs, and a resume may name another', () => {
+test('an attempt records its copy of the working directory, and a resume may name another', () => {
   const base = spec({ preset: 'pass' });
   const copied = {
     ...base,
@@ -1320,7 +1320,7 @@ test('an attempt remembers which copy of the working directory it runs, and a re
   );
 });
 
-test('a deleted job leaves the list only when a look has confirmed that its capacity is gone', () => {
+test('a deleted job leaves the list only when an observation has confirmed the deletion of its capacity', () => {
   const world = running();
   world.command('delete');
   world.runUntilIdle();
@@ -1333,7 +1333,7 @@ test('a deleted job leaves the list only when a look has confirmed that its capa
   assert.deepEqual([world.job.removed, world.events.at(-1)?.kind], [true, 'removed']);
 });
 
-test('an owner who cancels does not wait for workers that cannot answer', () => {
+test('a cancel does not wait for workers that cannot answer', () => {
   const world = running();
   for (const worker of [0, 1]) host(world, worker).isAnswering = false;
   world.runUntilIdle();
@@ -1343,7 +1343,7 @@ test('an owner who cancels does not wait for workers that cannot answer', () => 
   assert.equal(world.now, asked + 30 * second);
 });
 
-test('a fact that was not asked for counts as unknown, and what nobody knows of as nothing', () => {
+test('a fact that was not observed counts as unknown, and an unknown allocation is ignored', () => {
   const world = running();
   const { job, now } = world;
   world.pass({
@@ -1362,7 +1362,7 @@ test('a fact that was not asked for counts as unknown, and what nobody knows of 
   assert.equal(world.job, job);
 });
 
-test('a standing node that somebody made anew is another: the rule answers at once, and the new one is taken up and left alone', () => {
+test('a persistent node that a user recreated is another one: the rule answers at once, and the new one is used and not deleted', () => {
   for (const runsOn of ['workers', 'controller'] as const) {
     const world = running(spec({ preset: 'pre', capacity: persistent, command: { ...spec().command, runsOn } }));
     world.recreateNode();
@@ -1379,15 +1379,15 @@ test('a standing node that somebody made anew is another: the rule answers at on
       ['running', 'preempted', made, made],
       runsOn,
     );
-    assert.ok(world.now - since < 3 * minute, 'sooner than a worker that does not answer is given up');
+    assert.ok(world.now - since < 3 * minute, 'sooner than a silent worker is given up');
     assert.deepEqual(historyMismatches(world.events, world.job), []);
   }
 });
 
-test('a script here that loses its line because somebody deletes a TPU on demand is told to have lost its TPU', () => {
+test('a script here that loses its connection because a user deletes an on-demand TPU ends as a lost TPU', () => {
   const capacity = { ...persistent, pricing: 'ondemand' as const };
   const deleted = cutOff({ capacity });
-  // The cloud's word of this moment: the next of its name is on its way.
+  // The cloud's answer is up to date: another TPU of its name is being created.
   deleted.nodes.get(1)!.state = 'provisioning';
   deleted.runUntilIdle();
   assert.equal(lastAttempt(deleted.job)?.ending, null);
@@ -1395,7 +1395,7 @@ test('a script here that loses its line because somebody deletes a TPU on demand
   deleted.runUntil(() => lastAttempt(deleted.job)?.ending !== null, minute);
   assert.equal(deleted.job.attempts[0]?.ending?.reason, 'preempted');
 
-  // What the cloud calls ready was not deleted, and nobody takes a TPU on demand: nothing is waited for.
+  // A TPU that the cloud reports as ready was not deleted, and on-demand TPUs are not preempted: there is no wait.
   const cut = cutOff({ capacity });
   cut.runUntilIdle();
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
@@ -1434,7 +1434,7 @@ test('a setup step that fails after its attempt has ended counts in that attempt
   const late: Action[] = [];
   while (world.job.attempts.length < 2) {
     const { actions, wakeAt } = world.pass();
-    // Worker 1 takes its time, and worker 0 uses up its tries meanwhile.
+    // Worker 1 takes long, and worker 0 uses up its tries meanwhile.
     const isSlow = (action: Action): boolean => action.kind === 'step' && action.worker === 1;
     if (late.length === 0) late.push(...actions.filter(isSlow));
     world.performActions(actions.filter((action) => !isSlow(action)));
@@ -1451,7 +1451,7 @@ test('a setup step that fails after its attempt has ended counts in that attempt
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-test('a standing TPU that the job had re-applied is gone once another person has created one of its name, which is left alone', () => {
+test('a persistent TPU that the job had recreated is lost once another user has created one of its name, which is left alone', () => {
   const world = running(spec({ preset: 'reapply', capacity: persistent }));
   world.preempt();
   world.runUntil(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
@@ -1472,7 +1472,7 @@ test('a standing TPU that the job had re-applied is gone once another person has
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-test('a job that no rule brings back fails of it, and leaves the new node alone', () => {
+test('a job that no rule continues fails because of it, and does not delete the new node', () => {
   const world = running(spec({ preset: 'pass', capacity: persistent }));
   world.recreateNode();
   world.runUntilFinished();

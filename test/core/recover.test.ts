@@ -1,4 +1,4 @@
-// The table of rules, cell by cell, each played in the small world rather than read from the data.
+// The table of recovery rules, cell by cell, each simulated in the small world instead of read from the data.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -23,7 +23,7 @@ type Column =
   | 'hung'
   | 'succeeded';
 
-/** The table of design.md, section 4: what follows, and on which allocation. */
+/** The table of docs/recovery.md: the next step, and its allocation. */
 const table: Readonly<Record<PresetName, Readonly<Record<Column, string>>>> = {
   pre: row({ preempted: 'resume on new', unreachable: 'resume on same', failed: 'fail', succeeded: 'done' }),
   pass: row({ preempted: 'fail', unreachable: 'fail', failed: 'fail', succeeded: 'done' }),
@@ -96,7 +96,7 @@ function bring(world: World, column: Exclude<Column, 'setup_failed'>): void {
   }
 }
 
-/** What followed the first attempt, read from the second, or from the end of the job. */
+/** The continuation of the first attempt, from the second attempt or the end of the job. */
 function whatCame(world: World): string {
   const [first, second_] = world.job.attempts;
   if (second_ === undefined) return world.job.finish?.verdict === 'succeeded' ? 'done' : 'fail';
@@ -113,7 +113,7 @@ for (const preset of Object.keys(presets) as PresetName[]) {
         world.stepResult = { kind: 'failed', evidence: { message: 'no space left' } };
         world.runUntil(() => lastAttempt(world.job)?.endedAt !== null, minute);
         assert.equal(world.job.attempts[0]?.ending?.reason, 'setup_failed');
-        // Nothing ran, so there is nothing to resume from: the next attempt is as the first was to be.
+        // Nothing ran, so there is nothing to resume from: the next attempt has the start mode of the first.
         const came = whatCame(world);
         assert.equal(came, expected === 'fail' ? 'fail' : expected.replace('resume', 'fresh'));
         return;
@@ -155,7 +155,7 @@ test('a preemption is followed at once, a failure after a delay that doubles', (
   }
 });
 
-test('an attempt that ran for longer than the longest delay begins the doubling anew', () => {
+test('an attempt that ran longer than the longest delay resets the doubling', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
   for (let count = 1; count <= 3; count += 1) {
     world.runUntilRunning();
@@ -167,7 +167,7 @@ test('an attempt that ran for longer than the longest delay begins the doubling 
   assert.ok((next?.notBeforeAt ?? 0) - (ended?.endedAt ?? 0) <= 12.5 * second);
 });
 
-test('failures and preemptions are counted apart, and each budget ends the job', () => {
+test('failures and preemptions are counted separately, and each budget ends the job', () => {
   const failing = new World(spec({ preset: 'loop: failures' }));
   for (let count = 0; count < 10 && failing.job.finish === null; count += 1) {
     failing.runUntil(() => failing.job.finish !== null || phaseOf(failing.job) === 'running', hour);
@@ -182,14 +182,14 @@ test('failures and preemptions are counted apart, and each budget ends the job',
   assert.deepEqual([last?.used, last?.limit, last?.then], [4, 3, 'fail']);
 });
 
-test('a setup that cannot succeed ends the job also under a loop, and a command that ran ends the row', () => {
+test('a setup that cannot succeed ends the job even under a loop, and a command that ran resets the count', () => {
   for (const preset of ['loop: true', 'loop: failures'] as const) {
     const base = spec({ preset });
     const recovery = { ...base.recovery, budget: { preemptions: 1000, failures: 1000, setupFailures: 3 } };
     const world = new World({ ...base, recovery });
     world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
     world.runUntil(() => world.job.attempts.length === 3, day);
-    // The cloud takes the TPU before the setup has failed again: that is no break of the row.
+    // The cloud takes the TPU before the setup has failed again, which does not reset the count.
     world.preempt();
     world.runUntilFinished(day);
     const reasons = world.job.attempts.map(({ ending }) => ending?.reason);
@@ -216,18 +216,18 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
       lucky.runUntilRunning(day);
       lucky.exitAll(1);
     }
-    assert.equal(lucky.job.finish, null, 'no two of its setup failures are in a row');
+    assert.equal(lucky.job.finish, null, 'no two of its setup failures follow each other');
   }
 });
 
-test('a record that is older than the budget for setup failures has the usual one', () => {
+test('a job from before the budget for setup failures has the default one', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
   world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
   world.runUntilFinished(day);
   assert.equal(world.job.attempts.length, 1 + defaultSetupFailures);
 });
 
-test('a setup step that is refused has been tried once', () => {
+test('a refused setup step has been tried once', () => {
   const world = new World(spec({ preset: 'pass' }));
   world.stepResult = { kind: 'refused', evidence: { message: 'no such image' } };
   world.runUntilFinished();
@@ -238,7 +238,7 @@ test('a setup step that is refused has been tried once', () => {
   assert.match(world.job.attempts[0]?.ending?.evidence.message ?? '', /\(1 try\): no such image/);
 });
 
-test('a step fails as often as setup.tries says', () => {
+test('a step is tried as often as setup.tries says', () => {
   const world = new World(spec({ preset: 'pass', limits: { ...spec().limits, setupTries: 4 } }));
   world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
   world.runUntilFinished();
@@ -248,7 +248,7 @@ test('a step fails as often as setup.tries says', () => {
   assert.deepEqual(tries, [1, 2, 3, 4]);
 });
 
-test("the owner's word gives a job a new budget", () => {
+test('a command of the owner gives a job a new budget', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
   while (world.job.finish === null) {
     world.runUntil(() => phaseOf(world.job) === 'running' || world.job.finish !== null, hour);
@@ -263,7 +263,7 @@ test("the owner's word gives a job a new budget", () => {
   assert.equal(world.job.attempts.length, before + 2);
 });
 
-/** A job with rules of its own before those of `pass`, running. */
+/** A running job with its own rules before those of `pass`. */
 function ruled(rules: readonly RecoveryRule[], more: Parameters<typeof spec>[0] = {}): World {
   const base = spec({ preset: 'pass', ...more });
   const world = new World({ ...base, recovery: { ...base.recovery, rules } });
@@ -271,7 +271,7 @@ function ruled(rules: readonly RecoveryRule[], more: Parameters<typeof spec>[0] 
   return world;
 }
 
-/** Ends it so and goes on until it runs again or is settled; answers which. */
+/** Ends it so, and waits until it runs again or is finished; returns the phase. */
 function exitAndWait(world: World, code: number): string {
   world.exitAll(code);
   const before = world.job.attempts.length;
@@ -284,7 +284,7 @@ function exitAndWait(world: World, code: number): string {
 
 const again = { then: 'resume', on: 'same' } as const;
 
-test('a rule may ask for exit codes, and the others are the business of the next', () => {
+test('a rule may name exit codes, and the next rules answer the others', () => {
   const rules: readonly RecoveryRule[] = [
     { reason: 'command_failed', exitCodes: [42, 75], answer: { then: 'rerun', on: 'same' } },
   ];
@@ -304,13 +304,13 @@ test('a rule may ask for exit codes, and the others are the business of the next
   );
 });
 
-test('a rule may ask on which worker it ended', () => {
+test('a rule may name a worker', () => {
   const rules: readonly RecoveryRule[] = [{ reason: 'command_failed', worker: 0, answer: again }];
-  assert.equal(exitAndWait(ruled(rules), 1), 'running', 'of several exits the lowest worker explains');
+  assert.equal(exitAndWait(ruled(rules), 1), 'running', 'of several exits the lowest worker is the evidence');
   assert.equal(exitAndWait(ruled([{ ...rules[0], worker: 1 } as RecoveryRule]), 1), 'failed');
 });
 
-test('a rule may ask for a text of its own in the log', () => {
+test('a rule may name a text in the log', () => {
   const rules: readonly RecoveryRule[] = [{ reason: 'command_failed', evidence: 'NCCL*timeout', answer: again }];
   const world = ruled(rules);
   world.pattern = 'NCCL*timeout';
@@ -319,7 +319,7 @@ test('a rule may ask for a text of its own in the log', () => {
   assert.equal(exitAndWait(world, 1), 'failed');
 });
 
-test("a rule's own limit counts its own ends only, and uses up no budget", () => {
+test("a rule's own limit counts its own ends only, and uses no budget", () => {
   const rules: readonly RecoveryRule[] = [
     { reason: 'command_failed', exitCodes: [42], answer: again, limit: 5 },
     { reason: 'command_failed', answer: again },
@@ -335,7 +335,7 @@ test("a rule's own limit counts its own ends only, and uses up no budget", () =>
   assert.deepEqual([last?.used, last?.limit, last?.isRuleLimit, last?.then], [6, 5, true, 'fail']);
 });
 
-test('a rule may have waits of its own, also after a preemption', () => {
+test('a rule may have its own delays, also after a preemption', () => {
   const waitOf = (world: World): number => {
     const [ended, next] = world.job.attempts.slice(-2);
     return (next?.notBeforeAt ?? 0) - (ended?.endedAt ?? 0);
@@ -351,7 +351,7 @@ test('a rule may have waits of its own, also after a preemption', () => {
   assert.ok(waitOf(taken) >= 90 * second, `it was ${waitOf(taken)} ms`);
 });
 
-test('a job that goes on after each success waits at least a second, also without a delay', () => {
+test('a job that continues after each success waits at least a second, even without a delay', () => {
   const { recovery } = spec({ preset: 'loop: true' });
   const world = new World(spec({ recovery: { ...recovery, delayMs: 0 } }));
   world.runUntilRunning();
@@ -364,7 +364,7 @@ test('a job that goes on after each success waits at least a second, also withou
   }
 });
 
-test('a rule may turn from the zone that an attempt ended in, for as long as the chance lasts', () => {
+test('a rule may avoid the zone in which an attempt ended, until the next command or success', () => {
   const alternative = (zone: string) => ({
     zone,
     accelerator: tpu.accelerator,
@@ -392,7 +392,7 @@ test('a rule may turn from the zone that an attempt ended in, for as long as the
   assert.equal(
     goOn(() => world.preempt()),
     2,
-    'the alternative in the same zone is passed over',
+    'the alternative in the same zone is skipped',
   );
   assert.equal(
     goOn(() => world.exitAll(1)),
@@ -406,11 +406,11 @@ test('a rule may turn from the zone that an attempt ended in, for as long as the
   assert.equal(
     goOn(() => world.preempt()),
     0,
-    'when all are avoided the first is as good as any',
+    'when all are avoided the first is used',
   );
 });
 
-test('a rule with a pattern comes before the one without only where it stands first', () => {
+test('a rule with a pattern beats the one without only if it comes first', () => {
   const { recovery } = spec();
   const rules = [
     { reason: 'command_failed', evidence: 'out_of_memory', answer: { then: 'fail', on: 'same' } },
@@ -424,7 +424,7 @@ test('a rule with a pattern comes before the one without only where it stands fi
   assert.equal(answer(), 'resume');
 });
 
-test('the platform pays for what it takes, the program for what it does', () => {
+test("preemptions use the platform's budget, failures the program's", () => {
   assert.equal(budgetOf('preempted'), 'preemptions');
   assert.equal(budgetOf('unreachable'), 'preemptions');
   assert.equal(budgetOf('command_failed'), 'failures');
@@ -434,7 +434,7 @@ test('the platform pays for what it takes, the program for what it does', () => 
   assert.equal(budgetOf('allocation_failed'), null);
 });
 
-test('a job that loops after success waits for its delay and begins anew', () => {
+test('a job that loops after success waits for its delay and starts again', () => {
   const world = new World(spec({ preset: 'loop: true', steps: [step('ssh')] }));
   world.runUntilIdle();
   world.exitAll(0);
@@ -445,7 +445,7 @@ test('a job that loops after success waits for its delay and begins anew', () =>
   assert.deepEqual([next?.startMode, next?.stage, world.job.finish], ['rerun', 0, null]);
 });
 
-test('a success of a job that loops is a new chance: failures before it are forgiven', () => {
+test('a success of a looping job resets the count of failures', () => {
   const world = new World(spec({ preset: 'loop: true' }));
   for (const code of [1, 1, 1, 0, 1, 1, 1, 0, 1]) {
     world.runUntilRunning();
@@ -461,7 +461,7 @@ test('a success of a job that loops is a new chance: failures before it are forg
   assert.equal(phaseOf(world.job), 'failed');
 });
 
-test('history names the pattern of the row that answered, and none where the row names none', () => {
+test('history names the pattern of the rule that answered, and none if the rule has none', () => {
   const answered = (pattern?: string): string | undefined => {
     const world = new World(spec({ preset: 'pre' }));
     world.runUntilIdle();

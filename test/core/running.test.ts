@@ -1,4 +1,5 @@
-// A program that hangs after a failed call, an exit code of 0 that is no success, and an end that is judged on request.
+// A program that hangs after a failed call, an exit code of 0 that is no success, and an exit that is judged on
+// request.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -22,8 +23,8 @@ function running(preset: PresetName, failedCallTimeout?: number): World {
 
 const ended = (world: World) => () => lastAttempt(world.job)?.ending !== null || world.job.attempts.length > 1;
 
-// The preset, the pattern in the last output, the limit on the silence after it; then why attempt 1 has ended within an hour, and the
-// start mode that follows.
+// The preset, the pattern in the last output and the limit on the silence after it; then the reason for the end of
+// attempt 1 within an hour, and the next start mode.
 for (const [preset, pattern, limit, reason, next] of [
   ['pre', 'grpc', grace, 'hung', 'resume'],
   ['pre', 'deadline', grace, 'hung', 'resume'],
@@ -34,7 +35,7 @@ for (const [preset, pattern, limit, reason, next] of [
   ['pre', 'grpc', undefined, null, null],
 ] as const) {
   const what = `${pattern ?? 'nothing'}, ${limit === undefined ? 'no limit' : 'a limit'}, rule ${preset}`;
-  test(`silence behind ${what}: ${reason ?? 'left alone'}, then ${next ?? 'nothing'}`, () => {
+  test(`silence after ${what}: ${reason ?? 'left alone'}, then ${next ?? 'nothing'}`, () => {
     const world = running(preset, limit);
     world.pattern = pattern;
     world.runUntil(ended(world), 60 * minute);
@@ -49,7 +50,7 @@ for (const [preset, pattern, limit, reason, next] of [
   });
 }
 
-test('a program that prints on is not ended, whatever its output says', () => {
+test('a program that keeps printing is not ended, whatever its output contains', () => {
   const world = running('pre', grace);
   world.pattern = 'grpc';
   for (let turn = 0; turn < 30; turn += 1) {
@@ -79,7 +80,7 @@ test('an exit code of 0 with a recorded failure is a failure, and its pattern ch
   }
 });
 
-test('an end that waits for the cloud is judged at once when its owner asks for that', () => {
+test('an exit that waits for the cloud is judged at once when its owner asks for that', () => {
   const world = running('pre');
   world.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: world.now };
   world.runUntil(() => lastAttempt(world.job)?.exitSeen !== undefined, minute);
@@ -92,7 +93,7 @@ test('an end that waits for the cloud is judged at once when its owner asks for 
   assert.ok(world.events.some((event) => event.kind === 'command_received' && event.verb === 'accept-exit'));
 });
 
-test('a program that is killed on spot capacity is told to have ended while the cloud may still say why', () => {
+test('a program that is killed on spot capacity has an event of its exit while the cloud may still report a preemption', () => {
   const world = new World();
   world.runUntilIdle();
   world.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: world.now };
@@ -106,7 +107,7 @@ test('a program that is killed on spot capacity is told to have ended while the 
   assert.equal(world.events.filter(({ kind }) => kind === 'exit_seen').length, 1);
 });
 
-test('an exit that is judged as soon as it is seen has no line of its own', () => {
+test('an exit that is judged at once has no event of its own', () => {
   const world = new World();
   world.runUntilIdle();
   world.exitAll(1);
@@ -118,7 +119,7 @@ test('an exit that is judged as soon as it is seen has no line of its own', () =
   );
 });
 
-test('an answer of the cloud from long before the end does not clear it, and a worker whose clock is ahead delays only one pass', () => {
+test('an answer of the cloud from long before the exit does not clear it, and a worker whose clock is ahead delays only one pass', () => {
   const taken = new World();
   taken.runUntilIdle();
   const early = taken.observe();

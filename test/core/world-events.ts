@@ -1,5 +1,5 @@
-// Storm: one job in a small world, to which things happen; then calm. The invariants are asked after every pass, and the
-// world itself is asked what the record cannot know.
+// Storm: one job in a small world with random events; then calm. The invariants are checked after every pass, and also
+// against the world itself.
 
 import { applyCommand } from '../../src/core/decide/commands.ts';
 import { checkCommand } from '../../src/core/policy/permissions.ts';
@@ -13,7 +13,7 @@ import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, second } from '../../src/core/model/time.ts';
 import { World } from './world.ts';
 
-/** One thing that happens to the world. */
+/** One event in the world. */
 export type WorldEvent =
   | { readonly kind: 'wait'; readonly seconds: number }
   | { readonly kind: 'exit'; readonly worker: number; readonly code: number }
@@ -33,7 +33,7 @@ export type WorldEvent =
         | 'interrupt';
     };
 
-/** What went wrong in that story; empty when nothing did. */
+/** The broken invariants of that walk. */
 export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): readonly string[] {
   const world = new World(job);
   const violations: string[] = [];
@@ -44,7 +44,7 @@ export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): re
     );
   };
   const watch = (): void => void violations.push(...world.violations());
-  // What goes on for ever by its own rule, or waits for its owner, has come to where it belongs too.
+  // A job that runs forever by its own rule, or waits for its owner, is at rest too.
   const isConverged = (): boolean => isFinishedForGood(world.job) || phaseOf(world.job) === 'running';
   const mayHold = (): boolean => world.job.finish === null || world.job.removed || world.job.desired === 'stopped';
   const isHolding = (): boolean => !mayHold() && heldAllocations(world.job).length > 0;
@@ -66,11 +66,11 @@ export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): re
   }
   watch();
   if (!isConverged()) violations.push(`10 convergence: hours after the storm the job is ${phaseOf(world.job)}`);
-  if (isHolding()) violations.push('6 finished means empty: hours later it still holds capacity');
+  if (isHolding()) violations.push('6 finished jobs hold nothing: hours later it still holds capacity');
   return violations;
 }
 
-/** Settled; or off the list, with nothing left to do, or nobody left who answers. */
+/** Finished; or removed, with nothing left to do or no worker that answers. */
 function isFinishedForGood(job: Job): boolean {
   if (job.finish !== null) return true;
   return job.removed && (!mayOutliveRemoval(job) || lastAllocation(job)?.unreachableAt !== null);
@@ -97,7 +97,7 @@ function applyEvent(world: World, event: WorldEvent): void {
       return;
     }
     case 'command': {
-      // Each word has one thing that can be said with it: let go, just the command, off the list at once.
+      // Each command with its one option: release, commandOnly, force.
       const options = { by: 'alice', release: event.more, commandOnly: event.more, force: event.more };
       if (!checkCommand(job, event.verb, 'alice', options).ok) return;
       const change = applyCommand(job, event.verb, options, world.now);

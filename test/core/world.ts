@@ -1,5 +1,5 @@
-// A small pretend world for tests of the rules: one cloud, its workers, and a controller's pass over them.
-// It is as kind as the outside can be; faults are brought in by the tests that need them.
+// A small simulated world for tests of the rules: one cloud, its workers, and the passes of a controller. It has no
+// faults except those that a test adds.
 
 import { applyCommand } from '../../src/core/decide/commands.ts';
 import type { CommandOptions, Verb } from '../../src/core/decide/commands.ts';
@@ -30,7 +30,7 @@ export const t0: Instant = 1_700_000_000_000;
 
 export const tpu = tpuCapacity({ project: 'emulator', pricePerHourUsd: 12.88 });
 
-/** The same with two places beside its own, none of which may keep a request waiting for long. */
+/** The same with two alternatives, none of which may keep a request waiting for long. */
 export const tpuWithAlternatives: TpuSpec = {
   ...tpu,
   alternatives: [
@@ -63,7 +63,7 @@ export function freshJob(jobSpec: JobSpec = spec()): { readonly job: Job; readon
   return { job, events: [event] };
 }
 
-/** A worker's run of one attempt, as the world knows it. */
+/** The true state of a worker's run of one attempt. */
 interface Run {
   readonly attempt: number;
   readonly startedAt: Instant;
@@ -78,7 +78,7 @@ interface Worker {
   proofs: Set<string>;
   runs: Run[];
   isAnswering: boolean;
-  /** Since when every look at it has failed. */
+  /** Since when every observation of it has failed. */
   unreachableSince?: Instant;
 }
 
@@ -87,17 +87,17 @@ interface Node {
   detail: string;
   cause?: 'preempted' | 'failed';
   error?: CloudError;
-  /** Tells it from an earlier one of its name. */
+  /** Differs for an earlier one of its name. */
   readonly creationTime: string;
   workers: Worker[];
 }
 
-/** One job in its world. `pass` is one pass of a controller; `act` does what it asked; `run` does both until rest. */
+/** One job in its world. `pass` is one pass of a controller; `act` performs its actions; `run` does both until rest. */
 export class World {
   job: Job;
   events: Event[];
   now: Instant = t0;
-  /** Nodes by allocation ordinal; a standing node is there from the beginning under ordinal 1. */
+  /** Nodes by allocation ordinal; a persistent node exists from the beginning under ordinal 1. */
   readonly nodes = new Map<number, Node>();
   readonly controllerHost: Worker = { proofs: new Set(), runs: [], isAnswering: true };
   isCloudUp = true;
@@ -105,17 +105,17 @@ export class World {
   workerCount = 2;
   private nodeCount = 0;
   admitted = true;
-  /** What the next request comes back with, instead of a node. */
+  /** The outcome of the next request, instead of a node. */
   refusal: OutcomeResult | null = null;
-  /** What the next setup step comes back with. */
+  /** The outcome of the next setup step. */
   stepResult: OutcomeResult = { kind: 'done' };
-  /** The log pattern that is found in the output of programs that failed. */
+  /** The log pattern in the output of failed programs. */
   pattern: string | null = null;
   /** Programs that ignore their stop signal. */
   ignoresStop = false;
-  /** The next look at the cloud shows nothing: a list that came back in part. */
+  /** The next observation of the cloud shows nothing: a partial list. */
   omitNext = false;
-  /** Every reply that was ever given, for those that come twice. */
+  /** Every outcome so far, to repeat some. */
   readonly pastOutcomes: Outcome[] = [];
   outcomes: Outcome[] = [];
   decision: Decision | undefined;
@@ -140,18 +140,18 @@ export class World {
     return { state, detail: state.toUpperCase(), creationTime: `node ${this.nodeCount}`, workers };
   }
 
-  /** Somebody deletes a standing node and makes it anew, between two looks of the controller. */
+  /** A user deletes and recreates a persistent node between two observations. */
   recreateNode(): void {
     this.nodes.set(1, this.newNode('ready'));
   }
 
-  /** True of an allocation in whose place there is another node of its name. */
+  /** True for an allocation that was replaced by another node of its name. */
   private isReplaced(ordinal: number): boolean {
     const made = this.job.allocations[ordinal - 1]?.creationTime;
     return made !== undefined && made !== this.nodes.get(1)?.creationTime;
   }
 
-  /** What is there of the newest allocation. */
+  /** The node of the newest allocation. */
   get node(): Node {
     const found = this.nodes.get(this.job.allocations.length);
     if (found === undefined) throw new Error('there is no node of the newest allocation');
@@ -266,7 +266,7 @@ export class World {
     return decision;
   }
 
-  /** Does what was asked; each thing comes back as an outcome. */
+  /** Performs these actions; each result becomes an outcome. */
   performActions(actions: readonly Action[] = this.decision?.actions ?? []): void {
     for (const action of actions) {
       const of = 'attempt' in action && { attempt: action.attempt };
@@ -317,7 +317,7 @@ export class World {
     }
   }
 
-  /** Passes and acts until nothing more is due at this moment, or at most that often. */
+  /** Passes and acts until nothing more is due at this time, or at most that often. */
   runUntilIdle(maxPasses = 60): void {
     for (let count = 0; count < maxPasses; count += 1) {
       const decision = this.pass();
@@ -327,7 +327,7 @@ export class World {
     throw new Error(`no rest after ${maxPasses} passes; the last decision: ${JSON.stringify(this.decision?.actions)}`);
   }
 
-  /** Lets time pass, waking as the decisions ask, until `enough` or until that much time has gone by. */
+  /** Lets time pass, waking as the decisions ask, until `enough` or until that much time has passed. */
   runUntil(isDone: () => boolean, atMost = 6 * hour): void {
     const end = this.now + atMost;
     while (this.now <= end) {
@@ -339,13 +339,13 @@ export class World {
     }
   }
 
-  /** Lets time pass until the command runs. Throws where it does not. */
+  /** Lets time pass until the command runs. Throws otherwise. */
   runUntilRunning(atMost = hour): void {
     this.runUntil(() => phaseOf(this.job) === 'running', atMost);
     if (phaseOf(this.job) !== 'running') throw new Error(`the job does not run, it is ${phaseOf(this.job)}`);
   }
 
-  /** Lets time pass until the job has ended. Throws where it does not. */
+  /** Lets time pass until the job has finished. Throws otherwise. */
   runUntilFinished(atMost = 10 * hour): void {
     this.runUntil(() => this.job.finish !== null, atMost);
     if (this.job.finish === null) throw new Error(`the job does not end, it is ${phaseOf(this.job)}`);
@@ -373,7 +373,7 @@ export class World {
     this.node.cause = 'preempted';
   }
 
-  /** The owner's word, committed as a client commits it. */
+  /** The owner's command, committed as a client commits it. */
   command(verb: Verb, options: Omit<CommandOptions, 'by'> = {}): void {
     const change = applyCommand(this.job, verb, { by: 'alice', ...options }, this.now);
     this.job = change.job;
@@ -392,7 +392,7 @@ export class World {
     }
   }
 
-  /** What is wrong in the world itself, whatever the record says. */
+  /** Broken invariants of the world itself. */
   violations(): readonly string[] {
     const found: string[] = [];
     const hosts = [
@@ -414,7 +414,7 @@ export class World {
     for (const [ordinal] of this.nodes) {
       const allocation = this.job.allocations[ordinal - 1];
       if (isEphemeral && allocation !== undefined && allocation.goneAt !== null) {
-        found.push(`6 finished means empty: allocation ${ordinal} counts as gone and is there`);
+        found.push(`6 finished jobs hold nothing: allocation ${ordinal} counts as gone and is there`);
       }
       if (isEphemeral && allocation?.requestedAt === null)
         found.push(`2 commit before act: allocation ${ordinal} is there and was never recorded`);

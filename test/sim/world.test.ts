@@ -1,4 +1,4 @@
-// The simulated world itself, as far as the judge relies on it.
+// The simulated world itself, as far as the invariants rely on it.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { createChance } from '../../sim/chance.ts';
 import { createTimeline } from '../../sim/timeline.ts';
 import { createWorld, lastChangeOfMachines, requestMachine, newMachine, releaseMachine } from '../../sim/world.ts';
 
-test('a request that takes effect late and its release by a sweep are changes that the judge of rest waits for', async () => {
+test('the check of rest waits for a late request and for its release by the orphan collection', async () => {
   const timeline = createTimeline();
   const world = createWorld(timeline, createChance(1), () => undefined, { runBegins: () => undefined });
   assert.equal(lastChangeOfMachines(world), 0);

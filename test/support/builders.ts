@@ -111,8 +111,8 @@ export function simulatedSpec(name: string, pricing: TpuSpec['pricing'] = 'ondem
     ...plain,
     name,
     capacity: tpuCapacity({
-      project: 'pretend',
-      zone: 'pretend-a',
+      project: 'simulated',
+      zone: 'simulated-a',
       accelerator: 'v4-8',
       name,
       runtimeVersion: 'base',

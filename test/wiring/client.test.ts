@@ -1,4 +1,4 @@
-// The client of this machine: when creating a job asks for the built-in cloud, and who may act for the owner of a job.
+// The client of this machine: jobs that start the TPU emulator, and users who may act for a job's owner.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -17,10 +17,10 @@ import { openWorld } from '../support/world.ts';
 const inBuiltIn = tpuSpec({}, { project: 'emulator' });
 
 for (const [what, spec, endpoint, isAsked] of [
-  ['a job of the built-in cloud asks for it', inBuiltIn, null, true],
-  ['where the settings name another server, nobody asks for it', inBuiltIn, 'http://127.0.0.1:1', false],
-  ['a job of a project of its own does not ask for it', tpuSpec(), null, false],
-  ['a job on this machine does not ask for it', localSpec(), null, false],
+  ['a job of the TPU emulator starts it', inBuiltIn, null, true],
+  ['with another server in the settings no emulator starts', inBuiltIn, 'http://127.0.0.1:1', false],
+  ['a job of another project does not start it', tpuSpec(), null, false],
+  ['a job on this machine does not start it', localSpec(), null, false],
 ] as const) {
   test(what, async (t) => {
     const world = openWorld(t);
@@ -46,13 +46,13 @@ for (const [what, spec, endpoint, isAsked] of [
     world.atEnd(() => client.close());
     const { id } = await client.create({ spec, manifest: '', owner: 'ada' });
     assert.equal(id, '000001');
-    assert.equal(asked.length > 0, isAsked, `it was asked for ${asked.join(', ')}`);
+    assert.equal(asked.length > 0, isAsked, `it was asked for ${asked.join("the requests were ${asked.join(', ')}")}`);
   });
 }
 
 for (const [what, logins, env, login, refused] of [
-  ['a login that is the owner of the lab', ['shared'], {}, 'shared', null],
-  ['a shared login that says who types', [], { TPU_USER: 'ada' }, 'shared', null],
+  ["a login that is the lab's owner", ['shared'], {}, 'shared', null],
+  ['a shared login that names the user', [], { TPU_USER: 'ada' }, 'shared', null],
   [
     'a shared login that does not',
     [],
@@ -61,7 +61,13 @@ for (const [what, logins, env, login, refused] of [
     /only its owner may cancel it\. .* with TPU_USER=ada before it\.$/,
   ],
   ['a login of another user', [], { TPU_USER: 'ada' }, 'bob', /only its owner may cancel it\.$/],
-  ['a login that is not one of the owner', ['ada1'], { TPU_USER: 'ada' }, 'shared', /only its owner may cancel it\.$/],
+  [
+    'a login that does not belong to the owner',
+    ['ada1'],
+    { TPU_USER: 'ada' },
+    'shared',
+    /only its owner may cancel it\.$/,
+  ],
 ] as const) {
   test(`a job of a lab user, asked for by ${what}, is ${refused === null ? 'cancelled' : 'kept'}`, async (t) => {
     const world = openWorld(t);
@@ -89,6 +95,10 @@ for (const [what, logins, env, login, refused] of [
       assert.match((await client.clean(job.id, login))[0]?.message ?? '', /only its owner may clean it\./);
     }
     const { message } = await client.sendCommand(strange.id, 'cancel', { by: login });
-    assert.match(message, /only its owner may cancel it\.$/, 'who is no user of the lab is nobody else');
+    assert.match(
+      message,
+      /only its owner may cancel it\.$/,
+      'a login that belongs to no lab user has no rights of another',
+    );
   });
 }

@@ -1,4 +1,7 @@
-/** What a submit writes down: before the job is made and after it, with one opening of the record and nobody kept from theirs. */
+/**
+ * The writes of a submission, before and after the job is created: one opening of the database, which blocks no other
+ * process.
+ */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readlinkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,7 +21,7 @@ const made = {
   spec: { template: { spec: { containers: [{ name: 'main', image: 'alpine' }] } } },
 } as never;
 
-/** `others` is what another process has of the same record; it waits for nobody's transaction. */
+/** `others` is the same database in another process; it waits for no transaction. */
 function begin(t: TestContext) {
   const world = openWorld(t);
   const file = join(world.home, 'state.db');
@@ -36,13 +39,13 @@ function begin(t: TestContext) {
   return { archive: createClusterArchive(services), others, file, home: world.home, starts: () => starts };
 }
 
-test('a submit opens the record once, holds nobody up while the cluster answers, and lets go of it', async (t) => {
+test('a submission opens the database once, does not lock it while the cluster answers, and closes it', async (t) => {
   const { archive, others, file, home, starts } = begin(t);
   const installation = await archive.registerContext(context);
   const before = opened(file);
-  assert.equal((await others.clusters.contexts()).length, 1, 'the place is not on record before the job is made');
+  assert.equal((await others.clusters.contexts()).length, 1, 'the context is not stored before the job is created');
   assert.equal(await others.installationId(), installation);
-  // The cluster takes its time, and somebody else writes meanwhile.
+  // The cluster takes some time, and another process writes meanwhile.
   await others.clusters.watchContext({
     ...context,
     namespace: 'speech',
@@ -59,24 +62,24 @@ test('a submit opens the record once, holds nobody up while the cluster answers,
   assert.deepEqual([readdirSync(join(home, 'wake')), starts()], [['clusters'], 1]);
   assert.ok(before > 0);
   await others.close();
-  assert.equal(opened(file), 0, 'the record is open still');
+  assert.equal(opened(file), 0, 'the database is still open');
 });
 
-test('a submit that the cluster refuses lets go of the record too', async (t) => {
+test('a submission that the cluster refuses closes the database too', async (t) => {
   const { archive, others, file } = begin(t);
   await archive.registerContext(context);
   assert.ok(opened(file) > 0);
   await archive.close();
-  assert.equal(opened(file), 0, 'the record is open still');
+  assert.equal(opened(file), 0, 'the database is still open');
   await archive.close();
-  // What is kept of it stands, and the next submit goes its own way.
+  // The archived state stays, and the next submission opens the database again.
   assert.equal((await others.clusters.contexts()).length, 1);
   await archive.registerContext(context);
   await archive.recordSubmitted(context, made);
   assert.equal((await others.clusters.jobs({})).length, 1);
 });
 
-/** How often this process has that file open. */
+/** Number of this process's open descriptors of that file. */
 function opened(file: string): number {
   return readdirSync('/proc/self/fd').filter((name) => {
     try {
@@ -87,7 +90,7 @@ function opened(file: string): number {
   }).length;
 }
 
-/** Whether a cluster is in use here, told from files alone; settings that are wrong keep nobody from what needs none. */
+/** Decides from files alone whether a cluster is in use here. Wrong settings disturb no command without clusters. */
 
 function using(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-use-'));
@@ -112,8 +115,8 @@ function using(t: TestContext) {
   };
 }
 
-suite('a cluster is in use', () => {
-  test('not where settings do not speak of one, which are not even parsed', async (t) => {
+suite('a cluster', () => {
+  test('is not in use if the settings do not mention one, and they are not parsed', async (t) => {
     const { settings, uses, parsed } = using(t);
     assert.equal(await uses(), false);
     settings('{"local": {"slots": 2}}');
@@ -123,7 +126,7 @@ suite('a cluster is in use', () => {
     assert.equal(parsed(), 0);
   });
 
-  test('where they do and a kubeconfig is there', async (t) => {
+  test('is in use if they do and a kubeconfig exists', async (t) => {
     const { folder, settings, uses } = using(t);
     settings('{"job": {"imagePrefix": "lab/"}}');
     assert.equal(await uses(), false);
@@ -132,7 +135,7 @@ suite('a cluster is in use', () => {
     assert.equal(await uses(), true);
   });
 
-  test('where KUBECONFIG or the settings say which, though its file is not there: that is to be told', async (t) => {
+  test('is in use if KUBECONFIG or the settings name a kubeconfig, even a missing one: the command must report it', async (t) => {
     const { folder, env, settings, uses } = using(t);
     env['KUBECONFIG'] = join(folder, 'kubeconfig');
     assert.equal(await uses(), true);
@@ -142,7 +145,7 @@ suite('a cluster is in use', () => {
     assert.equal(await uses(), true);
   });
 
-  test('and wrong settings that speak of one are the matter of who asks it', async (t) => {
+  test('counts as in use if wrong settings mention one: the command reports the mistake', async (t) => {
     const { settings, uses } = using(t);
     settings('{"job": {"imagePrefix": ');
     assert.equal(await uses(), true);

@@ -1,4 +1,4 @@
-// A copied home whose original is still there must not change machines either, also where no record is written first.
+// A copied home whose original still exists must not change machines, even before any write to the database.
 
 import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { openDatabaseFile, requireOriginalHome } from '../../src/store/database-
 import { createStepRunner, openWorkers, sshArgv } from '../../src/wiring/worker-access.ts';
 import { openOrphanCollector } from '../../src/wiring/tpus.ts';
 
-test('a copy releases nothing and runs nothing on workers while its original is there', async (t) => {
+test('a copy releases nothing and runs nothing on workers while its original exists', async (t) => {
   const top = mkdtempSync(join(tmpdir(), 'original-home-'));
   t.after(() => rmSync(top, { recursive: true, force: true }));
   const original = join(top, 'original');

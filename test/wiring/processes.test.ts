@@ -1,4 +1,4 @@
-// What our own programs in the background inherit from whoever starts them.
+// The environment that background programs inherit.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -8,13 +8,13 @@ import { formatUnit } from '../../src/wiring/install.ts';
 import { backgroundEnvironment } from '../../src/wiring/processes.ts';
 import { localSpec } from '../support/builders.ts';
 
-test('a controller that the program of a job has started is not taken for a part of that program', async () => {
+test("a controller that a job's program has started is not taken for a part of that program", async () => {
   const env = { PATH: '/bin', JOBMAN_RUN: 'abc123/000001/1/controller', JOBMAN_HOME: '/home' };
   const io = { env } as Pick<Io, 'env'> as Io;
   assert.deepEqual(await backgroundEnvironment(io, '/nowhere'), { PATH: '/bin', JOBMAN_HOME: '/home' });
 });
 
-test('nor does it find what is a secret of the job that is about to be created', async () => {
+test('a controller does not inherit the secrets of the job that is being created', async () => {
   const io = { env: { TOKEN: 'x', PATH: '/bin' } } as unknown as Io;
   const { command, ...spec } = localSpec();
   const coming = {
@@ -24,7 +24,7 @@ test('nor does it find what is a secret of the job that is about to be created',
   assert.deepEqual(await backgroundEnvironment(io, '/nowhere', coming), { PATH: '/bin' });
 });
 
-/** Whether a program that writes nothing notices that the reader of its pipe has gone. */
+/** True if a program that writes nothing notices that the reader of its pipe has gone. */
 
 const watches = `
   const { watchPipeReader } = await import(${JSON.stringify(new URL('../../src/wiring/processes.ts', import.meta.url).href)});
@@ -38,14 +38,14 @@ function into(reader: string, withinMs: number): string {
   return spawnSync('bash', ['-c', line], { env, encoding: 'utf8' }).stderr;
 }
 
-test('the end of a reader is noticed although nothing is written, and a reader that waits is no end', () => {
+test('the end of a reader is noticed without a write, and a waiting reader is no end', () => {
   assert.equal(into('true', 20_000), 'gone\n');
   assert.equal(into('cat', 1_500), 'still read\n');
 });
 
-// The user service of the controller, as systemd reads it.
+// The user service of the controller, as systemd parses it.
 
-test('odd characters in paths mean themselves', () => {
+test('special characters in paths keep their meaning', () => {
   const io = { launcher: ['/opt/50% "off"/$n\\ode'], env: { PATH: '/bin:/$x' } } as unknown as Io;
   const lines = formatUnit({ io, home: '/home/ada/a $b' }).split('\n');
   const found = lines.filter((line) => /^(ExecStart|Environment)=/.test(line));

@@ -1,4 +1,4 @@
-// The built-in cloud comes when a job that lives in it is looked at, and is left asleep by a sweep.
+// The TPU emulator starts when a job of it is observed, and not for orphan collection.
 
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { tpuRef } from '../backends/tpu/support/refs.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 
-/** Answers every question as an emulator that holds nothing. */
+/** Answers every request like an empty emulator. */
 async function emptyCloud(): Promise<Server> {
   const server = createServer((request, reply) => {
     reply.setHeader('content-type', 'application/json');
@@ -24,7 +24,7 @@ async function emptyCloud(): Promise<Server> {
   return server;
 }
 
-test('a sweep does not start the built-in cloud, and a look does', async (t) => {
+test('an orphan collection does not start the TPU emulator, and an observation does', async (t) => {
   const world = openWorld(t);
   const began = join(world.folder, 'began');
   const launcher = join(world.folder, 'launcher');
@@ -49,7 +49,7 @@ test('a sweep does not start the built-in cloud, and a look does', async (t) => 
   assert.equal(existsSync(began), false);
 
   const looking = capacity.observe([ref]);
-  assert.ok(await eventually(() => existsSync(began)), 'a look starts it');
+  assert.ok(await eventually(() => existsSync(began)), 'an observation starts it');
   const server = await emptyCloud();
   world.atEnd(() => new Promise<void>((resolve) => void server.close(() => resolve())));
   const { port } = server.address() as AddressInfo;
@@ -57,12 +57,12 @@ test('a sweep does not start the built-in cloud, and a look does', async (t) => 
   writeFileSync(join(world.home, 'emulator/endpoint.json'), JSON.stringify(endpoint));
   const [seen] = await looking;
   assert.equal(seen?.kind, 'known', JSON.stringify(seen));
-  assert.deepEqual((await capacity.listLabelled([ref])).kind, 'known', 'one that runs is asked');
+  assert.deepEqual((await capacity.listLabelled([ref])).kind, 'known', 'a running one is asked');
 
   rmSync(began);
   rmSync(world.home, { recursive: true });
   const [later] = await capacity.observe([ref]);
   assert.equal(later?.kind, 'unknown');
-  assert.equal(existsSync(world.home), false, 'a home that was removed is not made anew by a cloud in it');
+  assert.equal(existsSync(world.home), false, 'an emulator does not create a removed home again');
   assert.equal(existsSync(began), false);
 });

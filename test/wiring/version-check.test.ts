@@ -1,4 +1,4 @@
-/** What a command does about a newer version: it reads a file, and at most once in an interval starts a look. */
+/** The check for a newer version: a command reads a file, and starts at most one check per interval. */
 
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { openWorld, type World } from '../support/world.ts';
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 const day = 86_400_000;
 
-/** A home whose settings say that, and a program in the place of jobman that writes down how it was started. */
+/** A home with those settings, and a program that replaces jobman and records how it was started. */
 function homeWith(world: World, newVersion: object | null, home = world.home) {
   mkdirSync(world.home, { recursive: true });
   if (newVersion !== null) writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ newVersion }));
@@ -37,7 +37,7 @@ function homeWith(world: World, newVersion: object | null, home = world.home) {
     services,
     file: join(home, 'last_update_check.json'),
     later: (ms: number) => void (time += ms),
-    /** How often a look was started, once it is `expected` and no more comes. */
+    /** Number of started checks, once it is `expected` and no more come. */
     started: async (expected: number): Promise<number> => {
       const count = (): number =>
         existsSync(starts) ? readFileSync(starts, 'utf8').trim().split('\n').filter(Boolean).length : 0;
@@ -50,7 +50,7 @@ function homeWith(world: World, newVersion: object | null, home = world.home) {
 }
 
 suite('a command', () => {
-  test('starts a look at most once in the interval, and none where nothing says where', async (t) => {
+  test('starts at most one check per interval, and none without a repository', async (t) => {
     const world = openWorld(t);
     const { services, file, later, started } = homeWith(world, { repository: '/releases' });
     for (let turn = 0; turn < 5; turn += 1) assert.equal(newerVersion(services), null);
@@ -69,18 +69,18 @@ suite('a command', () => {
     assert.equal(await started(2), 2);
   });
 
-  test('tells what was seen, and suffers from nothing', (t) => {
+  test('reports the last result, and works without one', (t) => {
     const world = openWorld(t);
     const { services, file } = homeWith(world, { repository: '/releases' });
     const lastCheck = new Date(now).toISOString();
     writeFileSync(file, JSON.stringify({ lastCheck, remoteVersion: '1.1.0', message: 'Ask Eve.' }));
     assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
-    // Also where no check can be begun: its notes cannot be written.
+    // Also if no check can start because its notes cannot be written.
     const { services: stuck, later } = homeWith(world, { repository: '/releases' });
     mkdirSync(`${file}.${process.pid}`);
     later(2 * day);
     assert.match(newerVersion(stuck) ?? '', /1\.1\.0 is there/);
-    // A home that can be none: a file stands in its place.
+    // A home that cannot exist, because its path is a file.
     const nowhere = homeWith(world, { repository: '/releases' }, join(file, 'home'));
     assert.equal(newerVersion(nowhere.services), null);
   });
@@ -89,7 +89,7 @@ suite('a command', () => {
 suite('notes about another repository', () => {
   const seen = { lastCheck: new Date(now).toISOString(), remoteVersion: '1.1.0', repository: '/releases' };
 
-  test('are not told where another is named, or none', async (t) => {
+  test('are not reported if the settings name another one, or none', async (t) => {
     const world = openWorld(t);
     const { services, file, started, later, notes } = homeWith(world, { repository: '/releases' });
     writeFileSync(file, JSON.stringify(seen));
@@ -104,7 +104,7 @@ suite('notes about another repository', () => {
     assert.match(noticeFor({ repository: '/releases' }) ?? '', /1\.1\.0 is there/);
     assert.equal(noticeFor({ repository: null }), null);
     assert.equal(noticeFor({ repository: '/elsewhere' }), null);
-    // It was looked just now, so the other place has its turn in a minute; what was seen before is then forgotten.
+    // The last check was just now, so the other repository is checked in a minute; the old result is then deleted.
     assert.deepEqual([notes()?.repository, await started(0)], ['/releases', 0]);
     later(60_000);
     assert.equal(noticeFor({ repository: '/elsewhere' }), null);
@@ -114,8 +114,8 @@ suite('notes about another repository', () => {
   });
 });
 
-suite('a look', () => {
-  test('writes down the version, when to look again and what to say', async (t) => {
+suite('a check', () => {
+  test('records the version, the time of the next check and the message', async (t) => {
     const world = openWorld(t);
     writeFileSync(join(world.folder, 'package.json'), '{"version":"1.1.0"}');
     const { services, notes } = homeWith(world, { repository: '~/', check: '2h', customMessage: 'Ask Eve.' });
@@ -131,7 +131,7 @@ suite('a look', () => {
     assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
   });
 
-  test('that finds nothing keeps what was seen and says why; one that is no longer wanted forgets it', async (t) => {
+  test('without a result keeps the last version and the error; one that is no longer wanted deletes them', async (t) => {
     const world = openWorld(t);
     const { services, file, notes } = homeWith(world, { repository: join(world.folder, 'nothing') });
     writeFileSync(file, JSON.stringify({ lastCheck: now, remoteVersion: '1.1.0' }));

@@ -1,4 +1,4 @@
-// What people do on workers by hand, where a job has none: the record answers, and nothing is reached for.
+// Commands of users on the workers of a job without workers: the database answers, and no connection is made.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -27,14 +27,14 @@ for (const [what, spec, changes, message] of [
   ],
   ['runs here', localSpec(), {}, 'Job 000001 runs on this machine; there is nowhere to log in to.'],
 ] as const satisfies readonly (readonly [string, JobSpec, Partial<Job>, string])[]) {
-  test(`a shell on a job that ${what} is refused with what is true of it`, async (t) => {
+  test(`a shell on a job that ${what} is refused with the reason`, async (t) => {
     const { home } = openWorld(t);
     const store = openStore({ file: join(home, 'state.db') });
     const { job, revision } = await store.insert({ owner: 'ada', spec, at: noon, manifest: '' });
     const next = { job: { ...job, ...changes }, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null };
     assert.equal(await store.commit(next), 'committed');
     await store.close();
-    // The record alone answers: whatever else is asked of the services would be undefined, and throw something else.
+    // Only the database answers: any other service is undefined and would throw another error.
     const services = { home } as Services;
     await assert.rejects(
       sshArgv(services, '000001', 0, []),
