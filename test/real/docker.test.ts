@@ -51,7 +51,7 @@ test('an image is pulled or built, and commands run in it unchanged', { timeout:
     const failed = await host.start(step.apply, { DOCKER_HOST });
     host.program('sleep', 'exec /bin/sleep "$@"');
     assert.equal(failed.code, 1);
-    assert.match(failed.out, /The image 127\.0\.0\.1:\d+\/lab\/none:1 could not be pulled in three tries\.\n$/);
+    assert.match(failed.out, /Docker could not pull the image 127\.0\.0\.1:\d+\/lab\/none:1 in three tries\.\n$/);
   });
 
   await t.test(

@@ -74,7 +74,7 @@ test('a kill on one of two workers and a hang on both end the job on both, and a
     [
       setup,
       'setup_failed',
-      /^because {3}step gcsfuse failed on worker [01] \(3 tries\): .*\/etc\/passwd\/x cannot be made on this host \(exit code 1/m,
+      /^because {3}step gcsfuse failed on worker [01] \(3 tries\): .*\/etc\/passwd\/x cannot be created on this host \(exit code 1/m,
     ],
   ] as const) {
     const job = await world.waitForFinish(id, 1);

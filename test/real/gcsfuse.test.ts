@@ -128,7 +128,7 @@ test('buckets are mounted with their caches, and mounted again after their daemo
   assert.equal((await check()).code, 1);
   const again = await apply();
   assert.equal(again.code, 0, again.out);
-  assert.match(again.out, /What was mounted at .*my bucket has died; it is mounted again\./);
+  assert.match(again.out, /The mount at .*my bucket no longer responds; mounting it again\./);
   assert.deepEqual((await readdir(mountPoint)).toSorted(compareTexts), ['checkpoints', 'data']);
   assert.equal((await check()).code, 0);
 
@@ -136,14 +136,14 @@ test('buckets are mounted with their caches, and mounted again after their daemo
   const inTheWay = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'other', path: extra, cache: noCache }] });
   const refused = await host.start(inTheWay.apply);
   assert.equal(refused.code, 1);
-  assert.match(refused.out, /is a mount of something else; unmount it there, or choose another mount_path\.\n$/);
+  assert.match(refused.out, /Another file system is mounted at .*; unmount it, or choose another mount_path\.\n$/);
   // So is a folder that cannot be created.
   host.write('~/file', 'in the way\n');
   const nowhere = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'other', path: '~/file/b', cache: noCache }] });
   const failed = await host.start(nowhere.apply);
   assert.deepEqual(
     [failed.code, failed.out.trimEnd().split('\n').at(-1)],
-    [1, `The folder ${home}/file/b cannot be made on this host.`],
+    [1, `The folder ${home}/file/b cannot be created on this host.`],
   );
 });
 

@@ -141,7 +141,7 @@ suite('an invalid kubeconfig, context, login or permission', () => {
     const parts = ['{"alg":"RS256"}', JSON.stringify(claims), 'x'].map((part) => Buffer.from(part));
     const failing = ['-c', 'echo no session >&2; exit 7'];
     const apiVersion = 'client.authentication.k8s.io/v1';
-    const notAccepted = /does not accept the login of .*\n(?:.*\n)*  It has expired or is wrong: log in again/;
+    const notAccepted = /does not accept the login of .*\n(?:.*\n)*  It has expired or is wrong\. Log in again/;
     const cases: readonly (readonly [kubeconfig: string, code: number, message: RegExp])[] = [
       [join(folder, 'none'), 5, /There is no cluster configuration: the kubeconfig .*\n  Ask the administrator/],
       [file('no-context', 'apiVersion: v1\nkind: Config\n'), 5, /has no current context/],
@@ -156,7 +156,7 @@ suite('an invalid kubeconfig, context, login or permission', () => {
       [
         withUser({ token: parts.map((part) => part.toString('base64url')).join('.') }),
         5,
-        /does not accept the login of system:serviceaccount:vision:ada\.\n  It expired on 2 Jan 2020 03:04:05 UTC: log in again/,
+        /does not accept the login of system:serviceaccount:vision:ada\.\n  It expired on 2 Jan 2020 03:04:05 UTC\. Log in again/,
       ],
       [withUser({ exec: { apiVersion, command: 'sh', args: failing, interactiveMode: 'Never' } }), 5, /no session/],
       [away, 5, /did not answer/],

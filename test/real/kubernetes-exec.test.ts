@@ -137,7 +137,7 @@ suite('a command in a pod', () => {
     left.child.kill('SIGINT');
     const ended = await left.result;
     assert.equal(ended.code, 130);
-    assert.match(ended.stderr, /it cannot be ended from here, because its image has no shell/);
+    assert.match(ended.stderr, /it cannot be stopped, because the image has no shell/);
   });
 
   kubeTest('has this terminal with -it: its keys, its size and its end', async (kube, t) => {
@@ -274,7 +274,7 @@ kubeTest('a login program is enough for both, with the permissions of the manual
   assert.equal(refused.code, 1);
   assert.match(
     refused.stderr,
-    /Could not run a program in worker-.* .*guest may not (get|create) pods\/exec in the namespace .*\n.*Missing is the right/,
+    /Could not run a program in worker-.* .*guest may not (get|create) pods\/exec in the namespace .*\n.*is missing; the administrator/,
   );
 });
 

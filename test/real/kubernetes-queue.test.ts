@@ -128,7 +128,7 @@ suite('the queue of a cluster', () => {
       assert.match((await user.run('queue')).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
       // A user of another namespace, who may not even list that one.
       assert.deepEqual(groupsOf(jsonLines<Line>(await user.output('queue -n default --json'))), expected(0));
-      await user.runRefused(1, /Missing is the right `list` on jobs\.batch/, 'queue --publish');
+      await user.runRefused(1, /The permission `list` on jobs\.batch is missing/, 'queue --publish');
     },
   );
 

@@ -76,7 +76,7 @@ test('a user without root runs a TPU job and cannot touch the jobs of others', {
     const endpoint = readFileSync(join(home, 'jobman', 'emulator', 'endpoint.json'), 'utf8');
     const { url } = JSON.parse(endpoint) as { readonly url: string };
     const asked = become(unknownUser, 'curl', '-s', `${url}/emulator/info`);
-    assert.match(asked.stdout, /answers the user who started it, and nobody else/);
+    assert.match(asked.stdout, /serves only the user who started it/);
     assert.match(become(unknownUser, 'ls', join(home, 'jobman')).stderr, /Permission denied/);
 
     // The user comes from the system, not from the environment. Even root, who can read the database, is not the owner.
