@@ -39,7 +39,7 @@ test('a damaged database is reported and left unchanged, and the printed command
     assert.equal(stdout, '');
     assert.match(stderr, /^jobman: The database \S+state\.db is damaged \(.+\)\. Nothing was changed\.\n/);
     assert.match(stderr, /\n {2}First: jobman controller stop\n/);
-    assert.match(stderr, /\n {2}Each job's manifest, its life so far and its logs are in \S+jobs/);
+    assert.match(stderr, /\n {2}The files of each job are in \S+jobs/);
     assert.doesNotMatch(stderr, /\bgc\b/, 'the message names existing commands only');
     assert.deepEqual(readFileSync(join(world.home, 'state.db')), damaged);
   }
