@@ -3,7 +3,7 @@
 
 import { join } from 'node:path';
 import { openStore } from '../src/store/store.ts';
-import { aLabJob, aUser } from '../test/lab/sample.ts';
+import { aLabJob, aUser } from '../test/support/lab-builders.ts';
 import { node, root, withHome, type Home } from './home.ts';
 import { writeDatabase } from './sample-database.ts';
 import type { Result } from './result.ts';

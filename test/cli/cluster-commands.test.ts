@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import type { Cluster, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { fakeCluster, jobman, emptyArchive, createCliHarness } from './support/harness.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Job } from '@kubernetes/client-node';
 import { run } from '../../src/cli/run.ts';

@@ -8,7 +8,7 @@ import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
 import { fakeCluster, jobman, emptyArchive } from './support/harness.ts';
-import { aClusterContainer, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../app/cluster/sample.ts';
+import { aClusterContainer, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../support/cluster-builders.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 const train = aClusterJob({

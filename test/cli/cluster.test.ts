@@ -6,7 +6,7 @@ import type { Cluster, ClusterEvent, ClusterJob } from '../../src/app/cluster/cl
 import type { ArchivedJob } from '../../src/app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobman, emptyArchive, now, jobView, type CliHarnessOptions } from './support/harness.ts';
-import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../app/cluster/sample.ts';
+import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../support/cluster-builders.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 

@@ -26,10 +26,10 @@ import type { Lab } from '../../src/lab/lab.ts';
 import { siteOf } from '../../src/lab/site.ts';
 import type { TpuOperations } from '../../src/lab/tpu-operations.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { aWhy, jobman, emptyArchive, createCliHarness, type CliHarnessOptions, jobView } from './support/harness.ts';
 import { aTpu } from './tpu/lab-world.ts';
-import { aLabJob, aUser } from '../lab/sample.ts';
+import { aLabJob, aUser } from '../support/lab-builders.ts';
 import { localSpec } from '../support/builders.ts';
 import { root } from '../support/root.ts';
 

@@ -7,7 +7,7 @@ import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/clu
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { runInteractive } from '../../src/cli/cluster/interactive.ts';
 import { callAfter } from '../../src/cli/interrupt.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { fakeCluster, createCliHarness } from './support/harness.ts';
 
 const train = aClusterJob({ active: 1, ready: 1 });

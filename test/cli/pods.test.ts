@@ -12,7 +12,7 @@ import type {
 import { sessionNotOpened, type CopyRequest, type SessionEnd } from '../../src/app/worker-access.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { fakeCluster, jobman, jobView } from './support/harness.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 
 type ClusterCopy = CopyRequest & { readonly cwd: string };
 

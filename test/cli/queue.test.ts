@@ -5,7 +5,7 @@ import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { queueData } from '../../src/app/cluster/queue-source.ts';
 import { jsonLines, jobman, now } from './support/harness.ts';
-import { aClusterJob } from '../app/cluster/sample.ts';
+import { aClusterJob } from '../support/cluster-builders.ts';
 
 const job = (different: Partial<ClusterJob>): ClusterJob =>
   aClusterJob({

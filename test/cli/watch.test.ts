@@ -10,7 +10,7 @@ import { createPainter } from '../../src/cli/block.ts';
 import { run } from '../../src/cli/run.ts';
 import { keyLines, listFrame, leaveHint, statusLine, textFrame } from '../../src/cli/watch/frame.ts';
 import { parseKeys } from '../../src/cli/watch/live.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { createTerminalScreen, type TerminalScreen } from './support/terminal-screen.ts';
 import {
   fakeCluster,

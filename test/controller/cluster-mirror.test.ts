@@ -25,7 +25,7 @@ import { createCluster } from '../../src/backends/kubernetes/cluster.ts';
 import { createClusterMirror, watchNamespace, type ClusterMirror } from '../../src/controller/cluster-mirror.ts';
 import { emptyView, logKey, noteGone, noteJob, notePod, planFor, podsOf } from '../../src/controller/cluster-view.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { eventually } from '../support/eventually.ts';
 import { openFakeApiServer } from './fake-api-server.ts';
 

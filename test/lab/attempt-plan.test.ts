@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { planAttempt, runFolders, findLastError, unconfirmedReason } from '../../src/lab/attempt-plan.ts';
 import { type Lineages, attemptKey, type JobAttempts } from '../../src/lab/lineage.ts';
 import type { LabJob, LabWindow, WindowReport } from '../../src/lab/lab-store.ts';
-import { aLabJob, aReport, aWindow, noon } from './sample.ts';
+import { aLabJob, aReport, aWindow, noon } from '../support/lab-builders.ts';
 
 type Try = Partial<JobAttempts['attempts'][number]> & { readonly reported?: boolean };
 

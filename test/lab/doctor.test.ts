@@ -8,7 +8,7 @@ import { newJob } from '../../src/core/model/job.ts';
 import { checkCount, runChecks, type LabState } from '../../src/lab/doctor.ts';
 import type { WindowWithJob, LabJob, LabWindow } from '../../src/lab/lab-store.ts';
 import { localSpec } from '../support/builders.ts';
-import { aLabJob, aReport, aTpu, aUser, aWindow, noon } from './sample.ts';
+import { aLabJob, aReport, aTpu, aUser, aWindow, noon } from '../support/lab-builders.ts';
 
 const tpu = aTpu('kmh-tpuvm-v2-32-1');
 const xibo = { ...aUser('xibo', { directories: { 1: '/srv/code' } }), id: 0 };

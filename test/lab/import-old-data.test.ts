@@ -11,7 +11,7 @@ import { newsEventKinds } from '../../src/lab/news.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
 import { documentedSample, malformedData } from './old-data.ts';
-import { aLabJob, aUser } from './sample.ts';
+import { aLabJob, aUser } from '../support/lab-builders.ts';
 
 const parts: ImportContext = {
   reserved: { verbs: new Set(['run', 'check']), keys: new Set(['dir', 'tag']) },

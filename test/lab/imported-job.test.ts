@@ -11,7 +11,7 @@ import { hour } from '../../src/core/model/time.ts';
 import { buildImportedJob, type ImportedJob } from '../../src/lab/imported-job.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
-import { aLabJob, aUser } from './sample.ts';
+import { aLabJob, aUser } from '../support/lab-builders.ts';
 
 const persistent = tpuSpec({}, { ownership: 'persistent', name: 'kmh-tpuvm-v2-32-1' });
 

@@ -15,7 +15,7 @@ import {
 import type { LabJob, LabWindow } from '../../src/lab/lab-store.ts';
 import { openStore } from '../../src/store/store.ts';
 import { spec, t0, tpu } from '../core/world.ts';
-import { aLabJob, aReport, aWindow } from './sample.ts';
+import { aLabJob, aReport, aWindow } from '../support/lab-builders.ts';
 
 function labJob(job: string, parent: LabJob['parent'] = null, baseStage = 0): LabJob {
   return aLabJob(job, 'alice', { parent, baseStage });

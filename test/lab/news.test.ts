@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { hour, minute } from '../../src/core/model/time.ts';
 import { localTimeConverter } from '../../src/lab/local-time.ts';
 import { newsTimeFormatter, type NewsEvent, groupNews } from '../../src/lab/news.ts';
-import { aLabJob, aWindow, noon } from './sample.ts';
+import { aLabJob, aWindow, noon } from '../support/lab-builders.ts';
 
 const one = '000001';
 const other = '000002';

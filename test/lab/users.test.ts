@@ -12,7 +12,7 @@ import {
   withoutSetting,
   withSetting,
 } from '../../src/lab/user-settings.ts';
-import { aUser } from './sample.ts';
+import { aUser } from '../support/lab-builders.ts';
 
 const refused = (expected: RegExp) => (error: unknown) =>
   error instanceof JobmanError && error.code === 2 && expected.test(error.message);

@@ -309,7 +309,10 @@ test('pip install -e . installs the command, and python -m runs single steps', (
     PATH: `${join(venv, 'bin')}:/usr/bin:/bin`,
   });
   assert.equal(lost.code, 5);
-  assert.match(lost.stderr, /found no jobman program\. In a checkout of jobman, run: npm install && pip install -e \.\n$/);
+  assert.match(
+    lost.stderr,
+    /found no jobman program\. In a checkout of jobman, run: npm install && pip install -e \.\n$/,
+  );
 });
 
 test('the Python module has the version of the package', () => {

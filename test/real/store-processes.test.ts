@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { openStore } from '../../src/store/store.ts';
-import { aLabJob, aUser } from '../lab/sample.ts';
+import { aLabJob, aUser } from '../support/lab-builders.ts';
 import { localSpec, noon } from '../support/builders.ts';
 import { jobman } from '../support/jobman.ts';
 import { openWorld, type World } from '../support/world.ts';

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ArchivedJob, WatchedContext } from '../../src/app/cluster/archive.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aClusterJob, noon } from '../app/cluster/sample.ts';
+import { aClusterJob, noon } from '../support/cluster-builders.ts';
 
 const context: WatchedContext = {
   server: 'https://lab',

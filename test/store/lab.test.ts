@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { WindowReport } from '../../src/lab/lab-store.ts';
 import { openStore, type JobmanStore } from '../../src/store/store.ts';
-import { aLabJob, aUser, noon } from '../lab/sample.ts';
+import { aLabJob, aUser, noon } from '../support/lab-builders.ts';
 import { localSpec } from '../support/builders.ts';
 
 function open(t: TestContext): JobmanStore {

@@ -10,7 +10,7 @@ import type { Io, Services } from '../../src/app/services.ts';
 import { loadSettings } from '../../src/app/settings.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createLocalClient } from '../../src/wiring/client.ts';
-import { aUser } from '../lab/sample.ts';
+import { aUser } from '../support/lab-builders.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
 

@@ -12,7 +12,7 @@ import type { Io, Services } from '../../src/app/services.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createClusterArchive } from '../../src/wiring/cluster-archive.ts';
 import { createServices } from '../../src/wiring/services.ts';
-import { noon } from '../app/cluster/sample.ts';
+import { noon } from '../support/cluster-builders.ts';
 import { openWorld } from '../support/world.ts';
 
 const context = { server: 'https://lab', context: 'lab', namespace: 'vision', user: 'ada' };

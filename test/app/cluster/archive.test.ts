@@ -11,7 +11,14 @@ import {
   clusterJobEvents,
   type ArchivedJob,
 } from '../../../src/app/cluster/archive.ts';
-import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob, noon } from './sample.ts';
+import {
+  aClusterEvent,
+  aClusterJob,
+  aClusterPod,
+  aCondition,
+  anArchivedJob,
+  noon,
+} from '../../support/cluster-builders.ts';
 
 const at = (seconds: number): number => noon + seconds * 1_000;
 const complete = aCondition('Complete', { at: at(30) });

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { checkClusterCommand, rerunNames, rerunObject, type ClusterVerb } from '../../../src/app/cluster/commands.ts';
 import type { ClusterJob } from '../../../src/app/cluster/cluster.ts';
-import { aClusterJob, aCondition } from './sample.ts';
+import { aClusterJob, aCondition } from '../../support/cluster-builders.ts';
 
 const states: Readonly<Record<string, ClusterJob>> = {
   running: aClusterJob({ active: 1, ready: 1 }),

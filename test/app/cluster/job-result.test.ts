@@ -17,7 +17,13 @@ import {
   clusterResult,
   type ClusterObservation,
 } from '../../../src/app/cluster/job-result.ts';
-import { aClusterContainer, aClusterEvent, aClusterJob, aClusterPod, aCondition } from './sample.ts';
+import {
+  aClusterContainer,
+  aClusterEvent,
+  aClusterJob,
+  aClusterPod,
+  aCondition,
+} from '../../support/cluster-builders.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 const ago = (seconds: number): number => now - seconds * 1_000;

@@ -12,7 +12,7 @@ import { mergeSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { version } from '../../../src/version.ts';
 import { root } from '../../support/root.ts';
-import { aClusterJob, aCondition } from './sample.ts';
+import { aClusterJob, aCondition } from '../../support/cluster-builders.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 

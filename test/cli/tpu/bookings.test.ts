@@ -6,7 +6,7 @@ import { createLocalSheet } from '../../../src/lab/bookings.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
 import { createGoogleSheet } from '../../../src/sheet/google-sheet.ts';
 import { createSheetsApi } from '../../../src/sheet/sheets-api.ts';
-import { aUser } from '../../lab/sample.ts';
+import { aUser } from '../../support/lab-builders.ts';
 import { openSheetServer, sheetId } from '../../sheet/server.ts';
 import { aTpu, openLabWorld } from './lab-world.ts';
 

@@ -13,7 +13,7 @@ import type { LabJob } from '../../../src/lab/lab-store.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { withAttempts, localSpec, tpuSpec } from '../../support/builders.ts';
-import { aLabJob, aReport, aUser, noon } from '../../lab/sample.ts';
+import { aLabJob, aReport, aUser, noon } from '../../support/lab-builders.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
 import { createCliHarness, type CliHarness, type CliHarnessOptions } from '../support/harness.ts';
 import { aLab, runCli, servicesOf, type RunCli } from './lab-world.ts';

@@ -11,7 +11,7 @@ import { presets } from '../../../src/core/policy/presets.ts';
 import { minute } from '../../../src/core/model/time.ts';
 import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
 import { endedAttempt, readyAllocation, runningAttempt } from '../../support/builders.ts';
-import { noon } from '../../lab/sample.ts';
+import { noon } from '../../support/lab-builders.ts';
 import { eventually } from '../../support/eventually.ts';
 import { jobView } from '../support/harness.ts';
 import { openCheckWorld, type CheckWorld } from './check-world.ts';

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TpuSpec } from '../../../src/core/model/spec.ts';
-import { aReport } from '../../lab/sample.ts';
+import { aReport } from '../../support/lab-builders.ts';
 import { tpuSpec } from '../../support/builders.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { DeviceHolder, TpuState } from '../../../src/lab/tpu-operations.ts';

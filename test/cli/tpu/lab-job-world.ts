@@ -16,7 +16,7 @@ import { siteOf } from '../../../src/lab/site.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
 import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { openStore } from '../../../src/store/store.ts';
-import { aUser } from '../../lab/sample.ts';
+import { aUser } from '../../support/lab-builders.ts';
 import { endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
 import { now, createCliHarness } from '../support/harness.ts';

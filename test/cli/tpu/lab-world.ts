@@ -6,7 +6,7 @@ import { run } from '../../../src/cli/run.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import { openStore } from '../../../src/store/store.ts';
 import type { WindowWithJob, LabJob, LabStore } from '../../../src/lab/lab-store.ts';
-import { aLabJob, aTpu, aUser, noon } from '../../lab/sample.ts';
+import { aLabJob, aTpu, aUser, noon } from '../../support/lab-builders.ts';
 import { localSpec } from '../../support/builders.ts';
 import { createCliHarness, type CliHarness, type CliHarnessOptions } from '../support/harness.ts';
 

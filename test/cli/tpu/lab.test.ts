@@ -9,7 +9,7 @@ import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { defaultLabSettings } from '../../../src/app/settings.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
 import { siteOf } from '../../../src/lab/site.ts';
-import { aUser } from '../../lab/sample.ts';
+import { aUser } from '../../support/lab-builders.ts';
 import { openWorld } from '../../support/world.ts';
 import { jobView } from '../support/harness.ts';
 import { aTpu, openLabWorld, openSampleLab, jsonLines } from './lab-world.ts';

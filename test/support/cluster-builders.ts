@@ -1,18 +1,18 @@
-// Objects of a cluster for tests, as plain as they can be.
+// Sample objects of a cluster for tests.
 
-import type { ArchivedJob } from '../../../src/app/cluster/archive.ts';
+import type { ArchivedJob } from '../../src/app/cluster/archive.ts';
 import type {
   ClusterCondition,
   ClusterContainer,
   ClusterEvent,
   ClusterJob,
   ClusterPod,
-} from '../../../src/app/cluster/cluster.ts';
+} from '../../src/app/cluster/cluster.ts';
 
-/** The moment at which the tests are played. */
+/** The time of the tests. */
 export const noon = Date.UTC(2026, 10, 22, 12, 0, 0);
 
-/** A job that was just taken. */
+/** A job that was just created. */
 export function aClusterJob(changes: Partial<ClusterJob> = {}): ClusterJob {
   return {
     name: 'train',
@@ -41,7 +41,7 @@ export function aClusterJob(changes: Partial<ClusterJob> = {}): ClusterJob {
   };
 }
 
-/** A pod of it that runs. */
+/** A running pod of that job. */
 export function aClusterPod(changes: Partial<ClusterPod> = {}, container: Partial<ClusterContainer> = {}): ClusterPod {
   return {
     name: 'train-a',
@@ -64,7 +64,7 @@ export function aClusterPod(changes: Partial<ClusterPod> = {}, container: Partia
   };
 }
 
-/** A container that runs. */
+/** A running container. */
 export function aClusterContainer(changes: Partial<ClusterContainer> = {}): ClusterContainer {
   return {
     name: 'main',
@@ -96,12 +96,12 @@ export function aClusterEvent(changes: Partial<ClusterEvent> = {}): ClusterEvent
   };
 }
 
-/** A condition that holds. */
+/** A condition that is true. */
 export function aCondition(type: string, changes: Partial<ClusterCondition> = {}): ClusterCondition {
   return { type, status: 'True', reason: null, message: null, at: null, ...changes };
 }
 
-/** The record of a job that its cluster still has. */
+/** The archived copy of a job that still exists in its cluster. */
 export function anArchivedJob(changes: Partial<ArchivedJob> = {}): ArchivedJob {
   return {
     job: aClusterJob(),

@@ -5,7 +5,7 @@ import { defaultAliases } from '../../src/lab/names.ts';
 import { defaultUserSettings } from '../../src/lab/user-settings.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';
 import type { LabJob, LabWindow, WindowReport } from '../../src/lab/lab-store.ts';
-import { noon } from '../support/builders.ts';
+import { noon } from './builders.ts';
 
 export { noon };
 
