@@ -15,7 +15,7 @@ import {
 import { dirname, join } from 'node:path';
 import { asFileName } from '../app/job-folder.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
-import { lastCharacters, type LogPhase, type LogScan, emptyLogScan, continueScan } from '../core/model/log-lines.ts';
+import { lastCharacters, type LogScan, emptyLogScan, continueScan } from '../core/model/log-lines.ts';
 
 /** Limit of new bytes in one read. Earlier output is skipped, because users do not read more. */
 const maxNewBytes = 1024 * 1024;
@@ -120,32 +120,13 @@ function writeCache(path: string, logs: ReadonlyMap<string, LogScan>): void {
 
 function readCache(path: string): ReadonlyMap<string, LogScan> {
   try {
-    const read: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    if (typeof read !== 'object' || read === null || !('version' in read) || read.version !== cacheVersion)
-      return new Map();
-    const logs = 'logs' in read && typeof read.logs === 'object' && read.logs !== null ? read.logs : {};
-    return new Map(Object.entries(logs).flatMap(([name, log]) => (isLog(log) ? [[name, log]] : [])));
+    // Only this module writes the file, so a file of this version has these fields.
+    const { version, logs } = JSON.parse(readFileSync(path, 'utf8')) as {
+      version: number;
+      logs: Record<string, LogScan>;
+    };
+    return new Map(version === cacheVersion ? Object.entries(logs) : []);
   } catch {
     return new Map();
   }
-}
-
-function isLog(log: unknown): log is LogScan {
-  if (typeof log !== 'object' || log === null) return false;
-  const { offset, phase, pattern, unfinished, tail } = log as Partial<Record<keyof LogScan, unknown>>;
-  return (
-    typeof offset === 'number' &&
-    Number.isSafeInteger(offset) &&
-    isPhase(phase) &&
-    (pattern === null || typeof pattern === 'string') &&
-    typeof unfinished === 'string' &&
-    typeof tail === 'string'
-  );
-}
-
-function isPhase(phase: unknown): phase is LogPhase {
-  if (typeof phase !== 'object' || phase === null || !('kind' in phase)) return false;
-  const { kind } = phase;
-  if (kind === 'running') return 'epoch' in phase && typeof phase.epoch === 'string';
-  return ['unknown', 'staging', 'initializing', 'compiling', 'sampling'].includes(String(kind));
 }

@@ -5,6 +5,7 @@ import { type Duration, type Instant, minute, second } from '../core/model/time.
 import { sudoFunction, mountScript, sharesOf } from './site-setup.ts';
 import type { Site } from './site.ts';
 import type { DeviceHolder, TpuOperations, TpuState } from './tpu-operations.ts';
+import { formatHolders } from './tpu-usage.ts';
 import type { LabTpu } from './tpus.ts';
 import {
   type EnvironmentCheck,
@@ -127,7 +128,7 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
   'device busy': ({ workers }) =>
     workerProblem(
       workers.filter((one) => one.holders.length > 0),
-      (found) => `in use by ${formatHolders(found.flatMap(({ holders }) => holders))}`,
+      (found) => formatHolders(found.flatMap(({ holders }) => holders)).join('; '),
       { kind: 'end', holders: workers.flatMap(({ holders }) => holders) },
     ),
   'stale lock file': ({ workers }) =>
@@ -204,14 +205,6 @@ function formatWorkers(found: readonly WithWorker[]): string {
   const all = workerNumbers(found);
   if (all.length === 1) return `worker ${all[0]}`;
   return `workers ${all.length > 4 ? `${all.slice(0, 3).join(', ')} and ${all.length - 3} more` : all.join(', ')}`;
-}
-
-function formatHolders(holders: readonly DeviceHolder[]): string {
-  const all = holders.map(({ pid, worker, user, command }) => {
-    const shown = command.length > 60 ? `${command.slice(0, 59)}…` : command;
-    return `process ${pid} of ${user} on worker ${worker} (${shown})`;
-  });
-  return all.length > 3 ? `${all.slice(0, 2).join(', ')} and ${all.length - 2} more` : all.join(', ');
 }
 
 const shareStateText = {

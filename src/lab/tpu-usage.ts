@@ -76,7 +76,7 @@ export async function jobsOn(
   return { jobs: jobsByTpu.on(tpu, without), otherJobs: others, known: jobsByTpu.known };
 }
 
-/** The bookings of all TPUs. A sheet that does not answer is only a warning, so that users can go on working. */
+/** The bookings of all TPUs. A sheet that does not answer is only a warning, so that users can continue. */
 export async function readBookings(
   sheet: () => Promise<BookingSheet>,
 ): Promise<{ readonly bookings: readonly Booking[]; readonly warnings: readonly string[] }> {

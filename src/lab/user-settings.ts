@@ -3,80 +3,68 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import type { Kind } from '../schema/kinds.ts';
-import { newFindings } from '../schema/problems.ts';
-import { keysOfTable, defineSetting, settingsOf, type SettingsOf } from '../schema/settings.ts';
 
-const booleanKind = stringKind('True or False', readBoolean);
+interface Setting<Value> {
+  readonly defaultValue: Value;
+  readonly description: string;
+  /** For messages: `True or False`. */
+  readonly expected: string;
+  /** Parses a value of the command line; undefined if it is invalid. */
+  readonly read: (text: string) => Value | undefined;
+}
+
+const timeZones = '"local" (the zone of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin';
 
 const table = {
-  monitor_after_run: defineSetting(booleanKind, true, '`tpu run` starts `tpu monitor`.'),
-  monitor_upd_time: defineSetting(integerKind(1, 3600), 5, 'Seconds between two updates of the monitor.'),
-  monitor_length: defineSetting(
-    integerKind(1, 1_000_000),
+  monitor_after_run: booleanSetting(true, '`tpu run` starts `tpu monitor`.'),
+  monitor_upd_time: numberSetting(5, 1, 3600, 'Seconds between two updates of the monitor.'),
+  monitor_length: numberSetting(
     800,
+    1,
+    1_000_000,
     'Number of characters at the end of a log that are searched for the progress.',
   ),
-  monitor_dir: defineSetting(booleanKind, true, '`check` and `monitor` show the directory.'),
-  monitor_tpu: defineSetting(booleanKind, true, '`check` and `monitor` show the TPU.'),
-  monitor_verbose: defineSetting(booleanKind, false, '`check` and `monitor` always show the last lines of the log.'),
-  show_length: defineSetting(integerKind(0, 100_000), 200, 'Number of characters of the log to show.'),
-  time_zone: defineSetting(
-    stringKind(
-      '"local" (the zone of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
-      parseTimeZone,
-    ),
-    'local',
-    'Time zone of the times that are shown.',
-  ),
+  monitor_dir: booleanSetting(true, '`check` and `monitor` show the directory.'),
+  monitor_tpu: booleanSetting(true, '`check` and `monitor` show the TPU.'),
+  monitor_verbose: booleanSetting(false, '`check` and `monitor` always show the last lines of the log.'),
+  show_length: numberSetting(200, 0, 100_000, 'Number of characters of the log to show.'),
+  time_zone: setting('local', parseTimeZone, timeZones, 'Time zone of the times that are shown.'),
   /** Empty: the settings above decide. */
-  monitor_columns: defineSetting(
-    stringKind('letters of "wdtsv", each at most once, or "default"', (text) => {
-      if (text === '' || text === 'default') return '';
-      return /^[wdtsv]+$/.test(text) && new Set(text).size === text.length ? text : undefined;
-    }),
+  monitor_columns: setting(
     '',
+    parseColumns,
+    'letters of "wdtsv", each at most once, or "default"',
     'Columns of `check` and `monitor`, in order; "default": the settings above.',
   ),
 };
 
 type UserSettingKey = keyof typeof table;
+type Value = boolean | number | string;
 
-/** `extra_settings` keeps settings of an older program that have no meaning here. */
-export type UserSettings = SettingsOf<typeof table> & { readonly extra_settings: Readonly<Record<string, unknown>> };
+/** `extra_settings` keeps settings of the older program that have no meaning here. */
+export type UserSettings = { readonly [Key in UserSettingKey]: (typeof table)[Key]['defaultValue'] } & {
+  readonly extra_settings: Readonly<Record<string, unknown>>;
+};
 
-type Value = UserSettings[UserSettingKey];
-
-export const defaultUserSettings: UserSettings = { ...settingsOf(table, new Map()), extra_settings: {} };
-
-export interface UserSetting {
+export interface UserSetting extends Setting<Value> {
   readonly key: UserSettingKey;
-  /** The end of a sentence with "should be": `True or False`. */
-  readonly expected: string;
-  readonly description: string;
-  /** Parses a value of the command line; undefined if it is invalid. */
-  readonly read: (text: string) => Value | undefined;
 }
 
-export const userSettings: readonly UserSetting[] = keysOfTable(table).map(({ key, kind, description }) => ({
+export const userSettings: readonly UserSetting[] = Object.entries(table).map(([key, row]) => ({
+  ...row,
   key: key as UserSettingKey,
-  expected: kind.description,
-  description,
-  read(text) {
-    const position = { in: 'set', set: text } as const;
-    return (kind as Kind<Value>).read({ kind: 'scalar', value: text, source: text, position }, [], newFindings());
-  },
 }));
+
+export const defaultUserSettings: UserSettings = {
+  // The entries of the table, so the cast is safe.
+  ...(Object.fromEntries(userSettings.map(({ key, defaultValue }) => [key, defaultValue])) as unknown as UserSettings),
+  extra_settings: {},
+};
 
 /** Throws JobmanError (2) that proposes the nearest setting, or all. */
 export function userSetting(key: string): UserSetting {
   const found = userSettings.find((one) => one.key === key);
   if (found !== undefined) return found;
-  if (key === 'extra_settings')
-    throw new JobmanError(
-      '"extra_settings" was imported from the older `tpu` program. It is not used and cannot be changed.',
-      exitCode.usage,
-    );
   const keys = userSettings.map((one) => one.key);
   const near = didYouMean(key, keys);
   const guess = near === undefined ? formatChoices(keys) : `Did you mean "${near}"?`;
@@ -155,13 +143,28 @@ export function readBoolean(text: string): boolean | undefined {
   return ['false', '0', 'no', 'off'].includes(small) ? false : undefined;
 }
 
-function integerKind(least: number, most: number): Kind<number> {
-  return stringKind(`a whole number from ${least} to ${most}`, (text) => {
-    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-    return value >= least && value <= most ? value : undefined;
-  });
+function parseColumns(text: string): string | undefined {
+  if (text === '' || text === 'default') return '';
+  return /^[wdtsv]+$/.test(text) && new Set(text).size === text.length ? text : undefined;
 }
 
-function stringKind<T>(description: string, read: (text: string) => T | undefined): Kind<T> {
-  return { description, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
+function setting<Value>(
+  defaultValue: Value,
+  read: Setting<Value>['read'],
+  expected: string,
+  description: string,
+): Setting<Value> {
+  return { defaultValue, description, expected, read };
+}
+
+function booleanSetting(defaultValue: boolean, description: string): Setting<boolean> {
+  return setting(defaultValue, readBoolean, 'True or False', description);
+}
+
+function numberSetting(defaultValue: number, least: number, most: number, description: string): Setting<number> {
+  const read = (text: string): number | undefined => {
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    return value >= least && value <= most ? value : undefined;
+  };
+  return setting(defaultValue, read, `a whole number from ${least} to ${most}`, description);
 }

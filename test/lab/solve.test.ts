@@ -65,7 +65,12 @@ const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, messag
     ],
     ['not logged in to W&B', broken({ isLoggedIn: false }), /^no login to W&B on worker 1$/, 'login'],
     ['no Python', broken({ hasPython: false }), /^\/home-nfs\/python does not exist on worker 1$/, 'manual'],
-    ['device busy', broken({ holders: [holder] }), /process 7 of lyy on worker 1 \(python main\.py\)/, 'end'],
+    [
+      'device busy',
+      broken({ holders: [holder] }),
+      /process 7 on worker 1 \(lyy\) uses the device: python main\.py/,
+      'end',
+    ],
     [
       'stale lock file',
       broken({ lock: { openedBy: [] } }),

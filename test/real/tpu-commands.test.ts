@@ -179,7 +179,7 @@ suite('TPUs by the tpu command', () => {
     assert.deepEqual(await addresses(name), await addresses(name));
     await ends(2, 'solve', name);
     const ended = await ends(0, 'solve', name, '--yes');
-    assert.match(ended.stdout, /device busy: in use by process \d+ of \w+ on worker 1 \(sleep 31351\)/);
+    assert.match(ended.stdout, /device busy: process \d+ on worker 1 \(\w+\) uses the device: sleep 31351/);
     assert.match(await ok('describe', name), /Used by +no job or program/);
   });
 

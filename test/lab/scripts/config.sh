@@ -1,4 +1,4 @@
-# config.sh: what run_remote.sh is told beside its arguments.
+# config.sh: variables of run_remote.sh.
 export OWN_CONDA_ENV_NAME=NNX
 export CONDA_PY_PATH=python3
 export TASKNAME=vit

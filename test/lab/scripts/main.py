@@ -1,4 +1,4 @@
-# A training program for tests: says what it was given, and goes on as a file says that `mode-file` beside it names.
+# A training program for tests: prints its arguments, and does what the file says whose path is in `mode-file`.
 import json, sys, time
 
 def mode():
@@ -12,12 +12,12 @@ def mode():
             return found
 
 print('ARGS ' + json.dumps(sys.argv[1:]), flush=True)
-while (told := mode()) == 'wait':
+while (current := mode()) == 'wait':
     time.sleep(0.2)
-if told == 'grpc':
+if current == 'grpc':
     print('E0000 GRPC error: Connection reset by peer', flush=True)
     sys.exit(1)
-if told == 'fail':
+if current == 'fail':
     print('ValueError: it broke', flush=True)
     sys.exit(1)
 print('wandb: Run history:', flush=True)

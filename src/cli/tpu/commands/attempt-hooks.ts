@@ -389,13 +389,13 @@ async function scanLog(path: string): Promise<{ readonly hasHistory: boolean; re
   let hasHistory = false;
   let tail = '';
   try {
-    for await (const chunk of createReadStream(path, { encoding: 'utf8', highWaterMark: 1 << 20 })) {
+    for await (const chunk of createReadStream(path, 'utf8')) {
       const text = tail + String(chunk);
       hasHistory ||= text.includes(historyLine);
       tail = text.slice(-tailLength);
     }
   } catch {
-    // What was read counts.
+    // The part that was read counts.
   }
   return { hasHistory, tail };
 }
