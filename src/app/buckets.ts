@@ -38,7 +38,7 @@ export async function checkBucketLocations(
       if (!uncheckedNames.includes(one.bucket)) uncheckedNames.push(one.bucket);
       reason = status.reason;
     } else if (status?.kind === 'absent') {
-      const message = `there is no bucket ${one.bucket}; make it in ${regionsOf(one.zones)}, or correct its name`;
+      const message = `there is no bucket ${one.bucket}; create it in ${regionsOf(one.zones)}, or correct its name`;
       problems.push({ ...one.position, message, suggestion: null });
     } else if (status?.kind === 'present' && !one.allowOtherRegion) {
       const outOfRegion = one.zones.filter((zone) => isInRegion(status.location, zone) === false);
@@ -49,7 +49,7 @@ export async function checkBucketLocations(
         (zone) => bucketZone !== undefined && zone !== bucketZone && !outOfRegion.includes(zone),
       );
       if (otherZones.length > 0) {
-        const message = `${one.bucket} is in the zone ${bucketZone} alone, and the job may run in ${formatList(otherZones)}: reading it from there is slower`;
+        const message = `${one.bucket} is only in zone ${bucketZone}, and the job may run in ${formatList(otherZones)}: reads from there are slower`;
         warnings.push({ ...one.position, message, suggestion: null });
       }
     }
@@ -58,7 +58,7 @@ export async function checkBucketLocations(
   const unchecked =
     uncheckedNames.length === 0
       ? null
-      : `Where the ${of} ${formatList(uncheckedNames)} ${uncheckedNames.length === 1 ? 'is' : 'are'} could not be checked: ${reason.replace(/\.$/u, '')}`;
+      : `Could not check the location of the ${of} ${formatList(uncheckedNames)}: ${reason.replace(/\.$/u, '')}`;
   return { problems, warnings, unchecked };
 }
 

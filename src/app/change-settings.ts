@@ -35,9 +35,9 @@ function settingNamed(key: string): SettingKey {
   const [section = ''] = key.split('.');
   if (clusterSections.includes(section)) {
     throw new JobmanError(
-      `${key} is written into the file by hand: what Kubernetes jobs are given may be more than one line.`,
+      `${key} is a setting of Kubernetes jobs. Edit the settings file to change it.`,
       exitCode.usage,
-      ['docs/kubernetes.md shows the file; `jobman settings` names its place and what is in force.'],
+      ['See docs/kubernetes.md. Path of the file and current values: jobman settings'],
     );
   }
   const suggestion = didYouMean(
@@ -45,7 +45,7 @@ function settingNamed(key: string): SettingKey {
     settingKeys.map((one) => one.key),
   );
   throw new JobmanError(
-    `There is no setting ${key}.${suggestion === undefined ? ' `jobman settings` lists them.' : ` Did you mean ${suggestion}?`}`,
+    `There is no setting ${key}. ${suggestion === undefined ? 'List all: jobman settings' : `Did you mean ${suggestion}?`}`,
     exitCode.usage,
   );
 }

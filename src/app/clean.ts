@@ -12,9 +12,9 @@ export async function cleanFiles(home: string, job: Job, by: string): Promise<Co
   const refused = (message: string): CommandResult => ({ id: job.id, ok: false, message, exitCode: exitCode.conflict });
   if (by !== job.owner)
     return { ...refused(`${it} belongs to ${job.owner}; only its owner may clean it.`), owner: job.owner };
-  if (!isFinished(job)) return refused(`${it} is not over yet, so its files are kept; cancel it first.`);
+  if (!isFinished(job)) return refused(`${it} has not finished. Cancel it first.`);
   if (heldAllocations(job).length > 0) {
-    return refused(`${it} may still hold capacity in the cloud, so its files are kept; look again when it is gone.`);
+    return refused(`${it} still holds its TPU. Try again once it is released.`);
   }
   const folders = localFoldersOf(home, job.owner, job.id);
   const found = (await Promise.all(folders.map(exists))).some((one) => one);
@@ -23,7 +23,7 @@ export async function cleanFiles(home: string, job: Job, by: string): Promise<Co
   } catch (error) {
     throw fileError(folderOf(home, job), error);
   }
-  const message = found ? `The files of job ${job.id} (${job.spec.name}) are removed.` : `${it} has no files left.`;
+  const message = found ? `Removed the files of job ${job.id} (${job.spec.name}).` : `${it} has no files left.`;
   return { id: job.id, ok: true, message, exitCode: exitCode.ok };
 }
 

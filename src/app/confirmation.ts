@@ -60,7 +60,7 @@ function confirmPrice(requested: TpuSpec, price: number | null): ConfirmationReq
   return { message, cost: price === null ? null : formatCapacityCost(requested, price), remedy, mayProceed: true };
 }
 
-const remedy = 'The setting `grants` says what needs no question.';
+const remedy = 'The setting `grants` lists what needs no confirmation.';
 
 function isAlreadyRequested(job: Job): boolean {
   return usableAllocation(job) !== undefined || (job.finish === null && job.desired === 'running');
@@ -77,9 +77,9 @@ function findViolationAt(
 ): string | null {
   const subject = `${requested.accelerator} ${requested.pricing} in ${requested.zone}`;
   const matching = grants.filter((grant) => grantMatches(grant, requested));
-  if (matching.length === 0) return `${subject} is in none of the grants of the settings`;
+  if (matching.length === 0) return `${subject} is not in your grants`;
   const valid = matching.filter(({ until }) => until === undefined || now < grantEnd(until));
-  if (valid.length === 0) return `${subject}: its grant was until ${matching.at(-1)?.until ?? ''}`;
+  if (valid.length === 0) return `${subject}: its grant ended on ${matching.at(-1)?.until ?? ''}`;
   const reasons = valid.map((grant) => findChipViolation(grant, requested, others));
   return reasons.includes(null) ? null : `${subject}: ${reasons[0] ?? ''}`;
 }
@@ -87,7 +87,7 @@ function findViolationAt(
 function findChipViolation({ chips, ...grant }: Grant, requested: TpuSpec, others: readonly Job[]): string | null {
   if (chips === undefined) return null;
   const wanted = chipsOf(requested);
-  if (wanted === undefined) return `nobody here knows how many chips it has, and ${chips} are granted`;
+  if (wanted === undefined) return `its number of chips is unknown, and ${chips} are granted`;
   let held = 0;
   const holders: string[] = [];
   for (const job of others) {
@@ -98,7 +98,7 @@ function findChipViolation({ chips, ...grant }: Grant, requested: TpuSpec, other
   }
   if (held + wanted <= chips) return null;
   const names = `${holders.slice(0, maxNamedJobs).join(', ')}${holders.length > maxNamedJobs ? ' and others' : ''}`;
-  return `it has ${pluralize(wanted, 'chip')} where ${chips} are granted${held === 0 ? '' : `, and ${held} are taken by ${names}`}`;
+  return `it has ${pluralize(wanted, 'chip')}, and ${chips} are granted${held === 0 ? '' : ` (${held} used by ${names})`}`;
 }
 
 const maxNamedJobs = 5;
@@ -144,9 +144,9 @@ export async function checkpointsInUse(
   const [other] = await checkpointUsers(store, spec, job);
   if (other === undefined) return null;
   return {
-    message: `job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}, keeps its checkpoints in the same folder (${spec.command.checkpointDir}), so each job could overwrite the checkpoints of the other`,
+    message: `job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}, keeps its checkpoints in the same folder (${spec.command.checkpointDir}), and each job could overwrite the other's`,
     cost: null,
-    remedy: 'Give the job another name or folder, or share the folder on purpose with job.checkpoint_shared: true.',
+    remedy: 'Give the job another name or folder, or set job.checkpoint_shared: true.',
   };
 }
 
@@ -176,12 +176,12 @@ export async function withResumeFrom(store: Store, spec: JobSpec, owner: string,
   const path = newest === undefined ? source.spec.command.checkpointDir : checkpointFolder(source, newest);
   if (path === null)
     throw new JobmanError(
-      `The job cannot begin from ${it}, whose manifest names no job.checkpoint_dir. Name a path as job.resume_from.`,
+      `The job cannot resume from ${it}, whose manifest has no job.checkpoint_dir. Set job.resume_from to a path.`,
       exitCode.usage,
     );
   if (isOnThisMachine(source.spec) !== isOnThisMachine(spec) && !path.includes('://'))
     throw new JobmanError(
-      `The job cannot begin from ${it}: its checkpoints are ${isOnThisMachine(source.spec) ? 'on this machine' : 'on TPU workers'}. Copy them and name the path as job.resume_from.`,
+      `The job cannot resume from ${it}: its checkpoints are ${isOnThisMachine(source.spec) ? 'on this machine' : 'on TPU workers'}. Copy them and set job.resume_from to the path.`,
       exitCode.usage,
     );
   return { ...spec, command: { ...spec.command, resumeFrom: { kind: 'folder', path, job: source.id } } };
@@ -205,7 +205,7 @@ export async function tpuInUse(
   const [other] = await otherUnfinishedJobs(store, job, (one) => isSameTpu(persistentTpu(one), wanted));
   if (other === undefined) return null;
   const message = `the TPU ${wanted.name} is used by job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}`;
-  return { message, cost: null, remedy: `\`jobman wait ${other.id}\` tells when it is free.` };
+  return { message, cost: null, remedy: `Wait for it: jobman wait ${Number(other.id)}` };
 }
 
 async function otherUnfinishedJobs(

@@ -52,7 +52,7 @@ async function storeSecrets(folder: string, spec: JobSpec, env: NonNullable<Crea
     const value = env[source.variable];
     if (value === undefined)
       throw new JobmanError(
-        `The secret ${name} is to come from the variable ${source.variable}, which is not set.`,
+        `The secret ${name} needs the environment variable ${source.variable}, which is not set.`,
         exitCode.usage,
       );
     const file = secretFile(folder, name);

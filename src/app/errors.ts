@@ -107,8 +107,8 @@ export function fileStoreError(path: string, kind: FileErrorKind, cause: unknown
       return error(`The disk is full: ${path} could not be written. Free some space and try again.`);
     case 'read_only':
       return error(
-        `${path} cannot be written: ${dirname(path)} is read-only or belongs to somebody else. Nothing was changed.`,
-        ['Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable.'],
+        `${path} cannot be written: ${dirname(path)} is read-only or belongs to another user. Nothing was changed.`,
+        ['Set JOBMAN_HOME to a writable folder, or make this one writable.'],
       );
     case 'broken':
       return error(`${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}.`);

@@ -41,9 +41,9 @@ export function makeHome(home: string): void {
   const { mode, uid } = statSync(home);
   if ((mode & 0o022) === 0 || isGroupShared(home)) return;
   const instructions = [`chmod go-w ${home}`, 'To share the home with a group: tpu init-lab group=NAME'];
-  // A sticky folder, such as /tmp, is open to everybody on purpose.
+  // A sticky folder, such as /tmp, is writable for all users on purpose.
   if (uid !== userInfo().uid || (mode & 0o1000) !== 0)
-    throw new StoreError('broken', `Others can write to ${home}, so no jobs can be kept there.`, instructions);
+    throw new StoreError('broken', `Other users can write to ${home}. jobman stores no jobs there.`, instructions);
   chmodSync(home, mode & 0o7755);
 }
 

@@ -78,7 +78,7 @@ function twoDigits(value: number): string {
 }
 
 export function formatChoices(names: readonly (string | number)[]): string {
-  if (names.length === 0) return 'There is none yet.';
+  if (names.length === 0) return 'None exists yet.';
   return names.length === 1 ? `The only one is ${names[0]}.` : `There are ${names.join(', ')}.`;
 }
 

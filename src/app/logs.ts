@@ -153,7 +153,7 @@ function attemptOf(job: Job, ordinal: number | undefined): Attempt | undefined {
   const attempt = job.attempts[ordinal - 1];
   if (attempt !== undefined) return attempt;
   const had = job.attempts.length === 0 ? 'none yet' : pluralize(job.attempts.length, 'attempt');
-  throw new JobmanError(`Job ${job.id} has no attempt ${ordinal}: it has ${had}.`, exitCode.notFound);
+  throw new JobmanError(`Job ${job.id} has no attempt ${ordinal}; it has ${had}.`, exitCode.notFound);
 }
 
 function requireWorker(job: Job, worker: WorkerId, attempt: Attempt): WorkerId {
@@ -179,7 +179,7 @@ async function stepFiles(
     throw new JobmanError(
       `Job ${job.id} has no step "${step}"${suggestion === undefined ? '' : `; did you mean ${suggestion}?`}`,
       exitCode.notFound,
-      [`It has: ${known.join(', ')}`],
+      [`Steps: ${known.join(', ')}`],
     );
   }
   const workers = worker === undefined ? await workersIn(logFolder(folder), `${asFileName(step)}_worker_`) : [worker];

@@ -36,30 +36,27 @@ export function planStep(job: Job, name: string, by: string): StepPlan {
   const reject = (message: string): never => {
     throw new JobmanError(message, exitCode.conflict);
   };
-  if (by !== job.owner) reject(`${it} belongs to ${job.owner}; only its owner may set it up.`);
+  if (by !== job.owner) reject(`${it} belongs to ${job.owner}; only its owner may run a setup step.`);
   const step = stepsOf(job).find((one) => one.name === name);
   if (step === undefined) throw new JobmanError(stepNotFoundMessage(job, it, name), exitCode.usage);
   const allocation = usableAllocation(job);
   if (allocation?.lastObserved?.state !== 'ready' || allocation.workers === null) {
     return reject(
       job.finish === null
-        ? `${it} holds no ready workers now; \`jobman why ${number}\` says what it waits for.`
-        : `${it} holds no workers any more: it is over (${job.finish.verdict}). To go on: jobman resume ${number}`,
+        ? `${it} has no ready workers. Explain: jobman why ${number}`
+        : `${it} has finished (${job.finish.verdict}) and has no workers. Resume: jobman resume ${number}`,
     );
   }
   const attempt = openAttempt(job);
   if (attempt !== undefined && attempt.ending !== null) {
-    reject(`${it} is ending an attempt; say it again when that has ended: jobman wait ${number}`);
+    reject(`${it} is ending an attempt. Try again afterwards: jobman wait ${number}`);
   }
   if (attempt !== undefined && attempt.startedAt === null) {
-    reject(
-      `${it} is being set up by the controller right now. Watch it with \`jobman logs ${number} --step ${name} -f\`, or ` +
-        `stop it first: jobman stop ${number}`,
-    );
+    reject(`${it} is in setup. Follow: jobman logs ${number} --step ${name} -f · Stop it first: jobman stop ${number}`);
   }
   if (attempt !== undefined && stepsUsedByCommand.has(name)) {
     reject(
-      `${it} runs in what ${name} would replace. Stop it first, which keeps its workers, and go on afterwards: ` +
+      `${it} uses the result of ${name}. Stop it first, which keeps its workers, and resume it afterwards: ` +
         `jobman stop ${number} && jobman wait ${number}; jobman setup ${number} ${name}; jobman resume ${number}`,
     );
   }
@@ -69,9 +66,9 @@ export function planStep(job: Job, name: string, by: string): StepPlan {
 
 function stepNotFoundMessage(job: Job, it: string, name: string): string {
   const names = job.spec.steps.map((step) => step.name);
-  const has = names.length === 0 ? 'it needs no setup' : `it has ${names.join(', ')}`;
+  const has = names.length === 0 ? 'it has no setup' : `it has ${names.join(', ')}`;
   const isInside = names.includes('docker') && (name === 'conda' || name === 'venv');
-  const inside = isInside ? `; a ${name} environment of a container is made inside it when the command starts` : '';
+  const inside = isInside ? `; the ${name} environment of a container is created when the command starts` : '';
   return `${it} has no setup step ${name}: ${has}${inside}.`;
 }
 
@@ -89,7 +86,7 @@ export async function recordStep(
   if (recorded === 'busy') {
     const { id } = stored.job;
     throw new JobmanError(
-      `Job ${id} changes too quickly, so its history does not tell of the step. The step itself was gone through.`,
+      `The step was run, but it is not in the history of job ${id}: the job changed too often in the meantime.`,
       exitCode.failed,
     );
   }

@@ -125,7 +125,7 @@ export function formatRule(
   const conditions = [
     ...(exitCode === undefined ? [] : [`exit code ${exitCode}`]),
     ...(worker === undefined ? [] : [formatWorker(worker)]),
-    ...(pattern === undefined ? [] : [`its log says ${pattern}`]),
+    ...(pattern === undefined ? [] : [`log matches ${pattern}`]),
   ];
   const log = conditions.length === 0 ? '' : ` (${conditions.join(', ')})`;
   const ofRule = isRuleLimit === true ? ' of this rule' : '';

@@ -40,13 +40,11 @@ function requestLines(spec: JobSpec): readonly string[] {
   const { capacity } = spec;
   switch (capacity.kind) {
     case 'local':
-      return [`a place on this machine, in ${formatStartFolder(spec.workdir, capacity)}`];
+      return [`a slot on this machine, in ${formatStartFolder(spec.workdir, capacity)}`];
     case 'tpu': {
       const name = nodeName(spec, jobIdToken, 1);
       if (capacity.ownership === 'persistent') {
-        return [
-          `the TPU ${name} in ${capacity.zone} of ${capacity.project}, which exists already and is never released`,
-        ];
+        return [`the existing TPU ${name} in ${capacity.zone} of ${capacity.project}, which is never released`];
       }
       // Names only: the values may be for the machines alone.
       const metadataKeys = Object.keys(capacity.metadata);
@@ -70,16 +68,16 @@ function optionLines(capacity: TpuSpec): readonly string[] {
   const waitLimit = wait === undefined ? '' : `, or after ${formatDuration(wait)} of waiting`;
   return [
     ...(nodeCount === undefined ? [] : [`a multislice of ${nodeCount} such TPUs, all or none`]),
-    ...(topology === undefined ? [] : [`wired as ${topology}`]),
-    ...(reservation === undefined ? [] : [`of the reservation ${reservation}`]),
-    ...(network === undefined ? [] : [`in the network ${network}`]),
-    ...(subnetwork === undefined ? [] : [`in the subnetwork ${subnetwork}`]),
-    ...(serviceAccount === undefined ? [] : [`acting as ${serviceAccount}`]),
-    ...(dataDisks ?? []).map(({ source, mode }) => `with the disk ${source}, ${mode}`),
-    ...(validForMs === undefined ? [] : [`given up by the queue after ${formatDuration(validForMs)}`]),
+    ...(topology === undefined ? [] : [`topology ${topology}`]),
+    ...(reservation === undefined ? [] : [`reservation ${reservation}`]),
+    ...(network === undefined ? [] : [`network ${network}`]),
+    ...(subnetwork === undefined ? [] : [`subnetwork ${subnetwork}`]),
+    ...(serviceAccount === undefined ? [] : [`service account ${serviceAccount}`]),
+    ...(dataDisks ?? []).map(({ source, mode }) => `disk ${source}, ${mode}`),
+    ...(validForMs === undefined ? [] : [`the request expires after ${formatDuration(validForMs)}`]),
     ...alternatives.map(
       ({ accelerator, pricing, zone }) =>
-        `else ${accelerator}, ${pricing}, in ${zone}: when the one before has nothing${waitLimit}`,
+        `alternative: ${accelerator}, ${pricing}, in ${zone}, if there is no capacity before${waitLimit}`,
     ),
   ];
 }
@@ -127,7 +125,7 @@ function ruleLines(spec: JobSpec): readonly string[] {
         `${reasonPhrases[rule.reason]}, ${formatConditions(rule)} -> ${formatAnswer(rule.answer)}${formatTerms(rule)}`,
     );
   return [
-    `rule ${recovery.preset}: ${formatBudget(recovery) ?? 'nothing is tried again'}`,
+    `rule ${recovery.preset}: ${formatBudget(recovery) ?? 'no automatic recovery'}`,
     // Rules by log, exit code or worker apply first, so they come first.
     ...byLog,
     ...rows,
@@ -142,7 +140,7 @@ function formatConditions({ evidence, exitCodes, worker }: RecoveryRule): string
   return [
     ...(exitCodes === undefined ? [] : [`exit code ${exitCodes.join(' or ')}`]),
     ...(worker === undefined ? [] : [formatWorker(worker)]),
-    ...(evidence === undefined ? [] : [`log says ${evidence}`]),
+    ...(evidence === undefined ? [] : [`log matches ${evidence}`]),
   ].join(', ');
 }
 
@@ -164,18 +162,16 @@ function limitLines(spec: JobSpec): readonly string[] {
   const { limits, stop, finish, recovery } = spec;
   const kept = finish.keepForMs === null ? 'until you release it' : `for ${formatDuration(finish.keepForMs)}`;
   return [
-    limits.maxRuntimeMs === null
-      ? 'no limit on its run time'
-      : `ended after ${formatDuration(limits.maxRuntimeMs)} of running`,
+    limits.maxRuntimeMs === null ? 'no time limit' : `time limit ${formatDuration(limits.maxRuntimeMs)}`,
     limits.silenceTimeoutMs === null
       ? 'no limit on silence'
       : `counts as hung after ${formatDuration(limits.silenceTimeoutMs)} without output`,
     limits.capacityWaitMs === null
-      ? 'waits for capacity without limit'
-      : `gives up after ${formatDuration(limits.capacityWaitMs)} without capacity`,
+      ? 'waits for capacity without a limit'
+      : `fails after ${formatDuration(limits.capacityWaitMs)} without capacity`,
     `setup steps are tried ${pluralize(limits.setupTries, 'time')} on a worker`,
     `stopped with ${stop.signal}, killed after ${formatDuration(stop.graceMs)}`,
-    `a silent worker is given up after ${formatDuration(recovery.unreachableGraceMs)}`,
+    `a silent worker counts as lost after ${formatDuration(recovery.unreachableGraceMs)}`,
     ...(spec.capacity.ownership === 'ephemeral'
       ? [finish.capacity === 'release' ? 'released when it ends' : `kept when it ends, ${kept}`]
       : []),

@@ -17,7 +17,7 @@ export async function resolve(store: Store, ref: Ref, owner: string, now: Instan
   const id = idOfRef(ref) ?? (await idOfName(store, ref, owner, now));
   const stored = await store.load(id);
   if (stored === undefined) {
-    throw new JobmanError(`There is no job ${id}. See all of them: jobman list --all`, exitCode.notFound);
+    throw new JobmanError(`There is no job ${id}. List all: jobman list --all`, exitCode.notFound);
   }
   return stored;
 }
@@ -54,6 +54,6 @@ async function unknownName(store: Store, name: string): Promise<JobmanError> {
   const manifest = manifestHint(name);
   if (manifest.length > 0) return new JobmanError(`There is no job called "${name}".`, exitCode.notFound, manifest);
   const suggestion = didYouMean(name, [...new Set(jobs.map((job) => job.spec.name))]);
-  const hint = suggestion === undefined ? 'See all of them: jobman list --all' : `Did you mean ${suggestion}?`;
+  const hint = suggestion === undefined ? 'List all: jobman list --all' : `Did you mean ${suggestion}?`;
   return new JobmanError(`There is no job called "${name}". ${hint}`, exitCode.notFound);
 }

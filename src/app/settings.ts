@@ -41,7 +41,7 @@ import { findAccelerator, suggestAccelerator, generations } from '../catalogue/a
 
 // ------------------------------------------------------------------------------------------ the lab
 
-const isPlainWord = (text: string): boolean => /^[^\s'"\\`$;|&<>*?]+$/u.test(text);
+const isUnquoted = (text: string): boolean => /^[^\s'"\\`$;|&<>*?]+$/u.test(text);
 
 /** Google adds zones, so an unknown zone of the right form is valid. */
 const isZone = (text: string): boolean => /^[a-z]+-[a-z]+\d+-[a-z]$/.test(text);
@@ -57,12 +57,12 @@ const share = objectOf(
   'a share',
   '{ "source": "10.0.0.2:/home", "target": "/home-nfs" }',
   {
-    source: textWhere('an NFS export like "10.0.0.2:/home"', (text) => isPlainWord(text) && /^[^:]+:\/.*$/.test(text)),
-    target: textWhere('an absolute path like "/home-nfs"', (text) => isPlainWord(text) && /^\/[^/]/.test(text)),
+    source: textWhere('an NFS export like "10.0.0.2:/home"', (text) => isUnquoted(text) && /^[^:]+:\/.*$/.test(text)),
+    target: textWhere('an absolute path like "/home-nfs"', (text) => isUnquoted(text) && /^\/[^/]/.test(text)),
   },
   {
     zones: textListWhere('a list of zones, perhaps with a star: ["europe-*"]', (text) => /^[a-z\d*-]+$/.test(text)),
-    options: textWhere('options of mount(8) like "vers=3,hard"', (text) => isPlainWord(text) && !text.startsWith('-')),
+    options: textWhere('options of mount(8) like "vers=3,hard"', (text) => isUnquoted(text) && !text.startsWith('-')),
   },
 );
 
@@ -70,8 +70,8 @@ const spreadsheet = objectOf(
   'a spreadsheet',
   '{ "id": "...", "credentials": "..." }',
   {
-    id: textWhere('the id of a spreadsheet, which stands in its address behind /d/', (text) => /^[\w-]+$/.test(text)),
-    credentials: textWhere('the path of a service account’s key', isNonEmpty),
+    id: textWhere('the id of a spreadsheet: the part of its address after /d/', (text) => /^[\w-]+$/.test(text)),
+    credentials: textWhere('the path of the key of a service account', isNonEmpty),
   },
   { tab: textOrNullWhere('the name of a tab, or null', isNonEmpty), endpoint: urlOrNull },
 );
@@ -81,38 +81,39 @@ const labTable = {
   zones: defineSetting(
     textListWhere('a list of zones like ["us-central2-b"]', isZone, suggestLikelyZone),
     [],
-    'The zones in which the lab has TPUs.',
+    'Zones in which the lab has TPUs.',
   ),
-  shares: defineSetting(listOf('a list of shares', share), [], 'The NFS shares that its TPUs mount, in order.'),
-  condaEnvironment: defineSetting(textOrNull, null, 'The conda environment that its scripts use.'),
-  python: defineSetting(textOrNull, null, 'The Python on the workers that `tpu check-env` runs, an absolute path.'),
-  wandbKeyFile: defineSetting(
-    textOrNull,
-    null,
-    'A file that holds the key for Weights & Biases; the key itself is in no setting.',
-    { envVariable: 'JOBMAN_WANDB_KEY_FILE' },
-  ),
-  remoteUser: defineSetting(textOrNull, null, 'The login on the workers; none: your own login name.'),
+  shares: defineSetting(listOf('a list of shares', share), [], 'NFS shares that its TPUs mount, in order.'),
+  condaEnvironment: defineSetting(textOrNull, null, 'Conda environment of its scripts.'),
+  python: defineSetting(textOrNull, null, 'Absolute path of the Python on the workers, for `tpu check-env`.'),
+  wandbKeyFile: defineSetting(textOrNull, null, 'File with the API key of Weights & Biases.', {
+    envVariable: 'JOBMAN_WANDB_KEY_FILE',
+  }),
+  remoteUser: defineSetting(textOrNull, null, 'Login name on the workers; null: your own.'),
   privateKey: defineSetting(
     textOrNull,
     null,
-    "The private key that opens it; none: jobman's own, then those of your ssh_config, of gcloud and of your SSH agent.",
+    "Private key for that login; null: jobman's own, then those of your ssh_config, of gcloud and of your SSH agent.",
   ),
   namePrefix: defineSetting(
     textWhere('a text', () => true),
     '',
-    'What all names of its TPUs begin with, and is not shown.',
+    'Prefix of the names of its TPUs. It is not shown.',
   ),
-  stageLimit: defineSetting(int('a whole number from 1 on', 1), 10, 'How often the rules resume a job of `tpu run`.'),
+  stageLimit: defineSetting(
+    int('a whole number of at least 1', 1),
+    10,
+    'Maximum number of automatic resumes of a job of `tpu run`.',
+  ),
   hangGraceMs: defineSetting(
-    int('a number of milliseconds from 0 on', 0),
+    int('a whole number of milliseconds', 0),
     5 * minute,
-    'A job of `tpu run` whose log ends in a failed call between workers is ended after this long without output.',
+    'A job of `tpu run` is ended after this time without output if its log ends in a failed call between workers.',
   ),
   spreadsheet: defineSetting(
     orNull('a spreadsheet like { "id": "...", "credentials": "..." }, or null', spreadsheet, null),
     null,
-    'The Google spreadsheet of bookings; none: a table here.',
+    'Google spreadsheet of the bookings; null: a local table.',
   ),
 };
 
@@ -128,17 +129,17 @@ const grant = objectOf(
   '{ "accelerator": "v4-16", "chips": 16 }',
   {},
   {
-    zone: textWhere('a zone like "us-east5-b", or with a star "us-*"', isNamePattern),
+    zone: textWhere('a zone like "us-east5-b" or "us-*"', isNamePattern),
     accelerator: kindWhere(
-      'a type like "v4-16", a generation like "v5e", or one with a star',
+      'a type like "v4-16", a generation like "v5e", or a pattern like "v4-*"',
       (value): value is string =>
         typeof value === 'string' && isNamePattern(value) && suggestLikelyAccelerator(value) === undefined,
       (value) => (typeof value === 'string' ? suggestLikelyAccelerator(value) : undefined),
     ),
     pricing: enumOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
-    chips: int('a whole number from 1 on', 1),
+    chips: int('a whole number of at least 1', 1),
     until: textWhere(
-      'a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z"',
+      'a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z"',
       (text) => !Number.isNaN(grantEnd(text)),
     ),
   },
@@ -173,49 +174,48 @@ const table = {
     project: defineSetting(
       textOrNull,
       null,
-      'The Google Cloud project for manifests that name none; "emulator" is the built-in cloud.',
+      'Google Cloud project of manifests that name none; "emulator" is the TPU emulator.',
     ),
-    endpoint: defineSetting(urlOrNull, null, 'Where the Cloud TPU API is spoken, if not by Google.', {
+    endpoint: defineSetting(urlOrNull, null, 'Address of another server of the Cloud TPU API.', {
       envVariable: 'JOBMAN_TPU_ENDPOINT',
     }),
-    sshPort: defineSetting(
-      int('a port from 1 to 65535', 1, 65_535),
-      22,
-      'The port that workers are reached on by SSH.',
-      {
-        envVariable: 'JOBMAN_TPU_SSH_PORT',
-      },
-    ),
+    sshPort: defineSetting(int('a port from 1 to 65535', 1, 65_535), 22, 'SSH port of the workers.', {
+      envVariable: 'JOBMAN_TPU_SSH_PORT',
+    }),
     tokenCommand: defineSetting(
       textOrNull,
       null,
-      "A command that prints an access token, in place of this machine's own login to Google Cloud.",
+      "Command that prints an access token, instead of this machine's Google Cloud login.",
     ),
     forgottenProjects: defineSetting(
       textListWhere('a list of names', () => true),
       [],
-      'Projects of finished jobs that `tpus` and `gc` no longer ask about; `tpus --forget` adds one.',
+      'Projects of finished jobs that `tpus` and `gc` skip; `tpus --forget` adds one.',
     ),
   },
   local: {
     /** The default is one per processor; see `defaultSettings`. */
-    slots: defineSetting(int('a whole number from 1 on', 1), 1, 'How many local jobs run at once on this machine.'),
+    slots: defineSetting(
+      int('a whole number of at least 1', 1),
+      1,
+      'Maximum number of local jobs that run at the same time.',
+    ),
   },
   controller: {
     idleExitMs: defineSetting(
-      int('a number of milliseconds from 0 on', 0),
+      int('a whole number of milliseconds', 0),
       10 * minute,
-      'The controller leaves when nothing has been left to watch for this long.',
+      'The controller exits after this time without work.',
     ),
   },
   terminal: {
-    title: defineSetting(bool, true, "The window's title tells what a command waits for."),
-    bell: defineSetting(bool, true, 'A job that ends while a terminal waits for it rings once.'),
+    title: defineSetting(bool, true, 'Show in the window title what a command waits for.'),
+    bell: defineSetting(bool, true, 'Ring once when a job ends while a terminal waits for it.'),
   },
   grants: defineSetting(
     listOf('a list of grants', grant),
     [],
-    'What jobs may ask of a cloud without a question; none: anything.',
+    'Capacity that jobs may request without a confirmation; empty: any.',
   ),
   lab: labTable,
 };
@@ -274,7 +274,7 @@ export async function settingsLayers({
   for (const { path, name } of files) {
     const text = await readOptional(path);
     if (text !== undefined) layers.push({ path, name, text });
-    else if (path === explicit) throw new JobmanError(`There is no file of settings ${path}.`, exitCode.usage);
+    else if (path === explicit) throw new JobmanError(`There is no settings file ${path}.`, exitCode.usage);
   }
   return layers;
 }
@@ -310,7 +310,7 @@ async function readValues(
     const text = envVariable === undefined ? '' : (given.env[envVariable] ?? '');
     if (envVariable === undefined || text === '') continue;
     const value = parseVariable(one, text);
-    if (value === undefined) problems.push(`${envVariable} is "${text}", and should be ${one.kind.description}.`);
+    if (value === undefined) problems.push(`${envVariable} should be ${one.kind.description}, not "${text}".`);
     else values.set(one.key, { value, source: envVariable });
   }
   const [problem, ...more] = problems;
@@ -349,9 +349,10 @@ export async function parseSettingValues(
     new JobmanError(message, exitCode.usage, formatJsonProblems(text, path, found));
   try {
     const { values, problems } = await readSettings(text, table, otherSections);
-    if (values === undefined) throw settingsError(`${path} should hold one object, as in { "local": { "slots": 8 } }.`);
+    if (values === undefined)
+      throw settingsError(`${path} should contain one object like { "local": { "slots": 8 } }.`);
     if (problems.length === 0) return values;
-    throw settingsError(`${path} holds something that is no setting. Nothing was changed.`, problems);
+    throw settingsError(`${path} has invalid settings. Nothing was changed.`, problems);
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
     throw settingsError(`${path} is not valid JSON. Nothing was changed.`, [error.finding]);

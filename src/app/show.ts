@@ -122,14 +122,14 @@ function formatIfPreempted(
   if (phaseOf(job) !== 'running' || attempt === undefined || isUnreachable) return null;
   if (!capacityTraits(job.spec.capacity).revocable) return null;
   const { then } = answerFor(job.spec.recovery, 'preempted', { message: '' });
-  if (then === 'fail' || then === 'done') return 'the job would fail: no rule of its goes on after a preemption';
+  if (then === 'fail' || then === 'done') return 'the job would fail: no recovery rule covers a preemption';
   const { used: ends, limit } = allowance(job, attempt, 'preempted', { message: '' });
   const used = ends.length;
-  if (used >= limit) return `the job would fail: all ${limit} preemptions that it may have are used up`;
+  if (used >= limit) return `the job would fail: all ${limit} preemptions are used`;
   const wait =
     typicalWait === null || typicalWait === undefined ? '' : `, usually after ${formatDuration(typicalWait.median)}`;
-  const continuation = then === 'rerun' ? 'would begin from the start' : 'would go on';
-  return `it ${continuation} on another ${acceleratorOf(job)}${wait}${formatLoss(then, checkpoint, attempt.runningAt, now)}; ${used + 1} of ${limit} preemptions used then`;
+  const continuation = then === 'rerun' ? 'would start over' : 'would continue';
+  return `it ${continuation} on another ${acceleratorOf(job)}${wait}${formatLoss(then, checkpoint, attempt.runningAt, now)}; ${used + 1} of ${limit} preemptions would be used`;
 }
 
 function formatLoss(

@@ -135,7 +135,7 @@ export async function observeTpus(
   const scopes = tpuScopes(query, settings, tpuSpecs(jobs, settings.forgottenProjects));
   if (scopes.length === 0) {
     throw new JobmanError(
-      'No project is named, neither by a job nor by the setting tpu.project. Name one: jobman tpus --project my-project',
+      'No project: no job names one, and the setting tpu.project is not set. Pass one: jobman tpus --project my-project',
       exitCode.usage,
     );
   }

@@ -67,7 +67,7 @@ export function versionNotice(notes: VersionNotes | undefined, own: string): str
   if (notes === undefined || other === null) return undefined;
   const order = compareVersions(other, own);
   if (order === undefined || order <= 0) return undefined;
-  return `jobman ${other} is there; this is ${own}.${notes.message === null ? '' : ` ${notes.message}`}`;
+  return `jobman ${other} is available; this is ${own}.${notes.message === null ? '' : ` ${notes.message}`}`;
 }
 
 /** The grammar of https://semver.org (2.0.0), with an optional leading `v`. Build metadata has no order. */

@@ -35,7 +35,7 @@ export async function remoteVersion(source: VersionSource): Promise<string> {
     : readRegularFile(path, maxArchiveBytes);
   const isPacked = bytes[0] === 0x1f && bytes[1] === 0x8b;
   if (!isPacked && bytes.length > maxPackageBytes) {
-    throw sourceError(`${path} is too large for a package.json, and no .tar.gz`);
+    throw sourceError(`${path} is too large for a package.json and is not a .tar.gz`);
   }
   const text = isPacked ? await fileInArchive(bytes, packageJsonPath, signal) : bytes.toString('utf8');
   if (text === undefined) throw sourceError(`${path} has no ${packageJsonPath}`);
@@ -45,7 +45,7 @@ export async function remoteVersion(source: VersionSource): Promise<string> {
   } catch {
     // Reported below: invalid JSON names no version.
   }
-  throw sourceError(`the ${packageJsonPath} of ${path} names no version`);
+  throw sourceError(`the ${packageJsonPath} of ${path} has no version`);
 }
 
 /** A checkout's own package.json, else the newest archive in the folder. */

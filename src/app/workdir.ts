@@ -62,7 +62,7 @@ export async function recopyWorkdir(
   const last = workdirCopyOf(job);
   if (workdir === undefined || last === undefined)
     throw new JobmanError(
-      `Job ${job.id} (${job.spec.name}) has no working directory to copy again: its manifest has no job.workdir.`,
+      `Job ${job.id} (${job.spec.name}) has no working directory to copy: its manifest has no job.workdir.`,
       exitCode.usage,
     );
   const copy = last + 1;

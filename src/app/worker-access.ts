@@ -89,14 +89,14 @@ export interface WorkerAccess {
 export function requireMachines(job: Job): Allocation {
   const { id, spec, finish } = job;
   if (spec.capacity.kind === 'local')
-    throw new JobmanError(`Job ${id} runs on this machine; there is nowhere to log in to.`, exitCode.usage);
+    throw new JobmanError(`Job ${id} runs on this machine and has no workers.`, exitCode.usage);
   const allocation = lastAllocation(job);
   const isUsable = allocation?.goneAt === null && allocation.releasedAt === null && allocation.hosts !== null;
   if (isUsable) return allocation;
   throw new JobmanError(
     finish === null
-      ? `Job ${id} has no machines now; \`jobman why ${Number(id)}\` says what it waits for.`
-      : `Job ${id} has no machines any more: it is over (${finish.verdict}). To go on: jobman resume ${Number(id)}`,
+      ? `Job ${id} has no workers yet. Explain: jobman why ${Number(id)}`
+      : `Job ${id} has finished (${finish.verdict}) and has no workers. Resume: jobman resume ${Number(id)}`,
     exitCode.conflict,
   );
 }

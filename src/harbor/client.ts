@@ -108,8 +108,8 @@ export function createHarborClient({
       value = undefined;
     }
     if (isRight(value)) return value as T;
-    throw new JobmanError(`Could not ${action}: what answers at ${base} is no Harbor.`, exitCode.unreachable, [
-      `harbor.url of the settings is the address that a browser shows, like https://harbor.example.com.`,
+    throw new JobmanError(`Could not ${action}: the server at ${base} is not Harbor.`, exitCode.unreachable, [
+      'The setting harbor.url is the address in a browser, like https://harbor.example.com.',
     ]);
   }
 
@@ -162,7 +162,7 @@ function readCaFile(caFile: string | null): string | undefined {
   } catch (error) {
     throw wrong(error instanceof Error ? error.message : String(error));
   }
-  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw wrong(`${caFile} has none in PEM`);
+  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw wrong(`${caFile} contains no PEM certificate`);
   return text;
 }
 
@@ -189,23 +189,23 @@ function toHarborError(
   const refuse = (message: string, code: number, lines: readonly string[] = []): HarborError =>
     new HarborError(message, code, [...lines, ...messages], status);
   const login = found?.login ?? null;
-  const loginProblem = found?.problem === null || found?.problem === undefined ? [] : [`Beside it, ${found.problem}.`];
+  const loginProblem = found?.problem === null || found?.problem === undefined ? [] : [`Also, ${found.problem}.`];
   switch (status) {
     case 401:
       return login === null
-        ? refuse(`Could not ${action}: ${base} wants a login.`, exitCode.unreachable, [
+        ? refuse(`Could not ${action}: ${base} requires a login.`, exitCode.unreachable, [
             `Log in with \`docker login ${new URL(base).host}\`, or set harbor.user and harbor.password.`,
             ...loginProblem,
           ])
         : refuse(`${base} does not accept the login of ${login.user}.`, exitCode.unreachable, [
-            'Log in again with `docker login`, or set harbor.user and harbor.password anew.',
+            'Log in again with `docker login`, or update harbor.user and harbor.password.',
           ]);
     case 403:
       // Harbor answers 403 for an invisible project and for a missing one.
       return refuse(
-        `Could not ${action}: there is no such project, or ${login === null ? 'nobody' : login.user} may not look at it.`,
+        `Could not ${action}: the project does not exist, or ${login === null ? 'it requires a login' : `${login.user} may not read it`}.`,
         exitCode.failed,
-        ['Whoever owns the project can make you a member.', ...loginProblem],
+        ['The owner of the project can make you a member.', ...loginProblem],
       );
     case 404:
       return refuse(`Could not ${action}: ${base} does not have it.`, exitCode.notFound);
@@ -214,16 +214,13 @@ function toHarborError(
     case 502:
     case 503:
     case 504:
-      return refuse(
-        `Could not ${action}: ${base} was asked several times and is too busy or broken (HTTP ${status}).`,
-        exitCode.unreachable,
-      );
+      return refuse(`Could not ${action}: ${base} is overloaded or broken (HTTP ${status}).`, exitCode.unreachable);
     default:
       return status >= 300 && status < 400
         ? refuse(
-            `Could not ${action}: ${base} leads to ${headers.location ?? 'another place'}.`,
+            `Could not ${action}: ${base} redirects to ${headers.location ?? 'another address'}.`,
             exitCode.unreachable,
-            ['Set harbor.url to the address itself: a login is not handed on to another one.'],
+            ['Set harbor.url to that address: a login is never sent to another address.'],
           )
         : refuse(`Could not ${action}: ${base} refused it (HTTP ${status}).`, exitCode.failed);
   }
@@ -244,8 +241,8 @@ function unreachable(
     exitCode.unreachable,
     [
       caFile === null
-        ? 'If it is of an authority of your own, name its certificates with harbor.caFile of the settings.'
-        : `harbor.caFile of the settings names ${caFile}, which does not vouch for it.`,
+        ? 'If it is from your own authority, set harbor.caFile to its certificates.'
+        : `The certificates in harbor.caFile (${caFile}) do not sign it.`,
       message,
     ],
     { cause },

@@ -58,7 +58,7 @@ export async function dockerLogin(host: string, context: DockerContext): Promise
     const pair = Buffer.from(auth, 'base64').toString('utf8').replaceAll('\0', '');
     const at = pair.indexOf(':');
     return at < 1
-      ? problem(`the login for ${own} in ${file} is no user with a password`)
+      ? problem(`the login for ${own} in ${file} is not a user with a password`)
       : { login: { user: pair.slice(0, at), password: pair.slice(at + 1) }, problem: null };
   }
   if (username !== undefined && password !== undefined) return { login: { user: username, password }, problem: null };
@@ -81,17 +81,17 @@ async function runCredentialHelper(name: string, address: string, env: DockerCon
     // All credential helpers print this for an address without a login.
     if (/credentials not found/i.test(stdout)) return noLogin;
     const [firstLine = ''] = stdout.trim().split('\n');
-    return problem(`${program}, which your docker login names, ${failure}${firstLine === '' ? '' : `: ${firstLine}`}`);
+    return problem(`the docker credential helper ${program} ${failure}${firstLine === '' ? '' : `: ${firstLine}`}`);
   }
   try {
     const { Username, Secret } = JSON.parse(stdout) as { readonly Username?: unknown; readonly Secret?: unknown };
     if (typeof Username !== 'string' || typeof Secret !== 'string' || Username === '') return noLogin;
     // An identity token, which Docker exchanges for another; Harbor's API does not accept it.
     if (Username === '<token>')
-      return problem(`${program} has a token for ${address}, and Harbor takes a user with a password`);
+      return problem(`${program} has a token for ${address}, but Harbor needs a user with a password`);
     return { login: { user: Username, password: Secret }, problem: null };
   } catch {
-    return problem(`${program} printed something that is no login`);
+    return problem(`${program} printed no valid login`);
   }
 }
 

@@ -70,8 +70,8 @@ export function createHarbor({ client, base, project, user, cache, now }: Harbor
   ): Promise<{ readonly repository: RepositoryRef; readonly raw: RawRepository }> {
     const candidates = candidateRepositories(path, host, project);
     if (candidates.length === 0) {
-      throw new JobmanError(`Of which project is ${image}? The settings name none (harbor.project).`, exitCode.usage, [
-        `Say it before the image: jobman image-details -i <project>/${path}`,
+      throw new JobmanError(`${image} needs a project: the setting harbor.project is not set.`, exitCode.usage, [
+        `Put the project before the image: jobman image-details -i <project>/${path}`,
       ]);
     }
     let refused: HarborError | undefined;
@@ -94,7 +94,7 @@ export function createHarbor({ client, base, project, user, cache, now }: Harbor
     throw new JobmanError(
       `There is no image ${path} in ${project === null ? host : `the project ${project} of ${host}`}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
       exitCode.notFound,
-      ['See all of them: jobman images'],
+      ['List all: jobman images'],
     );
   }
 
@@ -120,7 +120,7 @@ export function createHarbor({ client, base, project, user, cache, now }: Harbor
       throw new JobmanError(
         `The image ${nameOf(repository)} has no ${reference.includes(':') ? 'artifact' : 'tag'} ${reference}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
         exitCode.notFound,
-        [tags.length === 0 ? 'It has no tags at all.' : `Its newest tags: ${tags.slice(0, 10).join(', ')}`],
+        [tags.length === 0 ? 'It has no tags.' : `Its newest tags: ${tags.slice(0, 10).join(', ')}`],
       );
     }
   }
@@ -181,8 +181,8 @@ const imageNamePattern = new RegExp(
 function parseImageName(text: string): ImageName {
   const { path, tag, digest } = imageNamePattern.exec(text)?.groups ?? {};
   if (path === undefined) {
-    throw new JobmanError(`\`${text}\` is no name of an image.`, exitCode.usage, [
-      'Expected small letters, digits and dashes, with a tag or a digest behind: trainer, lab/trainer:3.1, trainer@sha256:...',
+    throw new JobmanError(`"${text}" is not an image name.`, exitCode.usage, [
+      'Use lower-case letters, digits and dashes, then a tag or a digest: trainer, lab/trainer:3.1, trainer@sha256:...',
     ]);
   }
   return { path, reference: digest ?? tag ?? null };
@@ -229,7 +229,7 @@ function createHarborQueries(client: HarborClient, host: string) {
       client.get<RawRepository>({
         path: repositoryPath(repository),
         form: repositoryForm,
-        action: `look at the image ${repository.project}/${repository.repository}`,
+        action: `read the image ${repository.project}/${repository.repository}`,
       }),
 
     /** Newest first. */
@@ -249,7 +249,7 @@ function createHarborQueries(client: HarborClient, host: string) {
         path: `${repositoryPath(repository)}/artifacts/${encodeURIComponent(reference)}`,
         form: artifactForm,
         query: { with_tag: 'true' },
-        action: `look at ${repository.repository}:${reference}`,
+        action: `read ${repository.repository}:${reference}`,
       });
       return readArtifact(raw);
     },

@@ -314,7 +314,7 @@ export function readBody(incoming: IncomingMessage, maxBytes: number): Promise<B
     incoming.on('error', fail);
     incoming.on('end', () => resolve(Buffer.concat(parts)));
     // A truncated answer does not always emit an error.
-    incoming.on('close', () => fail(new Error('the reply was broken off')));
+    incoming.on('close', () => fail(new Error('the reply was incomplete')));
   });
 }
 

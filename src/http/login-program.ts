@@ -37,7 +37,7 @@ export function runLoginProgram(
 function describeFailure({ code, killed, signal, message }: ExecFileException, timeout: Duration): string {
   if (code === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return `printed more than ${maxOutputBytes / 1024 / 1024} MiB`;
   if (killed === true) return `did not answer within ${timeout / second} s`;
-  if (code === 'ENOENT') return 'is not there';
-  if (typeof code === 'number') return `ended with ${code}`;
-  return signal === null || signal === undefined ? `cannot be run: ${message}` : `was ended by ${signal}`;
+  if (code === 'ENOENT') return 'was not found';
+  if (typeof code === 'number') return `exited with code ${code}`;
+  return signal === null || signal === undefined ? `cannot be run: ${message}` : `was killed by ${signal}`;
 }

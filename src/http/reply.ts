@@ -38,7 +38,7 @@ export function toNoReply(error: unknown, wasSent: boolean): NoReply {
   return new NoReply(text || message, wasSent, code ?? all[0]?.code ?? null, { cause: error });
 }
 
-const unknownAuthority = 'is of an authority that is not known here';
+const unknownAuthority = 'is from an unknown authority';
 
 /** Node's names of OpenSSL's errors (https://nodejs.org/api/tls.html#x509-certificate-error-codes). */
 const certificateProblems: Readonly<Record<string, string>> = {
@@ -49,7 +49,7 @@ const certificateProblems: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: unknownAuthority,
   CERT_SIGNATURE_FAILURE: unknownAuthority,
   CERT_HAS_EXPIRED: 'has expired',
-  CERT_NOT_YET_VALID: 'is not valid yet: is the clock of this machine right?',
+  CERT_NOT_YET_VALID: 'is not valid yet; check the clock of this machine',
   ERR_TLS_CERT_ALTNAME_INVALID: 'is for another address',
 };
 

@@ -75,7 +75,7 @@ test('each mount is looked at, and each bucket asked for once', async () => {
   assert.deepEqual(asked, ['in-us', 'not-there']);
   assert.match(
     lines.join(),
-    /gcsfuse\.extra_mounts\[2\]\.bucket_name: there is no bucket not-there; make it in us-central2/,
+    /gcsfuse\.extra_mounts\[2\]\.bucket_name: there is no bucket not-there; create it in us-central2/,
   );
 });
 
@@ -89,7 +89,7 @@ test('what is allowed elsewhere must still exist', async () => {
 test('a zone of the same region is a warning', async () => {
   const { found, lines } = await check('{bucket_name: in-zone, mount_path: ~/b}');
   assert.deepEqual(found.problems, []);
-  assert.match(lines.join(), /in-zone is in the zone us-central2-a alone, and the job may run in us-central2-b/);
+  assert.match(lines.join(), /in-zone is only in zone us-central2-a, and the job may run in us-central2-b/);
 });
 
 test('what could not be asked refuses nothing, and is said in one line', async () => {
@@ -99,7 +99,7 @@ test('what could not be asked refuses nothing, and is said in one line', async (
   assert.deepEqual(found, {
     problems: [],
     warnings: [],
-    unchecked: 'Where the buckets closed and other are could not be checked: unheard of',
+    unchecked: 'Could not check the location of the buckets closed and other: unheard of',
   });
 });
 
@@ -110,7 +110,7 @@ test('who never answers is not waited for', async () => {
   assert.ok('buckets' in result);
   const silent = { observe: () => new Promise<BucketStatus>(() => {}) };
   const { unchecked } = await checkBucketLocations(result.buckets, silent, 20);
-  assert.match(unchecked ?? '', /could not be checked: no answer within/);
+  assert.match(unchecked ?? '', /Could not check .*: no answer within/);
 });
 
 test('a job on this machine asks nobody', () => {

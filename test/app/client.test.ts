@@ -501,7 +501,7 @@ test('logs answer with the files of the newest attempt that started, or of what 
   assert.equal((await fixture.client.logs(id, { step: 'job' })).length, 1);
   assert.deepEqual(await fixture.client.logs(id, { step: 'tpu' }), []);
 
-  assert.match((await refusal(fixture.client.logs(id, { attempt: 7 }))).message, /no attempt 7: it has 2 attempts/);
+  assert.match((await refusal(fixture.client.logs(id, { attempt: 7 }))).message, /no attempt 7; it has 2 attempts/);
   assert.match((await refusal(fixture.client.logs(id, { step: 'dokcer' }))).message, /did you mean docker\?/);
   assert.match((await refusal(fixture.client.logs(id, { worker: 4 }))).message, /not run on worker 4/);
 });
@@ -521,8 +521,8 @@ test('clean removes the files of what is over, and of nothing else', async (t) =
   mkdirSync(join(fixture.home, 'runs', over), { recursive: true });
   const folder = (id: string, owner = 'ada') => join(fixture.home, 'jobs', owner, id);
 
-  assert.match((await fixture.client.clean(live, 'ada'))[0]?.message ?? '', /not over yet/);
-  assert.match((await fixture.client.clean(holding, 'ada'))[0]?.message ?? '', /may still hold capacity/);
+  assert.match((await fixture.client.clean(live, 'ada'))[0]?.message ?? '', /has not finished/);
+  assert.match((await fixture.client.clean(holding, 'ada'))[0]?.message ?? '', /still holds its TPU/);
   assert.match((await fixture.client.clean(foreign, 'ada'))[0]?.message ?? '', /belongs to bob/);
 
   const answers = await fixture.client.clean(null, 'ada');
@@ -554,7 +554,7 @@ test('a plan tells what would be asked, under which rules, and stores nothing', 
   assert.match(plan.rules.join('\n'), /rule pre: 100 preemptions allowed\npreempted -> resume on a new allocation/);
   assert.match(plan.limits.join('\n'), /stopped with TERM, killed after 30s/);
   assert.deepEqual(readdirSync(join(fixture.home, '..')).includes('home'), false, 'not even the home is made');
-  assert.match((await fixture.client.plan(localSpec())).requests.join(), /a place on this machine/);
+  assert.match((await fixture.client.plan(localSpec())).requests.join(), /a slot on this machine/);
 });
 
 test('a reader of an empty home sees no jobs and makes no file', async (t) => {

@@ -103,8 +103,8 @@ suite('a registry', () => {
   const cases: readonly (readonly [ResponseMode, RegExp])[] = [
     ['endless', /longer than 16 MiB/],
     ['slow', /took longer than 1 s/],
-    ['compressed', /is no Harbor/],
-    ['redirect', /leads to/],
+    ['compressed', /is not Harbor/],
+    ['redirect', /redirects to/],
     [() => Array.from({ length: 100 }, () => ({ name: 'a' })), /has no end/],
     [(count) => Array.from({ length: 100 }, () => ({ name: `a${count}` })), /took longer than 1 s|has no end/],
   ];

@@ -57,39 +57,31 @@ suite('within the grants', () => {
 
 suite('outside of them', () => {
   const outside: readonly (readonly [string, readonly Grant[], string, Partial<TpuSpec>?])[] = [
-    [
-      'another type',
-      [{ accelerator: 'v4' }],
-      'v5litepod-16 spot in us-west4-a is in none of the grants of the settings',
-    ],
-    [
-      'another zone',
-      [{ zone: 'us-east5-b' }],
-      'v5litepod-16 spot in us-west4-a is in none of the grants of the settings',
-    ],
+    ['another type', [{ accelerator: 'v4' }], 'v5litepod-16 spot in us-west4-a is not in your grants'],
+    ['another zone', [{ zone: 'us-east5-b' }], 'v5litepod-16 spot in us-west4-a is not in your grants'],
     [
       'a part of a name is not the name',
       [{ zone: 'us-west4' }],
-      'v5litepod-16 spot in us-west4-a is in none of the grants of the settings',
+      'v5litepod-16 spot in us-west4-a is not in your grants',
     ],
     [
       'another pricing',
       [{ pricing: 'spot' }],
-      'v5litepod-16 ondemand in us-west4-a is in none of the grants of the settings',
+      'v5litepod-16 ondemand in us-west4-a is not in your grants',
       { pricing: 'ondemand' },
     ],
-    ['too late', [{ until: '2001-02-03' }], 'v5litepod-16 spot in us-west4-a: its grant was until 2001-02-03'],
-    ['too large', [{ chips: 8 }], 'v5litepod-16 spot in us-west4-a: it has 16 chips where 8 are granted'],
+    ['too late', [{ until: '2001-02-03' }], 'v5litepod-16 spot in us-west4-a: its grant ended on 2001-02-03'],
+    ['too large', [{ chips: 8 }], 'v5litepod-16 spot in us-west4-a: it has 16 chips, and 8 are granted'],
     [
       'several slices count each',
       [{ chips: 31 }],
-      'v5litepod-16 spot in us-west4-a: it has 32 chips where 31 are granted',
+      'v5litepod-16 spot in us-west4-a: it has 32 chips, and 31 are granted',
       { nodeCount: 2 },
     ],
     [
       'of a type that nobody knows',
       [{ chips: 8 }],
-      'v99-8 spot in us-west4-a: nobody here knows how many chips it has, and 8 are granted',
+      'v99-8 spot in us-west4-a: its number of chips is unknown, and 8 are granted',
       { accelerator: 'v99-8' },
     ],
   ];
@@ -100,7 +92,7 @@ suite('outside of them', () => {
     const alternative = { ...asked, zone: 'europe-west4-b', accelerator: 'v5litepod-8' };
     assert.equal(
       why([{ zone: 'us-*' }], { alternatives: [alternative] }),
-      'v5litepod-8 spot in europe-west4-b is in none of the grants of the settings',
+      'v5litepod-8 spot in europe-west4-b is not in your grants',
     );
     assert.equal(why([{ accelerator: 'v5e' }], { alternatives: [alternative] }), null);
   });
@@ -109,8 +101,7 @@ suite('outside of them', () => {
 suite('what is held already counts', () => {
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
   const grants = [{ accelerator: 'v5e', chips: 32 }];
-  const full =
-    'v5litepod-16 spot in us-west4-a: it has 16 chips where 32 are granted, and 32 are taken by 000001, 000002';
+  const full = 'v5litepod-16 spot in us-west4-a: it has 16 chips, and 32 are granted (32 used by 000001, 000002)';
   const holding = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
 
   test('what runs, what a stopped job has kept, and what was created a moment ago', () => {
@@ -203,7 +194,7 @@ test('who uses it is named, with what to do about it', async () => {
   assert.deepEqual(await used(persistentSpec(), [aJob(persistentSpec())]), {
     message: 'the TPU lab-v4 is used by job 000042 (vit) of ada, which is queued',
     cost: null,
-    remedy: '`jobman wait 000042` tells when it is free.',
+    remedy: 'Wait for it: jobman wait 42',
   });
 });
 
@@ -233,7 +224,7 @@ test('a folder that another unfinished job uses is asked about, with its name', 
   const asked = await checkpointsInUse(holding([other]), spec, null);
   assert.equal(
     asked?.message,
-    'job 000042 (vit) of ada, which is queued, keeps its checkpoints in the same folder (~/b/vit), so each job could overwrite the checkpoints of the other',
+    "job 000042 (vit) of ada, which is queued, keeps its checkpoints in the same folder (~/b/vit), and each job could overwrite the other's",
   );
   assert.equal(await checkpointsInUse(holding([other]), spec, other), null, 'it is the job itself');
   assert.equal(await checkpointsInUse(holding([{ ...other, finish }]), spec, null), null);
@@ -270,7 +261,7 @@ test('resume_from becomes the folder of that job', async () => {
   assert.deepEqual(command.resumeFrom, { kind: 'folder', path: '~/b/000042-abc123', job: '000042' });
   await assert.rejects(
     withResumeFrom(store(aJob(tpuSpec())), from(tpuSpec()), 'ada', noon),
-    /cannot begin from job 000042 \(vit\), whose manifest names no job\.checkpoint_dir/,
+    /cannot resume from job 000042 \(vit\), whose manifest has no job\.checkpoint_dir/,
   );
   await assert.rejects(
     withResumeFrom(store(source), from(localSpec()), 'ada', noon),

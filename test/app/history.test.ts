@@ -274,7 +274,7 @@ test('budgets are told as far as some rule goes on under them', () => {
 
 test('one of a kind is no list', () => {
   assert.deepEqual([[], ['ada'], [3], ['ada', 'bob', 7]].map(formatChoices), [
-    'There is none yet.',
+    'None exists yet.',
     'The only one is ada.',
     'The only one is 3.',
     'There are ada, bob, 7.',

@@ -12,9 +12,9 @@ import { aJob, withAttempts, noon, readyAllocation, runningAttempt, tpuSpec } fr
 test('a job that has ended waits for nothing, and one that waits is asked why', () => {
   const step = (job: ReturnType<typeof aJob>) => () => planStep(job, 'docker', 'ada');
   const waits = withAttempts(aJob(), [{}], [{}]);
-  assert.throws(step(waits), /holds no ready workers now; `jobman why 42` says what it waits for\.$/);
+  assert.throws(step(waits), /has no ready workers\. Explain: jobman why 42$/);
   const over = { ...waits, finish: { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const };
-  assert.throws(step(over), /holds no workers any more: it is over \(succeeded\)\. To go on: jobman resume 42$/);
+  assert.throws(step(over), /has finished \(succeeded\) and has no workers\. Resume: jobman resume 42$/);
 });
 
 const steps = ['ssh', 'gcsfuse', 'docker'].map((name) => ({
@@ -46,21 +46,16 @@ test('who may not, and when not, is said in a sentence with what to do', () => {
       String(sentence),
     );
   const runs = withAttempts(withSteps, [readyAllocation], [runningAttempt]);
-  assertRefused(runs, 'ssh', 'eve', /belongs to ada; only its owner may set it up\.$/);
+  assertRefused(runs, 'ssh', 'eve', /belongs to ada; only its owner may run a setup step\.$/);
   assertRefused(
     runs,
     'venv',
     'ada',
-    /has no setup step venv: it has ssh, gcsfuse, docker; a venv environment of a container is made inside/,
+    /has no setup step venv: it has ssh, gcsfuse, docker; the venv environment of a container is created/,
     2,
   );
-  assertRefused(runs, 'docker', 'ada', /runs in what docker would replace\. Stop it first, .*jobman resume 42$/);
-  assertRefused(
-    withAttempts(withSteps, [readyAllocation], [{}]),
-    'ssh',
-    'ada',
-    /is being set up by the controller right now\. .*jobman stop 42$/,
-  );
+  assertRefused(runs, 'docker', 'ada', /uses the result of docker\. Stop it first, .*jobman resume 42$/);
+  assertRefused(withAttempts(withSteps, [readyAllocation], [{}]), 'ssh', 'ada', /is in setup\. .*jobman stop 42$/);
   const ending = {
     reason: 'stopped',
     evidence: { message: '' },
@@ -72,7 +67,7 @@ test('who may not, and when not, is said in a sentence with what to do', () => {
     withAttempts(withSteps, [readyAllocation], [{ ...runningAttempt, ending }]),
     'ssh',
     'ada',
-    /is ending an attempt;/,
+    /is ending an attempt\./,
   );
   assertRefused(
     withAttempts(withSteps, [{ ...readyAllocation, releasedAt: noon }], [runningAttempt]),

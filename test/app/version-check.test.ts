@@ -85,10 +85,10 @@ suite('the notes', () => {
     assert.equal(isCheckDue({ ...notes, intervalMs: 1 }, now + 59_999), false, 'no interval is shorter than a minute');
   });
   test('give a sentence where the other version is newer', () => {
-    assert.equal(versionNotice(notes, '1.9.0'), 'jobman 1.10.0 is there; this is 1.9.0.');
+    assert.equal(versionNotice(notes, '1.9.0'), 'jobman 1.10.0 is available; this is 1.9.0.');
     assert.equal(
       versionNotice({ ...notes, message: 'Run ./update.sh.' }, '1.9.0'),
-      'jobman 1.10.0 is there; this is 1.9.0. Run ./update.sh.',
+      'jobman 1.10.0 is available; this is 1.9.0. Run ./update.sh.',
     );
     for (const own of ['1.10.0', '1.11.0', '2.0.0-rc.1']) assert.equal(versionNotice(notes, own), undefined, own);
     assert.equal(versionNotice({ ...notes, remoteVersion: null }, '1.0.0'), undefined);
@@ -174,8 +174,8 @@ suite('the version that is to be had', () => {
     });
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     assert.equal(await latestVersion(`${url}/package.json`), '1.4.0');
-    await assert.rejects(latestVersion(`${url}/none`), /names no version/);
-    await assert.rejects(latestVersion(`${url}/html`), /names no version/);
+    await assert.rejects(latestVersion(`${url}/none`), /has no version/);
+    await assert.rejects(latestVersion(`${url}/html`), /has no version/);
     await assert.rejects(latestVersion(`${url}/large`), /longer than 1 MiB/);
     assert.equal(await latestVersion(`${url}/moved`), '1.4.0');
     await assert.rejects(latestVersion(`${url}/circle`), /redirects too often/);

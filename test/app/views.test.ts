@@ -1034,7 +1034,7 @@ test('a rule that matched by what the log says is told with that', () => {
     },
   ];
   const why = whyOf(job, noon + 2 * hour, { events });
-  assert.equal(why.rule, 'pre: command failed (its log says out_of_memory) -> fail');
+  assert.equal(why.rule, 'pre: command failed (log matches out_of_memory) -> fail');
   assert.equal(
     why.evidence,
     'exit code 1 on worker 0; its log says "RESOURCE_EXHAUSTED: 16G"; the accelerator ran out of memory; at 20 Nov 13:00:00 UTC',
@@ -1062,7 +1062,7 @@ test('a program that was killed where the cloud may take the machine is told not
     [{ ...runningAttempt, exitSeen: { ...exitSeen, exitCode: 1, pattern: 'grpc' } }],
   );
   const { rule } = whyOf(cut, noon + hour + 12 * second, { events: [] });
-  assert.match(rule ?? '', /; else pre: command failed \(its log says grpc\) -> same allocation, resume/);
+  assert.match(rule ?? '', /; else pre: command failed \(log matches grpc\) -> same allocation, resume/);
 });
 
 /** That local job whose first attempt has failed, and whose second begins with a pause until then. */

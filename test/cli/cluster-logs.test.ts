@@ -259,7 +259,8 @@ suite('logs that are followed', () => {
     const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
     const first = aClusterPod({ name: 'train-x', jobUid: 'first' });
     const again = aClusterPod({ name: 'train-x', jobUid: 'first' }, { restarts: 2, lastEnd });
-    const message = /In train-x, its program was restarted 2 times, last because it used more memory .*\(OOMKilled\)\./;
+    const message =
+      /In train-x, its program was restarted 2 times, last because it ran out of memory .*\(OOMKilled\)\./;
     const once = await run(['logs', 'train'], cluster([one], [again]));
     assert.match(once.err, message);
     assert.match(once.err, /What it printed before that: --previous\.$/m);

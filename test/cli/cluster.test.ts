@@ -355,14 +355,14 @@ suite('the one list', () => {
     assert.deepEqual(calm.asked, ['job-name in (train,old)']);
     const { rows, asked } = await list([train, stuck, old], listPods);
     assert.deepEqual(asked, ['job-name in (stuck)', 'job-name in (train,old)']);
-    assert.ok(rows.includes('stuck setup: cannot get its image lab/x'), rows.join('\n'));
+    assert.ok(rows.includes('stuck setup: cannot pull its image lab/x'), rows.join('\n'));
     assert.deepEqual((await list([train, stuck], listPods, '--phase', 'queued')).rows, []);
     assert.equal((await list([train, stuck], listPods, '--phase', 'setup')).rows.length, 1);
     const refused = await list([stuck], async function* () {
       yield [];
       throw new JobmanError('may not list pods', exitCode.failed);
     });
-    assert.deepEqual(refused.rows, ['stuck queued: its pod does not run yet']);
+    assert.deepEqual(refused.rows, ['stuck queued: pod not running yet']);
   });
 
   test('and the question of delete --all name the same status', async () => {
@@ -397,12 +397,12 @@ suite('the one list', () => {
       return objectsIn(out).map(({ reasonText }) => reasonText);
     };
     assert.deepEqual(await reasons([waits], async () => [event]), [
-      'gets no pod: the quota q of vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',
+      'gets no pod: the quota q of the namespace vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',
     ]);
     const another = { ...event, object: { ...object, uid: 'an earlier one' } };
-    assert.deepEqual(await reasons([waits], async () => [another]), ['has no pod yet']);
+    assert.deepEqual(await reasons([waits], async () => [another]), ['no pod yet']);
     const refused = () => Promise.reject(new JobmanError('No answer.', exitCode.unreachable));
-    assert.deepEqual(await reasons([waits], refused), ['has no pod yet']);
+    assert.deepEqual(await reasons([waits], refused), ['no pod yet']);
     assert.equal(asked, 3);
     await reasons([train, old, { ...waits, suspended: true }, { ...waits, createdAt: now }], async () => [event]);
     assert.equal(asked, 3);

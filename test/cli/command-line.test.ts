@@ -97,7 +97,7 @@ test('-v is the version, -h the help', async () => {
 
 suite('a newer version', () => {
   const terminal = { columns: 80, rows: 24 };
-  const sentence = 'jobman 9.0.0 is there; this is 1.2.3.';
+  const sentence = 'jobman 9.0.0 is available; this is 1.2.3.';
 
   async function ask(args: readonly string[], options: CliHarnessOptions = {}) {
     let asked = 0;
@@ -219,7 +219,7 @@ test('what is no setting, no value or no way to say it changes nothing', async (
     [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" must be a whole number/],
     [['set', 'local.slots'], /is none of: jobman settings, jobman settings set <key> <value>/],
     [['set', 'local.slots', '3', '4'], /is none of/],
-    [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. `jobman settings` lists them\./],
+    [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. List all: jobman settings/],
     [['change', 'local.slots', '3'], /is none of/],
   ];
   for (const [args, message] of cases) {

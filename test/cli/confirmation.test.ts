@@ -8,7 +8,7 @@ import { jobman as real } from '../support/jobman.ts';
 import { jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
 
 const confirmation = {
-  message: 'v4-16 spot in us-central2-b is in none of the grants of the settings',
+  message: 'v4-16 spot in us-central2-b is not in your grants',
   cost: 'about $7.37/h',
   remedy: 'The setting `grants` says what needs no question.',
 };
@@ -27,7 +27,7 @@ test('without a terminal nothing is created, and the refusal names the price, th
   assert.equal(code, 2);
   assert.match(
     err,
-    /^jobman: Nothing was created: v4-16 spot .* of the settings\. It costs about \$7\.37\/h\. The setting `grants` .* Say --yes to do it without a question\.$/m,
+    /^jobman: Nothing was created: v4-16 spot .* not in your grants\. It costs about \$7\.37\/h\. The setting `grants` .* Say --yes to do it without a question\.$/m,
   );
   assert.deepEqual(commands, []);
   const yes = await jobman(['create', 'a.yaml', '--yes'], { cwd, confirmation });
@@ -67,7 +67,7 @@ test('a real record and real settings: refused before anything is stored, and to
   writeFileSync(join(world.folder, 'large.yaml'), yaml('v4-16'));
   const large = await real(world, ['create', 'large.yaml', '--no-check']);
   assert.equal(large.code, 2);
-  assert.match(large.stderr, /Nothing was created: v4-16 spot in us-central2-b is in none of the grants/);
+  assert.match(large.stderr, /Nothing was created: v4-16 spot in us-central2-b is not in your grants/);
   assert.equal((await real(world, ['list', '--json'])).stdout, '');
   assert.match((await real(world, ['create', 'large.yaml', '--dry-run'])).stderr, /create will ask first/);
   assert.doesNotMatch((await real(world, ['create', 'small.yaml', '--dry-run'])).stderr, /will ask first/);

@@ -221,7 +221,7 @@ suite('nothing is submitted', () => {
       /--job-name `Train_1`: it is not a valid name in Kubernetes.*did you mean train-1\?/,
     ],
     [['-i', 'a', '-j', 'x'.repeat(64)], 2, /has 64 characters; the limit of Kubernetes is 63/],
-    [['-i', 'a', '-a', '{"n": 1}'], 2, /annotations:1:7: "n" should be a text, and is 1; write "1"/],
+    [['-i', 'a', '-a', '{"n": 1}'], 2, /annotations:1:7: "n" should be a text, not 1; write "1"/],
     [['-i', 'a', '-a', '{"n": "1",}'], 2, /annotations:1:10: remove this comma/],
     [['-i', 'a', '-r', 'no-gpus'], 3, /There is no flavor no-gpus, .*Did you mean no-gpu\?/],
     [['-i', 'a', '-r', '{"resources": {"requests": {}}}'], 2, /flavor:1:1: a flavor needs a "name"/],
@@ -229,7 +229,7 @@ suite('nothing is submitted', () => {
     [['-i', 'a', '--env', 'NOT_SET'], 2, /The variable NOT_SET is not set here/],
     [['-i', 'a', '--gpus', '0'], 2, /--gpus `0`: it is not a number of GPUs/],
     [['-i', 'a', '--volume', 'a:b'], 2, /must begin with a slash/],
-    [['-i', 'a', '--volume', 'a:/x', '--volume', 'b:/x'], 2, /Two volumes would appear at \/x\./],
+    [['-i', 'a', '--volume', 'a:/x', '--volume', 'b:/x'], 2, /Two volumes have the path \/x\./],
     [['-i', 'a', '--shm', '8GB'], 2, /expected an amount/],
     [['-i', 'a', '--set', 'x=1'], 2, /--set changes a manifest/],
     [['-i', 'a', '--name', 'x'], 2, /there is no flag --name\. Did you mean --job-name\?/],
@@ -239,8 +239,8 @@ suite('nothing is submitted', () => {
     [['-i', 'a', '--memory', '4 gigs'], 2, /--memory `4 gigs`: expected an amount/],
     [['-i', 'a', '--label', 'team'], 2, /--label `team`: it is not a label: write KEY=VALUE/],
     [['-i', 'a', '--label', 'a=x', '--label', 'a=y'], 2, /--label names a twice: as x and as y\./],
-    [['-i', 'a', '--label', 'jobman/owner=x'], 2, /The label jobman\/owner is written by jobman itself/],
-    [['-i', 'a', '--label', 'job-name=x'], 2, /The label job-name is written by Kubernetes itself/],
+    [['-i', 'a', '--label', 'jobman/owner=x'], 2, /jobman sets the label jobman\/owner itself/],
+    [['-i', 'a', '--label', 'job-name=x'], 2, /Kubernetes sets the label job-name itself/],
     [['-i', 'a', '--toleration', 'a=b:Never'], 2, /has the effect "Never"; the effects are NoSchedule, /],
     [
       ['-i', 'a', '--priority-class', 'High'],
@@ -251,10 +251,10 @@ suite('nothing is submitted', () => {
     [
       ['-i', 'a', '--gpus', '1:A', '--node-selector', 'nvidia.com/gpu.product=B'],
       2,
-      /The node selector nvidia\.com\/gpu\.product=B and the model of the GPUs \(A\) exclude each other/,
+      /The node selector nvidia\.com\/gpu\.product=B and the GPU model \(A\) contradict each other/,
     ],
-    [['-i', 'a b', '--workdir', 'w'], 2, /2 things are wrong\.\n.*holds a blank[^]*begin with a slash/],
-    [[], 2, /No image is named: say it with -i, or set job\.defaultImage/],
+    [['-i', 'a b', '--workdir', 'w'], 2, /2 problems\.\n.*contains a space[^]*begin with a slash/],
+    [[], 2, /No image\. Pass -i, or set job\.defaultImage/],
   ];
   for (const [args, code, message] of cases) {
     test(args.join(' ') || 'without an image', async () => {
@@ -318,10 +318,7 @@ suite('the requests, the labels and the nodes of a job', () => {
     const same = await dryRun(['-i', 'a', '-r', 'no-gpu', '--cpu', '1']);
     assert.deepEqual(same.metadata?.annotations, { 'jobman/flavor': 'no-gpu' });
     const named = await submit(['-i', 'a', '-r', 'no-gpu', '--cpu', '2', '--dry-run']);
-    assert.match(
-      named.err,
-      /^warning: The job is not recorded under the flavor no-gpu, because --cpu changes what it requests/,
-    );
+    assert.match(named.err, /^warning: The job does not count as no-gpu, because --cpu changes its requests/);
     assert.doesNotMatch((await submit(['-i', 'a', '--cpu', '2', '--dry-run'])).err, /warning/);
   });
 
@@ -433,10 +430,10 @@ test('what the cluster has replaced is told beside what was asked', async () => 
   assert.equal(out, 'x submitted to lab/vision as alice.\n');
   assert.match(
     err,
-    /The cluster has replaced what was asked for as no-gpu:\n {2}request of memory: asked 1G, granted 2G\n$/,
+    /The cluster has replaced what was asked for as no-gpu:\n {2}request of memory: requested 1G, granted 2G\n$/,
   );
   // For `details`, later.
-  const annotations = { 'jobman/replaced-resources': 'request of memory: asked 1G, granted 2G' };
+  const annotations = { 'jobman/replaced-resources': 'request of memory: requested 1G, granted 2G' };
   assert.deepEqual(patched, [['x', { metadata: { annotations } }]]);
 });
 
@@ -579,7 +576,7 @@ spec:
     ['an image too', written, /job\.yaml is a whole Job, and --image is about a part/, ['-i', 'alpine']],
     ['words to run too', written, /is a whole Job, and `--` is about a part/, ['--', 'ls']],
     ['--set too', written, /is a whole Job, and --set is about a part/, ['--set', 'a=b']],
-    ['our label', written, /The label jobman\/job is written by jobman itself/, ['--label', 'jobman/job=x']],
+    ['our label', written, /jobman sets the label jobman\/job itself/, ['--label', 'jobman/job=x']],
     [
       'a bad name',
       written.replace('whole', 'Whole_1'),

@@ -387,7 +387,7 @@ suite("a cluster's jobs in the watched list", () => {
     });
     emit({ kind: 'changed', object: job });
     emit({ kind: 'synced' });
-    await shows(/train .* setup .* cannot get its image lab\/x/);
+    await shows(/train .* setup .* cannot pull its image lab\/x/);
     emit({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
     await shows(/train .* running/);
     world.typeKeys('q');

@@ -162,7 +162,7 @@ suite('a home', { timeout: 180_000 }, () => {
     chmodSync(sticky, 0o1777);
     const refused = await jobman(world, ['create', 'l.yaml'], { env: { JOBMAN_HOME: sticky } });
     assert.equal(refused.code, 5);
-    assertPrinted(refused, /Others can write to \S+sticky, so no jobs can be kept there/);
+    assertPrinted(refused, /Other users can write to \S+sticky\. jobman stores no jobs there/);
     assert.deepEqual(readdirSync(sticky), [], 'nothing was written there');
   });
 

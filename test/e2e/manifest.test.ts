@@ -132,7 +132,7 @@ test('a command about a missing job creates no folder and starts nothing', async
     const { code, stdout, stderr } = await jobman(world, args);
     assert.equal(code, 3, stderr);
     assert.equal(stdout, '');
-    assert.match(stderr, /^jobman: There is no job (000007|called "missing")\. See all of them: jobman list --all\n$/);
+    assert.match(stderr, /^jobman: There is no job (000007|called "missing")\. List all: jobman list --all\n$/);
   }
   const { code, stdout } = await jobman(world, ['list', '--json']);
   assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });

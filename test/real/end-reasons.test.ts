@@ -28,7 +28,7 @@ test('a failure, a kill, a hang and a timeout have different reasons on this mac
     [ids.failed, 'command_failed', 'exit code 7;', { exitCode: 7, worker: 0 }],
     [ids.killed, 'command_failed', 'killed by SIGKILL (exit code 137);', { exitCode: 137, signal: 'KILL', worker: 0 }],
     [ids.hung, 'hung', 'no output for 1s (job.silence_timeout);', {}],
-    [ids.late, 'timed_out', 'it ran for 2s, which is all that it may (job.max_runtime);', {}],
+    [ids.late, 'timed_out', 'reached its time limit of 2s (job.max_runtime);', {}],
   ] as const) {
     const job = await world.waitForFinish(id, 1);
     assert.equal(job.phase, 'failed');

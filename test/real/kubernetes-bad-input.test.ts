@@ -67,11 +67,7 @@ suite('an invalid command line', () => {
       [annotated('["team"]'), 2, /The annotations are no object/],
       [image(''), 2, /image/],
       [image('al pine'), 2, /al pine/],
-      [
-        ['submit', '-q', '-r', tinyFlavor, '--', 'ls'],
-        2,
-        /No image is named: say it with -i, or set job\.defaultImage/,
-      ],
+      [['submit', '-q', '-r', tinyFlavor, '--', 'ls'], 2, /No image\. Pass -i, or set job\.defaultImage/],
       [[...plain, 'ls'], 2, /Unexpected argument `ls`/],
       [`submit -q -f ${manifest}`, 2, /train\.yaml:2:9 job\.name: "Train" is not a valid name in Kubernetes/],
       [[...plain, '-f', 'nowhere.yaml'], 2, /nowhere\.yaml/],
@@ -146,7 +142,7 @@ suite('an invalid kubeconfig, context, login or permission', () => {
       [join(folder, 'none'), 5, /There is no cluster configuration: the kubeconfig .*\n  Ask the administrator/],
       [file('no-context', 'apiVersion: v1\nkind: Config\n'), 5, /has no current context/],
       [file('no-yaml', 'clusters: [\n'), 2, /is not valid YAML/],
-      [unknown, 5, /the certificate of https:.* is of an authority that is not known here/],
+      [unknown, 5, /the certificate of https:.* is from an unknown authority/],
       [
         withCluster((cluster) => void (cluster['tls-server-name'] = 'elsewhere.example')),
         5,

@@ -174,7 +174,7 @@ kubeTest('submit -it --rm is a session with the exit code of its program, and le
 
   // Leave before the pod runs.
   const nowhere = [...submit, 'no-such-image:1', '-j', 'left', '--', 'sh'];
-  const left = await runInTerminal(world, 93, nowhere, [[/left cannot get its image/, '\u0003']]);
+  const left = await runInTerminal(world, 93, nowhere, [[/left cannot pull its image/, '\u0003']]);
   assert.equal(left.code, 130, left.screen);
   assert.equal(kube.jobs(), '');
 });

@@ -30,7 +30,13 @@ suite('logs and history', () => {
     assert.equal(await person.output('logs short --tail 2'), 'two\nthree');
 
     const history = await person.output('history -j short');
-    for (const line of [/created by /, /runs on /, /with exit code 4/, /failed: BackoffLimitExceeded/, /seen gone/]) {
+    for (const line of [
+      /created by /,
+      /runs on /,
+      /with exit code 4/,
+      /failed: BackoffLimitExceeded/,
+      /deleted from the cluster/,
+    ]) {
       assert.match(history, line);
     }
     assert.match(
@@ -75,7 +81,7 @@ suite("the owner's commands", () => {
 
     assert.match(await person.output('stop long'), /^long is (being )?stopped: /);
     assert.equal(suspended(), 'true');
-    assert.match(await person.output('stop -j long'), /^long is (being )?stopped already[.;]/);
+    assert.match(await person.output('stop -j long'), /^long is already (being )?stopped[.:]/);
     assert.equal((await person.run('wait long')).code, 1);
     // Its pod is gone after its end; the archive has its end and its last output.
     const ended = async () => /long-\S+ ended with exit code 0/.test(await person.output('history long'));
@@ -83,7 +89,7 @@ suite("the owner's commands", () => {
     assert.match(await person.output('resume long'), /^long is started; /);
     assert.equal(suspended(), 'false');
     assert.equal((await person.run('start long')).code, 4);
-    assert.match((await person.run('rerun long')).stderr, /under way already/);
+    assert.match((await person.run('rerun long')).stderr, /already active/);
     assert.ok(await eventually(printed, soon));
 
     assert.match(await person.output('cancel long'), /^long is cancelled: .*; its logs and history are kept\.\n/);
@@ -91,7 +97,7 @@ suite("the owner's commands", () => {
     assert.match(await person.output('logs long'), /^begin\n/);
     assert.match(await person.output('why long'), /^long was deleted .* ago, before it had ended; it had run for /);
     const history = await person.output('history long');
-    for (const line of [/suspended/, /resumed/, /seen gone/]) assert.match(history, line);
+    for (const line of [/suspended/, /resumed/, /deleted from the cluster/]) assert.match(history, line);
 
     assert.match(await person.output('rerun long'), /^long-2 runs what long ran, /);
     const { metadata } = kube.get<{ metadata: { labels: Record<string, string> } }>('job', 'long-2');
@@ -152,7 +158,7 @@ test('an API server that is killed costs neither a reader nor the archive a line
   assert.equal((await waiting.result).code, 0, waiting.stderr);
   const isKept = async () => /succeeded/.test(await person.output('history talker'));
   assert.ok(await eventually(isKept, soon));
-  assert.match((await person.run('cancel talker')).stderr, /is over already/);
+  assert.match((await person.run('cancel talker')).stderr, /has already /);
   await person.output('delete talker');
   const copy = await person.run('logs talker');
   assert.equal(copy.stdout, whole, copy.stderr);

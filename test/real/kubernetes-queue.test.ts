@@ -212,6 +212,6 @@ suite('the queue of a cluster', () => {
     );
     assert.match(await admin.output('list --name older'), /queued .* waits in the queue vision$/m);
     assert.match(await admin.output('why older'), /^older waits in the queue vision, which has not admitted it\.$/m);
-    await admin.runRefused(4, /older waits in the queue vision, which admits it in its turn\./, 'start older');
+    await admin.runRefused(4, /older waits in the queue vision until the queue admits it\./, 'start older');
   });
 });

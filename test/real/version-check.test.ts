@@ -37,7 +37,7 @@ test('found by the first command, reported by the second', async (t) => {
   await eventually(() => notesOf(world)?.remoteVersion === '99.1.0');
   const second = await runInTerminal(world, 100, ['why', '7']);
   assert.equal(second.code, 3);
-  assert.match(second.screen, /jobman 99\.1\.0 is there; this is [\d.]+\. Ask Eve\.\r\n$/);
+  assert.match(second.screen, /jobman 99\.1\.0 is available; this is [\d.]+\. Ask Eve\.\r\n$/);
 });
 
 test('a server that never answers delays no command, and is not contacted again by the next', async (t) => {

@@ -87,7 +87,7 @@ for (const [what, logins, env, login, refused] of [
     const answer = await client.sendCommand(job.id, 'cancel', { by: login });
     if (refused === null) {
       assert.equal(answer.ok, true, answer.message);
-      assert.match((await client.clean(job.id, login))[0]?.message ?? '', /is not over yet/);
+      assert.match((await client.clean(job.id, login))[0]?.message ?? '', /has not finished/);
     } else {
       assert.equal(answer.exitCode, 4);
       assert.match(answer.message, refused);

@@ -74,12 +74,12 @@ suite('a command', () => {
     const { services, file } = homeWith(world, { repository: '/releases' });
     const lastCheck = new Date(now).toISOString();
     writeFileSync(file, JSON.stringify({ lastCheck, remoteVersion: '1.1.0', message: 'Ask Eve.' }));
-    assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
+    assert.equal(newerVersion(services), 'jobman 1.1.0 is available; this is 1.0.0. Ask Eve.');
     // Also if no check can start because its notes cannot be written.
     const { services: stuck, later } = homeWith(world, { repository: '/releases' });
     mkdirSync(`${file}.${process.pid}`);
     later(2 * day);
-    assert.match(newerVersion(stuck) ?? '', /1\.1\.0 is there/);
+    assert.match(newerVersion(stuck) ?? '', /1\.1\.0 is available/);
     // A home that cannot exist, because its path is a file.
     const nowhere = homeWith(world, { repository: '/releases' }, join(file, 'home'));
     assert.equal(newerVersion(nowhere.services), null);
@@ -99,9 +99,9 @@ suite('notes about another repository', () => {
       const files = { ...services.settingsFiles(), explicit: named };
       return newerVersion({ ...services, settingsFiles: () => files });
     };
-    assert.match(noticeFor(null) ?? '', /1\.1\.0 is there/);
-    assert.match(noticeFor({ check: '2h' }) ?? '', /1\.1\.0 is there/);
-    assert.match(noticeFor({ repository: '/releases' }) ?? '', /1\.1\.0 is there/);
+    assert.match(noticeFor(null) ?? '', /1\.1\.0 is available/);
+    assert.match(noticeFor({ check: '2h' }) ?? '', /1\.1\.0 is available/);
+    assert.match(noticeFor({ repository: '/releases' }) ?? '', /1\.1\.0 is available/);
     assert.equal(noticeFor({ repository: null }), null);
     assert.equal(noticeFor({ repository: '/elsewhere' }), null);
     // The last check was just now, so the other repository is checked in a minute; the old result is then deleted.
@@ -128,7 +128,7 @@ suite('a check', () => {
       lastError: null,
       repository: '~/',
     });
-    assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
+    assert.equal(newerVersion(services), 'jobman 1.1.0 is available; this is 1.0.0. Ask Eve.');
   });
 
   test('without a result keeps the last version and the error; one that is no longer wanted deletes them', async (t) => {

@@ -18,14 +18,9 @@ const over: Pick<Job, 'startRequest' | 'finish'> = {
 };
 
 for (const [what, spec, changes, message] of [
-  ['waits for machines', tpuSpec(), {}, 'Job 000001 has no machines now; `jobman why 1` says what it waits for.'],
-  [
-    'is over',
-    tpuSpec(),
-    over,
-    'Job 000001 has no machines any more: it is over (succeeded). To go on: jobman resume 1',
-  ],
-  ['runs here', localSpec(), {}, 'Job 000001 runs on this machine; there is nowhere to log in to.'],
+  ['waits for machines', tpuSpec(), {}, 'Job 000001 has no workers yet. Explain: jobman why 1'],
+  ['is over', tpuSpec(), over, 'Job 000001 has finished (succeeded) and has no workers. Resume: jobman resume 1'],
+  ['runs here', localSpec(), {}, 'Job 000001 runs on this machine and has no workers.'],
 ] as const satisfies readonly (readonly [string, JobSpec, Partial<Job>, string])[]) {
   test(`a shell on a job that ${what} is refused with the reason`, async (t) => {
     const { home } = openWorld(t);

@@ -113,9 +113,8 @@ export function archivedResult(archived: ArchivedJob, now: Instant): ClusterResu
     containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt])),
   );
   const began = starts.length > 0 ? Math.min(...starts) : archived.pods.length === 0 ? startedAt : null;
-  const before =
-    began === null ? 'its program had not begun' : `it had run for ${formatDuration(archived.goneAt - began)}`;
-  const message = `${name} was deleted ${formatDuration(now - archived.goneAt)} ago, before it had ended; ${before}.`;
+  const before = began === null ? 'before it started' : `after running for ${formatDuration(archived.goneAt - began)}`;
+  const message = `${name} was deleted ${formatDuration(now - archived.goneAt)} ago, ${before}.`;
   return { phase, reasonText: 'deleted', message, evidence: null };
 }
 
@@ -150,7 +149,7 @@ export function clusterJobEvents({ job, pods, events }: ArchivedObservation): re
     job.createdAt,
     `created by ${job.owner ?? 'another tool'}: ${[...new Set(job.images)].join(', ')}${many}`,
   );
-  add(`started ${job.startedAt}`, job.startedAt, 'the cluster has begun with it');
+  add(`started ${job.startedAt}`, job.startedAt, 'started by the cluster');
   for (const { type, status, reason, message, at } of job.conditions) {
     const phrase = conditionPhrases[`${type} ${status}`];
     const why = [reason, message].filter((part) => part !== null && part !== '').join(': ');
@@ -172,7 +171,7 @@ export function clusterJobEvents({ job, pods, events }: ArchivedObservation): re
       add(
         `${pod.uid} taken`,
         disruption.at,
-        `${pod.name} is taken off its node: ${disruption.message ?? disruption.reason ?? ''}`,
+        `${pod.name} is evicted from its node: ${disruption.message ?? disruption.reason ?? ''}`,
       );
     }
   }
@@ -183,8 +182,7 @@ export function clusterJobEvents({ job, pods, events }: ArchivedObservation): re
       ({ reason, message }) => reason === event.reason && message === event.message,
     );
     if (isInConditions) continue;
-    const times =
-      event.count > 1 ? ` (${event.count} times, the last at ${formatTime(event.lastAt, event.firstAt)})` : '';
+    const times = event.count > 1 ? ` (${event.count} times, last at ${formatTime(event.lastAt, event.firstAt)})` : '';
     const of = event.object.kind === 'Job' ? '' : `${event.object.name}: `;
     add(`event ${eventKey(event)}`, event.firstAt, `${of}${event.reason}: ${event.message}${times}`);
   }
@@ -197,7 +195,7 @@ export function deletedEvent(at: Instant, user: string): ClusterJobEvent {
 }
 
 export function goneEvent(at: Instant): ClusterJobEvent {
-  return { key: 'gone', at, message: 'seen gone from the cluster; what is kept here stays' };
+  return { key: 'gone', at, message: 'deleted from the cluster; this copy stays' };
 }
 
 const conditionPhrases: Readonly<Record<string, string>> = {

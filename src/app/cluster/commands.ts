@@ -58,28 +58,28 @@ export function checkClusterCommand(job: ClusterJob, verb: ClusterVerb): Cluster
   const done = (message: string): ClusterCommandCheck => ({ kind: 'already_done', message: `${name} ${message}.` });
   const hasEnded = phase === 'succeeded' || phase === 'failed';
   if (job.deleting && verb !== 'rerun')
-    return verb === 'cancel' ? done('is being deleted already') : refused('is being deleted');
+    return verb === 'cancel' ? done('is already being deleted') : refused('is being deleted');
   switch (verb) {
     case 'stop':
-      if (hasEnded) return refused(`is not running: it has ${formatVerdict(phase)}`);
-      if (job.suspended && phase === 'stopping') return done('is being stopped already; its pods are terminating');
+      if (hasEnded) return refused(`has already ${formatVerdict(phase)}`);
+      if (job.suspended && phase === 'stopping') return done('is already being stopped: its pods are terminating');
       if (job.suspended)
-        return done(queueName === null ? 'is stopped already' : `waits in the queue ${queueName}, stopped`);
+        return done(queueName === null ? 'is already stopped' : `is already stopped, in the queue ${queueName}`);
       return allowed;
     case 'start':
     case 'resume':
-      if (hasEnded) return refused(`has ${formatVerdict(phase)}; rerun begins it anew`);
-      if (!job.suspended) return refused(`is under way already (${phase})`);
+      if (hasEnded) return refused(`has already ${formatVerdict(phase)}; use rerun to start over`);
+      if (!job.suspended) return refused(`is already active (${phase})`);
       // The queue itself resumes an admitted job; to resume it here would bypass all other jobs.
-      if (queueName !== null) return refused(`waits in the queue ${queueName}, which admits it in its turn`);
+      if (queueName !== null) return refused(`waits in the queue ${queueName} until the queue admits it`);
       return allowed;
     case 'rerun':
       return hasEnded || job.suspended || job.deleting
         ? allowed
-        : refused(`is under way already (${phase}); stop or cancel it first`);
+        : refused(`is already active (${phase}); stop or cancel it first`);
     case 'cancel':
       return hasEnded
-        ? refused(`is over already: it has ${formatVerdict(phase)}; delete takes it out of the cluster`)
+        ? refused(`has already ${formatVerdict(phase)}; use delete to remove it from the cluster`)
         : allowed;
   }
 }

@@ -27,7 +27,7 @@ export interface Resources {
   readonly limits: Amounts | null;
 }
 
-/** A named request. Everybody in the cluster sees the name. */
+/** A named request. All users of the cluster see the name. */
 export interface Flavor {
   readonly name: string;
   readonly description: string | null;
@@ -39,7 +39,7 @@ export function parseFlavor(text: string, source: string): Flavor {
   const findings = newFindings();
   const flavor = readFlavor(parseJsonText(text, source), findings);
   if (flavor === undefined || findings.problems.length > 0) {
-    throw jsonError(`${source} is no flavor.`, text, source, findings.problems);
+    throw jsonError(`${source} is not a flavor.`, text, source, findings.problems);
   }
   return flavor;
 }
@@ -122,12 +122,12 @@ function readAmounts(tree: Tree, field: 'requests' | 'limits', report: Report): 
 export function amountProblem(resource: string, written: string | number): string | undefined {
   if (!isResourceName(resource)) {
     const suggestion = /gpu/i.test(resource) ? 'nvidia.com/gpu' : didYouMean(resource, plainResources);
-    return `is no resource of Kubernetes${suggestion === undefined ? '' : `; did you mean "${suggestion}"?`}`;
+    return `is not a Kubernetes resource${suggestion === undefined ? '' : `; did you mean "${suggestion}"?`}`;
   }
   const quantity = parseQuantity(written);
-  if (quantity === undefined) return `is "${written}", and should be an amount like "500m", "1G" or "2Gi"`;
-  if (compareQuantities(quantity, zero) < 0) return `is ${written}, and cannot be less than 0`;
-  if (isExtended(resource) && !isWholeQuantity(quantity)) return `is ${written}, and is counted in whole pieces`;
+  if (quantity === undefined) return `should be an amount like "500m", "1G" or "2Gi", not "${written}"`;
+  if (compareQuantities(quantity, zero) < 0) return `should not be negative: ${written}`;
+  if (isExtended(resource) && !isWholeQuantity(quantity)) return `should be a whole number, not ${written}`;
   return undefined;
 }
 
@@ -150,7 +150,7 @@ function membersOf(
   of: string,
   report: Report,
 ): ReadonlyMap<string, Tree> {
-  for (const one of tree.duplicates ?? []) reportProblem(one, [], report, `"${one.name}" stands here again`);
+  for (const one of tree.duplicates ?? []) reportProblem(one, [], report, `duplicate key "${one.name}"`);
   const found = new Map<string, Tree>();
   for (const [name, entry] of tree.entries) {
     if (known === null || known.includes(name)) found.set(name, entry.value);
@@ -236,10 +236,10 @@ export function findFlavor(input: string, { predefined, readFile }: FlavorSource
   if (text !== undefined) return parseFlavor(text, written);
   const names = predefined.map(({ name }) => name);
   const suggestion = didYouMean(written, names);
-  const known = names.length === 0 ? 'The settings have none.' : `There are: ${names.join(', ')}.`;
+  const known = names.length === 0 ? 'The settings have no flavors.' : `Flavors: ${names.join(', ')}.`;
   throw new JobmanError(
     `There is no flavor ${written}, and no file of that name.${suggestion === undefined ? '' : ` Did you mean ${suggestion}?`}`,
     exitCode.notFound,
-    [`${known} \`jobman resources-flavors\` shows them.`],
+    [`${known} Show them: jobman resources-flavors`],
   );
 }

@@ -252,7 +252,7 @@ function replacedInContainer(before: ContainerResources, after: ContainerResourc
       if (one === other || (one === undefined && side === 'requests' && wantedLimit(before, name) === other)) return [];
       if (one !== undefined && other !== undefined && quantityKey(one) === quantityKey(other)) return [];
       return [
-        `${side === 'requests' ? 'request' : 'limit'} of ${name}: asked ${one ?? 'none'}, granted ${other ?? 'none'}`,
+        `${side === 'requests' ? 'request' : 'limit'} of ${name}: requested ${one ?? 'none'}, granted ${other ?? 'none'}`,
       ];
     });
   });
@@ -295,7 +295,7 @@ export function checkJobFile(job: V1Job, overrides: JobFileOverrides): void {
   // A file from `submit --dry-run` or from a cluster may contain our labels; flags may not.
   const reserved = Object.keys(overrides.labels ?? {}).filter(isOwnLabel);
   if (reserved[0] !== undefined) {
-    throw new JobmanError(`The label ${reserved[0]} is written by jobman itself; choose another key.`, exitCode.usage);
+    throw new JobmanError(`jobman sets the label ${reserved[0]} itself. Choose another key.`, exitCode.usage);
   }
   const wrong = Object.keys(labels).find((key) => !own.includes(key) && !isQualifiedName(key));
   if (wrong !== undefined) throw new JobmanError(`The label "${wrong}" has an invalid key.`, exitCode.usage);

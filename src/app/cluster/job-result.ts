@@ -57,28 +57,30 @@ export function clusterReason(job: ClusterJob, now: Instant): string {
     case 'failed':
       return formatFailure(job);
     case 'running':
-      return job.parallelism > 1 ? `${job.ready} of ${pluralize(job.parallelism, 'pod')}, ${ran}` : `for ${ran}`;
+      return job.parallelism > 1
+        ? `${job.ready} of ${pluralize(job.parallelism, 'pod')} for ${ran}`
+        : `running for ${ran}`;
     case 'stopped':
       return 'suspended';
     case 'recovering':
-      return `${pluralize(job.failed, 'pod')} failed; another is tried`;
+      return `${pluralize(job.failed, 'pod')} failed; retrying`;
     case 'stopping':
-      return job.deleting ? 'being deleted' : formatEnding(job);
+      return job.deleting ? 'deleting' : formatEnding(job);
     default:
-      if (job.suspended) return `waits in the queue ${job.queueName ?? ''}`;
-      return job.active === 0 ? 'has no pod yet' : 'its pod does not run yet';
+      if (job.suspended) return `waiting in the queue ${job.queueName ?? ''}`;
+      return job.active === 0 ? 'no pod yet' : 'pod not running yet';
   }
 }
 
 function formatEnding({ terminating = 0 }: ClusterJob): string {
-  if (terminating === 0) return 'its pods are being ended';
+  if (terminating === 0) return 'its pods are terminating';
   return `${pluralize(terminating, 'pod')} ${terminating === 1 ? 'is' : 'are'} terminating`;
 }
 
 function formatDeadline({ deadline }: ClusterJob): string {
   return deadline === null || deadline === undefined
-    ? 'ran longer than its limit (--timeout)'
-    : `ran longer than its limit of ${formatDuration(deadline)} (--timeout)`;
+    ? 'exceeded its time limit (--timeout)'
+    : `exceeded its time limit of ${formatDuration(deadline)} (--timeout)`;
 }
 
 function formatFailure(job: ClusterJob): string {
@@ -128,7 +130,7 @@ function formatRuntime(pods: readonly ClusterPod[], now: Instant): string | null
   const began = Math.min(...startsOf(pod));
   if (!Number.isFinite(began)) return null;
   const ends = pod.containers.flatMap(({ init, endedAt }) => (init || endedAt === null ? [] : [endedAt]));
-  return `ran ${formatDuration(Math.max(began, ...(ends.length === 0 ? [now] : ends)) - began)}`;
+  return `ran for ${formatDuration(Math.max(began, ...(ends.length === 0 ? [now] : ends)) - began)}`;
 }
 
 function failedCause(job: ClusterJob, pods: readonly ClusterPod[]): string | null {
@@ -218,7 +220,7 @@ export function clusterResult(observation: ClusterObservation, now: Instant): Cl
     const { phrase, evidence } = failureOf(observation, now);
     return result(`failed${ago(job.endedAt)}: ${phrase}`, evidence);
   }
-  if (job.deleting) return result('is being deleted; its pods are being ended');
+  if (job.deleting) return result('is being deleted: its pods are terminating');
   if (phase === 'stopping') {
     return result(
       `is ${job.suspended ? 'being stopped' : 'ending'}: ${formatEnding(job)}`,
@@ -227,24 +229,24 @@ export function clusterResult(observation: ClusterObservation, now: Instant): Cl
   }
   if (job.suspended) {
     return job.queueName === null
-      ? result('is suspended: it was stopped, or created with --suspend, and has no pods')
+      ? result('is suspended and has no pods: it was stopped, or created with --suspend')
       : result(`waits in the queue ${job.queueName}, which has not admitted it`);
   }
   const { running, stuck } = podsIn(observation, now);
   const [first] = stuck;
   if (running.length > 0) {
     const began = Math.min(...running.flatMap((pod) => pod.containers.flatMap(({ startedAt }) => startedAt ?? [])));
-    const since = Number.isFinite(began) ? ` for ${formatDuration(now - began)}` : '';
+    const runs = Number.isFinite(began) ? `has been running for ${formatDuration(now - began)}` : 'is running';
     const nodes = [...new Set(running.flatMap(({ node }) => node ?? []))];
-    const where = nodes.length === 1 ? ` on the node ${nodes[0]}` : ` on ${pluralize(nodes.length, 'node')}`;
+    const where = nodes.length === 1 ? ` on node ${nodes[0]}` : ` on ${pluralize(nodes.length, 'node')}`;
     const many = job.parallelism > 1 ? ` with ${running.length} of ${pluralize(job.parallelism, 'pod')}` : '';
     const others = first === undefined ? '' : `; another ${first.phrase}`;
     const again = mostRestarted(running);
     const restarted = again === null ? '' : `; ${formatRestarted(again.container, again.pod)}`;
-    return result(`runs${many}${since}${where}${restarted}${others}`, first?.evidence ?? null, 'running');
+    return result(`${runs}${many}${where}${restarted}${others}`, first?.evidence ?? null, 'running');
   }
   const failure = failureOf(observation, now);
-  const before = job.failed > 0 ? `goes on after a failure (${failure.phrase}): the next pod ` : '';
+  const before = job.failed > 0 ? `is retrying after a failure (${failure.phrase}): the next pod ` : '';
   if (first !== undefined) {
     return result(`${before}${first.phrase}`, first.evidence, job.failed > 0 ? 'recovering' : first.phase);
   }
@@ -253,23 +255,23 @@ export function clusterResult(observation: ClusterObservation, now: Instant): Cl
   );
   if (refused !== undefined) return result(formatPodRefusal(job, refused), formatClusterEvent(refused, now));
   if (observation.pods.length > 0 && job.failed === 0)
-    return result('is ending: its pods have ended, and the cluster counts them', null, 'stopping');
-  if (job.failed > 0) return result(`goes on after a failure: ${failure.phrase}`, failure.evidence);
+    return result('is ending: its pods have ended', null, 'stopping');
+  if (job.failed > 0) return result(`is retrying after a failure: ${failure.phrase}`, failure.evidence);
   const age = now - (job.startedAt ?? job.createdAt);
-  if (age < podCreationTime) return result('has no pod yet: the cluster has just taken it');
+  if (age < podCreationTime) return result('has no pod yet: it was just created');
   for (const quota of observation.quotas ?? []) {
     const shortage = quotaShortage(job, quota);
     if (shortage !== null)
-      return result(`gets no pod: the quota ${quota.name} of ${job.namespace} has no room for it (${shortage})`);
+      return result(`gets no pod: it exceeds the quota ${quota.name} of the namespace ${job.namespace} (${shortage})`);
   }
   const since = `has no pod ${formatDuration(age)} after its start`;
   if (observation.mayListEvents === false) {
     return result(
-      `${since}; its events say why`,
+      `${since}; only its events give the reason`,
       `The permission \`list\` on events in ${job.namespace} is missing; the administrator of the cluster can grant it.`,
     );
   }
-  return result(`${since}, and no event of the cluster says why`);
+  return result(`${since}, and no event gives the reason`);
 }
 
 function quotaShortage({ requests }: ClusterJob, { hard, used }: ClusterQuota): string | null {
@@ -281,7 +283,7 @@ function quotaShortage({ requests }: ClusterJob, { hard, used }: ClusterQuota): 
     const [room, inUse, wanted] = [most, used[name] ?? '0', asks].map((amount) => parseQuantity(amount) ?? zero);
     if (room === undefined || inUse === undefined || wanted === undefined) continue;
     if (compareQuantities(addQuantities(inUse, wanted), room) > 0) {
-      return `${name}: ${formatQuantity(inUse)} of ${formatQuantity(room)} are used, and it asks for ${formatQuantity(wanted)}`;
+      return `${name}: ${formatQuantity(inUse)} of ${formatQuantity(room)} used, ${formatQuantity(wanted)} requested`;
     }
   }
   return null;
@@ -291,7 +293,7 @@ export function formatPodRefusal({ namespace }: ClusterJob, { message }: Cluster
   const quota = /exceeded quota: ([^,]+), (.+)$/.exec(message);
   return quota === null
     ? 'gets no pod: the cluster refuses to create one'
-    : `gets no pod: the quota ${quota[1]} of ${namespace} is used up (${quota[2]})`;
+    : `gets no pod: the quota ${quota[1]} of the namespace ${namespace} is used up (${quota[2]})`;
 }
 
 /** Longest time that a cluster needs to create a pod or to report why it cannot. */
@@ -352,7 +354,7 @@ function failureOf(observation: ClusterObservation, now: Instant): ClusterFindin
     earlier === 0 ? '' : ` (${earlier === 1 ? 'an earlier pod' : pluralize(earlier, 'earlier pod')} failed too)`;
   if (pod.reason === 'Evicted') {
     return {
-      phrase: `its pod was evicted from the node ${pod.node ?? ''}${others}`,
+      phrase: `its pod was evicted from node ${pod.node ?? ''}${others}`,
       evidence: pod.message ?? evidence,
     };
   }
@@ -370,9 +372,11 @@ function formatContainerEnd(
 ): string {
   if (reason === 'OOMKilled') {
     const [limit, request] = [pod.limits?.[name], pod.requests['memory']];
-    const most = limit === undefined ? '' : `; its limit is ${limit}`;
-    const asks = request === undefined || request === limit ? '' : `${most === '' ? ';' : ','} it asks for ${request}`;
-    return `used more memory than it may have and was killed (OOMKilled)${most}${asks}`;
+    const amounts = [
+      ...(limit === undefined ? [] : [`limit ${limit}`]),
+      ...(request === undefined || request === limit ? [] : [`request ${request}`]),
+    ];
+    return `ran out of memory and was killed (${['OOMKilled', ...amounts].join(', ')})`;
   }
   if (reason === 'StartError' || reason === 'ContainerCannotRun') return 'could not be started';
   if (signal !== null && signal > 0) return `was ended by signal ${signal}`;
@@ -392,7 +396,7 @@ function stuckPodOf(pod: ClusterPod, observation: ClusterObservation, now: Insta
     const message = scheduled.message ?? '';
     const evidence = formatQuoted(scheduled.reason ?? 'Unschedulable', message, scheduled.at, now);
     if (scheduled.reason === 'SchedulingGated')
-      return { phrase: 'waits until its gates are opened', evidence, phase: 'queued' };
+      return { phrase: 'waits for its scheduling gates', evidence, phase: 'queued' };
     return { phrase: formatUnscheduled(pod, message, observation), evidence, phase: 'queued' };
   }
   if (pod.node === null) return { phrase: 'waits for a node', evidence: null, phase: 'queued' };
@@ -404,7 +408,7 @@ function stuckPodOf(pod: ClusterPod, observation: ClusterObservation, now: Insta
     const warned = warning === undefined ? null : formatClusterEvent(warning, now);
     const first = pod.containers.find(({ init, state }) => init && state === 'running');
     const phrase =
-      first === undefined ? `is being set up on the node ${pod.node}` : `runs its first step, ${first.name}`;
+      first === undefined ? `is being set up on node ${pod.node}` : `runs its init container ${first.name}`;
     return { phrase, evidence: warned, phase: 'setup' };
   }
   const { reason, message, image, name } = waiting;
@@ -414,15 +418,16 @@ function stuckPodOf(pod: ClusterPod, observation: ClusterObservation, now: Insta
   const cause = failing ?? (willRestart(waiting) ? warning : undefined);
   const evidence =
     cause === undefined ? formatQuoted(reason ?? '', message ?? '', null, now) : formatClusterEvent(cause, now);
-  if (imageReasons.includes(reason ?? '')) return { phrase: `cannot get its image ${image}`, evidence, phase: 'setup' };
+  if (imageReasons.includes(reason ?? ''))
+    return { phrase: `cannot pull its image ${image}`, evidence, phase: 'setup' };
   if (reason === 'CrashLoopBackOff' || willRestart(waiting)) {
     const end = willRestart(waiting) ? waiting : (waiting.lastEnd ?? null);
     const times = waiting.restarts === 0 ? [] : [`restarted ${formatTimes(waiting.restarts)}`];
     const short = [...(end === null ? [] : [formatCause(end) ?? 'failed']), ...times].join(', ');
     const how = end === null ? '' : `: ${formatProgram(pod, waiting)} ${formatContainerEnd({ ...end, name }, pod)}`;
     return {
-      phrase: `ends again and again${times.length === 0 ? '' : ` (${times[0]})`}${how}; it is started again after a pause`,
-      shortPhrase: `ends again and again${short === '' ? '' : ` (${short})`}`,
+      phrase: `keeps failing${times.length === 0 ? '' : ` (${times[0]})`}${how}; it restarts after a pause`,
+      shortPhrase: `keeps failing${short === '' ? '' : ` (${short})`}`,
       evidence,
       phase: 'recovering',
     };
@@ -458,12 +463,12 @@ function formatUnscheduled(pod: ClusterPod, message: string, { nodes, allPods }:
     const [one] = short;
     // Without the nodes we cannot see if any has the resource; this sentence is true in both cases.
     if (short.length === 1 && one?.count === all && one?.name?.includes('/') === true) {
-      return `waits for room: it asks for ${asks}, and no node has enough ${one.name}`;
+      return `waits for room: it requests ${asks}, and no node has enough ${one.name}`;
     }
-    return `waits for room: it asks for ${asks}, and there is too little ${names.join(', ')}`;
+    return `waits for room: it requests ${asks}, and there is too little ${names.join(', ')}`;
   }
-  if (message.includes('node affinity/selector')) return 'finds no node with the labels that it wants';
-  if (message.includes('untolerated taint')) return 'finds no node that is open to it: all are tainted';
+  if (message.includes('node affinity/selector')) return 'finds no node with the requested labels';
+  if (message.includes('untolerated taint')) return 'finds no node whose taints it tolerates';
   const [claim] =
     /persistentvolumeclaim "[^"]+" not found|unbound immediate PersistentVolumeClaims/.exec(message) ?? [];
   if (claim !== undefined) return `waits for its volume: ${claim}`;

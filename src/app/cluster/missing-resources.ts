@@ -68,7 +68,7 @@ export function formatMissingResources({ node, shortages, absent }: MissingResou
   if (absent.length > 0) return `no node has ${absent.join(' or ')}`;
   const parts = shortages.map(({ resource, requested, free, missing }) => {
     const left = compareQuantities(free, zero) > 0 ? formatRounded(free) : 'no';
-    return `${left} ${resource} free of the ${formatRounded(requested)} that it asks for: ${formatRounded(missing)} are missing`;
+    return `${left} ${resource} free, ${formatRounded(requested)} requested (${formatRounded(missing)} missing)`;
   });
   return `the best node, ${node}, has ${parts.join('; ')}`;
 }

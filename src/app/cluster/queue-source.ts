@@ -127,7 +127,7 @@ interface PublishedQueue {
   readonly skipped: number;
 }
 
-/** Omits owners: everybody in the cluster can read it. Throws JobmanError if it is too large even compressed. */
+/** Omits owners: all users of the cluster can read it. Throws JobmanError if it is too large even compressed. */
 export function queueData(
   configmap: string,
   jobs: readonly QueuedJob[],
@@ -139,7 +139,7 @@ export function queueData(
   const compressed = gzipSync(text).toString('base64');
   if (compressed.length <= maxConfigMapBytes) return { [`${configmap}${gzipSuffix}`]: compressed };
   throw new JobmanError(
-    `The list of ${jobs.length} active jobs is larger than a ConfigMap may be; nothing was published.`,
+    `Nothing was published: the list of ${jobs.length} active jobs is too large for a ConfigMap.`,
     exitCode.failed,
   );
 }

@@ -30,8 +30,8 @@ const text = textWhere('a text', isNonEmpty);
 const textOrNull = emptyAsNull('a text or null');
 const pathOrNull = emptyAsNull('a path or null');
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
-const idOrNull = kindWhere('a number from 0 on, or null', (value) => value === null || isId(value));
-const ids = kindWhere('a list of numbers from 0 on', (value) => Array.isArray(value) && value.every(isId));
+const idOrNull = kindWhere('a whole number of at least 0, or null', (value) => value === null || isId(value));
+const ids = kindWhere('a list of whole numbers of at least 0', (value) => Array.isArray(value) && value.every(isId));
 const annotationKey = textWhere('the key of an annotation, like "jobman/flavor"', isQualifiedName);
 
 /** The older jobman's template has empty texts for absent values. */
@@ -66,7 +66,7 @@ const flavors: Kind<readonly Flavor[]> = {
         const flavor = readFlavor(item, report);
         if (flavor === undefined) return undefined;
         const { name } = flavor;
-        const message = `a second flavor is called "${name}"; each needs a name of its own`;
+        const message = `another flavor is also named "${name}"; names must be unique`;
         if (names.has(name)) reportProblem(item, [], report, message);
         names.add(name);
         return flavor;
@@ -77,60 +77,60 @@ const flavors: Kind<readonly Flavor[]> = {
 };
 
 const table = {
-  sharedNamespace: defineSetting(text, 'default', 'Taken for the sake of older files; nothing reads it.'),
-  sharedConfigmap: defineSetting(text, 'jobman-jobs-config', 'Taken for the sake of older files; nothing reads it.'),
+  sharedNamespace: defineSetting(text, 'default', 'Not used. Accepted in files of the older program.'),
+  sharedConfigmap: defineSetting(text, 'jobman-jobs-config', 'Not used. Accepted in files of the older program.'),
   jobsQueue: {
     namespace: defineSetting(
       text,
       'default',
-      'The namespace of the ConfigMap that tells of all jobs those who may not list them.',
+      'Namespace of the ConfigMap with all jobs, for users who may not list them.',
     ),
-    configmap: defineSetting(text, 'jobman-queue-position', 'The name of that ConfigMap.'),
+    configmap: defineSetting(text, 'jobman-queue-position', 'Name of that ConfigMap.'),
     gpuResources: defineSetting(
       textListWhere('a list of extended resources, like ["nvidia.com/gpu", "amd.com/gpu"]', isExtended),
       [],
-      'The extended resources that count as GPUs; none: all of them.',
+      'Extended resources that count as GPUs. Empty: all of them.',
     ),
   },
   job: {
     annotations: defineSetting(
       orNull(annotations, listOf(annotations, annotation), []),
       [],
-      'Annotations of every job; one with the valueType `env` has the value of that variable.',
+      'Annotations of every job. With the valueType `env`, the value is the name of an environment variable.',
     ),
-    defaultImage: defineSetting(textOrNull, null, 'The image where none is named.'),
-    imagePrefix: defineSetting(textOrNull, null, 'Stands before every image, as it is: `harbor.example.com/lab/`.'),
+    defaultImage: defineSetting(textOrNull, null, 'Image of jobs that name none.'),
+    imagePrefix: defineSetting(textOrNull, null, 'Prefix of every image, such as `harbor.example.com/lab/`.'),
     userConfigmap: defineSetting(
       textOrNull,
       null,
-      "A ConfigMap in your namespace whose `ceph.gid` is added to the pods' groups.",
+      "ConfigMap in your namespace. Its `ceph.gid` is added to the pods' groups.",
     ),
-    priorityClassName: defineSetting(textOrNull, null, 'The PriorityClass of every job.'),
+    priorityClassName: defineSetting(textOrNull, null, 'PriorityClass of every job.'),
     ttl: defineSetting(
       textWhere(
-        'a length of time, like "7d" or "12h", or "none"',
-        (said) => said === 'none' || parseDuration(said) !== undefined,
+        'a duration like "7d" or "12h", or "none"',
+        (value) => value === 'none' || parseDuration(value) !== undefined,
       ),
       '7d',
-      'Kubernetes removes a job this long after its end; `none`: it keeps the job. Our copy of its logs stays.',
+      'Kubernetes removes a finished job after this time; `none`: never. The archive keeps its logs.',
     ),
     securityContext: {
-      runAsUser: defineSetting(idOrNull, null, "The user that containers run as; null: the image's own."),
-      runAsGroup: defineSetting(idOrNull, null, 'Their group.'),
-      fsGroup: defineSetting(idOrNull, null, 'The group that owns what volumes hold.'),
-      supplementalGroups: defineSetting(ids, [], 'Further groups of the pods.'),
+      runAsUser: defineSetting(idOrNull, null, "User id of the containers; null: the image's own."),
+      runAsGroup: defineSetting(idOrNull, null, 'Group id of the containers.'),
+      fsGroup: defineSetting(idOrNull, null, 'Group id of the files on volumes.'),
+      supplementalGroups: defineSetting(ids, [], 'More groups of the pods.'),
     },
     resources: {
-      default: defineSetting(textOrNull, null, 'The flavor of jobs that name none.'),
+      default: defineSetting(textOrNull, null, 'Flavor of jobs that name none.'),
       label: defineSetting(
         annotationKey,
         'jobman/flavor',
-        "The annotation that holds the flavor's name; everybody in the cluster may see it.",
+        "Key of the annotation with the flavor's name, which all users of the cluster can see.",
       ),
       predefined: defineSetting(
         flavors,
         [],
-        'The flavors that a job may name. A file adds to those of the template, and replaces one by its name.',
+        'The available flavors. A file adds to those of the template and replaces one of the same name.',
       ),
     },
   },
@@ -138,49 +138,45 @@ const table = {
     repository: defineSetting(
       emptyAsNull('a path, an address, or null'),
       null,
-      'Where a newer version is looked for: a release (.tar.gz), a package.json, or a folder with one; null: nowhere.',
+      'Source of newer versions: a release (.tar.gz), a package.json, or a folder with either; null: no check.',
       { isPath: true },
     ),
     packageJsonPath: defineSetting(
       textOrNull,
       null,
-      'The end of the path of package.json in what is found there; null: `package.json`.',
+      'End of the path of package.json in that source; null: `package.json`.',
     ),
-    customMessage: defineSetting(textOrNull, null, 'What is said where there is a newer version.'),
+    customMessage: defineSetting(textOrNull, null, 'Message to add when there is a newer version.'),
     check: defineSetting(
       textWhere(
-        'a length of time of at least a minute, like "24h" or "30m"',
-        (said) => (parseDuration(said) ?? 0) >= minCheckInterval,
+        'a duration of at least a minute, like "24h" or "30m"',
+        (value) => (parseDuration(value) ?? 0) >= minCheckInterval,
       ),
       '24h',
-      'The shortest time between two checks; at least a minute.',
+      'Minimum time between two checks; at least a minute.',
     ),
   },
   kubeConfig: {
     type: defineSetting(
       enumOf('"default", "cluster" or "file"', ['default', 'cluster', 'file']),
       'default',
-      '`default`: KUBECONFIG or ~/.kube/config; `cluster`: the pod that jobman runs in; `file`: the next key.',
+      '`default`: KUBECONFIG or ~/.kube/config; `cluster`: the pod that runs jobman; `file`: the file in kubeConfig.file.',
     ),
-    file: defineSetting(pathOrNull, null, 'The kubeconfig of `file`.', { isPath: true }),
+    file: defineSetting(pathOrNull, null, 'Path of the kubeconfig, if the type is `file`.', { isPath: true }),
   },
   harbor: {
     url: defineSetting(
       emptyAsNull('an address like "https://harbor.example.com", or null', isHttpUrl),
       null,
-      'Where Harbor is, for images.',
+      'Address of the Harbor registry.',
     ),
-    project: defineSetting(textOrNull, null, 'The project there.'),
-    caFile: defineSetting(pathOrNull, null, "The certificates of Harbor's own authority, in PEM.", { isPath: true }),
-    user: defineSetting(textOrNull, null, 'As whom Harbor is asked; null: as your docker login, or as nobody.'),
-    password: defineSetting(textOrNull, null, "That user's password.", { isSecret: true }),
+    project: defineSetting(textOrNull, null, 'Harbor project of your images.'),
+    caFile: defineSetting(pathOrNull, null, "Certificates of Harbor's own authority, in PEM.", { isPath: true }),
+    user: defineSetting(textOrNull, null, 'User for Harbor; null: your docker login, or none.'),
+    password: defineSetting(textOrNull, null, 'Password of that user.', { isSecret: true }),
   },
   kubernetes: {
-    keepLogs: defineSetting(
-      bool,
-      true,
-      'The controller keeps logs and history of your jobs, for when the cluster has thrown them away.',
-    ),
+    keepLogs: defineSetting(bool, true, 'Archive logs and history of your jobs, because the cluster deletes them.'),
   },
 };
 

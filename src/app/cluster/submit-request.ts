@@ -117,9 +117,8 @@ export function submitRequest(input: SubmitInput, context: SubmitContext): Check
 
   const image = `${settings.job.imagePrefix ?? ''}${input.image ?? settings.job.defaultImage ?? ''}`;
   if (input.image === undefined && settings.job.defaultImage === null) {
-    problems.push('No image is named: say it with -i, or set job.defaultImage in the settings.');
-  } else if (/\s/.test(image) || image === '')
-    problems.push(`The image "${image}" is none: it is empty or holds a blank.`);
+    problems.push('No image. Pass -i, or set job.defaultImage in the settings.');
+  } else if (/\s/.test(image) || image === '') problems.push(`The image "${image}" is empty or contains a space.`);
   else {
     // The API server accepts such a Job, and its pod then holds its resources in InvalidImageName until it is deleted.
     const read = readImage(image);
@@ -136,20 +135,20 @@ export function submitRequest(input: SubmitInput, context: SubmitContext): Check
 
   const shm = input.shm === undefined ? undefined : parseQuantity(input.shm);
   if (input.shm !== undefined && (shm === undefined || compareQuantities(shm, zero) <= 0)) {
-    problems.push(`The size of /dev/shm is "${input.shm}", and should be an amount like 8G.`);
+    problems.push(`The size of /dev/shm should be an amount like 8G, not "${input.shm}".`);
   }
   problems.push(...volumeProblems(input.volumes ?? [], input.shm !== undefined));
   if (input.workdir !== undefined && !input.workdir.startsWith('/')) {
-    problems.push(`The working directory ${input.workdir} should begin with a slash: it is a folder of the image.`);
+    problems.push(`The working directory ${input.workdir} should begin with a slash: it is a folder in the image.`);
   }
   if (input.queue !== undefined && !isLabelValue(input.queue)) {
-    problems.push(`The queue "${input.queue}" is no name of one: it becomes a label.`);
+    problems.push(`The queue name "${input.queue}" is not a valid label value.`);
   }
   problems.push(...labelProblems(input, requested.nodeSelector));
   problems.push(...countProblems(input, name));
   const [problem, ...more] = problems;
   if (problem !== undefined) {
-    const message = more.length === 0 ? problem : `Nothing was submitted: ${problems.length} things are wrong.`;
+    const message = more.length === 0 ? problem : `Nothing was submitted: the request has ${problems.length} problems.`;
     throw new JobmanError(message, exitCode.usage, more.length === 0 ? [] : problems);
   }
 
@@ -212,21 +211,15 @@ function requestedResources(
   const isDefault = input.flavor === undefined && input.resources === undefined;
   const flavorName = isDefault ? defaultFlavor : (input.flavor ?? null);
   if (isDefault && flavorName !== null && !predefined.some(({ name }) => name === flavorName)) {
-    throw new JobmanError(
-      `The settings name the flavor ${flavorName} as the default (job.resources.default), and have none of that name.`,
-      exitCode.failed,
-      ['`jobman resources-flavors` shows those there are; -r names one for this job.'],
-    );
+    throw new JobmanError(`The default flavor ${flavorName} (job.resources.default) does not exist.`, exitCode.failed, [
+      'List flavors: jobman resources-flavors · Choose one for this job: -r NAME',
+    ]);
   }
   const hasAmounts = input.cpu !== undefined || input.memory !== undefined;
   if (isDefault && flavorName === null && !hasAmounts) {
-    throw new JobmanError(
-      'No resources flavor is named: name one with -r, or the needs of a pod with --cpu and --memory.',
-      exitCode.usage,
-      [
-        `There are: ${predefined.map(({ name }) => name).join(', ') || 'none'}. The setting job.resources.default names one for every job.`,
-      ],
-    );
+    throw new JobmanError('No resources. Choose a flavor with -r, or pass --cpu and --memory.', exitCode.usage, [
+      `Flavors: ${predefined.map(({ name }) => name).join(', ') || 'none'}. The setting job.resources.default is the flavor of jobs that name none.`,
+    ]);
   }
   const flavor = flavorName === null ? null : findFlavor(flavorName, { predefined, readFile });
   const resources = flavor?.resources ?? input.resources ?? { requests: {}, limits: null };
@@ -255,7 +248,7 @@ function withAmounts(requested: RequestedResources, amounts: Amounts, warnings: 
 /** Jobs are counted by flavor, and a cluster may replace a request by its flavor: one name must mean one request. */
 function flavorNotRecorded(flavor: string, flags: readonly string[]): string {
   const named = flags.map((flag) => `--${flag}`).join(' and ');
-  return `The job is not recorded under the flavor ${flavor}, because ${named} ${flags.length === 1 ? 'changes' : 'change'} what it requests.`;
+  return `The job does not count as ${flavor}, because ${named} ${flags.length === 1 ? 'changes' : 'change'} its requests.`;
 }
 
 const defaultGpuResource = 'nvidia.com/gpu';
@@ -304,10 +297,10 @@ function ttlOf({ ttl }: SubmitInput, { job }: ClusterSettings): Duration | null 
 function labelProblems({ labels = {}, nodeSelector = {}, queue }: SubmitInput, ofGpus: Amounts): readonly string[] {
   const problems: string[] = [];
   for (const key of Object.keys(labels)) {
-    if (isOwnLabel(key)) problems.push(`The label ${key} is written by jobman itself; choose another key.`);
+    if (isOwnLabel(key)) problems.push(`jobman sets the label ${key} itself. Choose another key.`);
     // The Job controller refuses a template whose labels differ from those that it adds.
     if (/^(?:batch\.kubernetes\.io\/|(?:controller-uid|job-name)$)/.test(key)) {
-      problems.push(`The label ${key} is written by Kubernetes itself; choose another key.`);
+      problems.push(`Kubernetes sets the label ${key} itself. Choose another key.`);
     }
     if (key === clusterLabels.queue && queue !== undefined)
       problems.push(`The label ${key} and --queue both name a queue.`);
@@ -315,7 +308,7 @@ function labelProblems({ labels = {}, nodeSelector = {}, queue }: SubmitInput, o
   for (const [key, value] of Object.entries(ofGpus)) {
     const other = nodeSelector[key];
     if (other !== undefined && other !== value) {
-      problems.push(`The node selector ${key}=${other} and the model of the GPUs (${value}) exclude each other.`);
+      problems.push(`The node selector ${key}=${other} and the GPU model (${value}) contradict each other.`);
     }
   }
   return problems;
@@ -324,7 +317,7 @@ function labelProblems({ labels = {}, nodeSelector = {}, queue }: SubmitInput, o
 function volumeProblems(volumes: readonly VolumeRequest[], hasShm: boolean): readonly string[] {
   const paths = [...volumes.map(({ path }) => path.replace(/(.)\/+$/, '$1')), ...(hasShm ? ['/dev/shm'] : [])];
   const twice = paths.filter((path, index) => paths.indexOf(path) < index);
-  return [...new Set(twice)].map((path) => `Two volumes would appear at ${path}.`);
+  return [...new Set(twice)].map((path) => `Two volumes have the path ${path}.`);
 }
 
 function countProblems({ parallelism, completions }: SubmitInput, name: string): readonly string[] {
@@ -333,9 +326,9 @@ function countProblems({ parallelism, completions }: SubmitInput, name: string):
   // Pods of an indexed Job have the hostname <name>-<index>: no dot, at most 63 characters.
   const last = `-${(completions ?? parallelism ?? 1) - 1}`;
   if (isIndexed && name.includes('.'))
-    problems.push(`The name ${name} has a dot, which a job of several pods cannot have.`);
+    problems.push(`The name ${name} contains a dot. A job with several pods cannot have one.`);
   else if (isIndexed && name.length + last.length > 63) {
-    problems.push(`The name ${name} is too long for a job of several pods: ${name}${last} should have 63 characters.`);
+    problems.push(`The name ${name} is too long for a job with several pods: ${name}${last} exceeds 63 characters.`);
   }
   return problems;
 }
@@ -348,21 +341,21 @@ export function parseAnnotations(written: string): Readonly<Record<string, strin
   const findings = newFindings();
   if (tree.kind !== 'map') {
     reportProblem(tree, [], findings, `write an object like ${form}`);
-    throw jsonError('The annotations are no object.', written, source, findings.problems);
+    throw jsonError('The annotations are not a JSON object.', written, source, findings.problems);
   }
-  for (const one of tree.duplicates ?? []) reportProblem(one, [], findings, `"${one.name}" stands here again`);
+  for (const one of tree.duplicates ?? []) reportProblem(one, [], findings, `duplicate key "${one.name}"`);
   const found: Record<string, string> = {};
   for (const [name, entry] of tree.entries) {
     const is = toPlainValue(entry.value);
-    if (!isQualifiedName(name)) reportProblem(entry, [], findings, `"${name}" is no key of an annotation`);
+    if (!isQualifiedName(name)) reportProblem(entry, [], findings, `"${name}" is not a valid annotation key`);
     else if (typeof is === 'string') found[name] = is;
     else {
       const suggestion = typeof is === 'number' || typeof is === 'boolean' ? `; write "${String(is)}"` : '';
-      reportProblem(entry.value, [], findings, `"${name}" should be a text, and is ${truncate(is)}${suggestion}`);
+      reportProblem(entry.value, [], findings, `"${name}" should be a text, not ${truncate(is)}${suggestion}`);
     }
   }
   if (findings.problems.length > 0) {
-    throw jsonError('An annotation is a text under a key.', written, source, findings.problems);
+    throw jsonError('Annotations are keys with texts.', written, source, findings.problems);
   }
   return found;
 }

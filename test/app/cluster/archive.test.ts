@@ -60,14 +60,11 @@ suite('a job that is gone', () => {
       'train failed 1m ago: its program ended with exit code 3.',
     );
     const running = kept({ job: aClusterJob({ ready: 1, startedAt: at(10) }) });
-    assert.equal(
-      archivedResult(running, at(60)).message,
-      'train was deleted 10s ago, before it had ended; it had run for 40s.',
-    );
+    assert.equal(archivedResult(running, at(60)).message, 'train was deleted 10s ago, after running for 40s.');
     const waited = aClusterPod({ phase: 'Pending' }, { state: 'waiting', startedAt: null });
     assert.equal(
       archivedResult(kept({ job: aClusterJob({ startedAt: at(10) }), pods: [waited] }), at(60)).message,
-      'train was deleted 10s ago, before it had ended; its program had not begun.',
+      'train was deleted 10s ago, before it started.',
     );
   });
 });
@@ -100,12 +97,12 @@ suite('what is seen', () => {
       events.map(({ message: sentence }) => sentence),
       [
         'created by ada: alpine',
-        'the cluster has begun with it',
+        'started by the cluster',
         'train-a runs on n1',
-        'train-a: BackOff: pull back-off (3 times, the last at 22 Nov 12:00:09 UTC)',
+        'train-a: BackOff: pull back-off (3 times, last at 22 Nov 12:00:09 UTC)',
         'train-a ended with exit code 137 (OOMKilled)',
         'failed: BackoffLimitExceeded: too often',
-        'seen gone from the cluster; what is kept here stays',
+        'deleted from the cluster; this copy stays',
       ],
     );
     assert.equal(new Set(events.map(({ key }) => key)).size, events.length);
@@ -128,9 +125,9 @@ suite('what is seen', () => {
     const sentences = [...new Map(keys.map(({ key, message: sentence }) => [key, sentence])).values()];
     assert.deepEqual(sentences, [
       'created by ada: alpine',
-      'the cluster has begun with it',
+      'started by the cluster',
       'suspended',
-      'the cluster has begun with it',
+      'started by the cluster',
       'resumed',
     ]);
   });

@@ -73,22 +73,22 @@ suite('a flavor is refused, with the place, for', () => {
     [
       'no amount',
       '{ "name": "a", "resources": { "requests": { "memory": "1GB" } } }',
-      /^flavor:1:55: "requests.memory" is "1GB", and should be an amount/m,
+      /^flavor:1:55: "requests.memory" should be an amount/m,
     ],
     [
       'no resource',
       '{ "name": "a", "resources": { "requests": { "gpu": 1 } } }',
-      /^flavor:1:52: "requests.gpu" is no resource of Kubernetes; did you mean "nvidia.com\/gpu"\?$/m,
+      /^flavor:1:52: "requests.gpu" is not a Kubernetes resource; did you mean "nvidia.com\/gpu"\?$/m,
     ],
     [
       'half a GPU',
       '{ "name": "a", "resources": { "requests": { "nvidia.com/gpu": 0.5 } } }',
-      /^flavor:1:63: "requests.nvidia.com\/gpu" is 0.5, and is counted in whole pieces$/m,
+      /^flavor:1:63: "requests.nvidia.com\/gpu" should be a whole number, not 0.5$/m,
     ],
     [
       'less than nothing',
       '{ "name": "a", "resources": { "requests": { "cpu": "-1" } } }',
-      /^flavor:1:52: "requests.cpu" is -1, and cannot be less than 0$/m,
+      /^flavor:1:52: "requests.cpu" should not be negative: -1$/m,
     ],
     [
       'a limit below the request',
@@ -116,7 +116,7 @@ suite('a flavor is refused, with the place, for', () => {
     );
     assert.deepEqual(
       message.split('\n').map((line) => line.replace(/: .*/, '')),
-      ['a.json is no flavor.', 'a.json:1:1', 'a.json:1:39', 'a.json:1:51'],
+      ['a.json is not a flavor.', 'a.json:1:1', 'a.json:1:39', 'a.json:1:51'],
     );
   });
 });
@@ -140,10 +140,7 @@ suite('the flavor that is meant', () => {
   test('is asked for where there is none', () => {
     const { code, message } = refusal(() => find('smal'));
     assert.equal(code, 3);
-    assert.match(
-      message,
-      /There is no flavor smal, and no file of that name\. Did you mean small\?\nThere are: small\./,
-    );
+    assert.match(message, /There is no flavor smal, and no file of that name\. Did you mean small\?\nFlavors: small\./);
   });
 });
 

@@ -115,12 +115,12 @@ const cases: Readonly<Record<string, Case>> = {
       pods: [pod({ state: 'terminated', exitCode: 137, reason: 'OOMKilled' }, { phase: 'Failed' })],
     },
     phase: 'failed',
-    message: /more memory than it may have and was killed \(OOMKilled\); it asks for 1G\.$/,
+    message: /ran out of memory and was killed \(OOMKilled, request 1G\)\.$/,
   },
   'that was evicted': {
     seen: { job: job(ended), pods: [pod({}, { phase: 'Failed', reason: 'Evicted', message: 'disk pressure' })] },
     phase: 'failed',
-    message: /its pod was evicted from the node n1\.$/,
+    message: /its pod was evicted from node n1\.$/,
     because: /^disk pressure$/,
   },
   'that ran too long': {
@@ -132,7 +132,7 @@ const cases: Readonly<Record<string, Case>> = {
       }),
     },
     phase: 'failed',
-    message: /it ran longer than its limit of 1m \(--timeout\)\.$/,
+    message: /it exceeded its time limit of 1m \(--timeout\)\.$/,
   },
   'whose pod is gone': {
     seen: { job: job(ended) },
@@ -153,7 +153,7 @@ const cases: Readonly<Record<string, Case>> = {
   'that runs': {
     seen: { job: job({ ready: 1 }), pods: [pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' })] },
     phase: 'running',
-    message: /^train runs for 1m10s on the node n1\.$/,
+    message: /^train has been running for 1m10s on node n1\.$/,
   },
   'that runs in part': {
     seen: {
@@ -164,7 +164,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'running',
-    message: /^train runs with 1 of 2 pods for 1m10s on the node n1; another cannot get its image lab\/x\.$/,
+    message: /^train has been running for 1m10s with 1 of 2 pods on node n1; another cannot pull its image lab\/x\.$/,
   },
   'whose image does not come': {
     seen: {
@@ -179,7 +179,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'setup',
-    message: /^train cannot get its image lab\/x\.$/,
+    message: /^train cannot pull its image lab\/x\.$/,
     because: /^Failed: Failed to pull image: 401 \(22 Nov 00:59:55 UTC\), 2 times$/,
   },
   'whose Secret is missing': {
@@ -190,14 +190,14 @@ const cases: Readonly<Record<string, Case>> = {
   'that is being set up': {
     seen: { pods: [pod({ reason: 'ContainerCreating' })] },
     phase: 'setup',
-    message: /is being set up on the node n1\.$/,
+    message: /is being set up on node n1\.$/,
   },
   'without room, as the scheduler says it': {
     seen: {
       pods: [pod({}, homeless('0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 0/3'))],
     },
     phase: 'queued',
-    message: /it asks for memory 1G, cpu 4, and there is too little memory on 1 of 3 nodes, cpu on 2 of 3 nodes\.$/,
+    message: /it requests memory 1G, cpu 4, and there is too little memory on 1 of 3 nodes, cpu on 2 of 3 nodes\.$/,
   },
   'without room, counted': {
     seen: {
@@ -206,8 +206,7 @@ const cases: Readonly<Record<string, Case>> = {
       allPods: [pod({}, { node: 'n2', requests: { cpu: '1500m' } })],
     },
     phase: 'queued',
-    message:
-      /^train waits for room: the best node, n2, has 2500m cpu free of the 4 that it asks for: 1500m are missing\.$/,
+    message: /^train waits for room: the best node, n2, has 2500m cpu free, 4 requested \(1500m missing\)\.$/,
     because: /^Unschedulable: 0\/2 nodes/,
   },
   'that no node fits': {
@@ -215,7 +214,7 @@ const cases: Readonly<Record<string, Case>> = {
       pods: [pod({}, homeless("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."))],
     },
     phase: 'queued',
-    message: /finds no node with the labels that it wants\.$/,
+    message: /finds no node with the requested labels\.$/,
   },
   'over its quota': {
     seen: {
@@ -225,7 +224,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'queued',
-    message: /^train gets no pod: the quota small of vision is used up \(requested: cpu=4\)\.$/,
+    message: /^train gets no pod: the quota small of the namespace vision is used up \(requested: cpu=4\)\.$/,
   },
   'whose pod failed, before the next': {
     seen: {
@@ -237,7 +236,7 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'recovering',
     message:
-      /^train goes on after a failure \(its program ended with exit code 2\): the next pod is being set up on the node n1\.$/,
+      /^train is retrying after a failure \(its program ended with exit code 2\): the next pod is being set up on node n1\.$/,
   },
   'whose programs have ended, and the cluster has not counted them': {
     seen: {
@@ -256,7 +255,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'stopping',
-    message: /^train is ending: its pods have ended, and the cluster counts them\.$/,
+    message: /^train is ending: its pods have ended\.$/,
   },
   'whose volume is not there, on a full node': {
     seen: {
@@ -271,7 +270,7 @@ const cases: Readonly<Record<string, Case>> = {
     seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
     phase: 'recovering',
     message:
-      /^train ends again and again \(restarted 2 times\): its program ended with exit code 1; it is started again after a pause\.$/,
+      /^train keeps failing \(restarted 2 times\): its program ended with exit code 1; it restarts after a pause\.$/,
   },
   'whose program waits to be started again': {
     seen: {
@@ -284,7 +283,7 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'recovering',
     message:
-      /^train ends again and again \(restarted once\): its program used more memory .* \(OOMKilled\); its limit is 30M; it is started again/,
+      /^train keeps failing \(restarted once\): its program ran out of memory .* \(OOMKilled, limit 30M\); it restarts/,
   },
   'that runs after its program was restarted': {
     seen: {
@@ -303,18 +302,18 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'running',
     message:
-      /^train runs for 1m10s on the node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
+      /^train has been running for 1m10s on node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
   },
   'that has had no pod for long, to a user who may not list events': {
     seen: { job: job({ active: 0 }), mayListEvents: false, quotas: null },
     phase: 'queued',
-    message: /^train has no pod 1m20s after its start; its events say why\.$/,
+    message: /^train has no pod 1m20s after its start; only its events give the reason\.$/,
     because: /^The permission `list` on events in vision is missing; the administrator of the cluster can grant it\.$/,
   },
   'that has had no pod for long, without an event': {
     seen: { job: job({ active: 0 }), mayListEvents: true, quotas: [] },
     phase: 'queued',
-    message: /^train has no pod 1m20s after its start, and no event of the cluster says why\.$/,
+    message: /^train has no pod 1m20s after its start, and no event gives the reason\.$/,
   },
   'over a quota that is listed where events are not': {
     seen: {
@@ -327,7 +326,7 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'queued',
     message:
-      /^train gets no pod: the quota small of vision has no room for it \(requests\.cpu: 3 of 4 are used, and it asks for 1500m\)\.$/,
+      /^train gets no pod: it exceeds the quota small of the namespace vision \(requests\.cpu: 3 of 4 used, 1500m requested\)\.$/,
   },
   'that was just created': {
     seen: { job: job({ active: 0, createdAt: ago(2), startedAt: null }) },
@@ -357,7 +356,7 @@ suite('a job', () => {
     assert.equal(phrase('BackoffLimitExceeded', 1), 'its pod failed');
     assert.equal(phrase('BackoffLimitExceeded', 3), '3 pods failed');
     assert.equal(phrase('BackoffLimitExceeded', 0), 'its pod is gone');
-    assert.equal(phrase('DeadlineExceeded', 0), 'ran longer than its limit (--timeout)');
+    assert.equal(phrase('DeadlineExceeded', 0), 'exceeded its time limit (--timeout)');
     assert.equal(phrase('PodFailurePolicy', 1), 'PodFailurePolicy');
     assert.equal(phrase(null, 1), 'failed');
   });
@@ -367,18 +366,18 @@ suite('a job', () => {
       clusterSummary(one, pods, now)?.reasonText;
     const missing = pod({ reason: 'ImagePullBackOff', image: 'lab/x' }, { uid: 'q' });
     const runs = pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' });
-    assert.equal(phrase(job(), missing), 'cannot get its image lab/x');
-    assert.equal(phrase(job({ failed: 2 }), missing), '2 pods failed; the next cannot get its image lab/x');
+    assert.equal(phrase(job(), missing), 'cannot pull its image lab/x');
+    assert.equal(phrase(job({ failed: 2 }), missing), '2 pods failed; the next cannot pull its image lab/x');
     assert.equal(
       phrase(job({ active: 2, ready: 1, parallelism: 2 }), runs, missing),
-      '1 of 2 pods, 1m20s; another cannot get its image lab/x',
+      '1 of 2 pods for 1m20s; another cannot pull its image lab/x',
     );
     const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
     const again = pod({ state: 'running', startedAt: ago(9), restarts: 2, lastEnd }, { phase: 'Running' });
     const pausing = pod({ reason: 'CrashLoopBackOff', restarts: 2, lastEnd }, { phase: 'Running' });
-    assert.equal(phrase(job(), pausing), 'ends again and again (OOMKilled, restarted 2 times)');
-    assert.equal(phrase(job(), again), 'for 9s; restarted 2 times (OOMKilled)');
-    assert.equal(phrase(job(), runs), 'for 1m10s', 'the time of its program, not of the Job');
+    assert.equal(phrase(job(), pausing), 'keeps failing (OOMKilled, restarted 2 times)');
+    assert.equal(phrase(job(), again), 'running for 9s; restarted 2 times (OOMKilled)');
+    assert.equal(phrase(job(), runs), 'running for 1m10s', 'the time of its program, not of the Job');
     assert.equal(phrase(job()), undefined);
     assert.equal(phrase(job({ suspended: true }), missing), undefined);
   });
@@ -407,13 +406,13 @@ suite('a list names the cause of an end', () => {
       { state: 'terminated', exitCode: 0, startedAt: ago(12), endedAt: ago(10) },
       { phase: 'Succeeded' },
     );
-    assert.equal(phrase(done, short), 'ran 2s');
+    assert.equal(phrase(done, short), 'ran for 2s');
     const lastEnd = { reason: 'Error', exitCode: 3, signal: null };
     const [first = container()] = short.containers;
     const again = { ...short, containers: [{ ...first, restarts: 1, lastEnd }] };
-    assert.equal(phrase(done, again), 'ran 2s; restarted once (exit code 3)');
+    assert.equal(phrase(done, again), 'ran for 2s; restarted once (exit code 3)');
     const { message: sentence } = clusterResult(observationOf({ job: done, pods: [again] }), now);
-    assert.match(sentence, /its program ran 2s; it was restarted once because it ended with exit code 3\.$/);
+    assert.match(sentence, /its program ran for 2s; it was restarted once because it ended with exit code 3\.$/);
     assert.equal(phrase(done), undefined);
   });
 
@@ -423,7 +422,7 @@ suite('a list names the cause of an end', () => {
       { limits: { main: '30M' }, requests: { memory: '5M' } },
     );
     const observation = observationOf({ job: failed, pods: [killed] });
-    assert.match(clusterResult(observation, now).message, /killed \(OOMKilled\); its limit is 30M, it asks for 5M\.$/);
+    assert.match(clusterResult(observation, now).message, /killed \(OOMKilled, limit 30M, request 5M\)\.$/);
   });
 
   test('with the year of what the cluster said where it is not the present one', () => {

@@ -119,14 +119,14 @@ test('every slip is told with its place, and only of this half of the file', asy
       '5:20: "job.imagePrefix" must be a text or null, not 3',
       '6:30: "job.annotations[0].key" must be the key of an annotation, like "jobman/flavor", not "a b"',
       '6:79: "job.annotations[1].value" must be a text, not 7',
-      '7:39: "job.securityContext.runAsUser" must be a number from 0 on, or null, not "root"',
+      '7:39: "job.securityContext.runAsUser" must be a whole number of at least 0, or null, not "root"',
       '8:29: "job.resources.label" must be the key of an annotation, like "jobman/flavor", not ""',
       '8:48: a flavor needs a "name"',
-      '8:86: "requests.cpu" is "x", and should be an amount like "500m", "1G" or "2Gi"',
-      '9:59: a second flavor is called "two"; each needs a name of its own',
+      '8:86: "requests.cpu" should be an amount like "500m", "1G" or "2Gi", not "x"',
+      '9:59: another flavor is also named "two"; names must be unique',
       '11:3: Unknown setting "kubeconfig"; did you mean "kubeConfig"?',
       '12:27: "kubeConfig.type" must be "default", "cluster" or "file", not "files"',
-      '13:28: "newVersion.check" must be a length of time of at least a minute, like "24h" or "30m", not "often"',
+      '13:28: "newVersion.check" must be a duration of at least a minute, like "24h" or "30m", not "often"',
       '14:22: "harbor.url" must be an address like "https://harbor.example.com", or null, not "harbor"',
     ],
   );
@@ -148,7 +148,7 @@ test('every slip is told with its place, and only of this half of the file', asy
 test('the named file holds our settings too, and must be there', async (t) => {
   const given = files(t, { local: { slots: 2 } }, { local: { slots: 3 } });
   assert.equal((await loadSettings({ ...given, env: {}, cores: 1 })).local.slots, 3);
-  await assert.rejects(loadSettings({ ...given, explicit: '/nowhere.json', env: {}, cores: 1 }), /no file of settings/);
+  await assert.rejects(loadSettings({ ...given, explicit: '/nowhere.json', env: {}, cores: 1 }), /no settings file/);
 });
 
 test('paths start at their own file, and a password is not shown', async (t) => {
@@ -178,7 +178,7 @@ test('the version is not checked more often than once a minute, and a shorter in
   };
   assert.equal((await read('60s')).settings.newVersion.check, '60s');
   await assert.rejects(read('59s'), (error: Error & { readonly lines?: readonly string[] }) =>
-    /"newVersion\.check" must be a length of time of at least a minute/.test(
+    /"newVersion\.check" must be a duration of at least a minute/.test(
       [error.message, ...(error.lines ?? [])].join('\n'),
     ),
   );

@@ -256,7 +256,7 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     chmodSync(program, 0o700);
     const [code, text] = await refused(loginOf({ exec: { command: program } }).credentials());
     assert.equal(code, 5);
-    assert.match(text, /ended with 3\.\nplease log in first/);
+    assert.match(text, /exited with code 3\.\nplease log in first/);
     const absent = await refused(
       loginOf({ exec: { command: '/nowhere/login', installHint: 'get it from us' } }).credentials(),
     );
