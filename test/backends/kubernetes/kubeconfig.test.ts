@@ -260,7 +260,7 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     const absent = await refused(
       loginOf({ exec: { command: '/nowhere/login', installHint: 'get it from us' } }).credentials(),
     );
-    assert.match(absent[1], /is not there\.\nget it from us/);
+    assert.match(absent[1], /was not found\.\nget it from us/);
     writeFileSync(program, '#!/bin/sh\necho hello\n');
     assert.match(
       (await refused(loginOf({ exec: { command: program } }).credentials()))[1],
