@@ -24,7 +24,7 @@ export function normalizeLine(line: string): string {
       .replaceAll(/\b\d+[smhd](\d\d[smh])?(?![\w-])/g, 'AGE')
       .replaceAll(/\b127\.\d+\.\d+\.\d+(:\d+)?/g, 'ADDRESS')
       .replaceAll(/\bprocess \d+/g, 'process NUMBER')
-      // Whether the deletion was requested already depends on the second.
+      // The deletion may have been requested already.
       .replaceAll(/; deleting TPU \S+ \(requested AGE ago, state [A-Z]+\)/g, '')
       // A run is interrupted at a random step; its later results do not depend on that.
       .replaceAll(/\bstep \d+ from \S*?step_\d+\.json/g, 'step N from CHECKPOINT')
