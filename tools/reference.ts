@@ -14,6 +14,7 @@ import { tpuProgram } from '../src/cli/tpu/table.ts';
 import { failurePatterns } from '../src/core/model/log-lines.ts';
 import { verbs } from '../src/emulator/world/verbs.ts';
 import type { SettingKey } from '../src/schema/settings.ts';
+import { formatSchema, generateJsonPage, jsonPage, outputSchema, schemaFile } from './json-schema.ts';
 import { keyReference } from './key-tables.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -196,6 +197,9 @@ function lowerFirst(text: string): string {
 }
 
 if (import.meta.main) {
+  const schema = outputSchema();
+  writeFileSync(join(root, schemaFile), formatSchema(schema));
+  writeFileSync(join(root, jsonPage), generateJsonPage(readFileSync(join(root, jsonPage), 'utf8'), schema));
   for (const page of referencePages) {
     const path = join(root, page);
     writeFileSync(path, generatePage(readFileSync(path, 'utf8')));

@@ -2,7 +2,7 @@
 
 import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
-import type { Desired, Evidence, Exit } from '../core/model/job.ts';
+import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { BackendName, JobSpec, Override, Reason, WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
@@ -81,7 +81,8 @@ export interface AllocationView {
   readonly allocation: number;
   readonly name: string;
   readonly ownership: 'ephemeral' | 'persistent';
-  readonly state: string;
+  /** `refused`: it was never created. Otherwise the last observed state. */
+  readonly state: AllocationState | 'planned' | 'requested' | 'refused' | 'gone';
   /** The cloud's last status or error, with its age; null if the allocation is ready, gone or not requested yet. */
   readonly message: string | null;
   readonly requestedAt: Instant | null;

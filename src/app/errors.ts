@@ -18,18 +18,67 @@ export function exitCodeAfter(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): number {
   return { SIGHUP: 129, SIGINT: exitCode.interrupted, SIGTERM: 143 }[signal];
 }
 
+export type ErrorCode =
+  | 'failed'
+  | 'usage'
+  | 'invalid_manifest'
+  | 'not_found'
+  | 'conflict'
+  | 'confirmation_required'
+  | 'unreachable'
+  | 'interrupted';
+
+/** A mistake in a manifest. */
+export interface ManifestProblem {
+  /** The manifest's path as typed. */
+  readonly file: string;
+  /** From 1; null if the problem is not in the text (`--set`, or a file that could not be read). */
+  readonly line: number | null;
+  readonly column: number | null;
+  /** `command.workers[1]`; empty for the whole file. */
+  readonly key: string;
+  readonly message: string;
+  /** The known word that the typed one resembles. */
+  readonly suggestion: string | null;
+  /** The `--set` argument with the problem; null for a problem in the file. */
+  readonly set: string | null;
+}
+
+interface ErrorDetails extends ErrorOptions {
+  /** Without it the exit code decides. */
+  readonly errorCode?: ErrorCode;
+  readonly problems?: readonly ManifestProblem[];
+  readonly reasons?: readonly string[];
+}
+
 /** An expected failure: a message for the user and the exit code. Any other thrown error is a bug. */
 export class JobmanError extends Error {
   readonly code: number;
   readonly lines: readonly string[];
+  readonly errorCode: ErrorCode;
+  /** The mistakes of an invalid manifest; `lines` has them for people. */
+  readonly problems: readonly ManifestProblem[];
+  /** Why a confirmation is required. */
+  readonly reasons: readonly string[];
 
-  constructor(message: string, code: number, lines: readonly string[] = [], options?: ErrorOptions) {
-    super(message, options);
+  constructor(message: string, code: number, lines: readonly string[] = [], details: ErrorDetails = {}) {
+    super(message, details);
     this.name = 'JobmanError';
     this.code = code;
     this.lines = lines;
+    this.errorCode = details.errorCode ?? errorCodes[code] ?? 'failed';
+    this.problems = details.problems ?? [];
+    this.reasons = details.reasons ?? [];
   }
 }
+
+const errorCodes: Readonly<Record<number, ErrorCode>> = {
+  [exitCode.usage]: 'usage',
+  [exitCode.notFound]: 'not_found',
+  [exitCode.conflict]: 'conflict',
+  [exitCode.unreachable]: 'unreachable',
+  [exitCode.interrupted]: 'interrupted',
+};
 
 export function usageError(message: string, lines: readonly string[] = []): JobmanError {
   return new JobmanError(message, exitCode.usage, lines);

@@ -407,7 +407,7 @@ export function allocationViews(job: Job, now: Instant): readonly AllocationView
   }));
 }
 
-function allocationState(allocation: Allocation): string {
+function allocationState(allocation: Allocation): AllocationView['state'] {
   const { lifecycle, lastObserved: observed } = allocation;
   if (lifecycle === 'planned' || lifecycle === 'releasing' || lifecycle === 'gone') return lifecycle;
   return wasNeverCreated(allocation) ? 'refused' : (observed?.state ?? 'requested');

@@ -2,6 +2,8 @@ import { resolve } from 'node:path';
 import type { CommandResult, Client, JobRow, Ref } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
+import { withoutStderr } from './output.ts';
+import type { ErrorOutput, Output } from './outputs.ts';
 import { wrap } from './render/cell.ts';
 import { screenFor, type Screen, type ScreenFlags } from './screen.ts';
 
@@ -24,23 +26,36 @@ export interface Cli {
   print(line: string): void;
   /** One write: thousands of small writes would take most of a command's time. */
   printAll(lines: readonly string[]): void;
-  printObjects(objects: readonly object[]): void;
+  /** With --json every line of standard output is one of these objects. */
+  printJson(object: Output): void;
+  printJsonLines(objects: readonly Output[]): void;
+  /** The result of a command that prints only a sentence; with --json an object with `message`. */
   printSentence(sentence: string): void;
-  printResult(object: object, sentence: string): void;
+  printResult(object: Output, sentence: string): void;
   /** On standard error, suppressed by --quiet. */
   readonly note: (line: string) => void;
   /** On standard error, even with --quiet. */
   printStderr(line: string): void;
+  printJsonError(error: ErrorOutput): void;
+}
+
+/** True if the command line asks for JSON, even if the rest of it is wrong. */
+export function wantsJson(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  return argv.slice(0, end < 0 ? undefined : end).includes('--json');
 }
 
 export function createCli(services: Services, flags: GlobalFlags, argsAfterDash: readonly string[] = []): Cli {
-  const { io } = services;
+  const json = flags.json === true;
+  // A program reads standard error too, and finds only errors there.
+  const io = json ? withoutStderr(services.io) : services.io;
   if (flags.settings !== undefined) services.useSettings(resolve(io.cwd, flags.settings));
   const quiet = flags.quiet === true;
-  const json = flags.json === true;
   const print = (line: string): void => io.stdout.write(`${line}\n`);
   const printAll = (lines: readonly string[]): void => io.stdout.write(lines.map((line) => `${line}\n`).join(''));
-  const printSentence = (sentence: string): void => print(wrapForStream(sentence, io.stdout));
+  const printJson = (object: Output): void => print(JSON.stringify(object));
+  const printSentence = (sentence: string): void =>
+    json ? printJson({ message: sentence }) : print(wrapForStream(sentence, io.stdout));
   return {
     services,
     io,
@@ -51,13 +66,15 @@ export function createCli(services: Services, flags: GlobalFlags, argsAfterDash:
     argsAfterDash,
     print,
     printAll,
-    printObjects: (objects) => printAll(objects.map((object) => JSON.stringify(object))),
+    printJson,
+    printJsonLines: (objects) => printAll(objects.map((object) => JSON.stringify(object))),
     printSentence,
-    printResult: (object, sentence) => (json ? print(JSON.stringify(object)) : printSentence(sentence)),
+    printResult: (object, sentence) => (json ? printJson(object) : printSentence(sentence)),
     note: (line) => {
       if (!quiet) io.stderr.write(`${wrapForStream(line, io.stderr)}\n`);
     },
     printStderr: (line) => io.stderr.write(`${wrapForStream(line, io.stderr)}\n`),
+    printJsonError: (error) => services.io.stderr.write(`${JSON.stringify(error)}\n`),
   };
 }
 
@@ -74,24 +91,44 @@ function wrapForStream(text: string, stream: Stream): string {
   return [indent + first, ...rest.map((line) => `${indent}  ${line}`)].join('\n');
 }
 
-/** Behind the program's name, as every tool labels its messages on standard error. */
-export function printError(cli: Pick<Cli, 'screen' | 'printStderr'>, sentence: string, name = 'jobman'): void {
-  cli.printStderr(`${cli.screen.styleErr('red', `${name}:`)} ${sentence}`);
+interface ErrorContext {
+  /** The job that failed, if the command takes several. */
+  readonly job?: string | undefined;
+  readonly program?: 'jobman' | 'tpu';
 }
 
-/** Prints an expected failure and returns its exit code. */
-export function reportError(error: JobmanError, cli: Pick<Cli, 'screen' | 'printStderr'>, name = 'jobman'): number {
-  const [first, ...rest] = error.message.split('\n');
-  printError(cli, first ?? '', name);
-  for (const line of [...rest, ...error.lines]) cli.printStderr(`  ${line}`);
-  return error.code;
+/** Prints a failure, with --json as one object, and returns the exit code. */
+export function printError(
+  cli: Cli,
+  sentence: string,
+  code: number = exitCode.failed,
+  context: ErrorContext = {},
+): number {
+  return reportError(new JobmanError(sentence, code), cli, context);
 }
 
-export function printAnswer(cli: Cli, answer: CommandResult): number {
-  if (cli.json) cli.print(JSON.stringify(answer));
-  else if (answer.ok) cli.printSentence(answer.message);
-  else printError(cli, answer.message);
-  return answer.ok ? exitCode.ok : answer.exitCode;
+/** Prints an expected failure, with --json as one object, and returns its exit code. */
+export function reportError(
+  { message, lines, code, errorCode, problems, reasons }: JobmanError,
+  cli: Cli,
+  { job, program = 'jobman' }: ErrorContext = {},
+): number {
+  const [first = '', ...rest] = message.split('\n');
+  const hints = [...rest, ...lines];
+  if (cli.json) {
+    const facts = { code: errorCode, exitCode: code, message: first, job: job ?? null };
+    cli.printJsonError({ error: { ...facts, hints: problems.length > 0 ? [] : hints, problems, reasons } });
+  } else {
+    cli.printStderr(`${cli.screen.styleErr('red', `${program}:`)} ${first}`);
+    for (const line of hints) cli.printStderr(`  ${line}`);
+  }
+  return code;
+}
+
+export function printAnswer(cli: Cli, { id, ok, message, exitCode: code }: CommandResult): number {
+  if (!ok) return printError(cli, message, code, { job: id });
+  cli.printResult({ id, message }, message);
+  return exitCode.ok;
 }
 
 /** A name that looks like an id becomes the id of the job with that name. Throws a conflict if several jobs have it. */
@@ -116,17 +153,17 @@ export function missingJobError(): JobmanError {
   return usageError('Which job? Say its id or name; `jobman list` shows them.');
 }
 
-interface JobOutput {
-  readonly objects: () => readonly object[];
+interface JobPrinter {
+  readonly objects: () => readonly Output[];
   readonly lines: () => readonly string[];
 }
 
 /** An empty line separates the jobs' texts. Resolves with the worst exit code. */
-export function printEachJob(cli: Cli, refs: readonly Ref[], show: (ref: Ref) => Promise<JobOutput>): Promise<number> {
+export function printEachJob(cli: Cli, refs: readonly Ref[], show: (ref: Ref) => Promise<JobPrinter>): Promise<number> {
   let isFirst = true;
   return forEach(cli, refs, async (ref) => {
     const { objects, lines } = await show(ref);
-    if (cli.json) cli.printObjects(objects());
+    if (cli.json) cli.printJsonLines(objects());
     else cli.printAll([...(isFirst ? [] : ['']), ...lines()]);
     isFirst = false;
     return exitCode.ok;
@@ -134,14 +171,14 @@ export function printEachJob(cli: Cli, refs: readonly Ref[], show: (ref: Ref) =>
 }
 
 /** A failure is reported and does not stop the others; resolves with the worst exit code. */
-export async function forEach<T>(cli: Cli, jobs: readonly T[], act: (job: T) => Promise<number>): Promise<number> {
+export async function forEach(cli: Cli, jobs: readonly Ref[], act: (job: Ref) => Promise<number>): Promise<number> {
   let worst: number = exitCode.ok;
   for (const job of jobs) {
     try {
       worst = Math.max(worst, await act(job));
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      worst = Math.max(worst, reportError(error, cli));
+      worst = Math.max(worst, reportError(error, cli, { job }));
     }
   }
   return worst;

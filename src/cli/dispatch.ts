@@ -1,7 +1,7 @@
 import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { JobmanCommand } from './command.ts';
-import { reportError, createCli, type GlobalFlags } from './context.ts';
+import { reportError, createCli, wantsJson, type GlobalFlags } from './context.ts';
 import { findCommand, printHelp } from './find-command.ts';
 import { globalFlags } from './flags.ts';
 import { scan } from './scan.ts';
@@ -9,7 +9,7 @@ import { jobmanProgram as program } from './table.ts';
 
 export async function dispatch(argv: readonly string[], services: Services): Promise<number> {
   const { io } = services;
-  let cli = createCli(services, {});
+  let cli = createCli(services, { json: wantsJson(argv) });
   try {
     if (wantsHelp(argv)) return printHelp(io, program, argv);
     const found = findCommand(program, argv);

@@ -1,6 +1,6 @@
 import type { JobSpec } from '../core/model/spec.ts';
 import type { BucketFindings } from '../app/buckets.ts';
-import { JobmanError, usageError } from '../app/errors.ts';
+import { exitCode, JobmanError, usageError, type ManifestProblem } from '../app/errors.ts';
 import { pluralize } from '../app/format.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { FileReader } from '../manifest/files.ts';
@@ -38,7 +38,13 @@ export async function readManifest(
   if (!('problems' in found)) return found;
   const lines = formatProblems(path, found.problems);
   const count = pluralize(lines.length, 'problem');
-  throw usageError(`Nothing was created: the manifest has ${count}.`, lines);
+  const problems = found.problems.map((problem) => problemJson(path, problem));
+  const details = { errorCode: 'invalid_manifest' as const, problems };
+  throw new JobmanError(`Nothing was created: the manifest has ${count}.`, exitCode.usage, lines, details);
+}
+
+export function problemJson(file: string, { path: key, ...problem }: Problem): ManifestProblem {
+  return { file, key, ...problem };
 }
 
 export function printWarnings(cli: Cli, path: string, warnings: readonly Problem[]): void {

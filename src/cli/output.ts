@@ -33,6 +33,14 @@ export function withSanitizedOutput<T extends { readonly io: Io }>(
   });
 }
 
+/** Discards everything on standard error unless a terminal shows it. */
+export function withoutStderr(io: Io): Io {
+  let stderr: Stream | undefined;
+  const get = (): Stream =>
+    (stderr ??= io.stderr.isTerminal ? io.stderr : override(io.stderr, { write: { value: () => undefined } }));
+  return override(io, { stderr: { get } });
+}
+
 /** Passes all control characters of the text. */
 export function rawBytes(text: string): Uint8Array {
   return Buffer.from(text);

@@ -1,14 +1,22 @@
 import type { Client, Ref } from '../app/client.ts';
-import { usageError } from '../app/errors.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 
 /** True for yes or --yes. Throws a usage error without a terminal: `refused` says what was not done. */
-export async function confirm(cli: Cli, question: string, refused: string): Promise<boolean> {
+export async function confirm(
+  cli: Cli,
+  question: string,
+  refused: string,
+  reasons: readonly string[] = [refused],
+): Promise<boolean> {
   if (cli.yes) return true;
   if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
-    throw usageError(`${refused} Say --yes to do it without a question.`);
+    throw new JobmanError(`${refused} Say --yes to do it without a question.`, exitCode.conflict, [], {
+      errorCode: 'confirmation_required',
+      reasons,
+    });
   }
   const lines = wrap(`${question} [y/N]`, cli.io.stderr.size().columns);
   cli.io.stderr.write(`${lines.join('\n')} `);
@@ -42,7 +50,7 @@ export async function confirmIfRequired(
     return false;
   }
   const refused = `${notDone}: ${message}. ${confirmation.remedy}`;
-  if (await confirm(cli, `${message}. ${doing} all the same?`, refused)) return true;
+  if (await confirm(cli, `${message}. ${doing} all the same?`, refused, [`${message}.`])) return true;
   cli.note(`${notDone}.`);
   return false;
 }

@@ -8,7 +8,7 @@ import { fakeCluster, jobman, emptyArchive, createCliHarness } from './support/h
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Job } from '@kubernetes/client-node';
-import { run } from '../../src/cli/run.ts';
+import { run } from '../support/output-schema.ts';
 
 /** A cluster with this job, whose pods are these at each following call, and the last from then on. */
 function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 'refused' | 'away')[]) {

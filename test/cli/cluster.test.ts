@@ -311,7 +311,7 @@ suite('the one list', () => {
       [
         ['000007', 'tpu', 'alice'],
         ['train', 'kubernetes', 'alice'],
-        ['old', 'kubernetes', '-'],
+        ['old', 'kubernetes', null],
       ],
     );
     assert.deepEqual(
@@ -343,9 +343,7 @@ suite('the one list', () => {
       } as object as Cluster;
       const { out, code } = await jobmanAt(counted, ['list', '--json', ...args]);
       assert.equal(code, 0);
-      const rows = objectsIn(out).map(
-        ({ id, phase, reasonText }) => `${String(id)} ${String(phase)}: ${String(reasonText)}`,
-      );
+      const rows = objectsIn(out).map(({ id, phase, message }) => `${String(id)} ${String(phase)}: ${String(message)}`);
       return { asked, rows };
     };
     const listPods = async function* () {
@@ -375,7 +373,7 @@ suite('the one list', () => {
     } as object as Cluster;
     assert.equal(objectsIn((await jobmanAt(whole, ['list', '--json'])).out)[0]?.['phase'], 'setup');
     const question = await jobmanAt(whole, ['delete', '--all']);
-    assert.equal(question.code, 2);
+    assert.equal(question.code, 4);
     assert.match(question.err, /^stuck +setup /m);
     assert.ok(!asked.includes('remove stuck'));
   });
@@ -394,7 +392,7 @@ suite('the one list', () => {
       } as object as Cluster;
       const { out, code } = await jobmanAt(whole, ['list', '--json']);
       assert.equal(code, 0);
-      return objectsIn(out).map(({ reasonText }) => reasonText);
+      return objectsIn(out).map((row) => row['message']);
     };
     assert.deepEqual(await reasons([waits], async () => [event]), [
       'gets no pod: the quota q of the namespace vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',

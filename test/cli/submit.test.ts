@@ -1,4 +1,6 @@
 /** `jobman submit` without a cluster: what is typed, and the Job that it becomes; and the same from a manifest. */
+import { formatProblems } from '../../src/schema/problems.ts';
+import type { ErrorOutput } from '../../src/cli/outputs.ts';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -587,7 +589,12 @@ spec:
     test(`with ${called} is refused`, async (t) => {
       const { code, out, err } = await from(t, 'job.yaml', text, ...args);
       assert.deepEqual([code, out], [2, ''], err);
-      assert.match(err, message);
+      const { error } = JSON.parse(err) as ErrorOutput;
+      const problems = formatProblems(
+        'job.yaml',
+        error.problems.map(({ key: path, ...problem }) => ({ path, ...problem })),
+      );
+      assert.match([error.message, ...error.hints, ...problems].join('\n'), message);
     });
   }
 });

@@ -118,6 +118,6 @@ test('for programs: one object a line, moments as text', async () => {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
   assert.equal(lines.length, 4);
   assert.equal(lines[0]?.['readyAt'], '2026-11-21T04:20:14.000Z');
-  assert.deepEqual(lines[1]?.['owner'], { kind: 'user', name: 'grace', text: 'grace' });
+  assert.deepEqual(lines[1]?.['owner'], { kind: 'user', user: 'grace', installation: null });
   assert.deepEqual(queries, [{ all: true, zone: 'us-west4-a', project: 'lab' }]);
 });

@@ -9,7 +9,7 @@ import {
   createSilenceDetector,
 } from '../../src/cli/follow/annotations.ts';
 import { waitingLines } from '../../src/cli/commands/wait.ts';
-import { run } from '../../src/cli/run.ts';
+import { run } from '../support/output-schema.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTerminalScreen } from './support/terminal-screen.ts';
 import {

@@ -7,7 +7,7 @@ import type { ClusterChange, ClusterJob, ClusterPod, ClusterQuery } from '../../
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Stream } from '../../src/app/services.ts';
 import { createPainter } from '../../src/cli/block.ts';
-import { run } from '../../src/cli/run.ts';
+import { run } from '../support/output-schema.ts';
 import { keyLines, listFrame, leaveHint, statusLine, textFrame } from '../../src/cli/watch/frame.ts';
 import { parseKeys } from '../../src/cli/watch/live.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';

@@ -2,6 +2,7 @@
  * Runs the command line: arguments in; text, exit code and files out. Tests run the source, so no build is needed. With
  * JOBMAN_TEST_BUNDLE=1 they run bin/jobman with the bundle, like users.
  */
+import { checkOutput } from './output-schema.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { eventually } from './eventually.ts';
@@ -71,6 +72,13 @@ export function startJobman(world: World, argv: readonly string[], options: Jobm
     });
     child.on('close', (code, signal) => {
       clearTimeout(timer);
+      if (signal === null && code !== null) {
+        try {
+          checkOutput(argv, { stdout, stderr, isTerminal: false });
+        } catch (error) {
+          reject(error);
+        }
+      }
       resolve({ code, signal, stdout, stderr });
     });
   });

@@ -1,5 +1,6 @@
 // Commands on archived cluster jobs: the cluster has deleted the job, or cannot be reached.
 
+import { timestamp } from '../../app/json.ts';
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
 import { readArchivedLog } from '../../app/cluster/archived-logs.ts';
@@ -135,9 +136,7 @@ export async function printHistory(
   const events = [...byKey.values()].toSorted((one, other) => one.at - other.at);
   const { io, screen } = cli;
   if (cli.json) {
-    io.stdout.write(
-      events.map(({ at, message }) => `${JSON.stringify({ at: new Date(at).toISOString(), message })}\n`).join(''),
-    );
+    cli.printJsonLines(events.map(({ at, message }) => ({ at: timestamp(at), message })));
     return exitCode.ok;
   }
   const lines = [

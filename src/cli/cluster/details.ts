@@ -5,9 +5,8 @@ import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { archivedResult, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { clusterResult, type ClusterObservation, type ClusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode } from '../../app/errors.ts';
-import { formatAge, formatTimeOfDay, pluralize, escapeLine } from '../../app/format.ts';
+import { formatAge, formatTimeOfDay, pluralize, escapeLine, toRfc3339 } from '../../app/format.ts';
 import { recordJson } from '../../app/json.ts';
-import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
@@ -47,11 +46,23 @@ function print(cli: Cli, details: Details): number {
   const { observation, result, context, object, archived } = details;
   if (cli.json) {
     const { phase, message, evidence } = result;
-    const { job, pods, events } = observation;
-    const { user: clusterUser, ...location } = context;
-    const contextJson = { ...location, ...omitUndefined({ clusterUser }) };
-    const seen = recordJson({ pods, events, ...omitUndefined({ archived }) });
-    cli.print(JSON.stringify({ name: job.name, ...contextJson, phase, message, evidence, object, ...seen }));
+    const { job } = observation;
+    const { user: clusterUser = null, ...location } = context;
+    const { pods, events } = recordJson({ pods: observation.pods, events: observation.events });
+    cli.printJson({
+      id: job.name,
+      backend: 'kubernetes',
+      ...location,
+      clusterUser,
+      phase,
+      message,
+      evidence,
+      archivedAt: toRfc3339(archived?.observedAt ?? null),
+      goneAt: toRfc3339(archived?.goneAt ?? null),
+      object,
+      pods,
+      events,
+    });
   } else cli.io.stdout.write(`${detailLines(cli, details, columnsOf(cli.io.stdout)).join('\n')}\n`);
   return exitCode.ok;
 }

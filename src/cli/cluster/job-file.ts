@@ -7,6 +7,7 @@ import { maxManifestBytes } from '../../manifest/parse.ts';
 import { formatProblems } from '../../schema/problems.ts';
 import type { Cli } from '../context.ts';
 import { disk } from '../disk.ts';
+import { problemJson } from '../manifest-file.ts';
 
 export type SubmittedFile = { readonly job: V1Job } | { readonly files: FileReader };
 
@@ -33,5 +34,6 @@ export function readSubmittedFile({ io }: Cli, file: string): SubmittedFile {
     `Nothing was submitted: the Job has ${pluralize(lines.length, 'problem')}.`,
     exitCode.usage,
     lines,
+    { errorCode: 'invalid_manifest', problems: found.problems.map((problem) => problemJson(file, problem)) },
   );
 }

@@ -54,7 +54,7 @@ export async function printWhy(cli: Cli, cluster: Cluster, job: ClusterJob): Pro
 }
 
 export function printClusterResult(cli: Cli, name: string, { phase, message, evidence }: ClusterResult): number {
-  if (cli.json) cli.print(JSON.stringify({ id: name, phase, message, evidence }));
+  if (cli.json) cli.printJson({ id: name, backend: 'kubernetes', phase, message, evidence });
   else {
     cli.printSentence(message);
     if (evidence !== null)

@@ -74,7 +74,13 @@ export async function forwardToPod(
       const { server, port } = await listen(mapping, address, (socket) => void join(socket, mapping.remotePort));
       servers.push(server);
       if (cli.json)
-        cli.print(JSON.stringify({ job: job.name, pod: pod.name, localPort: port, remotePort: mapping.remotePort }));
+        cli.printJson({
+          job: job.name,
+          worker: pod.index,
+          pod: pod.name,
+          localPort: port,
+          remotePort: mapping.remotePort,
+        });
       else cli.print(`${formatUrl(address, port)} leads to port ${mapping.remotePort} of ${pod.name}`);
     }
     cli.note(formatReachability(address));

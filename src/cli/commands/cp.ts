@@ -1,3 +1,4 @@
+import type { CopyOutput } from '../outputs.ts';
 import type { Client } from '../../app/client.ts';
 import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerAccess } from '../../app/worker-access.ts';
@@ -138,7 +139,7 @@ async function copyAll(
       const target = direction === 'get' && workers.length > 1 ? `${to === '' ? '.' : to}/${noun}-${worker}/` : to;
       const request: CopyRequest = { from, to: target, replace, onProgress: progress.add, signal };
       const end = await access[direction](worker, request);
-      if (cli.json) cli.print(JSON.stringify({ [noun]: worker, from, ...end }));
+      if (cli.json) cli.printJson(copyJson(worker, from, end));
       if (end.kind === 'done') {
         copied += 1;
         leftOut += end.skipped ?? 0;
@@ -176,6 +177,25 @@ async function copyAll(
     cli.note(`Copied: ${copied} of ${all}.`);
   }
   return code;
+}
+
+function copyJson(worker: number, from: string, end: CopyEnd): CopyOutput {
+  const copy = { worker, from, to: null, bytes: null, skipped: 0 };
+  switch (end.kind) {
+    case 'done':
+      return {
+        ...copy,
+        outcome: 'done',
+        to: end.path,
+        bytes: end.bytes ?? null,
+        skipped: end.skipped ?? 0,
+        message: null,
+      };
+    case 'failed':
+      return { ...copy, outcome: end.cause, message: end.reason };
+    case 'unreachable':
+      return { ...copy, outcome: 'unreachable', message: end.reason };
+  }
 }
 
 function copyExitCode(end: CopyEnd): number {

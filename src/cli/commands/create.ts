@@ -1,11 +1,13 @@
-import type { Plan } from '../../app/client.ts';
+import type { JobRow, Plan } from '../../app/client.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { rowJson } from '../../app/json.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
-import { readManifest } from '../manifest-file.ts';
+import { problemJson, readManifest } from '../manifest-file.ts';
+import type { CreatedJobOutput } from '../outputs.ts';
+import { fileProblem } from '../../schema/problems.ts';
 import { confirmIfRequired } from '../prompt.ts';
 import { labelled } from '../render/aligned.ts';
 import { wrap } from '../render/cell.ts';
@@ -29,14 +31,16 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
       `--namespace and --context are for a job of a cluster, and ${manifestPath(flags, path)} has no section kubernetes.`,
     );
   }
-  const manifest = { ...read.manifest, warnings: read.warnings };
+  const { manifest } = read;
+  const file = manifestPath(flags, path);
+  const findings = read.warnings.map((warning) => problemJson(file, warning));
   const client = await cli.services.client();
 
   if (flags.dryRun === true) {
     const plan = await client.plan(manifest.spec);
     const columns = columnsOf(io.stdout);
-    const whole = { ...plan, warnings: manifest.warnings };
-    cli.print(cli.json ? JSON.stringify(whole) : planLines(plan, columns, flags.verbose === true).join('\n'));
+    if (cli.json) cli.printJson({ ...plan, warnings: findings });
+    else cli.print(planLines(plan, columns, flags.verbose === true).join('\n'));
     const confirmation = await client.checkPolicy(manifest.spec);
     if (confirmation !== null && confirmation.mayProceed !== true)
       cli.note(`note: ${confirmation.message}: create will ask first.`);
@@ -46,10 +50,15 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
   if (!(await confirmIfRequired(cli, client, manifest.spec, 'Create it', 'Nothing was created')))
     return exitCode.failed;
   const request = { spec: manifest.spec, manifest: manifest.text, owner: io.user, env: io.env };
+  const createdJson = (row: JobRow, warnings: readonly string[]): CreatedJobOutput => ({
+    ...rowJson(row),
+    warnings: [...findings, ...warnings.map((warning) => problemJson(file, fileProblem(warning)))],
+  });
   if (flags.follow !== true) {
     const { id, row, warnings } = await client.create(request);
     printCreated(cli, manifest.spec, id, warnings);
-    cli.print(cli.json ? JSON.stringify(rowJson(row)) : cli.quiet ? id : `${id} ${row.name} created`);
+    if (cli.json) cli.printJson(createdJson(row, warnings));
+    else cli.print(cli.quiet ? id : `${id} ${row.name} created`);
     await wakeController(cli, client);
     cli.note(`It goes on without this terminal: jobman logs ${Number(id)} -f | jobman why ${Number(id)}`);
     return exitCode.ok;
@@ -60,7 +69,7 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
   return untilInterrupted(cli, async (signal) => {
     const { id, row, warnings } = await client.create(request);
     printCreated(cli, manifest.spec, id, warnings);
-    if (cli.json) cli.print(JSON.stringify(rowJson(row)));
+    if (cli.json) cli.printJson(createdJson(row, warnings));
     else cli.note(`${id} ${row.name} created; it goes on without this terminal`);
     await wakeController(cli, client);
     return followToEnd(cli, client, id, signal, flags.noFold === true, 0);

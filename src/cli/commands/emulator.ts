@@ -1,5 +1,6 @@
 // The TPU emulator as a process, and its faults. The emulator defines the verbs and their options.
 
+import { timestamp } from '../../app/json.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { formatAge, escapeLine } from '../../app/format.ts';
@@ -18,8 +19,10 @@ export async function status(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const now = await emulator.status();
   if (cli.json) {
-    const { emulator: cloud, ...where } = now;
-    cli.print(JSON.stringify({ ...where, speed: cloud?.speed ?? null, ...cloud?.raw }));
+    const { running, url, pid, emulator: view } = now;
+    const { speed = null, sshPort = null, tpus = [], activeFaults = [] } = view ?? {};
+    const tpuRows = tpus.map((tpu) => ({ ...tpu, createdAt: timestamp(tpu.createdAt) }));
+    cli.printJson({ running, url, pid, speed, sshPort, tpus: tpuRows, activeFaults });
   } else if (now.emulator === null)
     cli.printSentence('The built-in cloud does not run; a job in project `emulator` starts it.');
   else {

@@ -13,7 +13,8 @@ export function helpOf(program: Program) {
 
 export async function version(cli: Cli): Promise<number> {
   const { version: own } = cli.io;
-  cli.print(cli.json ? JSON.stringify({ version: own }) : `jobman ${own}`);
+  if (cli.json) cli.printJson({ version: own });
+  else cli.print(`jobman ${own}`);
   return exitCode.ok;
 }
 

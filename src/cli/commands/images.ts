@@ -1,3 +1,5 @@
+import { timestamp } from '../../app/json.ts';
+import type { ImageDetailsOutput, ImageOutput } from '../outputs.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize, toRfc3339, escapeForTerminal, escapeLine } from '../../app/format.ts';
 import type { CachedResult, ImageArtifact, ImageDetails, ImageRow } from '../../app/images.ts';
@@ -11,7 +13,7 @@ export async function images(cli: Cli, flags: { readonly refresh?: boolean | und
   try {
     const found = await port.list({ refresh: flags.refresh === true });
     const { value: rows, fetchedAt } = found;
-    if (cli.json) cli.printObjects(rows.map((row) => imageJson(row, fetchedAt)));
+    if (cli.json) cli.printJsonLines(rows.map((row) => imageJson(row, fetchedAt)));
     else if (rows.length > 0) {
       const now = cli.io.now();
       const table = [['IMAGE', 'UPDATED', 'TAGS'], ...rows.map((row) => cells(row, now))];
@@ -25,8 +27,8 @@ export async function images(cli: Cli, flags: { readonly refresh?: boolean | und
   }
 }
 
-function imageJson({ artifacts, pulls, updatedAt, ...row }: ImageRow, fetchedAt: Instant): object {
-  const times = { updatedAt: toRfc3339(updatedAt), fetchedAt: toRfc3339(fetchedAt) };
+function imageJson({ artifacts, pulls, updatedAt, ...row }: ImageRow, fetchedAt: Instant): ImageOutput {
+  const times = { updatedAt: toRfc3339(updatedAt), fetchedAt: timestamp(fetchedAt) };
   return { ...row, artifactCount: artifacts, pullCount: pulls, ...times };
 }
 
@@ -53,7 +55,7 @@ export async function imageDetails(
   const port = await cli.services.images();
   try {
     const found = await port.details(image, { refresh: flags.refresh === true });
-    if (cli.json) cli.print(JSON.stringify(detailsJson(found, port.server)));
+    if (cli.json) cli.printJson(detailsJson(found, port.server));
     else cli.io.stdout.write(`${linesOf(cli, found.value, port.server).join('\n')}\n`);
     noteAge(cli, found);
     return exitCode.ok;
@@ -62,14 +64,14 @@ export async function imageDetails(
   }
 }
 
-function detailsJson({ value, fetchedAt }: CachedResult<ImageDetails>, server: string): object {
+function detailsJson({ value, fetchedAt }: CachedResult<ImageDetails>, server: string): ImageDetailsOutput {
   const artifacts = value.artifacts.map((artifact) => ({
     ...artifact,
     pushedAt: toRfc3339(artifact.pushedAt),
     pulledAt: toRfc3339(artifact.pulledAt),
   }));
   const { pulls: pullCount, ...rest } = value;
-  return { ...rest, pullCount, artifacts, server, fetchedAt: toRfc3339(fetchedAt) };
+  return { ...rest, pullCount, artifacts, server, fetchedAt: timestamp(fetchedAt) };
 }
 
 function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): readonly string[] {

@@ -42,7 +42,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     );
     jobs = joinLists(jobs, { rows: archived, more: 0, notes: [] });
   }
-  if (cli.json) cli.printObjects(jobs.rows.map(rowJson));
+  if (cli.json) cli.printJsonLines(jobs.rows.map(rowJson));
   else {
     const columns = columnsOf(io.stdout);
     cli.printAll(listLines(jobs.rows, { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now() }));

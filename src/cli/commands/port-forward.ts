@@ -66,8 +66,7 @@ async function forwardToWorker(
         (socket) => void forward.join(socket, mapping.remotePort),
       );
       servers.push(server);
-      if (cli.json)
-        cli.print(JSON.stringify({ job: view.id, worker, localPort: port, remotePort: mapping.remotePort }));
+      if (cli.json) cli.printJson({ job: view.id, worker, pod: null, localPort: port, remotePort: mapping.remotePort });
       else
         cli.print(`${formatUrl(address, port)} leads to port ${mapping.remotePort} of worker ${worker} of ${view.id}`);
     }

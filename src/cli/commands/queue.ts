@@ -1,3 +1,5 @@
+import { timestamp } from '../../app/json.ts';
+import type { Output } from '../outputs.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { labelValue } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
@@ -30,9 +32,7 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
       const jobs = await publishQueue(cluster, jobsQueue, now);
       const { namespace, configmap } = jobsQueue;
       if (cli.json)
-        cli.print(
-          JSON.stringify({ context: context.context, namespace, configmap, jobCount: jobs, updatedAt: toRfc3339(now) }),
-        );
+        cli.printJson({ context: context.context, namespace, configmap, jobCount: jobs, updatedAt: timestamp(now) });
       else
         cli.printSentence(
           `${pluralize(jobs, 'active job')} of ${context.context} published in the ConfigMap ${namespace}/${configmap}.`,
@@ -58,7 +58,7 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
 function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { context, namespace }: ClusterContext): void {
   const { jobs, yours } = view;
   const updatedAt = source.kind === 'published' ? toRfc3339(source.updatedAt) : toRfc3339(cli.io.now());
-  const lines: object[] = [
+  const lines: Output[] = [
     { kind: 'source', source: source.kind, updatedAt, context, namespace, jobCount: jobs, yourJobCount: yours },
   ];
   for (const { flavor, requests, gpus, isConflict, ...group } of view.groups) {
@@ -71,7 +71,7 @@ function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { conte
     lines.push({ kind: 'group', flavor, requests, gpus, ...counts, conflict: isConflict });
   }
   for (const { job, position, lastPosition, queueLength, isYours } of view.positions) {
-    const { state: _waiting, createdAt, owner: _owner, name, ...rest } = job;
+    const { state: _waiting, createdAt, owner: _owner, name, pods: podCount, ...rest } = job;
     lines.push({
       kind: 'waiting',
       name,
@@ -79,11 +79,12 @@ function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { conte
       lastPosition,
       queueLength,
       yours: isYours,
+      podCount,
       ...rest,
-      createdAt: toRfc3339(createdAt),
+      createdAt: timestamp(createdAt),
     });
   }
-  cli.printObjects(lines);
+  cli.printJsonLines(lines);
 }
 
 function printTables(cli: Cli, { groups, positions }: QueueView, now: Instant): void {

@@ -14,7 +14,8 @@ export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<n
       const { requests, limits } = withLimits(flavor.resources);
       const { name, description } = flavor;
       const gpus = gpuCount(requests, gpuResources);
-      cli.print(JSON.stringify({ name, description, default: name === defaultFlavor, gpus, requests, limits }));
+      const isDefault = name === defaultFlavor;
+      cli.printJson({ name, description: description ?? null, default: isDefault, gpus, requests, limits });
     }
     return exitCode.ok;
   }

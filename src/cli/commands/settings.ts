@@ -56,7 +56,7 @@ async function show(cli: Cli): Promise<number> {
   const sources = await settingSources({ ...services.settingsFiles(), env: io.env });
   const rows = [...rowsOf(settingKeys, inForce, sources), ...(await clusterRows(cli))];
   if (cli.json) {
-    cli.printObjects(rows);
+    cli.printJsonLines(rows);
     return exitCode.ok;
   }
   const table = [['KEY', 'VALUE', 'FROM'], ...rows.map(({ key, value, source }) => [key, formatValue(value), source])];

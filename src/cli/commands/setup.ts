@@ -87,7 +87,8 @@ async function runStep(cli: Cli, { plan, runner, force, flags }: StepRun, result
         return;
       }
       const output = Buffer.concat(printed).toString('utf8');
-      cli.print(JSON.stringify({ step: plan.step.name, ...result, exitCode: exitCodeOf(outcome), output }));
+      const [job, step] = [plan.job.id, plan.step.name];
+      cli.printJson({ job, step, worker, exitCode: exitCodeOf(outcome), message: result.detail, output });
     }),
   );
 }

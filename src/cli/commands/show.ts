@@ -63,7 +63,7 @@ async function whyStored(cli: Cli, client: Client, refs: readonly string[], isEx
   const code = await printEachJob(cli, refs, async (ref) => {
     const answer = await client.why(ref);
     return {
-      objects: () => [whyJson(answer, isExplained)],
+      objects: () => [whyJson(answer)],
       lines: () => whyLines(answer, columnsOf(io.stdout), io.now(), isExplained),
     };
   });

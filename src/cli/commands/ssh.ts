@@ -1,3 +1,4 @@
+import type { SshHostOutput } from '../outputs.ts';
 import type { SshHost } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';
@@ -36,7 +37,7 @@ export async function sshConfig(
     const access = await cli.services.workers(id, 'own');
     try {
       for (const host of await access.sshHosts()) {
-        if (cli.json) cli.print(JSON.stringify(hostJson(id, host)));
+        if (cli.json) cli.printJson(hostJson(id, host));
         else cli.print(hostBlock(id, host));
       }
     } finally {
@@ -63,9 +64,8 @@ function hostBlock(id: string, { worker, host, options }: SshHost): string {
   return [`Host ${aliases(id, worker).join(' ')}`, ...lines, ''].join('\n');
 }
 
-/** Only IdentityFile may occur several times; then it is a list. */
-function hostJson(id: string, { worker, host, options }: SshHost): object {
-  const identities = options.flatMap(([name, value]) => (name === 'IdentityFile' ? [value] : []));
-  const more = identities.length > 1 ? { IdentityFile: identities } : {};
-  return { job: id, worker, aliases: aliases(id, worker), HostName: host, ...Object.fromEntries(options), ...more };
+function hostJson(job: string, { worker, host, options }: SshHost): SshHostOutput {
+  const values = Map.groupBy(options, ([name]) => name);
+  const byName = Object.fromEntries([...values].map(([name, pairs]) => [name, pairs.map(([, value]) => value)]));
+  return { job, worker, aliases: aliases(job, worker), host, options: byName };
 }

@@ -1,3 +1,4 @@
+import type { OrphanOutput, TpuOutput, TpuOwnerOutput } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge, pluralize, formatUsd, formatPricePerHour, toRfc3339, escapeLine } from '../../app/format.ts';
 import type { OrphanOperations, OrphanReport, OrphanView } from '../../app/orphans.ts';
@@ -16,7 +17,7 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
   const { io } = cli;
   if (flags.forget !== undefined) return forget(cli, flags.forget);
   const list = await cli.services.tpus(queryOf(flags));
-  if (cli.json) cli.printObjects(list.rows.map(tpuJson));
+  if (cli.json) cli.printJsonLines(list.rows.map(tpuJson));
   else {
     cli.printAll(tpuLines(list.rows, columnsOf(io.stdout), io.now()));
     if (list.rows.length > 0) cli.note(formatTotals(list));
@@ -45,7 +46,7 @@ function printUnanswered(
 ): number {
   for (const one of unchecked) {
     if (one.isEmulatorStopped) cli.note(`note: ${formatUnanswered(one)}`);
-    else printError(cli, formatUnanswered(one));
+    else printError(cli, formatUnanswered(one), exitCode.unreachable);
   }
   const silent = [
     ...new Set(unchecked.filter(({ isEmulatorStopped }) => !isEmulatorStopped).map(({ project }) => project)),
@@ -64,14 +65,23 @@ function queryOf({ all, zone, project }: TpusFlags): TpuQuery {
   return { all: all === true, ...omitUndefined({ zone, project }) };
 }
 
-/** Times as RFC 3339, and `owner.text` as one phrase in addition to its parts. */
-function tpuJson(row: TpuRow): object {
+function tpuJson({ label: _label, sharedByInstallation: _shared, metadataOwner, owner, ...row }: TpuRow): TpuOutput {
   return {
     ...row,
-    owner: { ...row.owner, text: formatOwner(row) },
+    owner: ownerJson(owner, metadataOwner),
     createdAt: toRfc3339(row.createdAt),
     readyAt: toRfc3339(row.readyAt),
   };
+}
+
+function ownerJson(owner: TpuRow['owner'], metadataOwner: string | null): TpuOwnerOutput {
+  const { kind } = owner;
+  const user = kind === 'job' ? owner.owner : kind === 'shared' || kind === 'user' ? owner.name : metadataOwner;
+  return { kind, user: user === '' ? null : user, installation: kind === 'installation' ? owner.installation : null };
+}
+
+function orphanJson({ resource, installation, job, allocation, presence, message }: OrphanView): OrphanOutput {
+  return { kind: 'orphan', resource, installation, job, allocation, presence, message };
 }
 
 /** A small TPU disappears within this time, a large one takes minutes. */
@@ -90,9 +100,9 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
       const [first] = shared;
       const hint = `To delete one: tpu delete ${first?.name ?? ''}`;
       // Shared TPUs cost money and nothing deletes them automatically, so each run of gc names them.
-      printTpus(cli, shared, `${pluralize(shared.length, 'shared TPU')} without a job. ${hint}`, true);
+      printTpus(cli, shared, `${pluralize(shared.length, 'shared TPU')} without a job. ${hint}`, 'shared');
       const whose = 'not of this record, which gc never touches:';
-      printTpus(cli, others, `${pluralize(others.length, 'TPU')} ${whose}`, false);
+      printTpus(cli, others, `${pluralize(others.length, 'TPU')} ${whose}`, 'other');
     }
     return Math.max(code, printUnanswered(cli, observation));
   } finally {
@@ -128,7 +138,7 @@ function formatNoOrphan({ unchecked }: OrphanReport, isReleasing: boolean): stri
 }
 
 function printOrphans(cli: Cli, orphans: readonly OrphanView[]): number {
-  if (cli.json) cli.printObjects(orphans.map((orphan) => ({ ours: true, ...orphan })));
+  if (cli.json) cli.printJsonLines(orphans.map(orphanJson));
   else if (orphans.length > 0) {
     const rows = orphans.map((orphan) => {
       const [, parent = '-', name = orphan.resource] = /^(.*)\/([^/]+)$/.exec(orphan.resource) ?? [];
@@ -142,8 +152,8 @@ function printOrphans(cli: Cli, orphans: readonly OrphanView[]): number {
   return exitCode.ok;
 }
 
-function printTpus(cli: Cli, rows: readonly TpuRow[], heading: string, ours: boolean): void {
-  if (cli.json) cli.printObjects(rows.map((row) => ({ ours, ...tpuJson(row) })));
+function printTpus(cli: Cli, rows: readonly TpuRow[], heading: string, kind: 'shared' | 'other'): void {
+  if (cli.json) cli.printJsonLines(rows.map((row) => ({ kind, ...tpuJson(row) })));
   else if (rows.length > 0) {
     cli.note(heading);
     cli.printAll(tpuLines(rows, columnsOf(cli.io.stdout), cli.io.now()));
@@ -208,8 +218,8 @@ async function forgetOrphan(cli: Cli, collector: OrphanOperations, orphan: Orpha
 }
 
 function printOutcome(cli: Cli, orphan: OrphanView, outcome: 'gone' | 'releasing' | 'failed', sentence: string): void {
-  if (cli.json) cli.print(JSON.stringify({ ours: true, ...orphan, outcome, message: sentence }));
-  else if (outcome === 'failed') printError(cli, escapeLine(sentence));
+  if (outcome === 'failed') printError(cli, escapeLine(sentence), exitCode.failed, { job: orphan.job });
+  else if (cli.json) cli.printJson({ ...orphanJson(orphan), outcome, message: sentence });
   else cli.printSentence(escapeLine(sentence));
 }
 

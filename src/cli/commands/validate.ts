@@ -1,8 +1,9 @@
-import { exitCode } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { checkManifest, clusterProblems, printWarnings } from '../manifest-file.ts';
+import { checkManifest, clusterProblems, printWarnings, problemJson } from '../manifest-file.ts';
 import { manifestSchema } from '../../manifest/keys.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { formatProblems } from '../../schema/problems.ts';
 
 interface ValidateFlags {
@@ -22,9 +23,9 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   };
   if (cli.json) {
     // One object per line; a manifest without findings prints nothing.
-    cli.printObjects([
-      ...problems.map((problem) => ({ file: path, severity: 'problem', ...problem })),
-      ...warnings.map((warning) => ({ file: path, severity: 'warning', ...warning })),
+    cli.printJsonLines([
+      ...problems.map((problem) => ({ severity: 'problem' as const, ...problemJson(path, problem) })),
+      ...warnings.map((warning) => ({ severity: 'warning' as const, ...problemJson(path, warning) })),
     ]);
     printUnchecked();
     return code;
@@ -43,7 +44,38 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   return code;
 }
 
-export async function schema(cli: Cli): Promise<number> {
-  cli.print(JSON.stringify(manifestSchema(), null, 2));
+interface SchemaFlags {
+  readonly output?: string | undefined;
+}
+
+/** The schema of a manifest, or with --output of one line that a command prints with --json. */
+export async function schema(cli: Cli, { output }: SchemaFlags & GlobalFlags): Promise<number> {
+  const printed = output === undefined ? manifestSchema() : await schemaOf(output);
+  cli.print(JSON.stringify(printed, null, cli.json ? undefined : 2));
   return exitCode.ok;
+}
+
+async function schemaOf(command: string): Promise<object> {
+  const { default: all } = await import('../outputs.schema.json', { with: { type: 'json' } });
+  const outputs: Readonly<Record<string, object>> = all.outputs;
+  const found = outputs[command];
+  if (found === undefined) {
+    const near = didYouMean(command, Object.keys(outputs));
+    throw usageError(
+      `${near === undefined ? `No command ${command} prints objects of its own.` : `Did you mean ${near}?`}`,
+      ['Every other command prints the same: jobman schema --output message', 'Errors: jobman schema --output error'],
+    );
+  }
+  const definitions: Readonly<Record<string, object>> = all.$defs;
+  const needed = new Set<string>();
+  const add = (part: object): void => {
+    for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/\$defs\/(\w+)"/g)) {
+      if (needed.has(name)) continue;
+      needed.add(name);
+      add(definitions[name] ?? {});
+    }
+  };
+  add(found);
+  const used = Object.fromEntries(Object.entries(definitions).filter(([name]) => needed.has(name)));
+  return { $schema: all.$schema, title: `jobman ${command} --json`, ...found, $defs: used };
 }

@@ -1,4 +1,6 @@
-import { formatAge, formatDuration, toRfc3339 } from '../../app/format.ts';
+import { timestamp } from '../../app/json.ts';
+import type { ZoneOutput } from '../outputs.ts';
+import { formatAge, formatDuration } from '../../app/format.ts';
 import { errorPhrases } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -17,7 +19,7 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
   const client = await cli.services.client();
   const rows = await client.zones(omitUndefined({ accelerator, project }));
   if (cli.json) {
-    cli.printObjects(rows.map(zoneJson));
+    cli.printJsonLines(rows.map(zoneJson));
     return 0;
   }
   cli.printAll(zoneLines(rows, columnsOf(io.stdout), io.now()));
@@ -25,15 +27,15 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
   return 0;
 }
 
-function zoneJson(row: ZoneRow): object {
+function zoneJson(row: ZoneRow): ZoneOutput {
   const { lastAnswer, lastGrant } = row;
   return {
     ...row,
     lastAnswer:
       lastAnswer === null
         ? null
-        : { answer: lastAnswer.answer, answeredAt: toRfc3339(lastAnswer.at), job: lastAnswer.job },
-    lastGrant: lastGrant === null ? null : { grantedAt: toRfc3339(lastGrant.at), waitedMs: lastGrant.waitedMs },
+        : { answer: lastAnswer.answer, answeredAt: timestamp(lastAnswer.at), job: lastAnswer.job },
+    lastGrant: lastGrant === null ? null : { grantedAt: timestamp(lastGrant.at), waitedMs: lastGrant.waitedMs },
   };
 }
 

@@ -1,5 +1,6 @@
 // Runs one command on many workers or pods at once; prints their output and results.
 
+import type { ProgramOutput } from '../outputs.ts';
 import { isUtf8 } from 'node:buffer';
 import { constants } from 'node:os';
 import {
@@ -16,7 +17,6 @@ import { type Cli, printError } from '../context.ts';
 import { type OutputDisplay, createOutputDisplay } from './worker-output.ts';
 import { callAfter } from '../interrupt.ts';
 import { workersLabel } from '../logs/lines.ts';
-import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Duration } from '../../core/model/time.ts';
 import type { WorkerChoice } from '../parse.ts';
 
@@ -99,8 +99,7 @@ export async function runOnWorkers(
     running.delete(worker);
     const outcome = { worker, end, timedOut: isTimeOver && end.kind === 'ended', outputDigest: digest.digest() };
     outcomes.push(outcome);
-    if (cli.json)
-      cli.print(JSON.stringify({ ...workerJson(outcome, output), ...omitUndefined({ pod: pods?.get(worker) }) }));
+    if (cli.json) cli.printJson(workerJson(outcome, output, pods?.get(worker) ?? null));
     else await show.ended(worker);
   }
 
@@ -170,27 +169,32 @@ function forwardInput(input: Cli['io']['stdin'], session: Session): AbortControl
   return over;
 }
 
-/** Output that is not UTF-8 is base64 in a field of its own. */
 function workerJson(
   { worker, end, timedOut }: WorkerOutcome,
   output: Readonly<Record<'stdout' | 'stderr', readonly Uint8Array[]>>,
-): object {
+  pod: string | null,
+): ProgramOutput {
+  const [stdout, stderr] = [outputJson(output.stdout), outputJson(output.stderr)];
   return {
     worker,
+    pod,
     exitCode: end.kind === 'ended' ? end.exitCode : null,
     signal: end.kind === 'ended' && end.signal !== null ? `SIG${end.signal}` : null,
     timedOut,
-    unreachable: end.kind === 'unreachable' ? end.reason : null,
-    ...outputJson('stdout', output.stdout),
-    ...outputJson('stderr', output.stderr),
+    unreachable: end.kind === 'unreachable',
+    message: end.kind === 'unreachable' ? end.reason : null,
+    stdout: stdout.text,
+    stdoutBase64: stdout.base64,
+    stderr: stderr.text,
+    stderrBase64: stderr.base64,
   };
 }
 
-function outputJson(name: 'stdout' | 'stderr', chunks: readonly Uint8Array[]): object {
+function outputJson(chunks: readonly Uint8Array[]): { readonly text: string | null; readonly base64: string | null } {
   const bytes = Buffer.concat(chunks);
   return isUtf8(bytes)
-    ? { [name]: bytes.toString('utf8') }
-    : { [name]: null, [`${name}Base64`]: bytes.toString('base64') };
+    ? { text: bytes.toString('utf8'), base64: null }
+    : { text: null, base64: bytes.toString('base64') };
 }
 
 interface WorkerOutcome {

@@ -1,5 +1,6 @@
 // Splits and formats log lines. Memory is bounded for any output: a line of 10 MB, an endless progress bar, zero bytes.
 
+import type { LogLineOutput } from '../outputs.ts';
 import { isUtf8 } from 'node:buffer';
 import { hexDigits, escapeForTerminal, formatBytes } from '../../app/format.ts';
 import { isSanitized } from '../output.ts';
@@ -63,13 +64,13 @@ function formatForPipe(text: string): string {
     .join('\r');
 }
 
-/** One object per line; parts of a very long line have a field `part`. */
+/** One object per line, or per part of a very long line. */
 export function formatJson(
   from: { readonly attempt: number | null; readonly worker: WorkerId | null },
   piece: Piece,
 ): string {
-  const part = piece.starts && piece.ends ? {} : { part: piece.ends ? 'last' : 'more' };
-  return `${JSON.stringify({ ...from, text: piece.text, ...part })}\n`;
+  const line: LogLineOutput = { ...from, text: piece.text, continues: !piece.ends };
+  return `${JSON.stringify(line)}\n`;
 }
 
 /** A line, or a part of a line that is too long for memory. Without its newline. */

@@ -6,7 +6,7 @@ const symbols: Readonly<Record<ImportLine['kind'], string>> = { import: '+', exi
 
 export function printImport(cli: Cli, lines: readonly ImportLine[], isApplied: boolean): void {
   if (cli.json) {
-    for (const line of lines) cli.print(JSON.stringify({ ...line, done: isApplied && line.kind === 'import' }));
+    for (const line of lines) cli.printJson({ ...line, done: isApplied && line.kind === 'import' });
     return;
   }
   for (const { kind, subject, message } of lines) {

@@ -1,5 +1,5 @@
 import { command, grouped } from '../command.ts';
-import { boolFlag, stringListFlag } from '../flags.ts';
+import { boolFlag, stringFlag, stringListFlag } from '../flags.ts';
 import { createFlags, submitFlags } from './flags.ts';
 
 const yaml = { name: 'yaml', summary: 'The manifest' } as const;
@@ -77,9 +77,15 @@ export const start = grouped('Start', [
   }),
   command({
     names: ['schema'],
-    summary: 'Print the JSON Schema of a manifest, for editors',
-    usage: '',
-    examples: [['jobman schema > jobman.schema.json', "then name it in the editor's YAML settings"]],
+    summary: 'Print the JSON Schema of a manifest, or of --json output',
+    usage: '[--output command]',
+    about: 'The commands and their objects are described in docs/json.md.',
+    examples: [
+      ['jobman schema > jobman.schema.json', "name it in the editor's YAML settings"],
+      ['jobman schema --output list', 'of one line that list --json prints'],
+      ['jobman schema --output error', 'of one line on standard error'],
+    ],
+    flags: { output: stringFlag("Of this command's --json output", 'command') },
     load: async () => (await import('../commands/validate.ts')).schema,
   }),
 ]);

@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabStore } from '../../lab/lab-store.ts';
-import { reportError, createCli } from '../context.ts';
+import { reportError, createCli, wantsJson } from '../context.ts';
 import { commandHelp, programHelp } from '../help.ts';
 import { wrapSentences, inColumns } from '../render/aligned.ts';
 import { escapeLine } from '../../app/format.ts';
@@ -21,7 +21,7 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
     io.stdout.write(lines.map((line) => `${line}\n`).join(''));
     return exitCode.ok;
   };
-  let flags: TpuGlobals = {};
+  let flags: TpuGlobals = { json: wantsJson(argv) };
   try {
     const [first = '', ...others] = argv;
     if (first === '__complete') {
@@ -44,13 +44,14 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
     return await runCommand(rest, globals, services);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    return reportError(escapeError(error), createCli(services, { ...flags, settings: undefined }), 'tpu');
+    return reportError(escapeError(error), createCli(services, { ...flags, settings: undefined }), { program: 'tpu' });
   }
 }
 
 /** Messages quote typed text, so control characters are made visible. */
-function escapeError({ message, code, lines }: JobmanError): JobmanError {
-  return new JobmanError(message.split('\n').map(escapeLine).join('\n'), code, lines.map(escapeLine));
+function escapeError({ message, code, lines, errorCode, problems, reasons }: JobmanError): JobmanError {
+  const details = { errorCode, problems, reasons };
+  return new JobmanError(message.split('\n').map(escapeLine).join('\n'), code, lines.map(escapeLine), details);
 }
 
 async function runCommand(typed: readonly string[], flags: TpuGlobals, services: LabServices): Promise<number> {

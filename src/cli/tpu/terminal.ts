@@ -1,5 +1,6 @@
 // Questions that a command of `tpu` asks on a terminal, and its tables.
 
+import type { Output } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import { confirm } from '../prompt.ts';
@@ -45,8 +46,8 @@ export async function readNotes(
 }
 
 /** Prints the object with --json, otherwise the sentence. */
-export function printResult(cli: TpuCli, result: object, sentence: string): void {
-  if (cli.json) cli.print(JSON.stringify(result));
+export function printResult(cli: TpuCli, result: Output, sentence: string): void {
+  if (cli.json) cli.printJson(result);
   else cli.printSentence(escapeLine(sentence));
 }
 
@@ -63,7 +64,7 @@ export function printList<Row>(
   cli: TpuCli,
   rows: readonly Row[],
   as: {
-    readonly json: (row: Row) => object;
+    readonly json: (row: Row) => Output;
     readonly emptyMessage: string;
     readonly headings: readonly string[];
     readonly cells: (row: Row) => readonly string[];
@@ -72,7 +73,7 @@ export function printList<Row>(
   },
 ): number {
   const cells = [...rows.map(as.cells), ...(as.extraRows ?? [])];
-  if (cli.json) for (const row of rows) cli.print(JSON.stringify(as.json(row)));
+  if (cli.json) cli.printJsonLines(rows.map(as.json));
   else if (cells.length === 0) cli.note(as.emptyMessage);
   else printTable(cli, [as.headings, ...cells], as.sides);
   return exitCode.ok;

@@ -20,7 +20,7 @@ import { mergeSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
-import { run } from '../../../src/cli/run.ts';
+import { run } from '../../support/output-schema.ts';
 import type { Verb } from '../../../src/core/decide/commands.ts';
 import type { Event } from '../../../src/core/model/event.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';

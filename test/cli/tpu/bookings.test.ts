@@ -56,7 +56,8 @@ suite('bookings in the database', () => {
       owner: '',
       zone: 'europe-west4-a',
       accelerator: 'v2-32',
-      isPreemptible: false,
+      preemptible: false,
+      statusText: null,
     });
     const none = await tpu(['find', 'v6e']);
     assert.deepEqual([none.code, none.out], [0, '']);
@@ -91,7 +92,7 @@ suite('bookings in the database', () => {
     const { tpu } = await openLab();
     await tpu(['book', 'v2-32-6', 'lyy']);
     const mine = await tpu(['book', 'v2-32-6', 'xibo']);
-    assert.equal(mine.code, 2);
+    assert.equal(mine.code, 4);
     assert.match(mine.err, /In the booking table, v2-32-6 is reserved for lyy\. .*--yes/);
     const asked = await tpu(['book', 'v2-32-6', 'xibo'], { terminal, input: ['n'] });
     assert.equal(asked.code, 1);
@@ -99,7 +100,7 @@ suite('bookings in the database', () => {
     const taken = await tpu(['book', 'v2-32-6', 'xibo', '--yes']);
     assert.match(taken.out, /is reserved for Xibo in the booking table\. It was reserved for lyy\./);
     // A known user releases another user's booking only after a question. On a shared login the user is unknown.
-    assert.equal((await tpu(['release', 'v2-32-6', '--user', 'lyy'])).code, 2);
+    assert.equal((await tpu(['release', 'v2-32-6', '--user', 'lyy'])).code, 4);
     assert.equal((await tpu(['release', 'v2-32-6'])).code, 0);
   });
 

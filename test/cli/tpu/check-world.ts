@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';
 import { defaultLabSettings } from '../../../src/app/settings.ts';
-import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
+import { runTpu } from '../../support/output-schema.ts';
 import { minute } from '../../../src/core/model/time.ts';
 import type { AllocationFields, Attempt, Job } from '../../../src/core/model/job.ts';
 import type { LabUser } from '../../../src/lab/users.ts';

@@ -272,7 +272,7 @@ suite('kill', () => {
     const { id } = await world.run('v2-32-6', 'xibo');
     const env = { TPU_USER: 'lyy' };
     const refused = await world.tpu(['kill', '1', 'xibo'], { env });
-    assert.equal(refused.code, exitCode.usage);
+    assert.equal(refused.code, exitCode.conflict);
     assert.match(refused.err, /You are lyy; this would kill a job for xibo.*--yes/);
     assert.equal((await world.tpu(['kill', '1', 'xibo', '--yes'], { env })).code, 0);
     assert.ok((await receivedCommands(world, id)).some(({ verb, by }) => verb === 'cancel' && by === 'lyy'));
@@ -527,7 +527,7 @@ suite('delete', () => {
     const world = await openLabJobWorld(t);
     await world.run('v2-32-6', 'xibo');
     const refused = await world.tpu(['delete', 'v2-32-6']);
-    assert.equal(refused.code, exitCode.usage);
+    assert.equal(refused.code, exitCode.conflict);
     assert.match(refused.err, /of xibo is .* on .*was not deleted\. Deleting it also deletes its disks.*--yes/s);
     const no = await world.tpu(['delete', 'v2-32-7'], { terminal, input: ['n'] });
     assert.equal(no.code, exitCode.failed);

@@ -8,7 +8,7 @@ import type { Client } from '../../../src/app/client.ts';
 import { createClient } from '../../../src/app/store-client.ts';
 import type { Store } from '../../../src/app/ports.ts';
 import { defaultSettings, defaultLabSettings } from '../../../src/app/settings.ts';
-import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
+import { runTpu } from '../../support/output-schema.ts';
 import type { Job, Finish } from '../../../src/core/model/job.ts';
 import { tpuFromName } from '../../../src/lab/tpus.ts';
 import { type BookingSheet, createLocalSheet } from '../../../src/lab/bookings.ts';

@@ -2,8 +2,7 @@
 // pass in the parts of tmux, the cloud and the sheet that they need.
 
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
-import { run } from '../../../src/cli/run.ts';
-import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
+import { run, runTpu } from '../../support/output-schema.ts';
 import { openStore } from '../../../src/store/store.ts';
 import type { WindowWithJob, LabJob, LabStore } from '../../../src/lab/lab-store.ts';
 import { aLabJob, aTpu, aUser, noon } from '../../support/lab-builders.ts';

@@ -1,5 +1,7 @@
 // The registry of TPUs, rules, ack, news, help, completion, and invalid import files.
 
+import type { RuleOutput } from '../../../src/cli/outputs.ts';
+import type { RuleAnswer } from '../../../src/core/model/spec.ts';
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { symlinkSync, truncateSync, writeFileSync } from 'node:fs';
@@ -47,7 +49,7 @@ suite('the registry of TPUs', () => {
   test('changing an alias needs a confirmation', async () => {
     const { labStore, tpu } = await openSampleLab();
     const line = ['-ta', 'v2-32-6', 'kmh-tpuvm-v2-32-7'];
-    assert.equal((await tpu(line)).code, 2);
+    assert.equal((await tpu(line)).code, 4);
     assert.equal((await labStore.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-6');
     assert.equal((await tpu([...line, '--yes'])).code, 0);
     assert.equal((await labStore.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-7');
@@ -75,7 +77,7 @@ suite('the registry of TPUs', () => {
     const { labStore, tpu } = await openSampleLab();
     assert.match((await tpu(['del-tpu-alias', 'v2-32-66'])).err, /Did you mean v2-32-6\?/);
     assert.equal((await tpu(['del-tpu-alias', 'v2-32-6'])).code, 0);
-    assert.equal((await tpu(['unregister', 'v2-32-p1'])).code, 2);
+    assert.equal((await tpu(['unregister', 'v2-32-p1'])).code, 4);
     assert.equal((await tpu(['unregister', 'v2-32-p1', '-y'])).code, 0);
     assert.equal((await labStore.tpuAliases()).size, 0);
     assert.deepEqual(
@@ -88,16 +90,16 @@ suite('the registry of TPUs', () => {
 suite('check-rules', () => {
   test('shows the presets', async () => {
     const { out } = await openLabWorld().tpu(['check-rules', '--json']);
-    const rows = jsonLines<Record<string, string>>(out);
-    const [resumed, nothing] = ['reapply, resume', 'nothing'];
+    const rows = jsonLines<RuleOutput>(out);
+    const text = ({ then, on }: RuleAnswer): string => `${then} on ${on}`;
     assert.deepEqual(
-      rows.map(({ rule, preempted, grpc, failed }) => [rule, preempted, grpc, failed]),
+      rows.map(({ rule, ...answers }) => [rule, text(answers.preempted), text(answers.grpc), answers.failed.then]),
       [
-        ['pre', resumed, 'resume', nothing],
-        ['pass', nothing, nothing, nothing],
-        ['reapply', resumed, resumed, nothing],
-        ['rerun', resumed, 'rerun', nothing],
-        ['resume', nothing, 'resume', nothing],
+        ['pre', 'resume on new', 'resume on same', 'fail'],
+        ['pass', 'fail on same', 'fail on same', 'fail'],
+        ['reapply', 'resume on new', 'resume on new', 'fail'],
+        ['rerun', 'resume on new', 'rerun on same', 'fail'],
+        ['resume', 'fail on same', 'resume on same', 'fail'],
       ],
     );
   });

@@ -104,7 +104,7 @@ suite('add-user', () => {
 suite('del-user and list-users', () => {
   test('del-user needs a confirmation', async () => {
     const { labStore, tpu } = await openSampleLab();
-    assert.equal((await tpu(['del-user', 'lyy'])).code, 2);
+    assert.equal((await tpu(['del-user', 'lyy'])).code, 4);
     assert.match((await tpu(['del-user', 'lyy'])).err, /--yes/);
     assert.equal((await tpu(['del-user', 'lyy'], { terminal, input: ['n'] })).code, 1);
     assert.equal((await labStore.users()).length, 2);
@@ -246,7 +246,7 @@ suite('the user of a command', () => {
     const env = { TPU_USER: 'lyy' };
     const line = ['set-settings', 'time_zone', 'cn', 'xibo'];
     const refused = await tpu(line, { env });
-    assert.equal(refused.code, 2);
+    assert.equal(refused.code, 4);
     assert.match(refused.err, /You are lyy; this would change the setting time_zone for xibo\. .*--yes/);
     assert.equal((await tpu(line, { env, terminal, input: ['n'] })).code, 1);
     assert.equal((await tpu(['get-settings', 'time_zone', 'xibo'])).out, 'us\n');

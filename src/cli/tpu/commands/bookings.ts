@@ -32,9 +32,10 @@ export async function find(cli: TpuCli, args: ParsedArguments): Promise<number> 
     { types: flags.has('a') ? [] : types, only },
   );
   if (cli.json) {
-    for (const one of found) {
-      const { booking, ...known } = one;
-      cli.print(JSON.stringify({ ...booking, status: formatStatus(one), ...known }));
+    for (const { booking, isPreemptible: preemptible, ...known } of found) {
+      const { status, ...row } = booking;
+      const statusText = status.kind === 'unknown' ? status.text : null;
+      cli.printJson({ ...row, status: status.kind, statusText, ...known, preemptible });
     }
   } else if (found.length === 0) {
     cli.note(`${capitalize(sheet.name)} has no ${types.length === 0 ? 'TPUs yet' : `such TPU: ${types.join(' ')}`}.`);

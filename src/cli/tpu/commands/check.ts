@@ -1,7 +1,9 @@
 // `tpu check`, `tpu monitor` and `tpu news`: a user's jobs once, live, and their recent events.
 
+import { timestamp } from '../../../app/json.ts';
+import type { NewsOutput } from '../../outputs.ts';
 import { exitCode } from '../../../app/errors.ts';
-import { toRfc3339, escapeLine } from '../../../app/format.ts';
+import { escapeLine } from '../../../app/format.ts';
 import { createCheckReader, isUnderWay } from '../../../lab/check-rows.ts';
 import { timeFormatter } from '../../../lab/local-time.ts';
 import { newsTimeFormatter, type JobNews, newsEventKinds, groupNews } from '../../../lab/news.ts';
@@ -23,7 +25,7 @@ export const check: TpuHandler = async (cli, args) => {
   const rows = await reader.read(now);
   reader.saveCache();
   if (cli.json) {
-    io.stdout.write(rows.map((row) => `${JSON.stringify(rowJson(row))}\n`).join(''));
+    cli.printJsonLines(rows.map(rowJson));
     await restartIfKilled(cli, createWaker(cli), rows.some(isUnderWay));
     return exitCode.ok;
   }
@@ -61,7 +63,7 @@ export const news: TpuHandler = async (cli, args) => {
   const inWindows = new Set(windows.map(({ job }) => job.job));
   const jobs = ids.every((id) => inWindows.has(id)) ? [] : await store.jobs(user.name);
   const groups = groupNews(events, jobs, windows);
-  if (cli.json) for (const one of groups) cli.print(JSON.stringify(newsJson(one)));
+  if (cli.json) cli.printJsonLines(groups.map(newsJson));
   else await printNews(cli, groups, user.settings.time_zone);
   const last = events.at(-1)?.number;
   // Print first and record as seen afterwards, so that interrupted output is news again. News that another user reads
@@ -93,7 +95,7 @@ async function printNews(cli: TpuCli, groups: readonly JobNews[], zone: string):
   if (text.length > 0) cli.print(text.join('\n'));
 }
 
-function newsJson({ job, windows, lines }: JobNews): object {
+function newsJson({ job, windows, lines }: JobNews): NewsOutput {
   const { job: id, user, directory, tpu, tag } = job;
   return {
     job: id,
@@ -102,6 +104,6 @@ function newsJson({ job, windows, lines }: JobNews): object {
     directory,
     tpu,
     tag,
-    events: lines.map(({ at, message }) => ({ at: toRfc3339(at), message })),
+    events: lines.map(({ at, message }) => ({ at: timestamp(at), message })),
   };
 }

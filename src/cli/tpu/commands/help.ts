@@ -1,5 +1,6 @@
 // tldr, check-rules and completion.
 
+import type { RuleOutput } from '../../outputs.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { Evidence } from '../../../core/model/job.ts';
 import { answerFor } from '../../../core/decide/recover.ts';
@@ -88,18 +89,20 @@ export async function checkRules(cli: TpuCli): Promise<number> {
   const others = { budget: { preemptions: 0, failures: 0 }, delayMs: 0, delayMaxMs: 0, unreachableGraceMs: 0 };
   const rows = ruleNames.map((rule) => ({
     rule,
-    answers: ruleColumns.map(([key, , reason, evidence]) => {
-      const { then, on } = answerFor({ ...others, preset: rule, rules: presets[rule] }, reason, evidence);
-      return [key, formatAnswer(then, on)] as const;
-    }),
+    answers: ruleColumns.map(([, , reason, evidence]) =>
+      answerFor({ ...others, preset: rule, rules: presets[rule] }, reason, evidence),
+    ),
   }));
   if (cli.json) {
-    for (const { rule, answers } of rows) cli.print(JSON.stringify({ rule, ...Object.fromEntries(answers) }));
+    for (const { rule, answers } of rows) {
+      const byEnd = Object.fromEntries(ruleColumns.map(([key], index) => [key, answers[index]]));
+      cli.printJson({ rule, ...(byEnd as Omit<RuleOutput, 'rule'>) });
+    }
     return exitCode.ok;
   }
   printTable(cli, [
     ['RULE', ...ruleColumns.map(([, heading]) => heading)],
-    ...rows.map(({ rule, answers }) => [rule, ...answers.map(([, answer]) => answer)]),
+    ...rows.map(({ rule, answers }) => [rule, ...answers.map(({ then, on }) => formatAnswer(then, on))]),
   ]);
   cli.note('The default rule is `pre` on a preemptible or spot TPU, and `pass` on any other TPU.');
   cli.note('Unreachable workers and timeouts of calls between workers count as GRPC errors.');

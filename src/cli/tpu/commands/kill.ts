@@ -89,7 +89,7 @@ async function printKilled(
   job: string,
   end: { readonly killed: boolean; readonly phase: Phase | null },
 ): Promise<void> {
-  cli.print(JSON.stringify({ window: await newestWindow(cli, job), job, user, ...end }));
+  cli.printJson({ window: await newestWindow(cli, job), job, user, ...end });
 }
 
 export async function endJobsAndPrograms(

@@ -18,7 +18,7 @@ import { requiredText, type TpuHandler, type TpuCli, namesInUse } from '../comma
 
 export const doctor: TpuHandler = async (cli) => {
   const findings = runChecks(await readLabState(cli));
-  if (cli.json) for (const finding of findings) cli.print(JSON.stringify(finding));
+  if (cli.json) cli.printJsonLines(findings);
   else {
     for (const { message, remedy } of findings) {
       cli.printSentence(escapeLine(message));

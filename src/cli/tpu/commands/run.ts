@@ -90,7 +90,7 @@ export function printStarted(
   cli: TpuCli,
   { window, id, action }: { readonly window: number; readonly id: string; readonly action: string },
 ): void {
-  if (cli.json) cli.print(JSON.stringify({ window, job: id }));
+  if (cli.json) cli.printJson({ window, job: id });
   else cli.printSentence(`Window ${window}: job ${id} ${action}`);
 }
 

@@ -66,13 +66,13 @@ export async function getSettings(cli: TpuCli, args: ParsedArguments): Promise<n
   const key = args.texts['key'];
   if (key !== undefined) {
     const setting = userSetting(key);
-    cli.print(
-      cli.json ? JSON.stringify({ [setting.key]: settings[setting.key] }) : formatSetting(settings[setting.key]),
-    );
+    const value = settings[setting.key];
+    if (cli.json) cli.printJson({ user: user.name, key: setting.key, value });
+    else cli.print(formatSetting(value));
     return exitCode.ok;
   }
   if (cli.json) {
-    cli.print(JSON.stringify({ user: user.name, ...settings }));
+    cli.printJsonLines(Object.entries(settings).map(([name, value]) => ({ user: user.name, key: name, value })));
     return exitCode.ok;
   }
   const size = Math.max(...userSettings.map(({ key: name }) => name.length));

@@ -1,6 +1,7 @@
 // solve: finds and repairs problems of a TPU, causes first. After each repair it checks again; it does not repeat a
 // repair that did not help.
 
+import type { TpuProblemFacts } from '../../outputs.ts';
 import { setTimeout as pause } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { minute, second } from '../../../core/model/time.ts';
@@ -134,7 +135,7 @@ async function repair(
 
 function printDiagnosis(cli: TpuCli, tpu: LabTpu, wrong: readonly TpuProblem[]): number {
   for (const one of wrong) {
-    if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, ...one, repair: formatRepair(one) }));
+    if (cli.json) cli.printJson({ tpu: tpu.name, ...problemFacts(one) });
     else {
       cli.print(`${one.name}: ${escapeLine(one.message)}`);
       cli.print(`  repair: ${escapeLine(formatRepair(one))}`);
@@ -143,6 +144,10 @@ function printDiagnosis(cli: TpuCli, tpu: LabTpu, wrong: readonly TpuProblem[]):
   if (wrong.length > 0) return exitCode.failed;
   if (!cli.json) cli.printSentence(`${tpu.name} has no problem.`);
   return exitCode.ok;
+}
+
+export function problemFacts({ name, message, workers, repair: { kind } }: TpuProblem): TpuProblemFacts {
+  return { name, message, workers, repair: kind };
 }
 
 function formatRepair({ repair: step, workers }: TpuProblem): string {
@@ -169,8 +174,7 @@ function formatRepair({ repair: step, workers }: TpuProblem): string {
 function printResult(cli: TpuCli, tpu: LabTpu, wrong: readonly TpuProblem[], tried: ReadonlySet<string>): number {
   const isWell = wrong.length === 0;
   if (cli.json) {
-    const left = wrong.map(({ name, message, workers }) => ({ name, message, workers }));
-    cli.print(JSON.stringify({ tpu: tpu.name, isWell, tried: [...tried], left }));
+    cli.printJson({ tpu: tpu.name, ok: isWell, tried: [...tried], problems: wrong.map(problemFacts) });
   } else if (isWell) {
     cli.printSentence(
       tried.size === 0 ? `${tpu.name} has no problem.` : `${tpu.name} is repaired (${[...tried].join(', ')}).`,

@@ -15,7 +15,7 @@ export async function listTpuAliases(cli: TpuCli): Promise<number> {
   const [tpus, byAlias] = await Promise.all([store.tpus(), store.tpuAliases()]);
   const dangling = [...byAlias].filter(([, full]) => !tpus.some(({ name }) => name === full));
   return printList(cli, tpus, {
-    json: (tpu) => ({ ...tpu, aliases: aliasesOf(tpu.name, byAlias) }),
+    json: ({ name: tpu, ...facts }) => ({ tpu, ...facts, aliases: aliasesOf(tpu, byAlias) }),
     emptyMessage: 'There are no TPUs yet. `tpu add-tpu-alias v2-32-1 FULL_NAME zone=ZONE` adds one with an alias.',
     headings: ['ALIAS', 'TPU', 'TYPE', 'ZONE', 'PRICING'],
     cells: ({ name, accelerator, zone, pricing }) => [

@@ -1,6 +1,10 @@
 // Commands about one TPU: its state (describe, check-status, check-env), its lifecycle (apply, reapply, delete,
 // restart), and its workers (mount-disk, set-wandb).
 
+import { problemFacts } from './solve.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import type { KnownTpuState } from '../../../lab/tpu-operations.ts';
+import type { LabTpuStateOutput } from '../../outputs.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { pluralize, escapeLine } from '../../../app/format.ts';
 import { readBookings } from '../../../lab/tpu-usage.ts';
@@ -47,19 +51,18 @@ export const describe: TpuHandler = (cli, args) =>
     const wrong = findProblems({ ...facts, environment }).filter(({ name }) => name !== 'device busy');
     const booking = booked.bookings.find((one) => one.tpu === tpu.name) ?? null;
     if (cli.json) {
-      const { kind: _, ...shown } = state;
-      cli.print(
-        JSON.stringify({
-          tpu: tpu.name,
-          ...tpu,
-          name: undefined,
-          ...shown,
-          uses,
-          booking,
-          environment,
-          problems: wrong,
-        }),
-      );
+      const { project, accelerator, pricing, runtimeVersion } = tpu;
+      cli.printJson({
+        ...stateJson(tpu, state),
+        project,
+        accelerator,
+        pricing,
+        runtimeVersion,
+        uses,
+        booking: booking === null ? null : { status: booking.status.kind, user: booking.user },
+        environment,
+        problems: wrong.map(problemFacts),
+      });
       return exitCode.ok;
     }
     const where = state.zone === '' ? [] : [`in ${state.zone}`];
@@ -86,10 +89,14 @@ export const describe: TpuHandler = (cli, args) =>
     return exitCode.ok;
   });
 
+function stateJson({ name: tpu }: LabTpu, { state, zone, workers }: KnownTpuState): LabTpuStateOutput {
+  return { tpu, state, zone: zone === '' ? null : zone, workers };
+}
+
 export const checkStatus: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const state = await readState(context);
-    if (cli.json) cli.print(JSON.stringify({ tpu: context.tpu.name, ...state, kind: undefined }));
+    if (cli.json) cli.printJson(stateJson(context.tpu, state));
     else cli.print(state.state);
     return state.state === 'absent' ? exitCode.notFound : exitCode.ok;
   });
@@ -97,7 +104,7 @@ export const checkStatus: TpuHandler = (cli, args) =>
 export const checkEnv: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async ({ tpu, tpus, site, signal }) => {
     const environment = await checkPython(tpus, tpu, site, signal);
-    if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, ...environment }));
+    if (cli.json) cli.printJson({ tpu: tpu.name, ...environment });
     else {
       cli.print(environment.class);
       cli.note(`worker ${environment.worker}: ${escapeLine(environment.message)}`);
@@ -174,7 +181,7 @@ export const deleteTpu: TpuHandler = (cli, args) =>
     const noteGone = (): Promise<void> => bookExistence(cli, tpu.name, 'gone', report);
     if (state.state === 'absent') {
       await noteGone();
-      printResult(cli, { tpu: tpu.name, deleted: false }, `${tpu.name} does not exist.`);
+      printResult(cli, { tpu: tpu.name, zone: null, deleted: false }, `${tpu.name} does not exist.`);
       return exitCode.ok;
     }
     const concerns = await readConcerns(context, hasWorkers(state));

@@ -1,5 +1,6 @@
 // Users who share the TPUs, and their working directories: numbered folders that they run code from.
 
+import { timestamp } from '../../../app/json.ts';
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
@@ -128,7 +129,11 @@ export async function delUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
 
 export async function listUsers(cli: TpuCli): Promise<number> {
   return printList(cli, await cli.lab.store.users(), {
-    json: (user) => user,
+    json: ({ settings, newsSeen: _newsSeen, createdAt, ...user }) => ({
+      ...user,
+      timeZone: settings.time_zone,
+      createdAt: timestamp(createdAt),
+    }),
     emptyMessage: 'There are no users yet. `tpu add-user` adds one.',
     headings: ['ID', 'USER', 'SESSION', 'NAME IN SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],
     cells: ({ id, name, session, sheetName, settings, directories, logins }) => [

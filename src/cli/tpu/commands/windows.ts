@@ -40,7 +40,7 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
       for (const one of theirs) {
         const { trouble = null, hangsAt = null } = troubles.get(one.job) ?? {};
         const ends = hangsAt === null ? null : toRfc3339(hangsAt);
-        cli.print(JSON.stringify({ ...one, user: user.name, trouble, hangsAt: ends }));
+        cli.printJson({ ...one, user: user.name, trouble, hangsAt: ends });
       }
     } else if (theirs.length > 0) printChecked(cli, user, theirs, troubles);
   }

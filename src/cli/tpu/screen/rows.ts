@@ -1,6 +1,8 @@
 // The table of `tpu check` and `tpu monitor`, fitted to the terminal. lab/check-rows.ts decides its contents.
 
-import { toRfc3339, escapeForTerminal, escapeLine } from '../../../app/format.ts';
+import { timestamp } from '../../../app/json.ts';
+import type { CheckOutput } from '../../outputs.ts';
+import { escapeForTerminal, escapeLine } from '../../../app/format.ts';
 import type { Instant } from '../../../core/model/time.ts';
 import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check-rows.ts';
 import { attemptKey } from '../../../lab/lineage.ts';
@@ -135,11 +137,21 @@ function styleCell(row: CheckRow, name: CellName, text: string, { style, bold }:
 }
 
 /** A row as `--json` prints it: all fields, regardless of the visible columns. */
-export function rowJson(row: CheckRow): object {
-  const { status, since, ...rest } = row;
-  const { kind, ...more } = status;
-  const hangs = 'hangsAt' in more && { hangsAt: more.hangsAt === null ? null : toRfc3339(more.hangsAt) };
-  return { ...rest, status: kind, ...more, ...hangs, since: toRfc3339(since) };
+export function rowJson({ status, since, ...row }: CheckRow): CheckOutput {
+  const hangsAt = 'hangsAt' in status ? status.hangsAt : null;
+  return {
+    ...row,
+    status: status.kind,
+    statusAt: timestamp(since),
+    progress: status.kind === 'running' ? status.phase : null,
+    waitReason: 'waitReason' in status ? status.waitReason : null,
+    trouble: 'trouble' in status ? status.trouble : null,
+    hangsAt: hangsAt === null ? null : timestamp(hangsAt),
+    error: 'error' in status ? status.error : null,
+    errorMessage: status.kind === 'error' ? status.detail : null,
+    next: status.kind === 'error' ? status.next : null,
+    child: 'child' in status ? status.child : null,
+  };
 }
 
 /** `stage 2, 12 < 11 < 9`; empty for an attempt that continues nothing. */

@@ -1,0 +1,793 @@
+// The objects that commands print with --json: one object on each line of standard output, and one on standard error for
+// each failure. `npm run reference` makes outputs.schema.json and docs/json.md of these types and their comments.
+//
+// A field is always there, and null means that it has no value. Only a job's spec, an event of its history and the
+// objects of Kubernetes have fields that may be absent. A text for people is called `message`; no program should compare
+// it.
+
+import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
+import type { EventOutput, JobOutput, ShownJobOutput, Timestamp, WhyOutput } from '../app/json.ts';
+import type { CapacityAnswer } from '../core/model/job.ts';
+import type { Phase } from '../core/decide/phase.ts';
+import type { RuleAnswer, WorkerId } from '../core/model/spec.ts';
+import type { Duration } from '../core/model/time.ts';
+
+/** By command. A command without an entry prints the same as `message`. */
+interface Outputs {
+  readonly create: CreatedJobOutput | PlanOutput | LogLineOutput | KubernetesObject;
+  readonly submit: KubernetesObject | ClusterLogLineOutput;
+  readonly validate: FindingOutput;
+  readonly schema: JsonSchema;
+  readonly list: JobOutput;
+  readonly show: ShownJobOutput | ClusterJobOutput;
+  readonly logs: LogLineOutput | ClusterLogLineOutput;
+  readonly history: EventOutput | ClusterEventOutput;
+  readonly why: WhyOutput;
+  readonly wait: ShownJobOutput | ClusterVerdictOutput;
+  readonly tpus: TpuOutput | ForgottenProjectOutput;
+  readonly zones: ZoneOutput;
+  readonly images: ImageOutput;
+  readonly 'image-details': ImageDetailsOutput;
+  readonly 'resources-flavors': FlavorOutput;
+  readonly queue: QueueSourceOutput | QueueGroupOutput | WaitingJobOutput | PublishedQueueOutput;
+  readonly start: JobAnswerOutput;
+  readonly stop: JobAnswerOutput;
+  readonly resume: JobAnswerOutput;
+  readonly rerun: JobAnswerOutput;
+  readonly cancel: JobAnswerOutput;
+  readonly delete: JobAnswerOutput;
+  readonly clean: JobAnswerOutput;
+  readonly gc: OrphanOutput | ReleasedOrphanOutput | OtherTpuOutput;
+  readonly run: LogLineOutput;
+  readonly exec: ProgramOutput;
+  readonly setup: SetupStepOutput;
+  readonly cp: CopyOutput;
+  readonly 'port-forward': ForwardedPortOutput;
+  readonly 'ssh-config': SshHostOutput;
+  readonly 'controller status': ControllerStatusOutput;
+  readonly 'controller start': ControllerStartOutput;
+  readonly 'controller stop': StoppedOutput;
+  readonly 'controller restart': ControllerRestartOutput;
+  readonly 'emulator status': EmulatorStatusOutput;
+  readonly 'emulator start': EmulatorStartOutput;
+  readonly 'emulator stop': StoppedOutput;
+  readonly 'emulator act': EmulatorActionOutput;
+  readonly settings: SettingOutput | ChangedSettingOutput;
+  readonly import: ImportedOutput;
+  readonly version: VersionOutput;
+  readonly message: MessageOutput;
+  readonly 'tpu run': StartedWindowOutput;
+  readonly 'tpu resume': StartedWindowOutput;
+  readonly 'tpu rerun': StartedWindowOutput;
+  readonly 'tpu kill': KilledJobOutput;
+  readonly 'tpu check': CheckOutput;
+  readonly 'tpu monitor': CheckOutput;
+  readonly 'tpu log': LogLineOutput;
+  readonly 'tpu news': NewsOutput;
+  readonly 'tpu check-rules': RuleOutput;
+  readonly 'tpu ack': CheckedJobOutput;
+  readonly 'tpu clean': ClearedOutput | MessageOutput;
+  readonly 'tpu clear': ClearedOutput;
+  readonly 'tpu clear-finished': ClearedOutput;
+  readonly 'tpu clear-error': ClearedOutput;
+  readonly 'tpu find': BookingOutput;
+  readonly 'tpu book': ChangedBookingOutput;
+  readonly 'tpu release': ChangedBookingOutput;
+  readonly 'tpu describe': LabTpuDetailsOutput;
+  readonly 'tpu check-status': LabTpuStateOutput;
+  readonly 'tpu check-env': EnvironmentOutput;
+  readonly 'tpu solve': TpuProblemOutput | SolvedOutput;
+  readonly 'tpu apply': AppliedTpuOutput;
+  readonly 'tpu reapply': AppliedTpuOutput;
+  readonly 'tpu delete': DeletedTpuOutput;
+  readonly 'tpu list': LabTpuOutput;
+  readonly 'tpu get-dir': DirectoryOutput;
+  readonly 'tpu ls': DirectoryOutput;
+  readonly 'tpu show-config-alias': ConfigAliasOutput;
+  readonly 'tpu get-settings': UserSettingOutput;
+  readonly 'tpu list-users': LabUserOutput;
+  readonly 'tpu doctor': DoctorOutput;
+  readonly 'tpu import': ImportedOutput;
+  /** Standard error of every command. */
+  readonly error: ErrorOutput;
+}
+
+export type Output = Exclude<Outputs[Exclude<keyof Outputs, 'error'>], KubernetesObject | JsonSchema>;
+
+/** Standard error with --json: one object for each thing that failed. Nothing else is printed there. */
+export interface ErrorOutput {
+  readonly error: {
+    readonly code: ErrorCode;
+    /** The exit code for this failure. A command that failed for several jobs exits with the highest. */
+    readonly exitCode: number;
+    readonly message: string;
+    /** The job that failed, if the command takes several. */
+    readonly job: string | null;
+    /** More sentences and commands for the next step. */
+    readonly hints: readonly string[];
+    /** The mistakes of an invalid manifest. */
+    readonly problems: readonly ManifestProblem[];
+    /** Why a confirmation is required; --yes confirms. */
+    readonly reasons: readonly string[];
+  };
+}
+
+/** Kubernetes quantities by resource: `{"cpu": "2", "memory": "8Gi"}`. */
+type Amounts = Readonly<Record<string, string>>;
+
+/** A Job of Kubernetes, as its API describes it. */
+interface KubernetesObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly [key: string]: unknown;
+}
+
+/** A JSON Schema of draft 2020-12. */
+interface JsonSchema {
+  readonly $schema: string;
+  readonly [key: string]: unknown;
+}
+
+/** The result as a sentence for people. */
+interface MessageOutput {
+  readonly message: string;
+}
+
+// ------------------------------------------------------------------------------------------ jobs
+
+export interface CreatedJobOutput extends JobOutput {
+  /** Doubts about the manifest. */
+  readonly warnings: readonly ManifestProblem[];
+}
+
+/** `create --dry-run`: requests, rules and price. The texts are for people. */
+interface PlanOutput {
+  readonly name: string;
+  readonly backend: 'local' | 'tpu';
+  readonly requests: readonly string[];
+  readonly steps: readonly string[];
+  readonly command: string;
+  /** The script that runs the command in its environment; null without one. */
+  readonly script: string | null;
+  readonly rules: readonly string[];
+  readonly limits: readonly string[];
+  readonly pricePerHourUsd: number | null;
+  readonly simulated: boolean;
+  readonly warnings: readonly ManifestProblem[];
+}
+
+/** A mistake or a doubt that `validate` found. */
+interface FindingOutput extends ManifestProblem {
+  readonly severity: 'problem' | 'warning';
+}
+
+/** A line of a job's log, or a part of a very long line. */
+export interface LogLineOutput {
+  readonly attempt: number | null;
+  readonly worker: WorkerId | null;
+  readonly text: string;
+  /** True if the next object of this worker continues the line. */
+  readonly continues: boolean;
+}
+
+interface ClusterLogLineOutput {
+  readonly pod: string;
+  readonly container: string;
+  readonly text: string;
+}
+
+/** An event of a job of a cluster, as our archive and the cluster have it. */
+interface ClusterEventOutput {
+  readonly at: Timestamp;
+  readonly message: string;
+}
+
+/** A job of a cluster. */
+interface ClusterJobOutput extends ClusterVerdictOutput {
+  readonly context: string;
+  readonly server: string;
+  readonly namespace: string;
+  /** The user of the kubeconfig; null if the job is only in our archive. */
+  readonly clusterUser: string | null;
+  /** Time of the last observation; null if the cluster itself answered. */
+  readonly archivedAt: Timestamp | null;
+  /** Time at which the job was found to be gone from its cluster. */
+  readonly goneAt: Timestamp | null;
+  /** The Job; null if it was not submitted from this installation and is only in our archive. */
+  readonly object: object | null;
+  /** The fields that jobman reads. */
+  readonly pods: readonly object[];
+  readonly events: readonly object[];
+}
+
+/** The phase of a job of a cluster, with its explanation. */
+interface ClusterVerdictOutput {
+  /** Its name in the cluster. */
+  readonly id: string;
+  readonly backend: 'kubernetes';
+  readonly phase: Phase;
+  readonly message: string;
+  /** The cluster's message, for people. */
+  readonly evidence: string | null;
+}
+
+/** A command that a job accepted. One that it refused is an error. */
+interface JobAnswerOutput {
+  readonly id: string;
+  readonly message: string;
+}
+
+// ------------------------------------------------------------------------------------------ TPUs and capacity
+
+/** A TPU in one of your projects. */
+export interface TpuOutput {
+  readonly project: string;
+  readonly zone: string;
+  readonly name: string;
+  /** The full resource name. */
+  readonly resource: string;
+  /** Google's state of the node, or of the queued resource if there is no node. */
+  readonly state: string;
+  readonly nodeState: string | null;
+  readonly queuedResourceState: string | null;
+  readonly accelerator: string | null;
+  readonly pricing: 'spot' | 'ondemand' | 'preemptible' | 'reserved';
+  readonly owner: TpuOwnerOutput;
+  /** The job of this installation that holds it or made it. */
+  readonly job: string | null;
+  readonly createdAt: Timestamp | null;
+  readonly readyAt: Timestamp | null;
+  /** Time it has been ready without a command of ours; null while in use, not ready or of another owner. */
+  readonly idleMs: Duration | null;
+  readonly pricePerHourUsd: number | null;
+  readonly idleCostUsd: number | null;
+  readonly simulated: boolean;
+}
+
+export interface TpuOwnerOutput {
+  /**
+   * `job`: a job of this installation. `orphan`: of this installation, without a job that claims it. `installation`: of
+   * another installation. `shared`: made with `tpu apply`. `user`: somebody else's, by its metadata. `none`: unknown.
+   */
+  readonly kind: 'job' | 'orphan' | 'installation' | 'shared' | 'user' | 'none';
+  /** The person, as far as the job or the metadata names one. */
+  readonly user: string | null;
+  /** Id of the installation that made it. */
+  readonly installation: string | null;
+}
+
+interface ForgottenProjectOutput {
+  readonly project: string;
+  readonly message: string;
+}
+
+/** A zone that has answered a job of this installation, or that a job names. */
+export interface ZoneOutput {
+  readonly project: string;
+  readonly zone: string;
+  readonly accelerator: string;
+  readonly pricing: 'spot' | 'ondemand' | 'preemptible';
+  readonly lastAnswer: {
+    readonly answer: CapacityAnswer | 'ready';
+    readonly answeredAt: Timestamp;
+    readonly job: string;
+  } | null;
+  readonly lastGrant: { readonly grantedAt: Timestamp; readonly waitedMs: Duration } | null;
+  /** Ids of jobs. */
+  readonly heldBy: readonly string[];
+  readonly awaitedBy: readonly string[];
+  readonly simulated: boolean;
+}
+
+/** A cloud resource of this installation that no job claims. */
+export interface OrphanOutput {
+  readonly kind: 'orphan';
+  readonly resource: string;
+  readonly installation: string;
+  readonly job: string;
+  readonly allocation: number;
+  readonly presence: 'present' | 'gone' | 'unknown';
+  readonly message: string;
+}
+
+/** The result of `gc --yes` for one orphan. */
+interface ReleasedOrphanOutput extends OrphanOutput {
+  readonly outcome: 'gone' | 'releasing';
+}
+
+/** A TPU that `gc` never deletes: a shared one, or one of another owner. */
+interface OtherTpuOutput extends TpuOutput {
+  readonly kind: 'shared' | 'other';
+}
+
+// ------------------------------------------------------------------------------------------ workers
+
+/** A program that `exec` ran on one worker or pod. */
+export interface ProgramOutput {
+  readonly worker: number;
+  readonly pod: string | null;
+  /** Null if a signal ended it or nothing answered. */
+  readonly exitCode: number | null;
+  /** `SIGTERM`. */
+  readonly signal: string | null;
+  readonly timedOut: boolean;
+  /** True if the worker was not reached or the connection broke; `message` has the reason. */
+  readonly unreachable: boolean;
+  readonly message: string | null;
+  /** Null if it is no UTF-8; then `stdoutBase64` has the bytes. */
+  readonly stdout: string | null;
+  readonly stdoutBase64: string | null;
+  readonly stderr: string | null;
+  readonly stderrBase64: string | null;
+}
+
+interface SetupStepOutput {
+  readonly job: string;
+  readonly step: string;
+  readonly worker: number;
+  /** Null if the step did not end. */
+  readonly exitCode: number | null;
+  /** The failure; null if the step holds now. */
+  readonly message: string | null;
+  readonly output: string;
+}
+
+export interface CopyOutput {
+  /** The number of the worker or pod. */
+  readonly worker: number;
+  readonly from: string;
+  readonly outcome: 'done' | 'conflict' | 'missing' | 'failed' | 'unreachable';
+  /** The path of the copy. */
+  readonly to: string | null;
+  /** Total of all files; null if only the connection knows it. */
+  readonly bytes: number | null;
+  /** Number of device nodes, FIFOs and sockets, which are not copied. */
+  readonly skipped: number;
+  /** The failure. */
+  readonly message: string | null;
+}
+
+interface ForwardedPortOutput {
+  readonly job: string;
+  readonly worker: number | null;
+  readonly pod: string | null;
+  readonly localPort: number;
+  readonly remotePort: number;
+}
+
+export interface SshHostOutput {
+  readonly job: string;
+  readonly worker: number;
+  readonly aliases: readonly string[];
+  readonly host: string;
+  /** Options of ssh_config(5) by name, each with its values in order. */
+  readonly options: Readonly<Record<string, readonly string[]>>;
+}
+
+// ------------------------------------------------------------------------------------------ Kubernetes
+
+export interface ImageOutput {
+  readonly name: string;
+  readonly project: string;
+  readonly repository: string;
+  readonly tags: readonly string[];
+  readonly artifactCount: number;
+  readonly pullCount: number;
+  readonly updatedAt: Timestamp | null;
+  /** Time of this answer of the registry. */
+  readonly fetchedAt: Timestamp;
+}
+
+export interface ImageDetailsOutput {
+  readonly name: string;
+  readonly project: string;
+  readonly repository: string;
+  readonly description: string;
+  readonly pullCount: number;
+  /** Newest first. */
+  readonly artifacts: readonly ImageArtifactOutput[];
+  readonly server: string;
+  readonly fetchedAt: Timestamp;
+}
+
+interface ImageArtifactOutput {
+  readonly digest: string;
+  readonly tags: readonly string[];
+  readonly bytes: number | null;
+  /** `linux/amd64`. */
+  readonly platforms: readonly string[];
+  readonly pushedAt: Timestamp | null;
+  readonly pulledAt: Timestamp | null;
+}
+
+interface FlavorOutput {
+  readonly name: string;
+  readonly description: string | null;
+  readonly default: boolean;
+  readonly gpus: number;
+  readonly requests: Amounts;
+  /** Null without limits. */
+  readonly limits: Amounts | null;
+}
+
+/** Where the jobs of the queue are from. */
+interface QueueSourceOutput {
+  readonly kind: 'source';
+  readonly source: 'cluster' | 'published' | 'namespace';
+  /** Age of the list; null if a published list does not say. */
+  readonly updatedAt: Timestamp | null;
+  readonly context: string;
+  readonly namespace: string;
+  readonly jobCount: number;
+  readonly yourJobCount: number;
+}
+
+/** Active jobs of one flavor. */
+interface QueueGroupOutput {
+  readonly kind: 'group';
+  readonly flavor: string | null;
+  /** Of one pod. */
+  readonly requests: Amounts;
+  readonly gpus: number;
+  readonly jobCount: number;
+  readonly yourJobCount: number;
+  readonly waitingCount: number;
+  readonly podCount: number;
+  /** True if the flavor stands for different requests. */
+  readonly conflict: boolean;
+}
+
+/** A job that waits, with its position in the queue. */
+interface WaitingJobOutput {
+  readonly kind: 'waiting';
+  readonly namespace: string;
+  readonly name: string;
+  /** From 1. Jobs that may be equal share the range `position` to `lastPosition`. */
+  readonly position: number;
+  readonly lastPosition: number;
+  readonly queueLength: number;
+  readonly yours: boolean;
+  readonly flavor: string | null;
+  readonly requests: Amounts;
+  readonly podCount: number;
+  readonly createdAt: Timestamp;
+  readonly priority: number;
+  /** The Kueue queue that holds the job back. */
+  readonly queue: string | null;
+}
+
+/** `queue --publish`. */
+interface PublishedQueueOutput {
+  readonly context: string;
+  readonly namespace: string;
+  readonly configmap: string;
+  readonly jobCount: number;
+  readonly updatedAt: Timestamp;
+}
+
+// ------------------------------------------------------------------------------------------ installation
+
+interface ControllerStatusOutput {
+  readonly running: boolean;
+  readonly pid: number | null;
+  readonly version: string | null;
+  readonly startedAt: Timestamp | null;
+  readonly logFile: string;
+}
+
+interface ControllerStartOutput {
+  /** False if it ran already. */
+  readonly started: boolean;
+  readonly pid: number;
+}
+
+interface ControllerRestartOutput {
+  /** True if one ran before. */
+  readonly stopped: boolean;
+  readonly pid: number;
+}
+
+interface StoppedOutput {
+  /** False if it did not run. */
+  readonly stopped: boolean;
+}
+
+interface EmulatorStatusOutput {
+  readonly running: boolean;
+  readonly url: string | null;
+  readonly pid: number | null;
+  /** Relative to Google's cloud; null while it does not run. */
+  readonly speed: number | null;
+  readonly sshPort: number | null;
+  readonly tpus: readonly EmulatorTpuOutput[];
+  /** Faults in force, for people. */
+  readonly activeFaults: readonly string[];
+}
+
+/** A node, a queued resource without a node, or both together. The states are Google's names. */
+interface EmulatorTpuOutput {
+  readonly name: string;
+  readonly zone: string;
+  readonly accelerator: string;
+  readonly nodeState: string | null;
+  readonly queuedResourceState: string | null;
+  readonly workers: readonly ('running' | 'hung' | 'dead' | 'rebooting' | 'ssh_refused' | 'disk_full')[];
+  readonly job: string | null;
+  readonly createdAt: Timestamp;
+}
+
+interface EmulatorStartOutput {
+  /** False if it ran already. */
+  readonly started: boolean;
+  readonly url: string;
+}
+
+interface EmulatorActionOutput {
+  readonly verb: string;
+  readonly target: string | null;
+  readonly message: string;
+}
+
+interface SettingOutput {
+  readonly key: string;
+  readonly value: unknown;
+  /** `default`, or the file or variable that sets it. */
+  readonly source: string;
+}
+
+interface ChangedSettingOutput {
+  readonly key: string;
+  readonly message: string;
+}
+
+interface ImportedOutput {
+  /** `import`: new here. `exists`: here already. `skip`: cannot be imported. `note`: imported with a difference. */
+  readonly kind: 'import' | 'exists' | 'skip' | 'note';
+  readonly subject: string;
+  /** A remark, or the reason for a skip. */
+  readonly message: string;
+  readonly done: boolean;
+}
+
+interface VersionOutput {
+  readonly version: string;
+}
+
+// ------------------------------------------------------------------------------------------ tpu
+
+interface StartedWindowOutput {
+  readonly window: number;
+  readonly job: string;
+}
+
+interface KilledJobOutput {
+  /** The window of its newest attempt. */
+  readonly window: number | null;
+  readonly job: string;
+  readonly user: string;
+  /** False if it had ended before. */
+  readonly killed: boolean;
+  /** Null for a deleted job. */
+  readonly phase: Phase | null;
+}
+
+/** An attempt on a user's list. */
+export interface CheckOutput {
+  readonly window: number | null;
+  readonly job: string;
+  readonly attempt: number;
+  readonly tag: string | null;
+  readonly stage: number;
+  /** Window numbers of the attempts that it continues, its own first. */
+  readonly lineage: readonly number[];
+  readonly directory: string;
+  readonly folder: string;
+  readonly tpu: string;
+  readonly tpuShort: string;
+  /** `resumed` and `rerunned`: window `child` continues its work. */
+  readonly status: 'starting' | 'running' | 'finished' | 'killed' | 'stopped' | 'error' | 'resumed' | 'rerunned';
+  /** Beginning of the status. */
+  readonly statusAt: Timestamp;
+  /** What a running program does, from its log. */
+  readonly progress: string | null;
+  /** Why it waits: missing capacity, or a worker that does not answer. */
+  readonly waitReason: string | null;
+  /** A known problem at the end of the log of a running program. */
+  readonly trouble: string | null;
+  /** Time at which the silent program counts as hung and is ended. */
+  readonly hangsAt: Timestamp | null;
+  /** The error that ended it, and its details for people. */
+  readonly error: string | null;
+  readonly errorMessage: string | null;
+  /** What follows an error. */
+  readonly next: 'resume' | 'rerun' | null;
+  readonly child: number | null;
+  /** The newest output; empty without a log. */
+  readonly message: string;
+  /** True if the user closed its tmux window. Then no rule follows its end. */
+  readonly windowClosed: boolean;
+}
+
+/** What happened to one job since the user last looked. */
+export interface NewsOutput {
+  readonly job: string;
+  readonly user: string;
+  readonly windows: readonly number[];
+  readonly directory: string;
+  readonly tpu: string;
+  readonly tag: string | null;
+  readonly events: readonly { readonly at: Timestamp; readonly message: string }[];
+}
+
+/** A recovery rule of the lab, with its answer to each end. */
+export interface RuleOutput {
+  readonly rule: string;
+  readonly preempted: RuleAnswer;
+  readonly grpc: RuleAnswer;
+  readonly failed: RuleAnswer;
+  readonly succeeded: RuleAnswer;
+}
+
+/** A job that `ack` had checked. */
+interface CheckedJobOutput {
+  readonly window: number | null;
+  readonly job: string;
+  readonly user: string;
+  /** True if its program has ended and the end is judged now. */
+  readonly judged: boolean;
+  readonly trouble: string | null;
+  readonly hangsAt: Timestamp | null;
+}
+
+interface ClearedOutput {
+  /** Numbers of windows. */
+  readonly cleared: readonly number[];
+}
+
+/** A row of the booking sheet. */
+interface BookingOutput {
+  readonly tpu: string;
+  readonly alias: string;
+  readonly aliases: readonly string[];
+  readonly status: 'free' | 'running' | 'reserved' | 'gone' | 'unknown';
+  /** A status that jobman does not know, as the sheet has it. */
+  readonly statusText: string | null;
+  /** Empty if free. */
+  readonly user: string;
+  readonly note: string;
+  readonly scriptNote: string;
+  readonly owner: string;
+  readonly zone: string;
+  /** The accelerator type; null if neither the registry nor the name tells it. */
+  readonly accelerator: string | null;
+  readonly preemptible: boolean;
+}
+
+interface ChangedBookingOutput {
+  readonly tpu: string;
+  readonly status: 'free' | 'running' | 'reserved' | 'gone';
+  readonly user: string;
+  readonly before: { readonly status: 'free' | 'running' | 'reserved' | 'gone' | 'unknown'; readonly user: string };
+}
+
+/** A TPU of the lab's registry. */
+interface LabTpuOutput {
+  readonly tpu: string;
+  /** Null: the project of the settings. */
+  readonly project: string | null;
+  readonly zone: string | null;
+  readonly accelerator: string;
+  readonly pricing: 'ondemand' | 'preemptible' | 'spot';
+  /** Null: the accelerator's default. */
+  readonly runtimeVersion: string | null;
+  readonly aliases: readonly string[];
+}
+
+export interface LabTpuStateOutput {
+  readonly tpu: string;
+  /** `absent`, or Google's state in lower case. */
+  readonly state: string;
+  readonly zone: string | null;
+  /** Number of workers; 0 while there are none. */
+  readonly workers: number;
+}
+
+interface LabTpuDetailsOutput extends LabTpuStateOutput {
+  readonly project: string | null;
+  readonly accelerator: string;
+  readonly pricing: 'ondemand' | 'preemptible' | 'spot';
+  readonly runtimeVersion: string | null;
+  /** Who uses it, for people. */
+  readonly uses: readonly string[];
+  readonly booking: ChangedBookingOutput['before'] | null;
+  /** Null if Python was not checked. */
+  readonly environment: EnvironmentFacts | null;
+  readonly problems: readonly TpuProblemFacts[];
+}
+
+interface EnvironmentFacts {
+  readonly class: 'success' | 'file error' | 'occupied' | 'timeout' | 'unknown';
+  readonly message: string;
+  readonly worker: number;
+}
+
+interface EnvironmentOutput extends EnvironmentFacts {
+  readonly tpu: string;
+}
+
+export interface TpuProblemFacts {
+  readonly name: string;
+  readonly message: string;
+  readonly workers: readonly number[];
+  readonly repair: 'apply' | 'reapply' | 'restart' | 'script' | 'login' | 'end' | 'wait' | 'manual';
+}
+
+/** `solve --dry-run`. */
+interface TpuProblemOutput extends TpuProblemFacts {
+  readonly tpu: string;
+}
+
+interface SolvedOutput {
+  readonly tpu: string;
+  /** True if no problem is left. */
+  readonly ok: boolean;
+  /** Names of the problems whose repair was tried. */
+  readonly tried: readonly string[];
+  readonly problems: readonly TpuProblemFacts[];
+}
+
+interface AppliedTpuOutput {
+  readonly tpu: string;
+  readonly zone: string;
+  /** False if something failed on its workers. */
+  readonly prepared: boolean;
+}
+
+interface DeletedTpuOutput {
+  readonly tpu: string;
+  readonly zone: string | null;
+  /** False if it did not exist. */
+  readonly deleted: boolean;
+}
+
+interface DirectoryOutput {
+  readonly user: string;
+  readonly dir: number;
+  readonly path: string;
+  /** True if the folder does not exist any more. */
+  readonly gone: boolean;
+}
+
+interface ConfigAliasOutput {
+  readonly user: string;
+  readonly alias: string;
+  readonly key: string;
+}
+
+interface UserSettingOutput {
+  readonly user: string;
+  readonly key: string;
+  readonly value: unknown;
+}
+
+interface LabUserOutput {
+  readonly name: string;
+  readonly id: number;
+  readonly session: string;
+  readonly sheetName: string;
+  readonly logins: readonly string[];
+  /** Folders by number. */
+  readonly directories: Readonly<Record<string, string>>;
+  /** Config keys by alias. */
+  readonly aliases: Readonly<Record<string, string>>;
+  readonly timeZone: string;
+  readonly nextWindow: number;
+  readonly createdAt: Timestamp;
+}
+
+/** A contradiction in the lab's data. */
+interface DoctorOutput {
+  readonly check: string;
+  readonly message: string;
+  readonly remedy: string;
+}
