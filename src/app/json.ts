@@ -322,7 +322,23 @@ export function specOutline(spec: JobSpec): JobSpec {
 export type Shape = 'string' | 'number' | 'boolean' | readonly [Shape] | { readonly [field: string]: Shape };
 
 /** Fields that identify an object and therefore must exist. */
-const requiredFields = ['name', 'digest'];
+const requiredFields = ['name', 'digest'] as const;
+type RequiredField = (typeof requiredFields)[number];
+
+/** The type of the values that match a shape. */
+export type ShapeValue<S> = S extends 'string'
+  ? string
+  : S extends 'number'
+    ? number
+    : S extends 'boolean'
+      ? boolean
+      : S extends readonly [infer Item]
+        ? readonly ShapeValue<Item>[]
+        : S extends { readonly '*': infer Value }
+          ? Readonly<Record<string, ShapeValue<Value>>>
+          : { readonly [Field in keyof S as Field & RequiredField]: ShapeValue<S[Field]> } & {
+              readonly [Field in Exclude<keyof S, RequiredField>]?: ShapeValue<S[Field]>;
+            };
 
 /** Fields may be missing, except `name` and `digest`; with `allowNull` they may also be null. */
 export function matchesShape(value: unknown, shape: Shape, allowNull = false): boolean {
@@ -332,7 +348,8 @@ export function matchesShape(value: unknown, shape: Shape, allowNull = false): b
   if (requiredFields.some((field) => shape[field] !== undefined && !Object.hasOwn(value, field))) return false;
   return Object.entries(value).every(([field, part]) => {
     const wanted = Object.hasOwn(shape, field) ? shape[field] : shape['*'];
-    const isMissing = wanted === undefined || (allowNull && part === null && !requiredFields.includes(field));
+    const isRequired = requiredFields.some((name) => name === field);
+    const isMissing = wanted === undefined || (allowNull && part === null && !isRequired);
     return isMissing || matchesShape(part, wanted, allowNull);
   });
 }

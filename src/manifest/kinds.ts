@@ -23,7 +23,7 @@ import { isNull, toPlainValue, type Mapping, type Tree } from '../schema/tree.ts
 
 export interface TextOptions {
   readonly pattern?: RegExp;
-  /** For tables and messages, after "wants". */
+  /** For tables and messages, after "must be". */
   readonly description?: string;
   /** Message after the value as written. */
   readonly rule?: string;
@@ -123,6 +123,11 @@ export function bool(): Kind<boolean> {
   };
 }
 
+/** A key that is false by default. */
+export function flag(description: string) {
+  return { kind: bool(), description, defaultText: 'false', example: 'true' };
+}
+
 function suggestBool(tree: Tree): string | undefined {
   if (tree.kind !== 'scalar') return undefined;
   const text = tree.source.trim().toLowerCase();
@@ -175,13 +180,13 @@ export function duration(min: Duration = 0): Kind<Duration> {
 }
 
 export function choice<const W extends string>(...values: readonly W[]): Kind<W> {
-  return oneOf(values, () => undefined);
+  return oneOf(values);
 }
 
 /** One of several values. `suggest` knows other names for them; typing mistakes are handled without it. */
 export function oneOf<const W extends string>(
   values: readonly W[],
-  suggest: (written: string) => string | undefined,
+  suggest: (written: string) => string | undefined = () => undefined,
 ): Kind<W> {
   const description = values.join(' | ');
   return {

@@ -61,7 +61,7 @@ function treeOf(value: unknown, depth: number, onName: () => void): Tree {
   return { kind: 'scalar', value: scalar, source: String(scalar), position };
 }
 
-/** One line for each mistake: `settings.json:3:5: "local.slots" should be ...; did you mean "x"?`. */
+/** One line for each mistake: `settings.json:3:5: "local.slots" must be ...; did you mean "x"?`. */
 export function formatJsonProblems(text: string, file: string, findings: readonly FoundProblem[]): readonly string[] {
   return toProblems(findings, linePosOf(text)).map(({ line, column, path, message, suggestion }) => {
     const key = path === '' ? '' : `"${path}" `;

@@ -9,7 +9,7 @@ export type Path = readonly (string | number)[];
 export type Schema = Readonly<Record<string, unknown>>;
 
 export interface Kind<T> {
-  /** `text`, `list of text`: for tables and messages, after "wants" or "should be". */
+  /** `text`, `list of text`: for tables and messages, after "must be". */
   readonly description: string;
   /** JSON Schema for editors; absent for any value. */
   readonly schema?: Schema;

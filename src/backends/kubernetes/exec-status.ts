@@ -1,22 +1,16 @@
 // Reads the end of a program in a container, from the status channel or from the program's own report.
 
 import type { SessionEnd } from '../../app/worker-access.ts';
-import { matchesShape, type Shape } from '../../app/json.ts';
+import { matchesShape, type Shape, type ShapeValue } from '../../app/json.ts';
 
-export interface ExecStatus {
-  readonly status?: string;
-  readonly reason?: string;
-  readonly message?: string;
-  readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
-}
+const form = {
+  status: 'string',
+  reason: 'string',
+  message: 'string',
+  details: { causes: [{ reason: 'string', message: 'string' }] },
+} as const satisfies Shape;
 
-const text = 'string' as const;
-const form: Shape = {
-  status: text,
-  reason: text,
-  message: text,
-  details: { causes: [{ reason: text, message: text }] },
-};
+export type ExecStatus = ShapeValue<typeof form>;
 
 /** A status of another shape becomes the message of the result. */
 export function readExecStatus(bytes: Uint8Array): ExecStatus {

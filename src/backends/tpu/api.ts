@@ -4,68 +4,12 @@
 // revision 20260127; messages in public reports of TPU projects; google.rpc.Code.
 
 import { JobmanError, messageOf } from '../../app/errors.ts';
-import { matchesShape, type Shape } from '../../app/json.ts';
+import { matchesShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import type { BucketStatus } from '../../app/ports.ts';
 import type { CloudError, CloudErrorKind } from '../../core/model/job.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { createHttpClient, type Environment } from '../../http/client.ts';
 import { NoReply } from '../../http/reply.ts';
-
-export interface TpuNode {
-  readonly name: string;
-  readonly state?: string;
-  readonly health?: string;
-  readonly createTime?: string;
-  readonly acceleratorType?: string;
-  readonly acceleratorConfig?: { readonly type?: string; readonly topology?: string };
-  readonly schedulingConfig?: { readonly spot?: boolean; readonly preemptible?: boolean; readonly reserved?: boolean };
-  readonly metadata?: Readonly<Record<string, string>>;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly queuedResource?: string;
-  /** One per virtual machine, in worker order; with several `networkConfigs`, as many per machine. */
-  readonly networkEndpoints?: readonly {
-    readonly ipAddress?: string;
-    readonly accessConfig?: { readonly externalIp?: string };
-  }[];
-  readonly networkConfigs?: readonly object[];
-}
-
-export interface QueuedResource {
-  readonly name: string;
-  readonly createTime?: string;
-  /** The tier: exactly one of the three is set. */
-  readonly spot?: object;
-  readonly bestEffort?: object;
-  readonly guaranteed?: { readonly reserved?: boolean };
-  readonly tpu?: { readonly nodeSpec?: readonly { readonly nodeId?: string; readonly node?: Partial<TpuNode> }[] };
-  readonly state?: {
-    readonly state?: string;
-    /** `USER` or `SERVICE`: the cause of this state. */
-    readonly stateInitiator?: string;
-    readonly failedData?: { readonly error?: StatusBody };
-  };
-}
-
-export interface Operation {
-  readonly name: string;
-  readonly done?: boolean;
-  readonly error?: StatusBody;
-  readonly metadata?: { readonly createTime?: string; readonly target?: string; readonly verb?: string };
-}
-
-/** A worker's published data; `hostkeys/ssh-ed25519` is its public host key. */
-export interface GuestAttributes {
-  readonly queryValue?: {
-    readonly items?: readonly { readonly namespace?: string; readonly key?: string; readonly value?: string }[];
-  };
-}
-
-/** The error of the API (`code` is an HTTP status) or of an operation (`code` is a gRPC code). */
-export interface StatusBody {
-  readonly code?: number;
-  readonly message?: string;
-  readonly status?: string;
-}
 
 export interface Location {
   readonly project: string;
@@ -159,8 +103,8 @@ export function resourceId(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1);
 }
 
-const statusForm: Shape = { code: 'number', message: 'string', status: 'string' };
-const stringMap: Shape = { '*': 'string' };
+const statusForm = { code: 'number', message: 'string', status: 'string' } as const satisfies Shape;
+const stringMap = { '*': 'string' } as const satisfies Shape;
 const nodeFields = {
   state: 'string',
   health: 'string',
@@ -171,6 +115,7 @@ const nodeFields = {
   metadata: stringMap,
   labels: stringMap,
   queuedResource: 'string',
+  // One per virtual machine, in worker order; with several `networkConfigs`, as many per machine.
   networkEndpoints: [{ ipAddress: 'string', accessConfig: { externalIp: 'string' } }],
   networkConfigs: [{}],
 } as const satisfies Shape;
@@ -180,10 +125,12 @@ const forms = {
   queuedResource: {
     name: 'string',
     createTime: 'string',
+    // The tier: exactly one of the three is set.
     spot: {},
     bestEffort: {},
     guaranteed: { reserved: 'boolean' },
     tpu: { nodeSpec: [{ nodeId: 'string', node: nodeFields }] },
+    // `stateInitiator` is the cause of the state: `USER` or `SERVICE`.
     state: { state: 'string', stateInitiator: 'string', failedData: { error: statusForm } },
   },
   operation: {
@@ -192,10 +139,19 @@ const forms = {
     error: statusForm,
     metadata: { createTime: 'string', target: 'string', verb: 'string' },
   },
+  // Published by a worker; the key `ssh-ed25519` of the namespace `hostkeys` has its public host key.
   guestAttributes: {
     guestAttributes: [{ queryValue: { items: [{ namespace: 'string', key: 'string', value: 'string' }] } }],
   },
 } as const satisfies Readonly<Record<string, Shape>>;
+
+export type TpuNode = ShapeValue<typeof forms.node>;
+export type QueuedResource = ShapeValue<typeof forms.queuedResource>;
+export type Operation = ShapeValue<typeof forms.operation>;
+export type GuestAttributes = NonNullable<ShapeValue<typeof forms.guestAttributes>['guestAttributes']>[number];
+
+/** The error of the API (`code` is an HTTP status) or of an operation (`code` is a gRPC code). */
+export type StatusBody = ShapeValue<typeof statusForm>;
 
 interface StorageLayout {
   readonly location?: unknown;

@@ -18,7 +18,7 @@ export const docker = {
   defaultText: 'no container',
   kind: section({
     image: {
-      kind: line({ description: 'image', pattern: /^[^\s-]\S*$/, rule: 'is not a valid image' }),
+      kind: line({ description: 'image', pattern: /^[^\s-]\S*$/ }),
       description: 'The image. Include its version, so that a run can be repeated.',
       isRequired: true,
       example: 'example/maxtext_base_image:latest',

@@ -16,6 +16,7 @@ import {
   script,
   reportWrongKind,
   anyValue,
+  flag,
 } from '../kinds.ts';
 import { type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
 import { variableName, environmentNames, setByJobman } from './environments.ts';
@@ -86,7 +87,7 @@ export const job = {
         example: 'true',
       },
       remote_user: {
-        kind: line({ description: 'login', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, rule: 'is not a login name' }),
+        kind: line({ description: 'login name', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/ }),
         description: 'Login name on the workers.',
         defaultText: 'your login name on this machine',
         example: 'zephyr',
@@ -114,13 +115,9 @@ export const job = {
           'Folder for checkpoints, usually inside a mounted bucket. Each job gets its own subfolder (`000001-k3x9ab`: the ids of the job and of the installation), unless the path contains `${job.id}` or `${job.name}`. The program reads the folder from `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job from `JOBMAN_RESUME_FROM`.',
         example: '~/bucket/checkpoints',
       },
-      checkpoint_shared: {
-        kind: bool(),
-        description:
-          'All jobs with this `checkpoint_dir` share the folder, and each resumes from its newest checkpoint, whichever job wrote it.',
-        defaultText: 'false',
-        example: 'true',
-      },
+      checkpoint_shared: flag(
+        'All jobs with this `checkpoint_dir` share the folder, and each resumes from its newest checkpoint, whichever job wrote it.',
+      ),
       resume_from: {
         kind: line(),
         description:

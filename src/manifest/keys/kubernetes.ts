@@ -1,5 +1,5 @@
 import { second } from '../../core/model/time.ts';
-import { duration, durationOrNone, line, listOf, mapOf, quoteValue, section, text, bool, int } from '../kinds.ts';
+import { duration, durationOrNone, line, listOf, mapOf, quoteValue, section, text, int, flag } from '../kinds.ts';
 import { reportProblem, type Key, type Kind } from '../../schema/kinds.ts';
 import {
   quantityPattern,
@@ -187,12 +187,7 @@ export const kubernetes = {
       defaultText: 'job.ttl of the settings, 7d',
       example: '1d',
     },
-    suspend: {
-      kind: bool(),
-      description: 'Create the job without starting it; start it with `jobman start`.',
-      defaultText: 'false',
-      example: 'true',
-    },
+    suspend: flag('Create the job without starting it; start it with `jobman start`.'),
     queue: {
       kind: objectName('queue'),
       description: 'Kueue queue of the job.',

@@ -1,6 +1,6 @@
 import { presets } from '../../core/policy/presets.ts';
 import { second } from '../../core/model/time.ts';
-import { choice, duration, either, line, listOf, section, bool, int } from '../kinds.ts';
+import { choice, duration, either, line, listOf, section, int, flag } from '../kinds.ts';
 import type { Key } from '../../schema/kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
@@ -51,12 +51,7 @@ const recoveryRule = section({
     defaultText: '`new` after `preempted`, otherwise `same`',
     example: 'same',
   },
-  avoid_zone: {
-    kind: bool(),
-    description: 'With a new TPU: avoid the zone of the old one if `tpu.alternatives` has another.',
-    defaultText: 'false',
-    example: 'true',
-  },
+  avoid_zone: flag('With a new TPU: avoid the zone of the old one if `tpu.alternatives` has another.'),
   limit: {
     kind: int(1),
     description: 'How often this rule continues the job, instead of the budget; the next time the job fails.',

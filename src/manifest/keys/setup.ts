@@ -1,5 +1,5 @@
-import { choice, listOf, section, int, path, text, either, line, mapOf, script, bool } from '../kinds.ts';
-import type { Key } from '../../schema/kinds.ts';
+import { choice, listOf, section, int, path, text, either, line, mapOf, script, bool, flag } from '../kinds.ts';
+import type { Key, Kind } from '../../schema/kinds.ts';
 import { environmentNames } from './environments.ts';
 
 const moduleNames = ['files', 'ssh', 'gcsfuse', ...environmentNames, 'command'] as const;
@@ -69,6 +69,10 @@ export const ssh = {
   }),
 } satisfies Key<unknown>;
 
+function gcsfuseOption<T>(kind: Kind<T>, description: string, example: string) {
+  return { kind, description, defaultText: "gcsfuse's default", example };
+}
+
 export const cache = section({
   dir: {
     kind: path(),
@@ -76,42 +80,16 @@ export const cache = section({
     defaultText: 'no file cache',
     example: '/tmp/gcsfuse-cache',
   },
-  metadata_ttl_secs: {
-    kind: int(-1),
-    description: 'How long cached metadata is valid, in seconds; -1 is forever.',
-    defaultText: "gcsfuse's default",
-    example: '60',
-  },
-  stat_cache_max_size_mb: {
-    kind: int(-1),
-    description: 'Size of the cache for file attributes, in MiB; -1 is no limit.',
-    defaultText: "gcsfuse's default",
-    example: '32',
-  },
-  type_cache_max_size_mb: {
-    kind: int(-1),
-    description: 'Size of the cache for file types, in MiB; -1 is no limit.',
-    defaultText: "gcsfuse's default",
-    example: '4',
-  },
-  file_cache_max_size_mb: {
-    kind: int(-1),
-    description: 'Size of the file cache, in MiB; -1 is all available space.',
-    defaultText: "gcsfuse's default",
-    example: '10240',
-  },
-  cache_file_for_range_read: {
-    kind: bool(),
-    description: 'Cache the whole file when a program reads a part of it.',
-    defaultText: "gcsfuse's default",
-    example: 'true',
-  },
-  enable_parallel_downloads: {
-    kind: bool(),
-    description: 'Download large files in parallel parts.',
-    defaultText: "gcsfuse's default",
-    example: 'true',
-  },
+  metadata_ttl_secs: gcsfuseOption(int(-1), 'How long cached metadata is valid, in seconds; -1 is forever.', '60'),
+  stat_cache_max_size_mb: gcsfuseOption(
+    int(-1),
+    'Size of the cache for file attributes, in MiB; -1 is no limit.',
+    '32',
+  ),
+  type_cache_max_size_mb: gcsfuseOption(int(-1), 'Size of the cache for file types, in MiB; -1 is no limit.', '4'),
+  file_cache_max_size_mb: gcsfuseOption(int(-1), 'Size of the file cache, in MiB; -1 is all available space.', '10240'),
+  cache_file_for_range_read: gcsfuseOption(bool(), 'Cache the whole file when a program reads a part of it.', 'true'),
+  enable_parallel_downloads: gcsfuseOption(bool(), 'Download large files in parallel parts.', 'true'),
   prefix: {
     kind: script(),
     description: 'Script that runs on the worker before the mount, for example to create a RAM disk for the cache.',
@@ -148,13 +126,9 @@ const region = {
 /** One bucket, or one for each region of the job's alternatives. */
 const bucketOrByRegion = either(mapOf(region), (tree) => tree.kind === 'map', bucketName);
 
-const allowOtherRegion = {
-  kind: bool(),
-  description:
-    'Allow a bucket in another region than the TPU. Reading is slower, and Google bills the traffic between regions.',
-  defaultText: 'false',
-  example: 'true',
-} as const;
+const allowOtherRegion = flag(
+  'Allow a bucket in another region than the TPU. Reading is slower, and Google bills the traffic between regions.',
+);
 
 export const gcsfuse = {
   description: 'Mounts a Google Cloud Storage bucket as a folder on every worker.',

@@ -2,7 +2,7 @@ import { generations } from '../../catalogue/accelerators.ts';
 import { runtimeVersions } from '../../catalogue/runtime-versions.ts';
 import { suggestZone, zones } from '../../catalogue/zones.ts';
 import { minute } from '../../core/model/time.ts';
-import { choice, duration, line, listOf, mapOf, path, section, bool, int } from '../kinds.ts';
+import { choice, duration, line, listOf, mapOf, path, section, int, flag } from '../kinds.ts';
 import type { Key } from '../../schema/kinds.ts';
 import { setByJobman } from './environments.ts';
 
@@ -35,9 +35,8 @@ const zoneName = line({
 const acceleratorType = line({ examples: commonTypes });
 
 const version = line({
-  description: 'version',
+  description: 'runtime version',
   pattern: /^[A-Za-z0-9._-]+$/,
-  rule: 'is not a runtime version',
   examples: runtimeVersions,
 });
 
@@ -108,9 +107,8 @@ export const tpu = {
     {
       project: {
         kind: line({
-          description: 'project',
+          description: 'project id',
           pattern: /^[a-z][a-z0-9:.-]{2,62}$/,
-          rule: 'is not a valid Google Cloud project id',
           suggest: (written) =>
             written
               .trim()
@@ -172,13 +170,9 @@ export const tpu = {
         defaultText: 'ephemeral',
         example: 'persistent',
       },
-      adopt: {
-        kind: bool(),
-        description:
-          'Use the existing TPU named `tpu.name` and keep it when the job finishes; the same as `ownership: persistent`. To log in, jobman tries `ssh.private_key` or its own key, then the keys in your ssh_config, the key of gcloud and your SSH agent. While another job uses the TPU, `create` and `start` ask for confirmation.',
-        defaultText: 'false',
-        example: 'true',
-      },
+      adopt: flag(
+        'Use the existing TPU named `tpu.name` and keep it when the job finishes; the same as `ownership: persistent`. To log in, jobman tries `ssh.private_key` or its own key, then the keys in your ssh_config, the key of gcloud and your SSH agent. While another job uses the TPU, `create` and `start` ask for confirmation.',
+      ),
       startup_script: {
         kind: path(),
         description: 'Script on this machine that runs as root at every boot of every worker.',
