@@ -364,9 +364,7 @@ function openTail(
   }
 
   void open(followScript(root, { ...request, marker }), () => {
-    void open(remainderScript(root, { attempt: request.attempt, from: offset }), () => {
-      receiver.ended();
-    });
+    void open(remainderScript(root, { attempt: request.attempt, from: offset }), () => receiver.ended());
   });
   return () => {
     isCancelled = true;

@@ -18,7 +18,6 @@ export interface NamedBucket {
   readonly isForAllRegions: boolean;
   readonly allowOtherRegion: boolean;
 }
-type Bucket = string | Readonly<Record<string, string>>;
 
 /** Buckets of all mounts. `locate` returns the position of a key. */
 export function namedBuckets(
@@ -28,38 +27,22 @@ export function namedBuckets(
 ): readonly NamedBucket[] {
   const gcsfuse = sections.read('gcsfuse');
   if (gcsfuse === undefined || capacity.kind !== 'tpu') return [];
-  const zones = Array.from(
-    { length: alternativeCount(capacity) },
-    (_, alternative) => capacityAt(capacity, alternative).zone,
-  );
-  const named: NamedBucket[] = [];
-  const add = (
-    at: Path,
-    name: string,
-    isForAllRegions: boolean,
-    inZones: readonly string[],
-    allowOtherRegion: boolean,
-  ): void => {
-    if (inZones.length === 0) return;
-    named.push({
-      bucket: bucketNameOf(name),
-      position: locate(at),
-      zones: [...new Set(inZones)],
-      isForAllRegions,
-      allowOtherRegion,
-    });
-  };
-  const addMount = (at: Path, bucket: Bucket | undefined, allowOtherRegion: boolean): void => {
-    if (typeof bucket === 'string') add(at, bucket, true, zones, allowOtherRegion);
-    for (const [region, name] of typeof bucket === 'object' ? Object.entries(bucket) : []) {
-      const regionZones = zones.filter((zone) => regionOf(zone) === region);
-      add([...at, region], name, false, regionZones, allowOtherRegion);
-    }
-  };
   // An extra mount without a bucket uses the first mount's bucket, which is already in the list.
-  for (const mount of mountsOf(gcsfuse))
-    addMount([...mount.at, 'bucket_name'], mount.bucket_name, mount.allow_other_region === true);
-  return named;
+  return mountsOf(gcsfuse).flatMap(({ at, bucket_name: bucket, allow_other_region: allowOtherRegion = false }) => {
+    const named = typeof bucket === 'string' ? [[null, bucket] as const] : Object.entries(bucket ?? {});
+    return named.flatMap(([region, name]) => {
+      const zones = zonesOf(capacity).filter((zone) => region === null || regionOf(zone) === region);
+      if (zones.length === 0) return [];
+      const position = locate([...at, 'bucket_name', ...(region === null ? [] : [region])]);
+      return [{ bucket: bucketNameOf(name), position, zones, isForAllRegions: region === null, allowOtherRegion }];
+    });
+  });
+}
+
+/** The zones of all alternatives, each once. */
+function zonesOf(capacity: CapacitySpec): readonly string[] {
+  const alternatives = Array.from({ length: alternativeCount(capacity) }, (_, index) => capacityAt(capacity, index));
+  return [...new Set(alternatives.flatMap((one) => (one.kind === 'tpu' ? [one.zone] : [])))];
 }
 
 /** All mounts with their paths. The keys of the first mount are directly in the section. */
@@ -82,28 +65,19 @@ export function bucketNameOf(name: string): string {
 /** Reports invalid bucket names, and regions of the job for which no bucket is given. */
 export function checkBuckets(sections: Sections, capacity: CapacitySpec | undefined): void {
   const gcsfuse = sections.read('gcsfuse');
-  if (gcsfuse === undefined) return;
-  for (const mount of mountsOf(gcsfuse))
-    checkMount(sections, [...mount.at, 'bucket_name'], mount.bucket_name, capacity);
-}
-
-function checkMount(
-  sections: Sections,
-  at: Path,
-  bucket: Bucket | undefined,
-  capacity: CapacitySpec | undefined,
-): void {
-  if (bucket === undefined || typeof bucket === 'string') return;
-  for (const [region, name] of Object.entries(bucket)) {
-    if (!bucketPattern.test(name)) sections.problem([...at, region], `"${name}" ${invalidBucketMessage}`);
-  }
-  if (capacity?.kind !== 'tpu') return;
-  const reported = new Set<string>();
-  for (let alternative = 0; alternative < alternativeCount(capacity); alternative += 1) {
-    const { zone } = capacityAt(capacity, alternative);
-    const region = regionOf(zone);
-    if (Object.hasOwn(bucket, region) || reported.has(region)) continue;
-    reported.add(region);
-    sections.problem(at, `has no bucket for ${region}, but the job may run there (${zone})`);
+  for (const mount of gcsfuse === undefined ? [] : mountsOf(gcsfuse)) {
+    const { bucket_name: bucket } = mount;
+    if (bucket === undefined || typeof bucket === 'string') continue;
+    const at = [...mount.at, 'bucket_name'];
+    for (const [region, name] of Object.entries(bucket)) {
+      if (!bucketPattern.test(name)) sections.problem([...at, region], `"${name}" ${invalidBucketMessage}`);
+    }
+    const reported = new Set<string>();
+    for (const zone of capacity === undefined ? [] : zonesOf(capacity)) {
+      const region = regionOf(zone);
+      if (Object.hasOwn(bucket, region) || reported.has(region)) continue;
+      reported.add(region);
+      sections.problem(at, `has no bucket for ${region}, but the job may run there (${zone})`);
+    }
   }
 }

@@ -141,47 +141,30 @@ function warnAboutLimits(sections: Sections, { job, capacity }: ManifestParts): 
 }
 
 function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly }: ManifestParts): void {
-  if (isSetupOnly && job.loop !== undefined)
-    sections.warning(['job', 'loop'], 'has no effect: the job runs no command');
+  const warn = (key: keyof Section<'job'>, message: string): void => sections.warning(['job', key], message);
+  if (isSetupOnly && job.loop !== undefined) warn('loop', 'has no effect: the job runs no command');
   const isKept = job.on_finish === 'keep' || (isSetupOnly && job.on_finish === undefined);
-  if (job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish')) {
-    sections.warning(['job', 'keep_for'], 'has no effect without job.on_finish: keep');
+  if (job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish'))
+    warn('keep_for', 'has no effect without job.on_finish: keep');
+  if (capacity === undefined) return;
+  if (capacity.kind === 'local' || capacity.ownership === 'persistent') {
+    const message = `has no effect: ${capacity.kind === 'local' ? 'this machine' : 'a persistent TPU'} is never released`;
+    if (job.hold_on_failure !== undefined) warn('hold_on_failure', message);
+    if (job.on_finish === 'keep') warn('on_finish', message);
+    return;
   }
-  if (job.hold_on_failure !== undefined && capacity !== undefined) {
-    const at = ['job', 'hold_on_failure'];
-    if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine is never released');
-    else if (capacity.ownership === 'persistent')
-      sections.warning(at, 'has no effect: a persistent TPU is never released');
-    else if (isKept && job.keep_for === undefined)
-      sections.warning(at, 'has no effect: job.on_finish: keep keeps the TPU anyway');
-  }
-  if (
-    isSetupOnly &&
-    isKept &&
-    capacity?.kind === 'tpu' &&
-    capacity.ownership === 'ephemeral' &&
-    capacity.project !== emulatorProject &&
-    job.keep_for === undefined &&
-    !isInvalid(sections, job, 'keep_for')
-  ) {
+  if (!isKept || job.keep_for !== undefined) return;
+  if (job.hold_on_failure !== undefined)
+    warn('hold_on_failure', 'has no effect: job.on_finish: keep keeps the TPU anyway');
+  if (capacity.project === emulatorProject || isInvalid(sections, job, 'keep_for')) return;
+  if (isSetupOnly) {
     sections.warning(
       [],
       'the job runs no command: it sets up its TPU and keeps it, at its full cost, until you release it (jobman stop ID --release); limit this with job.keep_for, or release it at the end with job.on_finish: release',
     );
   }
-  if (job.on_finish !== 'keep' || capacity === undefined) return;
-  const at = ['job', 'on_finish'];
-  if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine is never released');
-  else if (capacity.ownership === 'persistent')
-    sections.warning(at, 'has no effect: a persistent TPU is never released');
-  else if (
-    job.keep_for === undefined &&
-    !isInvalid(sections, job, 'keep_for') &&
-    capacity.project !== emulatorProject
-  ) {
-    const remedy = 'limit this with job.keep_for: 1h';
-    sections.warning(at, `keeps the TPU, at its full cost, until you release it; ${remedy}`);
-  }
+  if (job.on_finish === 'keep')
+    warn('on_finish', 'keeps the TPU, at its full cost, until you release it; limit this with job.keep_for: 1h');
 }
 
 /** The key has a value that could not be read and was reported. */

@@ -52,9 +52,7 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
   const tar = startTar(['-c', '-f', '-', '-C', dirname(from), '--', name]);
   const release = stopOn(request.signal, session, tar);
   const errors = createOutputBuffer(4_096);
-  tar.stderr?.on('data', (chunk: Buffer) => {
-    errors.add(chunk);
-  });
+  tar.stderr?.on('data', (chunk: Buffer) => errors.add(chunk));
   const closed = whenClosed(tar);
   try {
     let end: SessionEnd | undefined;
@@ -103,9 +101,7 @@ export async function copyFromRemote(start: StartSession, request: RemoteCopyReq
   const tar = startTar(['-x', '--no-same-permissions', '--no-same-owner', '-f', '-', '-C', received]);
   const closed = whenClosed(tar);
   const errors = createOutputBuffer(4_096);
-  tar.stderr?.on('data', (chunk: Buffer) => {
-    errors.add(chunk);
-  });
+  tar.stderr?.on('data', (chunk: Buffer) => errors.add(chunk));
   const output = createOutputBuffers();
   const session = start({
     program: copyScript(sendBody, request, [request.from]),
@@ -218,9 +214,7 @@ function startTar(args: readonly string[]): ChildProcess {
 
 function whenClosed(child: ChildProcess): Promise<number | null> {
   return new Promise((done) => {
-    child.once('error', () => {
-      done(null);
-    });
+    child.once('error', () => done(null));
     child.once('close', done);
   });
 }
@@ -232,9 +226,7 @@ function stopOn(signal: AbortSignal, session: Session, tar: ChildProcess): () =>
   };
   if (signal.aborted) stop();
   signal.addEventListener('abort', stop);
-  return () => {
-    signal.removeEventListener('abort', stop);
-  };
+  return () => signal.removeEventListener('abort', stop);
 }
 
 function createOutputBuffers(): {

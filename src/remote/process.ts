@@ -140,21 +140,13 @@ export function processAsStream(argv: readonly string[]) {
   const [program = '', ...args] = argv;
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   const kept = createOutputBuffer(4_096);
-  child.stderr.on('data', (chunk: Buffer) => {
-    kept.add(chunk);
-  });
-  const silent = new Promise<void>((resolve) => {
-    child.stderr.once('close', resolve);
-  });
+  child.stderr.on('data', (chunk: Buffer) => kept.add(chunk));
+  const silent = new Promise<void>((resolve) => child.stderr.once('close', resolve));
   // The declared types of `from` lack the pair that Node documents.
   const pair: unknown = { readable: child.stdout, writable: child.stdin };
   const stream = DuplexStream.from(pair as NodeJS.ReadableStream);
-  child.once('error', (error) => {
-    stream.destroy(error);
-  });
-  stream.once('close', () => {
-    killGroup(child);
-  });
+  child.once('error', (error) => stream.destroy(error));
+  stream.once('close', () => killGroup(child));
   return {
     stream,
     /** The program's standard error: complete if it has ended, else the output of the next half second. */
@@ -203,17 +195,13 @@ export function startDetached(
       return;
     }
     child.unref();
-    child.once('error', (error) => {
-      finish(messageOf(error));
-    });
+    child.once('error', (error) => finish(messageOf(error)));
     child.once('exit', () => options.onExit?.());
     child.stdout?.setEncoding('utf8');
     child.stdout?.on('data', (text: string) => {
       output += text;
     });
-    child.stdout?.once('close', () => {
-      finish(null);
-    });
+    child.stdout?.once('close', () => finish(null));
   });
 }
 
@@ -227,9 +215,7 @@ function killGroup(child: ChildProcess): void {
 }
 
 function pause(ms: Duration): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms).unref();
-  });
+  return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }
 
 export function createOutputBuffer(maxBytes: number) {

@@ -117,9 +117,9 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   async function openTunnel(host: HostConnections, port: number): Promise<Duplex | ChannelRefusal> {
     const connection = await acquireConnection(host, connect);
     if ('problem' in connection) return { ...connection, isReached: false };
-    return openChannel(connection, idleMs, (client, done) => {
-      client.forwardOut('127.0.0.1', 0, '127.0.0.1', port, done);
-    });
+    return openChannel(connection, idleMs, (client, done) =>
+      client.forwardOut('127.0.0.1', 0, '127.0.0.1', port, done),
+    );
   }
 
   function connectionsTo(target: SshTarget): HostConnections {
@@ -284,9 +284,7 @@ async function runScript(host: string, openShell: OpenShell, request: RunRequest
           kept.stdout.add(chunk);
           if (!isOver && !isAbandoned) await request.onOutput?.(chunk);
         },
-        stderr: (chunk) => {
-          kept.stderr.add(chunk);
-        },
+        stderr: (chunk) => kept.stderr.add(chunk),
       });
       if (request.isRepeatable === true && triesLeft > 0) {
         const removeListener = onSilence(shell.connection, () => {
@@ -346,9 +344,7 @@ function streamScript(host: string, openShell: OpenShell, request: StreamRequest
       async stdout(chunk) {
         if (!isCancelled) await request.onBytes(chunk);
       },
-      stderr: (chunk) => {
-        errors.add(chunk);
-      },
+      stderr: (chunk) => errors.add(chunk),
     });
     // The input stays open: its end shows the script that we have gone.
     channel.write(wrapScript(request.script));
@@ -380,24 +376,16 @@ function receiveScript(
     const bytes = body(chunk);
     if (bytes.length === 0) return;
     channel.pause();
-    taking = taking
-      .then(() => receiver.stdout(bytes))
-      .finally(() => {
-        channel.resume();
-      });
+    taking = taking.then(() => receiver.stdout(bytes)).finally(() => channel.resume());
   });
-  channel.stderr.on('data', (chunk: Buffer) => {
-    receiver.stderr(chunk);
-  });
+  channel.stderr.on('data', (chunk: Buffer) => receiver.stderr(chunk));
   channel.on('exit', (code: number | null) => {
     exitCode = code ?? 128;
   });
   channel.on('error', () => undefined);
   return new Promise((resolve, reject) => {
     channel.once('close', () => {
-      taking.then(() => {
-        resolve(exitCode);
-      }, reject);
+      taking.then(() => resolve(exitCode), reject);
     });
   });
 }
@@ -491,11 +479,7 @@ async function receiveSession(
         before = Buffer.concat([before, chunk]).subarray(0, maxReasonBytes);
       if (bytes.length === 0) return;
       stream.pause();
-      taking = taking
-        .then(() => request.onBytes(bytes, name))
-        .finally(() => {
-          stream.resume();
-        });
+      taking = taking.then(() => request.onBytes(bytes, name)).finally(() => stream.resume());
     });
   };
   take('stdout', channel);
@@ -505,12 +489,8 @@ async function receiveSession(
   });
   channel.on('error', () => undefined);
   // Our side stays open for commands to the watcher; it closes together with the other side.
-  channel.on('end', () => {
-    channel.end();
-  });
-  await new Promise<void>((resolve) => {
-    channel.once('close', resolve);
-  });
+  channel.on('end', () => channel.end());
+  await new Promise<void>((resolve) => channel.once('close', resolve));
   await taking;
   // If the program never began, the early error output has the reason.
   const reason = earlyOutput();

@@ -98,7 +98,7 @@ suite('TPUs by the tpu command', () => {
       made.stdout,
       /is ready, but its workers are not\. To prepare them again: tpu mount-disk lab-tpuvm-v4-16-1/,
     );
-    assert.match(made.stderr, /asking for lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
+    assert.match(made.stderr, /requesting lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
     assert.match(made.stderr, /worker 1: .*Cannot mount 10\.0\.0\.2:\/home at \/home-nfs/);
     assert.doesNotMatch(made.stderr, /Started/);
     assert.match(made.stderr, /W&B: ready on 2 of 2 workers/);

@@ -100,12 +100,12 @@ suite('the TPU operations of a lab', async () => {
   test('create a TPU, show its state, run on its workers in parallel; no command line contains secrets', async () => {
     const one = tpu('lab-v4-16-1', { accelerator: 'v4-16', zone: null });
     assert.deepEqual(await how(one), { state: 'absent', zone: '', workers: 0 });
-    await assert.rejects(operations.holders(one, never), failsWith(4, /is not there/, /tpu apply lab-v4-16-1/));
+    await assert.rejects(operations.holders(one, never), failsWith(4, /does not exist/, /tpu apply lab-v4-16-1/));
     const placed = { ...one, zone };
     await operations.apply(placed, print, never);
     assert.match(
       lines.join('\n'),
-      /asking for lab-v4-16-1: v4-16, on demand, in us-central2-b\n(.*\n)*lab-v4-16-1 is ready/,
+      /requesting lab-v4-16-1: v4-16, on demand, in us-central2-b\n(.*\n)*lab-v4-16-1 is ready/,
     );
     // Find the zone if the registry does not have it.
     assert.deepEqual(await how(one), { state: 'ready', zone, workers: 2 });
@@ -231,7 +231,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const second = await node(spot.name);
     assert.notEqual(first['createTime'], second['createTime']);
     assert.equal(second['state'], 'READY');
-    assert.match(lines.join('\n'), /deleting lab-v4-8-p1, which is ready\n(.*\n)*lab-v4-8-p1 is gone\nasking for/);
+    assert.match(lines.join('\n'), /deleting lab-v4-8-p1, which is ready\n(.*\n)*lab-v4-8-p1 is deleted\nrequesting/);
     const [answer] = await operations.onWorkers(spot, 'echo here', { timeoutMs: 20_000, signal: never });
     assert.deepEqual(answer, { kind: 'ended', worker: 0, code: 0, output: 'here\n' });
   });
@@ -262,7 +262,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const fresh = await node(spot.name);
     await assert.rejects(
       operations.reapply(spot, print, never, { uid: asked.uid }),
-      failsWith(4, /lab-v4-8-p1 was deleted or created again by another user meanwhile/),
+      failsWith(4, /Another user has deleted or created lab-v4-8-p1 in the meantime/),
     );
     assert.equal((await node(spot.name))['createTime'], fresh['createTime']);
   });
@@ -288,7 +288,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
       failsWith(
         1,
         /was deleted, but creating it again failed: .*no capacity in the zone now/,
-        /tpu apply lab-v4-8-p1 {4}goes on/,
+        /tpu apply lab-v4-8-p1 {4}creates it/,
       ),
     );
     assert.deepEqual(await how(spot), { state: 'absent', zone, workers: 0 });
@@ -332,17 +332,11 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     await act('flaky', zone, { p: '1' });
     const state = await operations.describe(spot);
     assert.equal(state.kind, 'unknown');
-    await assert.rejects(
-      operations.reapply(spot, print, never),
-      failsWith(5, /cannot be told now; nothing was changed/),
-    );
-    await assert.rejects(
-      operations.delete(spot, print, never),
-      failsWith(5, /cannot be told now; nothing was changed/),
-    );
+    await assert.rejects(operations.reapply(spot, print, never), failsWith(5, /is unknown now; nothing was changed/));
+    await assert.rejects(operations.delete(spot, print, never), failsWith(5, /is unknown now; nothing was changed/));
     await assert.rejects(
       operations.endPrograms(spot, { folders: ['/a'], pids: [], graceMs: 0 }, never),
-      failsWith(5, /cannot be told/),
+      failsWith(5, /is unknown/),
     );
     await act('clear');
     assert.equal((await node(spot.name))['state'], 'READY');

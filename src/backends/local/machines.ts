@@ -143,9 +143,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
         },
         {
           timeoutMs: 30 * second,
-          onExit: () => {
-            options.onCommandExit(job.id);
-          },
+          onExit: () => options.onCommandExit(job.id),
         },
       );
       if (started.error !== null) return failed(worker, `this machine could not start the command: ${started.error}`);

@@ -80,9 +80,7 @@ export function createTailHub(addPeriodicCheck: AddPeriodicCheck = everyTenSecon
               offset += chunk.length;
               await receiver.bytes(chunk);
               // A program that prints faster than we copy must not block other work.
-              await new Promise<void>((resolve) => {
-                setImmediate(resolve);
-              });
+              await new Promise<void>((resolve) => setImmediate(resolve));
             }
             if (isCancelled) return;
             if (ended) {
@@ -134,9 +132,7 @@ function watchFolder(path: string, call: () => void): { close(): void } {
     if (errorCode(error) === 'ENOENT') throw new Error(`the attempt has no files in ${path}`, { cause: error });
     const timer = setInterval(call, pollInterval);
     return {
-      close: () => {
-        clearInterval(timer);
-      },
+      close: () => clearInterval(timer),
     };
   }
   watcher.on('error', call);

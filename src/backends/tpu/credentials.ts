@@ -158,9 +158,13 @@ async function applicationDefaultCredentials(): Promise<{ headers(): Promise<Hea
 async function withTimeout<T>(timeout: Duration, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(new JobmanError(`Google Cloud's login did not answer within ${timeout / second} s`, exitCode.unreachable));
-    }, timeout);
+    timer = setTimeout(
+      () =>
+        reject(
+          new JobmanError(`Google Cloud's login did not answer within ${timeout / second} s`, exitCode.unreachable),
+        ),
+      timeout,
+    );
   });
   try {
     return await Promise.race([work, late]);

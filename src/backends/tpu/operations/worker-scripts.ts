@@ -154,9 +154,7 @@ export async function runScript(
     {
       program: { kind: 'argv', argv: ['/bin/sh', '-s'] },
       hasInput: true,
-      onBytes: (chunk) => {
-        captured.add(chunk);
-      },
+      onBytes: (chunk) => captured.add(chunk),
     },
     null,
   );
