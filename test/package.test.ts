@@ -19,6 +19,11 @@ test('the version in the source is the version of the package', () => {
   assert.equal(version, manifest.version, 'Change src/version.ts together with package.json.');
 });
 
+test('the pages name the archive of this version', () => {
+  for (const page of ['README.md', 'docs/releasing.md'])
+    assert.ok(read(page).includes(`./jobman-${version}.tgz`), page);
+});
+
 test('every command of the package exists and is executable', () => {
   for (const file of Object.values(manifest.bin)) accessSync(join(root, file), constants.X_OK);
 });
