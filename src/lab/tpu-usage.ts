@@ -120,7 +120,10 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
   return [
     ...jobs.map(({ job, row, window }) => {
       const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
-      return `${where} of ${job.user} is ${formatStatus(row)} on ${called}${row.reasonText === '' ? '' : `: ${row.reasonText}`}`;
+      const status = formatStatus(row);
+      // `running for 4s` has the status already.
+      const [is, why] = row.reasonText.startsWith(status) ? [row.reasonText, ''] : [status, row.reasonText];
+      return `${where} of ${job.user} is ${is} on ${called}${why === '' ? '' : `: ${why}`}`;
     }),
     ...otherJobs.map((row) => `job ${row.id} (${row.name}) of ${row.owner} is ${formatStatus(row)} on ${called}`),
     ...(booking === null ? [] : [`in the booking sheet ${called} is ${formatBooking(booking)}`]),

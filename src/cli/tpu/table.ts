@@ -119,6 +119,8 @@ const replacements: Readonly<Record<string, string>> = {
   jobs,
   ps: jobs,
   cancel: kill,
+  rm: '`tpu delete` deletes a TPU, `tpu clean` removes finished jobs from the list.',
+  ssh: '`jobman ssh` opens a shell on a worker of a job.',
   stop: kill,
   start: run,
   submit: run,

@@ -48,11 +48,9 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
     const project = projectOf(tpu, parts.project);
     const zones = tpu.zone === null ? site.zones : [tpu.zone];
     if (zones.length === 0) {
-      throw new JobmanError(
-        `The zone of ${tpu.name} is unknown: the registry and the setting lab.zones have none.`,
-        exitCode.usage,
-        ['jobman settings set lab.zones \'["us-central2-b"]\'    sets the zones of this lab'],
-      );
+      throw new JobmanError(`The zone of ${tpu.name} is unknown.`, exitCode.usage, [
+        `tpu register ${tpu.name} zone=us-central2-b    sets it`,
+      ]);
     }
     const found = await findNode(apiFor(project), tpu.name, { project, zones });
     cache.set(tpu.name, { at: now(), result: found });
