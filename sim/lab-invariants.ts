@@ -6,7 +6,7 @@ import { presets } from '../src/core/policy/presets.ts';
 import type { Job } from '../src/core/model/job.ts';
 import { hour, minute, second } from '../src/core/model/time.ts';
 import type { LabJob, LabStore, LabWindow } from '../src/lab/lab-store.ts';
-import { hangGrace } from './lab-world.ts';
+import { hangGraceMs } from './lab-world.ts';
 import { programName } from './lab-tpus.ts';
 import type { Program, Programs } from './lab-tpus.ts';
 import type { Machine, Run, World } from './world.ts';
@@ -172,7 +172,7 @@ export function createLabChecker(world: () => World, programs: () => Programs, j
     inputGiven: (run, given) => checkScriptInput(context, run, given),
     confirmed: (run) => void context.confirmed.add(run),
     programHangs(run) {
-      world().timeline.after(hangGrace + hangSlack, () => {
+      world().timeline.after(hangGraceMs + hangSlack, () => {
         if (run.endedAt === null && run.stopRequestedAt === null)
           fail('hang-ends', `attempt ${run.attempt} of job ${run.job} hangs since ${run.hungAt}`);
       });

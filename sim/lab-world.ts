@@ -81,7 +81,7 @@ export function holderOf({ checker, tpuOf }: Lab, tpu: string): Job | undefined 
 const stageLimit = 10;
 
 /** Longest time without output after a failed call between workers. */
-export const hangGrace = 5 * minute;
+export const hangGraceMs = 5 * minute;
 
 const mount: SetupStep = { name: 'mount', key: 'mount-key', check: null, apply: 'true', files: [], timeoutMs: minute };
 
@@ -95,7 +95,7 @@ export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: b
     rule,
     monitor: true,
     stageLimit,
-    hangGrace,
+    hangGraceMs,
     commandLine: '',
     launcher: ['jobman'],
     env: {},

@@ -1,6 +1,7 @@
 // The rows of `tpu check` and `tpu monitor`: one for each attempt on a user's list. Reading them changes nothing.
 
 import { statSync } from 'node:fs';
+import { basename } from 'node:path';
 import { attemptFile, folderOf } from '../app/job-folder.ts';
 import { reasonPhrases } from '../app/format.ts';
 import type { Attempt, Ending, Job } from '../core/model/job.ts';
@@ -120,7 +121,7 @@ function rowOf(
     stage: job === undefined ? 0 : stageOf(labJob, job, ordinal),
     lineage: lineage.flatMap((one) => lineages.windows.get(attemptKey(one))?.window ?? []),
     directory: labJob.directory,
-    folder: labJob.directory.split('/').findLast((part) => part !== '') ?? '/',
+    folder: basename(labJob.directory) || '/',
     tpu: labJob.tpu,
     tpuShort: shortName(labJob.tpu, namePrefix),
     status: statusOf(parts, children, name, job, attempt, window),

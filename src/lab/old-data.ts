@@ -216,6 +216,7 @@ function parseJob(job: Json): OldJob {
   if (rule === null && !isEmpty(job['rules'])) notes.push(`its rules are unknown: ${JSON.stringify(job['rules'])}`);
   const tags = asList(job['job_tags']).filter((one) => typeof one === 'string' && one !== '');
   const start = job['start_time'];
+  const zones = asObject(start);
   return {
     window: asInteger(job['windows_id']),
     directory: asText(job['job_dir']) ?? '',
@@ -232,7 +233,7 @@ function parseJob(job: Json): OldJob {
     logStage: asObject(job['customized_settings'])?.['log_stage'] === true,
     rule,
     parent: asInteger(extra['father']),
-    startTime: startTimeText(start),
+    startTime: asText(zones?.['utc'] ?? zones?.['edt'] ?? zones?.['chn'] ?? start) ?? '',
     startedAt: parseTime(start),
     endedAt:
       parseTime({ utc: extra['finish_time_utc'], edt: extra['finish_time_edt'], chn: extra['finish_time_chn'] }) ??
@@ -275,36 +276,23 @@ function parseTime(value: unknown): Instant | null {
   return Number.isFinite(time) ? time : null;
 }
 
-function startTimeText(value: unknown): string {
-  const zones = asObject(value);
-  return asText(zones?.['utc'] ?? zones?.['edt'] ?? zones?.['chn'] ?? value) ?? '';
-}
+const quotedArgument = /(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+/gs;
 
 /** Splits a line as a shell does, with quotes and backslashes only. */
 function splitArguments(line: string): { readonly args: readonly string[]; readonly problem: string | null } {
-  const args: string[] = [];
-  let arg: string | undefined;
-  let quote = '';
-  for (let at = 0; at < line.length; at += 1) {
-    const sign = line.charAt(at);
-    if (quote === '' && /\s/.test(sign)) {
-      if (arg !== undefined) args.push(arg);
-      arg = undefined;
-    } else if (quote === '' && (sign === "'" || sign === '"')) {
-      quote = sign;
-      arg ??= '';
-    } else if (sign === quote) quote = '';
-    else if (sign === '\\' && (quote === '' || (quote === '"' && /["\\$`]/.test(line.charAt(at + 1))))) {
-      at += 1;
-      arg = (arg ?? '') + line.charAt(at);
-    } else arg = (arg ?? '') + sign;
-  }
-  if (arg !== undefined) args.push(arg);
-  if (quote === '') return { args, problem: null };
-  return {
-    args: line.split(/\s+/).filter((one) => one !== ''),
-    problem: `its configs have an unclosed quote and are split at spaces: ${JSON.stringify(line)}`,
-  };
+  const parts = line.match(quotedArgument) ?? [];
+  if (line.replaceAll(quotedArgument, '').trim() !== '')
+    return {
+      args: line.split(/\s+/).filter((one) => one !== ''),
+      problem: `its configs have an unclosed quote and are split at spaces: ${JSON.stringify(line)}`,
+    };
+  const unquote = (part: string): string =>
+    part.replaceAll(
+      /'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)/gs,
+      (_, single?: string, double?: string, escaped?: string) =>
+        single ?? escaped ?? (double ?? '').replaceAll(/\\(["\\$`])/g, '$1'),
+    );
+  return { args: parts.map(unquote), problem: null };
 }
 
 function asObject(value: unknown): Json | undefined {

@@ -1,5 +1,6 @@
 // Builds the spec of a job for `tpu run`. Pure: the command reads its inputs.
 
+import { basename } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -28,7 +29,7 @@ export interface RunRequest {
   /** False: no rule follows its end, regardless of `rule`. */
   readonly monitor: boolean;
   readonly stageLimit: Site['stageLimit'];
-  readonly hangGrace: Site['hangGrace'];
+  readonly hangGraceMs: Site['hangGraceMs'];
   /** The command line for display, as a user would type it. */
   readonly commandLine: string;
   readonly launcher: readonly string[];
@@ -58,7 +59,7 @@ export function buildRunSpec(run: RunRequest): JobSpec {
     limits: {
       maxRuntimeMs: null,
       silenceTimeoutMs: null,
-      failedCallTimeoutMs: run.hangGrace,
+      failedCallTimeoutMs: run.hangGraceMs,
       capacityWaitMs: null,
       setupTries: 3,
     },
@@ -100,8 +101,7 @@ export function retargetSpec(
 
 /** The last part of the directory as a valid job name: no spaces, not only digits, nothing that looks like a flag. */
 export function jobName(directory: string): string {
-  const last = directory.split('/').findLast((part) => part !== '') ?? '';
-  const name = last
+  const name = basename(directory)
     .replaceAll(/[\s\p{C}/]/gu, '_')
     .replace(/^-+/, '')
     .slice(0, 100);

@@ -32,7 +32,7 @@ function spec(name: string, options: { readonly rule?: 'rerun'; readonly monitor
     rule: options.rule ?? defaultRule(tpu),
     monitor: options.monitor ?? true,
     stageLimit: 10,
-    hangGrace: 300_000,
+    hangGraceMs: 300_000,
     commandLine: '',
     launcher: ['node', 'main'],
     env: {},

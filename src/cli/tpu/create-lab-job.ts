@@ -170,7 +170,7 @@ async function changeSheet(
   }
 }
 
-type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGrace' | 'launcher' | 'env'>;
+type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGraceMs' | 'launcher' | 'env'>;
 
 /**
  * The parts of a job's spec that depend on its TPU. `foundZone` is the zone that the cloud reports. Throws as
@@ -182,10 +182,10 @@ export async function tpuSpecContext({
   services,
 }: TpuCli): Promise<(tpu: LabTpu, foundZone?: string | null) => TpuSpecContext> {
   const [site, { tpu: cloud }] = await Promise.all([lab.site(), services.settings()]);
-  const { stageLimit, hangGrace } = site;
+  const { stageLimit, hangGraceMs } = site;
   const env = scriptEnvironment(io.env, services.home);
   return (tpu, foundZone = null) => {
     const capacity = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone });
-    return { capacity, steps: siteSteps(site, capacity.zone), stageLimit, hangGrace, launcher: io.launcher, env };
+    return { capacity, steps: siteSteps(site, capacity.zone), stageLimit, hangGraceMs, launcher: io.launcher, env };
   };
 }

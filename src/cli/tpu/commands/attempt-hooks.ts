@@ -4,7 +4,7 @@
 
 import { createReadStream, existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
-import { isAbsolute, join } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
@@ -257,7 +257,7 @@ async function openTmuxWindow(
       nextCommand: `tpu check ${labJob.user}`,
       onClosed: ['env', home, ...launcher, 'tpu', '__closed', labJob.job, String(attempt)],
     });
-    const title = labJob.tag ?? labJob.directory.split('/').findLast((part) => part !== '') ?? labJob.job;
+    const title = labJob.tag ?? basename(labJob.directory);
     const pane = await host.open({ session, window }, { title, label: `${labJob.job}/${attempt}`, argv });
     if (pane === null)
       printLine(cli, `window ${window} of the tmux session ${session} is in use, so tmux does not show this attempt`);

@@ -1,5 +1,6 @@
 // `tpu check`, `tpu monitor` and `tpu news`: a user's jobs once, live, and their recent events.
 
+import { basename } from 'node:path';
 import { timestamp } from '../../../app/json.ts';
 import type { NewsOutput } from '../../outputs.ts';
 import { exitCode } from '../../../app/errors.ts';
@@ -84,7 +85,7 @@ async function printNews(cli: TpuCli, groups: readonly JobNews[], zone: string):
   const text: string[] = [];
   for (const [index, { job, windows, lines }] of groups.entries()) {
     const which = windows.length === 0 ? `job ${job.job}` : `window ${windows.join(', ')}`;
-    const parts = [which, job.directory.split('/').at(-1) ?? '', shortName(job.tpu, namePrefix), job.tag ?? ''];
+    const parts = [which, basename(job.directory), shortName(job.tpu, namePrefix), job.tag ?? ''];
     if (index > 0) text.push('');
     text.push(screen.styleOut('bold', escapeLine(parts.filter((part) => part !== '').join(', '))));
     const shown = lines.slice(-maxNewsLines);
