@@ -72,8 +72,8 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
   const { world, cloudModel, disk, controllers, checker, wallClock } = parts;
   const { timeline } = world;
   const commandChances = {
-    variants: parts.chance.fork('ways of saying it'),
-    disableRecovery: parts.chance.fork('words that nothing is to follow'),
+    variants: parts.chance.fork('command variants'),
+    disableRecovery: parts.chance.fork('disabled recovery'),
   };
 
   function during(what: string, seconds: number, set: (on: boolean) => void): void {

@@ -75,7 +75,7 @@ function drawJob(chance: Chance, index: number): PlannedJob {
     version: 1,
     name: `job-${index}`,
     tags: [],
-    capacity: withAlternatives(drawCapacity(chance, kind, index), chance.fork('places')),
+    capacity: withAlternatives(drawCapacity(chance, kind, index), chance.fork('alternatives')),
     steps: [
       ...Array.from({ length: chance.pick([0, 1, 1, 2]) }, (_, number) => step(`step${number}`)),
       ...(isBroken ? [{ ...step('broken'), apply: brokenStep }] : []),

@@ -95,7 +95,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     drawZones(chance.fork('zones')),
   );
   const cloudModel: CloudModel = {
-    faultRates: drawFaultRates(chance.fork('weather')),
+    faultRates: drawFaultRates(chance.fork('conditions')),
     isCloudDown: false,
     isNetworkCut: false,
   };
@@ -111,7 +111,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
   const profiles = new Map<string, JobProfile>();
   const owners = chance.fork('owners');
   /** `tpu ack`. A fork, so that it does not change the rest of a seed. */
-  const ackChance = chance.fork('ends that are to be judged at once');
+  const ackChance = chance.fork('accepted exits');
 
   async function create(wanted: PlannedJob): Promise<void> {
     const job = await client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() });
@@ -120,7 +120,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     client.wake(job.id);
   }
 
-  const controllerChance = chance.fork('fates');
+  const controllerChance = chance.fork('restarts');
   const faultChance = chance.fork('storm');
   const intensity = drawFaultIntensity(faultChance);
   const context: SimulationContext = {

@@ -260,12 +260,13 @@ export function recordRequested(job: Job, ordinal: number, now: Instant): Change
   const { requestedAt, name, ownership, alternative } = allocationOf(job, ordinal);
   if (requestedAt !== null) return unchanged(job);
   const next = withAllocation(job, ordinal, { requestedAt: now });
+  const inAlternative = alternative === undefined ? {} : { alternative };
   return withEvents(next, now, {
     kind: 'allocation_requested',
     allocation: ordinal,
     name,
     ownership,
-    ...(alternative === undefined ? {} : { alternative }),
+    ...inAlternative,
   });
 }
 
@@ -290,12 +291,8 @@ export function release(job: Job, ordinal: number, why: string, now: Instant): C
 
 /** The allocation was deleted, or was never created. */
 export function recordGone(job: Job, ordinal: number, now: Instant): Change {
-  const next = withAllocation(job, ordinal, {
-    goneAt: now,
-    firstMissedAt: null,
-    unreachableAt: null,
-    unreachableWho: null,
-  });
+  const gone = { goneAt: now, firstMissedAt: null, unreachableAt: null, unreachableWho: null };
+  const next = withAllocation(job, ordinal, gone);
   return withEvents(next, now, { kind: 'allocation_gone', allocation: ordinal });
 }
 
@@ -350,9 +347,7 @@ function releaseDueAt(job: Job, allocation: Allocation, observed: Observed<Alloc
 /** The newest allocation, if a new attempt can use it. */
 export function usableAllocation(job: Job): Allocation | undefined {
   const allocation = lastAllocation(job);
-  return allocation === undefined || ['lost', 'releasing', 'gone'].includes(allocation.lifecycle)
-    ? undefined
-    : allocation;
+  return ['lost', 'releasing', 'gone'].includes(allocation?.lifecycle ?? 'gone') ? undefined : allocation;
 }
 
 /** True if it is gone, or if its last observed state means that it is never usable again. */

@@ -37,33 +37,13 @@ function addAttempt(
       ? chain(releasePrevious(job, on, now), (after) => addAllocation(after, now, next.alternative))
       : unchanged(job);
   return chain(prepared, (after) => {
-    const attempt: Attempt = {
-      ordinal: after.attempts.length + 1,
-      stage,
-      startMode,
-      startedByOwner,
-      ...(commandOnly && { commandOnly: true }),
-      ...withCopy,
-      allocation: after.allocations.length,
-      createdAt: now,
-      notBeforeAt,
-      failures: [],
-      startedAt: null,
-      runningAt: null,
-      ending: null,
-      endedAt: null,
-    };
-    return withEvents({ ...after, attempts: [...after.attempts, attempt], startRequest: null }, now, {
-      kind: 'attempt_created',
-      attempt: attempt.ordinal,
-      stage,
-      startMode,
-      startedByOwner,
-      ...(commandOnly && { commandOnly: true }),
-      ...withCopy,
-      allocation: attempt.allocation,
-      notBeforeAt,
-    });
+    const ordinal = after.attempts.length + 1;
+    const begin = { stage, startMode, startedByOwner, ...(commandOnly && { commandOnly: true as const }), ...withCopy };
+    const recorded = { ...begin, allocation: after.allocations.length, notBeforeAt };
+    const open = { failures: [], startedAt: null, runningAt: null, ending: null, endedAt: null };
+    const attempt: Attempt = { ordinal, ...recorded, createdAt: now, ...open };
+    const event = { kind: 'attempt_created', attempt: ordinal, ...recorded } as const;
+    return withEvents({ ...after, attempts: [...after.attempts, attempt], startRequest: null }, now, event);
   });
 }
 
@@ -274,15 +254,9 @@ export function stopAttempt(view: View, attempt: Attempt): Decision {
       continue;
     if (signal === 'stop' && attempt.ending?.stopConfirmedBy.includes(workerRun.worker) === true) continue;
     const dueAt = retryAt(job, attempt, { kind: 'stop', worker: workerRun.worker });
+    const { worker } = workerRun;
     if (dueAt > now) wakeAt = earliest(wakeAt, dueAt);
-    else
-      actions.push({
-        kind: 'stop',
-        attempt: attempt.ordinal,
-        allocation: allocation.ordinal,
-        worker: workerRun.worker,
-        signal,
-      });
+    else actions.push({ kind: 'stop', attempt: attempt.ordinal, allocation: allocation.ordinal, worker, signal });
   }
   return { ...changed, actions, wakeAt };
 }

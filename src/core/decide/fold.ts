@@ -19,6 +19,7 @@ import type { Allocation, AllocationFields, Attempt, CloudError, Host, Job, Work
 import type {
   AllocationObservation,
   AllocationStatus,
+  Known,
   Observation,
   Outcome,
   OutcomeResult,
@@ -151,9 +152,8 @@ function foldStopOutcome(job: Job, ordinal: number, worker: WorkerId, at: Instan
   if (result.kind !== 'done') return unchanged(withTaskFailure(job, attempt, { kind: 'stop', worker }, at, result));
   const { ending } = attempt;
   if (ending.stopConfirmedBy.includes(worker)) return unchanged(job);
-  return unchanged(
-    withAttempt(job, ordinal, { ending: { ...ending, stopConfirmedBy: [...ending.stopConfirmedBy, worker] } }),
-  );
+  const stopConfirmedBy = [...ending.stopConfirmedBy, worker];
+  return unchanged(withAttempt(job, ordinal, { ending: { ...ending, stopConfirmedBy } }));
 }
 
 /** A task with a lost reply may have succeeded, so it counts as no try and only delays the next one. A stop always counts. */
@@ -190,48 +190,33 @@ function foldAllocation(job: Job, { allocation: ordinal, observed }: AllocationO
   if (releasingAllocations(job).some((one) => one.ordinal < ordinal && one.name === allocation.name))
     return unchanged(job);
   if (observed.kind === 'unknown') return unchanged(job);
-  const { value, observedAt } = observed;
-  if (allocation.lifecycle === 'releasing') return foldReleasing(job, allocation, value, observedAt, now);
-  switch (value.state) {
+  if (allocation.lifecycle === 'releasing') return foldReleasing(job, allocation, observed, now);
+  switch (observed.value.state) {
     case 'absent':
-      return foldMissing(job, allocation, value, observedAt, now);
+      return foldMissing(job, allocation, observed, now);
     case 'foreign':
-      return foldForeign(job, allocation, value, now);
-    case 'waiting':
-    case 'provisioning':
-    case 'ready':
-    case 'interrupted':
-    case 'lost':
-    case 'releasing':
-      return foldPresent(job, allocation, value, now);
+      return foldForeign(job, allocation, observed.value, now);
+    default:
+      return foldPresent(job, allocation, observed.value, now);
   }
 }
 
+type AllocationSeen = Known<AllocationStatus>;
+
 /** It counts as deleted once its release is confirmed and a second observation misses it too. */
-function foldReleasing(
-  job: Job,
-  allocation: Allocation,
-  status: AllocationStatus,
-  observedAt: Instant,
-  now: Instant,
-): Change {
+function foldReleasing(job: Job, allocation: Allocation, seen: AllocationSeen, now: Instant): Change {
+  const { value: status, observedAt } = seen;
   const { ordinal } = allocation;
   const isMissed = status.state === 'absent' || status.state === 'foreign';
   if (!isMissed) return recordObserved(withAllocation(job, ordinal, { firstMissedAt: null }), ordinal, status, now);
-  if (!isMissConfirmed(allocation, observedAt, releaseConfirmationDelay) || allocation.confirmedAt === null) {
-    return unchanged(withAllocation(job, ordinal, { firstMissedAt: firstMissedTime(allocation, observedAt) }));
-  }
+  if (!isMissConfirmed(allocation, observedAt, releaseConfirmationDelay) || allocation.confirmedAt === null)
+    return recordMiss(job, allocation, observedAt);
   return recordGone(job, ordinal, now);
 }
 
 /** A list may lag or be partial, so only the second observation that misses the allocation counts. */
-function foldMissing(
-  job: Job,
-  allocation: Allocation,
-  status: AllocationStatus,
-  observedAt: Instant,
-  now: Instant,
-): Change {
+function foldMissing(job: Job, allocation: Allocation, seen: AllocationSeen, now: Instant): Change {
+  const { value: status, observedAt } = seen;
   const { ordinal, confirmedAt, readyAt } = allocation;
   // The request is not confirmed yet.
   if (confirmedAt === null && readyAt === null && mayCreate(job, allocation)) return unchanged(job);
@@ -239,9 +224,7 @@ function foldMissing(
   if (status.error !== undefined && readyAt === null && mayCreate(job, allocation)) {
     return recordRefusal(withCloudError(job, allocation, now, status.error), ordinal, now);
   }
-  if (!isMissConfirmed(allocation, observedAt)) {
-    return unchanged(withAllocation(job, ordinal, { firstMissedAt: firstMissedTime(allocation, observedAt) }));
-  }
+  if (!isMissConfirmed(allocation, observedAt)) return recordMiss(job, allocation, observedAt);
   // A persistent TPU that does not exist needs no release.
   if (!mayCreate(job, allocation)) {
     const error: CloudError = { kind: 'not_found', message: `there is no TPU ${allocation.name}`, raw: '' };
@@ -249,22 +232,15 @@ function foldMissing(
     return chain(recordObserved(missing, ordinal, status, now), (next) => recordGone(next, ordinal, now));
   }
   if (readyAt === null) {
-    const error: CloudError = {
-      kind: 'internal',
-      message: 'the request was accepted, but two checks did not find the TPU',
-      raw: status.detail,
-    };
-    return recordRefusal(
-      withAllocation(withCloudError(job, allocation, now, error), ordinal, { firstMissedAt: null }),
-      ordinal,
-      now,
-    );
+    const message = 'the request was accepted, but two checks did not find the TPU';
+    const failed = withCloudError(job, allocation, now, { kind: 'internal', message, raw: status.detail });
+    return recordRefusal(withAllocation(failed, ordinal, { firstMissedAt: null }), ordinal, now);
   }
   return recordObserved(job, ordinal, status, now);
 }
 
-function firstMissedTime(allocation: Allocation, seenAt: Instant): Instant {
-  return allocation.firstMissedAt ?? seenAt;
+function recordMiss(job: Job, { ordinal, firstMissedAt }: Allocation, seenAt: Instant): Change {
+  return unchanged(withAllocation(job, ordinal, { firstMissedAt: firstMissedAt ?? seenAt }));
 }
 
 function isMissConfirmed(allocation: Allocation, seenAt: Instant, after: Duration = confirmationDelay): boolean {
@@ -276,28 +252,18 @@ function foldForeign(job: Job, allocation: Allocation, status: AllocationStatus,
   const message = `another resource named ${allocation.name} exists, and it does not belong to this job`;
   const error: CloudError = { kind: 'invalid', message, raw: status.detail };
   const failed = withAllocation(job, allocation.ordinal, { lastError: { at: now, error } });
-  return chain(recordObserved(failed, allocation.ordinal, status, now), (next) =>
-    recordGone(next, allocation.ordinal, now),
-  );
+  const { ordinal } = allocation;
+  return chain(recordObserved(failed, ordinal, status, now), (next) => recordGone(next, ordinal, now));
 }
 
 function foldPresent(job: Job, allocation: Allocation, status: AllocationStatus, now: Instant): Change {
   const { ordinal } = allocation;
-  const isReady = status.state === 'ready';
+  const isFailure = status.state === 'lost' && allocation.readyAt === null;
   const patch: Partial<AllocationFields> = {
     firstMissedAt: null,
     confirmedAt: allocation.confirmedAt ?? now,
-    ...(isReady
-      ? { readyAt: allocation.readyAt ?? now, workers: Math.max(1, status.workers ?? allocation.workers ?? 1) }
-      : {}),
-    ...(isReady && status.creationTime !== undefined
-      ? { creationTime: allocation.creationTime ?? status.creationTime }
-      : {}),
-    ...(isReady && status.hosts !== undefined ? { hosts: unchangedHosts(allocation.hosts, status.hosts) } : {}),
-    ...(isReady ? { errorCount: 0, lastError: null } : {}),
-    ...(status.state === 'lost' && allocation.readyAt === null
-      ? { lastError: newLastError(allocation, status, now) }
-      : {}),
+    ...(status.state === 'ready' && readyFields(allocation, status, now)),
+    ...(isFailure && { lastError: newLastError(allocation, status, now) }),
   };
   // A resource with our label was requested by this job, even if a restored database does not contain the request.
   return chain(
@@ -307,22 +273,30 @@ function foldPresent(job: Job, allocation: Allocation, status: AllocationStatus,
   );
 }
 
-function newLastError(allocation: Allocation, status: AllocationStatus, now: Instant): Allocation['lastError'] {
-  if (allocation.lastObserved?.state === 'lost') return allocation.lastError;
+function readyFields(
+  allocation: Allocation,
+  { workers, hosts, creationTime }: AllocationStatus,
+  now: Instant,
+): Partial<AllocationFields> {
   return {
-    at: now,
-    error: status.error ?? { kind: 'internal', message: `it failed before it was ready`, raw: status.detail },
+    readyAt: allocation.readyAt ?? now,
+    workers: Math.max(1, workers ?? allocation.workers ?? 1),
+    errorCount: 0,
+    lastError: null,
+    ...(creationTime !== undefined && { creationTime: allocation.creationTime ?? creationTime }),
+    ...(hosts !== undefined && { hosts: areSameHosts(allocation.hosts, hosts) ? allocation.hosts : hosts }),
   };
 }
 
-function unchangedHosts(before: readonly Host[] | null, hosts: readonly Host[]): readonly Host[] {
-  const isSame =
-    before?.length === hosts.length &&
-    hosts.every((host, index) => {
-      const old = before[index];
-      return old?.internalIp === host.internalIp && old.externalIp === host.externalIp;
-    });
-  return isSame ? before : hosts;
+function newLastError(allocation: Allocation, status: AllocationStatus, now: Instant): Allocation['lastError'] {
+  if (allocation.lastObserved?.state === 'lost') return allocation.lastError;
+  const error: CloudError = { kind: 'internal', message: 'it failed before it was ready', raw: status.detail };
+  return { at: now, error: status.error ?? error };
+}
+
+function areSameHosts(before: readonly Host[] | null, hosts: readonly Host[]): boolean {
+  const addresses = (all: readonly Host[]): string => all.map((one) => `${one.internalIp} ${one.externalIp}`).join();
+  return before !== null && addresses(before) === addresses(hosts);
 }
 
 function recordObserved(job: Job, ordinal: number, { state, detail }: AllocationStatus, now: Instant): Change {
@@ -452,22 +426,26 @@ export function correctBackoff(
 
 type TimeCorrection = (time: Instant) => Instant;
 
-function correctOrNull(time: Instant | null, correct: TimeCorrection): Instant | null {
-  return time === null ? null : correct(time);
+/** These fields of a value, corrected. */
+function correctedTimes<Key extends string>(
+  value: Readonly<Record<Key, Instant | null>>,
+  keys: readonly Key[],
+  correct: TimeCorrection,
+): Readonly<Record<Key, Instant | null>> {
+  const pairs = keys.map((key) => [key, value[key] === null ? null : correct(value[key])]);
+  return Object.fromEntries(pairs) as Record<Key, Instant | null>;
 }
+
+const allocationTimes = ['confirmedAt', 'readyAt', 'firstMissedAt', 'unreachableAt', 'releasedAt'] as const;
 
 /** No wait counts from the other times of an allocation that is gone. */
 function correctedAllocation(allocation: Allocation, correct: TimeCorrection): Partial<AllocationFields> {
   const { lastError, lastObserved } = allocation;
-  const requested: Partial<AllocationFields> = { requestedAt: correctOrNull(allocation.requestedAt, correct) };
+  const requested = correctedTimes(allocation, ['requestedAt'], correct);
   if (allocation.goneAt !== null) return requested;
   return {
     ...requested,
-    confirmedAt: correctOrNull(allocation.confirmedAt, correct),
-    readyAt: correctOrNull(allocation.readyAt, correct),
-    firstMissedAt: correctOrNull(allocation.firstMissedAt, correct),
-    unreachableAt: correctOrNull(allocation.unreachableAt, correct),
-    releasedAt: correctOrNull(allocation.releasedAt, correct),
+    ...correctedTimes(allocation, allocationTimes, correct),
     lastError: lastError === null ? null : { ...lastError, at: correct(lastError.at) },
     lastObserved: lastObserved === null ? null : { ...lastObserved, at: correct(lastObserved.at) },
   };
@@ -478,7 +456,7 @@ function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instan
   const { ending, movedAt, alternativesTried } = attempt;
   const stopping = {
     failures: attempt.failures.map((one) => ({ ...one, lastAt: correct(one.lastAt) })),
-    ending: ending === null ? null : { ...ending, stopRequestedAt: correctOrNull(ending.stopRequestedAt, correct) },
+    ending: ending === null ? null : { ...ending, ...correctedTimes(ending, ['stopRequestedAt'], correct) },
   };
   if (attempt.endedAt !== null) return stopping;
   return {
@@ -489,8 +467,7 @@ function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instan
       alternativesTried: alternativesTried.map((one) => ({ ...one, at: correct(one.at) })),
     }),
     notBeforeAt: correctBackoff(attempt, now),
-    startedAt: correctOrNull(attempt.startedAt, correct),
-    runningAt: correctOrNull(attempt.runningAt, correct),
+    ...correctedTimes(attempt, ['startedAt', 'runningAt'], correct),
     ending: stopping.ending === null ? null : { ...stopping.ending, startedAt: correct(stopping.ending.startedAt) },
   };
 }

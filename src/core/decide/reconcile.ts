@@ -169,14 +169,9 @@ function prepare(view: View, attempt: Attempt): Decision {
 function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Decision {
   const { job, now } = view;
   const { ordinal, allocation } = attempt;
+  const event = { kind: 'attempt_started', attempt: ordinal, workers } as const;
   const begun =
-    attempt.startedAt === null
-      ? withEvents(withAttempt(job, ordinal, { startedAt: now }), now, {
-          kind: 'attempt_started',
-          attempt: ordinal,
-          workers,
-        })
-      : unchanged(job);
+    attempt.startedAt === null ? withEvents(withAttempt(job, ordinal, { startedAt: now }), now, event) : unchanged(job);
   const due = workers.filter((worker) => retryAt(job, attempt, { kind: 'start', worker }) <= now);
   const actions = due.map((worker): Action => ({
     kind: 'start',

@@ -328,15 +328,8 @@ export interface FinishSpec {
 /** The spec's own alternative first. The index is the number in `Allocation.alternative`. */
 export function alternativesOf(spec: TpuSpec): readonly TpuAlternative[] {
   const { zone, accelerator, pricing, runtimeVersion, topology, pricePerHourUsd } = spec;
-  const own = {
-    zone,
-    accelerator,
-    pricing,
-    runtimeVersion,
-    pricePerHourUsd,
-    ...(topology === undefined ? {} : { topology }),
-  };
-  return [own, ...(spec.alternatives ?? [])];
+  const own = { zone, accelerator, pricing, runtimeVersion, pricePerHourUsd };
+  return [topology === undefined ? own : { ...own, topology }, ...(spec.alternatives ?? [])];
 }
 
 export function alternativeCount(capacity: CapacitySpec): number {
