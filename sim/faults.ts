@@ -72,7 +72,7 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
   const { world, cloudModel, disk, controllers, checker, wallClock } = parts;
   const { timeline } = world;
   const commandChances = {
-    variants: parts.chance.fork('command variants'),
+    variants: parts.chance.fork('command flags'),
     disableRecovery: parts.chance.fork('disabled recovery'),
   };
 

@@ -73,20 +73,12 @@ async function writeClusterContext(db: Database, clusterContext: WatchedContext)
 }
 
 async function readClusterContexts(db: Database): Promise<readonly WatchedContext[]> {
-  const { rows } = await sql<{
-    server: string;
-    namespace: string;
-    context: string;
-    access: string;
-    requested_at: number;
-  }>`
-    select server, namespace, context, access, requested_at from cluster_context
+  type Columns = Pick<WatchedContext, 'server' | 'namespace' | 'context' | 'requestedAt'> & { readonly access: string };
+  const { rows } = await sql<Columns>`
+    select server, namespace, context, access, requested_at as "requestedAt" from cluster_context
     where watched = 1 order by server, namespace`.execute(db);
-  return rows.map(({ server, namespace, context, access, requested_at }) => ({
-    server,
-    namespace,
-    context,
-    requestedAt: requested_at,
+  return rows.map(({ access, ...columns }) => ({
+    ...columns,
     ...(JSON.parse(access) as Pick<WatchedContext, 'setting' | 'kubeconfig' | 'flavorAnnotation'>),
   }));
 }
@@ -124,20 +116,15 @@ async function readJobs(db: Database, { name, namespace, server }: ArchiveQuery)
   );
 }
 
-interface Row {
+interface Row extends Pick<ArchivedJob, 'server' | 'context' | 'observedAt' | 'goneAt' | 'object'> {
   readonly uid: string;
-  readonly server: string;
-  readonly context: string;
-  readonly observed_at: number;
-  readonly gone_at: number | null;
   readonly hidden: number;
   readonly observation: string;
-  readonly object: string | null;
 }
 
 async function readWhere(db: Database, where: Sql): Promise<readonly ArchivedJob[]> {
   const { rows } = await sql<Row>`
-    select uid, server, context, observed_at, gone_at, hidden, observation, object from cluster_job
+    select uid, server, context, observed_at as "observedAt", gone_at as "goneAt", hidden, observation, object from cluster_job
     where ${where} order by created_at desc, uid`.execute(db);
   const logs = new Map<string, ArchivedLog[]>();
   if (rows.length > 0) {
@@ -148,14 +135,10 @@ async function readWhere(db: Database, where: Sql): Promise<readonly ArchivedJob
       logs.set(uid, [...(logs.get(uid) ?? []), { pod, container, state }]);
     }
   }
-  return rows.map((row) => ({
-    server: row.server,
-    context: row.context,
-    observedAt: row.observed_at,
-    goneAt: row.gone_at,
-    hidden: row.hidden === 1,
-    object: row.object,
-    ...(JSON.parse(row.observation) as ArchivedObservation),
-    logs: logs.get(row.uid) ?? [],
+  return rows.map(({ uid, hidden, observation, ...columns }) => ({
+    ...columns,
+    hidden: hidden === 1,
+    ...(JSON.parse(observation) as ArchivedObservation),
+    logs: logs.get(uid) ?? [],
   }));
 }

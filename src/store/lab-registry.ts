@@ -10,15 +10,6 @@ import { sql, type Database, type Sql } from './sql.ts';
 
 type UserDetails = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings' | 'createdAt'>;
 
-interface Row {
-  readonly name: string;
-  readonly id: number;
-  readonly session: string;
-  readonly next_window: number;
-  readonly news_seen: number;
-  readonly details: string;
-}
-
 export function readUsers(db: Database): Promise<readonly LabUser[]> {
   return readWhere(db, sql`1 = 1`);
 }
@@ -64,19 +55,17 @@ export async function dropUser(db: Database, name: string): Promise<void> {
 }
 
 async function readWhere(db: Database, where: Sql): Promise<readonly LabUser[]> {
-  const { rows } = await sql<Row>`
-    select name, id, session, next_window, news_seen, details from lab_user where ${where} order by id`.execute(db);
+  type Columns = Pick<LabUser, 'name' | 'id' | 'session' | 'nextWindow' | 'newsSeen'> & { readonly details: string };
+  const { rows } = await sql<Columns>`
+    select name, id, session, next_window as "nextWindow", news_seen as "newsSeen", details
+    from lab_user where ${where} order by id`.execute(db);
   const { rows: logins } = await sql<{ login: string; owner: string }>`
     select login, owner from lab_login
     where owner in (select name from lab_user where ${where}) order by login`.execute(db);
-  return rows.map(({ name, id, session, next_window, news_seen, details }) => ({
-    name,
-    id,
-    session,
-    logins: logins.filter(({ owner }) => owner === name).map(({ login }) => login),
+  return rows.map(({ details, ...columns }) => ({
+    ...columns,
+    logins: logins.filter(({ owner }) => owner === columns.name).map(({ login }) => login),
     ...(JSON.parse(details) as UserDetails),
-    nextWindow: next_window,
-    newsSeen: news_seen,
   }));
 }
 
@@ -129,15 +118,6 @@ async function userNotFound(db: Database, name: string): Promise<JobmanError> {
   return new JobmanError(`There is no user "${name}". ${more}`, exitCode.notFound);
 }
 
-interface TpuRow {
-  readonly name: string;
-  readonly project: string | null;
-  readonly zone: string | null;
-  readonly accelerator: string;
-  readonly pricing: LabTpu['pricing'];
-  readonly runtime_version: string | null;
-}
-
 export function readTpus(db: Database): Promise<readonly LabTpu[]> {
   return tpusWhere(db, sql`1 = 1`);
 }
@@ -163,11 +143,10 @@ export async function changeTpu(
 }
 
 async function tpusWhere(db: Database, where: Sql): Promise<readonly LabTpu[]> {
-  const { rows } = await sql<TpuRow>`
-    select name, project, zone, accelerator, pricing, runtime_version from lab_tpu where ${where} order by name`.execute(
-    db,
-  );
-  return rows.map(({ runtime_version, ...tpu }) => ({ ...tpu, runtimeVersion: runtime_version }));
+  const { rows } = await sql<LabTpu>`
+    select name, project, zone, accelerator, pricing, runtime_version as "runtimeVersion"
+    from lab_tpu where ${where} order by name`.execute(db);
+  return rows.map((row) => ({ ...row }));
 }
 
 /** Full names by alias, in the order of the aliases. */
@@ -182,15 +161,6 @@ export async function setAlias(db: Database, alias: string, name: string | null)
   await sql`delete from lab_tpu_alias where alias = ${alias}`.execute(db);
   if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
   return rows[0]?.tpu ?? null;
-}
-
-interface BookingColumns {
-  readonly tpu: string;
-  readonly status: BookingRow['status'];
-  readonly owner: string;
-  readonly note: string;
-  readonly script_note: string;
-  readonly at: number;
 }
 
 export function readBookings(db: Database): Promise<readonly BookingRow[]> {
@@ -218,7 +188,8 @@ export async function changeBooking(
 }
 
 async function bookingsWhere(db: Database, where: Sql): Promise<readonly BookingRow[]> {
-  const { rows } = await sql<BookingColumns>`
-    select tpu, status, owner, note, script_note, at from lab_booking where ${where} order by tpu`.execute(db);
-  return rows.map(({ owner, script_note, ...booking }) => ({ ...booking, user: owner, scriptNote: script_note }));
+  const { rows } = await sql<BookingRow>`
+    select tpu, status, owner as "user", note, script_note as "scriptNote", at
+    from lab_booking where ${where} order by tpu`.execute(db);
+  return rows.map((row) => ({ ...row }));
 }

@@ -62,21 +62,12 @@ function jobNumber(job: string): number {
   return number;
 }
 
-interface Row {
+/** A window, joined with its job. */
+interface Row extends Omit<LabWindow, 'job' | 'report'> {
   readonly job: number;
-  readonly attempt: number;
-  readonly owner: string;
   readonly session: string;
-  readonly number: number;
-  readonly opened_at: number;
   readonly report: string | null;
-  readonly finished_at: number | null;
-  readonly closed_at: number | null;
-  readonly cleared_at: number | null;
-}
-
-interface JobColumns {
-  readonly job_owner: string;
+  readonly owner: string;
   readonly details: string;
 }
 
@@ -85,7 +76,8 @@ export async function openWindow(
   { job, attempt, now }: { readonly job: string; readonly attempt: number; readonly now: Instant },
 ): Promise<WindowWithJob & { readonly session: string }> {
   const labJob = await labJobOf(db, job);
-  const [stored] = await windowsWhere(db, sql`job = ${jobNumber(job)} and attempt = ${attempt}`);
+  const find = async () => (await windowsWhere(db, sql`job = ${jobNumber(job)} and attempt = ${attempt}`))[0];
+  const stored = await find();
   if (stored !== undefined) return { window: windowOfRow(stored), job: labJob, session: stored.session };
   const { user } = labJob;
   const { rows } = await sql<{ session: string; next_window: number }>`
@@ -95,23 +87,13 @@ export async function openWindow(
   const { session, next_window } = rows[0] ?? (await nextWindowOf(db, user));
   let number = next_window;
   while (await isNumberTaken(db, user, session, number)) number += 1;
-  const row: Row = {
-    job: jobNumber(job),
-    attempt,
-    owner: user,
-    session,
-    number,
-    opened_at: now,
-    report: null,
-    finished_at: null,
-    closed_at: null,
-    cleared_at: null,
-  };
   await sql`
     insert into lab_window (job, attempt, owner, session, number, opened_at)
-    values (${row.job}, ${attempt}, ${user}, ${session}, ${number}, ${now})`.execute(db);
+    values (${jobNumber(job)}, ${attempt}, ${user}, ${session}, ${number}, ${now})`.execute(db);
   await sql`update lab_user set next_window = ${number + 1} where name = ${user}`.execute(db);
-  return { window: windowOfRow(row), job: labJob, session };
+  const opened = await find();
+  if (opened === undefined) throw new Error(`the window of job ${job} was not stored`);
+  return { window: windowOfRow(opened), job: labJob, session };
 }
 
 async function nextWindowOf(db: Database, user: string): Promise<{ session: string; next_window: number }> {
@@ -156,7 +138,7 @@ export async function readWindows(
   const rows = await windowsWhere(db, sql.join(parts, sql` and `));
   const labJobs = new Map<number, LabJob>();
   return rows.map((row) => {
-    const job = labJobs.get(row.job) ?? joinedLabJob(row);
+    const job = labJobs.get(row.job) ?? labJobOfRow(row);
     labJobs.set(row.job, job);
     return { window: windowOfRow(row), job };
   });
@@ -164,7 +146,7 @@ export async function readWindows(
 
 export async function findWindow(db: Database, session: string, window: number): Promise<WindowWithJob | null> {
   const [row] = await windowsWhere(db, sql`session = ${session} and number = ${window} and cleared_at is null`);
-  return row === undefined ? null : { window: windowOfRow(row), job: joinedLabJob(row) };
+  return row === undefined ? null : { window: windowOfRow(row), job: labJobOfRow(row) };
 }
 
 export async function reportWindow(
@@ -183,14 +165,8 @@ export async function reportWindow(
 
 /** Ignores the time: a script may repeat its report. */
 function isSameReport(stored: WindowReport | null, reported: WindowReport): boolean {
-  if (stored === null) return false;
-  const { logFolder, stageFolder, tpu, startTime } = reported;
-  return (
-    stored.logFolder === logFolder &&
-    stored.stageFolder === stageFolder &&
-    stored.tpu === tpu &&
-    stored.startTime === startTime
-  );
+  const fields = ['logFolder', 'stageFolder', 'tpu', 'startTime'] as const;
+  return stored !== null && fields.every((field) => stored[field] === reported[field]);
 }
 
 export async function finishWindow(
@@ -225,32 +201,19 @@ export async function setWindowTimes(
 }
 
 /** In the order of their numbers; `where` names only columns of windows. */
-async function windowsWhere(db: Database, where: Sql): Promise<readonly (Row & JobColumns)[]> {
-  const { rows } = await sql<Row & JobColumns>`
-    select found.*, lab_job.owner as job_owner, lab_job.details from (
-      select job, attempt, owner, session, number, opened_at, report, finished_at, closed_at, cleared_at
+async function windowsWhere(db: Database, where: Sql): Promise<readonly Row[]> {
+  const { rows } = await sql<Row>`
+    select found.*, lab_job.owner, lab_job.details from (
+      select owner as "user", number as "window", job, attempt, session, opened_at as "openedAt", report,
+        finished_at as "finishedAt", closed_at as "closedAt", cleared_at as "clearedAt"
       from lab_window where ${where}
     ) as found join lab_job on lab_job.job = found.job
-    order by found.number, found.owner, found.opened_at, found.job, found.attempt`.execute(db);
+    order by "window", "user", "openedAt", found.job, attempt`.execute(db);
   return rows;
 }
 
-function joinedLabJob({ job, job_owner, details }: Pick<Row, 'job'> & JobColumns): LabJob {
-  return labJobOfRow({ job, owner: job_owner, details });
-}
-
-function windowOfRow(row: Row): LabWindow {
-  return {
-    user: row.owner,
-    window: row.number,
-    job: idOf(row.job),
-    attempt: row.attempt,
-    openedAt: row.opened_at,
-    report: row.report === null ? null : (JSON.parse(row.report) as WindowReport),
-    finishedAt: row.finished_at,
-    closedAt: row.closed_at,
-    clearedAt: row.cleared_at,
-  };
+function windowOfRow({ job, report, session: _session, owner: _owner, details: _details, ...window }: Row): LabWindow {
+  return { ...window, job: idOf(job), report: report === null ? null : (JSON.parse(report) as WindowReport) };
 }
 
 /** An event's number is its rowid: history only grows, so a later event has a greater one, whatever the clock said. */

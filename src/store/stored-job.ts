@@ -5,18 +5,12 @@ import { withLifecycle, type AllocationFields, type Job } from '../core/model/jo
 import type { JobSpec, WorkerId } from '../core/model/spec.ts';
 import type { Subject } from '../core/model/decision.ts';
 
-type StoredStatus = Omit<Job, 'spec' | 'allocations'> & {
-  readonly allocations: readonly AllocationFields[];
-};
+type StoredStatus = Omit<Job, 'spec' | 'allocations'> & { readonly allocations: readonly AllocationFields[] };
 
 /** `spec` is a whole spec or an outline. */
 export function jobOf(status: string, spec: string): Job {
   const { allocations, ...rest } = objectOf<StoredStatus>(status);
-  return {
-    ...rest,
-    allocations: allocations.map(withLifecycle),
-    spec: objectOf<JobSpec>(spec),
-  };
+  return { ...rest, allocations: allocations.map(withLifecycle), spec: objectOf<JobSpec>(spec) };
 }
 
 /** Throws SyntaxError for other JSON, such as `null`, because the database is then damaged. */
