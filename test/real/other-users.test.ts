@@ -156,7 +156,7 @@ test('two logins share one home, and either runs the jobs of both', { skip }, as
     await right(ada, 'controller stop', /./);
     await wrong(ada, 'tpu init-lab group=no-such-group', 3);
     await wrong(bob, `tpu init-lab group=${lab}`, 1);
-    for (let times = 0; times < 2; times += 1) await right(ada, `tpu init-lab group=${lab}`, /shared by the group/);
+    for (let times = 0; times < 2; times += 1) await right(ada, `tpu init-lab group=${lab}`, /now shares/);
 
     // Bob reads ada's job and creates his own. His controller is the first, and runs her job too.
     await right(bob, 'logs 1', /by 64741/);
