@@ -8,7 +8,7 @@ import {
   generations,
 } from '../../src/catalogue/accelerators.ts';
 
-test('a type says how many chips and workers it has', () => {
+test('a type has a number of chips and workers', () => {
   const table: readonly (readonly [type: string, chips: number, workers: number, topology: string])[] = [
     ['v2-8', 4, 1, '2x2'],
     ['v2-32', 16, 4, '4x4'],
@@ -37,7 +37,7 @@ test('a type says how many chips and workers it has', () => {
   }
 });
 
-test('every type of the table agrees with itself', () => {
+test('every type of the table is consistent', () => {
   for (const found of generations.flatMap(acceleratorsOf)) {
     assert.deepEqual(findAccelerator(found.type), found);
     const product = found.topology.split('x').reduce((all, part) => all * Number(part), 1);
@@ -47,7 +47,7 @@ test('every type of the table agrees with itself', () => {
   }
 });
 
-test('what is no type is none, and the one that was meant is named', () => {
+test('an unknown type is refused with a suggestion', () => {
   for (const type of ['v4-17', 'v4-08', 'v4-', 'v4', 'v1-8', 'V4-8', 'v5e-8', 'v4-8 ', '', 'v6e-2'])
     assert.equal(findAccelerator(type), undefined, type);
   const meant: readonly (readonly [string, string | undefined])[] = [
@@ -69,7 +69,7 @@ test('what is no type is none, and the one that was meant is named', () => {
   for (const [type, expected] of meant) assert.equal(suggestAccelerator(type), expected, type);
 });
 
-test('a torus may be asked for in another shape, and nothing that is no torus', () => {
+test('a torus may have another shape, and only a torus', () => {
   const usual = acceleratorOfTopology('V4', '4x8x8');
   const other = acceleratorOfTopology('V4', '4x4x16');
   assert.equal(usual?.type, 'v4-512');

@@ -4,7 +4,7 @@ import { didYouMean } from '../../src/catalogue/did-you-mean.ts';
 
 const keys = ['accelerator', 'zone', 'name', 'pricing', 'runtime_version', 'checkpoint_dir', 'on_finish'];
 
-test('a slip of the finger finds the word that was meant', () => {
+test('a typing error gets a suggestion', () => {
   assert.equal(didYouMean('acelerator', keys), 'accelerator');
   assert.equal(didYouMean('acceleratro', keys), 'accelerator');
   assert.equal(didYouMean('zoen', keys), 'zone');
@@ -12,13 +12,13 @@ test('a slip of the finger finds the word that was meant', () => {
   assert.equal(didYouMean('runtime-version', keys), 'runtime_version');
 });
 
-test('the beginning of exactly one candidate is enough', () => {
+test('a prefix of exactly one candidate is enough', () => {
   assert.equal(didYouMean('checkpoint', keys), 'checkpoint_dir');
   assert.equal(didYouMean('lis', ['list', 'listen']), 'list');
   assert.equal(didYouMean('run', ['running', 'runner']), undefined);
 });
 
-test('a word that is near to nothing gets no suggestion', () => {
+test('a name that is similar to none gets no suggestion', () => {
   assert.equal(didYouMean('banana', keys), undefined);
   assert.equal(didYouMean('', keys), undefined);
   assert.equal(didYouMean('x', ['y']), undefined);

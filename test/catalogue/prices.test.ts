@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pricePerHour } from '../../src/catalogue/prices.ts';
 
-test('a price is that of the chips, and slices of the old generations have one of their own', () => {
+test('a price is per chip, and slices of the old generations have their own price', () => {
   const spot = { zone: 'us-central1-a', pricing: 'spot' } as const;
   assert.equal(pricePerHour({ ...spot, accelerator: 'v2-8' }), 4 * 0.3375);
   assert.equal(pricePerHour({ ...spot, accelerator: 'v2-32' }), 16 * 0.3825);
@@ -13,7 +13,7 @@ test('a price is that of the chips, and slices of the old generations have one o
   }
 });
 
-test('a price that the catalogue does not have is not made up', () => {
+test('a price that the catalogue does not have is unknown', () => {
   assert.equal(pricePerHour({ accelerator: 'v6e-8', zone: 'mars-1-a', pricing: 'spot' }), null);
   assert.equal(pricePerHour({ accelerator: 'v9-8', zone: 'us-central1-a', pricing: 'spot' }), null);
 });

@@ -10,7 +10,7 @@ function known(type: string): Accelerator {
   return found;
 }
 
-test('a zone offers exactly the types that name it, and every zone offers one', () => {
+test('a zone offers exactly the types that name it, and at least one', () => {
   const types = (zone: string): string[] => acceleratorsIn(zone).map(({ type }) => type);
   assert.ok(types('us-central2-b').includes('v4-8') && types('us-central2-b').every((type) => type.startsWith('v4-')));
   assert.deepEqual(types('asia-east1-c').slice(0, 2), ['v2-8', 'v5litepod-1']);
@@ -18,14 +18,14 @@ test('a zone offers exactly the types that name it, and every zone offers one', 
   assert.ok(zones.every((zone) => types(zone).length > 0));
 });
 
-test('single machines and slices of the old generations are sold in different zones', () => {
+test('single machines and slices of the old generations are in different zones', () => {
   assert.deepEqual(zonesOffering(known('v4-16')), ['us-central2-b']);
   assert.deepEqual(zonesOffering(known('v2-32')), ['us-central1-a', 'europe-west4-a']);
   assert.ok(!zonesOffering(known('v2-8')).includes('us-central1-a'));
   assert.deepEqual(zonesOffering(known('tpu7x-8')), []);
 });
 
-test('a zone that is nearly one is taken for it, where that offers what is asked for first', () => {
+test('a misspelt zone gets a suggestion, preferably one with the requested type', () => {
   assert.equal(suggestZone('us-central2'), 'us-central2-b');
   assert.equal(suggestZone('us-central2-a'), 'us-central2-b');
   assert.equal(suggestZone('us-centrl2-b'), 'us-central2-b');
@@ -35,7 +35,7 @@ test('a zone that is nearly one is taken for it, where that offers what is asked
   assert.equal(suggestZone('mars'), undefined);
 });
 
-test('a runtime version is a slip, or one that is newer than this table', () => {
+test('an unknown runtime version is a typing error or newer than the table', () => {
   assert.equal(suggestRuntimeVersion('tpu-ubuntu2204-bas'), 'tpu-ubuntu2204-base');
   assert.equal(suggestRuntimeVersion('v2-alpha-tpuv6'), 'v2-alpha-tpuv6e');
   assert.equal(suggestRuntimeVersion('tpu-vm-tf-2.19.0-pod-pjrt'), undefined);

@@ -15,7 +15,7 @@ const shown = readDocuments()
   .filter((one) => !isForm(one))
   .map(({ position, argsText }) => ({ position, args: splitShellArgs(argsText.replaceAll('<id>', '1')) }));
 
-/** The words of a happening in the built-in cloud: its verbs and options are the cloud's own. */
+/** True for a verb of the TPU emulator. Its verbs and options are the emulator's own. */
 const isEmulatorVerb = ({ args }: { readonly args: readonly string[] }): boolean =>
   args[0] === 'emulator' &&
   args[1] !== undefined &&
@@ -23,7 +23,7 @@ const isEmulatorVerb = ({ args }: { readonly args: readonly string[] }): boolean
   !commands.some(({ names: [name] }) => name === `emulator ${args[1]}`);
 
 suite('a command line in a document', () => {
-  /** What was scanned and would now run. Replacing the commands' own files leaves the scanning as it is. */
+  /** The commands that would run after parsing. Only the commands' implementations are replaced. */
   const ran: string[] = [];
   const loads = new Map<JobmanCommand, JobmanCommand['load']>();
   const setLoad = (entry: JobmanCommand, load: JobmanCommand['load']): void => void Object.assign(entry, { load });
@@ -40,7 +40,7 @@ suite('a command line in a document', () => {
     for (const [entry, load] of loads) setLoad(entry, load);
   });
 
-  test('is understood', async () => {
+  test('parses', async () => {
     assert.ok(shown.length > 60, 'documents show commands');
     for (const { position, args } of shown) {
       ran.length = 0;
@@ -50,7 +50,7 @@ suite('a command line in a document', () => {
     }
   });
 
-  test('would be noticed if it were not', async () => {
+  test('a wrong one is detected', async () => {
     for (const line of ['list --nonsense', 'lst', 'show 1 --worker 3', 'create a.yaml b.yaml', 'logs 1 --tail many']) {
       ran.length = 0;
       const { code } = await jobman(splitShellArgs(line));
@@ -59,17 +59,17 @@ suite('a command line in a document', () => {
   });
 });
 
-test('every happening that a document lets happen in the built-in cloud can happen there', async (t) => {
+test('every verb of the TPU emulator in a document works', async (t) => {
   const cloud = await startTestEmulator(t);
   const verbCalls = shown.filter(isEmulatorVerb);
-  assert.ok(verbCalls.length > 15, 'documents show happenings');
+  assert.ok(verbCalls.length > 15, 'documents show verbs');
   for (const [index, { position, args }] of verbCalls.entries()) {
     const [, verb = '', ...rest] = args;
     const plain = rest.filter((arg, at) => !arg.startsWith('-') && !(rest[at - 1] ?? '').startsWith('--'));
     const options = Object.fromEntries(
       rest.flatMap((arg, at) => (arg.startsWith('--') ? [[arg.slice(2), rest[at + 1] ?? 'true']] : [])),
     );
-    // The job that the document speaks of, or the TPU by its name, with four workers. Zones end with a letter.
+    // The job of the document, or the TPU by its name, with four workers. Zones end with a letter.
     const job = /^\d+/.exec(plain[0] ?? '1')?.[0] ?? '1';
     const name = /^[a-z].*-\d+$/.exec(plain[0] ?? '')?.[0] ?? `node-${index}`;
     await cloud.createNode(name, { acceleratorType: 'v4-32', labels: { 'jobman-job': job.padStart(6, '0') } });

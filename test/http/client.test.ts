@@ -1,4 +1,4 @@
-// One request and its reply: what was sent and what was not, what is sent again, and which way it goes.
+// One request and its reply: sent or not, retries, and proxies.
 
 import assert from 'node:assert/strict';
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -29,7 +29,7 @@ async function serverIn(t: TestContext, answer: (request: IncomingMessage, respo
 }
 
 suite('a reply', () => {
-  test('has its status and all of its text, redirections too', async (t) => {
+  test('has its status and its whole text, also for redirects', async (t) => {
     const long = 'ä'.repeat(100_000);
     const url = await serverIn(t, (request, response) => {
       response.writeHead(request.url === '/base/away?a=%2e' ? 302 : 418, { location: 'http://127.0.0.1:1/' }).end(long);
@@ -40,7 +40,7 @@ suite('a reply', () => {
     assert.equal('status' in away && away.status, 302);
   });
 
-  test('that is opened comes as a stream, and a refusal whole', async (t) => {
+  test('that is opened is a stream, and an error is complete', async (t) => {
     const url = await serverIn(t, (request, response) => {
       response.writeHead(request.url === '/no' ? 403 : 200).end('text');
     });
@@ -55,7 +55,7 @@ suite('a reply', () => {
 });
 
 suite('no reply', () => {
-  test('where nobody listens nothing was sent', async (t) => {
+  test('without a listener nothing was sent', async (t) => {
     const { port, close } = await listen();
     await close();
     const error = await failure(t, { url: `http://127.0.0.1:${port}/` });
@@ -66,14 +66,14 @@ suite('no reply', () => {
     assert.equal((await failure(t, { url: 'http://127.0.0.1:1', headers: { a: '\n' } })).reason, 'ERR_INVALID_CHAR');
   });
 
-  test('where no TLS can be agreed upon nothing was sent', async (t) => {
+  test('without TLS nothing was sent', async (t) => {
     const { http, port, close } = await listen();
     t.after(close);
     http.on('clientError', (_error, socket) => socket.destroy());
     assert.equal((await failure(t, { url: `https://127.0.0.1:${port}/` })).wasSent, false);
   });
 
-  test('a line that is cut, before the reply or in the middle of it, leaves open what happened', async (t) => {
+  test('after a lost connection, before or during the reply, the result is unknown', async (t) => {
     const url = await serverIn(t, (request, response) => {
       if (request.url === '/half') response.writeHead(200, { 'content-length': '100' }).write('half');
       setImmediate(() => request.socket.destroy());
@@ -82,7 +82,7 @@ suite('no reply', () => {
     assert.equal((await failure(t, { url, path: '/half' })).wasSent, true);
   });
 
-  test('a server that says nothing is not waited for without end', async (t) => {
+  test('a silent server causes a timeout', async (t) => {
     const silent = createTcpServer((socket) => void socket.on('error', () => undefined).resume());
     await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
     t.after(() => new Promise<void>((resolve) => void silent.close(() => resolve())));
@@ -148,7 +148,7 @@ suite('a request is sent again', () => {
 });
 
 suite('a proxy', () => {
-  test('of the environment is used, and not for a server on this machine; one that is given is used for all', async (t) => {
+  test('of the environment is used except for servers on this machine; an explicit one is used for all', async (t) => {
     const seen: string[] = [];
     const proxy = createServer((request, response) => {
       seen.push(request.url ?? '');

@@ -12,7 +12,7 @@ import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 
-/** The first block of a language in a page, after the text that marks it. */
+/** The first block of a language in a page, after that text. */
 function blockOf(page: string, language: string, after = ''): string {
   const text = readFileSync(join(root, page), 'utf8');
   const [, block] = text.slice(text.indexOf(after)).match(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, 'm')) ?? [];
