@@ -172,7 +172,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     const listed = JSON.stringify(await windows());
     assert.ok(
       listed.includes(`"${window}"`) && listed.includes(`"${child.window}"`),
-      `${window} stays beside ${child.window}: ${listed}`,
+      `${window} stays listed next to ${child.window}: ${listed}`,
     );
     lab.setMode('succeed');
     await lab.waitForPhase(child.id, 'succeeded');
