@@ -192,7 +192,7 @@ test('programs get problems and warnings as objects, from validate and from a dr
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
   assert.deepEqual(
-    found.map(({ severity, path, line, set, suggestion }) => [severity, path, line, set, suggestion]),
+    found.map(({ severity, key, line, set, suggestion }) => [severity, key, line, set, suggestion]),
     [
       ['problem', '', null, 'job.x', null],
       ['problem', 'tpu.zone', null, 'tpu.zone', 'us-central2-b'],
@@ -201,8 +201,8 @@ test('programs get problems and warnings as objects, from validate and from a dr
   );
   assert.deepEqual({ code: wrong.code, stderr: wrong.stderr }, { code: 2, stderr: '' });
   const plan = await jobman(world, ['create', 'x.yaml', '--dry-run', '--json']);
-  const { warnings: printed } = JSON.parse(plan.stdout) as { warnings: { path: string }[] };
-  assert.deepEqual(printed.map(({ path }) => path).toSorted(), ['job.checkpoint_dir', 'job.keep_for']);
+  const { warnings: printed } = JSON.parse(plan.stdout) as { warnings: { key: string }[] };
+  assert.deepEqual(printed.map(({ key }) => key).toSorted(), ['job.checkpoint_dir', 'job.keep_for']);
   assert.equal(plan.code, 0);
 });
 

@@ -195,7 +195,7 @@ test(`the controller is killed twenty times during a job on two workers, and the
   ]) {
     assert.equal(kinds.filter((kind) => kind === once).length, 1, `${once} in ${kinds.join(' ')}`);
   }
-  const isEmpty = async () => /"nodes":\[\]/.test(await world.output('emulator', 'status', '--json'));
+  const isEmpty = async () => /"tpus":\[\]/.test(await world.output('emulator', 'status', '--json'));
   assert.ok(await eventually(isEmpty), 'its TPU was released');
 });
 

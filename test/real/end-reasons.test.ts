@@ -86,7 +86,7 @@ test('a kill on one of two workers and a hang on both end the job on both, and a
   // The job leaves no program and no TPU.
   for (const id of [killed, hung, setup])
     await world.waitUntil(id, (job) => job.allocations.every(({ goneAt: gone }) => gone !== null));
-  const isEmpty = async () => /"nodes":\[\]/.test(await world.output('emulator', 'status', '--json'));
+  const isEmpty = async () => /"tpus":\[\]/.test(await world.output('emulator', 'status', '--json'));
   assert.ok(await eventually(isEmpty));
 });
 

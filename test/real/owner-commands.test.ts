@@ -20,8 +20,8 @@ async function refused(world: JobWorld, code: number, ...args: readonly string[]
   return ended.stderr.trimEnd();
 }
 
-const nodesOf = async (world: JobWorld): Promise<readonly { readonly id: string }[]> =>
-  (JSON.parse(await runOk(world, 'emulator', 'status', '--json')) as { nodes: { id: string }[] }).nodes;
+const nodesOf = async (world: JobWorld): Promise<readonly { readonly name: string }[]> =>
+  (JSON.parse(await runOk(world, 'emulator', 'status', '--json')) as { tpus: { name: string }[] }).tpus;
 
 const train = [
   'mkdir -p "$JOBMAN_CHECKPOINT_DIR/step_$JOBMAN_ATTEMPT" "$JOBMAN_CHECKPOINT_DIR/step_9.tmp"',

@@ -59,10 +59,10 @@ command: {run: exec sleep 1000}
   const workers = json.stdout
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as { worker: number; detail: string | null; exitCode: number; output: string })
+    .map((line) => JSON.parse(line) as { worker: number; message: string | null; exitCode: number; output: string })
     .toSorted((one, other) => one.worker - other.worker);
   assert.deepEqual(
-    workers.map(({ worker, detail, exitCode }) => [worker, detail, exitCode]),
+    workers.map(({ worker, message, exitCode }) => [worker, message, exitCode]),
     [
       [0, null, 0],
       [1, null, 0],

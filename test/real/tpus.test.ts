@@ -36,8 +36,8 @@ test('tpus shows all TPUs, gc releases only its own orphans, and an expired logi
     const { ok } = await fetch(to, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
     assert.ok(ok, name);
   };
-  const own = JSON.parse((await world.output('tpus', '--json')).trim()) as { label: { installation: string } };
-  const { installation } = own.label;
+  const own = JSON.parse((await world.output('tpus', '--json')).trim()) as { owner: { installation: string } };
+  const { installation } = own.owner;
   const label = (of: string, job: string) => ({
     labels: { 'jobman-installation': of, 'jobman-job': job, 'jobman-allocation': '1' },
   });
@@ -48,7 +48,7 @@ test('tpus shows all TPUs, gc releases only its own orphans, and an expired logi
 
   const owners = async () => {
     const rows = (await world.output('tpus', '--json')).trim().split('\n');
-    const all = rows.map((line) => JSON.parse(line) as { name: string; owner: { text: string; kind: string } });
+    const all = rows.map((line) => JSON.parse(line) as { name: string; owner: { kind: string } });
     return Object.fromEntries(all.map((row) => [row.name, row.owner.kind]));
   };
   const everybody = {

@@ -65,19 +65,19 @@ function queryOf({ all, zone, project }: TpusFlags): TpuQuery {
   return { all: all === true, ...omitUndefined({ zone, project }) };
 }
 
-function tpuJson({ label: _label, sharedByInstallation: _shared, metadataOwner, owner, ...row }: TpuRow): TpuOutput {
+function tpuJson({ label, sharedByInstallation, metadataOwner, owner, ...row }: TpuRow): TpuOutput {
   return {
     ...row,
-    owner: ownerJson(owner, metadataOwner),
+    owner: { ...ownerJson(owner, metadataOwner), installation: label?.installation ?? sharedByInstallation },
     createdAt: toRfc3339(row.createdAt),
     readyAt: toRfc3339(row.readyAt),
   };
 }
 
-function ownerJson(owner: TpuRow['owner'], metadataOwner: string | null): TpuOwnerOutput {
+function ownerJson(owner: TpuRow['owner'], metadataOwner: string | null): Omit<TpuOwnerOutput, 'installation'> {
   const { kind } = owner;
   const user = kind === 'job' ? owner.owner : kind === 'shared' || kind === 'user' ? owner.name : metadataOwner;
-  return { kind, user: user === '' ? null : user, installation: kind === 'installation' ? owner.installation : null };
+  return { kind, user: user === '' ? null : user };
 }
 
 function orphanJson({ resource, installation, job, allocation, presence, message }: OrphanView): OrphanOutput {
