@@ -277,7 +277,7 @@ async function supportedVersion(db: Database, file: string): Promise<number> {
   if (!names.includes('0001_baseline'))
     throw new StoreError(
       'unsupported',
-      `The database ${file} was written by jobman 1, which this version cannot read; to start again with an empty database, move ${dirname(file)} to another path or set JOBMAN_HOME to a new folder.`,
+      `The database ${file} was written by an older, unreleased jobman and cannot be read; to start again with an empty database, move ${dirname(file)} to another path or set JOBMAN_HOME to a new folder.`,
     );
   const version = Math.max(...names.map((name) => Number.parseInt(name, 10)));
   if (version > schemaVersion)

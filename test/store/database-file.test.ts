@@ -169,7 +169,7 @@ for (const [made, statements] of [
       const { message, lines } = await fails(operation, 'unsupported');
       assert.equal(
         message,
-        `The database ${file} was written by jobman 1, which this version cannot read; to start again with an empty database, move ${join(file, '..')} to another path or set JOBMAN_HOME to a new folder.`,
+        `The database ${file} was written by an older, unreleased jobman and cannot be read; to start again with an empty database, move ${join(file, '..')} to another path or set JOBMAN_HOME to a new folder.`,
       );
       assert.deepEqual(lines, []);
     }
