@@ -1,4 +1,4 @@
-// The guard of regions: manifests as people write them, and pretended answers of Storage.
+// Checks of bucket regions, with manifests as users write them and simulated answers of Cloud Storage.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -22,7 +22,7 @@ const answers: Readonly<Record<string, BucketStatus>> = {
   closed: { kind: 'unknown', reason: 'PERMISSION_DENIED: no' },
 };
 
-/** What is said of a job in us-central2-b (and of those alternatives) that mounts this; and what was asked. */
+/** The findings for a job in us-central2-b (and those alternatives) with these mounts, and the requested buckets. */
 async function check(
   gcsfuse: string,
   alternatives = '',
@@ -41,21 +41,21 @@ async function check(
   return { lines: formatProblems('j.yaml', [...found.problems, ...found.warnings]), asked, found };
 }
 
-test('a bucket in the region of the TPU is no news', async () => {
+test('a bucket in the region of the TPU is not reported', async () => {
   for (const name of ['in-central2', 'in-us', 'fresh', 'gs://in-central2/']) {
     const { lines, found } = await check(`{bucket_name: ${name}, mount_path: ~/b}`);
     assert.deepEqual([lines, found.unchecked], [[], null]);
   }
 });
 
-test('one elsewhere is a problem at its key, which says where it is and what to do', async () => {
+test('a bucket elsewhere is a problem at its key, with its location and a remedy', async () => {
   const { lines } = await check('{bucket_name: in-eu, mount_path: ~/b}');
   assert.deepEqual(lines, [
     'j.yaml:2:24 gcsfuse.bucket_name: in-eu is in the multi-region EU, and the job may run in us-central2-b; name a bucket in us-central2 (or one for each region), choose another zone, or set allow_other_region: true',
   ]);
 });
 
-test('every place that the job may come to counts, with the bucket that is mounted there', async () => {
+test('every alternative of the job counts, with the bucket that is mounted there', async () => {
   const v5e = ', alternatives: [{accelerator: v5litepod-8, zone: europe-west4-b}]';
   const one = await check('{bucket_name: in-central2, mount_path: ~/b}', v5e);
   assert.match(one.lines.join(), /in-central2 is in us-central2, and the job may run in europe-west4-b; /);
@@ -68,7 +68,7 @@ test('every place that the job may come to counts, with the bucket that is mount
   );
 });
 
-test('each mount is looked at, and each bucket asked for once', async () => {
+test('each mount is checked, and each bucket requested once', async () => {
   const { lines, asked } = await check(
     '{bucket_name: in-us, mount_path: ~/b, extra_mounts: [{mount_path: ~/c}, {bucket_name: in-us, mount_path: ~/d}, {bucket_name: not-there, mount_path: ~/e}]}',
   );
@@ -79,7 +79,7 @@ test('each mount is looked at, and each bucket asked for once', async () => {
   );
 });
 
-test('what is allowed elsewhere must still exist', async () => {
+test('a bucket that may be in another region must still exist', async () => {
   const { lines } = await check('{bucket_name: in-eu, mount_path: ~/b, allow_other_region: true}');
   assert.deepEqual(lines, []);
   const gone = await check('{bucket_name: not-there, mount_path: ~/b, allow_other_region: true}');
@@ -92,7 +92,7 @@ test('a zone of the same region is a warning', async () => {
   assert.match(lines.join(), /in-zone is only in zone us-central2-a, and the job may run in us-central2-b/);
 });
 
-test('what could not be asked refuses nothing, and is said in one line', async () => {
+test('a bucket that could not be checked refuses nothing and is one line of output', async () => {
   const { found } = await check(
     '{bucket_name: closed, mount_path: ~/b, extra_mounts: [{bucket_name: other, mount_path: ~/c}]}',
   );
@@ -103,7 +103,7 @@ test('what could not be asked refuses nothing, and is said in one line', async (
   });
 });
 
-test('who never answers is not waited for', async () => {
+test('the check does not wait for a server that never answers', async () => {
   const result = parse(
     'tpu: {project: my-project, accelerator: v4-8, zone: us-central2-b}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\ncommand: {run: ls}\n',
   );
@@ -113,7 +113,7 @@ test('who never answers is not waited for', async () => {
   assert.match(unchecked ?? '', /Could not check .*: no answer within/);
 });
 
-test('a job on this machine asks nobody', () => {
+test('a local job needs no request', () => {
   const result = parse('local: {}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\ncommand: {run: ls}\n');
   assert.ok('buckets' in result);
   assert.deepEqual(result.buckets, []);

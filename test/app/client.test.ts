@@ -1,4 +1,4 @@
-// What people can do with jobs, through the Client: words in; answers, rows, files and the record out.
+// Operations on jobs through the Client, with their results, rows, files and database changes.
 
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
@@ -32,11 +32,11 @@ interface Fixture {
   readonly client: Client;
   /** The same client over another store. */
   clientOver(store: Store): Client;
-  /** The jobs that a controller was told of. */
+  /** The jobs that a controller was notified of. */
   readonly hinted: readonly string[];
   clock: number;
   create(spec?: JobSpec, owner?: string): Promise<string>;
-  /** Puts a life in the place of the job's own, as passes of the controller would. */
+  /** Replaces the job's state, as passes of the controller would. */
   lives(id: string, life: (job: Job) => Job, wakeAt?: Instant): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ function openFixture(t: TestContext): Fixture {
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
       now: () => fixture.clock,
       pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
-      freeze: () => Promise.reject(new Error('nobody copies a folder here')),
+      freeze: () => Promise.reject(new Error('no folder is copied here')),
       slots: () => Promise.resolve(2),
       notifyController(id) {
         hinted.push(id);
@@ -108,7 +108,7 @@ const stoppedLife = (spec: JobSpec, allocation = readyAllocation): Job => ({
   finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
 });
 
-test('create stores the job with its price, and leaves its snapshot and copies for its owner only', async (t) => {
+test('create stores the job with its price, and its snapshot and copies for its owner only', async (t) => {
   const fixture = openFixture(t);
   const { id, row } = await fixture.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n', owner: 'ada' });
   assert.equal(id, '000001');
@@ -128,7 +128,7 @@ test('create stores the job with its price, and leaves its snapshot and copies f
   assert.deepEqual(view.attempts, []);
 });
 
-test('why reads of a running program whether it may hang, by the end of its log', async (t) => {
+test('why reports a possible hang of a running program, from the end of its log', async (t) => {
   const fixture = openFixture(t);
   const limits = { ...tpuSpec().limits, failedCallTimeoutMs: 5 * minute };
   const id = await fixture.create(tpuSpec({ limits, command: { ...tpuSpec().command, runsOn: 'controller' } }));
@@ -144,7 +144,7 @@ test('why reads of a running program whether it may hang, by the end of its log'
   assert.doesNotMatch((await fixture.client.why(id)).message, /hang/);
 });
 
-test('a snapshot that cannot be written stops the create, and nothing is stored', async (t) => {
+test('an unwritable snapshot stops create, and nothing is stored', async (t) => {
   const fixture = openFixture(t);
   await fixture.create();
   mkdirSync(join(fixture.home, 'jobs'), { recursive: true });
@@ -154,7 +154,7 @@ test('a snapshot that cannot be written stops the create, and nothing is stored'
   assert.equal((await fixture.client.list({ all: true })).rows.length, 1);
 });
 
-test('a job is meant by its number or its name; two of one name are named both', async (t) => {
+test('a reference is an id or a name; two jobs with one name are both listed', async (t) => {
   const fixture = openFixture(t);
   await fixture.create(localSpec({ name: 'iris' }));
   await fixture.create(localSpec({ name: 'iris' }));
@@ -166,9 +166,9 @@ test('a job is meant by its number or its name; two of one name are named both',
   assert.equal(both.code, 4);
   assert.match(both.message, /000002, 000001/);
   await fixture.lives('000002', (job) => ({ ...stoppedLife(job.spec), owner: 'ada' }));
-  assert.equal((await fixture.client.why('iris')).id, '000001', 'the one that is not settled is meant');
+  assert.equal((await fixture.client.why('iris')).id, '000001', 'the unfinished one');
 
-  // Both are over, the older one last: whichever ended first, the newest is named first.
+  // Both have finished, the older one last: the newest is still named first.
   for (const [id, at] of [
     ['000001', noon + 2 * hour],
     ['000002', noon + hour],
@@ -188,14 +188,14 @@ test('a job is meant by its number or its name; two of one name are named both',
   assert.equal((await refusal(fixture.client.show('0'))).code, 3);
 });
 
-test('of two jobs of one name, a person means their own', async (t) => {
+test('of two jobs with one name, a user means their own', async (t) => {
   const fixture = openFixture(t);
   await fixture.create(localSpec({ name: 'iris' }), 'bob');
   await fixture.create(localSpec({ name: 'iris' }), 'ada');
   assert.equal((await fixture.client.why('iris')).id, '000002');
 });
 
-test('lists narrow by owner, tag, name and phase, and count what they do not show', async (t) => {
+test('lists filter by owner, tag, name and phase, and count the hidden jobs', async (t) => {
   const fixture = openFixture(t);
   for (let jobs = 0; jobs < 53; jobs += 1) {
     const id = await fixture.create(localSpec({ name: `run-${jobs}`, tags: jobs % 2 === 0 ? ['even'] : [] }));
@@ -212,11 +212,7 @@ test('lists narrow by owner, tag, name and phase, and count what they do not sho
     page.rows.map((row) => row.id).toSorted((one, other) => Number(other) - Number(one)),
     'the order of the column that the list begins with',
   );
-  assert.deepEqual(
-    [page.rows[0]?.id, page.rows.at(-1)?.id],
-    ['000054', '000001'],
-    'what is not settled is not left out',
-  );
+  assert.deepEqual([page.rows[0]?.id, page.rows.at(-1)?.id], ['000054', '000001'], 'no unfinished job is left out');
   assert.equal((await fixture.client.list({ all: true })).rows.length, 54);
   assert.deepEqual(await ids({ owner: 'bob' }), ['000054']);
   assert.equal((await fixture.client.list({ tag: 'even', all: true })).rows.length, 27);
@@ -228,7 +224,7 @@ test('lists narrow by owner, tag, name and phase, and count what they do not sho
   assert.equal((await fixture.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
 });
 
-test('stop says so when there is nothing ready that could be kept, or what it had is lost', async (t) => {
+test('stop reports capacity that was not ready or is lost', async (t) => {
   const fixture = openFixture(t);
   for (const [allocation, attempt, expected] of [
     [
@@ -249,7 +245,7 @@ test('stop says so when there is nothing ready that could be kept, or what it ha
   }
 });
 
-test('stop says what is kept, what it costs an hour and how to let it go', async (t) => {
+test('stop reports the kept capacity, its hourly cost and how to release it', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(tpuSpec());
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
@@ -267,13 +263,13 @@ test('stop says what is kept, what it costs an hour and how to let it go', async
 
   const again = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
   assert.match(again.message, /is already stopping\. It keeps its v5litepod-16/);
-  assert.equal(fixture.hinted.length, 2, 'a word that changed nothing wakes nobody');
+  assert.equal(fixture.hinted.length, 2, 'a command without effect wakes no controller');
 
   const released = await fixture.client.sendCommand(id, 'stop', { by: 'ada', release: true });
   assert.equal(released.message, 'Stopping job 000001 (vit). Its TPU is being released.');
 });
 
-test('a word that comes after the end says what it could still do', async (t) => {
+test('a command after the end reports its remaining effect', async (t) => {
   const fixture = openFixture(t);
   const finished = (job: Job, verdict: 'succeeded' | 'stopped', allocation = readyAllocation): Job => ({
     ...withAttempts(
@@ -311,7 +307,7 @@ test('a word that comes after the end says what it could still do', async (t) =>
   ]);
 });
 
-test('resume names no checkpoint where there is no folder of them, and delete no capacity where there is none', async (t) => {
+test('resume mentions no checkpoint without a folder, and delete no capacity without any', async (t) => {
   const fixture = openFixture(t);
   const withFolder = (spec: JobSpec): JobSpec => ({ ...spec, command: { ...spec.command, checkpointDir: '~/ck' } });
   const answers: string[] = [];
@@ -329,7 +325,7 @@ test('resume names no checkpoint where there is no folder of them, and delete no
   ]);
 });
 
-test('delete of a job that has ended and holds nothing says that it is done', async (t) => {
+test('delete of a finished job without capacity reports that it is deleted', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create({ ...localSpec(), name: 'vit' });
   await fixture.lives(id, (job) => stoppedLife(job.spec));
@@ -338,7 +334,7 @@ test('delete of a job that has ended and holds nothing says that it is done', as
   assert.deepEqual((await fixture.client.list({ all: true })).rows, []);
 });
 
-test('delete of a job whose output is still being copied leaves it to the controller to copy the rest', async (t) => {
+test('delete of a job whose output is still being copied lets the controller copy the rest', async (t) => {
   const fixture = openFixture(t);
   const [copying, copied] = [await fixture.create(), await fixture.create()];
   await fixture.lives(copying, (job) => stoppedLife(job.spec), fixture.clock - second);
@@ -347,7 +343,7 @@ test('delete of a job whose output is still being copied leaves it to the contro
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [copying]);
 });
 
-test('a manifest in the place of a job leads to create', async (t) => {
+test('a manifest instead of a job points to create', async (t) => {
   const fixture = openFixture(t);
   await assert.rejects(fixture.client.show('good.yaml'), (error: { message: string; lines: readonly string[] }) => {
     assert.equal(error.message, 'There is no job called "good.yaml".');
@@ -356,7 +352,7 @@ test('a manifest in the place of a job leads to create', async (t) => {
   });
 });
 
-test("somebody else's job is refused with a sentence and its own code", async (t) => {
+test('a job of another user is refused with a message and exit code', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(localSpec(), 'bob');
   const answer = await fixture.client.sendCommand(id, 'cancel', { by: 'ada' });
@@ -365,7 +361,7 @@ test("somebody else's job is refused with a sentence and its own code", async (t
   assert.equal((await fixture.client.show(id)).desired, 'running');
 });
 
-test('a word meets a controller that commits at the same moment, and neither is lost', async (t) => {
+test('a command and a commit of the controller at the same time are both kept', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create();
   const { store } = fixture;
@@ -376,7 +372,7 @@ test('a word meets a controller that commits at the same moment, and neither is 
     async commit(commit) {
       if (commit.epoch === null && meetings < 3) {
         meetings += 1;
-        await fixture.lives(id, (job) => withAttempts(job, [{ name: `look ${meetings}` }], [{}]));
+        await fixture.lives(id, (job) => withAttempts(job, [{ name: `pass ${meetings}` }], [{}]));
       }
       return store.commit(commit);
     },
@@ -385,10 +381,10 @@ test('a word meets a controller that commits at the same moment, and neither is 
   assert.equal((await client.sendCommand(id, 'cancel', { by: 'ada' })).ok, true);
   const stored = await store.load(id);
   assert.equal(stored?.job.desired, 'cancelled');
-  assert.equal(stored?.job.allocations[0]?.name, 'look 3');
+  assert.equal(stored?.job.allocations[0]?.name, 'pass 3');
 });
 
-test('a forced delete takes the job off the list and notes what it may leave behind', async (t) => {
+test('a forced delete removes the job from the list and records its orphans', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(tpuSpec());
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
@@ -401,7 +397,7 @@ test('a forced delete takes the job off the list and notes what it may leave beh
   assert.equal(orphan?.installation, await fixture.store.installationId());
 });
 
-test('a forced delete leaves it to the controller to end a program that would run on: on this machine', async (t) => {
+test('a forced delete of a local job lets the controller end its program', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(localSpec());
   await fixture.lives(id, (job) =>
@@ -416,10 +412,10 @@ test('a forced delete leaves it to the controller to end a program that would ru
     withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [endedAttempt('stopped', { message: '' })]),
   );
   await fixture.client.sendCommand(over, 'delete', { by: 'ada', force: true });
-  assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id], 'what has ended needs nobody');
+  assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id], 'an ended program needs no controller');
 });
 
-test('why and show tell a local job how many places are taken and who is ahead, whoever they belong to', async (t) => {
+test('why and show report the used slots and the jobs ahead of a local job, of all owners', async (t) => {
   const fixture = openFixture(t);
   for (const owner of ['ada', 'bob']) {
     const id = await fixture.create(localSpec(), owner);
@@ -434,7 +430,7 @@ test('why and show tell a local job how many places are taken and who is ahead, 
   assert.equal((await fixture.client.show(id)).why.message, sentence);
 });
 
-test('show tells the attempts, the allocations with their addresses, and the newest line of each worker', async (t) => {
+test('show has the attempts, the allocations with their addresses, and the newest line of each worker', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(tpuSpec());
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
@@ -463,7 +459,7 @@ test('show tells the attempts, the allocations with their addresses, and the new
   assert.equal(view.why.message, 'Job 000001 has been running for 58m on 4 workers.');
 });
 
-test('logs answer with the files of the newest attempt that started, or of what was asked for', async (t) => {
+test('logs returns the files of the newest started attempt, or of the query', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(tpuSpec());
   await fixture.lives(id, (job) =>
@@ -506,7 +502,7 @@ test('logs answer with the files of the newest attempt that started, or of what 
   assert.match((await refusal(fixture.client.logs(id, { worker: 4 }))).message, /not run on worker 4/);
 });
 
-test('clean removes the files of what is over, and of nothing else', async (t) => {
+test('clean removes the files of finished jobs only', async (t) => {
   const fixture = openFixture(t);
   const [over, holding, live, foreign] = [
     await fixture.create(),
@@ -538,7 +534,7 @@ test('clean removes the files of what is over, and of nothing else', async (t) =
   assert.equal((await fixture.client.show(over)).id, over, 'its record stays');
 });
 
-test('a plan tells what would be asked, under which rules, and stores nothing', async (t) => {
+test('a plan has the requests and the rules, and stores nothing', async (t) => {
   const fixture = openFixture(t);
   const plan = await fixture.client.plan(tpuSpec());
   assert.equal(plan.pricePerHourUsd, 2.5);
@@ -557,7 +553,7 @@ test('a plan tells what would be asked, under which rules, and stores nothing', 
   assert.match((await fixture.client.plan(localSpec())).requests.join(), /a slot on this machine/);
 });
 
-test('a reader of an empty home sees no jobs and makes no file', async (t) => {
+test('reading an empty home finds no jobs and creates no file', async (t) => {
   const fixture = openFixture(t);
   assert.deepEqual(await fixture.client.list({}), { rows: [], more: 0, notes: [] });
   assert.equal((await refusal(fixture.client.show('1'))).code, 3);

@@ -1,5 +1,5 @@
-// Answers of servers of the outside have limits: of their length, of their pages and of their time. Every client is asked against a
-// server that never ends its answers.
+// Answers of outside servers are limited in length, pages and time. Every client is tested against a
+// server whose answers never end.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -35,10 +35,10 @@ suite('an HTTP client', () => {
     const reply = await client.request({ url, ...request });
     return reply instanceof Error ? reply.message : assert.fail('there was a reply');
   };
-  test('leaves an answer that is too long', async (t) => {
+  test('rejects an answer that is too long', async (t) => {
     assert.match(await messageFor(t, 'endless', { limits: { bytes: 1024 * 1024 } }), /longer than 1 MiB/);
   });
-  test('has a deadline for an answer that comes in drips', async (t) => {
+  test('has a deadline for a slow answer', async (t) => {
     assert.match(await messageFor(t, 'slow', { limits: { total: 200 } }), /no whole answer within 0.2 s/);
   });
 });
@@ -52,7 +52,7 @@ suite('the TPU API and Cloud Storage', () => {
       timeout: 1_000,
     }).list('v2/nodes', 'nodes');
 
-  test('a packed answer is not unpacked, and a redirection is not followed', async (t) => {
+  test('a compressed answer is not unpacked, and a redirect is not followed', async (t) => {
     for (const mode of ['compressed', 'redirect'] as const) {
       const server = await openHostileServer(t, mode);
       const answer = await list(server);
@@ -61,7 +61,7 @@ suite('the TPU API and Cloud Storage', () => {
     }
   });
 
-  test('a list whose page token repeats ends, and one with new tokens without end has a deadline', async (t) => {
+  test('a list with a repeated page token ends, and one with endless tokens has a deadline', async (t) => {
     for (const isSame of [true, false]) {
       const server = await openHostileServer(t, (count) => ({ nextPageToken: isSame ? 'again' : `t${count}` }));
       const from = performance.now();
@@ -72,7 +72,7 @@ suite('the TPU API and Cloud Storage', () => {
     }
   });
 
-  test('a list that is long in each of its pages ends', async (t) => {
+  test('a list with large pages ends', async (t) => {
     const node = 'x'.repeat(20 * 1024 * 1024);
     const server = await openHostileServer(t, (count) => ({ nodes: [node], nextPageToken: `t${count}` }));
     const caller = createGoogleApiClient({
@@ -109,7 +109,7 @@ suite('a registry', () => {
     [(count) => Array.from({ length: 100 }, () => ({ name: `a${count}` })), /took longer than 1 s|has no end/],
   ];
   for (const [mode, wanted] of cases) {
-    test(`with answers of the kind ${typeof mode === 'string' ? mode : 'pages without end'} is left (${wanted.source})`, async (t) => {
+    test(`rejects answers of the kind ${typeof mode === 'string' ? mode : 'endless pages'} (${wanted.source})`, async (t) => {
       const server = await openHostileServer(t, mode);
       assert.match(await sentenceOf(ask(t, server)), wanted);
       if (mode === 'redirect') assert.equal(server.requests.length, 1);
@@ -124,7 +124,7 @@ suite('the booking sheet', () => {
     ['slow', /no answer within/],
     ['redirect', /./],
   ] as const) {
-    test(`with answers of the kind ${mode} is left`, async (t) => {
+    test(`rejects answers of the kind ${mode}`, async (t) => {
       const server = await openHostileServer(t, mode);
       const sheet = createSheetsApi({ id: 'x', tab: null, credentials: '/none', endpoint: server.url }, 2_000);
       assert.match(await sentenceOf(sheet.read()), wanted);
@@ -133,9 +133,9 @@ suite('the booking sheet', () => {
   }
 });
 
-suite('the login at Google', () => {
+suite('the Google login', () => {
   for (const mode of ['endless', 'redirect'] as const) {
-    test(`with answers of the metadata server of the kind ${mode} is left`, { timeout: 60_000 }, async (t) => {
+    test(`rejects answers of the metadata server of the kind ${mode}`, { timeout: 60_000 }, async (t) => {
       const server = await openHostileServer(t, mode);
       const home = mkdtempSync(join(tmpdir(), 'jobman-login-'));
       t.after(() => rmSync(home, { recursive: true, force: true }));
@@ -164,7 +164,7 @@ suite('the login at Google', () => {
   }
 });
 
-suite('the version that is to be had', () => {
+suite('the newest version', () => {
   const latestVersion = (repository: string, signal: AbortSignal) =>
     remoteVersion({
       repository,
@@ -172,7 +172,7 @@ suite('the version that is to be had', () => {
       fetch: (address, bytes) => download({ env: {} }, address, bytes, signal),
       signal,
     });
-  test('is left where an entry of the archive has a size below zero', async (t) => {
+  test('rejects an archive entry with a negative size', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'jobman-archive-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const head = Buffer.alloc(512);
@@ -184,7 +184,7 @@ suite('the version that is to be had', () => {
     assert.match(await sentenceOf(latestVersion(archive, AbortSignal.timeout(10_000))), /cannot be read/);
   });
 
-  test('has a deadline, and a limit where it is packed', async (t) => {
+  test('has a deadline, and a size limit if compressed', async (t) => {
     for (const mode of ['endless', 'slow', 'compressed'] as const) {
       const { url } = await openHostileServer(t, mode);
       const signal = AbortSignal.timeout(mode === 'slow' ? 500 : 10_000);

@@ -1,4 +1,4 @@
-// What needs no question: by zone, type, pricing, day and the chips that this record has already.
+// Requests that need no confirmation: by zone, type, pricing, day and the chips in use.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -49,13 +49,13 @@ suite('within the grants', () => {
     ['by the second of two', [{ accelerator: 'v4' }, { accelerator: 'v5e' }]],
     ['with as many chips as are granted', [{ chips: 16 }]],
     ['on the last day', [{ until: new Date(noon).toISOString().slice(0, 10) }]],
-    ['on the built-in cloud, whatever is granted', [{ accelerator: 'v4' }], { project: 'emulator' }],
-    ['with a standing TPU, for which nothing is asked', [{ accelerator: 'v4' }], { ownership: 'persistent' }],
+    ['on the TPU emulator, whatever is granted', [{ accelerator: 'v4' }], { project: 'emulator' }],
+    ['with a persistent TPU, for which nothing is asked', [{ accelerator: 'v4' }], { ownership: 'persistent' }],
   ];
   for (const [name, grants, different] of inside) test(name, () => assert.equal(why(grants, different), null));
 });
 
-suite('outside of them', () => {
+suite('outside of the grants', () => {
   const outside: readonly (readonly [string, readonly Grant[], string, Partial<TpuSpec>?])[] = [
     ['another type', [{ accelerator: 'v4' }], 'v5litepod-16 spot in us-west4-a is not in your grants'],
     ['another zone', [{ zone: 'us-east5-b' }], 'v5litepod-16 spot in us-west4-a is not in your grants'],
@@ -79,7 +79,7 @@ suite('outside of them', () => {
       { nodeCount: 2 },
     ],
     [
-      'of a type that nobody knows',
+      'of an unknown type',
       [{ chips: 8 }],
       'v99-8 spot in us-west4-a: its number of chips is unknown, and 8 are granted',
       { accelerator: 'v99-8' },
@@ -88,7 +88,7 @@ suite('outside of them', () => {
   for (const [name, grants, message, different] of outside)
     test(name, () => assert.equal(why(grants, different), message));
 
-  test('with one of the places that it may come to', () => {
+  test('with one of its alternatives', () => {
     const alternative = { ...asked, zone: 'europe-west4-b', accelerator: 'v5litepod-8' };
     assert.equal(
       why([{ zone: 'us-*' }], { alternatives: [alternative] }),
@@ -98,13 +98,13 @@ suite('outside of them', () => {
   });
 });
 
-suite('what is held already counts', () => {
+suite('held capacity counts', () => {
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
   const grants = [{ accelerator: 'v5e', chips: 32 }];
   const full = 'v5litepod-16 spot in us-west4-a: it has 16 chips, and 32 are granted (32 used by 000001, 000002)';
   const holding = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
 
-  test('what runs, what a stopped job has kept, and what was created a moment ago', () => {
+  test('of running jobs, stopped jobs and jobs created just now', () => {
     const kept = {
       ...withAttempts(jobOf({}, { id: '000002' }), [readyAllocation], []),
       finish,
@@ -115,7 +115,7 @@ suite('what is held already counts', () => {
     assert.equal(why(grants, {}, [holding, jobOf({}, { id: '000002' })]), full);
   });
 
-  test('at the place where it is held, not where it was asked for first', () => {
+  test('in the zone that holds it, not in the first requested one', () => {
     const other = { ...asked, accelerator: 'v4-16', zone: 'us-central2-b' };
     const moved = withAttempts(
       jobOf({ alternatives: [other] }, { id: '000002' }),
@@ -125,7 +125,7 @@ suite('what is held already counts', () => {
     assert.equal(why(grants, {}, [holding, moved]), null);
   });
 
-  test('and not what is over, pretended, standing or on this machine', () => {
+  test('but not released, simulated, persistent or local capacity', () => {
     const others = [
       { ...withAttempts(jobOf({}, { id: '000002' }), [{ ...readyAllocation, goneAt: noon }], []), finish },
       jobOf({ project: 'emulator' }, { id: '000003' }),
@@ -136,7 +136,7 @@ suite('what is held already counts', () => {
   });
 });
 
-suite('before something is asked for', () => {
+suite('before a request', () => {
   const spec: JobSpec = { ...tpuSpec(), capacity: asked };
   const parts = (jobs: readonly Job[], price: number | null = 4) => ({
     store: { list: async () => ({ jobs, more: 0 }) },
@@ -147,13 +147,13 @@ suite('before something is asked for', () => {
   const first = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
 
-  test('the price is told where it is known', async () => {
+  test('the price is reported if it is known', async () => {
     assert.equal(await checkGrants(parts([]), spec, null), null);
     assert.equal((await checkGrants(parts([first]), spec, null))?.cost, 'about $4.00/h');
     assert.equal((await checkGrants(parts([first], null), spec, null))?.cost, null);
   });
 
-  test('without any grant a new job is asked about and may continue; one that is wanted again, or costs nothing, is not', async () => {
+  test('without grants a new job needs a confirmation and may proceed; a restarted or free job does not', async () => {
     const free = { ...parts([]), grants: async () => [] };
     const question = await checkGrants(free, spec, null);
     assert.deepEqual(
@@ -166,7 +166,7 @@ suite('before something is asked for', () => {
     assert.equal(await checkGrants(free, simulated, null), null);
   });
 
-  test('a job that is wanted again is not in its own way, and what it has kept needs no question', async () => {
+  test('a restarted job does not conflict with itself, and its kept capacity needs no confirmation', async () => {
     const stopped = { ...jobOf({}, { id: '000002' }), finish, desired: 'cancelled' } as const;
     assert.equal(await checkGrants(parts([stopped]), spec, stopped), null);
     assert.notEqual(await checkGrants(parts([first, stopped]), spec, stopped), null);
@@ -181,7 +181,7 @@ suite('before something is asked for', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------ standing TPUs
+// ------------------------------------------------------------------------------------------ persistent TPUs
 
 const persistentSpec = (different: Partial<TpuSpec> = {}): JobSpec => ({
   ...tpuSpec(),
@@ -190,7 +190,7 @@ const persistentSpec = (different: Partial<TpuSpec> = {}): JobSpec => ({
 const used = (spec: JobSpec, jobs: readonly Job[], job: Job | null = null) =>
   tpuInUse({ list: () => Promise.resolve({ jobs, more: 0 }) }, spec, job);
 
-test('who uses it is named, with what to do about it', async () => {
+test('the job that uses it is named, with a remedy', async () => {
   assert.deepEqual(await used(persistentSpec(), [aJob(persistentSpec())]), {
     message: 'the TPU lab-v4 is used by job 000042 (vit) of ada, which is queued',
     cost: null,
@@ -198,7 +198,7 @@ test('who uses it is named, with what to do about it', async () => {
   });
 });
 
-test('nothing is asked of one that nobody uses', async () => {
+test('an unused one needs no confirmation', async () => {
   const user = aJob(persistentSpec());
   assert.equal(await used(persistentSpec(), []), null);
   assert.equal(await used(persistentSpec(), [{ ...user, finish }]), null, 'its job is over');
@@ -218,7 +218,7 @@ function withCommand(spec: JobSpec, command: Partial<CommandSpec>): JobSpec {
 const named = { checkpointDir: '~/b/vit', checkpoints: 'named', checkpointStorage: 'gs://b/vit' } as const;
 const holding = (jobs: readonly Job[]) => ({ list: () => Promise.resolve({ jobs, more: 0 }) });
 
-test('a folder that another unfinished job uses is asked about, with its name', async () => {
+test('the folder of another unfinished job needs a confirmation, with its name', async () => {
   const spec = withCommand(tpuSpec(), named);
   const other = aJob(spec);
   const asked = await checkpointsInUse(holding([other]), spec, null);
@@ -233,7 +233,7 @@ test('a folder that another unfinished job uses is asked about, with its name', 
   assert.equal(await checkpointsInUse(holding([aJob()]), tpuSpec(), null), null);
 });
 
-test('a folder that is shared on purpose is warned of while another job uses it', async () => {
+test('a shared folder causes a warning while another job uses it', async () => {
   const spec = withCommand(tpuSpec(), { ...named, checkpoints: 'shared' });
   assert.match(
     (await sharedCheckpoints(holding([aJob(spec)]), spec)) ?? '',
@@ -243,7 +243,7 @@ test('a folder that is shared on purpose is warned of while another job uses it'
   assert.equal(await checkpointsInUse(holding([aJob(spec)]), spec, null), null);
 });
 
-test('a plan names the id that is still to come, and what becomes of a TPU without a command', () => {
+test('a plan has a placeholder for the id, and describes a job without a command', () => {
   const named = { ...withCommand(tpuSpec(), { script: `echo ${jobIdPlaceholder}` }), name: `vit-${jobIdPlaceholder}` };
   assert.equal(createPlan(named, null).name, 'vit-<job id>');
   assert.match(createPlan(named, null).command, /echo <job id>$/);
@@ -269,7 +269,7 @@ test('resume_from becomes the folder of that job', async () => {
   );
 });
 
-test('show names only a checkpoint that the job would resume from', async (t) => {
+test('show has only a checkpoint that the job would resume from', async (t) => {
   const { home } = openWorld(t);
   const folder = join(home, 'checkpoints');
   mkdirSync(folder, { recursive: true });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { removeFolder } from '../../src/app/clean.ts';
 
-/** Makes a folder of its own in each round, deep below the same missing ones as the others, in the same moment as they. */
+/** Creates a folder in each round, below the same missing parents as the others, at the same time. */
 const maker = `
   const { join } = require('node:path');
   const { parentPort, workerData: { turns, makers, me, base, module } } = require('node:worker_threads');
@@ -21,7 +21,7 @@ const maker = `
   });
 `;
 
-test('two who make the same folders in the same moment both have them', async () => {
+test('two processes can create the same folders at the same time', async () => {
   const base = mkdtempSync(join(tmpdir(), 'jobman-make-folder-'));
   const turns = new SharedArrayBuffer(4);
   const module = new URL('../../src/app/files.ts', import.meta.url).href;
@@ -42,7 +42,7 @@ test('two who make the same folders in the same moment both have them', async ()
   }
 });
 
-test('a folder goes with paths that are longer than a path can be', async () => {
+test('a folder with paths beyond the path limit can be removed', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-remove-'));
   const chain = Array<string>(30).fill('d'.repeat(100));
   const [one, other] = ['one', 'other'].map((name) => join(folder, name, ...chain)) as [string, string];

@@ -1,4 +1,4 @@
-// One sentence for every line of history, and the figures that sentences are made of.
+// A sentence for every event, and the formats of times and amounts.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,11 +14,11 @@ const { capacity } = tpuSpec();
 assert.ok(capacity.kind === 'tpu');
 const elsewhere = { ...capacity, zone: 'us-central1-a', accelerator: 'v4-8', pricing: 'ondemand' as const };
 const spec = { ...tpuSpec(), capacity: { ...capacity, alternatives: [elsewhere] } };
-/** A job that may also be run at the full price elsewhere. */
+/** A job with an on-demand alternative in another zone. */
 const job = aJob(spec);
 const own = `${capacity.accelerator} ${capacity.pricing} in ${capacity.zone}`;
 
-/** Every kind once or more; a kind that is missing here does not compile. */
+/** At least one case for each kind; a missing kind does not compile. */
 const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [EventBody & { kind: Kind }, string])[] } =
   {
     created: [
@@ -219,12 +219,12 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
   };
 
 for (const [kind, rows] of Object.entries(sentences)) {
-  test(`history tells ${kind} in one sentence`, () => {
+  test(`history describes ${kind} in one sentence`, () => {
     for (const [body, sentence] of rows) assert.equal(describeEvent({ at: noon, ...body }, job), sentence);
   });
 }
 
-test('a job on this machine is not said to be asked of a cloud', () => {
+test('the history of a local job mentions no cloud', () => {
   const event = {
     at: noon,
     kind: 'allocation_requested',
@@ -235,7 +235,7 @@ test('a job on this machine is not said to be asked of a cloud', () => {
   assert.equal(describeEvent(event, aJob(localSpec())), 'allocation 1 is this machine');
 });
 
-test('lengths, moments and prices are short and have their unit', () => {
+test('durations, times and prices are short and have a unit', () => {
   assert.deepEqual([0, 59.9 * second, 9 * minute, 14.9 * hour, 3 * day, -second].map(formatAge), [
     '0s',
     '59s',
@@ -255,7 +255,7 @@ test('lengths, moments and prices are short and have their unit', () => {
   assert.equal(formatPricePerHour(75.7), '$75.70/h');
 });
 
-test('budgets are told as far as some rule goes on under them', () => {
+test('budgets are shown if a rule uses them', () => {
   const { recovery } = tpuSpec();
   const budgetOf = (...rules: RecoverySpec['rules']) => formatBudget({ ...recovery, rules });
   const resume = { then: 'resume', on: 'same' } as const;
@@ -272,7 +272,7 @@ test('budgets are told as far as some rule goes on under them', () => {
   );
 });
 
-test('one of a kind is no list', () => {
+test('a single item is not a list', () => {
   assert.deepEqual([[], ['ada'], [3], ['ada', 'bob', 7]].map(formatChoices), [
     'None exists yet.',
     'The only one is ada.',
@@ -281,7 +281,7 @@ test('one of a kind is no list', () => {
   ]);
 });
 
-test('tpu.log has what the cloud answered, in its own words, and nothing else', () => {
+test("tpu.log has only the cloud's answers, in its own text", () => {
   const job = { allocations: [] };
   const error = {
     kind: 'stockout',

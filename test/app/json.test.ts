@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { viewJson } from '../../src/app/json.ts';
 import { jobView } from '../cli/support/harness.ts';
 
-test('a value of the environment that the record hides is hidden here too', () => {
+test('an environment value that the database hides is hidden here too', () => {
   const given = jobView();
   const env = { HF_TOKEN: 'abc123', RATE: '1' };
   const shown = (key: string): string => {

@@ -1,4 +1,4 @@
-// Our copies of logs and of the record: appended byte for byte, never half, and made up for after a crash.
+// Copies of logs and job data: exact, complete, and repaired after a crash.
 
 import assert from 'node:assert/strict';
 import {
@@ -38,7 +38,7 @@ function filesIn(t: TestContext) {
 
 const bytes = (text: string) => Buffer.from(text);
 
-test('the length of a copy is what was appended, per attempt and worker', async (t) => {
+test('the length of a copy is the number of appended bytes, per attempt and worker', async (t) => {
   const { folder, logFiles } = filesIn(t);
   assert.equal(await logFiles.length(job, 1, 0), 0);
   await logFiles.append(job, 1, 0, bytes('loss 1\n'));
@@ -53,7 +53,7 @@ test('the length of a copy is what was appended, per attempt and worker', async 
   );
 });
 
-test('the last bytes of a copy are given, or all of a shorter one', async (t) => {
+test('readEnd returns the last bytes of a copy, or all of a shorter one', async (t) => {
   const { logFiles } = filesIn(t);
   await logFiles.append(job, 1, 0, bytes('0123456789'));
   assert.deepEqual(Buffer.from(await logFiles.readEnd(job, 1, 0, 4)), bytes('6789'));
@@ -61,7 +61,7 @@ test('the last bytes of a copy are given, or all of a shorter one', async (t) =>
   assert.equal((await logFiles.readEnd(job, 9, 0, 400)).length, 0);
 });
 
-test('the link leads to the newest attempt, and a late line of an earlier one does not lead it back', async (t) => {
+test('the link points to the newest attempt, also after a late line of an earlier one', async (t) => {
   const { folder, logFiles } = filesIn(t);
   const link = join(folder, 'logs/command_worker_0.log');
   await logFiles.append(job, 1, 0, bytes('one\n'));
@@ -71,7 +71,7 @@ test('the link leads to the newest attempt, and a late line of an earlier one do
   assert.equal(readFileSync(link, 'utf8'), 'two\n');
 });
 
-test('notes are one line each, with their time in front', async (t) => {
+test('each note is one line and begins with its time', async (t) => {
   const { folder, logFiles } = filesIn(t);
   await logFiles.note(job, 'job', noon, 'created by ada');
   await logFiles.note(job, 'job', noon + 1_500, 'the cloud said:\n  no\n');
@@ -83,7 +83,7 @@ test('notes are one line each, with their time in front', async (t) => {
   assert.equal(existsSync(join(folder, 'logs/tpu.log')), true);
 });
 
-test('what a step prints goes to its own log', async (t) => {
+test("a step's output goes to its own log", async (t) => {
   const { folder, logFiles } = filesIn(t);
   await logFiles.appendStepLog(job, 'docker', 3, bytes('pulled\n'));
   assert.equal(readFileSync(join(folder, 'logs/docker_worker_3.log'), 'utf8'), 'pulled\n');
@@ -108,7 +108,7 @@ test('folders and files are for their owner only', async (t) => {
   ]);
 });
 
-test('job.json says where the job stands, without its scripts', async (t) => {
+test('job.json has the state of the job, without its scripts', async (t) => {
   const { folder, logFiles } = filesIn(t);
   await logFiles.mirror(job, []);
   const copy = JSON.parse(readFileSync(join(folder, 'job.json'), 'utf8')) as Record<string, unknown>;
@@ -117,7 +117,7 @@ test('job.json says where the job stands, without its scripts', async (t) => {
   assert.equal(JSON.stringify(copy).includes(job.spec.command.script), false);
 });
 
-test('the copies for scripts tell moments as --json does, however deep they lie', async (t) => {
+test('the copies for scripts have times as --json has them, at any depth', async (t) => {
   const { folder, logFiles, happened } = filesIn(t);
   happened('a');
   await logFiles.mirror(job, []);
@@ -128,7 +128,7 @@ test('the copies for scripts tell moments as --json does, however deep they lie'
   }
 });
 
-test('the copies for scripts have no character that controls a terminal, and the same values', async (t) => {
+test('the copies for scripts have no terminal control characters, and the same values', async (t) => {
   const { folder, logFiles, happened } = filesIn(t);
   const evil = 'a\u001b\u007f\u0085\u009b\u202e\u2066z';
   happened(evil);
@@ -141,7 +141,7 @@ test('the copies for scripts have no character that controls a terminal, and the
   }
 });
 
-test('events.jsonl holds every event once, also after a line was cut, lost or the file taken away', async (t) => {
+test('events.jsonl has every event once, also after a truncated line, a lost line or a lost file', async (t) => {
   const { folder, logFiles, happened } = filesIn(t);
   const path = join(folder, 'events.jsonl');
   const shownLines = () =>
@@ -157,7 +157,7 @@ test('events.jsonl holds every event once, also after a line was cut, lost or th
   await logFiles.mirror(job, []);
   await logFiles.mirror(job, []);
   assert.deepEqual(shownLines(), ['1a']);
-  // The controller was killed before it told of b; c makes up for it.
+  // The controller was killed before it wrote b; the write of c adds it.
   happened('b');
   happened('c');
   await logFiles.mirror(job, []);
@@ -177,7 +177,7 @@ test('events.jsonl holds every event once, also after a line was cut, lost or th
   assert.equal(shownLines().length, 4);
 });
 
-test('names of users cannot lead out of the folder', () => {
+test('names of users cannot escape the folder', () => {
   assert.equal(asFileName('ada'), 'ada');
   assert.equal(asFileName('ada.l@lab-2_x'), 'ada.l@lab-2_x');
   assert.equal(asFileName('LAB\\ada lovelace'), 'LAB_ada_lovelace');

@@ -1,4 +1,4 @@
-// A setup step by hand, where the job has no workers for it: what is in the way, and what to do.
+// A manual setup step: its obstacles, each with a remedy.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { nodeNamePlaceholder } from '../../src/core/model/spec.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { aJob, withAttempts, noon, readyAllocation, runningAttempt, tpuSpec } from '../support/builders.ts';
 
-test('a job that has ended waits for nothing, and one that waits is asked why', () => {
+test('without ready workers the message points to resume or why', () => {
   const step = (job: ReturnType<typeof aJob>) => () => planStep(job, 'docker', 'ada');
   const waits = withAttempts(aJob(), [{}], [{}]);
   assert.throws(step(waits), /has no ready workers\. Explain: jobman why 42$/);
@@ -27,18 +27,18 @@ const steps = ['ssh', 'gcsfuse', 'docker'].map((name) => ({
 }));
 const withSteps = aJob({ ...tpuSpec(), steps });
 
-test('on workers that are held ready a step may be gone through, on all of them and with final texts', () => {
+test('on ready workers a step can run, on all of them and with resolved texts', () => {
   const stopped = withAttempts(withSteps, [readyAllocation], [{ ...runningAttempt, endedAt: noon + 5 * minute }]);
   const plan = planStep(stopped, 'docker', 'ada');
   assert.deepEqual([plan.workers, plan.step.apply], [[0, 1, 2, 3], 'echo vit-000042-1']);
-  // A key or a mount may be looked after while the command runs.
+  // A key or a mount may be repaired while the command runs.
   assert.equal(
     planStep(withAttempts(withSteps, [readyAllocation], [runningAttempt]), 'gcsfuse', 'ada').step.name,
     'gcsfuse',
   );
 });
 
-test('who may not, and when not, is said in a sentence with what to do', () => {
+test('each refusal has a reason and a remedy', () => {
   const assertRefused = (job: Job, step: string, by: string, sentence: RegExp, code = 4): void =>
     assert.throws(
       () => planStep(job, step, by),

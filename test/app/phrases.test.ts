@@ -1,4 +1,4 @@
-// Causes: lengths beside their keys, signals beside their codes.
+// Causes of an end, with their settings, signals and exit codes.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ const spec = tpuSpec({
   limits: { maxRuntimeMs: 2 * hour, silenceTimeoutMs: 30 * minute, capacityWaitMs: null, setupTries: 3 },
 });
 
-test('a hang and a time limit tell the length and the key', () => {
+test('a hang and a time limit show the duration and the key', () => {
   const detail = 'no output on any worker for as long as job.silence_timeout allows';
   assert.equal(formatCause(spec, 'hung', { message: detail }), 'no output on any worker for 30m (job.silence_timeout)');
   assert.equal(
@@ -23,7 +23,7 @@ test('a hang and a time limit tell the length and the key', () => {
   );
 });
 
-test('a signal is told by its name and by the code that stands for it', () => {
+test('a signal is shown with its name and its exit code', () => {
   const killed = { message: 'killed by KILL on worker 3', worker: 3, exitCode: 137, signal: 'KILL' } as const;
   assert.equal(formatCause(spec, 'command_failed', killed), 'killed by SIGKILL (exit code 137) on worker 3');
   assert.match(likelyCause(killed) ?? '', /ran out of memory/);
@@ -31,7 +31,7 @@ test('a signal is told by its name and by the code that stands for it', () => {
   assert.match(likelyCause({ message: '', exitCode: 143, signal: 'TERM' }) ?? '', /ended the program/);
 });
 
-test('what the log says counts more than the code, and an ordinary code says nothing', () => {
+test('a log pattern takes precedence over the exit code, and an ordinary code has no cause', () => {
   const details = { message: '', exitCode: 137, signal: 'KILL', pattern: 'out_of_memory' };
   assert.equal(likelyCause(details), 'the accelerator ran out of memory');
   assert.equal(likelyCause({ message: 'exit code 1', exitCode: 1 }), null);
@@ -39,10 +39,13 @@ test('what the log says counts more than the code, and an ordinary code says not
   assert.equal(formatCause(spec, 'command_failed', { message: '', worker: 0, exitCode: 1 }), 'exit code 1 on worker 0');
 });
 
-test('on this machine there is one place, which needs no number', () => {
+test('a local job has one worker, which needs no number', () => {
   const evidence = { message: 'exit code 1 on worker 0', worker: 0, exitCode: 1 };
   assert.equal(formatCause(localSpec(), 'command_failed', evidence), 'exit code 1');
-  assert.equal(formatCause(localSpec(), 'command_failed', { message: 'as it was told', worker: 0 }), 'as it was told');
+  assert.equal(
+    formatCause(localSpec(), 'command_failed', { message: 'as in the evidence', worker: 0 }),
+    'as in the evidence',
+  );
 });
 
 const tpu = tpuSpec();
@@ -51,20 +54,20 @@ const priced = { ...tpu, capacity: { ...tpu.capacity, pricePerHourUsd: 4 } };
 const unpriced = { ...tpu, capacity: { ...tpu.capacity, pricePerHourUsd: null } };
 const readyAtNoon = { ...readyAllocation, readyAt: noon };
 
-test('what is held counts until now, what is gone until it was seen gone', () => {
+test('held capacity costs until now, deleted capacity until its deletion', () => {
   const held = withAttempts(aJob(priced), [readyAtNoon], []);
   assert.equal(jobCost(held, noon + 3 * hour), 12);
   const gone = withAttempts(aJob(priced), [{ ...readyAtNoon, releasedAt: noon + hour, goneAt: noon + 2 * hour }], []);
   assert.equal(jobCost(gone, noon + 30 * hour), 8);
 });
 
-test('what a forced delete has left behind counts until that word: nobody looks at it for the job any more', () => {
+test('capacity of a force-deleted job costs until the delete, because the job no longer observes it', () => {
   const left = { ...withAttempts(aJob(priced), [readyAtNoon], []), removed: true, desiredAt: noon + hour };
   assert.equal(jobCost(left, noon + 2 * hour), 4);
   assert.equal(jobCost(left, noon + 200 * hour), 4);
 });
 
-test('without a price, or where nothing of its own was ready, nobody can tell', () => {
+test('without a price or without ready capacity the cost is unknown', () => {
   assert.equal(jobCost(withAttempts(aJob(unpriced), [readyAtNoon], []), noon + hour), null);
   assert.equal(jobCost(withAttempts(aJob(priced), [{ ...readyAllocation, readyAt: null }], []), noon + hour), null);
   assert.equal(jobCost(aJob(localSpec()), noon + hour), null);

@@ -1,4 +1,4 @@
-// What a program's lines say of how far it has come, and what they do not say.
+// Progress in a program's output, and the lines that explain its end.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,7 +19,7 @@ for (const [line, counts] of [
   ['epoch: 3/10 lr=0.1', ['epoch 3/10']],
   ['iter 1_000 out of 2_000', ['iteration 1000/2000']],
   [' 45%|████▌     | 450/1000 [00:10<00:12, 45.0it/s]', ['step 450/1000']],
-  // None of these is a progress beyond doubt.
+  // None of these is certainly progress.
   ['step 300 loss 0.06', []],
   ['2026/11/20 began', []],
   ['[3/4] Building image', []],
@@ -28,7 +28,7 @@ for (const [line, counts] of [
   ['footstep 3/10', []],
   ['step 0/0', []],
 ] as const) {
-  test(`"${line}" tells ${counts.length === 0 ? 'no progress' : counts.join(' and ')}`, () => {
+  test(`"${line}" has ${counts.length === 0 ? 'no progress' : counts.join(' and ')}`, () => {
     assert.deepEqual(
       countsOf(line).map(({ unit, done, total }) => `${unit} ${done}/${total}`),
       counts,
@@ -36,14 +36,14 @@ for (const [line, counts] of [
   });
 }
 
-test('the last line that counts is taken, and of a bar that writes over itself what stands there now', () => {
+test('the last counting line is used, and the last state of a progress bar', () => {
   assert.equal(newestCounts('step 1/9\nstep 2/9\nsaved\n')[0]?.done, 2);
   assert.equal(newestCounts('step 1/9\rstep 5/9\rdone 5')[0]?.done, 5);
   assert.equal(oldestCounts('hello\nstep 3/9\nstep 4/9')[0]?.done, 3);
   assert.deepEqual(newestCounts('nothing'), []);
 });
 
-test('a pace is told of one count, over long enough, and of nothing else', () => {
+test('a pace needs one count and enough time', () => {
   const at = (done: number, total = 90_000, unit = 'step') => [{ unit, done, total }];
   assert.deepEqual(paceOf(at(100), at(400), 5 * minute), { done: 300, duration: 5 * minute });
   assert.equal(paceOf(at(100), at(104), 5 * minute), null);
@@ -54,7 +54,7 @@ test('a pace is told of one count, over long enough, and of nothing else', () =>
   assert.equal(paceOf([], at(400), 5 * minute), null);
 });
 
-test('progress reads as one phrase, and promises nothing', () => {
+test('progress is one phrase', () => {
   const counts = [{ unit: 'step', done: 40_210, total: 90_000 }];
   assert.equal(formatProgress({ counts, pace: null }), 'step 40,210 of 90,000 (44%)');
   assert.equal(
@@ -85,13 +85,13 @@ const traceback = [
   'ValueError: no lr',
 ];
 
-test('of a traceback its last place and its exception are told, without the marks under the code', () => {
+test('of a traceback the last frame and the exception are shown, without the markers below the code', () => {
   const lines = ['  File "train.py", line 12, in main', '    raise ValueError("no lr")', 'ValueError: no lr'];
   assert.deepEqual(lastOutputLines(`${traceback.join('\n')}\n`), lines);
   assert.deepEqual(lastOutputLines([...traceback, '', 'srun: error: task 0 exited'].join('\n')), lines);
 });
 
-test('of two tracebacks the last counts: the first was what the second came of', () => {
+test('the last of two tracebacks is shown: the first caused the second', () => {
   const both = [...traceback, '', 'During handling of the above exception, another exception occurred:', ''];
   const second = ['Traceback (most recent call last):', '  File "train.py", line 90, in run', 'KeyError: 7'];
   assert.deepEqual(lastOutputLines([...both, ...second].join('\n')), second.slice(1));
@@ -102,16 +102,16 @@ test('a launcher may print a prefix before each line', () => {
   assert.equal(lastOutputLines(lines.join('\n')).at(-1), '[rank0]: ValueError: no lr');
 });
 
-test('a program that went on after a traceback ended of something else', () => {
+test('a program that continued after a traceback ended for another reason', () => {
   const after = Array.from({ length: 20 }, (_, step) => `step ${step}`);
   assert.deepEqual(lastOutputLines([...traceback, ...after].join('\n')), ['step 17', 'step 18', 'step 19']);
 });
 
-test('a traceback that was cut off in the middle is told by its last lines', () => {
+test('a truncated traceback is shown by its last lines', () => {
   assert.deepEqual(lastOutputLines(traceback.slice(0, 3).join('\n')), traceback.slice(0, 3));
 });
 
-test('without a traceback the last lines are told, as a terminal would show them', () => {
+test('without a traceback the last lines are shown, as on a terminal', () => {
   assert.deepEqual(lastOutputLines('a\nb\n\nc\r\n 10%\r 20%\r 30%\nlast'), ['c', ' 30%', 'last']);
   assert.deepEqual(lastOutputLines('one'), ['one']);
   assert.deepEqual(lastOutputLines('\n \n'), []);

@@ -23,14 +23,14 @@ async function refusal(loading: Promise<unknown>): Promise<JobmanError> {
   return error;
 }
 
-test('without a file the defaults are in force, with a place for each core', async (t) => {
+test('without a file the defaults apply, with a slot for each core', async (t) => {
   const settings = await settingsIn(t)();
   assert.deepEqual(settings, defaultSettings(4));
   assert.equal(settings.local.slots, 4);
   assert.equal(settings.tpu.project, null);
 });
 
-test('the file stands over the defaults, and the environment over the file', async (t) => {
+test('the file overrides the defaults, and the environment the file', async (t) => {
   const load = settingsIn(t, '{ "tpu": { "project": "lab", "sshPort": 2222, "endpoint": "http://127.0.0.1:1" } }');
   const { tpu, local } = await load();
   assert.deepEqual(tpu, {
@@ -53,7 +53,7 @@ async function problemsOf(t: TestContext, text: string): Promise<readonly string
   return error.lines.map((line) => line.replace(/^.*settings\.json:/, ''));
 }
 
-test('every problem of the file is told at once, with its line, its column and what was meant', async (t) => {
+test('all problems of the file are reported at once, with line, column and suggestion', async (t) => {
   const text = `{
   "tpu": {
     "projcet": "lab",
@@ -86,7 +86,7 @@ test('every problem of the file is told at once, with its line, its column and w
   ]);
 });
 
-test('a file that is no JSON is told where that begins', async (t) => {
+test('invalid JSON is reported with its position', async (t) => {
   const cases: readonly (readonly [string, string])[] = [
     ['{ "tpu": ', '1:10: the file ends here'],
     ['{\n  "local": { "slots": 2, }\n}', '2:24: remove this comma: nothing follows it'],
@@ -102,29 +102,29 @@ test('a file that is no JSON is told where that begins', async (t) => {
   for (const [text, message] of cases) assert.deepEqual(await problemsOf(t, text), [message], text);
 });
 
-test('a file that is no object is refused as a whole', async (t) => {
+test('a file that is not an object is refused', async (t) => {
   assert.match((await refusal(settingsIn(t, '[]')())).message, /should contain one object/);
   assert.deepEqual(await problemsOf(t, '{ "tpu": 3 }'), ['1:10: "tpu" must be a section, as in { "tpu": { ... } }']);
 });
 
-test('grants are read as they are written', async (t) => {
+test('grants are read unchanged', async (t) => {
   const grants = [{ zone: 'us-*', accelerator: 'v5e', pricing: 'spot', chips: 32, until: '2026-12-31' }, {}];
   assert.deepEqual((await settingsIn(t, JSON.stringify({ grants }))()).grants, grants);
 });
 
-test('every variable that is wrong is told at once', async (t) => {
+test('all invalid variables are reported at once', async (t) => {
   const error = await refusal(settingsIn(t)({ JOBMAN_TPU_SSH_PORT: '0', JOBMAN_TPU_ENDPOINT: 'here' }));
   assert.match(error.message, /^JOBMAN_TPU_ENDPOINT should be an address .*"here"/);
   assert.deepEqual(error.lines, ['JOBMAN_TPU_SSH_PORT should be a port from 1 to 65535, not "0".']);
 });
 
-test('a file with every key at its default is valid, and leaves none out', async (t) => {
+test('a file with every key at its default is valid and complete', async (t) => {
   const text = JSON.stringify(defaultSettings(4));
   for (const { key } of settingKeys) assert.ok(text.includes(`"${key.split('.').at(-1) ?? ''}"`), key);
   assert.deepEqual(await settingsIn(t, text)(), defaultSettings(4));
 });
 
-test('the section of a lab is checked part by part, each with its place', async (t) => {
+test('each part of the lab section is checked, with its position', async (t) => {
   const text = `{
   "lab": {
     "zones": ["us-central2-b", "europe-west4"], "stageLimit": 0, "namePrefix": 7, "wandbKey": "secret",
@@ -147,7 +147,7 @@ test('the section of a lab is checked part by part, each with its place', async 
   ]);
 });
 
-test('the section of a lab is read as it is written, and a variable names the file of the W&B key', async (t) => {
+test('the lab section is read unchanged, and a variable sets the file of the W&B key', async (t) => {
   const shares = [{ source: '10.0.0.2:/home', target: '/home-nfs', zones: ['europe-*'], options: 'vers=3,hard' }];
   const spreadsheet = { id: '1Ab_-c', credentials: 'secret.json' };
   const load = settingsIn(t, JSON.stringify({ lab: { zones: ['us-central2-b'], shares, spreadsheet } }));
@@ -169,7 +169,7 @@ function openHome(t: TestContext) {
   return { home, file, content: () => JSON.parse(readFileSync(file, 'utf8')) as unknown };
 }
 
-test('the first key makes the folder and the file, for their owner only', async (t) => {
+test('the first key creates the folder and the file, for their owner only', async (t) => {
   const { home, file, content } = openHome(t);
   await setSetting(home, 'tpu.project', 'lab');
   assert.deepEqual(content(), { tpu: { project: 'lab' } });
@@ -177,7 +177,7 @@ test('the first key makes the folder and the file, for their owner only', async 
   assert.deepEqual(readdirSync(home), ['settings.json']);
 });
 
-test('each kind of value is taken for what it says, and what was there stays', async (t) => {
+test('each kind of value is parsed, and existing settings stay', async (t) => {
   const { home, content } = openHome(t);
   await setSetting(home, 'local.slots', '8');
   await setSetting(home, 'terminal.bell', 'false');
@@ -201,7 +201,7 @@ test('each kind of value is taken for what it says, and what was there stays', a
   });
 });
 
-test('a wrong key or value is refused in a sentence, and nothing is changed', async (t) => {
+test('a wrong key or value is refused with a message, and nothing changes', async (t) => {
   const { home, file } = openHome(t);
   const refusal = async (key: string, value: string) => {
     const error = await setSetting(home, key, value).then(

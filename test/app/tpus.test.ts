@@ -1,4 +1,4 @@
-// Whose a TPU is, how long it has been idle, what that has cost, and where is looked.
+// Owner, idle time and cost of TPUs, and the queried locations.
 
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
@@ -68,7 +68,7 @@ function attempt(endedAt: number | null): Attempt {
 suite('a TPU of a job', () => {
   const mine = seen('vit-000042-1', { label: label() });
 
-  test('is idle since it was ready, while no command has run on it', () => {
+  test('is idle from its ready time while no command has run on it', () => {
     const row = only(mine);
     assert.deepEqual(row.owner, {
       kind: 'job',
@@ -83,7 +83,7 @@ suite('a TPU of a job', () => {
     assert.equal(row.idleCostUsd, 6);
   });
 
-  test('is of the person that its metadata names, where several share a login', () => {
+  test('has the owner in its metadata, because several users share a login', () => {
     const { owner } = only({ ...mine, metadataOwner: 'yufeng' });
     assert.deepEqual(owner, { kind: 'job', id: '000042', name: job.spec.name, jobOwner: job.owner, owner: 'yufeng' });
     assert.equal(only({ ...mine, metadataOwner: '' }).owner.kind, 'job');
@@ -97,16 +97,16 @@ suite('a TPU of a job', () => {
     assert.equal(over.idleCostUsd, 1);
   });
 
-  test('is neither ready nor idle before the cloud says READY', () => {
+  test('is neither ready nor idle before the cloud reports READY', () => {
     const row = only({ ...mine, nodeState: null, queuedResourceState: 'WAITING_FOR_RESOURCES' });
     assert.equal(row.state, 'WAITING_FOR_RESOURCES');
     assert.deepEqual([row.readyAt, row.idleMs, row.idleCostUsd], [null, null, null]);
   });
 });
 
-suite('what no job claims', () => {
+suite('a TPU that no job claims', () => {
   const orphan = { kind: 'orphan', id: '000042' };
-  test('is a stray when its job is not known, was removed, has no such allocation, or has seen it gone', () => {
+  test('is an orphan if its job is unknown, was removed, has no such allocation, or observed it gone', () => {
     const mine = seen('vit-000042-1', { label: label() });
     const [allocation] = job.allocations;
     assert.ok(allocation);
@@ -120,14 +120,14 @@ suite('what no job claims', () => {
     assert.equal(only(mine, []).idleMs, 10 * hour);
   });
 
-  test("another jobman's is never taken for ours, though its job has a number that we have too", () => {
+  test('of another installation is never ours, although we have a job with the same id', () => {
     const row = only(seen('vit-000042-1', { label: label(1, '000042', 'theirs') }));
     assert.deepEqual(row.owner, { kind: 'installation', installation: 'theirs', id: '000042' });
     assert.equal(row.job, null);
     assert.equal(row.idleMs, null, 'what they do on it is not seen from here');
   });
 
-  test('is of the person that its metadata names, else of nobody, and nobody’s is idle', () => {
+  test('has the owner in its metadata, or none, and no idle time', () => {
     assert.deepEqual(only(seen('dev', { metadataOwner: 'grace' })).owner, { kind: 'user', name: 'grace' });
     assert.equal(only(seen('dev', { metadataOwner: 'grace' })).idleMs, null);
     assert.deepEqual(only(seen('dev', { metadataOwner: '' })).owner, { kind: 'none' });
@@ -142,7 +142,7 @@ suite('what no job claims', () => {
   });
 });
 
-test('a standing TPU is of the job that uses it, in its own project and zone', () => {
+test('a persistent TPU belongs to the job that uses it, in its own project and zone', () => {
   const spec = tpuSpec();
   assert.ok(spec.capacity.kind === 'tpu');
   const { project, zone } = spec.capacity;
@@ -162,7 +162,7 @@ test('a standing TPU is of the job that uses it, in its own project and zone', (
   assert.equal(only(shared, [{ ...user, finish }]).owner.kind, 'user');
 });
 
-test('what has cost most for nothing comes first, then what costs most, and pretended money last', () => {
+test('the highest idle cost comes first, then the highest price, and simulated TPUs last', () => {
   const rows = rowsOf([
     seen('pretended', { project: 'emulator', createdAt: noon - 99 * hour }),
     seen('b', { createdAt: noon - 2 * hour }),
@@ -177,7 +177,7 @@ test('what has cost most for nothing comes first, then what costs most, and pret
   assert.deepEqual([rows[2]?.idleCostUsd, rows[2]?.pricePerHourUsd], [null, null]);
 });
 
-suite('where is looked', () => {
+suite('the queried locations', () => {
   const spec = tpuSpec().capacity;
   assert.ok(spec.kind === 'tpu');
   const settings = { project: 'lab', grants: [{ zone: 'us-east5-b' }, { zone: 'us-*' }, {}], forgottenProjects: [] };
@@ -187,14 +187,14 @@ suite('where is looked', () => {
     { ...spec, project: 'lab', zone: 'us-west4-a' },
   ];
 
-  test('every project and zone that the settings, grants and jobs name, once', () => {
+  test('are every project and zone of the settings, grants and jobs, once', () => {
     assert.deepEqual(tpuScopes({}, settings, specs), [
       { project: 'emulator', zones: ['us-central2-b'] },
       { project: 'lab', zones: ['us-east5-b', 'us-west4-a'] },
     ]);
   });
 
-  test('what the person names, and all of a project in which nothing names a zone', () => {
+  test('are those of the query, and a whole project if no zone is named', () => {
     assert.deepEqual(tpuScopes({ project: 'other' }, settings, specs), [{ project: 'other', zones: null }]);
     assert.deepEqual(tpuScopes({ project: 'lab', zone: 'us-east1-d' }, settings, specs), [
       { project: 'lab', zones: ['us-east1-d'] },
@@ -205,21 +205,21 @@ suite('where is looked', () => {
     );
   });
 
-  test('a forgotten project counts only while a job in it is not finished', () => {
+  test('include a forgotten project only while it has an unfinished job', () => {
     const over = { ...job, finish: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
     assert.equal(tpuSpecs([job, over], []).length, 2);
     assert.equal(tpuSpecs([job], ['lab']).length, 1);
     assert.equal(tpuSpecs([over], ['lab']).length, 0);
   });
 
-  test('a project may be forgotten that finished jobs alone name, and the settings do not', () => {
+  test('can exclude a project that only finished jobs name', () => {
     const over = { ...job, finish: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
     assert.deepEqual(forgettable([over, over], { project: null }), ['lab']);
     assert.deepEqual(forgettable([over], { project: 'lab' }), []);
     assert.deepEqual(forgettable([over, job], { project: null }), []);
   });
 
-  test('one project that does not answer leaves the others known', () => {
+  test('stay known if one project does not answer', () => {
     const miss = (zone: string | null) => ({ project: 'lab', zone, message: 'no', isEmulatorStopped: false });
     const two = { project: 'lab', zones: ['us-west4-a', 'us-east1-d'] };
     assert.equal(hasAnswered({ tpus: [], unchecked: [miss(null)] }, two), false);
@@ -228,13 +228,13 @@ suite('where is looked', () => {
     assert.equal(hasAnswered({ tpus: [], unchecked: [] }, two), true);
   });
 
-  test('nowhere is a mistake of the command line', async () => {
+  test('must not be empty', async () => {
     assert.deepEqual(tpuScopes({ zone: 'us-east1-d' }, { project: null, grants: [], forgottenProjects: [] }, []), []);
     const store = {
       list: async () => ({ jobs: [], more: 0 }),
       loadMany: async () => [],
     };
-    const offline = { ...cloud, list: () => assert.fail('nobody is asked') };
+    const offline = { ...cloud, list: () => assert.fail('no request is made') };
     await assert.rejects(
       observeTpus(
         {
@@ -250,7 +250,7 @@ suite('where is looked', () => {
     );
   });
 
-  test('also where a job may come to by an alternative', () => {
+  test('include the alternatives of a job', () => {
     const other = { ...spec, zone: 'us-east1-d' };
     const [scope] = tpuScopes({}, { project: null, grants: [], forgottenProjects: [] }, [
       { ...spec, alternatives: [other] },
@@ -259,7 +259,7 @@ suite('where is looked', () => {
   });
 });
 
-test('jobs are read after the look: one that was created meanwhile claims what is its own', async () => {
+test('jobs are read after the query, so that a job created meanwhile claims its TPU', async () => {
   const events: string[] = [];
   const store = {
     list: async () => {
@@ -291,9 +291,9 @@ test('jobs are read after the look: one that was created meanwhile claims what i
   assert.deepEqual(await claimingJobs(store, [], [], 'ours00'), []);
 });
 
-// ------------------------------------------------------------------------------------------ strays
+// ------------------------------------------------------------------------------------------ orphans
 
-/** A record with one deleted job that held a TPU in us-west4-a, and a cloud that holds these TPUs. */
+/** A database with one deleted job that held a TPU in us-west4-a, and a cloud with these TPUs. */
 async function openYard(t: TestContext) {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
@@ -346,17 +346,17 @@ async function openYard(t: TestContext) {
   return Object.assign(yard, { store, operations, left, label, tpu, life });
 }
 
-/** What the cloud calls what a job may leave behind. */
+/** The cloud's names of a job's orphans. */
 const leftBy = (job: Job): readonly string[] => orphansOf(job).map(({ resource }) => resource);
 
-test('a job on this machine leaves no stray; one with a TPU leaves it by the name that the cloud knows', () => {
+test("a local job leaves no orphan; a TPU job leaves one with the cloud's name", () => {
   assert.deepEqual(orphansOf(withAttempts(aJob(localSpec()), [readyAllocation], [])), []);
   assert.deepEqual(leftBy(withAttempts(aJob(), [readyAllocation], [])), [
     'projects/lab/locations/us-west4-a/queuedResources/vit-000042-1',
   ]);
 });
 
-test('what an alternative gave is left behind where it was given', () => {
+test('an orphan of an alternative is in the zone of the alternative', () => {
   const { capacity } = tpuSpec();
   assert.ok(capacity.kind === 'tpu');
   const spec = tpuSpec({}, { alternatives: [{ ...capacity, zone: 'us-east5-b' }] });
@@ -365,7 +365,7 @@ test('what an alternative gave is left behind where it was given', () => {
   ]);
 });
 
-test('a stray is there, also as the node that outlived its queued resource, or gone, or not known', async (t) => {
+test('an orphan is present (also as a node without its queued resource), gone or unknown', async (t) => {
   const yard = await openYard(t);
   const states = async () =>
     (await yard.operations.observe()).orphans.map(({ presence, message }) => [presence, message]);
@@ -383,7 +383,7 @@ test('a stray is there, also as the node that outlived its queued resource, or g
   assert.deepEqual(await states(), [['unknown', 'no login']]);
 });
 
-test('what carries our label and no job claims is a stray too, noted or not; a job that is there claims its own', async (t) => {
+test('a TPU with our label that no job claims is an orphan, recorded or not; a job claims its own', async (t) => {
   const yard = await openYard(t);
   const { job, revision } = await yard.store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
   const alive = { ...withAttempts(aJob(job.spec), [readyAllocation], []), id: job.id, installation: job.installation };
@@ -403,10 +403,10 @@ test('what carries our label and no job claims is a stray too, noted or not; a j
       [node('unheard'), 'present'],
     ],
   );
-  assert.equal((await yard.store.orphans()).length, 1, 'a look notes nothing');
+  assert.equal((await yard.store.orphans()).length, 1, 'observing records nothing');
 });
 
-test("another jobman's and nobody's are shown apart and never as strays; a person's are left to that person", async (t) => {
+test('TPUs of other installations and without an owner are shown separately and never as orphans; those of users are omitted', async (t) => {
   const yard = await openYard(t);
   yard.there = [
     yard.tpu(),
@@ -422,7 +422,7 @@ test("another jobman's and nobody's are shown apart and never as strays; a perso
   assert.deepEqual(others.map(({ name }) => name).toSorted(), ['nobodys', 'theirs']);
 });
 
-test('a look asks each project once, where the jobs and the notes are, and changes nothing', async (t) => {
+test('observing queries each project of jobs and orphans once, and changes nothing', async (t) => {
   const yard = await openYard(t);
   const far = 'projects/lab/locations/us-east5-b/nodes/vit';
   await yard.store.recordOrphan({ ...yard.left, resource: far, allocation: 2 });
@@ -433,7 +433,7 @@ test('a look asks each project once, where the jobs and the notes are, and chang
   assert.deepEqual(yard.asked.slice(1), ['list lab us-west4-a']);
 });
 
-test('letting go asks the cloud and forgets nothing; forgetting is for what was seen gone', async (t) => {
+test('a release asks the cloud and forgets nothing; only deleted orphans are forgotten', async (t) => {
   const yard = await openYard(t);
   assert.deepEqual(await yard.operations.release(yard.left), { kind: 'done' });
   assert.deepEqual(yard.asked, [`release ${yard.left.resource}`]);

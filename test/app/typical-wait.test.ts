@@ -1,4 +1,4 @@
-// What our own past waits say, and when they say nothing.
+// The typical wait from past waits.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ import type { Job } from '../../src/core/model/job.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import { aJob, endedAttempt, withAttempts, localSpec, noon, readyAllocation, tpuSpec } from '../support/builders.ts';
 
-test('under five waits are no habit; of more the median and the ninetieth of a hundred are waits that there were', () => {
+test('fewer than five waits are not typical; the median and the 90th percentile are real waits', () => {
   const minutes = (...all: number[]) => typicalWaitOf(all.map((one) => one * minute));
   assert.equal(minutes(1, 2, 3, 4), null);
   assert.deepEqual(minutes(5, 1, 4, 2, 3), { median: 3 * minute, percentile90: 5 * minute, samples: 5 });
@@ -24,7 +24,7 @@ test('under five waits are no habit; of more the median and the ninetieth of a h
   });
 });
 
-test('an attempt waits from when it may ask until its allocation is ready, and not for what it was given', () => {
+test('an attempt waits from its request until its allocation is ready, and not for existing capacity', () => {
   const job = withAttempts(
     aJob(),
     [
@@ -46,7 +46,7 @@ test('an attempt waits from when it may ask until its allocation is ready, and n
   assert.deepEqual(waitsOf(job), [minute, hour - 10 * second]);
 });
 
-/** A job on a standing TPU that was deleted and is created again; `at`: when it was ready. */
+/** A job on a persistent TPU that was deleted and is created again; `at`: the time it was ready. */
 const madeAgain = (at: number | null): Job =>
   withAttempts(
     aJob(tpuSpec({}, { ownership: 'persistent' })),
@@ -54,7 +54,7 @@ const madeAgain = (at: number | null): Job =>
     [{ allocation: 1, ...endedAttempt('preempted', { message: '' }) }, { allocation: 2 }],
   );
 
-test('a standing TPU is waited for only while it is created again', async () => {
+test('a persistent TPU has a wait only while it is created again', async () => {
   assert.deepEqual(waitsOf(madeAgain(noon + 7 * minute)), [7 * minute]);
   assert.deepEqual(waitsOf(madeAgain(null)), []);
   const past = [3, 4, 5, 6, 7].map((minutes) => madeAgain(noon + minutes * minute));
@@ -68,7 +68,7 @@ test('a standing TPU is waited for only while it is created again', async () => 
   assert.equal(await isLongerThanTypical(few, madeAgain(null), noon + 8 * minute), false, 'four waits are too few');
 });
 
-test('waits of the built-in cloud are never told of Google, and a local job has none', async () => {
+test('waits of the TPU emulator never count for Google, and a local job has none', async () => {
   const waited = (project: string): Job =>
     withAttempts(aJob(tpuSpec({}, { project })), [{ ...readyAllocation, readyAt: noon + 41 * minute }], [{}]);
   const similar = [
@@ -90,7 +90,7 @@ test('waits of the built-in cloud are never told of Google, and a local job has 
   assert.equal(requests.length, 2);
 });
 
-test('the usual wait is told with how many waits it is made of', () => {
+test('the typical wait is shown with the number of samples', () => {
   assert.equal(
     formatTypicalWait({ median: 41 * minute, percentile90: 130 * minute, samples: 12 }, 130 * minute),
     '41m (median of 12 waits in 30 days; 9 of 10 within 2h10m)',

@@ -1,4 +1,4 @@
-/** Which version is newer, when it is looked, and what is found where the settings say. */
+/** The order of versions, the time of the next check, and the version at the configured source. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ const notes: VersionNotes = {
 };
 
 suite('versions', () => {
-  // The line of semver.org (section 11), with the mistakes of whoever compares digits in a row: 1.10.0 is 1100, 2.0.0 is 200.
+  // The line of semver.org (section 11), and pairs that a comparison of digits gets wrong: 1.10.0 is 1100, 2.0.0 is 200.
   const inOrder = [
     '0.0.9',
     '1.0.0-alpha',
@@ -55,11 +55,11 @@ suite('versions', () => {
       }
     }
   });
-  test('have no order by what stands behind a plus, and bear a v', () => {
+  test('have no order by build metadata, and may begin with v', () => {
     assert.equal(compareVersions('1.0.0+a', '1.0.0+b'), 0);
     assert.equal(compareVersions('v1.2.3', '1.2.3'), 0);
   });
-  test('that are none are compared with nothing', () => {
+  test('that are invalid have no order', () => {
     for (const none of ['', '1', '1.2', '01.2.3', '1.2.3-', 'latest', '1.2.3 \u001b[2J']) {
       assert.equal(compareVersions(none, '1.0.0'), undefined, none);
       assert.equal(versionNotice({ ...notes, remoteVersion: none }, '0.1.0'), undefined);
@@ -68,7 +68,7 @@ suite('versions', () => {
 });
 
 suite('the notes', () => {
-  test('come back as they went, and those of the older jobman are read', () => {
+  test('survive a round trip, and those of the older jobman are read', () => {
     assert.deepEqual(parseVersionNotes(serializeVersionNotes(notes)), notes);
     const older = parseVersionNotes(`{"lastCheck":${now},"remoteVersion":"1.0.0"}`);
     assert.deepEqual([older?.lastCheck, older?.remoteVersion, older?.intervalMs], [now, '1.0.0', 24 * hour]);
@@ -76,7 +76,7 @@ suite('the notes', () => {
       assert.equal(parseVersionNotes(none), undefined, none);
     }
   });
-  test('say when to look: once in the interval, and not for ever where the clock was set back', () => {
+  test('give the time of the next check, also after the clock was set back', () => {
     assert.equal(isCheckDue(undefined, now), true);
     assert.deepEqual(
       [0, hour - 1, hour, -2 * hour].map((later) => isCheckDue(notes, now + later)),
@@ -84,7 +84,7 @@ suite('the notes', () => {
     );
     assert.equal(isCheckDue({ ...notes, intervalMs: 1 }, now + 59_999), false, 'no interval is shorter than a minute');
   });
-  test('give a sentence where the other version is newer', () => {
+  test('give a message if the other version is newer', () => {
     assert.equal(versionNotice(notes, '1.9.0'), 'jobman 1.10.0 is available; this is 1.9.0.');
     assert.equal(
       versionNotice({ ...notes, message: 'Run ./update.sh.' }, '1.9.0'),
@@ -96,7 +96,7 @@ suite('the notes', () => {
   });
 });
 
-/** A release as the recipe packs it: libraries with a package.json each, and in the tree before ours. */
+/** A release as the recipe packs it: libraries with their own package.json, listed before ours. */
 function release(world: World, name: string, version: string, ...how: readonly string[]): string {
   const folder = join(world.folder, name);
   const deep = `jobman/node_modules/${'a-long-name/'.repeat(12)}package.json`;
@@ -123,9 +123,9 @@ const latestVersion = (repository: string, packageJsonPath = 'package.json', sig
     signal,
   });
 
-suite('the version that is to be had', () => {
+suite('the newest version', () => {
   for (const format of ['gnu', 'pax', 'ustar']) {
-    test(`is that of a release, and not of a library in it (${format})`, async (t) => {
+    test(`is that of a release and not of a library in it (${format})`, async (t) => {
       const world = openWorld(t);
       const archive = release(world, 'new', '1.2.3', `--format=${format}`);
       assert.equal(await latestVersion(archive), '1.2.3');
@@ -135,7 +135,7 @@ suite('the version that is to be had', () => {
     });
   }
 
-  test('is that of a checkout, or of the archive that was put into a folder last', async (t) => {
+  test('is that of a checkout, or of the newest archive in a folder', async (t) => {
     const world = openWorld(t);
     const folder = join(world.folder, 'releases');
     mkdirSync(folder);
@@ -152,7 +152,7 @@ suite('the version that is to be had', () => {
     assert.equal(await latestVersion(folder), '3.0.0');
   });
 
-  test('is asked for over the network, and every trouble is a sentence', async (t) => {
+  test('is downloaded, and every failure has a message', async (t) => {
     const world = openWorld(t);
     const replies: Readonly<Record<string, () => string | Buffer | undefined>> = {
       '/package.json': () => '{"version":"1.4.0"}',

@@ -1,4 +1,4 @@
-// Rows and whys, phase by phase: each row of the table is a life, and what people read of it.
+// Rows and `why` answers, phase by phase. Each case is the state of a job and what people read about it.
 
 import { formatStatus } from '../../src/app/format.ts';
 import assert from 'node:assert/strict';
@@ -26,17 +26,17 @@ import {
 
 interface Case {
   readonly life: string;
-  /** Otherwise the usual one of a TPU. */
+  /** Default: a TPU job. */
   readonly spec?: JobSpec;
   readonly changes?: Partial<Job>;
-  /** Otherwise one that is ready. */
+  /** Default: one that is ready. */
   readonly allocations?: Parameters<typeof withAttempts>[1];
-  /** Otherwise one that has not begun; with none, the job is as it was created. */
+  /** Default: one that has not started; with an empty list, the job is new. */
   readonly attempts?: Parameters<typeof withAttempts>[2];
   readonly finish?: Finish;
   readonly now: number;
   readonly events?: readonly Event[];
-  /** Of its row; the status is the phase, and there is no price, unless one is given. */
+  /** The row. Defaults: the status is the phase, and no price. */
   readonly row: {
     readonly phase: Phase;
     readonly reason: string;
@@ -75,12 +75,12 @@ const stopping: Ending = {
 
 const toStop = { desired: 'stopped', desiredAt: noon + hour } as const;
 const askedToStop: Event = { kind: 'command_received', at: noon + hour, verb: 'stop', by: 'ada', desired: 'stopped' };
-/** The attempt after a preemption. */
+/** A preempted attempt and the next one. */
 const onceMore = [
   { ...runningAttempt, ...preempted },
   { startedByOwner: false, createdAt: noon + hour, notBeforeAt: noon + hour },
 ];
-/** A step of the setup failed on worker 3. */
+/** A setup step failed on worker 3. */
 const dockerFailed = (tries: number, lastAt: number, message: string) => [
   { task: { kind: 'step', worker: 3, step: 'docker' }, tries, lastAt, message } as const,
 ];
@@ -92,7 +92,7 @@ const stockout = { kind: 'stockout', message: 'There is no more capacity in the 
 
 const cases: readonly Case[] = [
   {
-    life: 'it succeeded and kept its TPU, and the cloud took that later',
+    life: 'it succeeded and kept its TPU, which was preempted later',
     allocations: [{ ...readyAllocation, releasedAt: noon + 2 * hour, goneAt: noon + 2 * hour + minute }],
     attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit code 0 on every worker' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
@@ -110,7 +110,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'a TPU was in the making when the cloud refused it',
+    life: 'the cloud refused a TPU during its creation',
     allocations: [
       {
         lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon + second },
@@ -126,7 +126,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it was refused once and is in the making now',
+    life: 'its TPU was refused once and is being created now',
     allocations: [
       {
         confirmedAt: noon + minute,
@@ -140,7 +140,7 @@ const cases: readonly Case[] = [
     why: { message: 'Job 000042 is provisioning: its v5litepod-16 is being created.' },
   },
   {
-    life: 'its setup failed, and the next attempt follows after a pause',
+    life: 'its setup failed, and the next attempt starts after a pause',
     attempts: [
       endedAttempt(
         'setup_failed',
@@ -173,7 +173,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'nobody has looked at it yet',
+    life: 'no controller has checked it yet',
     spec: localSpec(),
     attempts: [],
     now: noon + 9 * minute,
@@ -200,7 +200,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'a login was missing when it was asked for',
+    life: 'the request failed without a login',
     allocations: [
       {
         errorCount: 1,
@@ -218,7 +218,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it stands in the queue of the cloud, and has a limit on waiting',
+    life: 'it is in the queue of the cloud, with a limit on the wait',
     spec: tpuSpec({ limits: { ...tpuSpec().limits, capacityWaitMs: hour } }),
     allocations: [
       { confirmedAt: noon, lastObserved: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } },
@@ -232,14 +232,14 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it has just come to the queue of the cloud, which says nothing yet',
+    life: 'it has just entered the queue of the cloud',
     allocations: [{ confirmedAt: noon, lastObserved: { state: 'waiting', detail: 'CREATING', at: noon } }],
     now: noon + 20 * second,
     row: { phase: 'queued', reason: 'requested 20s ago' },
     why: { message: 'Job 000042 is queued: waiting for v5litepod-16 spot in us-west4-a.' },
   },
   {
-    life: 'it goes on after a stop, and what it held before is not gone yet',
+    life: 'it is resumed, and its old TPU is not deleted yet',
     allocations: [
       {
         ...readyAllocation,
@@ -258,7 +258,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its machines are being made',
+    life: 'its TPU is being created',
     allocations: [
       { confirmedAt: noon, lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon + minute } },
     ],
@@ -267,7 +267,7 @@ const cases: readonly Case[] = [
     why: { message: 'Job 000042 is provisioning: its v5litepod-16 is being created.' },
   },
   {
-    life: 'it is being set up',
+    life: 'it is in setup',
     now: noon + 2 * minute,
     row: { phase: 'setup', reason: 'setting up for 1m', price: 4 },
     why: {
@@ -292,7 +292,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'a step fails under a loop, after two attempts have failed in their setup',
+    life: 'a step fails after two attempts with failed setup',
     attempts: [
       { allocation: 1, ...endedAttempt('setup_failed', { message: 'exit 100', worker: 3 }) },
       { allocation: 1, ...endedAttempt('setup_failed', { message: 'exit 100', worker: 3 }) },
@@ -306,7 +306,7 @@ const cases: readonly Case[] = [
     why: {},
   },
   {
-    life: 'nobody said how a step ended',
+    life: 'the result of a step is unknown',
     attempts: [
       {
         failures: dockerFailed(0, noon + 2 * minute, '127.0.0.7 closed the connection'),
@@ -338,7 +338,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it runs on this machine, under a limit of time',
+    life: 'it runs on this machine, with a time limit',
     spec: localSpec({ limits: { ...localSpec().limits, maxRuntimeMs: hour } }),
     allocations: [{ ...readyAllocation, hosts: null, workers: 1 }],
     attempts: [runningAttempt],
@@ -352,7 +352,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'a worker has fallen silent',
+    life: 'a worker does not answer',
     allocations: [{ ...readyAllocation, unreachableAt: noon + 10 * minute, unreachableWho: 'worker' }],
     attempts: [runningAttempt],
     now: noon + 12 * minute,
@@ -364,7 +364,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its TPU was preempted, and a new one is asked for',
+    life: 'its TPU was preempted, and a new one is requested',
     allocations: [gone, {}],
     attempts: onceMore,
     now: noon + hour + 4 * minute,
@@ -377,7 +377,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it was preempted once, and now a worker of its next TPU has been given up',
+    life: 'it was preempted once, and a worker of its next TPU was lost',
     allocations: [
       gone,
       {
@@ -410,7 +410,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its owner wants it stopped, and the program has its grace',
+    life: 'its owner stops it, and the program is in its grace period',
     changes: toStop,
     attempts: [
       {
@@ -429,7 +429,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its owner wants it stopped, and a worker does not answer',
+    life: 'its owner stops it, and a worker does not answer',
     changes: toStop,
     allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'worker' }],
     attempts: [{ ...runningAttempt, ending: stopping }],
@@ -444,7 +444,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its owner wants it stopped, and nobody answers on a TPU that is not its own',
+    life: 'its owner stops it, and a worker of a persistent TPU does not answer',
     spec: tpuSpec({}, { ownership: 'persistent' }),
     changes: toStop,
     allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'worker' }],
@@ -457,7 +457,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its owner wants it stopped, and the cloud does not answer',
+    life: 'its owner stops it, and the cloud does not answer',
     changes: toStop,
     allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'cloud' }],
     attempts: [{ ...runningAttempt, ending: stopping }],
@@ -493,7 +493,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its TPU is under maintenance while it is stopped',
+    life: 'its TPU is under maintenance while it is stopping',
     changes: toStop,
     allocations: [{ ...readyAllocation, lastObserved: repairing }],
     attempts: [{ ...runningAttempt, ending: stopping }],
@@ -521,7 +521,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its TPU is under maintenance before it has begun',
+    life: 'its TPU is under maintenance before the start',
     allocations: [{ ...readyAllocation, lastObserved: repairing }],
     now: noon + hour,
     row: { phase: 'provisioning', reason: 'interrupted for 30m', price: 4 },
@@ -544,7 +544,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'the queue of the cloud has failed twice, and it is asked again in a while',
+    life: 'two requests failed, and the next one follows after a pause',
     allocations: [
       { ...gone, readyAt: null, lastError: { at: noon + minute, error: stockout } },
       { ...gone, readyAt: null, lastError: { at: noon + 3 * minute, error: stockout } },
@@ -561,7 +561,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'no controller has looked at a job for the cloud yet',
+    life: 'no controller has checked a TPU job yet',
     attempts: [],
     now: noon + minute,
     row: { phase: 'queued', reason: 'waiting for the controller, 1m' },
@@ -580,7 +580,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it was deleted by force, and nobody has looked what became of its TPU',
+    life: 'it was force-deleted, and the state of its TPU is unknown',
     changes: { desired: 'deleted', removed: true, cancelRequested: true },
     attempts: [runningAttempt],
     finish: { at: noon + hour, verdict: 'cancelled', reason: 'stopped' },
@@ -592,7 +592,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its program failed and its TPU is on its way out',
+    life: 'its program failed, and its TPU is being released',
     allocations: [{ ...readyAllocation, releasedAt: noon + hour }],
     attempts: [{ ...runningAttempt, ...failedExit }],
     finish: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
@@ -618,7 +618,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'its setup failed for good',
+    life: 'its setup failed permanently',
     allocations: [{ ...readyAllocation, ...gone }],
     attempts: [
       {
@@ -634,7 +634,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it succeeded on the built-in cloud, which does not let go of its TPU',
+    life: 'it succeeded on the TPU emulator, which does not delete its TPU',
     spec: tpuSpec({}, { project: 'emulator' }),
     allocations: [
       {
@@ -654,7 +654,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it succeeded on the built-in cloud after a preemption, and keeps its TPU',
+    life: 'it succeeded on the TPU emulator after a preemption, and keeps its TPU',
     spec: tpuSpec({ finish: { capacity: 'keep', keepForMs: null } }, { project: 'emulator' }),
     allocations: [gone, readyAllocation],
     attempts: [
@@ -675,7 +675,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    life: 'it is set up and has no command',
+    life: 'it is set up and has no command to run',
     spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepForMs: null } }),
     attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: '' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
@@ -684,7 +684,7 @@ const cases: readonly Case[] = [
     why: {},
   },
   {
-    life: 'it was set up, and its TPU has gone since',
+    life: 'it was set up, and its TPU was deleted later',
     spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepForMs: null } }),
     allocations: [gone],
     attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: '' }) }],
@@ -703,7 +703,7 @@ const cases: readonly Case[] = [
     why: { next: 'Its v5litepod-16 is released. Release it now: jobman stop 42 --release', nextAt: noon + 2 * hour },
   },
   {
-    life: 'the cloud will never give it',
+    life: 'the cloud refused it permanently',
     allocations: [
       {
         errorCount: 1,
@@ -719,7 +719,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-/** The job of that case. */
+/** The job of a case. */
 function jobIn({ spec, changes, allocations = [readyAllocation], attempts = [{}], finish }: Case): Job {
   const created = aJob(spec, changes);
   return attempts.length === 0 ? created : { ...withAttempts(created, allocations, attempts), finish: finish ?? null };
@@ -740,7 +740,7 @@ for (const one of cases) {
   });
 }
 
-test('why names the situation of the newest pass, and says so where none is known', () => {
+test('why names the situation of the newest pass, or none', () => {
   const situation = (name: string | undefined) => {
     const job = { ...aJob(), ...(name !== undefined && { situation: name }) };
     return whyOf(job, noon, { events: [] }).situation;
@@ -775,7 +775,7 @@ test('a job that another user ended names that user', () => {
   assert.equal(by('ada'), 'by its owner');
 });
 
-test('a job that waits for its turn is told how many places are taken, and how many jobs are ahead', () => {
+test('why of a job that waits for a slot has the used slots and the jobs ahead', () => {
   const job = aJob(localSpec());
   const turn = (taken: number, ahead: number) =>
     whyOf(job, noon + minute, { events: [], queuePosition: { slots: 2, slotsUsed: taken, ahead } });
@@ -789,7 +789,7 @@ test('a job that waits for its turn is told how many places are taken, and how m
   assert.equal(turn(1, 0).message, 'Job 000042 is queued: a slot is free, and no controller has checked it yet.');
 });
 
-test('every why names its job and says what comes next', () => {
+test('every why names its job and the next step', () => {
   for (const one of cases) {
     const { now, events = [] } = one;
     const why = whyOf(jobIn(one), now, { events });
@@ -799,7 +799,7 @@ test('every why names its job and says what comes next', () => {
   }
 });
 
-test('which worker failed is said where there are several', () => {
+test('the failed worker is named if there are several', () => {
   const failed = (workers: number) =>
     jobRow(
       {
@@ -812,7 +812,7 @@ test('which worker failed is said where there are several', () => {
   assert.equal(failed(1), 'exit 1');
 });
 
-test('a row says where to log in while there is somewhere, and whether its price is paid', () => {
+test('a row has the address of worker 0 while it exists, and marks simulated prices', () => {
   const host0 = (...allocations: Parameters<typeof withAttempts>[1]) =>
     jobRow(withAttempts(aJob(), allocations, [runningAttempt]), noon + hour).worker0Address;
   assert.equal(host0(readyAllocation), '192.0.2.0');
@@ -824,7 +824,7 @@ test('a row says where to log in while there is somewhere, and whether its price
   assert.equal(jobRow(aJob(localSpec()), noon).simulated, false);
 });
 
-test('an allocation says what the cloud last said of it, while there is something to wait for', () => {
+test("an allocation has the cloud's last status while a job waits for it", () => {
   const messagesOf = (job: Job) => allocationViews(job, noon + 2 * hour).map((allocation) => allocation.message);
   const refused = { errorCount: 2, lastError: { at: noon + hour, error: stockout } };
   assert.deepEqual(messagesOf(withAttempts(aJob(), [refused], [{}])), [
@@ -857,7 +857,7 @@ test('an allocation says what the cloud last said of it, while there is somethin
   ]);
 });
 
-test('the row of an ended job lasts: nothing of it changes with time', () => {
+test('the row of a finished job does not change with time', () => {
   let lasting = 0;
   for (const one of cases) {
     const [job, now] = [jobIn(one), one.now];
@@ -870,7 +870,7 @@ test('the row of an ended job lasts: nothing of it changes with time', () => {
   assert.equal(lasting, 5);
 });
 
-test('what costs money or may still change is never taken for lasting', () => {
+test('a row with capacity or pending changes is not final', () => {
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
   assert.equal(finalRow({ ...withAttempts(aJob(), [readyAllocation], []), finish }), null);
   assert.equal(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, releasedAt: noon }], []), finish }), null);
@@ -878,7 +878,7 @@ test('what costs money or may still change is never taken for lasting', () => {
   assert.notEqual(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, ...gone }], []), finish }), null);
 });
 
-/** A job in each phase with a cloud that has not been heard of since half past twelve. */
+/** A job in each phase, with a cloud that has not answered since 12:30. */
 const unheard = { unreachableAt: noon + 30 * minute, unreachableWho: 'cloud' } as const;
 const checkFailed: Event = {
   kind: 'unreachable',
@@ -896,7 +896,7 @@ for (const [phase, job] of [
   ['setup', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [{}])],
   ['running', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [runningAttempt])],
 ] as const) {
-  test(`a job that was ${phase} when the login ended is not known for lack of a login, and why says how to log in`, () => {
+  test(`a job in ${phase} without a login has an unknown state, and why says how to log in`, () => {
     const now = noon + 32 * minute;
     const allocations = job.allocations.map((one) => withLifecycle({ ...one, unreachableWho: 'login' }));
     const without = { ...job, allocations };
@@ -913,7 +913,7 @@ for (const [phase, job] of [
     assert.equal(why.next, 'The job continues after you log in.');
   });
 
-  test(`a job that was ${phase} when the cloud fell silent is not known, and the failed look is told in its own words`, () => {
+  test(`a job in ${phase} without an answer from the cloud has an unknown state, and why has the error`, () => {
     const now = noon + 32 * minute;
     const why = whyOf(job, now, { events: [checkFailed], nextCheckAt: now + 16 * second });
     assert.equal(
@@ -930,7 +930,7 @@ for (const [phase, job] of [
   });
 }
 
-test('a program that may hang is told with the line of its log, and when it is ended', () => {
+test('why of a program that may hang has the log line and the time of its end', () => {
   const job = withAttempts(aJob(), [readyAllocation], [runningAttempt]);
   const timeoutAt = noon + 20 * minute;
   const hangEvidence = { line: 'E0000 GRPC error: reset', description: 'a call between workers failed', timeoutAt };
@@ -940,7 +940,7 @@ test('a program that may hang is told with the line of its log, and when it is e
   assert.deepEqual([next, nextAt], ['The program is ended if it prints nothing until then.', timeoutAt]);
 });
 
-test('a silent worker is named, with what came instead of an answer', () => {
+test('a silent worker is named, with the error', () => {
   const job = withAttempts(
     aJob(),
     [{ ...readyAllocation, unreachableAt: noon + 30 * minute, unreachableWho: 'worker' }],
@@ -963,7 +963,7 @@ test('a silent worker is named, with what came instead of an answer', () => {
   assert.equal(why.nextAt, noon + 33 * minute);
 });
 
-test('the usual wait is told while capacity is waited for, and the next look where a look is waited for', () => {
+test('why has the typical wait during a wait for capacity, and the next check if only a check brings news', () => {
   const typicalWait = { median: 41 * minute, percentile90: 2 * hour, samples: 12 };
   const context = { events: [], typicalWait, nextCheckAt: noon + 2 * minute };
   const waiting = whyOf(withAttempts(aJob(), [{}], [{}]), noon + minute, context);
@@ -975,7 +975,7 @@ test('the usual wait is told while capacity is waited for, and the next look whe
   assert.equal(whyOf(persistentJob, noon + minute, context).typicalWait, null);
 });
 
-test('the end of the log is told where the program failed, and nowhere else', () => {
+test('why has the end of the log only if the program failed', () => {
   const log = ['ValueError: no lr'];
   const finishedJob = (verdict: 'failed' | 'succeeded', reason: 'command_failed' | 'succeeded') =>
     ({
@@ -1000,7 +1000,7 @@ test('the end of the log is told where the program failed, and nowhere else', ()
   assert.deepEqual(why(again).logTail, []);
 });
 
-test('a rule that matched by what the log says is told with that', () => {
+test('a rule that matched by log has the pattern', () => {
   const job = {
     ...withAttempts(
       aJob(),
@@ -1041,7 +1041,7 @@ test('a rule that matched by what the log says is told with that', () => {
   );
 });
 
-test('a program that was killed where the cloud may take the machine is told not to be judged yet', () => {
+test('the exit of a killed program on a spot TPU is not decided yet', () => {
   const exitSeen = { at: noon + hour, worker: 0, exitCode: 137, signal: 'KILL' } as const;
   const job = withAttempts(aJob(), [readyAllocation], [{ ...runningAttempt, exitSeen }]);
   const why = whyOf(job, noon + hour + 12 * second, { events: [] });
@@ -1054,7 +1054,7 @@ test('a program that was killed where the cloud may take the machine is told not
   const { reasonText: reason } = jobRow(job, noon + hour + 12 * second);
   assert.ok(reason.length <= maxReasonLength);
   assert.equal(reason, 'killed by SIGKILL just now');
-  // What its log says decides which rule would answer it.
+  // The log pattern decides which rule would apply.
   const driven = aJob(tpuSpec({ recovery: { ...tpuSpec().recovery, rules: presets.pre } }));
   const cut = withAttempts(
     driven,
@@ -1065,7 +1065,7 @@ test('a program that was killed where the cloud may take the machine is told not
   assert.match(rule ?? '', /; else pre: command failed \(log matches grpc\) -> same allocation, resume/);
 });
 
-/** That local job whose first attempt has failed, and whose second begins with a pause until then. */
+/** A local job whose first attempt failed and whose second waits until that time. */
 function pausing(notBefore: number): Job {
   const here = { ...readyAllocation, workers: 1, hosts: null };
   return withAttempts(
@@ -1078,7 +1078,7 @@ function pausing(notBefore: number): Job {
   );
 }
 
-test('a job whose pause is over and whose place others have taken meanwhile says that it waits for one', () => {
+test('a job whose pause is over waits for a slot if other jobs took it', () => {
   const queuePosition = { slots: 1, slotsUsed: 1, ahead: 0 };
   const { message: sentence, next } = whyOf(pausing(noon + 2 * hour), noon + 3 * hour, {
     events: [],
@@ -1090,7 +1090,7 @@ test('a job whose pause is over and whose place others have taken meanwhile says
   assert.match(before.message, /starts after a pause\.$/);
 });
 
-test('a multislice says how many TPUs it holds', () => {
+test('a multislice shows its number of TPUs', () => {
   const spec = tpuSpec();
   const capacity = spec.capacity.kind === 'tpu' ? { ...spec.capacity, nodeCount: 2 } : spec.capacity;
   const held = withAttempts(aJob({ ...spec, capacity }), [readyAllocation], [endedAttempt('stopped', { message: '' })]);
@@ -1099,7 +1099,7 @@ test('a multislice says how many TPUs it holds', () => {
   assert.match(whyOf(job, noon + hour, { events: [] }).message, /It keeps its 2 × v5litepod-16/);
 });
 
-test('of several places the next is announced as soon as one has been refused, and not the same one again', () => {
+test('the next alternative is announced after a refusal, and never the same one', () => {
   const spec = tpuSpec();
   const other = { accelerator: 'v4-8', pricing: 'spot', runtimeVersion: 'base', pricePerHourUsd: 1 } as const;
   const capacity =
@@ -1114,7 +1114,7 @@ test('of several places the next is announced as soon as one has been refused, a
   assert.equal(elsewhere?.nextAt, null);
 });
 
-test('a program of which nothing is left was not unreachable', () => {
+test('a vanished program was not unreachable', () => {
   const detail = 'the program vanished on worker 0: another program killed its processes, so there is no exit code';
   const ending = endedAttempt('unreachable', { message: detail, worker: 0 });
   const here = { ...readyAllocation, workers: 1, hosts: null };

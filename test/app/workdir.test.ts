@@ -1,4 +1,4 @@
-/** A job's copies of its working directory, through the Client: taken at create, and anew at a resume. */
+/** A job's copies of its working directory, through the Client: made at create, and again at a resume. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { openStore } from '../../src/store/store.ts';
 import { spec, tpu } from '../core/world.ts';
 import { openWorld } from '../support/world.ts';
 
-test('a resume runs the copy of create, unless it is to be taken anew', async (t) => {
+test('a resume runs the copy of create, unless it is copied again', async (t) => {
   const world = openWorld(t);
   const project = join(world.folder, 'project');
   mkdirSync(project);
@@ -60,7 +60,7 @@ test('a resume runs the copy of create, unless it is to be taken anew', async (t
   assert.deepEqual(
     shown.workdirCopies.map(({ copy }) => copy),
     [1, 2],
-    'what the first copy was is still told',
+    'the first copy is still described',
   );
   assert.equal(readFileSync(fileOf(2), 'utf8'), 'two');
   assert.equal(existsSync(fileOf(1)), false, 'its files are not needed any more');

@@ -1,4 +1,4 @@
-// Places as people see them: what was answered, when one was given, who holds and who waits.
+// The rows of `zones`: last answer, last grant, holders and waiting jobs.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ const elsewhere = {
   pricePerHourUsd: 43,
 };
 
-test('a record of places is written with the commits of jobs, and shown with who holds what', async (t) => {
+test('answers of locations are stored with the commits of jobs, and shown with the holders', async (t) => {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const spec = tpuSpec({}, { alternatives: [elsewhere] });
@@ -78,14 +78,14 @@ test('a record of places is written with the commits of jobs, and shown with who
   );
   assert.deepEqual(await zonesOf(store, { project: 'other' }, noon + hour), []);
 
-  // Every place that was asked is swept, and each once.
+  // Orphan collection covers every requested location once.
   const { refs } = await store.locationsToCollect(noon + 42 * minute);
   assert.deepEqual(
     refs.map(({ allocation }) => allocation.ordinal).toSorted((one, other) => one - other),
     [1, 2],
   );
 
-  // An older word does not replace a newer one.
+  // An older answer does not replace a newer one.
   const old: Event = {
     kind: 'alternative_exhausted',
     at: noon,
@@ -98,7 +98,7 @@ test('a record of places is written with the commits of jobs, and shown with who
   assert.equal((await zonesOf(store, { accelerator: 'v5e' }, noon + hour))[0]?.lastAnswer?.at, noon + minute);
 });
 
-test('a queue that keeps a job waiting is shown as having no capacity, also after it gave one', async (t) => {
+test('a queue that keeps a job waiting has no capacity, also after an earlier grant', async (t) => {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const { job: fresh, revision } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });

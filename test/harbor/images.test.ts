@@ -1,4 +1,4 @@
-/** Images of a registry: arguments in; text, exit code and what was asked out. The server is real, and so is its TLS. */
+/** Commands for images of a registry, with their output, exit code and requests. The server and its TLS are real. */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ const lab: Project = {
 const rowsIn = (out: string): readonly { readonly name: string; readonly tags: readonly string[] }[] =>
   out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as ReturnType<typeof rowsIn>[number]]));
 
-/** As often as always, with less time between. */
+/** The usual number of tries, with shorter pauses. */
 const hasty = { maxTries: 4, maxTriesIfBroken: 4, initialDelay: 1, maxDelay: 5 };
 
 interface HarborFixture {
@@ -56,7 +56,7 @@ interface HarborFixture {
   ) => Promise<{ readonly code: number; readonly out: string; readonly err: string }>;
 }
 
-/** A home with a registry. Settings stand over those that lead there; the clock may have gone on. */
+/** A home with a registry. `settings` overrides those that point to it; the clock may be later. */
 async function openRegistry(
   t: TestContext,
   given: Partial<Parameters<typeof openHarbor>[1]> = {},
@@ -81,7 +81,7 @@ async function openRegistry(
   };
 }
 
-/** Docker's own configuration of that home, and programs that keep passwords. */
+/** Docker's configuration in that home, and credential helpers. */
 function docker({ env, folder }: World, config: object, programs: Readonly<Record<string, string>> = {}): void {
   mkdirSync(join(env['HOME'] ?? '', '.docker'));
   writeFileSync(join(env['HOME'] ?? '', '.docker/config.json'), JSON.stringify(config));
@@ -95,7 +95,7 @@ function docker({ env, folder }: World, config: object, programs: Readonly<Recor
 }
 
 suite('jobman images', () => {
-  test('shows each image of the project with its tags, the newest first', async (t) => {
+  test('shows each image of the project with its tags, newest first', async (t) => {
     const { run } = await openRegistry(t);
     const { code, out, err } = await run(['images']);
     assert.equal(code, 0, err);
@@ -119,7 +119,7 @@ suite('jobman images', () => {
     });
   });
 
-  test('reads every page of images and of tags, some at once and never more than eight', async (t) => {
+  test('reads every page of images and tags, at most eight at once', async (t) => {
     const many: Project = {
       name: 'many',
       public: true,
@@ -140,7 +140,7 @@ suite('jobman images', () => {
     assert.equal(pages.length, 3);
   });
 
-  test('without a project shows those that may be seen, with their names in front', async (t) => {
+  test("without a project shows those of all visible projects, with the project's name", async (t) => {
     const secret: Project = {
       name: 'secret',
       members: ['ada'],
@@ -156,7 +156,7 @@ suite('jobman images', () => {
     assert.equal((await names({ user: 'ada', password: 'pass:word' })).at(-1), 'secret/x');
   });
 
-  test('tells again what was said in the last ten minutes, with its age; --refresh asks', async (t) => {
+  test('uses an answer of the last ten minutes, with its age; --refresh requests a new one', async (t) => {
     const { run, harbor, world } = await openRegistry(t);
     await run(['images']);
     const count = harbor.requests.length;
@@ -172,7 +172,7 @@ suite('jobman images', () => {
       /^3 images on [^\n]*\n$/,
       'an old copy is asked for anew',
     );
-    // Others have no business with what a project holds.
+    // Other users must not see the images of a project.
     const folder = join(world.home, 'harbor');
     const [file = ''] = readdirSync(folder);
     assert.equal(statSync(join(folder, file)).mode & 0o777, 0o600);
@@ -182,7 +182,7 @@ suite('jobman images', () => {
     assert.equal((await run(['images'], as, 21 * 60_000)).code, 5, 'what one may see is not told to another');
   });
 
-  test('shows an old copy where the registry does not answer, and says so', async (t) => {
+  test('shows an old copy if the registry does not answer, and says so', async (t) => {
     const { run, harbor } = await openRegistry(t);
     await run(['images']);
     harbor.fail(...Array.from({ length: 4 }, () => ({ status: 503, headers: { 'retry-after': '0' } })));
@@ -196,7 +196,7 @@ suite('jobman images', () => {
 });
 
 suite('jobman image-details', () => {
-  test('shows what is written about an image, and its newest tags', async (t) => {
+  test('shows the description of an image, and its newest tags', async (t) => {
     const { run } = await openRegistry(t);
     const { code, out, err } = await run(['image-details', '-i', 'ubuntu_python_tensorflow']);
     assert.equal(code, 0, err);
@@ -205,7 +205,7 @@ suite('jobman image-details', () => {
       /^ubuntu_python_tensorflow\nwhere +127\.0\.0\.1:\d+\/lab\/ubuntu_python_tensorflow\npulled +7 times\n/,
     );
     assert.match(out, /\n3\.1cuda11, latest +sha256:0{12} +5\.2 GB +\d+d +linux\/amd64, linux\/arm64\n/);
-    // A description is somebody else's text: it may not clear the screen.
+    // A description is untrusted text: it must not clear the screen.
     assert.ok(out.endsWith('\n\n# TensorFlow\n\nWith **CUDA** 11.\\x1b[2J\n'), JSON.stringify(out));
     const one = await run(['image-details', '--image', 'ubuntu_python_tensorflow:latest', '--json']);
     const report = JSON.parse(one.out) as { artifacts: readonly Artifact[]; description: string };
@@ -234,7 +234,7 @@ suite('jobman image-details', () => {
     assert.equal((await run(['image-details', 'lab/empty'], { project: null })).code, 0);
   });
 
-  test('says what is not there, and what was probably meant', async (t) => {
+  test('reports a missing image, with a suggestion', async (t) => {
     const { run } = await openRegistry(t);
     const assertResult = async (code: number, text: RegExp, ...args: readonly string[]): Promise<void> => {
       const ended = await run(['image-details', ...args]);
@@ -268,7 +268,7 @@ suite('a login', () => {
   const closed = { projects: [secret], users };
   const of = { project: 'secret' };
 
-  test('of the settings is taken, and one that is wrong is told from one that is missing', async (t) => {
+  test('of the settings is used, and a wrong one is distinguished from a missing one', async (t) => {
     const { run } = await openRegistry(t, closed);
     assert.equal((await run(['images'], { ...of, user: 'ada', password: 'pass:word' })).code, 0);
     const wrong = await run(['images', '--refresh'], { ...of, user: 'ada', password: 'no' });
@@ -282,7 +282,7 @@ suite('a login', () => {
     assert.deepEqual([half.code, /no harbor\.password/.test(half.err)], [2, true]);
   });
 
-  test('of Docker is found in its file, by each form of an address', async (t) => {
+  test('of Docker is found in its file, for each form of an address', async (t) => {
     for (const form of ['HOST', 'https://HOST', 'https://HOST/v2/']) {
       await t.test(form, async (inner) => {
         const { run, world, harbor } = await openRegistry(inner, closed);
@@ -294,7 +294,7 @@ suite('a login', () => {
     }
   });
 
-  test('of Docker is asked of the program that keeps it, for this registry before that for all', async (t) => {
+  test('of Docker comes from a credential helper, for this registry before the one for all', async (t) => {
     const { run, world, harbor } = await openRegistry(t, closed);
     const { host } = new URL(harbor.url);
     docker(
@@ -309,7 +309,7 @@ suite('a login', () => {
     assert.equal(code, 0, err);
   });
 
-  test('that a program does not have is nobody, and a program that fails is named where it matters', async (t) => {
+  test('that a helper does not have is anonymous, and a failing helper is named if a login is needed', async (t) => {
     const { run, world } = await openRegistry(t, { projects: [lab, secret], users });
     docker(
       world,
@@ -321,7 +321,7 @@ suite('a login', () => {
       join(world.folder, 'bin/docker-credential-keys'),
       '#!/bin/sh\necho "the keyring is locked"; exit 2\n',
     );
-    assert.equal((await run(['images', '--refresh'])).code, 0, 'a public project needs nobody');
+    assert.equal((await run(['images', '--refresh'])).code, 0, 'a public project needs no login');
     const locked = await run(['images', '--refresh'], of);
     assert.equal(locked.code, 5);
     assert.match(
@@ -332,7 +332,7 @@ suite('a login', () => {
     assert.match((await run(['images', '--refresh'], of)).err, /docker-credential-absent was not found/);
   });
 
-  test('that may not look is told from one that is not accepted', async (t) => {
+  test('without permission is distinguished from a refused one', async (t) => {
     const { run } = await openRegistry(t, { projects: [lab, secret], users: { ...users, eve: 'x' } });
     const { code, err } = await run(['images'], { ...of, user: 'eve', password: 'x' });
     assert.equal(code, 1);
@@ -340,8 +340,8 @@ suite('a login', () => {
   });
 });
 
-suite('what goes wrong on the way', () => {
-  test('is tried again where another try may do', async (t) => {
+suite('a failed request', () => {
+  test('is repeated if a repetition may help', async (t) => {
     const { run, harbor } = await openRegistry(t);
     harbor.fail({ status: 429, headers: { 'retry-after': '0' } }, { drop: true }, { status: 502 });
     assert.equal((await run(['images'])).code, 0);
@@ -349,11 +349,11 @@ suite('what goes wrong on the way', () => {
     const busy = await run(['images', '--refresh']);
     assert.equal(busy.code, 5);
     assert.match(busy.err, /is overloaded or broken \(HTTP 429\)/);
-    // Four tries and no fifth: the next answer is an answer again.
+    // Four tries and no fifth: the next answer succeeds.
     assert.equal((await run(['images', '--refresh'])).code, 0);
   });
 
-  test('is not tried again where it stays as it is', async (t) => {
+  test('is not repeated if the result would be the same', async (t) => {
     const { run, harbor } = await openRegistry(t);
     const at = harbor.requests.length;
     harbor.fail({ status: 422, body: '{"errors":[{"code":"606","message":"page_size is wrong"}]}' });
@@ -363,7 +363,7 @@ suite('what goes wrong on the way', () => {
     assert.equal(harbor.requests.length, at + 1);
   });
 
-  test('an authority that is not known is named, with the setting that makes it known', async (t) => {
+  test('with an unknown authority names the setting that makes it known', async (t) => {
     const { run, world } = await openRegistry(t);
     const unknown = await run(['images'], { caFile: null });
     assert.equal(unknown.code, 5);
@@ -374,7 +374,7 @@ suite('what goes wrong on the way', () => {
     assert.match((await run(['images'], { caFile: join(world.folder, 'no.pem') })).err, /contains no PEM certificate/);
   });
 
-  test('a login is not handed on to another address', async (t) => {
+  test('does not send a login to another address', async (t) => {
     const { run, harbor } = await openRegistry(t, { users: { ada: 'x' } });
     harbor.fail({ status: 308, headers: { location: 'https://elsewhere.example/api' } });
     const { code, err } = await run(['images'], { user: 'ada', password: 'x' });
@@ -382,7 +382,7 @@ suite('what goes wrong on the way', () => {
     assert.match(err, /redirects to https:\/\/elsewhere\.example\/api\.\n  Set harbor\.url/);
   });
 
-  test('something else that answers is no Harbor', async (t) => {
+  test('to another server reports that it is not Harbor', async (t) => {
     const { run, harbor } = await openRegistry(t);
     harbor.fail({ status: 200, body: '<html>Welcome</html>' });
     const { code, err } = await run(['images']);
@@ -394,7 +394,7 @@ suite('what goes wrong on the way', () => {
     assert.deepEqual([none.code, /name no Harbor registry/.test(none.err)], [2, true]);
   });
 
-  test('values of other types are no answer of Harbor', async (t) => {
+  test('with values of wrong types reports that the server is not Harbor', async (t) => {
     const { run, harbor } = await openRegistry(t);
     for (const body of [
       '[null]',
@@ -414,7 +414,7 @@ suite('what goes wrong on the way', () => {
     }
   });
 
-  test('the address may be that of a page of it', async (t) => {
+  test('accepts the address of a web page of Harbor', async (t) => {
     const { run, harbor } = await openRegistry(t);
     for (const end of ['/', '/harbor', '/api/v2.0/'])
       assert.equal((await run(['images', '--refresh'], { url: harbor.url + end })).code, 0, end);

@@ -1,6 +1,6 @@
 /**
- * A small Harbor, over HTTPS with an authority of its own. It follows the published v2.0 API
- * (https://github.com/goharbor/harbor/blob/main/api/v2.0/swagger.yaml): pages of ten unless more are asked for and of a
+ * A small Harbor over HTTPS, with its own authority. It follows the published v2.0 API
+ * (https://github.com/goharbor/harbor/blob/main/api/v2.0/swagger.yaml): pages of ten by default and of a
  * hundred at most, Link and X-Total-Count, names encoded twice, projects that are public or have members, errors as objects.
  */
 import { writeFileSync } from 'node:fs';
@@ -36,12 +36,12 @@ export interface Project {
   readonly repositories: readonly Repository[];
 }
 
-/** What happens to a request in place of its answer. */
+/** A fault instead of an answer. */
 export interface Fault {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** The line is cut without a word. */
+  /** The connection is closed without a reply. */
   readonly drop?: true;
 }
 
@@ -49,11 +49,11 @@ export interface FakeHarbor {
   readonly url: string;
   /** The certificate of its authority, in PEM. */
   readonly caFile: string;
-  /** Paths as they came, with their queries. */
+  /** Paths of the requests, with their queries. */
   readonly requests: readonly string[];
-  /** How many requests were under way at once, at most. */
+  /** The highest number of concurrent requests. */
   maxConcurrency(): number;
-  /** These happen to the next requests, in order. */
+  /** Faults for the next requests, in order. */
   fail(...faults: readonly Fault[]): void;
   setProjects(projects: readonly Project[]): void;
 }
@@ -61,7 +61,7 @@ export interface FakeHarbor {
 /** As `name: password`. */
 export type Users = Readonly<Record<string, string>>;
 
-/** Stopped when the test is over. `slowMs` is how long each answer takes, so that several can be under way at once. */
+/** Stops at the end of the test. `slowMs` delays each answer, so that several requests overlap. */
 export async function openHarbor(
   world: World,
   options: { readonly projects: readonly Project[]; readonly users?: Users; readonly slowMs?: number },
@@ -144,14 +144,14 @@ function answer(incoming: IncomingMessage, outgoing: ServerResponse, { projects,
     project !== undefined && (project.public === true || (user !== null && (project.members ?? []).includes(user)));
   const base = '/api/v2.0/projects';
   if (url.pathname === base) return list(projects.filter(maySee).map(({ name }) => ({ name })));
-  // A router takes the path apart at its slashes before it decodes a name: a slash that is encoded once is lost.
+  // The router splits the path at slashes before it decodes a name, so a slash that is encoded once is lost.
   const path = decodeURIComponent(url.pathname);
   if (!path.startsWith(`${base}/`)) return refuse(404, 'NOT_FOUND', 'The resource is not found');
   const [projectName, collection, name, below, reference, ...rest] = path.slice(base.length + 1).split('/');
   if (collection !== 'repositories' || rest.length > 0) return refuse(404, 'NOT_FOUND', `path ${path} was not found`);
 
   const project = projects.find((one) => one.name === projectName);
-  // Nobody is told whether a project that he may not see is there.
+  // A user cannot learn whether an invisible project exists.
   if (!maySee(project)) {
     return user === null ? refuse(401, 'UNAUTHORIZED', 'unauthorized') : refuse(403, 'FORBIDDEN', 'forbidden');
   }
@@ -184,7 +184,7 @@ function artifactBody({ digest, tags, size = 1_000, pushedAt = '2026-11-20T12:00
     size,
     push_time: pushedAt,
     pull_time: '0001-01-01T00:00:00.000Z',
-    // Harbor says null for an artifact without tags.
+    // Harbor answers null for an artifact without tags.
     tags: tags.length === 0 ? null : tags.map((name) => ({ name, push_time: pushedAt })),
     ...(others.length > 0
       ? { references: [first, ...others].map((platform) => ({ platform })), extra_attrs: {} }
@@ -192,10 +192,10 @@ function artifactBody({ digest, tags, size = 1_000, pushedAt = '2026-11-20T12:00
   };
 }
 
-/** As Harbor writes an error. */
+/** An error in Harbor's format. */
 export function errorBody(code: string, message: string): string {
   return JSON.stringify({ errors: [{ code, message }] });
 }
 
-/** Made once: openssl is slower than all that is tested with it. */
+/** Created once, because openssl is slow. */
 let cachedCertificates: Certificates | undefined;

@@ -102,7 +102,7 @@ export async function* readArchivedLog(
   let partialLine: Buffer = Buffer.alloc(0);
   const last: Buffer[] = [];
   try {
-    for await (const piece of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+    for await (const piece of createReadStream(path)) {
       const bytes = partialLine.length === 0 ? (piece as Buffer) : Buffer.concat([partialLine, piece as Buffer]);
       const end = bytes.lastIndexOf(lineEnd) + 1;
       partialLine = bytes.subarray(end);

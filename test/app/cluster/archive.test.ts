@@ -1,4 +1,4 @@
-/** What is told of a job that its cluster has forgotten: its phase, why, and its moments, each once. */
+/** A job that its cluster has deleted: its phase, its reason, and its events, each once. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ClusterEvent } from '../../../src/app/cluster/cluster.ts';
@@ -36,8 +36,8 @@ const warning = (message: string, count = 1): ClusterEvent =>
     lastAt: at(9),
   });
 
-suite('a job that is gone', () => {
-  test('keeps its verdict, and was taken away when it had none', () => {
+suite('a deleted job', () => {
+  test('keeps its verdict, and is cancelled without one', () => {
     const phases = [
       [aClusterJob({ conditions: [complete] }), 'succeeded'],
       [aClusterJob({ conditions: [failed] }), 'failed'],
@@ -52,7 +52,7 @@ suite('a job that is gone', () => {
     assert.equal(mayBeActive({ job: aClusterJob({ suspended: true }), goneAt: null }), true);
   });
 
-  test('says how it ended, as it would have in the cluster', () => {
+  test('has the same reason as in the cluster', () => {
     const pod = aClusterPod({ phase: 'Failed' }, { state: 'terminated', exitCode: 3, endedAt: at(29) });
     const job = aClusterJob({ conditions: [failed], endedAt: at(30) });
     assert.equal(
@@ -69,8 +69,8 @@ suite('a job that is gone', () => {
   });
 });
 
-suite('what is seen', () => {
-  test('stays when it is gone: pods and events as they were last', () => {
+suite('an observation', () => {
+  test('stays after the deletion: pods and events as last observed', () => {
     const [one, other] = [aClusterPod(), aClusterPod({ uid: 'p2', name: 'train-b', createdAt: at(3) })];
     const ended = aClusterPod({ phase: 'Failed' });
     const before = { job: aClusterJob(), pods: [one, other], events: [warning('a')] };
@@ -83,13 +83,13 @@ suite('what is seen', () => {
     );
   });
 
-  test('tells the moments of a life in order, whatever is seen twice', () => {
+  test('gives the events in order, each once', () => {
     const pod = aClusterPod(
       {},
       { state: 'terminated', exitCode: 137, reason: 'OOMKilled', startedAt: at(4), endedAt: at(20) },
     );
     const job = aClusterJob({ startedAt: at(1), endedAt: at(30), conditions: [failed] });
-    // What the Job says of its end is told once, though an event says the same.
+    // The end of the Job appears once, although an event has the same message.
     const end = { ...warning('too often'), reason: 'BackoffLimitExceeded' };
     const observed = { job, pods: [pod], events: [warning('pull back-off', 3), end] };
     const events = [...clusterJobEvents(observed), goneEvent(at(50))];
@@ -106,7 +106,7 @@ suite('what is seen', () => {
       ],
     );
     assert.equal(new Set(events.map(({ key }) => key)).size, events.length);
-    // The same thing said again with another count is the same moment.
+    // The same message with another count is the same event.
     const again = clusterJobEvents({ ...observed, events: [warning('pull back-off', 9)] });
     assert.deepEqual(
       again.map(({ key }) => key),
@@ -114,7 +114,7 @@ suite('what is seen', () => {
     );
   });
 
-  test('of a life that is stopped and goes on has both, and each beginning', () => {
+  test('of a stopped and resumed job has both, and each start', () => {
     const suspended = { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: null, at: at(10) };
     const resumed = { ...suspended, status: 'False', at: at(20) };
     const keys = [

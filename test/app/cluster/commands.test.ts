@@ -1,4 +1,4 @@
-/** What each of the owner's words means to a job of a cluster, and what a repetition of a job is made of. */
+/** The effect of each command on a cluster job, and the object of a rerun. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
@@ -15,7 +15,7 @@ const states: Readonly<Record<string, ClusterJob>> = {
   deleting: aClusterJob({ deleting: true }),
 };
 
-suite('the owner says to a job of a cluster', () => {
+suite('a command on a cluster job', () => {
   const expected: Readonly<Record<string, Readonly<Record<ClusterVerb, string>>>> = {
     running: { stop: 'allowed', start: 'refused', resume: 'refused', rerun: 'refused', cancel: 'allowed' },
     stopped: { stop: 'already_done', start: 'allowed', resume: 'allowed', rerun: 'allowed', cancel: 'allowed' },
@@ -26,7 +26,7 @@ suite('the owner says to a job of a cluster', () => {
   };
   for (const [state, verbs] of Object.entries(expected)) {
     for (const [verb, kind] of Object.entries(verbs) as [ClusterVerb, string][]) {
-      test(`${verb} to one that is ${state}: ${kind}`, () => {
+      test(`${verb} in the state ${state}: ${kind}`, () => {
         const can = checkClusterCommand(states[state] as ClusterJob, verb);
         assert.equal(can.kind, kind);
         if (can.kind !== 'allowed') assert.match(can.message, /^train .*\.$/);
@@ -35,7 +35,7 @@ suite('the owner says to a job of a cluster', () => {
   }
 });
 
-suite('a repetition', () => {
+suite('a rerun', () => {
   const made: V1Job = {
     apiVersion: 'batch/v1',
     kind: 'Job',
@@ -60,7 +60,7 @@ suite('a repetition', () => {
     status: { succeeded: 1 },
   };
 
-  test('has the same spec, our labels, and nothing that the cluster has put in', () => {
+  test('has the same spec, our labels, and no field that the cluster added', () => {
     const again = rerunObject(made, 'train-2', { owner: 'eve', installation: 'abc123' });
     const ours = {
       'app.kubernetes.io/managed-by': 'jobman',
@@ -83,7 +83,7 @@ suite('a repetition', () => {
     });
   });
 
-  test('of a repetition is numbered on, and no name is too long', () => {
+  test('of a rerun continues the numbers, and no name is too long', () => {
     const again = rerunObject(made, 'train-2', { owner: 'ada', installation: null });
     assert.deepEqual(rerunNames(again).slice(0, 2), ['train-2', 'train-3']);
     const long: V1Job = { metadata: { name: 'x'.repeat(63) } };

@@ -1,4 +1,4 @@
-/** Flavors: their JSON with its slips, which one is meant, and what counts as a GPU. */
+/** Flavors: their JSON and its mistakes, their lookup, and GPUs. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import {
@@ -19,7 +19,7 @@ const small: Flavor = {
   resources: { requests: { cpu: '500m', memory: '1G' }, limits: null },
 };
 
-/** The message and the lines of what that throws. */
+/** The message and the lines of the thrown error. */
 function refusal(act: () => unknown): { readonly code: number; readonly message: string } {
   try {
     act();
@@ -30,7 +30,7 @@ function refusal(act: () => unknown): { readonly code: number; readonly message:
   assert.fail('it was taken');
 }
 
-test('the example of the manual is a flavor as it stands', () => {
+test('the example of the documentation is a valid flavor', () => {
   const text = `{
     "name": "large-gpu",
     "resources": {
@@ -48,7 +48,7 @@ test('the example of the manual is a flavor as it stands', () => {
   });
 });
 
-suite('a flavor is refused, with the place, for', () => {
+suite('a flavor is refused, with the position, for', () => {
   const requests = '"requests": { "cpu": "1" }';
   const cases: readonly (readonly [what: string, text: string, message: RegExp])[] = [
     [
@@ -110,7 +110,7 @@ suite('a flavor is refused, with the place, for', () => {
     });
   }
 
-  test('several things at once, in the order of the text', () => {
+  test('several problems at once, in the order of the text', () => {
     const { message } = refusal(() =>
       parseFlavor('{ "resources": { "requests": { "cpu": "x", "gpu": 1 } } }', 'a.json'),
     );
@@ -121,7 +121,7 @@ suite('a flavor is refused, with the place, for', () => {
   });
 });
 
-suite('the flavor that is meant', () => {
+suite('the flavor of an argument', () => {
   const files: Readonly<Record<string, string>> = {
     './small': '{ "name": "from-file", "resources": { "requests": { "cpu": 1 } } }',
     small: 'not a flavor at all',
@@ -130,21 +130,21 @@ suite('the flavor that is meant', () => {
   };
   const find = (input: string) => findFlavor(input, { predefined: [small], readFile: (path) => files[path] });
 
-  test('is the one of that name, whatever file stands beside it', () => assert.equal(find('small'), small));
-  test('is a file that is named by its path', () => assert.equal(find('./small').name, 'from-file'));
+  test('is the one of that name, even if a file has the same name', () => assert.equal(find('small'), small));
+  test('is a file with that path', () => assert.equal(find('./small').name, 'from-file'));
   test('is a file of another name', () => assert.equal(find('big.json').name, 'big'));
-  test('is JSON on the line', () => assert.equal(find(' {"name":"x","resources":{"requests":{}}}').name, 'x'));
-  test('is told by its place where a file has a slip', () => {
+  test('is JSON in the argument', () => assert.equal(find(' {"name":"x","resources":{"requests":{}}}').name, 'x'));
+  test('has the position of a mistake in a file', () => {
     assert.match(refusal(() => find('bad.json')).message, /bad\.json:1:16: remove this comma/);
   });
-  test('is asked for where there is none', () => {
+  test('gets a suggestion if it does not exist', () => {
     const { code, message } = refusal(() => find('smal'));
     assert.equal(code, 3);
     assert.match(message, /There is no flavor smal, and no file of that name\. Did you mean small\?\nFlavors: small\./);
   });
 });
 
-test('what cannot be shared gets its request as its limit, and nothing else does', () => {
+test('only a resource that cannot be shared gets its request as its limit', () => {
   const requests = { cpu: '1', 'nvidia.com/gpu': '2', 'hugepages-2Mi': '4Mi' };
   assert.deepEqual(withLimits({ requests, limits: null }), {
     requests,
@@ -158,7 +158,7 @@ test('what cannot be shared gets its request as its limit, and nothing else does
   });
 });
 
-test('every extended resource counts as a GPU, summed over kinds; or those that the settings list', () => {
+test('every extended resource counts as a GPU, summed over kinds, or those in the settings', () => {
   const requests = { cpu: '8', memory: '1G', 'nvidia.com/gpu': '2', 'amd.com/gpu': '1', 'gpu.intel.com/i915': '1k' };
   assert.equal(gpuCount(requests, []), 1003);
   assert.equal(gpuCount(requests, ['nvidia.com/gpu', 'amd.com/gpu']), 3);
@@ -168,13 +168,13 @@ test('every extended resource counts as a GPU, summed over kinds; or those that 
   }
 });
 
-test('equal requests have one key, however they are written', () => {
+test('equal requests have one key, whatever their notation', () => {
   const one = amountsKey({ cpu: '1', memory: '1024Mi', 'nvidia.com/gpu': '0' });
   assert.equal(one, amountsKey({ memory: '1Gi', cpu: '1000m' }));
   assert.notEqual(one, amountsKey({ memory: '1G', cpu: '1' }));
 });
 
-test('requests of several containers are one sum', () => {
+test('requests of several containers are summed', () => {
   assert.deepEqual(sumAmounts([{ cpu: '500m', memory: '1Gi' }, { cpu: '1500m' }, { 'nvidia.com/gpu': '1' }]), {
     cpu: '2',
     memory: '1Gi',

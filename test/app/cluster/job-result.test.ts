@@ -1,4 +1,4 @@
-/** In which phase a job of a cluster is, and the sentence for it. */
+/** The phase of a cluster job, and its message. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type {
@@ -109,7 +109,7 @@ const cases: Readonly<Record<string, Case>> = {
     message: /^train failed 10s ago: its program ended with exit code 3\.$/,
     because: /^BackoffLimitExceeded: Job has reached it/,
   },
-  'that used too much memory': {
+  'that ran out of memory': {
     seen: {
       job: job(ended),
       pods: [pod({ state: 'terminated', exitCode: 137, reason: 'OOMKilled' }, { phase: 'Failed' })],
@@ -166,7 +166,7 @@ const cases: Readonly<Record<string, Case>> = {
     phase: 'running',
     message: /^train has been running for 1m10s with 1 of 2 pods on node n1; another cannot pull its image lab\/x\.$/,
   },
-  'whose image does not come': {
+  'whose image cannot be pulled': {
     seen: {
       pods: [pod({ reason: 'ErrImagePull', image: 'lab/x' })],
       events: [
@@ -187,19 +187,19 @@ const cases: Readonly<Record<string, Case>> = {
     phase: 'setup',
     message: /^train cannot start its container main: secret "wandb" not found\.$/,
   },
-  'that is being set up': {
+  'in setup': {
     seen: { pods: [pod({ reason: 'ContainerCreating' })] },
     phase: 'setup',
     message: /is being set up on node n1\.$/,
   },
-  'without room, as the scheduler says it': {
+  'without room, from the scheduler': {
     seen: {
       pods: [pod({}, homeless('0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 0/3'))],
     },
     phase: 'queued',
     message: /it requests memory 1G, cpu 4, and there is too little memory on 1 of 3 nodes, cpu on 2 of 3 nodes\.$/,
   },
-  'without room, counted': {
+  'without room, computed': {
     seen: {
       pods: [pod({}, homeless('0/2 nodes are available: 2 Insufficient cpu.'))],
       nodes: [node('n1', { cpu: '2', memory: '8G' }), node('n2', { cpu: '4', memory: '8G' })],
@@ -266,13 +266,13 @@ const cases: Readonly<Record<string, Case>> = {
     phase: 'queued',
     message: /^train waits for its volume: persistentvolumeclaim "data" not found\.$/,
   },
-  'whose program fails again and again in its place': {
+  'whose program keeps failing in one pod': {
     seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
     phase: 'recovering',
     message:
       /^train keeps failing \(restarted 2 times\): its program ended with exit code 1; it restarts after a pause\.$/,
   },
-  'whose program waits to be started again': {
+  'whose program waits for its restart': {
     seen: {
       pods: [
         pod(
@@ -304,18 +304,18 @@ const cases: Readonly<Record<string, Case>> = {
     message:
       /^train has been running for 1m10s on node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
   },
-  'that has had no pod for long, to a user who may not list events': {
+  'without a pod for long, for a user who may not list events': {
     seen: { job: job({ active: 0 }), mayListEvents: false, quotas: null },
     phase: 'queued',
     message: /^train has no pod 1m20s after its start; only its events give the reason\.$/,
     because: /^The permission `list` on events in vision is missing; the administrator of the cluster can grant it\.$/,
   },
-  'that has had no pod for long, without an event': {
+  'without a pod for long, without an event': {
     seen: { job: job({ active: 0 }), mayListEvents: true, quotas: [] },
     phase: 'queued',
     message: /^train has no pod 1m20s after its start, and no event gives the reason\.$/,
   },
-  'over a quota that is listed where events are not': {
+  'over a quota, without permission to list events': {
     seen: {
       job: job({ active: 0, requests: { cpu: '1500m', memory: '1G' } }),
       mayListEvents: false,
@@ -344,13 +344,13 @@ suite('a job', () => {
       assert.match(verdict.message, message);
       if (because !== undefined) assert.match(verdict.evidence ?? '', because);
       assert.ok(clusterReason(observation.job, now) !== '');
-      // A list that has seen the pods says nothing else.
+      // A list with the pods has the same phase.
       const summary = clusterSummary(observation.job, observation.pods, now);
       assert.equal(summary?.phase ?? verdict.phase, verdict.phase);
     });
   }
 
-  test('that failed is told in a phrase without its pods', () => {
+  test('that failed has a phrase without its pods', () => {
     const phrase = (reason: string | null, failed: number): string =>
       clusterReason(job({ ...ended, conditions: [condition('Failed', reason)], failed }), now);
     assert.equal(phrase('BackoffLimitExceeded', 1), 'its pod failed');
@@ -361,7 +361,7 @@ suite('a job', () => {
     assert.equal(phrase(null, 1), 'failed');
   });
 
-  test('is told in a phrase by its pods', () => {
+  test('has a phrase from its pods', () => {
     const phrase = (one: ClusterJob, ...pods: readonly ClusterPod[]): string | undefined =>
       clusterSummary(one, pods, now)?.reasonText;
     const missing = pod({ reason: 'ImagePullBackOff', image: 'lab/x' }, { uid: 'q' });
@@ -383,7 +383,7 @@ suite('a job', () => {
   });
 });
 
-suite('a list names the cause of an end', () => {
+suite('a list has the cause of an end', () => {
   const phrase = (one: ClusterJob, ...pods: readonly ClusterPod[]) => clusterSummary(one, pods, now)?.reasonText;
   const failed = job({ ...ended, conditions: [condition('Failed', 'BackoffLimitExceeded')], failed: 1 });
   const over = (container: object, changes: object = {}): ClusterPod =>
@@ -400,7 +400,7 @@ suite('a list names the cause of an end', () => {
     assert.equal(phrase(late, over({ exitCode: 137 })), undefined);
   });
 
-  test('and the time of the program, not of the wait before it', () => {
+  test('and the runtime of the program, without the wait before it', () => {
     const done = job({ ...ended, startedAt: ago(100), conditions: [condition('Complete', null)], succeeded: 1 });
     const short = pod(
       { state: 'terminated', exitCode: 0, startedAt: ago(12), endedAt: ago(10) },
@@ -416,7 +416,7 @@ suite('a list names the cause of an end', () => {
     assert.equal(phrase(done), undefined);
   });
 
-  test('with the limit of memory that it met', () => {
+  test('with the memory limit', () => {
     const killed = over(
       { reason: 'OOMKilled', exitCode: 137 },
       { limits: { main: '30M' }, requests: { memory: '5M' } },
@@ -425,7 +425,7 @@ suite('a list names the cause of an end', () => {
     assert.match(clusterResult(observation, now).message, /killed \(OOMKilled, limit 30M, request 5M\)\.$/);
   });
 
-  test('with the year of what the cluster said where it is not the present one', () => {
+  test('with the year if it is not the present one', () => {
     const refused = event({ reason: 'FailedCreate', message: 'exceeded quota: small, requested: pods=1' });
     const observation = observationOf({ events: [refused] });
     const year = 365 * 24 * 3_600_000;
@@ -456,7 +456,7 @@ suite('the best node', () => {
   });
 
   const asking = pod({}, { node: null, requests: { cpu: '4', 'nvidia.com/gpu': '1' } });
-  test('is open to the pod: ready, not closed, and without a taint that it does not bear', () => {
+  test('is usable for the pod: ready, schedulable, and without a taint that the pod does not tolerate', () => {
     const big = { cpu: '64', 'nvidia.com/gpu': '8' };
     const closed = [
       node('a', big, { ready: false }),
@@ -471,13 +471,13 @@ suite('the best node', () => {
     );
   });
 
-  test('does not count what has ended there', () => {
+  test('does not count ended pods', () => {
     const there = [pod({}, { node: 'n', phase: 'Succeeded', requests: { cpu: '4' } })];
     assert.equal(findMissingResources(asking, [node('n', { cpu: '4', 'nvidia.com/gpu': '1' })], there), undefined);
   });
 });
 
-test('fields lead back to flags, and others to none', () => {
+test('fields map to flags, and other fields to none', () => {
   assert.equal(flagOfField('spec.template.spec.containers[0].image'), '-i');
   assert.equal(flagOfField('spec.template.spec.containers[0].volumeMounts[0].mountPath'), '--volume');
   assert.equal(flagOfField('spec.selector'), undefined);

@@ -20,7 +20,7 @@ function quantity(text: string | number): Quantity {
   return found;
 }
 
-suite('two ways to write one amount', () => {
+suite('two notations of one amount', () => {
   const same: readonly (readonly [string | number, string | number])[] = [
     ['1', '1000m'],
     [1, '1000m'],
@@ -46,7 +46,7 @@ suite('two ways to write one amount', () => {
   }
 });
 
-suite('two amounts, in their order', () => {
+suite('the order of two amounts', () => {
   for (const [less, more] of [
     ['1G', '1Gi'],
     ['999m', '1'],
@@ -79,7 +79,7 @@ suite('the canonical text of', () => {
     ['1e19', '10E'],
     ['2048Ei', '2048Ei'],
     ['-1500m', '-1500m'],
-    // The API server rounds away from zero what is finer than it counts.
+    // The API server rounds finer amounts away from zero.
     ['0.1n', '1n'],
     ['-0.1n', '-1n'],
   ] as const) {
@@ -87,7 +87,7 @@ suite('the canonical text of', () => {
   }
 });
 
-test('what is no amount is none', () => {
+test('an invalid amount is undefined', () => {
   for (const text of ['', ' ', '1 G', ...'x 1x 1g 1GB 1KI 1e 1e1.5 --1 . 1.2.3 1e9999 NaN'.split(' ')]) {
     assert.equal(parseQuantity(text), undefined, text);
   }
@@ -103,7 +103,7 @@ test('ten tenths are one, and sums keep powers of two', () => {
   assert.equal(quantityNumber(quantity('1500m')), 1.5);
 });
 
-test('the canonical text of any amount is read as that amount, and its own canonical text', () => {
+test('the canonical text of any amount gives the same amount and text', () => {
   const suffix = fc.constantFrom('', ...'n u m k M G T P E Ki Mi Gi Ti Pi Ei e3'.split(' '));
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 20n }), fc.nat({ max: 999_999 }), suffix, (whole, part, unit) => {

@@ -1,4 +1,4 @@
-/** Which jobs are active, how they are counted together, and who stands where in line. */
+/** Active cluster jobs: their groups and their order in the queue. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ const queued = (different: Partial<QueuedJob> = {}): QueuedJob => ({
   ...different,
 });
 
-/** Somebody who may list Jobs and nothing else. */
+/** A user who may only list Jobs. */
 const unseen = { unscheduled: null, priorities: null, queuePriorities: null };
 
 const viewer: QueueViewer = { namespace: 'vision', owner: 'ada', gpuResources: [] };
@@ -70,7 +70,7 @@ suite('a job of a cluster', () => {
     });
   }
 
-  test('has the priority of its class, or that of all who name none', () => {
+  test('has the priority of its class, or the default one', () => {
     const priorities: readonly PriorityClass[] = [
       { name: 'urgent', value: 1000, isDefault: false },
       { name: 'usual', value: 10, isDefault: true },
@@ -81,7 +81,7 @@ suite('a job of a cluster', () => {
     assert.equal(priorityOf('urgent', null), 0);
   });
 
-  test("has Kueue's priority while that holds it back, and that of its pods without one", () => {
+  test("has Kueue's priority while Kueue holds it back, or that of its pods", () => {
     const priorities = [{ name: 'urgent', value: 1000, isDefault: false }];
     const queuePriorities = [{ name: 'late', value: -5, isDefault: false }];
     const held = { suspended: true, active: 0, ready: 0, queueName: 'q', priorityClass: 'urgent' };
@@ -90,13 +90,13 @@ suite('a job of a cluster', () => {
     assert.equal(priorityOf({ queuePriority: 'late' }), -5);
     assert.equal(priorityOf({ queuePriority: 'gone' }), 1000);
     assert.equal(priorityOf({}), 1000);
-    // Admitted, its pods wait for a node by their own priority.
+    // After admission, its pods wait for a node by their own priority.
     assert.equal(priorityOf({ queuePriority: 'late', suspended: false, active: 1 }), 1000);
   });
 });
 
 suite('active jobs are counted', () => {
-  test('by flavor and by what they ask for, however that is written', () => {
+  test('by flavor and requests, whatever their notation', () => {
     const { groups } = queueView(
       [
         queued({ flavor: 'small', requests: { cpu: '1', memory: '1G' } }),
@@ -119,7 +119,7 @@ suite('active jobs are counted', () => {
     );
   });
 
-  test('with the GPUs of all kinds together, or of those that the settings name', () => {
+  test('with the GPUs of all kinds, or of those in the settings', () => {
     const asks = {
       cpu: '1',
       'nvidia.com/gpu': '1',
@@ -135,7 +135,7 @@ suite('active jobs are counted', () => {
     assert.deepEqual(gpusFor(['nvidia.com/gpu', 'amd.com/gpu']), [3, ['gpu.intel.com/i915', 'lab.org/fpga']]);
   });
 
-  test("in all and yours: those of your namespace that carry nobody else's name", () => {
+  test('in total and yours: those in your namespace without another owner', () => {
     const { groups, jobs, yours } = queueView(
       [
         queued({ owner: 'ada' }),
@@ -156,8 +156,8 @@ suite('active jobs are counted', () => {
   });
 });
 
-suite('a line', () => {
-  test('is in the order of priority, then of age; and each queue of Kueue has its own', () => {
+suite('a queue', () => {
+  test('is ordered by priority, then by age, and each Kueue queue is separate', () => {
     const waits = (name: string, priority: number, age: number, queue: string | null = null, namespace = 'vision') =>
       queued({ name, namespace, priority, queue, createdAt: now - age, state: 'waiting' });
     const { positions } = queueView(
@@ -179,7 +179,7 @@ suite('a line', () => {
     );
   });
 
-  test('has the same places for jobs of one second and one priority: which came first is not known', () => {
+  test('has the same positions for jobs of one second and one priority, because their order is unknown', () => {
     const waits = (name: string, priority: number, age: number) =>
       queued({ name, priority, createdAt: now - age, state: 'waiting' });
     const { positions } = queueView(
@@ -202,14 +202,14 @@ suite('the published list', () => {
     queued({ name: 'b', namespace: 'other', pods: 4, queue: 'q', createdAt: now - 1_000 }),
   ];
 
-  test('comes back as it went, but for whose the jobs are', () => {
+  test('survives a round trip, without the owners', () => {
     const data = queueData('list', jobs, now);
     assert.ok(!JSON.stringify(data).includes('ada'), 'no name of a person is published');
     const read = parsePublishedQueue('list', data);
     assert.deepEqual(read, { updatedAt: now, skipped: 0, jobs: jobs.map((one) => ({ ...one, owner: null })) });
   });
 
-  test('has the form of the older one, and that is read', () => {
+  test('has the older format, which is also read', () => {
     const [first] = (JSON.parse(queueData('list', jobs, now)['list'] ?? '') as { jobs: Record<string, unknown>[] })
       .jobs;
     assert.deepEqual(
@@ -235,14 +235,14 @@ suite('the published list', () => {
     ]);
   });
 
-  test('that is no list is none', () => {
+  test('that is invalid is undefined', () => {
     const lists = ['', '[]', '{', '{"jobs":{}}', 'null', '7'];
     for (const list of lists) assert.equal(parsePublishedQueue('list', { list }), undefined, list);
     assert.equal(parsePublishedQueue('list', { 'list.gz': 'AAAA' }), undefined);
     assert.equal(parsePublishedQueue('list', {}), undefined);
   });
 
-  test('of very many jobs fits into a ConfigMap', () => {
+  test('of many jobs fits into a ConfigMap', () => {
     const many = Array.from({ length: 10_000 }, (_, index) =>
       queued({ name: `jobman-${(index * 2_654_435_761).toString(36)}`, flavor: 'small', requests: { cpu: '1' } }),
     );
@@ -252,7 +252,7 @@ suite('the published list', () => {
   });
 });
 
-/** A cluster with these jobs, in which somebody has these rights (`list jobs.batch *`). */
+/** A cluster with these jobs, and a user with these permissions (`list jobs.batch *`). */
 function clusterWith(all: readonly ClusterJob[], rights: readonly string[], list?: Readonly<Record<string, string>>) {
   const written: unknown[] = [];
   const has = (what: string, { allNamespaces }: ClusterQuery): boolean =>
@@ -282,7 +282,7 @@ function clusterWith(all: readonly ClusterJob[], rights: readonly string[], list
   return { cluster: cluster as Cluster, written };
 }
 
-suite('the queue is looked at', () => {
+suite('the queue is observed', () => {
   const settings = { namespace: 'default', configmap: 'list' };
   const mine = job({ name: 'stuck', ready: 0, owner: 'ada' });
   const other = job({ name: 'other', namespace: 'other', ready: 0 });
@@ -291,7 +291,7 @@ suite('the queue is looked at', () => {
   const list = queueData('list', [queued({ name: 'then' }), queued({ name: 'far', namespace: 'far' })], now);
   const namesOf = (jobs: readonly QueuedJob[]) => jobs.map(({ name, state }) => `${name} ${state}`);
 
-  test('in the whole cluster, where all jobs may be listed', async () => {
+  test('in the whole cluster, if all jobs may be listed', async () => {
     const { source, jobs } = await observeQueue(
       clusterWith(all, ['list jobs.batch *', 'list pods *'], list).cluster,
       settings,
@@ -301,7 +301,7 @@ suite('the queue is looked at', () => {
     assert.deepEqual(namesOf(blind.jobs), ['stuck waiting', 'other waiting'], 'without pods a Job is all there is');
   });
 
-  test('by the published list else, with our own namespace as it is now', async () => {
+  test('from the published list otherwise, with the current jobs of our namespace', async () => {
     const { source, jobs } = await observeQueue(
       clusterWith(all, ['list jobs.batch vision', 'list pods vision'], list).cluster,
       settings,
@@ -312,7 +312,7 @@ suite('the queue is looked at', () => {
     assert.deepEqual(namesOf(none.jobs), ['then running', 'far running']);
   });
 
-  test('in the namespace, where there is no list; and what may not even be listed there is said', async () => {
+  test('in the namespace without a published list, or fails if it may not be listed', async () => {
     for (const without of [undefined, { list: 'nonsense' }]) {
       const seen = await observeQueue(clusterWith(all, ['list jobs.batch vision'], without).cluster, settings);
       assert.deepEqual([seen.source.kind, namesOf(seen.jobs)], ['namespace', ['stuck waiting']]);
@@ -320,7 +320,7 @@ suite('the queue is looked at', () => {
     await assert.rejects(observeQueue(clusterWith(all, []).cluster, settings), /you may not list jobs\.batch/);
   });
 
-  test('and published whole or not at all', async () => {
+  test('and published completely or not at all', async () => {
     const { cluster, written } = clusterWith(all, ['list jobs.batch *', 'list pods *']);
     assert.equal(await publishQueue(cluster, settings, now), 2);
     const [[name, namespace, data]] = written as [[string, string, Record<string, string>]];
@@ -335,7 +335,7 @@ suite('the queue is looked at', () => {
   });
 });
 
-/** What is looked at of an object of the manifest. */
+/** The tested fields of an object of the manifest. */
 interface Shipped {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
@@ -355,7 +355,7 @@ suite('the shipped CronJob', () => {
   const objects = parseAllDocuments(manual('queue.yaml')).map((one) => one.toJS() as Shipped);
   const all = (kind: string) => objects.filter((one) => one.kind === kind);
 
-  test('writes where the settings look, under the label that leaves it out of the count', () => {
+  test('writes the ConfigMap of the settings, with the label that excludes it from the count', () => {
     const { namespace, configmap } = mergeSettings([]).jobsQueue;
     const [map] = all('ConfigMap');
     assert.deepEqual(map?.metadata, { name: configmap, namespace });
@@ -367,19 +367,19 @@ suite('the shipped CronJob', () => {
     assert.deepEqual(cron?.spec?.jobTemplate.metadata.labels, { [clusterLabels.uncounted]: 'true' });
   });
 
-  test('names the version that is here', () => {
+  test('has this version', () => {
     const image = `registry.example.com/jobman:${version}`;
     for (const name of ['queue.yaml', 'README.md', 'Dockerfile']) assert.ok(manual(name).includes(image), name);
     assert.equal(all('CronJob')[0]?.spec?.jobTemplate.spec.template.spec.containers[0]?.image, image);
   });
 });
 
-test('with every namespace, yours are the jobs that carry your name', () => {
+test('with all namespaces, yours are the jobs with your name', () => {
   const jobs = [
     queued({ namespace: 'vision', owner: viewer.owner }),
     queued({ namespace: 'speech', owner: viewer.owner }),
     queued({ namespace: 'vision', owner: null }),
-    queued({ namespace: 'speech', owner: 'somebody-else' }),
+    queued({ namespace: 'speech', owner: 'another-user' }),
   ];
   assert.equal(queueView(jobs, { ...viewer, namespace: null }).yours, 2);
 });

@@ -1,4 +1,4 @@
-/** Settings of Kubernetes jobs: layers over layers, slips with their place, and the template that ships. */
+/** Settings of Kubernetes jobs: layers, mistakes with their position, and the shipped template. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ import { openWorld } from '../../support/world.ts';
 
 const template = join(root, 'src/app/cluster/settings.template.json');
 
-/** The files of a home with this content, and one that is named. */
+/** The files of a home with this content, and an explicit one. */
 function files(t: TestContext, own?: unknown, named?: unknown) {
   const { home, folder } = openWorld(t);
   mkdirSync(home);
@@ -32,7 +32,7 @@ function files(t: TestContext, own?: unknown, named?: unknown) {
   };
 }
 
-test('the template that came with the program is checked when somebody has edited it', async () => {
+test('the shipped template is checked after an edit', async () => {
   const written = readFileSync(template, 'utf8');
   for (const edited of [written.replace('"24h"', '"a day"'), written.replace('{', '{ "more": 1,'), `${written}}`]) {
     await assert.rejects(parseClusterSettings(edited, '/opt/jobman/dist/settings.json', '/home/ada'), JobmanError);
@@ -41,7 +41,7 @@ test('the template that came with the program is checked when somebody has edite
 
 const flavor = (name: string, cpu: string) => ({ name, resources: { requests: { cpu } } });
 
-test('the template that ships is right, and says every key', async (t) => {
+test('the shipped template is valid and has every key', async (t) => {
   const { settings, sources } = await loadClusterSettings(files(t));
   assert.deepEqual(
     clusterSettingKeys.filter(({ key }) => sources.get(key) !== 'template').map(({ key }) => key),
@@ -52,7 +52,7 @@ test('the template that ships is right, and says every key', async (t) => {
     ['no-gpu', 'small-gpu', 'large-gpu'],
   );
   assert.equal(settings.job.resources.default, 'no-gpu');
-  // Beside flavors and their default, a job is the same without the template.
+  // Except for flavors and their default, a job is the same without the template.
   const { resources, ...job } = settings.job;
   const { resources: none, ...plain } = mergeSettings([]).job;
   assert.deepEqual(job, plain);
@@ -60,7 +60,7 @@ test('the template that ships is right, and says every key', async (t) => {
   assert.equal(resources.label, none.label);
 });
 
-test('each layer stands over those below it; lists replace, flavors merge by name', async (t) => {
+test('each layer overrides those below it; lists replace, flavors merge by name', async (t) => {
   const { settings, sources } = await loadClusterSettings(
     files(
       t,
@@ -81,7 +81,7 @@ test('each layer stands over those below it; lists replace, flavors merge by nam
       ['mine', '1'],
     ],
   );
-  // The whole flavor is replaced: limits of the one below would not fit what the one above asks for.
+  // The whole flavor is replaced, because limits of the lower layer would not fit the requests of the upper one.
   assert.equal(settings.job.resources.predefined[0]?.resources.limits, null);
   assert.deepEqual(settings.jobsQueue.gpuResources, ['amd.com/gpu']);
   assert.deepEqual([settings.job.imagePrefix, settings.job.defaultImage], ['lab/', null]);
@@ -89,7 +89,7 @@ test('each layer stands over those below it; lists replace, flavors merge by nam
   assert.match(sources.get('job.defaultImage') ?? '', /lab\.json$/);
 });
 
-test('every slip is told with its place, and only of this half of the file', async (t) => {
+test('every mistake is reported with its position, and only in this half of the file', async (t) => {
   const text = `{
   "tpu": { "projcet": 1 },
   "job": {
@@ -130,7 +130,7 @@ test('every slip is told with its place, and only of this half of the file', asy
       '14:22: "harbor.url" must be an address like "https://harbor.example.com", or null, not "harbor"',
     ],
   );
-  // Who has to do with TPUs only hears of the other half.
+  // A user of TPUs only gets the problems of the other half.
   const ours = await loadSettings({ home: given.home, env: {}, cores: 1 }).then(
     () => assert.fail('it was taken'),
     (thrown: unknown) => thrown,
@@ -145,13 +145,13 @@ test('every slip is told with its place, and only of this half of the file', asy
   );
 });
 
-test('the named file holds our settings too, and must be there', async (t) => {
+test('the explicit file has our settings too, and must exist', async (t) => {
   const given = files(t, { local: { slots: 2 } }, { local: { slots: 3 } });
   assert.equal((await loadSettings({ ...given, env: {}, cores: 1 })).local.slots, 3);
   await assert.rejects(loadSettings({ ...given, explicit: '/nowhere.json', env: {}, cores: 1 }), /no settings file/);
 });
 
-test('paths start at their own file, and a password is not shown', async (t) => {
+test('paths are relative to their own file, and a password is not shown', async (t) => {
   const given = files(t, {
     kubeConfig: { type: 'file', file: 'lab.kubeconfig' },
     harbor: { caFile: '~/ca.pem', password: 'x' },
@@ -170,7 +170,7 @@ test('both halves of the program know the same sections', () => {
   );
 });
 
-test('the version is not checked more often than once a minute, and a shorter interval is refused', async (t) => {
+test('a version check interval below a minute is refused', async (t) => {
   const { folder } = openWorld(t);
   const read = (check: string) => {
     writeFileSync(join(folder, 'settings.json'), JSON.stringify({ newVersion: { check } }));
