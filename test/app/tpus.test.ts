@@ -164,7 +164,7 @@ test('a persistent TPU belongs to the job that uses it, in its own project and z
 
 test('the highest idle cost comes first, then the highest price, and simulated TPUs last', () => {
   const rows = rowsOf([
-    seen('pretended', { project: 'emulator', createdAt: noon - 99 * hour }),
+    seen('simulated', { project: 'emulator', createdAt: noon - 99 * hour }),
     seen('b', { createdAt: noon - 2 * hour }),
     seen('theirs', { metadataOwner: 'grace' }),
     seen('unpriced', { accelerator: null, createdAt: noon - 50 * hour }),
@@ -172,7 +172,7 @@ test('the highest idle cost comes first, then the highest price, and simulated T
   ]);
   assert.deepEqual(
     rows.map(({ name }) => name),
-    ['a', 'b', 'unpriced', 'theirs', 'pretended'],
+    ['a', 'b', 'unpriced', 'theirs', 'simulated'],
   );
   assert.deepEqual([rows[2]?.idleCostUsd, rows[2]?.pricePerHourUsd], [null, null]);
 });
@@ -274,7 +274,7 @@ test('jobs are read after the query, so that a job created meanwhile claims its 
   const partial = {
     ...cloud,
     list: async () => {
-      events.push('look');
+      events.push('cloud');
       return { tpus: [seen('vit-000042-1', { label: label() })], unchecked: [] };
     },
   };
@@ -286,7 +286,7 @@ test('jobs are read after the query, so that a job created meanwhile claims its 
     now: () => noon,
   };
   const { rows } = await observeTpus(parts, {});
-  assert.deepEqual(events, ['list', 'look', 'load 000042']);
+  assert.deepEqual(events, ['list', 'cloud', 'load 000042']);
   assert.equal(rows[0]?.owner.kind, 'job');
   assert.deepEqual(await claimingJobs(store, [], [], 'ours00'), []);
 });

@@ -812,7 +812,7 @@ test('the failed worker is named if there are several', () => {
   assert.equal(failed(1), 'exit 1');
 });
 
-test('a row has the address of worker 0 while it exists, and marks simulated prices', () => {
+test('a row has the address of worker 0 while it exists, and a flag for simulated prices', () => {
   const host0 = (...allocations: Parameters<typeof withAttempts>[1]) =>
     jobRow(withAttempts(aJob(), allocations, [runningAttempt]), noon + hour).worker0Address;
   assert.equal(host0(readyAllocation), '192.0.2.0');

@@ -170,16 +170,16 @@ suite('jobman images', () => {
     assert.match(
       (await run(['images'], {}, 20 * 60_000)).err,
       /^3 images on [^\n]*\n$/,
-      'an old copy is asked for anew',
+      'an old copy is requested again',
     );
     // Other users must not see the images of a project.
     const folder = join(world.home, 'harbor');
     const [file = ''] = readdirSync(folder);
     assert.equal(statSync(join(folder, file)).mode & 0o777, 0o600);
     writeFileSync(join(folder, file), '{"broken');
-    assert.equal((await run(['images'], {}, 21 * 60_000)).code, 0, 'a copy that is broken is none');
+    assert.equal((await run(['images'], {}, 21 * 60_000)).code, 0, 'a broken copy is ignored');
     const as = { user: 'ada', password: 'x' };
-    assert.equal((await run(['images'], as, 21 * 60_000)).code, 5, 'what one may see is not told to another');
+    assert.equal((await run(['images'], as, 21 * 60_000)).code, 5, 'a cached answer is only for its own user');
   });
 
   test('shows an old copy if the registry does not answer, and says so', async (t) => {
