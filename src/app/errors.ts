@@ -38,7 +38,7 @@ export interface ManifestProblem {
   /** `command.workers[1]`; empty for the whole file. */
   readonly key: string;
   readonly message: string;
-  /** The known word that the typed one resembles. */
+  /** The known name nearest to the typed one. */
   readonly suggestion: string | null;
   /** The `--set` argument with the problem; null for a problem in the file. */
   readonly set: string | null;
@@ -58,7 +58,7 @@ export class JobmanError extends Error {
   readonly errorCode: ErrorCode;
   /** The mistakes of an invalid manifest; `lines` has them for people. */
   readonly problems: readonly ManifestProblem[];
-  /** Why a confirmation is required. */
+  /** The reasons for a required confirmation. */
   readonly reasons: readonly string[];
 
   constructor(message: string, code: number, lines: readonly string[] = [], details: ErrorDetails = {}) {
