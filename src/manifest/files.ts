@@ -19,6 +19,13 @@ export interface FileReader {
   read(path: string, maxBytes: number): { readonly bytes: Uint8Array } | { readonly detail: string };
 }
 
+/** The reason why it is not a readable file, after "the file ..."; undefined for a file or a stream. */
+export function fileProblem(info: FileInfo): string | undefined {
+  if (info.kind === 'absent') return 'does not exist';
+  if (info.kind === 'folder') return 'is a folder';
+  return info.kind === 'unreadable' ? `cannot be read: ${info.detail}` : undefined;
+}
+
 /** A small text file as a whole, or a phrase with the reason, to be printed after "the file ...". */
 export function readTextFile(
   files: FileReader,
@@ -26,19 +33,9 @@ export function readTextFile(
   maxBytes: number,
 ): { readonly text: string } | { readonly reason: string } {
   const info = files.inspect(path);
-  switch (info.kind) {
-    case 'absent':
-      return { reason: 'does not exist' };
-    case 'folder':
-      return { reason: 'is a folder' };
-    case 'unreadable':
-      return { reason: `cannot be read: ${info.detail}` };
-    case 'file':
-      if (info.bytes > maxBytes) return { reason: tooLargeMessage(info.bytes, maxBytes) };
-      break;
-    case 'stream':
-      break;
-  }
+  const problem = fileProblem(info);
+  if (problem !== undefined) return { reason: problem };
+  if (info.kind === 'file' && info.bytes > maxBytes) return { reason: tooLargeMessage(info.bytes, maxBytes) };
   const read = files.read(path, maxBytes);
   if ('detail' in read) return { reason: `cannot be read: ${read.detail}` };
   if (read.bytes.length > maxBytes) return { reason: tooLargeMessage(null, maxBytes) };

@@ -15,7 +15,7 @@ import type {
 } from '../setup/modules.ts';
 import { splitArguments } from '../setup/script.ts';
 import { mountsOf, bucketNameOf } from './buckets.ts';
-import { readTextFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
+import { fileProblem, readTextFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import { readJobFiles } from './job-files.ts';
 import type { CacheSection, Section, EnvironmentName, ModuleName } from './keys.ts';
 import type { Sections } from './sections.ts';
@@ -107,15 +107,8 @@ function sliceSshEntry(file: string): string {
 
 /** Keys are read when a worker is set up, perhaps hours later, so a missing one is reported now. */
 function checkKeyFile(sections: Sections, { files }: ManifestContext, at: Path, file: string): void {
-  const info = files.inspect(file);
-  if (info.kind === 'file' || info.kind === 'stream') return;
-  const problem =
-    info.kind === 'unreadable'
-      ? `cannot be read (${info.detail})`
-      : info.kind === 'folder'
-        ? 'is a folder'
-        : 'does not exist';
-  sections.missingHere(at, `the key file ${file} ${problem} on this machine`);
+  const problem = fileProblem(files.inspect(file));
+  if (problem !== undefined) sections.missingHere(at, `the key file ${file} ${problem}`);
 }
 
 function readGcsfuse(sections: Sections): GcsfuseModule | undefined {

@@ -229,14 +229,10 @@ function stopOn(signal: AbortSignal, session: Session, tar: ChildProcess): () =>
   return () => signal.removeEventListener('abort', stop);
 }
 
-function createOutputBuffers(): {
-  readonly onBytes: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void;
-  out(): string;
-  err(): string;
-} {
+function createOutputBuffers() {
   const kept = { stdout: createOutputBuffer(8_192), stderr: createOutputBuffer(8_192) };
   return {
-    onBytes: (chunk, stream) => kept[stream].add(chunk),
+    onBytes: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => kept[stream].add(chunk),
     out: () => new TextDecoder().decode(kept.stdout.bytes()).trim(),
     err: () => lastLine(kept.stderr.bytes()),
   };

@@ -3,6 +3,7 @@
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { Duplex as DuplexStream } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../app/errors.ts';
 import type { Duration } from '../core/model/time.ts';
 
@@ -99,7 +100,7 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
   child.stdin.end(request.stdin ?? '');
   const end = await ended;
   // Another process (a detached child) may hold the pipes open: after the exit they get a limited time.
-  if (end.error === null) await Promise.race([reads, pause(timedOut ? 100 : 2_000)]);
+  if (end.error === null) await Promise.race([reads, pause(timedOut ? 100 : 2_000, undefined, { ref: false })]);
   clearTimeout(timer);
   child.stdout.destroy();
   child.stderr.destroy();
@@ -151,7 +152,7 @@ export function processAsStream(argv: readonly string[]) {
     stream,
     /** The program's standard error: complete if it has ended, else the output of the next half second. */
     async errorOutput(): Promise<string> {
-      await Promise.race([silent, pause(500)]);
+      await Promise.race([silent, pause(500, undefined, { ref: false })]);
       return new TextDecoder().decode(kept.bytes()).trim();
     },
   };
@@ -212,10 +213,6 @@ function killGroup(child: ChildProcess): void {
   if (pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const killer = spawn('/bin/sh', ['-c', 'kill -s KILL -- "-$1"', 'sh', String(pid)], { stdio: 'ignore' });
   killer.on('error', () => child.kill('SIGKILL'));
-}
-
-function pause(ms: Duration): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }
 
 export function createOutputBuffer(maxBytes: number) {

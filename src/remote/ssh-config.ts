@@ -90,15 +90,24 @@ export function parseSshConfig(text: string, query: SshConfigQuery, defaults: Ss
   const host = first('hostname') ?? query.host;
   const port = Number(first('port') ?? query.port ?? 22);
   const user = first('user') ?? query.user ?? defaults.user;
-  const path = (name: string): string =>
-    absolute(expandTokens(name, { host, port, user, name: query.host, defaults }), defaults);
+  // The tokens of ssh_config(5) that a path or a ProxyCommand may contain.
+  const tokens: Readonly<Record<string, string>> = {
+    '%': '%',
+    h: host,
+    n: query.host,
+    p: String(port),
+    r: user,
+    u: defaults.user,
+    d: defaults.userHome,
+  };
+  const expand = (value: string): string =>
+    value.replaceAll(/%(.)/gu, (whole, letter: string) => tokens[letter] ?? whole);
+  const path = (name: string): string => absolute(expand(name), defaults);
   const jump = first('proxyjump');
   const command = first('proxycommand');
   let proxy: readonly string[] | null = null;
   if (jump !== undefined && jump !== 'none') proxy = jumpArgv(jump, host, port, defaults.sshArgs);
-  else if (command !== undefined && command !== 'none') {
-    proxy = ['/bin/sh', '-c', `exec ${expandTokens(command, { host, port, user, name: query.host, defaults })}`];
-  }
+  else if (command !== undefined && command !== 'none') proxy = ['/bin/sh', '-c', `exec ${expand(command)}`];
   return {
     host,
     port,
@@ -136,29 +145,6 @@ function jumpArgv(jump: string, host: string, port: number, sshArgs: readonly st
     host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`,
     last.startsWith('ssh://') ? last : `ssh://${last}`,
   ];
-}
-
-/** The tokens of ssh_config(5) that a path or a ProxyCommand may hold. */
-function expandTokens(
-  text: string,
-  facts: {
-    readonly host: string;
-    readonly port: number;
-    readonly user: string;
-    readonly name: string;
-    readonly defaults: SshDefaults;
-  },
-): string {
-  const tokens: Readonly<Record<string, string>> = {
-    '%': '%',
-    h: facts.host,
-    n: facts.name,
-    p: String(facts.port),
-    r: facts.user,
-    u: facts.defaults.user,
-    d: facts.defaults.userHome,
-  };
-  return text.replaceAll(/%(.)/gu, (whole, letter: string) => tokens[letter] ?? whole);
 }
 
 function absolute(path: string, defaults: SshDefaults): string {

@@ -60,19 +60,8 @@ export async function createTmux(options: TmuxOptions): Promise<TmuxWindows> {
 
   /** The session's first window is a shell, as users expect, at index 0 whatever their `base-index` is. */
   async function makeSession(session: string): Promise<void> {
-    const made = await tmux([
-      'new-session',
-      '-d',
-      '-s',
-      escapeFormat(session),
-      '-x',
-      '200',
-      '-y',
-      '50',
-      '-P',
-      '-F',
-      '#{window_index}',
-    ]);
+    const options = '-d -x 200 -y 50 -P -F #{window_index}'.split(' ');
+    const made = await tmux(['new-session', '-s', escapeFormat(session), ...options]);
     if (made.exitCode !== 0 && errorOutput(made).includes('duplicate session')) return;
     if (made.exitCode !== 0) throw tmuxError(`create the session ${session}`, made);
     const index = textOf(made.stdout).trim();

@@ -108,7 +108,7 @@ test('identities are copied with their lines for ssh_config', () => {
 test('a key that is missing here is a problem for create and a warning for a check', () => {
   const text = tpu('ssh: {private_key: ~/.ssh/missing}\n');
   assertRefused(text, /ssh\.private_key: the key file \/home\/ada\/\.ssh\/missing does not exist/);
-  assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /does not exist on this machine/);
+  assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /missing does not exist/);
   assertRefused(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), /two keys have the name id/, {
     files: { '/a/id': '', '/b/id': '' },
   });

@@ -1,6 +1,6 @@
 // Requests to the API server of a context, with its certificates, its proxy and its login.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/files.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import {
@@ -104,9 +104,8 @@ function trustOf({ name, cluster }: KubeContext): TlsTrust {
     if (data !== undefined && data !== '') ca = Buffer.from(data, 'base64');
     else if (file !== undefined) ca = readRegularFile(file);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
     throw new JobmanError(
-      `The certificate authority of the context ${name} cannot be read: ${why}.`,
+      `The certificate authority of the context ${name} cannot be read: ${messageOf(error)}.`,
       exitCode.unreachable,
     );
   }

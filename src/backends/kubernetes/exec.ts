@@ -9,7 +9,7 @@ import type {
   ClusterTarget,
   TerminalSize,
 } from '../../app/cluster/cluster.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { JobmanError, messageOf } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { type Channels, type ClusterAccess, openChannels } from './channels.ts';
 import {
@@ -120,7 +120,7 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
       const status = await runShortProgram(cluster, target, endCommand(marker));
       if (status !== undefined && startFailure(status) !== undefined) abandon(noShell);
     } catch (error) {
-      abandon(`it cannot be stopped: ${error instanceof Error ? error.message : String(error)}`);
+      abandon(`it cannot be stopped: ${messageOf(error)}`);
     }
   }
 

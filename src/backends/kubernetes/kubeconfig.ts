@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/files.ts';
 
 export interface KubeconfigSources {
@@ -156,13 +156,13 @@ function readKubeconfig(file: string): ParsedKubeconfig {
   try {
     text = isPipe(file) ? readPipe(file) : readRegularFile(file).toString('utf8');
   } catch (error) {
-    throw new JobmanError(`The kubeconfig ${file} cannot be read: ${errorMessage(error)}.`, exitCode.unreachable);
+    throw new JobmanError(`The kubeconfig ${file} cannot be read: ${messageOf(error)}.`, exitCode.unreachable);
   }
   let document: unknown;
   try {
     document = parse(text);
   } catch (error) {
-    const [first = ''] = errorMessage(error).split('\n');
+    const [first = ''] = messageOf(error).split('\n');
     throw new JobmanError(`The kubeconfig ${file} is not valid YAML.`, exitCode.usage, [first], { cause: error });
   }
   if (!isObject(document)) throw new JobmanError(`The kubeconfig ${file} is empty.`, exitCode.unreachable);
@@ -336,8 +336,4 @@ function podContext(
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function errorMessage(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -4,7 +4,7 @@
 import { X509Certificate } from 'node:crypto';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { type Instant, minute, second } from '../../core/model/time.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { formatTime } from '../../app/format.ts';
 import type { KubeContext, KubeExec } from './kubeconfig.ts';
 import { readRegularFile } from '../../app/files.ts';
@@ -121,8 +121,10 @@ function readLoginFile({ name }: KubeContext, file: string): Buffer {
   try {
     return readRegularFile(file);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new JobmanError(`The credentials of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
+    throw new JobmanError(
+      `The credentials of the context ${name} cannot be read: ${messageOf(error)}.`,
+      exitCode.unreachable,
+    );
   }
 }
 
@@ -295,7 +297,7 @@ async function renewIdToken(
     throw new JobmanError(
       `The OpenID Connect login of the context ${context.name} failed.`,
       exitCode.unreachable,
-      [error instanceof Error ? error.message : String(error)],
+      [messageOf(error)],
       { cause: error },
     );
   } finally {

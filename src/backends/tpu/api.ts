@@ -389,11 +389,7 @@ function parseObject(text: string): object | undefined {
 }
 
 function hostOf(url: string): string {
-  try {
-    return new URL(url).host;
-  } catch {
-    return url;
-  }
+  return URL.parse(url)?.host ?? url;
 }
 
 /** gRPC codes and HTTP statuses; the two ranges do not overlap. */

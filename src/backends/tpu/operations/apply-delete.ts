@@ -241,9 +241,7 @@ async function deleteAndWait(
   const reportChange = skipRepeats(report);
   let checks = 0;
   await waitUntil(parts.checkInterval, signal, {
-    interruptedMessage: messages.interruptedMessage,
-    hint: messages.hint,
-    timeoutMessage: messages.timeoutMessage,
+    ...messages,
     isDone: async () => {
       const node = await api.getNode(location, name);
       const queued = isQueued ? await api.getQueuedResource(location, queuedId) : undefined;

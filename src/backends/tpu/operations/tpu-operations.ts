@@ -29,16 +29,7 @@ const endTimeout: Duration = 40 * second;
 const addressCacheTime: Duration = 10 * second;
 
 /** States in which the machines are unreachable even if their addresses are known. */
-const statesWithoutWorkers = [
-  'creating',
-  'starting',
-  'stopping',
-  'stopped',
-  'deleting',
-  'preempted',
-  'terminated',
-  'hidden',
-];
+const statesWithoutWorkers = 'creating starting stopping stopped deleting preempted terminated hidden'.split(' ');
 
 export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
   const { routes, apiFor, now, site } = parts;
