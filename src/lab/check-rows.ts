@@ -159,9 +159,8 @@ function statusOf(
       hangsAt: exitSeen === undefined ? (parts.hangTimes.get(attemptKey(name)) ?? null) : null,
     };
     // The program has ended. Within half a minute it is known whether the cloud took its TPU.
-    if (exitSeen !== undefined) {
+    if (exitSeen !== undefined)
       return { kind: 'running', phase: `${endedPhase}${exitSeen.exitCode}`, waitReason: null, ...trouble };
-    }
     const waitReason = parts.waitReasons.get(job.id) ?? null;
     if ((window?.report ?? null) === null) return { kind: 'starting', waitReason, ...trouble };
     return {

@@ -177,15 +177,13 @@ type JobEnd = Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> & { readonly 
 
 /** A success in the log wins over the status, which that program often only guessed from a tmux session. */
 function outcomeOf({ status, logTail }: OldJobFolder): JobEnd {
-  if (/Main command completed successfully|Multihost runner finished successfully/.test(logTail)) {
+  if (/Main command completed successfully|Multihost runner finished successfully/.test(logTail))
     return jobEnd('succeeded', 'succeeded', 'succeeded before the import');
-  }
   const text = status ?? '';
   if (/^cancel/i.test(text)) return jobEnd('cancelled', 'stopped', 'cancelled before the import');
   if (/^preempt/i.test(text)) return jobEnd('failed', 'preempted', 'preempted before the import');
-  if (/fail/i.test(text) || /Main command (failed|finished with errors)/.test(logTail)) {
+  if (/fail/i.test(text) || /Main command (failed|finished with errors)/.test(logTail))
     return jobEnd('failed', 'command_failed', 'failed before the import');
-  }
   const mayBeRunning = /^(running|queueing|idle|init)/i.test(text);
   const detail = text === '' ? `${importedPrefix}, end unknown` : `${importedPrefix}, was ${text}`;
   return { ...jobEnd('stopped', 'stopped', detail), mayBeRunning };

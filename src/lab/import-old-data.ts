@@ -265,9 +265,8 @@ function planJobs(plan: ImportPlan, user: LabUser, old: OldUser, tpus: ReadonlyM
     addLine('import', what, `${formatStatus(job)}, ${job.tpu}${job.stage === 0 ? '' : `, stage ${job.stage}`}`);
     if (job.status === 'alive') addLine('note', what, stillRunningNote);
     if (!isFree) addLine('note', what, 'not on the list: another window has this number');
-    if (job.parent !== null && parent === undefined) {
+    if (job.parent !== null && parent === undefined)
       addLine('note', what, `imported without its parent, window ${job.parent}, which is not in the file`);
-    }
     for (const note of job.notes) addLine('note', what, note);
     taken = true;
     changes.push(async (store) => {

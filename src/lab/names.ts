@@ -93,9 +93,7 @@ function ambiguityProblem(
   if (what !== 'config alias' && reservedNames.has(small)) return 'it is a reserved name';
   if (booleans.has(small)) return 'it would be read as yes or no';
   const called = users.find((user) => comparisonKey(user) === comparisonKey(name));
-  if (called !== undefined) {
-    return called === name ? 'a user has this name' : `it is too similar to the user ${called}`;
-  }
+  if (called !== undefined) return called === name ? 'a user has this name' : `it is too similar to the user ${called}`;
   // A config alias comes before an equals sign, and a TPU does not.
   if (what === 'config alias') return null;
   const meant = what === 'TPU alias' ? undefined : tpuAliases.get(name);

@@ -75,12 +75,11 @@ export function userSetting(key: string): UserSetting {
 export function withSetting(settings: UserSettings, key: string, text: string): UserSettings {
   const { read, expected } = userSetting(key);
   const value = read(text.trim());
-  if (value === undefined) {
+  if (value === undefined)
     throw new JobmanError(
       `"${text}" is not valid for ${key}: expected ${expected}. Nothing was changed.`,
       exitCode.usage,
     );
-  }
   return { ...settings, [key]: value };
 }
 

@@ -42,9 +42,8 @@ export function identifyUser(
   users: readonly LabUser[],
 ): LabUser | null {
   const requested = normalizeName(env[userEnvVariable] ?? '');
-  if (requested === '') {
+  if (requested === '')
     return users.find(({ logins }) => logins.includes(login)) ?? users.find(({ name }) => name === login) ?? null;
-  }
   const found = users.find(({ name }) => name === requested);
   if (found !== undefined) return found;
   const near = didYouMean(
@@ -136,9 +135,8 @@ export function withSwappedDirectories(user: LabUser, one: number, other: number
 }
 
 function checkDirectoryNumber(number: number): void {
-  if (number < 1 || number > maxDirectory) {
+  if (number < 1 || number > maxDirectory)
     throw new JobmanError(`${number} is not a directory number: 1 to ${maxDirectory}.`, exitCode.usage);
-  }
 }
 
 function noDirectory(user: LabUser, number: number): JobmanError {

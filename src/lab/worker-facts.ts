@@ -177,13 +177,12 @@ export function worstEnvironment(answers: readonly WorkerAnswer[]): EnvironmentC
 
 function classifyAnswer(answer: WorkerAnswer): EnvironmentCheck {
   const { worker } = answer;
-  if (answer.kind === 'no_answer') {
+  if (answer.kind === 'no_answer')
     return {
       class: /did not (end|answer) within/.test(answer.message) ? 'timeout' : 'unknown',
       message: answer.message,
       worker,
     };
-  }
   const lines = answer.output
     .split('\n')
     .map((line) => line.trim())
@@ -192,9 +191,8 @@ function classifyAnswer(answer: WorkerAnswer): EnvironmentCheck {
     const line = lines.find((one) => pattern.test(one));
     if (line !== undefined) return { class: name, message: line, worker };
   }
-  if (answer.code === 124 || answer.code === 137) {
+  if (answer.code === 124 || answer.code === 137)
     return { class: 'timeout', message: `Python did not end within ${pythonTimeout / second} s`, worker };
-  }
   // Without a TPU, Python uses the CPU and still succeeds.
   const devices = lines.find((line) => /TpuDevice|TPU_\d|TPU v/.test(line));
   if (answer.code === 0 && devices !== undefined) return { class: 'success', message: devices, worker };

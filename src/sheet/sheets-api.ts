@@ -123,9 +123,8 @@ async function readLogin(file: string): Promise<JWT> {
     readonly client_email?: unknown;
     readonly private_key?: unknown;
   };
-  if (typeof email !== 'string' || typeof key !== 'string') {
+  if (typeof email !== 'string' || typeof key !== 'string')
     throw new SyntaxError('the key file of a service account has client_email and private_key; this file has not');
-  }
   const { JWT: Login } = await import('google-auth-library');
   return new Login({ email, key, scopes: [scope], transporterOptions: googleLimits });
 }

@@ -174,10 +174,10 @@ suite('TPUs by the tpu command', () => {
     const [, second] = await addresses(name);
     onWorker(second, `setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & ${until('31351')}`);
     assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) uses the device: sleep 31351/);
-    const refused = await ends(2, 'reapply', name);
+    const refused = await ends(4, 'reapply', name);
     assert.match(refused.stderr, /uses the device: sleep 31351\. Say --yes/);
     assert.deepEqual(await addresses(name), await addresses(name));
-    await ends(2, 'solve', name);
+    await ends(4, 'solve', name);
     const ended = await ends(0, 'solve', name, '--yes');
     assert.match(ended.stdout, /device busy: process \d+ on worker 1 \(\w+\) uses the device: sleep 31351/);
     assert.match(await ok('describe', name), /Used by +no job or program/);
@@ -201,7 +201,7 @@ suite('TPUs by the tpu command', () => {
       ['restart', spot],
     ]) {
       const booked = await tpu(...args);
-      assert.equal(booked.code, 2, booked.stderr);
+      assert.equal(booked.code, 4, booked.stderr);
       assert.match(booked.stderr, /In the booking sheet lab-tpuvm-v4-8-preemptible-1 is reserved for lyy\. .*--yes/);
     }
     await ok('release', spot, 'lyy');
@@ -212,7 +212,7 @@ suite('TPUs by the tpu command', () => {
     assert.match(restarted.stderr, /^stopping .*\n(.*\n)*starting .*\n(.*\n)*1 of 1 workers answer$/m);
     // A worker that refuses SSH may be in use.
     await world.jobman(['emulator', 'ssh-refuse', spot]);
-    const unsure = await ends(2, 'solve', spot);
+    const unsure = await ends(4, 'solve', spot);
     assert.match(unsure.stderr, /The programs on worker 0 are unknown: .*--yes/);
     const again = await ends(0, 'solve', spot, '--yes');
     assert.match(again.stdout, /^SSH fails: no SSH connection to worker 0.*\n.*is repaired \(SSH fails\)/);
@@ -234,7 +234,7 @@ suite('TPUs by the tpu command', () => {
       const running = 'cat ~/kept; pgrep -cf "^sleep 31358"; true';
       assert.deepEqual(await each(running), Array<string>(count).fill('kept\n1\n'));
       const { code, stdout, stderr } = await tpu('restart', one);
-      assert.deepEqual([code, stdout], [0, `${one} has restarted.\n`], stderr);
+      assert.deepEqual([code, stdout], [0, `Restarted ${one}.\n`], stderr);
       assert.match(
         stderr,
         /^stopping .*\nthe cloud cannot stop this kind of TPU; rebooting its workers\n(.*\n)*\d of \d workers answer$/m,

@@ -83,9 +83,9 @@ export interface TpuClaim {
 type ProvisionAction = 'apply' | 'reapply' | null;
 
 /**
- * Asks for every consent that is missing. Throws JobmanError: (4) if the TPU is stopped or changes its state, or is in
- * use without consent; (5) if the cloud does not answer; (2) if creating the TPU needs consent and there is no
- * terminal; (1) if the answer is no; (130) after Ctrl-C.
+ * Asks for every consent that is missing. Throws JobmanError: (4) if the TPU is stopped or changes its state, or if
+ * consent is missing; (5) if the cloud does not answer; (1) if the TPU would be created and the answer is no; (130)
+ * after Ctrl-C.
  */
 export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimRequest): Promise<TpuClaim> {
   const { client, tpus, signal } = parts;
@@ -189,17 +189,18 @@ async function confirmClaim(
   const sentences = [...use, ...provision, ...concerns.otherEffects];
   if (sentences.length === 0) return;
   const text = sentences.map((sentence) => `${capitalize(sentence)}.`);
-  const code = use.length > 0 ? exitCode.conflict : exitCode.usage;
   if (!canAsk(cli)) {
     const flags = [
       ...(use.length > 0 ? ['-f takes the TPU'] : []),
       ...(provision.length > 0 ? ['-apply creates it'] : []),
     ];
     const [first = '', ...rest] = text;
-    throw new JobmanError(`Nothing was started. ${first}`, code, [
-      ...rest,
-      `${[...flags, '--yes confirms everything'].join('; ')}.`,
-    ]);
+    throw new JobmanError(
+      `Nothing was started. ${first}`,
+      exitCode.conflict,
+      [...rest, `${[...flags, '--yes confirms everything'].join('; ')}.`],
+      { errorCode: 'confirmation_required', reasons: text },
+    );
   }
   // Notes in the sheet and command lines of programs are untrusted text.
   for (const line of text) cli.printStderr(escapeLine(line));

@@ -59,16 +59,13 @@ function namedUser(users: readonly LabUser[], args: ParsedArguments): LabUser | 
 }
 
 async function askForUser(cli: TpuCli, users: readonly LabUser[]): Promise<LabUser> {
-  if (users.length === 0) {
-    throw new JobmanError('There are no users yet. `tpu add-user` adds one.', exitCode.notFound);
-  }
+  if (users.length === 0) throw new JobmanError('There are no users yet. `tpu add-user` adds one.', exitCode.notFound);
   const names = users.map(({ name }) => name);
-  if (!canAsk(cli)) {
+  if (!canAsk(cli))
     throw new JobmanError(
       `Which user? Give a name, or set --user or ${userEnvVariable}. ${formatChoices(names)}`,
       exitCode.usage,
     );
-  }
   for (;;) {
     const answer = await ask(cli, `Which user? (${names.join(', ')})`);
     const found = users.find(({ name, id }) => name === answer || String(id) === answer);

@@ -75,9 +75,8 @@ function argumentRows({ takes, args, flags }: TpuCommand): readonly Example[] {
     rows.push([[`${name}=${value}`, ...forms].join(', '), summary]);
   }
   if (takes.configs === true) rows.push(['lr=0.01, config.a.b=v', 'A config of the program']);
-  for (const [name, { summary, also = [] }] of Object.entries(flags)) {
+  for (const [name, { summary, also = [] }] of Object.entries(flags))
     rows.push([[name, ...also].map((form) => (form.includes('-') ? `--${form}` : `-${form}`)).join(', '), summary]);
-  }
   if (takes.letters !== undefined) rows.push([`-${takes.letters}`, 'The columns: any of these letters']);
   return rows;
 }

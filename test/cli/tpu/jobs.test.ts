@@ -121,7 +121,7 @@ suite('run', () => {
     assert.equal((await world.tpu(['run', 'v2-32-6', 'lyy', '-f'])).code, 0);
     world.tpuStates.set(p1, is('preempted'));
     const refused = await world.tpu(['run', 'v2-32-p1', 'lyy']);
-    assert.equal(refused.code, exitCode.usage);
+    assert.equal(refused.code, exitCode.conflict);
     assert.match(
       refused.err,
       /The TPU v2-32-preemptible-1 is preempted and would be created again\.\n.*-apply creates it/s,
@@ -318,7 +318,7 @@ suite('resume and rerun', () => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo');
     const refused = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
-    assert.equal(refused.code, exitCode.usage);
+    assert.equal(refused.code, exitCode.conflict);
     assert.match(refused.err, /Window 1 is .* on v2-32-preemptible-1 and would be killed/);
     assert.equal((await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo', '--yes'])).code, 0);
     assert.equal((await world.client.show(id)).phase, 'cancelled');

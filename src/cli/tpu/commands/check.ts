@@ -70,9 +70,8 @@ export const news: TpuHandler = async (cli, args) => {
   // Print first and record as seen afterwards, so that interrupted output is news again. News that another user reads
   // stays news.
   const isTheirs = !actsForAnother(currentUser(cli, await store.users()), user.name);
-  if (last !== undefined && isTheirs && !args.flags.has('peek')) {
+  if (last !== undefined && isTheirs && !args.flags.has('peek'))
     await store.changeUser(user.name, (now) => ({ ...now, newsSeen: Math.max(now.newsSeen, last) }));
-  }
   if (groups.length === 0) cli.note(`No news about the jobs of ${user.name}.`);
   return exitCode.ok;
 };

@@ -107,9 +107,8 @@ export async function endJobsAndPrograms(
       else cli.printSentence(escapeLine(`Killed ${await formatWindow(cli, job)} of ${user.name}.`));
     }
     let code: number = exitCode.ok;
-    for (const [name, own] of Map.groupBy(jobs, ({ tpu }) => tpu)) {
+    for (const [name, own] of Map.groupBy(jobs, ({ tpu }) => tpu))
       code = Math.max(code, await endProgramsOnTpu(cli, parts, await resolveTpu(cli, name), own));
-    }
     return code;
   });
 }

@@ -192,9 +192,7 @@ async function importSiteSettings(
 
 export const initLab: TpuHandler = async (cli, { keys }) => {
   const { group } = keys;
-  if (group === undefined) {
-    throw new JobmanError('Which system group shares the lab? Give group=NAME.', exitCode.usage);
-  }
+  if (group === undefined) throw new JobmanError('Which system group shares the lab? Give group=NAME.', exitCode.usage);
   for (const sentence of await (await cli.services.labHome()).share(group)) cli.printSentence(sentence);
   return exitCode.ok;
 };

@@ -50,13 +50,12 @@ async function changeSettings(
   const different = rows.filter(([, now, was]) => now !== was);
   if (keys.length > 1 && different.length === 0)
     cli.printSentence(`All settings of ${user.name} have their defaults already.`);
-  for (const [key, now, was] of keys.length > 1 ? different : rows) {
+  for (const [key, now, was] of keys.length > 1 ? different : rows)
     cli.printSentence(
       now === was
         ? `${key} of ${user.name} is already ${now}.`
         : `Changed ${key} of ${user.name} from ${was} to ${now}.`,
     );
-  }
   return exitCode.ok;
 }
 
@@ -90,9 +89,8 @@ const maxWindow = 100_000;
 
 export async function resetWindowNum(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const number = requiredNumber(args, 'n');
-  if (number < 1 || number > maxWindow) {
+  if (number < 1 || number > maxWindow)
     throw new JobmanError(`${number} is not a window number: 1 to ${maxWindow}.`, exitCode.usage);
-  }
   const { user } = await resolveActingUser(cli, args, `count windows from ${number} on`);
   const { store } = cli.lab;
   await store.changeUser(user.name, (now) => ({ ...now, nextWindow: number }));

@@ -126,7 +126,11 @@ async function repair(
     }
   } catch (error) {
     // A refusal by the cloud fails this step only. An interruption, or a question without a terminal, ends the command.
-    if (!(error instanceof JobmanError) || error.code === exitCode.interrupted || error.code === exitCode.usage)
+    if (
+      !(error instanceof JobmanError) ||
+      error.code === exitCode.interrupted ||
+      error.errorCode === 'confirmation_required'
+    )
       throw error;
     for (const line of [error.message, ...error.lines]) cli.printStderr(escapeLine(line));
     return false;

@@ -73,9 +73,8 @@ export const killWindow: TpuHandler = async (cli, args) => {
     const phase = list.phaseOf(job.job);
     // Clear first: a window that closes while its program runs counts as closed by the user.
     await clearWindows(cli, user, [found]);
-    if (phase !== null && !isFinishedPhase(phase)) {
+    if (phase !== null && !isFinishedPhase(phase))
       code = Math.max(code, await endJobsAndPrograms(cli, { user, by, jobs: [job] }));
-    }
     cli.printSentence(`${closed}.`);
   }
   return code;

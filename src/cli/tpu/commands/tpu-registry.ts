@@ -36,12 +36,11 @@ export async function addTpuAlias(cli: TpuCli, args: ParsedArguments): Promise<n
   const { store } = cli.lab;
   // An alias of an alias would change its meaning with the other alias.
   const meant = use.tpuAliases.get(name);
-  if (meant !== undefined) {
+  if (meant !== undefined)
     throw new JobmanError(
       `${name} is an alias. Use the full name: tpu add-tpu-alias ${alias} ${meant}`,
       exitCode.usage,
     );
-  }
   const before = use.tpuAliases.get(alias);
   if (before !== undefined && before !== name) {
     const fact = `${alias} is an alias of ${before}.`;
@@ -72,29 +71,25 @@ const unknownFields = { project: null, zone: null, pricing: 'ondemand', runtimeV
 /** Stores the fields that the line gives. Other fields keep their value, or follow from the name. */
 async function registerTpu(store: LabStore, name: string, args: ParsedArguments): Promise<LabTpu> {
   const { zone, type, pricing, project, version } = args.keys;
-  if (!isTpuName(name)) {
+  if (!isTpuName(name))
     throw new JobmanError(
       `\`${escapeLine(name)}\` is not a TPU name: at most 63 lower-case letters, digits and dashes.`,
       exitCode.usage,
     );
-  }
-  if (zone !== undefined && !/^[a-z]+(-[a-z]+)+\d+-[a-z]$/.test(zone)) {
+  if (zone !== undefined && !/^[a-z]+(-[a-z]+)+\d+-[a-z]$/.test(zone))
     throw new JobmanError(`\`${escapeLine(zone)}\` is not a zone such as us-central2-b.`, exitCode.usage);
-  }
   const accelerator = type === undefined ? undefined : parseAccelerator(type);
-  if (accelerator === null) {
+  if (accelerator === null)
     throw new JobmanError(`\`${escapeLine(type ?? '')}\` is not a TPU type such as v2-32 or v5e-8.`, exitCode.usage);
-  }
   let known: LabTpu | undefined;
   await store.changeTpu(name, (before) => {
     const base =
       before ?? tpuFromName(name) ?? (accelerator === undefined ? null : { ...unknownFields, name, accelerator });
-    if (base === null) {
+    if (base === null)
       throw new JobmanError(
         `The name ${name} does not contain the type of the TPU. Add it: type=v2-32. Nothing was changed.`,
         exitCode.usage,
       );
-    }
     known = {
       ...base,
       ...(zone === undefined ? {} : { zone }),

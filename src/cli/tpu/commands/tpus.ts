@@ -220,12 +220,11 @@ export const mountDisk: TpuHandler = (cli, args) =>
     const zone = await readyZone(context);
     await rememberZone(context, zone);
     const setups = await siteSetups(context, zone);
-    if (setups.length === 0) {
+    if (setups.length === 0)
       throw new JobmanError(`The settings have no share for ${zone} and no W&B key.`, exitCode.usage, [
         `jobman settings set lab.shares '[{"source": "10.0.0.2:/home", "target": "/home-nfs"}]'`,
         'See docs/settings.md#a-lab.',
       ]);
-    }
     const has = (name: string): boolean => setups.some((setup) => setup.name === name);
     const what = has('shares') ? (has('W&B') ? 'mounted and logged in to W&B' : 'mounted') : 'logged in to W&B';
     const code = await applyAllSetups(context, setups, what);
@@ -236,11 +235,10 @@ export const mountDisk: TpuHandler = (cli, args) =>
 export const setWandb: TpuHandler = (cli, args) =>
   withTpuContext(cli, args, async (context) => {
     const key = await wandbKey(context.site, cli.io.env);
-    if (key === null) {
+    if (key === null)
       throw new JobmanError('There is no W&B key.', exitCode.usage, [
         `jobman settings set lab.wandbKeyFile ~/.wandb-key    sets the file with the key; or set ${wandbVariable}`,
       ]);
-    }
     await readyZone(context);
     return applyAllSetups(context, [wandbSetup(key)], 'logged in to W&B');
   });

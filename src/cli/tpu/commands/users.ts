@@ -161,9 +161,7 @@ async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, 
   const before = user.directories[number];
   const was = before === undefined || before === folder ? '' : ` It was ${before}.`;
   cli.printSentence(escapeLine(`Working directory ${number} of ${user.name} is ${folder}.${was}`));
-  if (!existsSync(join(folder, 'staging.sh'))) {
-    cli.note('note: It has no staging.sh, which `tpu run` needs.');
-  }
+  if (!existsSync(join(folder, 'staging.sh'))) cli.note('note: It has no staging.sh, which `tpu run` needs.');
   return exitCode.ok;
 }
 
@@ -210,8 +208,7 @@ export async function swapDir(cli: TpuCli, args: ParsedArguments): Promise<numbe
   const [one, other] = [requiredNumber(args, 'dir'), requiredNumber(args, 'with')];
   const { user } = await resolveActingUser(cli, args, `swap working directories ${one} and ${other}`);
   const now = await cli.lab.store.changeUser(user.name, (before) => withSwappedDirectories(before, one, other));
-  for (const number of [one, other]) {
+  for (const number of [one, other])
     cli.printSentence(escapeLine(`Working directory ${number} of ${now.name} is ${now.directories[number]}.`));
-  }
   return exitCode.ok;
 }

@@ -53,19 +53,17 @@ async function updLog(args: readonly string[], services: LabServices, print: Pri
   await lab.close();
   if (found === null) throw unknownWindow(session, window);
   const before = found.window.report;
-  if (before !== null && before.logFolder !== report.logFolder) {
+  if (before !== null && before.logFolder !== report.logFolder)
     print(`${formatWindow(found)} changed its log folder from ${before.logFolder} to ${report.logFolder}.`);
-  }
   return exitCode.ok;
 }
 
 async function finishJob(args: readonly string[], services: LabServices, print: Print): Promise<number> {
   const [where, ...more] = args;
-  if (!where || more.length > 0) {
+  if (!where || more.length > 0)
     throw new JobmanError('finish-job needs one argument: tpu finish-job <session:window>', exitCode.usage, [
       'Nothing was recorded.',
     ]);
-  }
   const { session, window } = parseWindow(where, services);
   const lab = await services.lab();
   const found = await lab.store.finishWindow(session, window, services.io.now());
@@ -83,20 +81,18 @@ async function finishJob(args: readonly string[], services: LabServices, print: 
  */
 function parseWindow(where: string, { io }: LabServices): { readonly session: string; readonly window: number } {
   const [, session, window] = /^(.+):(\d{1,9})$/.exec(where) ?? [];
-  if (session === undefined) {
+  if (session === undefined)
     throw new JobmanError(
       `\`${where}\` is not a window such as ada:101 (session and number). Nothing was recorded.`,
       exitCode.usage,
     );
-  }
   const own = io.env['JOBMAN_WINDOW'];
-  if (own !== undefined && own !== `${session}:${Number(window)}`) {
+  if (own !== undefined && own !== `${session}:${Number(window)}`)
     throw new JobmanError(
       `This script belongs to window ${own}, not to ${where}. Nothing was recorded; the script continues.`,
       exitCode.conflict,
       [`\`tmux display-message -p -t "$TMUX_PANE" '#S:#I'\` prints its window.`],
     );
-  }
   return { session, window: Number(window) };
 }
 

@@ -60,12 +60,11 @@ export function rowLines(
     };
   const isNarrow = layout.columns !== null && layout.columns < narrowTerminal;
   const texts = rows.map((row) => names.map((name) => cells[name].text(row, layout)));
-  if (isNarrow) {
+  if (isNarrow)
     return {
       heading: [],
       rows: rows.map((row, at) => [...twoLines(row, names, texts[at] ?? [], layout), ...messageLines(row, layout)]),
     };
-  }
   const titles = names.map((name) => cells[name].title);
   const sizes = columnWidths(names, [titles, ...texts], layout.columns);
   const lineOf = (parts: readonly string[], row: CheckRow | null): string =>

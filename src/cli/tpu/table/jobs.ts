@@ -29,7 +29,10 @@ export const jobCommands = grouped('Jobs', [
       ['tpu run lab-tpu-v2-32-1 ada rule=resume', 'full name of the TPU; resume after a GRPC error'],
       ['tpu run v2-32 ada', 'on a free v2-32'],
     ],
-    exitCodes: { 2: 'wrong usage; nothing was started', 4: 'the TPU is in use, and you did not agree to take it' },
+    exitCodes: {
+      2: 'wrong usage; nothing was started',
+      4: 'the TPU is not ready, or is in use and you did not agree to take it',
+    },
     takes: {
       user: true,
       tpu: 'optional',
