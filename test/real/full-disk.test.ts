@@ -60,11 +60,11 @@ test('in a read-only home, jobs can be read, and every change says why it fails'
     assert.equal(stdout, '');
     assert.match(
       stderr,
-      /^jobman: \S+ cannot be written: \S+ is read-only or belongs to somebody else\. Nothing was changed\.\n/m,
+      /^jobman: \S+ cannot be written: \S+ is read-only or belongs to another user\. Nothing was changed\.\n/m,
     );
     assert.match(
       stderr,
-      /\n {2}Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable\.\n$/,
+      /\n {2}Set JOBMAN_HOME to a writable folder, or make this one writable\.\n$/,
     );
   }
   assert.deepEqual(world.processesMatching('main.ts controller run'), []);
@@ -155,7 +155,7 @@ test('on a full disk nothing is created, and the message says so', async (t) => 
     const { code, stdout, stderr } = await world.jobman(args);
     assert.notEqual(code, 0);
     assert.equal(stdout, '');
-    assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, args.join(' '));
+    assert.match(stderr, /disk (?:of \S+ )?is full|ENOSPC|SQLITE_FULL/i, args.join(' '));
     assert.doesNotMatch(stderr, /failed because of a bug/);
   }
   assert.match((await world.runOk(['list'])).stderr, /No jobs yet/);

@@ -62,7 +62,7 @@ suite('an invalid command line', () => {
       [
         annotated('{"a": 1, "b": true, "c": {"d": "e"}}'),
         2,
-        /annotations:1:7: "a" should be a text, and is 1; write "1"\n.*:1:15: "b" .*write "true"\n.*:1:26: "c" should be a text/,
+        /annotations:1:7: "a" should be a text, not 1; write "1"\n.*:1:15: "b" .*write "true"\n.*:1:26: "c" should be a text/,
       ],
       [annotated('["team"]'), 2, /The annotations are no object/],
       [image(''), 2, /image/],

@@ -28,7 +28,7 @@ test('a local job runs a copy, and takes a new one on request', async (t) => {
   writeFileSync(join(project, 'train.yaml'), manifest);
 
   const plan = await world.output('create', join(project, 'train.yaml'), '--dry-run');
-  assert.match(plan, /a place on this machine, in a copy of \S+\/project\n/);
+  assert.match(plan, /a slot on this machine, in a copy of \S+\/project\n/);
   await world.output('create', join(project, 'train.yaml'));
   await world.output('wait', '1');
   assert.equal(await world.output('logs', '1', '--worker', '0'), 'as it was\npart\ntrain.yaml\n');

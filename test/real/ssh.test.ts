@@ -80,7 +80,7 @@ sshdTest('a host must have one of the keys that it was created with', async (ssh
   const otherKey = readFileSync(`${other}.pub`, 'utf8').split(' ').slice(0, 2).join(' ');
   const pool = poolOn(sshd);
   const refused = await run(pool.transport(targetOn(sshd, { hostKeys: [otherKey] })), 'true');
-  assert.match(reason(refused), /not the one that it was made with/u);
+  assert.match(reason(refused), /not the key that the cloud reports/u);
   assert.equal(existsSync(join(sshd.world.home, 'ssh/known_hosts/job-1-0')), false);
   const accepted = await run(pool.transport(targetOn(sshd, { hostKeys: [otherKey, sshd.hostKey] })), 'echo yes');
   assert.equal(textOf(accepted), 'yes\n');
@@ -123,7 +123,7 @@ sshdTest('an unusable key is reported with its reason and a remedy', async (sshd
   assert.match(await ask(handle), /security key.*agent/su);
   const unknownKey = join(sshd.world.folder, 'unknown-key');
   makeKey(unknownKey);
-  assert.match(await ask(unknownKey), /accepts none of our keys/u);
+  assert.match(await ask(unknownKey), /accepts no available SSH key/u);
 });
 
 sshdTest('a key with a passphrase is used through the agent that holds it', async (sshd) => {
@@ -181,7 +181,7 @@ sshdTest('a machine that existed before is reached with the keys of its user, wi
   assert.equal(textOf(await tries()), 'in\n');
   assert.match(
     reason(await tries({}, false)),
-    /accepts none of our keys for \S+$/,
+    /accepts no available SSH key for the user \S+$/,
     'not for a TPU that jobman created',
   );
 
@@ -225,7 +225,7 @@ sshdTest(
     const other = poolOn(sshd, { sshArgs: ['-F', config] });
     assert.match(
       reason(await run(other.transport(target), 'echo in')),
-      /none of our keys.*key-0.*key-7; to add one: add$/,
+      /accepts no available SSH key.*key-0.*key-7; to add one: add$/,
     );
   },
   ['MaxAuthTries 3'],
@@ -402,7 +402,7 @@ sshdTest('on a hung host, followers and repeatable requests fail and name the ha
   const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, maxOutputBytes: 1_000, isRepeatable: true });
   const end = await stream.end;
   assert.ok(end.kind === 'dropped');
-  assert.match(end.reason, /stopped answering/u);
+  assert.match(end.reason, /no longer answers/u);
   assert.match(reason(await asked), /did not finish the SSH handshake in time/u, 'another line was tried');
   endLoop(stream.text());
 });
@@ -439,7 +439,7 @@ sshdTest('a script that runs once waits until its connection is dead, and may ha
   await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
   line.silence(true);
   const result = await underWay;
-  assert.match(reason(result), /stopped answering/u);
+  assert.match(reason(result), /no longer answers/u);
   assert.equal(result.kind === 'no_answer' && result.sent, true);
 });
 

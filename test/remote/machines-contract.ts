@@ -205,7 +205,7 @@ function contract(open: (t: TestContext) => Promise<HostFixture | undefined>): v
   on('what was set up in another boot starts nothing, and the next start is like the first', async (ground) => {
     const launch = launchOf(1, 'echo ran >>"$HOME/times"\n');
     const refusal = await ground.machines.start(ground.ref, { ...launch, bootId: 'another boot' });
-    assert.match(refusal.kind === 'failed' ? refusal.evidence.message : refusal.kind, /was restarted/);
+    assert.match(refusal.kind === 'failed' ? refusal.evidence.message : refusal.kind, /rebooted after setup/);
     assert.deepEqual((await observe(ground)).runs, []);
     const { bootId } = await observe(ground);
     assertDone(await ground.machines.start(ground.ref, { ...launch, bootId }));
@@ -345,7 +345,7 @@ while :; do sleep 1; done
     assertDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
     await start(ground, 1, 'echo ran >"$HOME/ran"');
     const run = await waitForRun(ground, 1, 'vanished');
-    assert.match(run.state === 'vanished' ? run.detail : '', /before it had begun/u);
+    assert.match(run.state === 'vanished' ? run.detail : '', /stopped before it started/u);
     assert.equal(existsSync(join(ground.home, 'ran')), false);
   });
 
@@ -356,7 +356,7 @@ while :; do sleep 1; done
     const longAgo = new Date(Date.now() - 60_000);
     utimesSync(folder, longAgo, longAgo);
     const run = await waitForRun(ground, 1, 'vanished');
-    assert.match(run.state === 'vanished' ? run.detail : '', /nothing ran/u);
+    assert.match(run.state === 'vanished' ? run.detail : '', /start was interrupted before the command ran/u);
     await start(ground, 1, 'echo ran >"$HOME/ran"');
     assert.equal(
       existsSync(join(ground.home, 'ran')),
@@ -378,7 +378,7 @@ while :; do sleep 1; done
     );
     process.kill(program, 'SIGKILL');
     const run = await waitForRun(ground, 1, 'vanished');
-    assert.match(run.state === 'vanished' ? run.detail : '', /killed from outside/u);
+    assert.match(run.state === 'vanished' ? run.detail : '', /another program killed its processes/u);
     const { bytes, end } = await followed;
     assert.equal(end, 'ended');
     assert.equal(bytes.toString(), 'words\n');
@@ -641,13 +641,13 @@ printf end`;
     assert.equal(await run(2, false, job), join(other, 'step_4'));
     assert.equal(await run(3, true, job), join(other, 'step_4'), 'it has none of its own yet');
     assert.equal(await run(4, true, { kind: 'entry', path: join(other, 'step_4') }), join(other, 'step_4'));
-    assert.match(await run(5, true, { kind: 'entry', path: '~/nothing' }), /there is no checkpoint at .*nothing/);
+    assert.match(await run(5, true, { kind: 'entry', path: '~/nothing' }), /found no checkpoint at .*nothing/);
     writeFileSync(join(own, 'step_5'), '');
     assert.equal(await run(6, true, job), join(own, 'step_5'));
     assert.equal(await run(7, false, job), join(other, 'step_4'), 'from the beginning is from there');
     rmSync(join(other, '.jobman-start.1'));
     writeFileSync(join(other, '.jobman-start.0'), 'abc/000003/1\n');
-    assert.match(await run(8, false, job), /^jobman: there is no checkpoint of job 000001/);
+    assert.match(await run(8, false, job), /^jobman: job\.resume_from found no checkpoint of job 000001/);
     assert.equal(await run(9, false, { kind: 'entry', path: 'gs://b/step_1' }), 'gs://b/step_1');
   });
 
