@@ -62,10 +62,7 @@ test('in a read-only home, jobs can be read, and every change says why it fails'
       stderr,
       /^jobman: \S+ cannot be written: \S+ is read-only or belongs to another user\. Nothing was changed\.\n/m,
     );
-    assert.match(
-      stderr,
-      /\n {2}Set JOBMAN_HOME to a writable folder, or make this one writable\.\n$/,
-    );
+    assert.match(stderr, /\n {2}Set JOBMAN_HOME to a writable folder, or make this one writable\.\n$/);
   }
   assert.deepEqual(world.processesMatching('main.ts controller run'), []);
 

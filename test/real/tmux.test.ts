@@ -152,7 +152,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
       appendFileSync(join(run, 'log'), 'second line\n');
       await shows('second line');
       tmux('send-keys', '-t', '=show:1', 'C-c');
-      await shows('The job keeps running without this window');
+      await shows('The job continues without this window');
       writeFileSync(join(run, 'exit'), '3 1\n');
       process.kill(launcher);
       await shows('-- 000018, attempt 1: its script has ended with exit code 3. What comes next: tpu check ada');
