@@ -21,6 +21,7 @@ const root = join(import.meta.dirname, '..');
 
 /** The pages that have generated parts, from the top of the repository. */
 export const referencePages: readonly string[] = [
+  'docs/commands.md',
   'docs/configuration.md',
   'docs/emulator.md',
   'docs/kubernetes.md',
@@ -193,7 +194,7 @@ function flagList(flags: Flags): readonly string[] {
 }
 
 function lowerFirst(text: string): string {
-  return /^[A-Z][a-z]/.test(text) ? text[0]?.toLowerCase() + text.slice(1) : text;
+  return /^(?!Kubernetes|Google)[A-Z][a-z]/.test(text) ? text[0]?.toLowerCase() + text.slice(1) : text;
 }
 
 if (import.meta.main) {

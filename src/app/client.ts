@@ -6,11 +6,15 @@ import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job
 import type { Phase } from '../core/decide/phase.ts';
 import type { BackendName, JobSpec, Override, Reason, WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import type { RefPurpose } from './refs.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, ManualStepResult } from './manual-step.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
 
-/** One to six digits are an id (`1` is `000001`); any other text is a name. */
+/**
+ * One to six digits are an id (`1` is `000001`); any other text is a name: the newest job of that name, or for a method
+ * that changes a job the only unfinished one.
+ */
 export type Ref = string;
 
 export interface ListQuery {
@@ -242,6 +246,8 @@ export interface Client {
   plan(spec: JobSpec): Promise<Plan>;
   /** The confirmation needed before a job of this spec is created or this job is started again; null if none. */
   checkPolicy(target: JobSpec | Ref): Promise<ConfirmationRequired | null>;
+  /** The id of the job of that name, even if the name looks like an id. Throws JobmanError (3, 4). */
+  resolveName(name: string, purpose: RefPurpose): Promise<string>;
   list(query: ListQuery): Promise<JobList>;
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   show(ref: Ref): Promise<JobView>;

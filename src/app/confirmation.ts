@@ -170,7 +170,7 @@ async function checkpointUsers(store: Pick<Store, 'list'>, spec: JobSpec, job: J
 export async function withResumeFrom(store: Store, spec: JobSpec, owner: string, now: Instant): Promise<JobSpec> {
   const { resumeFrom } = spec.command;
   if (resumeFrom?.kind !== 'job') return spec;
-  const { job: source } = await resolve(store, resumeFrom.job, owner, now);
+  const { job: source } = await resolve(store, resumeFrom.job, owner, now, 'read');
   const it = `job ${source.id} (${source.spec.name})`;
   const newest = source.attempts.findLast(({ startedAt }) => startedAt !== null);
   const path = newest === undefined ? source.spec.command.checkpointDir : checkpointFolder(source, newest);

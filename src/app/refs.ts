@@ -1,59 +1,82 @@
 // Refs: finds the job that a user names.
 
-import type { Job } from '../core/model/job.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
+import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
+import type { Job } from '../core/model/job.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { Ref } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
-import { formatAge } from './format.ts';
+import { formatAge, pluralize } from './format.ts';
 import type { Store, StoredJob } from './ports.ts';
-import type { Instant } from '../core/model/time.ts';
 
-function idOfRef(ref: Ref): string | undefined {
-  return /^\d{1,6}$/.test(ref) && Number(ref) > 0 ? ref.padStart(6, '0') : undefined;
+/** Of several jobs with one name, a command that only reads takes the newest, and any other the unfinished one. */
+export type RefPurpose = 'read' | 'change';
+
+/** True for one to six digits, which are an id and not a name. */
+export function isIdRef(ref: Ref): boolean {
+  return /^\d{1,6}$/.test(ref);
 }
 
-/** By id or name. Of several jobs with one name: the owner's, then the unfinished one. Throws JobmanError (3, 4). */
-export async function resolve(store: Store, ref: Ref, owner: string, now: Instant): Promise<StoredJob> {
-  const id = idOfRef(ref) ?? (await idOfName(store, ref, owner, now));
+/** By id or name. Throws JobmanError (3, 4). */
+export async function resolve(
+  store: Store,
+  ref: Ref,
+  owner: string,
+  now: Instant,
+  purpose: RefPurpose,
+): Promise<StoredJob> {
+  const id = isIdRef(ref) ? ref.padStart(6, '0') : await resolveName(store, ref, owner, now, purpose);
   const stored = await store.load(id);
   if (stored === undefined) {
-    throw new JobmanError(`There is no job ${id}. List all: jobman list --all`, exitCode.notFound);
+    throw new JobmanError(`There is no job ${id}. List all jobs: jobman list --all`, exitCode.notFound);
   }
   return stored;
 }
 
-async function idOfName(store: Store, name: string, owner: string, now: Instant): Promise<string> {
+/** The id of the job of that name. The owner's jobs come before those of other users. Throws JobmanError (3, 4). */
+export async function resolveName(
+  store: Store,
+  name: string,
+  owner: string,
+  now: Instant,
+  purpose: RefPurpose,
+): Promise<string> {
   const { jobs } = await store.list({ names: [name], maxFinished: null });
-  const [first, ...others] = narrowed(
-    narrowed(jobs, (job) => job.owner === owner),
-    (job) => job.finish === null,
-  );
-  if (first === undefined) throw await unknownName(store, name);
-  if (others.length === 0) return first.id;
-  // Newest id first, regardless of the end: users most often mean the newest job.
-  const all = [first, ...others].toSorted((one, other) => Number(other.id) - Number(one.id));
-  const ids = all.map((job) => job.id).join(', ');
-  throw new JobmanError(
-    `The name "${name}" stands for ${all.length} jobs: ${ids}. Say which one by its id.`,
-    exitCode.conflict,
-    all.map((job) => `${job.id}  ${job.owner}, created ${formatAge(now - job.createdAt)} ago`),
-  );
+  const own = jobs.filter((job) => job.owner === owner);
+  const candidates = (own.length > 0 ? own : jobs).toSorted((one, other) => Number(other.id) - Number(one.id));
+  const [newest, ...older] = candidates;
+  if (newest === undefined) throw await unknownNameError(store, name);
+  if (purpose === 'read' || older.length === 0) return newest.id;
+  const unfinished = candidates.filter((job) => !isFinishedPhase(phaseOf(job)));
+  const [only, ...others] = unfinished;
+  if (only !== undefined && others.length === 0) return only.id;
+  throw ambiguousNameError(name, unfinished.length > 0 ? unfinished : candidates, now);
 }
 
-function narrowed(jobs: readonly Job[], claim: (job: Job) => boolean): readonly Job[] {
-  const some = jobs.filter(claim);
-  return some.length > 0 ? some : jobs;
+const maxCandidates = 10;
+
+function ambiguousNameError(name: string, candidates: readonly Job[], now: Instant): JobmanError {
+  const unfinished = candidates.some((job) => !isFinishedPhase(phaseOf(job)));
+  const lines = candidates
+    .slice(0, maxCandidates)
+    .map((job) => `${job.id}  ${phaseOf(job).padEnd(12)}  created ${formatAge(now - job.createdAt)} ago`);
+  const more = candidates.length - lines.length;
+  return new JobmanError(
+    `${pluralize(candidates.length, unfinished ? 'unfinished job' : 'finished job')} of the name "${name}": give an id.`,
+    exitCode.conflict,
+    more > 0 ? [...lines, `and ${more} older: jobman list --all --name ${name}`] : lines,
+  );
 }
 
 export function manifestHint(name: string): readonly string[] {
   return /\.ya?ml$/i.test(name) ? [`jobman create ${name}    creates a job from a manifest`] : [];
 }
 
-async function unknownName(store: Store, name: string): Promise<JobmanError> {
+async function unknownNameError(store: Store, name: string): Promise<JobmanError> {
+  const hint = manifestHint(name);
+  if (hint.length > 0) return new JobmanError(`There is no job named "${name}".`, exitCode.notFound, hint);
   const { jobs } = await store.list({ maxFinished: 50 });
-  const manifest = manifestHint(name);
-  if (manifest.length > 0) return new JobmanError(`There is no job called "${name}".`, exitCode.notFound, manifest);
-  const suggestion = didYouMean(name, [...new Set(jobs.map((job) => job.spec.name))]);
-  const hint = suggestion === undefined ? 'List all: jobman list --all' : `Did you mean ${suggestion}?`;
-  return new JobmanError(`There is no job called "${name}". ${hint}`, exitCode.notFound);
+  const near = didYouMean(name, [...new Set(jobs.map((job) => job.spec.name))]);
+  const next = near === undefined ? 'List all jobs: jobman list --all' : `Did you mean ${near}?`;
+  return new JobmanError(`There is no job named "${name}". ${next}`, exitCode.notFound);
 }

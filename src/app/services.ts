@@ -163,8 +163,8 @@ export interface Services {
   emulator(): Promise<EmulatorService>;
   /** The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
-  /** Throws JobmanError (5), with `consequence` at its beginning, if this machine cannot log in to the job's cloud. */
-  checkLogin(spec: JobSpec, consequence: string): Promise<void>;
+  /** Throws JobmanError (5) if this machine cannot log in to the cloud of the project. */
+  checkLogin(project: string): Promise<void>;
   /** Excludes a project of finished jobs from `tpus` and `gc`. Throws JobmanError (4) if it is in use. */
   forgetProject(project: string, mayForget: (resources: readonly string[]) => Promise<boolean>): Promise<boolean>;
   /** The buckets of the project's jobs. With `pendingSpec`, starts the TPU emulator if needed. */

@@ -9,7 +9,7 @@ import type { Client, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from './settings.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
-import { resolve } from './refs.ts';
+import { resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { Freeze } from './workdir.ts';
 
@@ -37,7 +37,7 @@ export interface ClientParts {
 /** Loads modules on demand, so that a list starts quickly. */
 export function createClient(parts: ClientParts): Client {
   const { store, home, owner, logFiles, now, notifyController } = parts;
-  const find = (ref: string) => resolve(store, ref, owner, now());
+  const find = (ref: string, purpose: RefPurpose = 'read') => resolve(store, ref, owner, now(), purpose);
   async function createWorkdirCopy(job: Job, verb: Verb, by: string) {
     const [{ checkCommand }, { recopyWorkdir }] = await Promise.all([
       import('../core/policy/permissions.ts'),
@@ -57,12 +57,14 @@ export function createClient(parts: ClientParts): Client {
     },
 
     async checkPolicy(target) {
-      const job = typeof target === 'string' ? (await find(target)).job : null;
+      const job = typeof target === 'string' ? (await find(target, 'change')).job : null;
       const spec = job?.spec ?? (target as JobSpec);
       const { checkGrants, checkpointsInUse, tpuInUse } = await import('./confirmation.ts');
       const conflict = (await checkpointsInUse(store, spec, job)) ?? (await tpuInUse(store, spec, job));
       return conflict ?? checkGrants({ ...parts, grants: parts.grants ?? (() => Promise.resolve([])) }, spec, job);
     },
+
+    resolveName: (name, purpose) => resolveName(store, name, owner, now(), purpose),
 
     list: (query) => listJobs(store, query, now()),
 
@@ -86,7 +88,7 @@ export function createClient(parts: ClientParts): Client {
     },
 
     async sendCommand(ref, verb, options) {
-      const [stored, { commitCommand }] = await Promise.all([find(ref), import('./commit-command.ts')]);
+      const [stored, { commitCommand }] = await Promise.all([find(ref, 'change'), import('./commit-command.ts')]);
       // Check first: do not store or copy anything for a job that no controller could run.
       if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.checkController?.();
       const copy = options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, options.by) : undefined;
@@ -100,12 +102,12 @@ export function createClient(parts: ClientParts): Client {
     },
 
     async planStep(ref, step, by) {
-      const [{ job }, { planStep }] = await Promise.all([find(ref), import('./manual-step.ts')]);
+      const [{ job }, { planStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
       return planStep(job, step, by);
     },
 
     async recordStep(ref, done) {
-      const [stored, { recordStep }] = await Promise.all([find(ref), import('./manual-step.ts')]);
+      const [stored, { recordStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
       await recordStep({ store, logFiles, now }, stored, done);
     },
 
@@ -116,7 +118,7 @@ export function createClient(parts: ClientParts): Client {
 
     async clean(ref, by) {
       const { cleanAll, cleanFiles } = await import('./clean.ts');
-      if (ref !== null) return [await cleanFiles(home, (await find(ref)).job, by)];
+      if (ref !== null) return [await cleanFiles(home, (await find(ref, 'change')).job, by)];
       const { jobs } = await store.list({ owner: by, maxFinished: null, includeRemoved: true });
       return cleanAll(home, jobs, by);
     },

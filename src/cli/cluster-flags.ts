@@ -1,6 +1,7 @@
 // Flags of `submit`. Each parser throws an Error that says what it expected, behind the flag. The rules are in
 // manifest/kubernetes-values.ts, because manifests have the same values.
 
+import { usageError } from '../app/errors.ts';
 import { compareQuantities, parseQuantity, zero } from '../app/cluster/quantity.ts';
 import type { Duration } from '../core/model/time.ts';
 import {
@@ -74,4 +75,16 @@ export function parseVariable(text: string): VariableFlag {
   const name = at < 0 ? text : text.slice(0, at);
   if (!isVariableName(name)) throw new Error('expected NAME=VALUE, or the NAME of a variable that is set here');
   return [name, at < 0 ? null : text.slice(at + 1)];
+}
+
+/** Throws a usage error for a variable without a value that is not set here. */
+export function variablesOf(
+  variables: readonly VariableFlag[],
+  env: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const missing = variables.flatMap(([name, value]) => (value === null && env[name] === undefined ? [name] : []));
+  if (missing.length > 0) {
+    throw usageError(`Not set here: ${missing.join(', ')}. Give a value: --env ${missing[0]}=VALUE`);
+  }
+  return Object.fromEntries(variables.map(([name, value]) => [name, value ?? env[name] ?? '']));
 }

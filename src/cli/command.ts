@@ -1,5 +1,5 @@
-// A command of `jobman` or `tpu`: one row of its table. Parsing, help and completion read these rows, and a test
-// compares the documentation with them. The module of a command is loaded when it runs.
+// A command of `jobman` or `tpu`: one row of its table. Parsing, help, completion and the documentation read these
+// rows. The module of a command is loaded when it runs.
 
 import type { Services } from '../app/services.ts';
 import type { Cli, GlobalFlags } from './context.ts';
@@ -17,7 +17,7 @@ export interface Command<Body = unknown> {
   readonly about?: string;
   readonly extraRows?: readonly [heading: string, rows: readonly Example[]];
   readonly examples: readonly Example[];
-  /** Exit codes with another meaning than in the general table. */
+  /** Exit codes that mean something else than in the general table. */
   readonly exitCodes?: Readonly<Record<number, string>>;
   readonly args: readonly Argument[];
   readonly flags: Flags;
@@ -30,7 +30,7 @@ export interface Argument<T = unknown> {
   readonly needed?: true;
   /** For the last argument only. */
   readonly many?: true;
-  readonly parse?: (word: string) => T;
+  readonly parse?: (text: string) => T;
   readonly propose?: Propose;
 }
 
@@ -76,7 +76,7 @@ type ArgumentValues<A extends readonly Argument[]> = A extends readonly [infer O
       ? readonly [ValueOf<One>]
       : readonly [ValueOf<One> | undefined]
   : readonly [];
-type ValueOf<A extends Argument> = A extends { readonly parse: (word: string) => infer T } ? T : string;
+type ValueOf<A extends Argument> = A extends { readonly parse: (text: string) => infer T } ? T : string;
 
 type Definition<F extends Flags, A extends readonly Argument[]> = Omit<Command, 'group' | 'args' | 'flags' | 'load'> & {
   readonly args?: A;

@@ -9,11 +9,11 @@ import { formsOf, globalFlags, type Flags } from './flags.ts';
 import { countLeadingGlobals, splitFlags } from './scan.ts';
 import { jobmanProgram as program } from './table.ts';
 
-export async function propose(words: readonly string[], services: Services): Promise<number> {
-  const partial = words.at(-1) ?? '';
+export async function propose(args: readonly string[], services: Services): Promise<number> {
+  const partial = args.at(-1) ?? '';
   let proposals: readonly Proposal[] = [];
   try {
-    proposals = await proposalsFor(words.slice(0, -1), partial, services);
+    proposals = await proposalsFor(args.slice(0, -1), partial, services);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
   }
@@ -37,26 +37,26 @@ async function proposalsFor(
     return [...commandNames(`${found.family} `), ...(await proposalsOf(verbs?.args[0], line([])))];
   }
   if (!('command' in found)) return [];
-  const { command, words } = found;
+  const { command } = found;
   const flags: Flags = { ...command.flags, ...globalFlags };
-  const { given, positional, pendingFlag, hasDash } = splitFlags(flags, words);
+  const { given, positional, pendingFlag, hasDash } = splitFlags(flags, found.args);
   const flag = pendingFlag === undefined ? undefined : flags[pendingFlag];
   if (flag !== undefined) return proposalsOf(flag, line(positional));
   const argument: Argument | undefined = command.args[positional.length] ?? command.args.findLast(({ many }) => many);
   return [...(hasDash ? [] : flagForms(flags, given)), ...(await proposalsOf(argument, line(positional)))];
 }
 
-const tpu: Proposal = { value: 'tpu', summary: 'The commands of a lab that shares its TPUs' };
+const tpu: Proposal = { value: 'tpu', summary: 'The commands of a lab that shares TPUs' };
 
 function commandNames(front: string): readonly Proposal[] {
-  const words = new Map<string, string>();
+  const rows = new Map<string, string>();
   for (const { names, summary } of program.commands.filter(({ hidden }) => hidden !== true)) {
     for (const name of names.filter((one) => one.startsWith(front))) {
-      const [word = '', second] = name.slice(front.length).split(' ');
-      words.set(word, second === undefined ? summary : (program.families[word] ?? ''));
+      const [first = '', second] = name.slice(front.length).split(' ');
+      rows.set(first, second === undefined ? summary : (program.families[first] ?? ''));
     }
   }
-  return [...words].map(([value, summary]) => ({ value, summary }));
+  return [...rows].map(([value, summary]) => ({ value, summary }));
 }
 
 function flagForms(flags: Flags, given: ReadonlyMap<string, unknown>): readonly Proposal[] {

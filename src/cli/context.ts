@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { CommandResult, Client, JobRow, Ref } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { isIdRef, type RefPurpose } from '../app/refs.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
 import { withoutStderr } from './output.ts';
 import type { ErrorOutput, Output } from './outputs.ts';
@@ -10,6 +11,7 @@ import { screenFor, type Screen, type ScreenFlags } from './screen.ts';
 /** Accepted before or after the command's name. A missing flag is undefined. */
 export interface GlobalFlags extends ScreenFlags {
   readonly json?: boolean | undefined;
+  readonly output?: 'table' | 'json' | undefined;
   readonly yes?: boolean | undefined;
   readonly quiet?: boolean | undefined;
   readonly settings?: string | undefined;
@@ -42,11 +44,16 @@ export interface Cli {
 /** True if the command line asks for JSON, even if the rest of it is wrong. */
 export function wantsJson(argv: readonly string[]): boolean {
   const end = argv.indexOf('--');
-  return argv.slice(0, end < 0 ? undefined : end).includes('--json');
+  const flags = argv.slice(0, end < 0 ? undefined : end);
+  return flags.some(
+    (flag, at) =>
+      /^(--json|-ojson|(-o|--output)=json)$/.test(flag) ||
+      (flag === 'json' && /^(-o|--output)$/.test(flags[at - 1] ?? '')),
+  );
 }
 
 export function createCli(services: Services, flags: GlobalFlags, argsAfterDash: readonly string[] = []): Cli {
-  const json = flags.json === true;
+  const json = flags.json === true || flags.output === 'json';
   // A program reads standard error too, and finds only errors there.
   const io = json ? withoutStderr(services.io) : services.io;
   if (flags.settings !== undefined) services.useSettings(resolve(io.cwd, flags.settings));
@@ -131,26 +138,21 @@ export function printAnswer(cli: Cli, { id, ok, message, exitCode: code }: Comma
   return exitCode.ok;
 }
 
-/** A name that looks like an id becomes the id of the job with that name. Throws a conflict if several jobs have it. */
-export async function refOfName(client: Client, name: string): Promise<Ref> {
-  if (!/^\d{1,6}$/.test(name)) return name;
-  const { rows } = await client.list({ name, all: true });
-  if (rows.length > 1) {
-    const ids = rows.map((row) => row.id).join(', ');
-    throw new JobmanError(`Several jobs are named ${name}: ${ids}. Say which by its id.`, exitCode.conflict);
-  }
-  return rows[0]?.id ?? name;
-}
-
-/** The jobs of the arguments and of `--job-name`. Throws if there is none. */
-export async function refsOf(client: Client, args: readonly Ref[], name: string | undefined): Promise<readonly Ref[]> {
-  const refs = name === undefined ? args : [...args, await refOfName(client, name)];
-  if (refs.length === 0) throw missingJobError();
-  return refs;
+/** The ids of the jobs of the arguments and of `--job-name`. Throws JobmanError, also without a job. */
+export async function refsOf(
+  client: Client,
+  args: readonly Ref[],
+  name: string | undefined,
+  purpose: RefPurpose,
+): Promise<readonly Ref[]> {
+  const refs = args.map(async (arg) => (isIdRef(arg) ? arg : client.resolveName(arg, purpose)));
+  const ids = await Promise.all(name === undefined ? refs : [...refs, client.resolveName(name, purpose)]);
+  if (ids.length === 0) throw missingJobError();
+  return ids;
 }
 
 export function missingJobError(): JobmanError {
-  return usageError('Which job? Say its id or name; `jobman list` shows them.');
+  return usageError('Which job? Give its id or name; `jobman list` shows them.');
 }
 
 interface JobPrinter {

@@ -48,9 +48,7 @@ async function restartIfDead(cli: Cli, client: Waker): Promise<string | null> {
 export async function restartIfKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
   if (mayHaveBeenKilled(cli)) await ensureController(cli, client);
   else if (isNeeded) {
-    cli.note(
-      'No controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start',
-    );
+    cli.note('No controller runs, so this is the last known state. Start one: jobman controller start');
   }
 }
 
@@ -60,7 +58,7 @@ export async function controllerNote(cli: Cli, client: Waker, isNeeded: boolean)
   if (!isNeeded) return null;
   const controller = await cli.services.controller();
   const { running } = await controller.status();
-  return running ? null : 'no controller runs: what was last seen';
+  return running ? null : 'no controller runs: last known state';
 }
 
 function mayHaveBeenKilled({ services: { home } }: Cli): boolean {

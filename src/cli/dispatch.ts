@@ -14,11 +14,10 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
     if (wantsHelp(argv)) return printHelp(io, program, argv);
     const found = findCommand(program, argv);
     if (!('command' in found)) return printHelp(io, program, argv);
-    const { command, words } = found;
-    const { flags, args, argsAfterDash } = scanArguments(command, words);
+    const { flags, args, argsAfterDash } = scanArguments(found.command, found.args);
     const given = flags as unknown as GlobalFlags;
     cli = createCli(services, given, argsAfterDash);
-    const body = await command.load(program);
+    const body = await found.command.load(program);
     return await body(cli, given, ...args);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
@@ -26,17 +25,17 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
   }
 }
 
-function scanArguments(command: JobmanCommand, words: readonly string[]): ReturnType<typeof scan> {
+function scanArguments(command: JobmanCommand, args: readonly string[]): ReturnType<typeof scan> {
   try {
-    return scan({ ...command.flags, ...globalFlags }, command.args, words);
+    return scan({ ...command.flags, ...globalFlags }, command.args, args);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    const hint = `\`jobman ${command.names[0]} --help\` tells how it is used.`;
+    const hint = `\`jobman ${command.names[0]} --help\` shows its flags and examples.`;
     throw new JobmanError(error.message, error.code, [...error.lines, hint]);
   }
 }
 
 function wantsHelp(argv: readonly string[]): boolean {
   const end = argv.indexOf('--');
-  return argv.slice(0, end < 0 ? undefined : end).some((word) => word === '--help' || word === '-h');
+  return argv.slice(0, end < 0 ? undefined : end).some((arg) => arg === '--help' || arg === '-h');
 }

@@ -2,13 +2,12 @@ import { exitCode, type JobmanError, usageError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import type { Command, Program } from './command.ts';
 import { globalFlags } from './flags.ts';
-import { commandHelp, familyHelp, programHelp } from './help.ts';
 import { foreignCommandHint } from './foreign-commands.ts';
-import { separateGlobals, countLeadingGlobals, formatUnknownCommand } from './scan.ts';
-import { columnsOf } from './screen.ts';
+import { commandHelp, familyHelp, programHelp } from './help.ts';
+import { countLeadingGlobals, formatUnknownCommand, separateGlobals, unknownFlag } from './scan.ts';
 
 type Found<C> =
-  | { readonly command: C; readonly words: readonly string[] }
+  | { readonly command: C; readonly args: readonly string[] }
   | { readonly family: string }
   | { readonly nothing: true };
 
@@ -18,24 +17,24 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
   const before = argv.slice(0, start);
   const [first, second, ...others] = argv.slice(start);
   if (first === undefined) {
-    const [flag] = before;
-    if (flag === undefined) return { nothing: true };
-    throw unknownCommand(program, flag);
+    if (before.length === 0) return { nothing: true };
+    throw usageError('Which command?', ['`jobman --help` lists them.']);
   }
+  if (first.startsWith('-')) throw unknownFlag(globalFlags, first.split('=')[0] ?? first);
   const named = (name: string): C | undefined => program.commands.find(({ names }) => names.includes(name));
   if (!Object.hasOwn(program.families, first)) {
     const command = named(first);
     if (command === undefined) throw unknownCommand(program, first);
-    return { command, words: [...before, ...argv.slice(start + 1)] };
+    return { command, args: [...before, ...argv.slice(start + 1)] };
   }
-  if (second === undefined || second === '--help' || second === '-h') return { family: first };
+  if (second === undefined || ['--help', '-h', 'help'].includes(second)) return { family: first };
   const command = named(`${first} ${second}`);
-  if (command !== undefined) return { command, words: [...before, ...others] };
+  if (command !== undefined) return { command, args: [...before, ...others] };
   const verbs = program.commands.find(({ names, hidden }) => hidden === true && names[0].startsWith(`${first} `));
   if (verbs === undefined || second.startsWith('-')) throw unknownCommand(program, second, first);
   // The options of a verb belong to the emulator; the global flags are ours.
   const { own, rest } = separateGlobals(globalFlags, argv.slice(start + 1));
-  return { command: verbs, words: [...before, ...own, '--', ...rest] };
+  return { command: verbs, args: [...before, ...own, '--', ...rest] };
 }
 
 function unknownCommand(program: Program, typed: string, family?: string): JobmanError {
@@ -45,15 +44,18 @@ function unknownCommand(program: Program, typed: string, family?: string): Jobma
     .flatMap((command) => command.names)
     .flatMap((name) => (name.startsWith(front) ? [name.slice(front.length).split(' ')[0] ?? ''] : []));
   // A command of another tool wins over one with a similar spelling.
-  const known = family === undefined ? foreignCommandHint(typed) : undefined;
-  const lines = [...(known === undefined ? [] : [known]), '`jobman --help` lists them.'];
-  return usageError(formatUnknownCommand(typed, known === undefined ? names : []), lines);
+  const hint = foreignCommandHint(front + typed);
+  const lines = hint === undefined ? [`\`jobman ${front}--help\` lists all commands.`] : [hint];
+  return usageError(formatUnknownCommand(typed, hint === undefined ? names : []), lines);
 }
+
+/** Longer lines are hard to read. */
+const maxHelpColumns = 100;
 
 /** Throws JobmanError (2) for an unknown name. */
 export function printHelp<C extends Command>(io: Io, program: Program<C>, argv: readonly string[]): number {
   const found = argv[countLeadingGlobals(argv)]?.startsWith('-') === false ? findCommand(program, argv) : null;
-  const columns = columnsOf(io.stdout) ?? requestedColumns(io.env);
+  const columns = Math.min(maxHelpColumns, io.stdout.isTerminal ? io.stdout.size().columns : requestedColumns(io.env));
   const lines =
     found === null || 'nothing' in found
       ? programHelp(program, columns)
@@ -64,7 +66,7 @@ export function printHelp<C extends Command>(io: Io, program: Program<C>, argv: 
   return exitCode.ok;
 }
 
-/** For help in a pipe, such as a pager's; null without a valid number. */
-function requestedColumns({ COLUMNS: requested = '' }: Io['env']): number | null {
-  return /^\d{2,4}$/.test(requested) && Number(requested) >= 20 ? Number(requested) : null;
+/** COLUMNS, for help in a pipe such as a pager's. */
+function requestedColumns({ COLUMNS: requested = '' }: Io['env']): number {
+  return /^\d{2,4}$/.test(requested) && Number(requested) >= 20 ? Number(requested) : maxHelpColumns;
 }

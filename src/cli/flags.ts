@@ -8,7 +8,7 @@ export interface Flag<T = unknown> {
   /** The placeholder of its value in the help. A flag without one takes no value and is true when present. */
   readonly value?: string;
   /** Throws an Error whose message says what it expected. */
-  readonly parse: (word: string) => T;
+  readonly parse: (text: string) => T;
   readonly choices?: readonly string[];
   readonly many?: true;
   /** Letters, of which several may share a dash, or whole names with their dashes. */
@@ -39,13 +39,13 @@ export function stringListFlag(summary: string, value: string, ...also: readonly
 export function valueFlag<T>(
   summary: string,
   placeholder: string,
-  parse: (word: string) => T,
+  parse: (text: string) => T,
   ...also: readonly string[]
 ) {
   return { summary, value: placeholder, parse, also } satisfies Flag<T>;
 }
 
-export function valueListFlag<T>(summary: string, placeholder: string, parse: (word: string) => T) {
+export function valueListFlag<T>(summary: string, placeholder: string, parse: (text: string) => T) {
   return { ...valueFlag(summary, placeholder, parse), many: true } as const satisfies Flag<T>;
 }
 
@@ -53,11 +53,12 @@ export function choiceFlag<const T extends string>(
   summary: string,
   choices: readonly T[],
   placeholder = choices.join('|'),
+  ...also: readonly string[]
 ) {
-  return { summary, value: placeholder, parse: parseChoice(choices), choices } satisfies Flag<T>;
+  return { summary, value: placeholder, parse: parseChoice(choices), choices, also } satisfies Flag<T>;
 }
 
-export function parseChoice<T extends string>(choices: readonly T[]): (word: string) => T {
+export function parseChoice<T extends string>(choices: readonly T[]): (text: string) => T {
   return (typed) => {
     const found = choices.find((one) => one === typed);
     if (found !== undefined) return found;
@@ -83,11 +84,12 @@ function parseBool(typed: string): boolean {
 }
 
 export const globalFlags = {
-  json: boolFlag('Print JSON, one object a line'),
+  json: boolFlag('Print JSON, one object per line'),
+  output: choiceFlag('`json` is the same as --json', ['table', 'json'], undefined, 'o'),
   yes: boolFlag('Answer yes to every question', 'y'),
-  quiet: boolFlag('Print results only', 'q'),
-  settings: stringFlag('A file of settings that stands over the others', 'file', 's'),
-  color: choiceFlag('Colour the output', ['auto', 'always', 'never']),
-  progress: choiceFlag('How waiting is shown', ['auto', 'plain', 'none']),
-  help: boolFlag('Print this', 'h'),
+  quiet: boolFlag('Print only results', 'q'),
+  settings: stringFlag('A file of settings that overrides the others', 'file', 's'),
+  color: choiceFlag('When to use colours', ['auto', 'always', 'never']),
+  progress: choiceFlag('How to show progress', ['auto', 'plain', 'none']),
+  help: boolFlag('Show help', 'h'),
 } satisfies Flags & { readonly [K in keyof GlobalFlags]: Flag };

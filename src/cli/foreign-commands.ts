@@ -1,72 +1,138 @@
-// Commands of other tools, with their names in jobman. The spelling check finds mistyped commands only.
+// Commands and flags of other tools, with the nearest thing in jobman. The spelling check finds mistyped names only.
+
+const create = '`jobman create job.yaml` creates a job and starts it.';
+const show = '`jobman show 1` shows one job; --json prints everything about it.';
+const again = '`jobman resume 1` continues from the last checkpoint, `jobman rerun 1` starts over.';
+const copy = '`jobman cp 1:results ./` copies from the workers of a job, `jobman cp data 1:` to them.';
+const price =
+  '`jobman create job.yaml --dry-run` shows the price per hour of a job, `jobman tpus` the cost of all your TPUs.';
+const types =
+  'jobman requests TPUs: `jobman validate job.yaml` lists the valid types for a wrong tpu.accelerator. GPUs are available in Kubernetes: `jobman submit --gpus 1`.';
+const login = '`jobman login` checks the login to Google Cloud.';
+const terminal = 'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.';
+const install =
+  'jobman is installed with npm; docs/faq.md explains how to update and remove it. `jobman version` prints the version.';
+const secrets = 'The manifest names secrets in job.secrets (docs/configuration.md): `jobman schema` has the key.';
+const files = 'Files travel with the job: job.workdir and job.files in the manifest, or `jobman cp data 1:` later.';
+const manifest = '`jobman init` writes a commented manifest; configs/ has examples.';
+const check = '`jobman validate job.yaml` checks a manifest.';
 
 const commandHints: Readonly<Record<string, string>> = {
-  sbatch: '`jobman create job.yaml` creates a job and starts it.',
-  srun: '`jobman create job.yaml --follow` creates a job and shows what it prints.',
-  squeue: '`jobman list` shows the jobs, `jobman why 1` what one of them waits for.',
-  scancel: '`jobman cancel 1` ends a job for good, `jobman stop 1` so that it may go on later.',
-  sinfo: '`jobman zones` shows what each zone has answered to your jobs, `jobman tpus` which TPUs exist.',
-  sacct: '`jobman list --all` shows all jobs, `jobman history 1` all that happened to one.',
-  bsub: '`jobman create job.yaml` creates a job and starts it.',
-  qsub: '`jobman create job.yaml` creates a job and starts it.',
-  qstat: '`jobman list` shows the jobs.',
-  qdel: '`jobman cancel 1` ends a job for good.',
-  get: '`jobman list` shows the jobs, `jobman show 1` one of them.',
-  inspect: '`jobman show 1` shows all of one job; with --json for programs.',
-  info: '`jobman show 1` shows all of one job.',
-  tail: '`jobman logs 1 -f` follows what a job prints, `jobman logs 1 --tail 20` shows its last lines.',
-  log: '`jobman logs 1` shows what a job printed.',
-  attach: '`jobman logs 1 -f` follows what a job prints; Ctrl-C leaves, and the job goes on.',
-  follow: '`jobman logs 1 -f` follows what a job prints.',
-  events: '`jobman history 1` tells all that happened to a job.',
-  scp: '`jobman cp 1:results ./` copies from the workers of a job, `jobman cp data 1:` to them.',
-  rsync: '`jobman cp 1:results ./` copies from the workers of a job, `jobman cp data 1:` to them.',
-  download: '`jobman cp 1:results ./` copies from the workers of a job.',
-  upload: '`jobman cp data 1:` copies to the workers of a job.',
-  shell: '`jobman ssh 1` opens a shell on a worker, `jobman exec -j train -it -- sh` one in a pod.',
-  apply:
-    '`jobman create job.yaml` creates a job and starts it; `jobman create job.yaml --dry-run` only shows what would be asked for.',
-  launch: '`jobman create job.yaml` creates a job and starts it.',
-  up: '`jobman create job.yaml` creates a job and starts it, `jobman start 1` brings a stopped one up.',
-  down: '`jobman stop 1 --release` ends the program and releases its TPU, `jobman cancel 1` for good.',
-  remove:
-    '`jobman delete 1` ends a job and takes it off the list, `jobman clean 1` removes the files of one that has ended.',
-  restart: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins from the start.',
-  retry: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins from the start.',
-  pause: '`jobman stop 1` ends the program and keeps its TPU; `jobman resume 1` goes on.',
-  top: '`jobman list --watch` shows the jobs as they change.',
-  watch: '`jobman list --watch` shows the jobs as they change, `jobman logs 1 -f` what one prints.',
-  plan: '`jobman create job.yaml --dry-run` shows what would be asked for, and stores nothing.',
-  check: '`jobman validate job.yaml` checks a manifest.',
-  lint: '`jobman validate job.yaml` checks a manifest.',
-  doctor: '`jobman controller status` tells whether the controller runs, `jobman why 1` what keeps a job.',
+  sbatch: create,
+  srun: '`jobman run -- CMD` runs a command as a local job, `jobman create job.yaml --follow` a manifest.',
+  squeue: '`jobman list` lists the jobs, `jobman queue` those that wait.',
+  scancel: '`jobman cancel 1` stops a job and releases its TPU, `jobman stop 1` keeps the TPU.',
+  sinfo: '`jobman zones` shows the answers of each zone to your jobs, `jobman tpus` the TPUs that exist.',
+  sacct: '`jobman list --all` lists all jobs, `jobman history 1` the events of one.',
+  bsub: create,
+  qsub: create,
+  qstat: '`jobman list` lists the jobs.',
+  qdel: '`jobman cancel 1` stops a job and releases its capacity.',
+  inspect: show,
+  info: show,
+  jobs: '`jobman list` lists the jobs.',
+  tail: '`jobman logs 1 -f` follows the output of a job, `jobman logs 1 --tail 20` prints its last lines.',
+  log: '`jobman logs 1` prints the output of a job.',
+  attach: '`jobman logs 1 -f` follows the output of a job; Ctrl-C detaches, and the job keeps running.',
+  follow: '`jobman logs 1 -f` follows the output of a job.',
+  events: '`jobman history 1` lists the events of a job.',
+  scp: copy,
+  rsync: copy,
+  download: copy,
+  upload: copy,
+  pull: copy,
+  push: files,
+  sync: files,
+  shell: '`jobman ssh 1` opens a shell on a worker, `jobman exec -j train -it -- sh` in a pod.',
+  apply: '`jobman create job.yaml` creates a job and starts it; with --dry-run it only prints the plan.',
+  launch: create,
+  up: '`jobman create job.yaml` creates a job and starts it, `jobman start 1` starts a stopped one.',
+  down: '`jobman stop 1 --release` stops the program and releases its TPU; `jobman cancel 1` does so for good.',
+  remove: '`jobman delete 1` removes a job from the list, `jobman clean 1` removes the files of a finished job.',
+  restart: again,
+  retry: again,
+  pause: '`jobman stop 1` stops the program and keeps its TPU; `jobman resume 1` continues.',
+  top: '`jobman list --watch` keeps the list of jobs up to date.',
+  watch: '`jobman list --watch` keeps the list of jobs up to date, `jobman logs 1 -f` follows the output of one.',
+  plan: '`jobman create job.yaml --dry-run` prints the plan and creates nothing.',
+  check,
+  lint: check,
+  doctor: '`jobman controller status` shows whether the controller runs, `jobman why 1` why a job is in its phase.',
+  explain: '`jobman why 1` explains the phase of a job, `jobman schema` prints the keys of manifests.',
   config: '`jobman settings` shows the settings.',
-  cost: '`jobman show 1` says what a job costs, `jobman tpus` what all TPUs of your projects cost.',
+  configure: '`jobman settings` shows the settings, `jobman settings set tpu.project my-project` changes one.',
+  cost: '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
+  costs: '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
+  price,
+  prices: price,
+  pricing: price,
+  quota: '`jobman why 1` says when a quota keeps a job waiting, `jobman zones` shows the answers of each zone.',
+  quotas: '`jobman why 1` says when a quota keeps a job waiting, `jobman zones` shows the answers of each zone.',
+  gpus: types,
+  accelerators: types,
+  'show-gpus': types,
+  nodes: '`jobman tpus` lists the TPUs in your projects, `jobman show 1` the workers of a job.',
+  workers: '`jobman show 1` lists the workers of a job.',
   edit: '`jobman create job.yaml --set key=value` creates a job with one key changed; `jobman settings` is for settings.',
+  sweep:
+    'jobman has no sweeps yet. In a shell loop, `jobman create job.yaml --set command.lr=0.1` creates one job per value.',
+  auth: login,
+  whoami:
+    'Jobs belong to your login name on this machine: `jobman list` shows it. `jobman login` checks the login to Google Cloud.',
+  logout: '`gcloud auth application-default revoke` ends the login; `jobman login` checks it.',
+  dashboard: terminal,
+  ui: terminal,
+  web: terminal,
+  upgrade: install,
+  update: install,
+  uninstall: install,
+  secret: secrets,
+  secrets,
+  new: manifest,
+  example: manifest,
+  examples: manifest,
+  template: manifest,
+  'emulator reset': '`jobman emulator clear` removes all faults; `jobman emulator stop` stops the emulator.',
+  'emulator logs':
+    '`jobman emulator status` shows the TPUs and faults, `jobman controller logs` the requests of jobman.',
 };
 
-export function foreignCommandHint(word: string): string | undefined {
-  return Object.hasOwn(commandHints, word) ? commandHints[word] : undefined;
+export function foreignCommandHint(name: string): string | undefined {
+  return Object.hasOwn(commandHints, name) ? commandHints[name] : undefined;
 }
 
-/** Flags of kubectl, Docker and Slurm, with our names for them. */
+/** Flags of kubectl, Docker, Slurm and others, with our names. The first that a command has is suggested. */
 const flagEquivalents: Readonly<Record<string, readonly string[]>> = {
-  name: ['--job-name'],
-  lines: ['--tail'],
-  limits: ['--memory'],
-  requests: ['--cpu'],
-  cpus: ['--cpu'],
-  mem: ['--memory'],
-  time: ['--timeout'],
-  entrypoint: ['--command'],
-  interactive: ['--stdin'],
-  pods: ['--all-pods'],
-  filename: ['--file'],
+  '--name': ['--job-name'],
+  '--lines': ['--tail'],
+  '--last': ['--tail'],
+  '--limits': ['--memory'],
+  '--requests': ['--cpu'],
+  '--cpus': ['--cpu'],
+  '--mem': ['--memory'],
+  '--time': ['--timeout'],
+  '--entrypoint': ['--command'],
+  '--interactive': ['--stdin'],
+  '--pods': ['--all-pods'],
+  '--filename': ['--file', '--config'],
+  '--file': ['--config'],
+  '--state': ['--phase'],
+  '--status': ['--phase'],
+  '--format': ['--output json'],
+  '--no-color': ['--color never'],
+  '--no-colour': ['--color never'],
+  '--lr': ['--set command.lr=VALUE'],
+  '-a': ['--all'],
+  '-c': ['--container'],
+  '-e': ['--env'],
+  '-i': ['--stdin'],
+  '-w': ['--watch'],
 };
 
-/** A command has at most one of the returned flags. */
-export function equivalentFlags(flag: string): readonly string[] {
-  return Object.hasOwn(flagEquivalents, flag) ? (flagEquivalents[flag] ?? []) : [];
+/** Of the flags that the command has: `--color never` for `--no-color`. */
+export function equivalentFlag(flag: string, names: readonly string[]): string | undefined {
+  const known = Object.hasOwn(flagEquivalents, flag) ? (flagEquivalents[flag] ?? []) : [];
+  return known.find((other) => names.includes(other.split(' ')[0] ?? ''));
 }
 
 /** For the test that compares the hints with the existing commands. */

@@ -15,6 +15,8 @@ import type { Duration } from '../core/model/time.ts';
 /** By command. A command without an entry prints the same as `message`. */
 interface Outputs {
   readonly create: CreatedJobOutput | PlanOutput | LogLineOutput | KubernetesObject;
+  readonly run: CreatedJobOutput | PlanOutput | LogLineOutput | KubernetesObject;
+  readonly init: WrittenManifestOutput;
   readonly submit: KubernetesObject | ClusterLogLineOutput;
   readonly validate: FindingOutput;
   readonly schema: JsonSchema;
@@ -29,7 +31,13 @@ interface Outputs {
   readonly images: ImageOutput;
   readonly 'image-details': ImageDetailsOutput;
   readonly 'resources-flavors': FlavorOutput;
-  readonly queue: QueueSourceOutput | QueueGroupOutput | WaitingJobOutput | PublishedQueueOutput;
+  readonly queue:
+    | SlotsOutput
+    | QueuedJobOutput
+    | QueueSourceOutput
+    | QueueGroupOutput
+    | WaitingJobOutput
+    | PublishedQueueOutput;
   readonly start: JobAnswerOutput;
   readonly stop: JobAnswerOutput;
   readonly resume: JobAnswerOutput;
@@ -38,7 +46,7 @@ interface Outputs {
   readonly delete: JobAnswerOutput;
   readonly clean: JobAnswerOutput;
   readonly gc: OrphanOutput | ReleasedOrphanOutput | OtherTpuOutput;
-  readonly run: LogLineOutput;
+  readonly continue: LogLineOutput;
   readonly exec: ProgramOutput;
   readonly setup: SetupStepOutput;
   readonly cp: CopyOutput;
@@ -52,6 +60,7 @@ interface Outputs {
   readonly 'emulator start': EmulatorStartOutput;
   readonly 'emulator stop': StoppedOutput;
   readonly 'emulator act': EmulatorActionOutput;
+  readonly login: LoginOutput;
   readonly settings: SettingOutput | ChangedSettingOutput;
   readonly import: ImportedOutput;
   readonly version: VersionOutput;
@@ -408,6 +417,35 @@ interface FlavorOutput {
   readonly requests: Amounts;
   /** Null without limits. */
   readonly limits: Amounts | null;
+}
+
+/** The slots of this machine. */
+export interface SlotsOutput {
+  readonly kind: 'slots';
+  readonly slotCount: number;
+  readonly usedCount: number;
+  /** Local jobs that wait for a slot. */
+  readonly waitingCount: number;
+}
+
+/** A job of the database that waits for a slot or a TPU. */
+export interface QueuedJobOutput extends JobOutput {
+  readonly kind: 'queued';
+  /** From 1; null for a TPU, whose queue only the cloud knows. */
+  readonly position: number | null;
+}
+
+/** `init`. */
+export interface WrittenManifestOutput {
+  readonly file: string;
+  readonly name: string;
+  readonly accelerator: string;
+}
+
+/** `login`, if there is a login. */
+export interface LoginOutput {
+  /** The setting tpu.project. */
+  readonly project: string | null;
 }
 
 /** Where the jobs of the queue are from. */

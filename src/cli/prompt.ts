@@ -1,5 +1,5 @@
 import type { Client, Ref } from '../app/client.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
 import type { JobSpec } from '../core/model/spec.ts';
@@ -13,7 +13,7 @@ export async function confirm(
 ): Promise<boolean> {
   if (cli.yes) return true;
   if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
-    throw new JobmanError(`${refused} Say --yes to do it without a question.`, exitCode.conflict, [], {
+    throw new JobmanError(`${refused} Confirm with --yes.`, exitCode.conflict, [], {
       errorCode: 'confirmation_required',
       reasons,
     });
@@ -50,7 +50,19 @@ export async function confirmIfRequired(
     return false;
   }
   const refused = `${notDone}: ${message}. ${confirmation.remedy}`;
-  if (await confirm(cli, `${message}. ${doing} all the same?`, refused, [`${message}.`])) return true;
+  if (await confirm(cli, `${message}. ${doing} anyway?`, refused, [`${message}.`])) return true;
   cli.note(`${notDone}.`);
   return false;
+}
+
+/** One line of input, or `fallback` for an empty one and with --yes. Throws a usage error without a terminal. */
+export async function ask(cli: Cli, question: string, flag: string, fallback: string): Promise<string> {
+  if (cli.yes) return fallback;
+  if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
+    throw usageError(`${flag} is missing, and there is no terminal to ask on.`);
+  }
+  cli.io.stderr.write(`${question} [${fallback}]: `);
+  const answer = await cli.io.stdin.line();
+  if (answer === null) throw new JobmanError('No answer; nothing was written.', exitCode.interrupted);
+  return answer.trim() || fallback;
 }

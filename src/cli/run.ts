@@ -25,7 +25,7 @@ function isInteractive([first = '', ...rest]: readonly string[], { io }: Service
   if (first.startsWith('__') || !io.stdout.isTerminal || !io.stderr.isTerminal) return false;
   const end = rest.indexOf('--');
   const flags = [first, ...(end < 0 ? rest : rest.slice(0, end))];
-  return !flags.some((word) => ['-q', '--quiet', '--json'].includes(word));
+  return !flags.some((arg) => ['-q', '--quiet', '--json', 'json'].includes(arg));
 }
 
 async function runCommand(argv: readonly string[], services: AnyServices): Promise<number> {
@@ -36,6 +36,7 @@ async function runCommand(argv: readonly string[], services: AnyServices): Promi
       io.stdout.write(firstSteps(io.version));
       return exitCode.ok;
     case '-v':
+    case '-V':
     case '--version':
       io.stdout.write(`jobman ${io.version}\n`);
       return exitCode.ok;
@@ -46,15 +47,15 @@ async function runCommand(argv: readonly string[], services: AnyServices): Promi
       return exitCode.ok;
     }
     case 'help':
-      // `help --help` is about `help` itself, as is `help help`.
-      return rest.some((word) => word === '--help' || word === '-h')
+      // `help --help` shows the help of `help`, as `help help` does.
+      return rest.some((arg) => arg === '--help' || arg === '-h')
         ? runTableCommand(argv, services)
         : runCommand([...rest, '--help'], services);
     case '__complete':
       if (rest[0] === 'tpu' && rest.length > 1) return runCommand(['tpu', '__complete', ...rest.slice(1)], services);
       return (await import('./complete.ts')).propose(rest, services);
     case 'tpu': {
-      if (!hasLab(services)) throw new Error('`tpu` was called where no lab was handed in');
+      if (!hasLab(services)) throw new Error('`tpu` needs the services of the lab');
       return runTpu(rest, services);
     }
     default:
@@ -77,15 +78,16 @@ function firstSteps(version: string): string {
     `jobman ${version}`,
     '',
     'A first job',
-    '  on a TPU of the built-in cloud  jobman create --config=configs/quick-start.yaml --follow',
-    '  on this machine                 jobman create configs/local.yaml --follow',
-    '  on Kubernetes                   jobman submit -i alpine -r no-gpu --follow -- ls -al /',
+    '  on the TPU emulator       jobman create configs/quick-start.yaml --follow',
+    '  on this machine           jobman run --follow -- echo hello',
+    '  on Kubernetes             jobman submit -i alpine -r no-gpu --follow -- ls -al /',
+    '  your own program          jobman init',
     '',
     'Then',
-    '  your jobs                       jobman list',
-    '  why one waits or has failed     jobman why 1',
-    '  all commands                    jobman --help',
-    '  of a lab that shares its TPUs   tpu help',
+    '  list your jobs            jobman list',
+    '  why a job waits or failed jobman why 1',
+    '  all commands              jobman --help',
+    '  labs that share TPUs      tpu help',
     '',
   ].join('\n');
 }

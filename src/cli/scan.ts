@@ -4,7 +4,7 @@ import { type JobmanError, usageError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Argument } from './command.ts';
 import { flagName, formsOf, globalFlags, type Flag, type Flags } from './flags.ts';
-import { equivalentFlags } from './foreign-commands.ts';
+import { equivalentFlag } from './foreign-commands.ts';
 
 interface SplitArguments {
   readonly given: ReadonlyMap<string, readonly string[]>;
@@ -15,22 +15,22 @@ interface SplitArguments {
 }
 
 /** Throws JobmanError (2) at the first malformed argument. */
-export function splitFlags(flags: Flags, words: readonly string[]): SplitArguments {
+export function splitFlags(flags: Flags, typed: readonly string[]): SplitArguments {
   const given = new Map<string, string[]>();
   const positional: string[] = [];
   let pendingFlag: string | undefined;
-  const give = (name: string, word: string): void => {
+  const give = (name: string, arg: string): void => {
     const before = given.get(name);
     const flag = flags[name];
     if (before !== undefined && flag?.many !== true) {
-      const both = flag?.value === undefined ? '' : `: \`${before[0]}\` and \`${word}\``;
-      throw usageError(`${flagName(name)} was given twice${both}.`);
+      const both = flag?.value === undefined ? '' : `: "${before[0]}" and "${arg}"`;
+      throw usageError(`${flagName(name)} is given twice${both}.`);
     }
-    given.set(name, [...(before ?? []), word]);
+    given.set(name, [...(before ?? []), arg]);
   };
-  const end = words.indexOf('--');
-  for (const word of end < 0 ? words : words.slice(0, end)) {
-    const found = readFlags(flags, word, pendingFlag !== undefined);
+  const end = typed.indexOf('--');
+  for (const arg of end < 0 ? typed : typed.slice(0, end)) {
+    const found = readFlags(flags, arg, pendingFlag !== undefined);
     if (found !== undefined && pendingFlag !== undefined) throw needsValue(pendingFlag);
     if (found !== undefined) {
       for (const [name, value] of found) {
@@ -39,11 +39,11 @@ export function splitFlags(flags: Flags, words: readonly string[]): SplitArgumen
         else pendingFlag = name;
       }
     } else if (pendingFlag !== undefined) {
-      give(pendingFlag, word);
+      give(pendingFlag, arg);
       pendingFlag = undefined;
-    } else positional.push(word);
+    } else positional.push(arg);
   }
-  const argsAfterDash = end < 0 ? [] : words.slice(end + 1);
+  const argsAfterDash = end < 0 ? [] : typed.slice(end + 1);
   if (end >= 0 && pendingFlag !== undefined) throw needsValue(pendingFlag);
   return { given, positional: [...positional, ...argsAfterDash], argsAfterDash, pendingFlag, hasDash: end >= 0 };
 }
@@ -55,25 +55,23 @@ interface ScannedArguments {
 }
 
 /** Throws JobmanError (2), with every wrong value at once. */
-export function scan(flags: Flags, args: readonly Argument[], words: readonly string[]): ScannedArguments {
-  const { given, positional, argsAfterDash, pendingFlag } = splitFlags(flags, words);
+export function scan(flags: Flags, args: readonly Argument[], typed: readonly string[]): ScannedArguments {
+  const { given, positional, argsAfterDash, pendingFlag } = splitFlags(flags, typed);
   const problems: string[] = [];
-  const read = (called: string, word: string, parse: (word: string) => unknown, isBool = false): unknown => {
+  const read = (called: string, arg: string, parse: (arg: string) => unknown, isBool = false): unknown => {
     try {
-      return parse(word);
+      return parse(arg);
     } catch (error) {
-      problems.push(
-        isBool ? `${called} takes no value, and \`${word}\` was given.` : withReason(`${called} \`${word}\``, error),
-      );
+      problems.push(isBool ? `${called} takes no value, not "${arg}".` : withReason(`${called} "${arg}"`, error));
       return undefined;
     }
   };
-  const values = argumentsIn(args, positional, problems).map(([{ name, parse = String }, word]) =>
-    word === undefined ? undefined : read(name, word, parse),
+  const values = argumentsIn(args, positional, problems).map(([{ name, parse = String }, arg]) =>
+    arg === undefined ? undefined : read(name, arg, parse),
   );
   const flagValues: Record<string, unknown> = {};
   for (const [name, { parse, many, value }] of Object.entries(flags)) {
-    const parsed = given.get(name)?.map((word) => read(flagName(name), word, parse, value === undefined));
+    const parsed = given.get(name)?.map((arg) => read(flagName(name), arg, parse, value === undefined));
     if (parsed !== undefined) flagValues[name] = many === true ? parsed : parsed[0];
   }
   if (pendingFlag !== undefined) problems.push(needsValue(pendingFlag).message);
@@ -89,72 +87,72 @@ export function withReason(front: string, error: unknown): string {
 
 export function separateGlobals(
   flags: Flags,
-  words: readonly string[],
+  typed: readonly string[],
 ): { readonly own: readonly string[]; readonly rest: readonly string[] } {
   const own: string[] = [];
   const rest: string[] = [];
-  for (let at = 0; at < words.length;) {
-    if (words[at] === '--') return { own, rest: [...rest, ...words.slice(at)] };
-    const length = globalLength(flags, words[at] ?? '');
-    (length > 0 ? own : rest).push(...words.slice(at, at + Math.max(1, length)));
+  for (let at = 0; at < typed.length;) {
+    if (typed[at] === '--') return { own, rest: [...rest, ...typed.slice(at)] };
+    const length = globalLength(flags, typed[at] ?? '');
+    (length > 0 ? own : rest).push(...typed.slice(at, at + Math.max(1, length)));
     at += Math.max(1, length);
   }
   return { own, rest };
 }
 
-export function countLeadingGlobals(words: readonly string[]): number {
+export function countLeadingGlobals(typed: readonly string[]): number {
   let count = 0;
-  for (let length = -1; length !== 0; count += length) length = globalLength(globalFlags, words[count] ?? '');
+  for (let length = -1; length !== 0; count += length) length = globalLength(globalFlags, typed[count] ?? '');
   return count;
 }
 
-function globalLength(flags: Flags, word: string): number {
-  const [form = ''] = word.split('=');
+function globalLength(flags: Flags, arg: string): number {
+  const [form = ''] = arg.split('=');
   const name = findFlag(flags, form);
   if (name === undefined) return 0;
-  return flags[name]?.value === undefined || word.includes('=') ? 1 : 2;
+  return flags[name]?.value === undefined || arg.includes('=') ? 1 : 2;
 }
 
 function argumentsIn(
   args: readonly Argument[],
-  words: readonly string[],
+  typed: readonly string[],
   problems: string[],
 ): readonly (readonly [Argument, string | undefined])[] {
   const last = args.at(-1);
-  const extra = words[args.length];
-  if (last?.many === true) return words.map((word, at) => [args[at] ?? last, word]);
-  if (extra !== undefined) throw usageError(`\`${extra}\` is one word too many.`);
+  const extra = typed[args.length];
+  if (last?.many === true) return typed.map((arg, at) => [args[at] ?? last, arg]);
+  if (extra !== undefined) throw usageError(`Unexpected argument "${extra}".`);
   return args.map((argument, at) => {
-    if (argument.needed === true && words[at] === undefined) problems.push(`<${argument.name}> is missing.`);
-    return [argument, words[at]];
+    if (argument.needed === true && typed[at] === undefined) problems.push(`<${argument.name}> is missing.`);
+    return [argument, typed[at]];
   });
 }
 
 type Found = readonly [name: string, value: string | undefined];
 
 /**
- * Undefined if `word` is no flag. Letters may share a dash (`-fq`), and the last may have its value attached (`-n100`),
- * unless `word` may be the value of the flag before it.
+ * Undefined if `arg` is no flag. Letters may share a dash (`-fq`), and the last may have its value attached (`-n100`),
+ * unless `arg` may be the value of the flag before it.
  */
-function readFlags(flags: Flags, word: string, mayBeValue: boolean): readonly Found[] | undefined {
-  const exact = findFlag(flags, word);
+function readFlags(flags: Flags, arg: string, mayBeValue: boolean): readonly Found[] | undefined {
+  const exact = findFlag(flags, arg);
   if (exact !== undefined) return [[exact, undefined]];
-  const [, form, value] = /^(--[a-z][\w.-]*|-[a-z](?==))(?:=(.*))?$/is.exec(word) ?? [];
+  const [, form, value] = /^(--[a-z][\w.-]*|-[a-z](?==))(?:=(.*))?$/is.exec(arg) ?? [];
   if (form !== undefined) {
     const name = findFlag(flags, form);
     if (name === undefined) throw unknownFlag(flags, form);
-    if (value === '') throw usageError(`${form}= has nothing after the equals sign.`);
+    if (value === '') throw usageError(`${form}= needs a value.`);
     return [[name, value]];
   }
-  if (!/^-[a-z]/i.test(word)) return undefined;
-  const isLetters = /^-[a-z]+$/i.test(word);
+  if (!/^-[a-z]/i.test(arg)) return undefined;
+  const isLetters = /^-[a-z]+$/i.test(arg);
   if (mayBeValue && !isLetters) return undefined;
   const found: Found[] = [];
-  for (const [index, letter] of word.slice(1).split('').entries()) {
+  for (const [index, letter] of arg.slice(1).split('').entries()) {
     const name = findFlag(flags, `-${letter}`);
     if (name === undefined && !isLetters) return undefined;
     if (name === undefined) throw unknownFlag(flags, `-${letter}`);
-    const rest = word.slice(index + 2);
+    const rest = arg.slice(index + 2);
     const takesRest = flags[name]?.value !== undefined && rest !== '';
     found.push([name, takesRest ? rest : undefined]);
     if (takesRest) break;
@@ -168,25 +166,19 @@ function findFlag(flags: Flags, form: string): string | undefined {
   return Object.entries<Flag>(flags).find((flag) => formsOf(flag).includes(typed))?.[0];
 }
 
-function unknownFlag(flags: Flags, form: string): JobmanError {
-  if (!form.startsWith('--')) return usageError(formatUnknownFlag(form));
+export function unknownFlag(flags: Flags, form: string): JobmanError {
   const names = Object.keys(flags).map(flagName);
-  const known = equivalentFlags(form.slice(2)).find((name) => names.includes(name));
-  const near = didYouMean(
-    form.slice(2),
-    names.map((name) => name.slice(2)),
-  );
-  const meant = known ?? (near === undefined ? undefined : `--${near}`);
+  const meant = equivalentFlag(form, names) ?? (form.startsWith('--') ? didYouMean(form, names) : undefined);
   return usageError(formatUnknownFlag(form, meant));
 }
 
 export function formatUnknownCommand(typed: string, names: readonly string[]): string {
   const near = didYouMean(typed, names);
-  return `there is no command \`${typed}\`.${near === undefined ? '' : ` Did you mean \`${near}\`?`}`;
+  return `Unknown command "${typed}".${near === undefined ? '' : ` Did you mean "${near}"?`}`;
 }
 
 export function formatUnknownFlag(form: string, meant?: string): string {
-  return `there is no flag ${form}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
+  return `Unknown flag ${form}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
 }
 
 function needsValue(name: string): JobmanError {

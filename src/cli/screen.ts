@@ -5,7 +5,7 @@ import type { Io, Stream } from '../app/services.ts';
 export type Styler = (style: Style, text: string) => string;
 
 /** By name only, and never grey: bright black is invisible on many themes. */
-type Style = 'bold' | 'magenta' | 'red' | 'blue';
+type Style = 'bold' | 'magenta' | 'red' | 'green' | 'blue';
 
 export interface Screen {
   /** Separate, because one stream may be redirected while the other is a terminal. */
@@ -74,6 +74,7 @@ const codes: Readonly<Record<Style, readonly [number, number]>> = {
   bold: [1, 22],
   magenta: [35, 39],
   red: [31, 39],
+  green: [32, 39],
   blue: [34, 39],
 };
 
@@ -111,9 +112,9 @@ export function glyph(screen: Pick<Screen, 'unicode'>, phase: Phase): string {
   return glyphs[phase][screen.unicode ? 0 : 1];
 }
 
-/** A phase that needs attention stands out; other phases are plain. */
 export function stylePhase(styler: Styler, phase: Phase, text: string): string {
-  if (phase === 'running') return styler('bold', text);
+  if (phase === 'running') return styler('blue', text);
+  if (phase === 'succeeded') return styler('green', text);
   // Yellow is invisible on a white terminal.
   if (phase === 'recovering') return styler('bold', styler('magenta', text));
   if (phase === 'failed') return styler('bold', styler('red', text));

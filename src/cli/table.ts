@@ -3,32 +3,34 @@
 import type { Program } from './command.ts';
 import { globalFlags } from './flags.ts';
 import { flagRows } from './help.ts';
-import { change } from './table/change.ts';
-import { installation } from './table/installation.ts';
-import { inspect } from './table/inspect.ts';
-import { start } from './table/start.ts';
-import { work } from './table/work.ts';
+import { control } from './table/control.ts';
+import { create } from './table/create.ts';
+import { monitor } from './table/monitor.ts';
+import { setup } from './table/setup.ts';
+import { workers } from './table/workers.ts';
 
-export const commands = [...start, ...inspect, ...change, ...work, ...installation];
+export const commands = [...create, ...monitor, ...control, ...workers, ...setup];
 
 export const jobmanProgram: Program<(typeof commands)[number]> = {
   name: 'jobman',
   usage: '<command> [arguments]',
   commands,
-  groups: ['Start', 'Look', 'Change', 'Work on it', 'This installation'],
+  groups: ['Create', 'Monitor', 'Control', 'Workers', 'Setup'],
   families: {
-    controller: 'The loop that looks after jobs: start, stop, restart, status, run, install, uninstall',
-    emulator: 'The built-in cloud: start, stop, status, serve, preempt and other happenings',
+    controller:
+      'Manage the background process that runs jobs: start, stop, restart, status, logs, run, install, uninstall',
+    emulator: 'Manage the TPU emulator and inject faults: start, stop, status, serve, preempt, stockout, ...',
   },
-  globals: ['Flags of every command', globalFlags],
+  globals: ['Global flags', globalFlags],
   inputRows: ({ flags }) => ['Flags', flagRows(flags)],
   listsGlobalFlags: false,
   footer: [
-    '`jobman <command> --help` tells its flags and shows examples.',
-    'A job is named by its id (1 is 000001) or by its name. Several at once are fine.',
-    'It is settled once it has succeeded, failed, been stopped or been cancelled.',
-    '`tpu` is the command of a lab that shares its TPUs, and `jobman tpu` the same: `tpu help`.',
+    '`jobman <command> --help` shows its flags and examples.',
+    'Name a job by its id (1 is 000001) or its name; most commands take several jobs. Commands that only read take the ' +
+      'newest job of a name; commands that change a job take its only unfinished one.',
+    'A job is finished once it has succeeded, failed, been stopped or been cancelled.',
+    '`jobman tpu` (or `tpu`) has the commands of a lab that shares TPUs: `tpu help`.',
     '',
-    'Exit codes: 0 done, 1 it failed, 2 wrong usage or manifest, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
+    'Exit codes: 0 done, 1 failed, 2 invalid usage or manifest, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
   ],
 };

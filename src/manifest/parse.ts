@@ -104,7 +104,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
 /** Recognises the files of other tools by their own top-level keys; undefined for a manifest. */
 function foreignFormatMessage(text: string, tree: Mapping | undefined): string | undefined {
   if (isKubernetesFile(text))
-    return 'This is a Kubernetes object, not a jobman manifest. Create the Job with: jobman submit -f FILE';
+    return 'This is a Kubernetes object, not a jobman manifest. Create the Job with: jobman submit FILE';
   if (/^#SBATCH\b/m.test(text)) return 'This looks like a Slurm script; see docs/migrating.md';
   if (tree === undefined || Object.keys(manifest.keys ?? {}).some((name) => name !== 'setup' && tree.entries.has(name)))
     return undefined;

@@ -2,7 +2,6 @@
 
 import { existsSync } from 'node:fs';
 import { bucketCheckTimeout } from '../app/buckets.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
 import type { BucketPort } from '../app/ports.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -82,20 +81,11 @@ async function runningEmulatorUrl(home: string): Promise<string> {
 export async function checkLogin(
   { io, settings }: { readonly io: Io; readonly settings: Settings },
   project: string,
-  notDone: string,
 ): Promise<void> {
   if (isServedByEmulator(settings, project)) return;
   const login = createGoogleLogin({ io, settings, now: () => io.now() });
   const endpoint = () => Promise.resolve(settings.tpu.endpoint ?? tpuServer);
-  try {
-    await createCredentials({ endpoint, login }).headers();
-  } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-    throw new JobmanError(`${notDone}: ${error.message}`, exitCode.unreachable, [
-      ...error.lines,
-      'With --no-check the job is created now and waits for a login.',
-    ]);
-  }
+  await createCredentials({ endpoint, login }).headers();
 }
 
 function createGoogleLogin(parts: {

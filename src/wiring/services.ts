@@ -85,10 +85,9 @@ export function createServices(io: Io): LabServices {
     emulator: () =>
       import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
 
-    async checkLogin(spec, notDone) {
-      if (spec.capacity.kind !== 'tpu') return;
+    async checkLogin(project) {
       const { checkLogin } = await import('./google-api.ts');
-      await checkLogin({ io, settings: await services.settings() }, spec.capacity.project, notDone);
+      await checkLogin({ io, settings: await services.settings() }, project);
     },
 
     forgetProject: (project, confirmForget) =>

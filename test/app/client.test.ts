@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
 import { JobmanError, StoreError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/app/job-folder.ts';
@@ -154,38 +154,68 @@ test('an unwritable snapshot stops create, and nothing is stored', async (t) => 
   assert.equal((await fixture.client.list({ all: true })).rows.length, 1);
 });
 
-test('a reference is an id or a name; two jobs with one name are both listed', async (t) => {
+test('a ref is an id or a name', async (t) => {
   const fixture = openFixture(t);
   await fixture.create(localSpec({ name: 'iris' }));
-  await fixture.create(localSpec({ name: 'iris' }));
   await fixture.create(localSpec({ name: 'vit' }), 'bob');
-  for (const ref of ['1', '01', '000001']) assert.equal((await fixture.client.why(ref)).id, '000001');
-  assert.equal((await fixture.client.why('vit')).id, '000003');
+  for (const ref of ['1', '01', '000001', 'iris']) assert.equal((await fixture.client.why(ref)).id, '000001');
+  assert.equal((await fixture.client.why('vit')).id, '000002');
 
-  const both = await refusal(fixture.client.why('iris'));
-  assert.equal(both.code, 4);
-  assert.match(both.message, /000002, 000001/);
-  await fixture.lives('000002', (job) => ({ ...stoppedLife(job.spec), owner: 'ada' }));
-  assert.equal((await fixture.client.why('iris')).id, '000001', 'the unfinished one');
-
-  // Both have finished, the older one last: the newest is still named first.
-  for (const [id, at] of [
-    ['000001', noon + 2 * hour],
-    ['000002', noon + hour],
-  ] as const) {
-    await fixture.lives(id, (job) => ({
-      ...stoppedLife(job.spec),
-      owner: 'ada',
-      finish: { at, verdict: 'stopped', reason: 'stopped' },
-    }));
-  }
-  assert.match((await refusal(fixture.client.why('iris'))).message, /000002, 000001/);
-
-  assert.equal((await refusal(fixture.client.show('9'))).code, 3);
+  for (const ref of ['9', '0']) assert.equal((await refusal(fixture.client.show(ref))).code, 3);
   const unknown = await refusal(fixture.client.show('irsi'));
   assert.equal(unknown.code, 3);
-  assert.match(unknown.message, /no job called "irsi"\. Did you mean iris\?/);
-  assert.equal((await refusal(fixture.client.show('0'))).code, 3);
+  assert.match(unknown.message, /no job named "irsi"\. Did you mean iris\?/);
+});
+
+suite('of several jobs with one name', () => {
+  const finish = (fixture: ReturnType<typeof openFixture>, id: string): Promise<unknown> =>
+    fixture.lives(id, (job) => ({
+      ...stoppedLife(job.spec),
+      owner: 'ada',
+      finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
+    }));
+
+  test('a command that reads takes the newest', async (t) => {
+    const fixture = openFixture(t);
+    for (let count = 0; count < 3; count += 1) await fixture.create(localSpec({ name: 'iris' }));
+    await finish(fixture, '000003');
+    const { client } = fixture;
+    assert.equal((await client.show('iris')).id, '000003');
+    assert.equal((await client.why('iris')).id, '000003');
+    assert.equal(await client.resolveName('iris', 'read'), '000003');
+  });
+
+  test('a command that changes takes the only unfinished one', async (t) => {
+    const fixture = openFixture(t);
+    for (let count = 0; count < 3; count += 1) await fixture.create(localSpec({ name: 'iris' }));
+    await finish(fixture, '000001');
+    await finish(fixture, '000003');
+    assert.equal(await fixture.client.resolveName('iris', 'change'), '000002');
+    const { id } = await fixture.client.sendCommand('iris', 'stop', { by: 'ada' });
+    assert.equal(id, '000002');
+  });
+
+  test('a command that changes lists the candidates when several are unfinished, or none', async (t) => {
+    const fixture = openFixture(t);
+    for (let count = 0; count < 3; count += 1) await fixture.create(localSpec({ name: 'iris' }));
+    await finish(fixture, '000002');
+    const several = await refusal(fixture.client.sendCommand('iris', 'stop', { by: 'ada' }));
+    assert.equal(several.code, 4);
+    assert.match(several.message, /^2 unfinished jobs of the name "iris": give an id\./);
+    assert.deepEqual(
+      several.lines.map((line) => line.split(/ {2,}/).slice(0, 2)),
+      [
+        ['000003', 'queued'],
+        ['000001', 'queued'],
+      ],
+    );
+    assert.match(several.lines[0] ?? '', /created .* ago$/);
+    await finish(fixture, '000001');
+    await finish(fixture, '000003');
+    const none = await refusal(fixture.client.sendCommand('iris', 'rerun', { by: 'ada' }));
+    assert.match(none.message, /^3 finished jobs of the name "iris"/);
+    assert.equal(none.lines.length, 3);
+  });
 });
 
 test('of two jobs with one name, a user means their own', async (t) => {
@@ -346,7 +376,7 @@ test('delete of a job whose output is still being copied lets the controller cop
 test('a manifest instead of a job points to create', async (t) => {
   const fixture = openFixture(t);
   await assert.rejects(fixture.client.show('good.yaml'), (error: { message: string; lines: readonly string[] }) => {
-    assert.equal(error.message, 'There is no job called "good.yaml".');
+    assert.equal(error.message, 'There is no job named "good.yaml".');
     assert.match(error.lines.join(), /^jobman create good\.yaml /);
     return true;
   });

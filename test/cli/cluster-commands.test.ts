@@ -79,7 +79,7 @@ suite('start', () => {
     const { run, asked } = cluster(stopped, [ending], [ending], []);
     const { code, err } = await run('start', 'train');
     assert.equal(code, 0);
-    assert.match(err, /train: waiting until its stopped pods are gone: train-a\./);
+    assert.match(err, /train: waiting until its stopped pods are deleted: train-a\./);
     assert.deepEqual(asked, ['pods', 'pods', 'pods', '{"spec":{"suspend":false}}']);
   });
 
@@ -108,7 +108,7 @@ suite('start', () => {
     set(stopped, { ...stopped, terminating: 1 }, stopped, stopped);
     const { code, err } = await run('start', 'train');
     assert.equal(code, 0);
-    assert.match(err, /waiting until its stopped pods are gone: a pod\./);
+    assert.match(err, /waiting until its stopped pods are deleted: a pod\./);
     assert.equal(asked.at(-1), '{"spec":{"suspend":false}}');
   });
 });
@@ -159,17 +159,14 @@ suite('whoever leaves', () => {
   test('a deletion is told that it goes on', async () => {
     const { code, out, err } = await leaving(['delete', 'train-0'], 1);
     assert.deepEqual([code, out], [130, '']);
-    assert.match(err, /^train-0: its pods are asked to end/);
-    assert.match(
-      err,
-      /^Left before train-0 was seen gone; what the cluster was told stays told\. See: jobman why train-0$/m,
-    );
+    assert.match(err, /^train-0: its pods are ending/);
+    assert.match(err, /^Interrupted before train-0 was deleted; the deletion continues\. See: jobman why train-0$/m);
   });
 
   test('a cancel too', async () => {
     const { code, err } = await leaving(['cancel', 'train-0'], 1);
     assert.equal(code, 130);
-    assert.match(err, /^Left before train-0 was seen gone/m);
+    assert.match(err, /^Interrupted before train-0 was deleted/m);
   });
 
   test('a job that was just submitted is told that it goes on, and how to get back to it', async () => {
@@ -188,14 +185,14 @@ suite('whoever leaves', () => {
     const flavor = '{"name":"small","resources":{"requests":{"cpu":"1"}}}';
     const code = await run(['submit', '-i', 'alpine', '-r', flavor, '-j', 'train', '--follow'], world.services);
     assert.deepEqual([code, world.out()], [130, 'train submitted to lab/vision as alice.\n']);
-    assert.match(world.err(), /^Left; train goes on\. Back: jobman logs train -f$/m);
+    assert.match(world.err(), /^Detached\. train keeps running\. Attach again: jobman logs train -f$/m);
   });
 
   test('the deletion of all leaves the rest alone', async () => {
-    const { code, begun, err } = await leaving(['delete', '--all', '--yes'], 8);
+    const { code, begun, err } = await leaving(['delete', '--all', '--yes', '-n', 'vision'], 8);
     assert.deepEqual([code, begun.length], [130, 8]);
-    assert.equal(err.match(/^Left before /gm)?.length, 8);
-    assert.match(err, /^Nothing was asked about the other 4 jobs\.$/m);
+    assert.equal(err.match(/^Interrupted before /gm)?.length, 8);
+    assert.match(err, /^The other 4 jobs did not change\.$/m);
   });
 });
 
@@ -211,8 +208,10 @@ test("of deletions side by side the worst exit code is the command's, also where
       return 'gone';
     },
   });
-  const { code, out, err } = await jobman(['delete', '--all', '--yes'], { services: { cluster: async () => cluster } });
+  const { code, out, err } = await jobman(['delete', '--all', '--yes', '-n', 'vision'], {
+    services: { cluster: async () => cluster },
+  });
   assert.equal(code, exitCode.unreachable);
-  assert.match(out, /^train-1 is deleted[^]*^train-3 is deleted/m);
+  assert.match(out, /^train-1 and its pods are deleted[^]*^train-3 and its pods are deleted/m);
   assert.match(err, /The cluster does not answer\./);
 });

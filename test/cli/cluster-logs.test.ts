@@ -132,7 +132,7 @@ suite('logs', () => {
       });
     const none = await ask(cluster([one], []), ['logs', 'train']);
     assert.deepEqual([none.code, none.out], [0, 'kept line\n']);
-    assert.match(none.err, /does not have this log any more; this is our copy/);
+    assert.match(none.err, /no longer has this log; this is the archived copy/);
     assert.doesNotMatch(none.err, /Nothing was printed/);
     const all = await ask(cluster([one], [pod('first', 0)]), ['logs', 'train', '--all-pods']);
     assert.match(all.out, /^kept line\n.*hello from train-first-0/);

@@ -106,7 +106,7 @@ suite('a word', () => {
   test('said exactly must not mean two', async () => {
     const { code, err } = await run(['delete', '-j', 'train'], [train], { jobs: [mine] });
     assert.equal(code, 4);
-    assert.match(err, /The name "train" stands for two jobs: 000007 here, and one in lab\/vision\./);
+    assert.match(err, /Two jobs are named "train": 000007 here, and one in lab\/vision\./);
     // A cluster that cannot be asked says nothing of it.
     assert.equal((await run(['why', '-j', 'train'], 'away', { jobs: [mine] })).code, 0);
   });
@@ -114,20 +114,20 @@ suite('a word', () => {
   test('with a namespace is a job of the cluster only', async () => {
     const { code, out, ofCluster } = await run(['delete', 'train', '--namespace', 'vision'], [train], { jobs: [mine] });
     assert.equal(code, 0);
-    assert.match(out, /^train is deleted: it and its pods are gone from lab\/vision\.$/m);
+    assert.match(out, /^train and its pods are deleted from lab\/vision\.$/m);
     assert.ok(ofCluster.includes('remove train'));
   });
 
   test('that is nowhere is said, and keeps the others from nothing', async () => {
     const { code, out, err } = await run(['why', 'nothing', 'train'], [train], { jobs: [] });
     assert.equal(code, 3);
-    assert.match(err, /There is no job called "nothing", here or in lab\/vision\./);
+    assert.match(err, /There is no job named "nothing", here or in lab\/vision\./);
     assert.match(out, /^train /);
     const away = await run(['why', 'nothing'], 'away', { jobs: [] });
     assert.equal(away.code, 5);
     assert.match(
       away.err,
-      /no job called "nothing" here, and the cluster cannot be asked\. the cluster of lab did not answer/,
+      /no job named "nothing" here, and the cluster cannot be reached\. the cluster of lab did not answer/,
     );
   });
 
@@ -159,10 +159,10 @@ suite('what the cluster has forgotten', () => {
     const why = await ask(['why', 'gone'], [train], home([kept]));
     assert.equal(why.code, 0, why.err);
     assert.match(why.out, /^gone succeeded /);
-    assert.match(why.err, /^lab\/vision does not have gone any more \(seen gone .* ago\); this is our copy\.\n/);
+    assert.match(why.err, /^lab\/vision does not have gone any more \(deleted .* ago\); this is the archived copy\.\n/);
     const away = await ask(['history', '-j', 'gone'], 'away', home([kept]));
     assert.match(away.out, /created by alice: alpine\n/);
-    assert.match(away.err, /did not answer\. This is our copy of lab\/vision, last seen .* ago\./);
+    assert.match(away.err, /did not answer\. This is the archived copy of lab\/vision, .* old\./);
     assert.match((await ask(['details', 'gone'], [], home([kept]))).out, /✓ succeeded\n/);
     assert.equal((await ask(['wait', 'gone'], [], home([kept]))).code, 0);
     assert.match((await ask(['logs', 'gone'], [], home([kept]))).err, /There is no copy of a log/);
@@ -189,7 +189,7 @@ suite('what the cluster has forgotten', () => {
     };
     const { out } = await ask(['details', 'gone'], [], home([lost]));
     assert.match(out, /^image +alpine$/m);
-    assert.match(out, /^pods +1: 1 gone before they had ended$/m);
+    assert.match(out, /^pods +1: 1 deleted before they ended$/m);
     assert.match(out, /main +gone +0/);
     const result = await ask(['details', 'gone', '--json'], [], home([lost]));
     const { pods } = JSON.parse(result.out) as { pods: readonly { readonly createdAt: unknown }[] };
@@ -219,7 +219,7 @@ suite('what the cluster has forgotten', () => {
     for (const verb of ['why', 'details', 'delete', 'wait']) {
       const { code, err } = await ask([verb, 'gone'], [], hidden);
       assert.equal(code, 3, verb);
-      assert.match(err, /Its logs and history are kept: /);
+      assert.match(err, /Its logs and history remain: /);
     }
     // What it ran is kept too, unless it was not.
     const { err } = await ask(['rerun', 'gone'], [], home([{ ...kept, hidden: true, object: null }]));
@@ -233,7 +233,7 @@ suite('what the cluster has forgotten', () => {
     const away = { isClusterConfigured: async () => false, clusterArchive: async () => archive };
     const { code, err } = await jobman(['clean', 'gone'], { services: away });
     assert.deepEqual([code, done], [4, []]);
-    assert.match(err, /Several jobs are called "\S+": in lab\/vision and in other\/vision\.\n.*--context lab/);
+    assert.match(err, /Several jobs are named "\S+": in lab\/vision and in other\/vision\.\n.*--context lab/);
     // Two of one name in one place are one after the other, and the newer is meant.
     const later = home([kept, { ...kept, job: { ...kept.job, uid: 'u3' } }]);
     const again = await jobman(['why', 'gone'], { services: { ...away, clusterArchive: async () => later } });
@@ -254,7 +254,7 @@ suite('what the cluster has forgotten', () => {
   test('cannot do what needs its pods', async () => {
     const { code, err } = await ask(['exec', 'gone', '--', 'ls'], [], home([kept]));
     assert.equal(code, 3);
-    assert.match(err, /gone is gone\. .*\n  Its logs and history are kept: jobman logs gone, jobman history gone/);
+    assert.match(err, /gone is deleted\. .*\n  Its logs and history remain: jobman logs gone, jobman history gone/);
   });
 
   test('is not changed while its cluster does not answer, and nothing is said to be done', async () => {
@@ -265,10 +265,7 @@ suite('what the cluster has forgotten', () => {
       for (const verb of ['delete', 'stop', 'cancel', 'start', 'rerun']) {
         const { code, out, err } = await ask([verb, 'gone'], 'away', home([job], done));
         assert.deepEqual([verb, code, out], [verb, 5, '']);
-        assert.match(
-          err,
-          /Nothing was changed: gone may still run in its cluster\. the cluster of lab did not answer\./,
-        );
+        assert.match(err, /Nothing changed: gone may still run in its cluster\. the cluster of lab did not answer\./);
       }
     }
     const { code, err } = await ask(['exec', 'gone', '--', 'ls'], 'away', home([open]));
@@ -435,7 +432,7 @@ suite('the one list', () => {
   test('that should show a named place fails with it, and does not say that there are no jobs', async () => {
     const unnamed = await run(['list'], 'away', { jobs: [] });
     assert.equal(unnamed.code, 5);
-    assert.match(unnamed.err, /^No jobs here\.\n/);
+    assert.match(unnamed.err, /^No jobs\.\n/);
     const { code, err } = await run(['list', '--namespace', 'vision'], 'away', { jobs: [row] });
     assert.equal(code, 5);
     assert.match(err, /note: The cluster of lab is not shown/);
@@ -513,7 +510,7 @@ suite('a job that was submitted to another namespace', () => {
   test('is not looked for where the namespace is named, nor where another home submitted it', async () => {
     const named = await ask(['why', 'a1', '-n', 'vision'], { quota: [elsewhere] }, [keptJob(elsewhere)]);
     assert.equal(named.code, 3);
-    assert.match(named.err, /There is no job called "a1" in lab\/vision/);
+    assert.match(named.err, /There is no job named "a1" in lab\/vision/);
     const foreign = await ask(['why', 'a1'], { quota: [elsewhere] }, [keptJob(elsewhere, { object: null })]);
     assert.equal(foreign.code, 3);
   });
@@ -535,7 +532,7 @@ suite('a job that was submitted to another namespace', () => {
       assert.equal(code, 4);
       assert.match(
         err,
-        /Several jobs are called "\S+": in lab\/vision and in lab\/quota\.\n {2}Say which: --context lab -n quota/,
+        /Several jobs are named "\S+": in lab\/vision and in lab\/quota\.\n {2}Choose one: --context lab -n quota/,
       );
       assert.ok(!ofClusters.some((one) => one.includes('remove')));
     }
@@ -557,7 +554,7 @@ suite('a job that was submitted to another namespace', () => {
   test('a cluster that does not answer is no missing job', async () => {
     const { code, err } = await ask(['why', 'a1'], { vision: 'away', quota: 'away' }, [keptJob(elsewhere)]);
     assert.equal(code, 5);
-    assert.match(err, /This is our copy of lab\/quota/);
+    assert.match(err, /This is the archived copy of lab\/quota/);
   });
 });
 
@@ -596,7 +593,7 @@ suite('list', () => {
 
   test('counts open jobs that were submitted to other namespaces', async () => {
     const { err } = await listed([], [jobIn('vision'), jobIn('quota'), { ...jobIn('quota'), uid: 'x' }]);
-    assert.match(err, /note: 2 jobs of yours in lab\/quota: jobman list --context lab -n quota\n/);
+    assert.match(err, /note: you have 2 jobs in lab\/quota: jobman list --context lab -n quota\n/);
     assert.doesNotMatch(err, /in lab\/vision/);
     assert.doesNotMatch((await listed(['-A'], [jobIn('quota')])).err, /quota/);
   });

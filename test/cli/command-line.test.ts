@@ -159,6 +159,7 @@ for (const foreign of foreignCommands) {
     assert.ok(named.length > 0, 'it names no command');
     for (const command of named) {
       if (ownFlags.has(command)) continue;
+      if (emulatorVerbs.some(([verb]) => command === `emulator ${verb}`)) continue;
       const entry = commands.find(({ names: [name] }) => command === name || command.startsWith(`${name} `));
       assert.ok(entry !== undefined, `there is no command \`${command}\``);
       for (const [, flag = ''] of command.split(' -- ')[0]?.matchAll(/ --([a-z-]+)/g) ?? []) {
@@ -173,14 +174,14 @@ test('a word of another tool is answered with what it is called here', async () 
   const { code, out, err } = await jobman(['scancel', '1']);
   assert.equal(code, 2);
   assert.equal(out, '');
-  assert.match(err, /^jobman: there is no command `scancel`\.\n {2}`jobman cancel 1` ends a job for good/);
+  assert.match(err, /^jobman: Unknown command "scancel"\.\n {2}`jobman cancel 1` stops a job and releases its TPU/);
 });
 
 test('below a command of ours it is a mistyped word like any other', async () => {
   const { code, err } = await jobman(['controller', 'pause']);
   assert.equal(code, 2);
   assert.doesNotMatch(err, /resume/);
-  assert.match(err, /no command `pause`/);
+  assert.match(err, /Unknown command "pause"/);
 });
 
 test('a name that every object has is no word of another tool', () => {
@@ -194,13 +195,13 @@ test('set and unset change one key, and a controller that runs is told of', asyn
       services: { home, settings: () => loadSettings({ home, env: {}, cores: 4 }) },
     });
   const first = await settings('set', 'local.slots', '8');
-  assert.deepEqual([first.code, first.out], [0, 'local.slots is set.\n']);
-  assert.match(first.err, /^The running controller starts over with the new settings/);
+  assert.deepEqual([first.code, first.out], [0, 'Set local.slots.\n']);
+  assert.match(first.err, /^The running controller uses the new settings/);
   const second = await settings('set', 'grants', '[{ "zone": "us-*" }]');
   assert.deepEqual([second.code, second.err], [0, '']);
   assert.match((await settings()).out, /^local\.slots +8 +settings\.json$/m);
   assert.match((await settings()).out, /^grants +\[\{"zone":"us-\*"\}\] +settings\.json$/m);
-  assert.equal((await settings('unset', 'local.slots')).out, 'local.slots is at its default again.\n');
+  assert.equal((await settings('unset', 'local.slots')).out, 'local.slots has its default value again.\n');
   assert.equal((await settings('unset', 'local.slots')).out, 'local.slots was not set in the file.\n');
   assert.deepEqual(JSON.parse(readFileSync(join(home, 'settings.json'), 'utf8')), { grants: [{ zone: 'us-*' }] });
 });
@@ -209,7 +210,7 @@ test('a variable that overrides the file is named', async (t) => {
   const { home } = openWorld(t);
   const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:1' };
   const { err } = await jobman(['settings', 'set', 'tpu.endpoint', 'http://127.0.0.1:2'], { services: { home }, env });
-  assert.match(err, /^The variable JOBMAN_TPU_ENDPOINT overrides the file/);
+  assert.match(err, /^The variable JOBMAN_TPU_ENDPOINT is set in this terminal and overrides the file/);
 });
 
 test('what is no setting, no value or no way to say it changes nothing', async (t) => {
@@ -217,10 +218,10 @@ test('what is no setting, no value or no way to say it changes nothing', async (
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['set', 'local.slot', '3'], /There is no setting local\.slot\. Did you mean local\.slots\?/],
     [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" must be a whole number/],
-    [['set', 'local.slots'], /is none of: jobman settings, jobman settings set <key> <value>/],
-    [['set', 'local.slots', '3', '4'], /is none of/],
+    [['set', 'local.slots'], /Unexpected arguments.*\n.*\n.*\n.*jobman settings set <key> <value>/],
+    [['set', 'local.slots', '3', '4'], /Unexpected arguments/],
     [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. List all: jobman settings/],
-    [['change', 'local.slots', '3'], /is none of/],
+    [['change', 'local.slots', '3'], /Unexpected arguments/],
   ];
   for (const [args, message] of cases) {
     const { code, out, err } = await jobman(['settings', ...args], { services: { home } });

@@ -47,34 +47,37 @@ suite('the command line', () => {
     const { code, out } = await jobman([]);
     assert.equal(code, 0);
     assert.match(out, /^jobman 1\.2\.3\n/);
-    assert.match(out, /jobman create --config=configs\/quick-start\.yaml --follow/);
+    assert.match(out, /jobman create configs\/quick-start\.yaml --follow/);
   });
 
   for (const [argv, message] of [
-    [['lst'], /no command `lst`\. Did you mean `list`\?/],
-    [['list', '--jsno'], /no flag --jsno\. Did you mean --json\?/],
-    [['create', '--dryrun'], /no flag --dryrun\. Did you mean --dry-run\?/],
-    [['create', '--dry-run=yess', 'x'], /--dry-run takes no value, and `yess` was given/],
-    [['run', '--cmd-only', '--cmd-only', '1'], /--cmd-only was given twice\.\n/],
-    [['run', '--', 'python', 'x.py'], /takes no program\.\n.*`python x\.py` as command\.cmd of a manifest/],
-    [['list', '-z'], /no flag -z/],
-    [['list', 'extra'], /`extra` is one word too many/],
-    [['list', '--phase', 'runing'], /--phase `runing`: expected one of queued, /],
+    [['lst'], /Unknown command "lst"\. Did you mean "list"\?/],
+    [['list', '--jsno'], /Unknown flag --jsno\. Did you mean --json\?/],
+    [['create', '--dryrun'], /Unknown flag --dryrun\. Did you mean --dry-run\?/],
+    [['create', '--dry-run=yess', 'x'], /--dry-run takes no value, not "yess"/],
+    [['continue', '--cmd-only', '--cmd-only', '1'], /--cmd-only is given twice\.\n/],
+    [['run'], /What should run\?/],
+    [['run', 'train.py'], /Unexpected argument "train\.py"\.\n.*jobman run -- train\.py/],
+    [['run', '42'], /There is no manifest "42"\.\n.*jobman continue 42/],
+    [['run', 'a.yaml', '--', 'true'], /Unexpected argument "a\.yaml"/],
+    [['list', '-z'], /Unknown flag -z/],
+    [['list', 'extra'], /Unexpected argument "extra"/],
+    [['list', '--phase', 'runing'], /--phase "runing": expected one of queued, /],
     [['list', '--name'], /--name needs a value/],
-    [['list', '--name='], /--name= has nothing after the equals sign/],
-    [['list', '--name', 'a', '--name', 'b'], /--name was given twice/],
-    [['logs', '1', '--tail', 'few'], /--tail `few`: expected a whole number/],
-    [['logs', '1', '--grep', '('], /--grep `\(`: not a regular expression/],
+    [['list', '--name='], /--name= needs a value/],
+    [['list', '--name', 'a', '--name', 'b'], /--name is given twice/],
+    [['logs', '1', '--tail', 'few'], /--tail "few": expected a whole number/],
+    [['logs', '1', '--grep', '('], /--grep "\(": not a regular expression/],
     [['wait', '1', '--timeout', 'soon'], /expected a length of time/],
-    [['controller', 'strat'], /no command `strat`\. Did you mean `start`\?/],
-    [['controller', 'foo'], /no command `foo`\.\n/],
-    [['validate'], /<yaml> is missing/],
+    [['controller', 'strat'], /Unknown command "strat"\. Did you mean "start"\?/],
+    [['controller', 'foo'], /Unknown command "foo"\.\n/],
+    [['validate'], /<file> is missing/],
     [['create'], /Which manifest\?/],
     [['create', ''], /path of the manifest is empty/],
     [['validate', ''], /path of the manifest is empty/],
-    [['create', 'a.yaml', '--config=b.yaml'], /Two manifests are named/],
+    [['create', 'a.yaml', '--config=b.yaml'], /Two manifests are given/],
     [['stop'], /Which job\?/],
-    [['clean', '1', '--all'], /Say jobs or --all, not both/],
+    [['clean', '1', '--all'], /--all and jobs exclude each other/],
     [['completion', 'tcsh'], /expected one of bash, zsh, fish/],
   ] as const) {
     test(`refuses \`jobman ${argv.join(' ')}\` with exit code 2 and a sentence`, async () => {
@@ -146,7 +149,7 @@ suite('delete', () => {
       assert.equal(code, expected.length === 2 ? 0 : 1);
       assert.match(
         err,
-        /000042 vit-l16-3e4 holds v5litepod-16, which costs about \$4\.00\/h\. End its\nprogram, .*\[y\/N\] /,
+        /Job 000042 \(vit-l16-3e4\) holds v5litepod-16, which costs about \$4\.00\/h\. Stop its\nprogram, .*\[y\/N\] /,
       );
     }
   });
@@ -154,7 +157,7 @@ suite('delete', () => {
   test('elsewhere is not done, and the flag that says yes is named', async () => {
     const { code, err, commands } = await jobman(['delete', '42'], { jobs: [holding] });
     assert.equal(code, 4);
-    assert.match(err, /it was not deleted\. Say --yes to do it without a question\./);
+    assert.match(err, /It was not deleted\. Confirm with --yes\./);
     assert.deepEqual(commands, []);
     assert.deepEqual((await jobman(['delete', '42', '-y'], { jobs: [holding] })).commands, ['delete 000042', 'wake']);
   });
@@ -185,7 +188,7 @@ test('clean --all asks; one job does not', async () => {
   assert.equal((await jobman(['clean', '--all'])).code, 4);
   assert.deepEqual((await jobman(['clean', '--all', '--yes'])).commands, ['clean all']);
   assert.deepEqual((await jobman(['clean', '--all'], { terminal, input: ['n'] })).commands, []);
-  assert.match((await jobman(['clean', '--all', '--yes'])).err, /^No settled job of yours has files left\.\n$/);
+  assert.match((await jobman(['clean', '--all', '--yes'])).err, /^None of your finished jobs has files left\.\n$/);
 });
 
 test('wait --json is what show --json is, with its moments', async () => {
@@ -371,7 +374,7 @@ test('why --explain also names the situation that the controller saw last', asyn
   assert.deepEqual((JSON.parse(out) as Why).situation, situation);
   assert.doesNotMatch((await jobman(['why', '42'], jobs)).out, /situation/);
   const none = await jobman(['why', '42', '--explain'], { jobs: [jobView({ why: aWhy({}) })] });
-  assert.match(none.out, /^situation +none is recorded yet$/m);
+  assert.match(none.out, /^situation +none yet$/m);
 });
 
 suite('history', () => {
@@ -447,7 +450,7 @@ suite('create', () => {
     const jobs = [jobView({ id: '000007', name: 'iris' })];
     const result = await jobman(['create', 'iris.yaml'], { jobs, cwd: folder });
     assert.equal(result.code, 0);
-    assert.equal(result.out, '000007 iris created\n');
+    assert.equal(result.out, 'Created job 000007 (iris). It runs in the background.\n');
     assert.match(result.err, /jobman logs 7 -f/);
     assert.deepEqual(result.commands, ['create iris for alice', 'wake']);
     assert.equal((await jobman(['create', '-q', '--config', 'iris.yaml'], { jobs, cwd: folder })).out, '000007\n');
@@ -504,10 +507,10 @@ suite('create', () => {
     const { code, out, commands } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
     assert.equal(code, 0);
     assert.deepEqual(commands, []);
-    assert.match(out, /^iris: nothing was stored/);
-    assert.match(out, /\nasks {6}this machine\n/);
+    assert.match(out, /^Plan for iris \(nothing was created\)/);
+    assert.match(out, /\nrequests {2}this machine\n/);
     assert.match(out, /\nrules {5}pass: preempted -> fail\n/);
-    assert.match(out, /\nprice {5}nothing: it runs here\n/);
+    assert.match(out, /\nprice {5}free: it runs on this machine\n/);
     const json = await jobman(['create', 'iris.yaml', '--dry-run', '--json'], { cwd: folder, plan });
     assert.deepEqual(JSON.parse(json.out), { ...plan, warnings: [] });
   });
@@ -596,9 +599,9 @@ suite('gc', () => {
         '',
       ].join('\n'),
     );
-    assert.match(err, /^2 strays; nothing was changed\..*jobman gc --yes\n$/);
+    assert.match(err, /^2 orphans; nothing changed\..*jobman gc --yes\n$/);
     assert.deepEqual(acts, ['close']);
-    assert.match((await jobman(['gc'], { services: orphanOperations().services })).err, /There is no stray/);
+    assert.match((await jobman(['gc'], { services: orphanOperations().services })).err, /No orphaned TPUs/);
   });
 
   test('--yes lets go of what may be there, and forgets what is seen gone', async () => {
@@ -606,7 +609,7 @@ suite('gc', () => {
     const { code, out } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0);
     assert.deepEqual(acts, ['let go of 000001', 'forget 000002', 'forget 000001', 'close']);
-    assert.match(out, /vit-000002-1 is gone\.\n.*vit-000001-1 is gone\.\n$/);
+    assert.match(out, /vit-000002-1 is deleted\.\n.*vit-000001-1 is deleted\.\n$/);
   });
 
   test('takes those that are named, by job or by name, and no other', async () => {
@@ -622,7 +625,7 @@ suite('gc', () => {
     );
     const { code, err } = await jobman(['gc', '7'], { services: orphanOperations().services });
     assert.equal(code, 3);
-    assert.match(err, /no stray 7/);
+    assert.match(err, /no orphan 7/);
   });
 
   test('shows what is not ours apart, with or without --yes, and names a project that could not be asked', async () => {
@@ -641,8 +644,8 @@ suite('gc', () => {
     const { code, out, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0, 'one project out of reach does not fail the command for the others');
     assert.match(out, /^theirs +us-west4-a .* jobman q7k2zz/m);
-    assert.match(err, /1 TPU not of this record, which gc never touches:/);
-    assert.match(err, /project other could not be asked: no login/);
+    assert.match(err, /1 TPU not created by this jobman, which gc never touches:/);
+    assert.match(err, /project other could not be checked: no login/);
     assert.match(err, /To stop asking about that project: jobman tpus --forget other/);
     assert.deepEqual(acts, ['let go of 000001', 'forget 000001', 'close']);
     const rows = (await jobman(['gc', '--json'], { services })).out.trim().split('\n');
@@ -681,14 +684,14 @@ suite('gc', () => {
   test('does not say that nothing is left where somebody could not look', async () => {
     const { missed, state, services } = orphanOperations();
     missed.push({ project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true });
-    assert.match((await jobman(['gc'], { services })).err, /There is no stray/, 'in a cloud that sleeps nothing runs');
+    assert.match((await jobman(['gc'], { services })).err, /No orphaned TPUs/, 'in a cloud that sleeps nothing runs');
     missed.push({ project: 'lab', zone: null, message: 'no login', isEmulatorStopped: false });
     state.anyAnswered = false;
     for (const args of [['gc'], ['gc', '--yes']]) {
       const { code, err } = await jobman(args, { services });
       assert.equal(code, 5);
-      assert.match(err, /No stray is known, but not all places could be asked/);
-      assert.doesNotMatch(err, /There is no stray/);
+      assert.match(err, /No orphaned TPUs found; some zones could not be checked/);
+      assert.doesNotMatch(err, /No orphaned TPUs\./);
     }
   });
 
@@ -699,7 +702,7 @@ suite('gc', () => {
     );
     const { code, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 1);
-    assert.match(err, /vit-000009-1 was not let go: the cloud did not answer/);
+    assert.match(err, /vit-000009-1 was not released: the cloud did not answer/);
     assert.ok(acts.includes('forget 000001') && !acts.includes('forget 000009'));
   });
 });
@@ -746,7 +749,7 @@ suite('emulator', () => {
     assert.equal(
       out,
       [
-        "The built-in cloud runs at http://127.0.0.1:4 (process 7), 40 times as fast as Google's.",
+        'The TPU emulator runs at http://127.0.0.1:4 (process 7), 40 times as fast as Google Cloud.',
         'NAME           ZONE           TYPE   STATE                  WORKERS    JOB     AGE',
         'iris-000001-1  us-central2-b  v4-16  READY                  2, 1 dead  000001  12s',
         'mine           us-east5-b     v6e-8  WAITING_FOR_RESOURCES  -          -        1m',
@@ -765,10 +768,10 @@ suite('emulator', () => {
     const absent = { running: false, url: null, pid: null, emulator: null };
     const { code, out } = await jobman(['emulator', 'status'], { services: emulator({ status: async () => absent }) });
     assert.equal(code, 1);
-    assert.match(out, /^The built-in cloud does not run/);
+    assert.match(out, /^The TPU emulator does not run/);
     const empty = { ...at, emulator: { ...cloud, tpus: [], activeFaults: [] } };
     const none = await jobman(['emulator', 'status'], { services: emulator({ status: async () => empty }) });
-    assert.match(none.out, /\nThere is no TPU in it\.\n$/);
+    assert.match(none.out, /\nIt has no TPUs\.\n$/);
   });
 
   /** A cloud that knows job 000042 by its id only. */
@@ -808,7 +811,7 @@ suite('emulator', () => {
     [
       'has ended',
       jobView({ id: '000007', phase: 'succeeded', allocations: [allocation(1, now - minute, now)] }),
-      'jobman: Job 000007 (vit-l16-3e4) holds no TPU now: it has ended (succeeded). More: jobman show 7\n',
+      'jobman: Job 000007 (vit-l16-3e4) holds no TPU now: it has finished (succeeded). More: jobman show 7\n',
     ],
     [
       'runs on this machine',
@@ -839,7 +842,7 @@ suite('emulator', () => {
     assert.equal(code, 2);
     assert.equal(
       err,
-      'jobman: The built-in cloud has no verb `preemt`. Did you mean `preempt`?\n  `jobman emulator --help` lists them.\n',
+      'jobman: Unknown verb "preemt" of the TPU emulator. Did you mean "preempt"?\n  `jobman emulator --help` lists them.\n',
     );
   });
 
@@ -900,7 +903,7 @@ suite('completion', () => {
     assert.deepEqual(await proposed('completion', ''), ['bash', 'zsh', 'fish']);
     // Every command that takes a job proposes jobs, one with a second name too.
     for (const args of [['show'], ['details'], ['why'], ['emulator', 'preempt']])
-      assert.deepEqual(await proposed(...args, ''), ['000042', '000043']);
+      assert.deepEqual(await proposed(...args, ''), ['000042', '000043', 'bert', 'vit-l16-3e4']);
   });
 
   test('proposes what can happen in the built-in cloud beside its commands', async () => {
@@ -925,7 +928,7 @@ suite('completion', () => {
     assert.deepEqual(await proposals('logs', '000042', '--step', 'd'), ['docker', '']);
     assert.deepEqual(await proposals('logs', '--step', ''), ['command', 'job', 'tpu', '']);
     assert.deepEqual(await proposals('setup', '000042', ''), ['ssh', 'docker', '']);
-    assert.deepEqual(await proposals('setup', ''), ['000042', '']);
+    assert.deepEqual(await proposals('setup', ''), ['000042', 'vit-l16-3e4', '']);
   });
 
   test('prints a script for each shell', async () => {

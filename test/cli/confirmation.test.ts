@@ -27,7 +27,7 @@ test('without a terminal nothing is created, and the refusal names the price, th
   assert.equal(code, 4);
   assert.match(
     err,
-    /^jobman: Nothing was created: v4-16 spot .* not in your grants\. It costs about \$7\.37\/h\. The setting `grants` .* Say --yes to do it without a question\.$/m,
+    /^jobman: Nothing was created: v4-16 spot .* not in your grants\. It costs about \$7\.37\/h\. The setting `grants` .* Confirm with --yes\.$/m,
   );
   assert.deepEqual(commands, []);
   const yes = await jobman(['create', 'a.yaml', '--yes'], { cwd, confirmation });
@@ -39,14 +39,14 @@ test('on a terminal it is asked, and anything but yes leaves all as it is', asyn
   const cwd = manifest(t);
   const create = (input: readonly string[]) => jobman(['create', 'a.yaml'], { cwd, confirmation, terminal, input });
   const no = await create(['']);
-  assert.match(no.err, /It costs about \$7\.37\/h\. Create it all the same\? \[y\/N\]/);
+  assert.match(no.err, /It costs about \$7\.37\/h\. Create it anyway\? \[y\/N\]/);
   assert.deepEqual([no.code, no.commands], [1, []]);
   assert.match((await create(['y'])).commands.join(), /^create/);
 });
 
 test('start, resume, rerun and run ask too; what ends something does not', async () => {
   const options: CliHarnessOptions = { jobs: [stopped], confirmation };
-  for (const verb of ['start', 'resume', 'rerun', 'run']) {
+  for (const verb of ['start', 'resume', 'rerun', 'continue']) {
     const { code, err, commands } = await jobman([verb, '42'], options);
     assert.equal(code, 4, verb);
     assert.match(err, /It costs about \$7\.37\/h/);

@@ -89,7 +89,7 @@ suite('create --follow without a terminal', () => {
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] hello\n[1] hallo\n');
-    assert.match(world.err(), /^000001 iris created; it goes on without this terminal\n/);
+    assert.match(world.err(), /^Created job 000001 \(iris\)\. It runs in the background\.\n/);
     assert.match(world.err(), /Z 000001 running: attempt 1, stage 0, 2 workers\n/);
     assert.match(world.err(), /Z 000001 iris succeeded after 1m05s\n$/);
     assert.ok(!world.err().includes('\u001b'), 'Nothing is drawn.');
@@ -159,7 +159,7 @@ suite('create --follow without a terminal', () => {
     await waitForText('err', 'queued');
     world.signal();
     assert.equal(await ended, 130);
-    assert.match(world.err(), /Left; 000001 goes on\. Back: jobman logs 1 -f\n$/);
+    assert.match(world.err(), /Detached\. Job 000001 keeps running\. Attach again: jobman logs 1 -f\n$/);
     assert.deepEqual(world.commands, ['create iris for alice', 'wake']);
   });
 
@@ -180,7 +180,7 @@ suite('create --follow on a terminal', () => {
     const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '--follow', '--color=never'], {
       terminal,
     });
-    await waitForText('err', 'Ctrl-C leaves, the job goes on; back: jobman logs 1 -f');
+    await waitForText('err', 'Ctrl-C detaches · attach again: jobman logs 1 -f');
     // The numbers have the room of both workers from the first line on, although one is late.
     world.setJobs([running], {}, log(0, 'hello\n'));
     await waitForText('out', '[0]   hello\n');
@@ -204,11 +204,11 @@ suite('create --follow on a terminal', () => {
   });
 });
 
-suite('run', () => {
+suite('continue', () => {
   test('prints what the try says that it began, and nothing of the ones before', async (t) => {
     const over = jobView({ ...succeeded, attempts: [{ ...attempt, endedAt: now, reason: 'succeeded' }] });
     const begun = jobView({ ...running, attempts: [...over.attempts, { ...attempt, attempt: 2 }] });
-    const followed: Followed = follow(t, ['run', '1'], {
+    const followed: Followed = follow(t, ['continue', '1'], {
       jobs: [over],
       answerCommand(id) {
         followed.world.setJobs([begun], {}, followed.log(0, 'of the first try\n', 1));
@@ -236,7 +236,7 @@ suite('run', () => {
         phase: 'setup',
         attempts: [...over.attempts, second],
       });
-      const argv = ['run', '1', ...(commandOnly ? ['--cmd-only'] : [])];
+      const argv = ['continue', '1', ...(commandOnly ? ['--cmd-only'] : [])];
       const { world, ended, waitForText } = follow(t, argv, { jobs: [over] });
       world.setJobs([setup]);
       await waitForText('err', '000001 setup');

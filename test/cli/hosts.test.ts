@@ -218,7 +218,7 @@ suite('exec', () => {
     const untouched = workerAccess(2, () => Promise.reject(new Error('a worker was asked')));
     for (const [args, why] of [
       [['42'], /Which command\?/],
-      [['42', '--', '-w', '0', 'hostname'], /^jobman: -w is no command; flags of exec stand before the two dashes/],
+      [['42', '--', '-w', '0', 'hostname'], /^jobman: -w is no command\. Flags of exec come before `--`/],
       [['42', '--', '--help'], /--help is no command/],
       [['42', '-w', '2', '--', 'x'], /no worker 2; its workers are 0 to 1/],
       [['42', '--in-container', '--', 'x'], /runs in no container/],

@@ -24,22 +24,22 @@ suite('list', () => {
     const name = 'a-name-that-no-terminal-would-show-whole-because-it-is-far-too-long-for-any-of-them';
     const { code, out, err } = await jobman(['list'], { jobs: [jobView({ name }), ...jobs] });
     assert.equal(code, 0);
-    const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'REASON'];
+    const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'DETAIL'];
     assert.deepEqual(headings(out), all);
     assert.ok(out.includes(name));
     assert.ok(!out.includes('\u001b'), 'No colour reaches a pipe.');
     assert.equal(
       err,
-      '4 jobs\nNo controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start\n',
+      '4 jobs\nNo controller runs, so this is the last known state. Start one: jobman controller start\n',
     );
   });
 
   for (const [columns, expected] of [
-    [200, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'REASON']],
-    [120, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'REASON']],
-    [88, ['JOB ID', 'NAME', 'ACCELERATOR', 'ZONE', 'STATUS', 'AGE', 'REASON']],
-    [80, ['JOB ID', 'NAME', 'ACCELERATOR', 'STATUS', 'AGE', 'REASON']],
-    [60, ['JOB ID', 'NAME', 'STATUS', 'REASON']],
+    [200, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'DETAIL']],
+    [120, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'DETAIL']],
+    [88, ['JOB ID', 'NAME', 'ACCELERATOR', 'ZONE', 'STATUS', 'AGE', 'DETAIL']],
+    [80, ['JOB ID', 'NAME', 'ACCELERATOR', 'STATUS', 'AGE', 'DETAIL']],
+    [60, ['JOB ID', 'NAME', 'STATUS', 'DETAIL']],
   ] as const) {
     test(`on a terminal of ${columns} columns shows ${expected.join(', ')}`, async () => {
       const { out } = await jobman(['list', '--color', 'never'], { jobs, terminal: { columns, rows: 24 } });
@@ -102,9 +102,9 @@ suite('list', () => {
   });
 
   test('tells what makes a first job, and which filter hides the others', async () => {
-    assert.match((await jobman(['list'])).err, /No jobs yet\. `jobman create/);
+    assert.match((await jobman(['list'])).err, /No jobs yet\. Run an example: jobman create/);
     const filtered = await jobman(['list', '--phase', 'stopped', '--user=bob'], { jobs });
-    assert.equal(filtered.err, 'No job is of bob and stopped.\n');
+    assert.equal(filtered.err, 'No jobs of bob and stopped.\n');
     assert.equal(filtered.out, '');
   });
 
@@ -157,8 +157,11 @@ const rows: readonly ZoneRow[] = [
 
 test('places are told with what they answered and what we have there', () => {
   const [head = '', first = '', second = ''] = zoneLines(rows, null, now);
-  assert.match(head, /^ZONE +ACCELERATOR +PRICING +LAST ANSWER +GOT ONE +JOBS$/);
-  assert.match(first, /^us-east5-b .* gave one, 2h ago +2h ago after 41m +held by 000007; awaited by 000008, 000009$/);
+  assert.match(head, /^ZONE +ACCELERATOR +PRICING +LAST ANSWER +GRANTED +JOBS$/);
+  assert.match(
+    first,
+    /^us-east5-b .* granted one, 2h ago +2h ago after 41m +held by 000007; awaited by 000008, 000009$/,
+  );
   assert.match(second, /^us-west4-a +v5litepod-16 +ondemand +no capacity, 1m ago +never +-$/);
   for (const line of zoneLines(rows, 40, now)) assert.ok(line.length <= 40, line);
   assert.match(
@@ -177,5 +180,5 @@ test('jobman zones prints a table, objects for programs, and a sentence where no
   assert.deepEqual(one?.lastGrant, { grantedAt: '2026-11-21T06:20:14.000Z', waitedMs: 41 * minute });
   const none = await jobman(['zones', '--project', 'other'], { zones: rows });
   assert.deepEqual([none.code, none.out], [0, '']);
-  assert.match(none.err, /No job has asked/);
+  assert.match(none.err, /No job has requested/);
 });

@@ -133,7 +133,7 @@ suite('logs to a pipe', () => {
   test('that are empty are explained on standard error', async (t) => {
     const { out, err } = await jobman(['logs', '42'], { jobs: [jobView()], logs: logFiles(t, '') });
     assert.equal(out, '');
-    assert.match(err, /Nothing printed yet\. 4 of 4 workers alive/);
+    assert.match(err, /No output yet\. 4 of 4 workers alive/);
   });
 
   test('stop quietly when nobody reads them', async (t) => {
@@ -193,7 +193,7 @@ suite('logs --first-error', () => {
     const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [jobView()], logs });
     assert.equal(code, 0);
     assert.equal(out, `08:20:01 step 1\n08:20:05 step 2\n${traceback}after\n`.replaceAll(/^(?=.)/gm, '[1] '));
-    assert.equal(err, '-- the first error: worker 1, line 3; later: worker 0, line 3\n');
+    assert.equal(err, '-- first error: worker 1, line 3; later: worker 0, line 3\n');
   });
 
   test('without times begins with the worker that the job ended of', async (t) => {
@@ -209,7 +209,7 @@ suite('logs --first-error', () => {
     const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [jobView()], logs });
     assert.equal(code, 3);
     assert.equal(out, '');
-    assert.match(err, /No line of 1 log looks like an error\. 4 of 4 workers alive/);
+    assert.match(err, /No error found in 1 log\. 4 of 4 workers alive/);
     assert.equal((await jobman(['logs', '42', '--first-error', '-f'], { jobs: [jobView()], logs })).code, 2);
   });
 });
@@ -217,7 +217,7 @@ suite('logs --first-error', () => {
 test('logs name what is not there', async () => {
   const { code, err } = await jobman(['logs', 'missing'], { jobs: [jobView()] });
   assert.equal(code, 3);
-  assert.match(err, /There is no job missing/);
+  assert.match(err, /There is no job named "missing"/);
 });
 
 test('-j takes a name that looks like an id', async (t) => {
@@ -236,7 +236,7 @@ test('-n of lines, as it was typed before, is answered with --tail', async () =>
     assert.deepEqual([code, out], [2, '']);
     assert.equal(
       err,
-      'jobman: -n is the namespace of a cluster, as in kubectl, and "20" is a number.\n  For the last lines: --tail 20\n',
+      'jobman: -n is the namespace of a cluster, not a number of lines.\n  For the last lines: --tail 20\n',
     );
   }
 });

@@ -112,9 +112,9 @@ suite('exec in a job of a cluster', () => {
       usual.err,
       /has several containers \(setup, proxy, main\); this is main\. --container names another\./,
     );
-    assert.equal((await exec([one], '-c', 'proxy', '--', 'ls')).out, 'in train-0-aaa/proxy\n');
-    assert.equal((await exec([one], '-c', 'none', '--', 'ls')).code, 3);
-    const ended = await exec([one], '-c', 'setup', '--', 'ls');
+    assert.equal((await exec([one], '--container', 'proxy', '--', 'ls')).out, 'in train-0-aaa/proxy\n');
+    assert.equal((await exec([one], '--container', 'none', '--', 'ls')).code, 3);
+    const ended = await exec([one], '--container', 'setup', '--', 'ls');
     assert.equal(ended.code, 4);
     assert.match(ended.err, /The container setup of train-0-aaa is not running: it is terminated\./);
     const crashing = container('main', { state: 'waiting', reason: 'CrashLoopBackOff' });
@@ -123,11 +123,11 @@ suite('exec in a job of a cluster', () => {
   });
 
   test('with input or a terminal is for one pod', async () => {
-    const { code, err, started } = await exec(two, '-i', '--', 'cat');
+    const { code, err, started } = await exec(two, '--stdin', '--', 'cat');
     assert.equal(code, 2);
     assert.match(err, /--stdin is for one pod, and 2 of train run/);
     assert.equal(started.length, 0, 'nothing was begun');
-    const [one] = (await exec(two, '-i', '--pod', '1', '--', 'cat')).started;
+    const [one] = (await exec(two, '--stdin', '--pod', '1', '--', 'cat')).started;
     assert.deepEqual([one?.request.hasInput, one?.request.terminal], [true, null]);
     assert.match((await exec(two, '-it', '--pod', '1', '--', 'sh')).err, /--tty needs a terminal/);
   });
@@ -137,8 +137,8 @@ suite('exec in a job of a cluster', () => {
     const jobs = [jobView()];
     for (const [flag, message] of [
       ['-t', /A shell on a worker: jobman ssh 000042/],
-      ['--pod=1', /--pod is for a job of a cluster; a TPU has workers: --workers\./],
-      ['--container=x', /--container is for a job of a cluster; the job's own is --in-container\./],
+      ['--pod=1', /--pod needs a job of a cluster; a TPU has workers: --workers\./],
+      ['--container=x', /--container needs a job of a cluster; the job's own is --in-container\./],
     ] as const) {
       const { code, err } = await jobman(['exec', '42', flag, '--', 'ls'], { jobs });
       assert.equal(code, 2, flag);
@@ -148,7 +148,7 @@ suite('exec in a job of a cluster', () => {
     assert.equal(shell.code, 2);
     assert.match(shell.err, /train is a job of a cluster, .* jobman exec -j train -it -- sh/);
     const forward = await jobman(['port-forward', '42', '6006', '--pod', '1'], { jobs });
-    assert.match(forward.err, /--pod is for a job of a cluster; a TPU has workers: --worker\./);
+    assert.match(forward.err, /--pod needs a job of a cluster; a TPU has workers: --worker\./);
   });
 });
 
@@ -193,11 +193,11 @@ suite('cp in a job of a cluster', () => {
   });
 
   test('--pod and --container say which; a job without pods that run says why', async () => {
-    const { copies } = await cp(two, 'train:out', '.', '--pod', 'bbb', '-c', 'main');
+    const { copies } = await cp(two, 'train:out', '.', '--pod', 'bbb', '--container', 'main');
     assert.deepEqual(copies, [
       { way: 'get', pod: 'train-1-bbb', container: 'main', from: 'out', to: '.', replace: false, cwd: '/work' },
     ]);
-    assert.equal((await cp(two, 'train:out', '.', '-c', 'none')).code, 3);
+    assert.equal((await cp(two, 'train:out', '.', '--container', 'none')).code, 3);
     const none = await cp([pod('train-0-aaa', 0, { phase: 'Failed' })], 'train:out', '.');
     assert.equal(none.code, 4);
     assert.match(none.err, /train has no pod that runs\./);

@@ -67,7 +67,7 @@ const running = jobView({
 
 suite('at 100 columns', () => {
   const shown = (job: JobView) => statusLines(job, now, unicode, 100);
-  const leave = ' Ctrl-C leaves, the job goes on; back: jobman logs 42 -f';
+  const leave = ' Ctrl-C detaches · attach again: jobman logs 42 -f';
 
   test('a job that waits for capacity says what the cloud says, and each age once', () => {
     assert.deepEqual(shown(queued), [
@@ -120,7 +120,7 @@ suite('on a narrow terminal', () => {
         const text = lines.join(' ').replaceAll(/\s+/g, ' ');
         for (const { message, goneAt } of job.allocations)
           if (goneAt === null && message !== null) assert.ok(text.includes(message), text);
-        assert.match(text, /back: jobman logs 42 -f$/);
+        assert.match(text, /jobman logs 42 -f$/);
       }
     });
   }

@@ -51,7 +51,11 @@ async function queue(args: readonly string[], jobs: readonly ClusterJob[], { eve
     opened.push(options);
     return fake as Cluster;
   };
-  return { ...(await jobman(['queue', ...args], { services: { cluster } })), opened, written };
+  return {
+    ...(await jobman(['queue', ...args], { services: { cluster, isClusterConfigured: async () => true } })),
+    opened,
+    written,
+  };
 }
 
 const jobs = [
@@ -93,14 +97,14 @@ suite('jobman queue', () => {
       '<no name>                1      1        0     1    -       -     -  -',
       String.raw`\x1b[2Jx                 1      0        0     1    3       -     -  hugepages-2Mi 4Mi`,
       '',
-      ' PLACE  WHOSE  NAMESPACE  JOB     QUEUE  PRIORITY  AGE  ASKS',
-      '1 of 2         speech     theirs  -             0   3m  large-gpu',
-      '2 of 2  yours  vision     next    -             0   2m  large-gpu',
+      'POSITION  OWNER  NAMESPACE  JOB     QUEUE  PRIORITY  AGE  REQUESTS',
+      '  1 of 2         speech     theirs  -             0   3m  large-gpu',
+      '  2 of 2  yours  vision     next    -             0   2m  large-gpu',
       '',
     ]);
     assert.deepEqual(err.split('\n'), [
-      '6 active jobs (4 yours) in the whole cluster of lab. Yours are those of vision.',
-      'note: the flavor large-gpu stands for different requests, which are counted apart',
+      '6 active jobs (4 yours) in the whole cluster of lab. Yours are the jobs of vision.',
+      'note: the flavor large-gpu means different requests, which are counted separately',
       '',
     ]);
   });
@@ -142,8 +146,8 @@ suite('jobman queue', () => {
     const published = await queue([], [], { everywhere: false, list });
     assert.equal(
       published.err,
-      'No job is active in the cluster of lab, by the ConfigMap default/jobman-queue-position, 3m old, ' +
-        'and those of lab/vision as they are now: you may not list the jobs of the whole cluster.\n',
+      'No job is active in the cluster of lab, from the ConfigMap default/jobman-queue-position, 3m old, ' +
+        'with the current jobs of lab/vision: you may not list the jobs of the whole cluster.\n',
     );
     assert.equal(published.out, '');
     const alone = await queue(['-n', 'vision', '--context', 'lab'], jobs.slice(0, 1), { everywhere: false });
@@ -161,7 +165,7 @@ suite('jobman queue', () => {
       [rows.length, rows[0]?.trim().slice(0, 7), rows.at(-1)?.trim().slice(0, 15)],
       [50, '1 of 80', '71 of 80  yours'],
     );
-    assert.match(err, /^and 30 more that wait \(--json has all\)$/m);
+    assert.match(err, /^and 30 more \(--json lists all\)$/m);
   });
 
   test('cuts a name that somebody has made endless', async () => {
@@ -176,7 +180,7 @@ suite('jobman queue', () => {
     const { code, out, written } = await queue(['--publish'], jobs, { everywhere: true });
     assert.deepEqual(
       [code, out],
-      [0, '6 active jobs of lab published in the ConfigMap default/jobman-queue-position.\n'],
+      [0, 'Published 6 active jobs of lab in the ConfigMap default/jobman-queue-position.\n'],
     );
     assert.equal(written.length, 1);
     const { out: json } = await queue(['--publish', '--json'], jobs, { everywhere: true });

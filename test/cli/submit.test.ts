@@ -136,9 +136,9 @@ test('that names can be seen is said with the first job that is submitted, and w
     const services = { clusterSettings, cluster, hasSubmitted: () => hasSubmitted };
     return (await jobman(['submit', '-i', 'alpine', ...args], { services })).err;
   };
-  const sentence = /^Everybody in the cluster may see the names of the job and of its flavor/;
+  const sentence = /^Every user of the cluster can see the names of the job and its flavor/;
   assert.match(await stderrOf([], false), sentence);
-  assert.match(await stderrOf([], false), /Files that the program writes in its pod are lost with the pod/);
+  assert.match(await stderrOf([], false), /Files in the pod are lost with the pod/);
   assert.doesNotMatch(await stderrOf([], true), sentence);
   assert.equal(await stderrOf(['--dry-run'], false), '');
 });
@@ -146,7 +146,7 @@ test('that names can be seen is said with the first job that is submitted, and w
 test('a dry run says which label only a real one has, where there is no record yet', async () => {
   const args = ['submit', '-i', 'alpine', '--dry-run'];
   const { err, out } = await jobman(args, { services: { clusterSettings, installationId: async () => null } });
-  assert.match(err, /^Submitted, it also has the label jobman\/installation: /);
+  assert.match(err, /^A submitted Job also has the label jobman\/installation: /);
   assert.doesNotMatch(out, /jobman\/installation/);
 });
 
@@ -211,16 +211,12 @@ test('every flag has its place in the Job', async () => {
 
 suite('nothing is submitted', () => {
   const cases: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
-    [['-i', 'a', 'ls'], 2, /Unexpected argument `ls`\.\n.*jobman submit -i alpine -- ls/],
-    [
-      ['good.yaml'],
-      2,
-      /Unexpected argument `good\.yaml`\.\n.*jobman create good\.yaml .*\n.*jobman submit -f good\.yaml /,
-    ],
+    [['-i', 'a', 'ls'], 2, /Unexpected argument "ls"\.\n.*jobman submit -i alpine -- ls/],
+    [['good.yaml'], 2, /the manifest \/good\.yaml does not exist/],
     [
       ['-i', 'a', '-j', 'Train_1'],
       2,
-      /--job-name `Train_1`: it is not a valid name in Kubernetes.*did you mean train-1\?/,
+      /--job-name "Train_1": it is not a valid name in Kubernetes.*did you mean train-1\?/,
     ],
     [['-i', 'a', '-j', 'x'.repeat(64)], 2, /has 64 characters; the limit of Kubernetes is 63/],
     [['-i', 'a', '-a', '{"n": 1}'], 2, /annotations:1:7: "n" should be a text, not 1; write "1"/],
@@ -228,18 +224,18 @@ suite('nothing is submitted', () => {
     [['-i', 'a', '-r', 'no-gpus'], 3, /There is no flavor no-gpus, .*Did you mean no-gpu\?/],
     [['-i', 'a', '-r', '{"resources": {"requests": {}}}'], 2, /flavor:1:1: a flavor needs a "name"/],
     [['-i', 'a', '-c'], 2, /-c replaces the entry point/],
-    [['-i', 'a', '--env', 'NOT_SET'], 2, /The variable NOT_SET is not set here/],
-    [['-i', 'a', '--gpus', '0'], 2, /--gpus `0`: it is not a number of GPUs/],
+    [['-i', 'a', '--env', 'NOT_SET'], 2, /Not set here: NOT_SET/],
+    [['-i', 'a', '--gpus', '0'], 2, /--gpus "0": it is not a number of GPUs/],
     [['-i', 'a', '--volume', 'a:b'], 2, /must begin with a slash/],
     [['-i', 'a', '--volume', 'a:/x', '--volume', 'b:/x'], 2, /Two volumes have the path \/x\./],
     [['-i', 'a', '--shm', '8GB'], 2, /expected an amount/],
-    [['-i', 'a', '--set', 'x=1'], 2, /--set changes a manifest/],
-    [['-i', 'a', '--name', 'x'], 2, /there is no flag --name\. Did you mean --job-name\?/],
-    [['-i', 'a', '--memry', '4G'], 2, /there is no flag --memry\. Did you mean --memory\?/],
-    [['-i', 'a', '--xyz', '4G'], 2, /there is no flag --xyz\.\n/],
-    [['-i', 'a', '--cpu', '0'], 2, /--cpu `0`: expected an amount/],
-    [['-i', 'a', '--memory', '4 gigs'], 2, /--memory `4 gigs`: expected an amount/],
-    [['-i', 'a', '--label', 'team'], 2, /--label `team`: it is not a label: write KEY=VALUE/],
+    [['-i', 'a', '--set', 'x=1'], 2, /--set changes a key of a manifest/],
+    [['-i', 'a', '--name', 'x'], 2, /Unknown flag --name\. Did you mean --job-name\?/],
+    [['-i', 'a', '--memry', '4G'], 2, /Unknown flag --memry\. Did you mean --memory\?/],
+    [['-i', 'a', '--xyz', '4G'], 2, /Unknown flag --xyz\.\n/],
+    [['-i', 'a', '--cpu', '0'], 2, /--cpu "0": expected an amount/],
+    [['-i', 'a', '--memory', '4 gigs'], 2, /--memory "4 gigs": expected an amount/],
+    [['-i', 'a', '--label', 'team'], 2, /--label "team": it is not a label: write KEY=VALUE/],
     [['-i', 'a', '--label', 'a=x', '--label', 'a=y'], 2, /--label names a twice: as x and as y\./],
     [['-i', 'a', '--label', 'jobman/owner=x'], 2, /jobman sets the label jobman\/owner itself/],
     [['-i', 'a', '--label', 'job-name=x'], 2, /Kubernetes sets the label job-name itself/],
@@ -247,7 +243,7 @@ suite('nothing is submitted', () => {
     [
       ['-i', 'a', '--priority-class', 'High'],
       2,
-      /--priority-class `High`: it is not a valid name.*did you mean high\?/,
+      /--priority-class "High": it is not a valid name.*did you mean high\?/,
     ],
     [['-i', 'a', '--ttl', 'never'], 2, /expected a length of time \(12h, 7d\), or none/],
     [
@@ -350,7 +346,7 @@ suite('the requests, the labels and the nodes of a job', () => {
       join(folder, 'a.yaml'),
       'kubernetes: {image: a, labels: {team: a, x: b}, node_selector: {disk: ssd}, tolerations: [gpu], priority_class: low, image_pull_secrets: [one], ttl: none}\n',
     );
-    const job = await dryRun(['-f', 'a.yaml', '--label', 'team=c', '--priority-class', 'high'], { cwd: folder });
+    const job = await dryRun(['--file', 'a.yaml', '--label', 'team=c', '--priority-class', 'high'], { cwd: folder });
     assert.equal(job.metadata?.labels?.['team'], 'c');
     assert.equal(job.metadata?.labels?.['x'], 'b');
     const { nodeSelector, tolerations, priorityClassName, imagePullSecrets } = job.spec?.template.spec ?? {};
@@ -370,13 +366,13 @@ command: {run: "echo $$", env: {B: 2}}
   writeFileSync(join(folder, 'train.yaml'), manifest);
   const around = { cwd: folder, services: { clusterSettings } };
   const created = await jobman(['create', 'train.yaml', '--dry-run'], around);
-  const submitted = await jobman(['submit', '-f', 'train.yaml', '--dry-run'], around);
+  const submitted = await jobman(['submit', '--file', 'train.yaml', '--dry-run'], around);
   assert.equal(created.code, 0, created.err);
   assert.deepEqual([created.out, created.err], [submitted.out, submitted.err]);
   const job = JSON.parse(created.out) as V1Job;
   assert.deepEqual(container(job)?.command, ['sh', '-c', 'echo $$$$']);
   assert.equal(job.metadata?.annotations, undefined);
-  const over = await dryRun(['-f', 'train.yaml', '--env', 'A=3', '-r', 'no-gpu', '--', 'other'], { cwd: folder });
+  const over = await dryRun(['--file', 'train.yaml', '--env', 'A=3', '-r', 'no-gpu', '--', 'other'], { cwd: folder });
   assert.deepEqual([container(over)?.command, container(over)?.args], [undefined, ['other']]);
   assert.deepEqual(container(over)?.env, [
     { name: 'A', value: '3' },
@@ -405,7 +401,7 @@ test('validate says what the settings do not have, and where it is asked for', a
 test('a manifest of another kind is sent to create', async (t) => {
   const { folder } = openWorld(t);
   writeFileSync(join(folder, 'a.yaml'), 'local: {}\ncommand: {run: ls}\n');
-  const { code, err } = await submit(['-f', 'a.yaml', '--dry-run'], { cwd: folder });
+  const { code, err } = await submit(['--file', 'a.yaml', '--dry-run'], { cwd: folder });
   assert.equal(code, 2);
   assert.match(err, /a\.yaml has no section kubernetes.*\n {2}jobman create a\.yaml/);
 });
@@ -432,7 +428,7 @@ test('what the cluster has replaced is told beside what was asked', async () => 
   assert.equal(out, 'x submitted to lab/vision as alice.\n');
   assert.match(
     err,
-    /The cluster has replaced what was asked for as no-gpu:\n {2}request of memory: requested 1G, granted 2G\n$/,
+    /The cluster has replaced the requested resources as no-gpu:\n {2}request of memory: requested 1G, granted 2G\n$/,
   );
   // For `details`, later.
   const annotations = { 'jobman/replaced-resources': 'request of memory: requested 1G, granted 2G' };
@@ -473,7 +469,7 @@ spec:
   async function from(t: TestContext, name: string, text: string, ...args: readonly string[]) {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, name), text);
-    return submit(['-f', name, '--dry-run', '--json', ...args], { cwd: folder });
+    return submit(['--file', name, '--dry-run', '--json', ...args], { cwd: folder });
   }
 
   test('is taken as it is, with our labels', async (t) => {
@@ -640,7 +636,7 @@ suite('a pipe', () => {
     execFileSync('mkfifo', [join(folder, 'pipe')]);
     const writer = spawn('sh', ['-c', 'cat text >pipe'], { cwd: folder });
     const ended = new Promise((resolve) => writer.on('exit', resolve));
-    const result = await submit(['-f', 'pipe', '--dry-run', '--json', ...args], { cwd: folder });
+    const result = await submit(['--file', 'pipe', '--dry-run', '--json', ...args], { cwd: folder });
     await ended;
     return result;
   }
@@ -676,7 +672,7 @@ suite('a whole Job as a manifest', () => {
     ]) {
       const { code, out, err } = await jobman(args, { cwd: folder, services: { clusterSettings } });
       assert.equal(code, 2);
-      assert.match(out + err, /job\.yaml:1:1: This is a Kubernetes object, .* jobman submit -f FILE/);
+      assert.match(out + err, /job\.yaml:1:1: This is a Kubernetes object, .* jobman submit FILE/);
       assert.doesNotMatch(out + err, /is no section/);
     }
   });
@@ -719,7 +715,7 @@ suite('an interactive session', () => {
       );
     };
     const ask = (...args: readonly string[]) =>
-      submit(['-f', 'job.yaml', '--rm', '--dry-run', ...args], { cwd: folder });
+      submit(['--file', 'job.yaml', '--rm', '--dry-run', ...args], { cwd: folder });
     write('');
     for (const [flag, tty] of [
       ['-it', true],

@@ -45,10 +45,10 @@ test('a row for each, with the sum below', async () => {
   const { code, out, err } = await tpus({ rows });
   assert.equal(
     out,
-    `NAME          ZONE        TYPE          PRICING  STATE    WHOSE          JOB     READY  IDLE    PRICE
+    `NAME          ZONE        TYPE          PRICING  STATE    OWNER          JOB     READY  IDLE    PRICE
 vit-000042-1  us-west4-a  v5litepod-16  spot     READY    alice          000042     4h    3h  $7.68/h
 dev           us-west4-a  v5litepod-16  spot     READY    grace          -          4h     ?  $7.68/h
-old           us-west4-a  ?             spot     STOPPED  nobody         -           -     -        ?
+old           us-west4-a  ?             spot     STOPPED  none           -           -     -        ?
 x             us-west4-a  v5litepod-16  spot     READY    jobman q7k2zz  -          4h     ?  $7.68/h
 `,
   );
@@ -67,7 +67,10 @@ test('what could not be asked is said with its words, and is the exit code where
   const some = await tpus({ rows: [tpuRow()], unchecked: [refused, asleep] });
   assert.equal(some.code, 0);
   assert.match(some.out, /vit-000042-1/);
-  assert.match(some.err, /^jobman: zone us-east5-b of project lab could not be asked: PERMISSION_DENIED: not yours$/m);
+  assert.match(
+    some.err,
+    /^jobman: zone us-east5-b of project lab could not be checked: PERMISSION_DENIED: not yours$/m,
+  );
   assert.doesNotMatch(some.err, /--forget/, 'of a project that a job still uses');
   const done = await tpus({
     rows: [tpuRow()],
@@ -80,7 +83,7 @@ test('what could not be asked is said with its words, and is the exit code where
   assert.doesNotMatch(none.err, /No TPU exists/);
   const sleeping = await tpus({ unchecked: [asleep] });
   assert.equal(sleeping.code, 0);
-  assert.match(sleeping.err, /^note: project emulator could not be asked/);
+  assert.match(sleeping.err, /^note: project emulator could not be checked/);
   const empty = await tpus({});
   assert.deepEqual([empty.code, empty.err], [0, 'No TPU exists there.\n']);
 });
@@ -89,7 +92,7 @@ test('a narrow terminal loses columns in the order that is told, and no line is 
   for (const columns of [40, 59, 60, 72, 80, 100, 200]) {
     const { out } = await tpus({ rows }, [], columns);
     for (const line of out.split('\n')) assert.ok(line.length <= columns, `${columns}: ${line}`);
-    if (columns >= 60) assert.match(out, /NAME.*STATE.*WHOSE.*IDLE.*PRICE/);
+    if (columns >= 60) assert.match(out, /NAME.*STATE.*OWNER.*IDLE.*PRICE/);
   }
   assert.doesNotMatch((await tpus({ rows }, [], 98)).out, /PRICING/);
   assert.match(

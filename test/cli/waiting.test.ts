@@ -91,7 +91,7 @@ suite('wait without a terminal', () => {
     assert.equal(waited.err().split('\n').length, 3, waited.err());
     waited.signal();
     assert.equal(await waited.ended, 130);
-    assert.match(waited.err(), /Left; 000042 goes on\. Back: jobman wait 42\n$/);
+    assert.match(waited.err(), /Stopped waiting; 000042 keeps running\. Wait again: jobman wait 42\n$/);
   });
 
   for (const quiet of [['--quiet'], ['--progress=none']]) {
@@ -122,7 +122,7 @@ suite('wait on a terminal', () => {
       '   capacity  0s     v5litepod-16 spot us-west4-a',
       '   usually          41m (median of 12 waits in 30 days)',
       '   next             look in 16 s',
-      ' Ctrl-C leaves, the job goes on; back: jobman wait 42',
+      ' Ctrl-C detaches · attach again: jobman wait 42',
       '',
     ]);
     waited.setJobs([succeeded]);
@@ -168,10 +168,10 @@ suite('wait on a terminal', () => {
   test('has a line for each of several jobs, and says each verdict above them', async () => {
     const other = jobView({ id: '000043', name: 'bert' });
     const waited = waitFor(['wait', '42', '43', '--color=never'], { terminal, jobs: [queued, other] });
-    await waited.at(now, /2 jobs to wait for\. Ctrl-C leaves, they go on; back: jobman wait 42 43/);
+    await waited.at(now, /Waiting for 2 jobs\. Ctrl-C detaches · again: jobman wait 42 43/);
     assert.match(waited.err(), / 000043 ▸ running 2h05m: 2 preemptions\n/);
     waited.setJobs([queued, jobView({ ...other, phase: 'failed' })]);
-    await waited.at(now, /1 job to wait for/);
+    await waited.at(now, /Waiting for 1 job/);
     assert.match(waited.out(), /^000043 bert failed/);
     waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 1, 'the worst verdict, and that of a job which is gone');

@@ -55,7 +55,7 @@ function watch(t: TestContext, options: CliHarnessOptions, flags: readonly strin
 suite('list --watch', () => {
   test('on a terminal draws the table in place until Ctrl-C, and leaves the last frame', async (t) => {
     const { world, ended, glass, shows } = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 } });
-    await shows(/1 running {3}j\/k w l Enter \? q$/m);
+    await shows(/1 running {3}↑↓ select · enter details · w why · l logs · q quit$/m);
     assert.match(glass()[1] ?? '', /^> 000042/);
     world.setJobs([jobView({ phase: 'failed', reasonText: 'exit 1' })]);
     await shows(/1 failed/);
@@ -100,7 +100,7 @@ suite('list --watch', () => {
     world.typeKeys('\r');
     await shows(/^000042 vit-l16-3e4 \(alice\)/m);
     world.typeKeys('?');
-    await shows(/why it is in its phase/);
+    await shows(/explain the phase of the job/);
     world.typeKeys('?');
     await shows(/^> 000042/m);
     world.typeKeys('\u001b[A\u001b[A');
@@ -119,9 +119,9 @@ suite('list --watch', () => {
     world.typeKeys('l');
     await shows(/^\[0\] step 98$/m);
     assert.ok(!world.out().includes('step 78\n'), 'The last twenty lines are enough to come in.');
-    assert.ok(await eventually(() => world.err().includes('q goes back to the list')));
+    assert.ok(await eventually(() => world.err().includes('q returns to the list')));
     world.typeKeys('q');
-    await shows(/^> 000042.*\n.*1 running {3}j\/k w l Enter \? q$/m);
+    await shows(/^> 000042.*\n.*1 running {3}↑↓ select · enter details · w why · l logs · q quit$/m);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });
@@ -169,10 +169,10 @@ suite('list --watch', () => {
     const { world, ended, glass, shows } = watch(t, { terminal: { columns: 100, rows: 24 }, services });
     await shows(/000042/);
     fails = true;
-    await shows(/1 running {3}as of 08:20:14: The record of jobs is locked\./);
+    await shows(/1 running {3}not updated since 08:20:14: The record of jobs is locked\./);
     assert.ok(glass().some((line) => line.includes('000042')));
     fails = false;
-    await shows(/1 running {3}j\/k/);
+    await shows(/1 running {3}↑↓ select/);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });
@@ -274,7 +274,7 @@ suite('a picture of the list', () => {
     const lines = Array.from({ length: 30 }, (_, index) => `line ${index}`);
     const at = (scrolled: number) => textFrame(lines, scrolled, { columns: 80, rows: 12, now });
     assert.equal(at(0).frame.length, 11);
-    assert.match(at(0).frame.at(-1) ?? '', /20 more, j\/k scrolls {3}Esc goes back to the list {3}l logs {3}q leaves$/);
+    assert.match(at(0).frame.at(-1) ?? '', /20 more, j\/k scroll {3}Esc list {3}l logs {3}q quit$/);
     assert.deepEqual(at(999).scrolled, 20);
     assert.equal(at(999).frame[9], 'line 29');
     for (const columns of [20, 40, 60]) {
@@ -298,8 +298,8 @@ suite('the last line', () => {
     const jobs = { rows: [jobView(), jobView({ phase: 'failed' })], more: 8, notes: [] };
     const at = (columns: number) =>
       statusLine(jobs, { now, notes: [], keys: leaveHint }, columns).slice('08:20:14  '.length);
-    assert.equal(at(80), '1 running, 1 failed, 8 settled before (--all)   Ctrl-C leaves');
-    assert.equal(at(60), '1 running, 1 failed   Ctrl-C leaves');
+    assert.equal(at(80), '1 running, 1 failed, 8 older (--all)   Ctrl-C quits');
+    assert.equal(at(60), '1 running, 1 failed   Ctrl-C quits');
     assert.equal(at(30), '1 running, 1 failed');
     assert.equal(at(20), '1 running~');
   });
@@ -368,7 +368,7 @@ suite("a cluster's jobs in the watched list", () => {
       services: services ?? {},
     });
     emit({ kind: 'synced' });
-    await shows(/no jobs {3}the cluster is not shown: There is no namespace visoin in lab\. {3}j/);
+    await shows(/no jobs {3}the cluster is not shown: There is no namespace visoin in lab\. {3}\? keys/);
     // Created meanwhile.
     emit({ kind: 'changed', object: job });
     await shows(/train .* queued/);

@@ -1,4 +1,4 @@
-/** The schema of the --json output and its page are those of the types, and `jobman schema --output` prints parts of it. */
+/** The schema of the --json output and its page are those of the types, and `jobman schema` prints parts of it. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -45,17 +45,17 @@ test('names of times, durations and money end as docs/json.md says', () => {
   for (const name of ofType(/"number"/)) assert.match(name, /Usd$|\.speed$/);
 });
 
-suite('schema --output', () => {
+suite('schema of a command', () => {
   test('prints a schema that a validator can use', async () => {
     for (const command of ['list', 'show', 'history', 'controller status', 'tpu check', 'error', 'message']) {
-      const { code, out, err } = await jobman(['schema', '--output', command]);
+      const { code, out, err } = await jobman(['schema', command]);
       assert.equal(code, 0, err);
       assert.doesNotThrow(() => new Ajv2020({ strict: false }).compile(JSON.parse(out) as object), command);
     }
   });
 
   test('names a command that it may have meant', async () => {
-    const { code, err } = await jobman(['schema', '--output', 'lists', '--json']);
+    const { code, err } = await jobman(['schema', 'lists', '--json']);
     const { error } = JSON.parse(err) as ErrorOutput;
     assert.deepEqual([code, error.code, error.exitCode], [2, 'usage', 2]);
     assert.match(error.message, /Did you mean list\?/);

@@ -243,7 +243,7 @@ kubeTest('a pod without running containers is refused with its phase and the rea
     [4, /The pod waiting-\w+ is not running: it is Pending\. waiting waits/, 'exec -j waiting --pod 0 -- ls'],
     [4, /over has no pod that runs\. over succeeded/, 'exec -j over -- ls'],
     [4, /held has no pod that runs\. held is suspended/, 'port-forward -j held 8080'],
-    [3, /There is no job called "nobody"/, 'exec -j missing -- ls'],
+    [3, /There is no job named "nobody"/, 'exec -j missing -- ls'],
     [2, /Which command\?/, 'exec -j held'],
   ];
   for (const [code, message, line] of cases) await person.runRefused(code, message, line);

@@ -82,7 +82,7 @@ kubeTest('replaced resources are shown with both values: requested and granted',
     assert.equal(made.code, 0, made.stderr);
     assert.match(
       made.stderr,
-      /^The cluster has replaced what was asked for as tiny:\n {2}request of memory: requested 20M, granted 30M\n {2}limit of memory: requested 20M, granted 30M$/m,
+      /^The cluster has replaced the requested resources as tiny:\n {2}request of memory: requested 20M, granted 30M\n {2}limit of memory: requested 20M, granted 30M$/m,
     );
     // From then on jobman shows the cluster's values, and that they differ from the request.
     const details = await person.output(['details', name]);

@@ -20,7 +20,7 @@ suite('a job of a cluster', () => {
     };
     assert.deepEqual([shown.phase, shown.object.metadata.uid], ['succeeded', metadata.uid]);
     assert.match(await person.output('details listing'), /^listing \(.+\)  ✓ succeeded\nwhy +listing succeeded/);
-    await person.runRefused(3, /There is no job called "unlisted", here or in /, 'details -j unlisted');
+    await person.runRefused(3, /There is no job named "unlisted", here or in /, 'details -j unlisted');
 
     const failed = await person.run('submit -i alpine -r no-gpu -j failing --follow -- false');
     assert.equal(failed.code, 1);

@@ -96,7 +96,7 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   const question = await refused(world, 2, 'delete', id);
   assert.match(
     question,
-    /^jobman: 000001 cycle holds v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\); it was not deleted\. Say --yes to do it without a question\.$/,
+    /^jobman: Job 000001 \(cycle\) holds v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\. It was not deleted\. Confirm with --yes\.$/,
   );
   assert.match(
     await runOk(world, 'delete', id, '--yes'),
@@ -186,7 +186,7 @@ test('a command on several jobs prints one line per job and exits with the worst
     'jobman: Job 000002 (over) is not running: it has succeeded and holds no capacity.',
     'jobman: There is no job 000077. See all of them: jobman list --all',
     'jobman: Job 000003 (theirs) belongs to grace; only its owner may stop it.',
-    'jobman: There is no job called "missing". See all of them: jobman list --all',
+    'jobman: There is no job named "missing". See all of them: jobman list --all',
   ]);
   await world.waitForPhase(going, 'stopped');
   for (const args of [

@@ -48,7 +48,7 @@ export async function printArchivedPods(
       (worker === undefined || archived.pods.some((one) => one.name === pod && one.index === worker)),
   );
   if (files.length === 0) return false;
-  cli.note(`The cluster does not have this log any more; this is our copy.`);
+  cli.note(`The cluster no longer has this log; this is the archived copy.`);
   await printArchivedLogs(cli, { ...archive, logs: async () => files }, archived, flags);
   return true;
 }
@@ -95,7 +95,8 @@ export async function printArchivedLogs(
         await printer.write({ name, index }, container, piece);
         if (printer.isClosed()) return exitCode.ok;
       }
-      if (state === 'truncated') cli.note(`${name} was gone before the end of what ${container} printed was copied.`);
+      if (state === 'truncated')
+        cli.note(`${name} was deleted before the end of the output of ${container} was copied.`);
     }
     if (chosen.length < ours.length) {
       const names = ours.map(({ container }) => container).join(', ');
@@ -154,7 +155,7 @@ export async function hideArchived(
   cluster: Cluster | null,
 ): Promise<number> {
   if (cluster === null)
-    throw new JobmanError(`${job.name} cannot be deleted: its cluster cannot be asked.`, exitCode.unreachable);
+    throw new JobmanError(`${job.name} cannot be deleted: its cluster cannot be reached.`, exitCode.unreachable);
   await archive.hide(job.uid);
   const message = `${job.name} is off the list; its logs and history stay until they are cleaned: jobman clean ${job.name}`;
   return printAnswer(cli, { id: job.name, ok: true, message, exitCode: exitCode.ok });

@@ -82,7 +82,7 @@ function detailLines(
     ...whyRows(result),
     ['where', `${context.context}/${job.namespace}, created ${formatAge(now - job.createdAt)} ago`],
     ['image', [...new Set(job.images)].join(', ')],
-    ['asks', `${formatAmounts(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
+    ['requests', `${formatAmounts(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
     ...replacedRows(observation, object),
     ...objectRows(object),
     ['pods', formatPodCounts(job, isGone)],
@@ -106,7 +106,7 @@ function replacedRows({ job, pods }: ClusterObservation, object: V1Job | null): 
   const isOther = pod !== undefined && names.some((name) => job.requests[name] !== pod.requests[name]);
   return [
     ...(text === undefined ? [] : [['replaced', escapeLine(text)] as const]),
-    ...(isOther ? [['replaced', `${pod.name} asks for ${formatAmounts(pod.requests) || 'nothing'}`] as const] : []),
+    ...(isOther ? [['replaced', `${pod.name} requests ${formatAmounts(pod.requests) || 'nothing'}`] as const] : []),
   ];
 }
 
@@ -154,7 +154,7 @@ function formatPodCounts(job: ClusterJob, isGone: boolean): string {
   const parts = [
     [isGone ? 0 : ready, 'ready'],
     [isGone ? 0 : active - ready, 'not ready'],
-    [isGone ? active : 0, 'gone before they had ended'],
+    [isGone ? active : 0, 'deleted before they ended'],
     [succeeded, 'succeeded'],
     [failed, 'failed'],
   ] as const;

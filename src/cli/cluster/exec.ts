@@ -43,7 +43,7 @@ export async function execInPods(
   if (isForOne && pods.length !== 1) {
     const names = pods.map(({ number, pod }) => `${number} (${pod.name})`).join(', ');
     throw new JobmanError(
-      `${isTerminal ? '--tty' : '--stdin'} is for one pod, and ${pods.length} of ${job.name} run: ${names}. Say which with --pod.`,
+      `${isTerminal ? '--tty' : '--stdin'} is for one pod, and ${pods.length} of ${job.name} run: ${names}. Choose one with --pod.`,
       exitCode.usage,
     );
   }

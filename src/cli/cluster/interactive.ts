@@ -78,7 +78,7 @@ async function runAttached(
     if (pod !== undefined && container?.state === 'running') {
       // From now on Ctrl-C is a key of the program.
       release();
-      cli.note('If there is no prompt, press Enter.');
+      cli.note('If you see no prompt, press Enter.');
       const target = { pod: pod.name, container: container.name };
       const code = await attachTerminal(cli, (request) => cluster.attach(target, request));
       // The terminal is closed, so Ctrl-C is a signal again. It must not end jobman before the Job is deleted.
@@ -146,7 +146,7 @@ async function forwardInput(cli: Cli, cluster: Cluster, job: ClusterJob, signal:
   const end = await session.ended;
   if (end.kind === 'ended' || signal.aborted) return;
   if (end.refusal !== undefined) throw end.refusal;
-  printError(cli, `The input of the program has ended early: ${escapeLine(end.reason)}`);
+  printError(cli, `The input of the program ended early: ${escapeLine(end.reason)}`);
 }
 
 async function exitCodeOf(

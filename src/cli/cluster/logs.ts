@@ -266,7 +266,7 @@ function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: Follow
       const room = Math.max(0, maxFollowed - reading.size);
       if (wanted.length > room && !hasReportedMany) {
         hasReportedMany = true;
-        cli.note(`${job.name}: ${maxFollowed} logs are followed at a time; the others follow when these have ended.`);
+        cli.note(`${job.name}: ${maxFollowed} logs are followed at a time; the others start when these end.`);
       }
       for (const pair of wanted.slice(0, room)) readOne(pair);
     },
@@ -374,7 +374,7 @@ export async function followToVerdict(cli: Cli, cluster: Cluster, name: string, 
   const end = await followClusterLogs(cli, cluster, job, { follow: true, allPods: job.parallelism > 1 }, leave);
   if (end === 'left') {
     // A closed pipe has no reader for this message.
-    if (!cli.io.stdout.closed) cli.printStderr(`Left; ${name} goes on. Back: jobman logs ${name} -f`);
+    if (!cli.io.stdout.closed) cli.printStderr(`Detached. ${name} keeps running. Attach again: jobman logs ${name} -f`);
     return exitCode.interrupted;
   }
   const ended = await cluster.job(name);

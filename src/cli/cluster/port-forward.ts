@@ -99,7 +99,7 @@ export async function forwardToPod(
       try {
         const now = await cluster.job(job.name);
         if (now === null || now.uid !== job.uid) {
-          cli.printStderr(`${job.name} is not in the cluster any more.`);
+          cli.printStderr(`${job.name} is no longer in the cluster.`);
           return exitCode.failed;
         }
         const next = await currentPod(cli, cluster, now, wanted).catch((error: unknown) => {
@@ -109,7 +109,7 @@ export async function forwardToPod(
         if (isLost) cli.note('The cluster answers again.');
         isLost = false;
         if (next === undefined && isClusterFinished(now)) {
-          cli.printStderr(`${job.name} has ended (${clusterPhase(now)}) and has no pod that runs any more.`);
+          cli.printStderr(`${job.name} has finished (${clusterPhase(now)}) and has no running pod any more.`);
           return exitCode.failed;
         }
         if (next?.uid === pod?.uid) continue;

@@ -4,12 +4,12 @@
 import type { Client, Ref } from '../../app/client.ts';
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
-import { manifestHint } from '../../app/refs.ts';
+import { isIdRef, manifestHint, type RefPurpose } from '../../app/refs.ts';
 import { mayBeActive, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import { reportError, refOfName, missingJobError, type Cli } from '../context.ts';
+import { reportError, missingJobError, type Cli } from '../context.ts';
 import { withTimeout } from './join-sources.ts';
 
 export interface ContextFlags {
@@ -22,10 +22,12 @@ export interface JobHandlers {
   readonly stored: (client: Client, refs: readonly Ref[]) => Promise<number>;
   readonly cluster: (cluster: Cluster, job: ClusterJob) => Promise<number>;
   /** For a job that only the archive has; by default an error names the commands for archived jobs. */
-  readonly archived?: (keeper: ClusterArchive, job: ArchivedJob, cluster: Cluster | null) => Promise<number>;
+  readonly archived?: (archive: ClusterArchive, job: ArchivedJob, cluster: Cluster | null) => Promise<number>;
   readonly includesHidden?: true;
   /** Refuses a name in two namespaces, and a job whose cluster cannot be reached. */
   readonly isChange?: true;
+  /** Works on machines: of several jobs with one name, the unfinished one is meant. */
+  readonly needsWorkers?: true;
   /** The command changes only the archive, so it does not need the cluster. */
   readonly worksOffline?: true;
 }
@@ -52,9 +54,6 @@ export interface Resolution {
   close(): Promise<void>;
 }
 
-/** Up to six digits are an id of the store, except as --name. */
-const isId = (word: string): boolean => /^\d{1,6}$/.test(word);
-
 type JobFlags = ContextFlags & { readonly jobName?: string | undefined };
 
 /** Stored jobs first. A missing job is reported and does not stop the others. Resolves with the worst exit code. */
@@ -64,7 +63,8 @@ export async function handleJobs(
   args: readonly string[],
   handlers: JobHandlers,
 ): Promise<number> {
-  const resolution = await resolveJobs(cli, flags, args, handlers.isChange === true);
+  const purpose = handlers.isChange === true || handlers.needsWorkers === true ? 'change' : 'read';
+  const resolution = await resolveJobs(cli, flags, args, purpose, handlers.isChange === true);
   const { client, archive, jobs } = resolution;
   try {
     let worst: number = exitCode.ok;
@@ -98,19 +98,16 @@ export async function handleJobs(
 }
 
 export function onlyArchivedError({ job: { job }, note, isGone }: ArchivedResolution): JobmanError {
-  const lines = [`Its logs and history are kept: jobman logs ${job.name}, jobman history ${job.name}`];
+  const lines = [`Its logs and history remain: jobman logs ${job.name}, jobman history ${job.name}`];
   return isGone
-    ? new JobmanError(`${job.name} is gone. ${note}`, exitCode.notFound, lines)
+    ? new JobmanError(`${job.name} is deleted. ${note}`, exitCode.notFound, lines)
     : new JobmanError(`${job.name} cannot be reached. ${note}`, exitCode.unreachable, lines);
 }
 
 type ArchivedResolution = Pick<Extract<ResolvedJob, { readonly kind: 'archived' }>, 'job' | 'note' | 'isGone'>;
 
 function notChangedError({ job: { job }, note }: ArchivedResolution): JobmanError {
-  return new JobmanError(
-    `Nothing was changed: ${job.name} may still run in its cluster. ${note}`,
-    exitCode.unreachable,
-  );
+  return new JobmanError(`Nothing changed: ${job.name} may still run in its cluster. ${note}`, exitCode.unreachable);
 }
 
 /** Throws JobmanError without a job, for a name of two jobs, and with `isChange` for a name in two namespaces. */
@@ -118,6 +115,7 @@ export async function resolveJobs(
   cli: Cli,
   flags: JobFlags,
   args: readonly string[],
+  purpose: RefPurpose = 'read',
   isChange = false,
 ): Promise<Resolution> {
   const requestedJobs = [
@@ -128,12 +126,11 @@ export async function resolveJobs(
   const { services } = cli;
   const client = await services.client();
   const isContextNamed = flags.namespace !== undefined || flags.context !== undefined;
-  const areStored = requestedJobs.every(({ text, isExact }) => isId(text) && !isExact) && !isContextNamed;
+  const areStored = requestedJobs.every(({ text, isExact }) => isIdRef(text) && !isExact) && !isContextNamed;
   const archive = await services.clusterArchive();
   const uses = !areStored && (isContextNamed || (await services.isClusterConfigured()));
   if (areStored || (!uses && !archive.isUsed)) {
-    const refs = requestedJobs.map(async ({ text, isExact }) => (isExact ? refOfName(client, text) : text));
-    const jobs = (await Promise.all(refs)).map((ref): ResolvedJob => ({ kind: 'stored', ref }));
+    const jobs = await Promise.all(requestedJobs.map((requested) => resolveStored(client, requested, purpose)));
     return { client, archive, jobs, close: async () => undefined };
   }
   const opened = uses
@@ -144,7 +141,7 @@ export async function resolveJobs(
   try {
     const jobs: ResolvedJob[] = [];
     for (const requested of requestedJobs) {
-      const found = isContextNamed ? null : await findStored(client, cluster, requested);
+      const found = isContextNamed ? null : await findStored(client, cluster, requested, purpose);
       if (found !== null) {
         jobs.push(found);
         continue;
@@ -170,24 +167,43 @@ async function openOrError(cluster: Promise<Cluster>): Promise<Cluster | JobmanE
   }
 }
 
+interface RequestedJob {
+  readonly text: string;
+  readonly isExact: boolean;
+}
+
+async function resolveStored(
+  client: Client,
+  { text, isExact }: RequestedJob,
+  purpose: RefPurpose,
+): Promise<ResolvedJob> {
+  if (isIdRef(text) && !isExact) return { kind: 'stored', ref: text };
+  try {
+    return { kind: 'stored', ref: await client.resolveName(text, purpose) };
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return { kind: 'none', error };
+  }
+}
+
 async function findStored(
   client: Client,
   cluster: Cluster | null,
-  { text: name, isExact }: { readonly text: string; readonly isExact: boolean },
+  requested: RequestedJob,
+  purpose: RefPurpose,
 ): Promise<ResolvedJob | null> {
-  if (isId(name) && !isExact) return { kind: 'stored', ref: name };
-  const { rows } = await client.list({ name, all: true });
-  const named = rows.filter((row) => row.name === name);
-  if (named.length === 0) return null;
-  const ref = isExact ? await refOfName(client, name) : name;
+  const { text: name, isExact } = requested;
+  const found = await resolveStored(client, requested, purpose);
+  if (isIdRef(name) && !isExact) return found;
+  if (found.kind === 'none' && found.error.code === exitCode.notFound) return null;
   // An explicit name must be unambiguous. A cluster that does not answer counts as having no such job.
   const other = isExact && cluster !== null ? await withTimeout(cluster.job(name), null).catch(() => null) : null;
-  if (other === null || cluster === null) return { kind: 'stored', ref };
+  if (other === null || cluster === null || found.kind !== 'stored') return found;
   const { context, namespace } = cluster.context();
   throw new JobmanError(
-    `The name "${name}" stands for two jobs: ${named.map(({ id }) => id).join(', ')} here, and one in ${context}/${namespace}.`,
+    `Two jobs are named "${name}": ${found.ref} here, and one in ${context}/${namespace}.`,
     exitCode.conflict,
-    [`Say which by its id, or with --namespace ${namespace}.`],
+    [`Give the id, or --namespace ${namespace}.`],
   );
 }
 
@@ -225,10 +241,10 @@ async function findInCluster(
   if (job !== undefined) {
     const where = `${job.context}/${job.job.namespace}`;
     const isAbsent = problem === null && current !== null;
-    const since = job.goneAt === null ? '' : ` (seen gone ${formatAge(now - job.goneAt)} ago)`;
+    const since = job.goneAt === null ? '' : ` (deleted ${formatAge(now - job.goneAt)} ago)`;
     const note = isAbsent
-      ? `${where} does not have ${name} any more${since}; this is our copy.`
-      : `${problem?.message ?? `No cluster is known here.`} This is our copy of ${where}, last seen ${formatAge(now - job.observedAt)} ago.`;
+      ? `${where} does not have ${name} any more${since}; this is the archived copy.`
+      : `${problem?.message ?? `No cluster is configured.`} This is the archived copy of ${where}, ${formatAge(now - job.observedAt)} old.`;
     const cluster = opened instanceof JobmanError ? null : opened;
     return {
       kind: 'archived',
@@ -241,13 +257,13 @@ async function findInCluster(
   }
   if (problem !== null) {
     if (isContextNamed) return { kind: 'none', error: problem };
-    const message = `There is no job called "${name}" here, and the cluster cannot be asked. ${problem.message}`;
+    const message = `There is no job named "${name}" here, and the cluster cannot be reached. ${problem.message}`;
     return { kind: 'none', error: new JobmanError(message, problem.code, problem.lines) };
   }
   const where = current === null ? null : `${current.context}/${current.namespace}`;
   const scope = where === null ? 'here' : isContextNamed ? `in ${where}` : `here or in ${where}`;
   const comma = where === null || isContextNamed ? '' : ',';
-  const message = `There is no job called "${name}"${comma} ${scope}. See all of them: jobman list${isContextNamed ? '' : ' --all'}`;
+  const message = `There is no job named "${name}"${comma} ${scope}. List all jobs: jobman list${isContextNamed ? '' : ' --all'}`;
   return { kind: 'none', error: new JobmanError(message, exitCode.notFound, manifestHint(name)) };
 }
 
@@ -316,7 +332,7 @@ async function findInOtherNamespace(
   return findInCluster(cli, await openOrError(clusters.open(job)), archive, flags, name);
 }
 
-/** The jobs must be given newest first. */
+/** Expects the newest job first. */
 function newestPerNamespace(jobs: readonly ArchivedJob[]): readonly ArchivedJob[] {
   const newest = new Map<string, ArchivedJob>();
   for (const job of jobs) {
@@ -341,7 +357,7 @@ const formatContext = ({ context, namespace }: { readonly context: string; reado
 const contextOf = ({ context, job: { namespace } }: ArchivedJob): string => formatContext({ context, namespace });
 
 function ambiguousNamespaceError(contexts: readonly string[], { context, job }: ArchivedJob): JobmanError {
-  return new JobmanError(`Several jobs are called "${job.name}": in ${contexts.join(' and in ')}.`, exitCode.conflict, [
-    `Say which: --context ${context} -n ${job.namespace}`,
+  return new JobmanError(`Several jobs are named "${job.name}": in ${contexts.join(' and in ')}.`, exitCode.conflict, [
+    `Choose one: --context ${context} -n ${job.namespace}`,
   ]);
 }

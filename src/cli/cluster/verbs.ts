@@ -118,10 +118,10 @@ async function waitForStoppedPods(
   for (let round = 0; ; round += 1) {
     const live = await livePods(cluster, job);
     if (live.length === 0) return 'gone';
-    if (round === 0) cli.note(`${job.name}: waiting until its stopped pods are gone: ${live.join(', ')}.`);
+    if (round === 0) cli.note(`${job.name}: waiting until its stopped pods are deleted: ${live.join(', ')}.`);
     await pause(pollInterval, signal);
     if (signal.aborted) {
-      cli.printStderr(`Left before the stopped pods of ${job.name} were gone; it was not started.`);
+      cli.printStderr(`Interrupted before the stopped pods of ${job.name} were deleted; it was not started.`);
       return 'left';
     }
     const now = await cluster.job(job.name);
@@ -193,7 +193,7 @@ async function cancel(command: CommandContext, signal: AbortSignal): Promise<num
   return printDone(
     cli,
     job.name,
-    `${job.name} is cancelled: it and its pods are gone from ${context}/${namespace}${archiveNote}.`,
+    `${job.name} is cancelled: it and its pods are deleted from ${context}/${namespace}${archiveNote}.`,
   );
 }
 
@@ -251,8 +251,8 @@ async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: Ab
   await archive.hide(uid);
   const message =
     outcome === 'gone'
-      ? `${name} is deleted: it and its pods are gone from ${context}/${namespace}.`
-      : `${name} was not in ${context}/${namespace} any more.`;
+      ? `${name} and its pods are deleted from ${context}/${namespace}.`
+      : `${name} is no longer in ${context}/${namespace}.`;
   return printAnswer(cli, { id: name, ok: true, message, exitCode: exitCode.ok });
 }
 
@@ -310,7 +310,7 @@ async function deleteEach(
       worst = Math.max(worst, reportError(error, cli));
     }
   });
-  if (left > 0) cli.printStderr(`Nothing was asked about the other ${pluralize(left, 'job')}.`);
+  if (left > 0) cli.printStderr(`The other ${pluralize(left, 'job')} did not change.`);
   return worst;
 }
 
@@ -342,12 +342,12 @@ async function removeJob(
   { name, active }: Pick<ClusterJob, 'name' | 'active'>,
   signal: AbortSignal,
 ): Promise<ClusterRemoval | null> {
-  if (active > 0) cli.note(`${name}: its pods are asked to end; they may take half a minute.`);
+  if (active > 0) cli.note(`${name}: its pods are ending; this may take half a minute.`);
   try {
     return await cluster.remove(name, { signal });
   } catch (error) {
     if (!signal.aborted) throw error;
-    cli.printStderr(`Left before ${name} was seen gone; what the cluster was told stays told. See: jobman why ${name}`);
+    cli.printStderr(`Interrupted before ${name} was deleted; the deletion continues. See: jobman why ${name}`);
     return null;
   }
 }

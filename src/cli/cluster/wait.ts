@@ -36,7 +36,7 @@ export async function waitForCluster(cli: Cli, { jobs }: Resolution, flags: Wait
           cli.note(resolved.note);
           if (!isFinishedPhase(phase) || !resolved.isCertain) {
             throw new JobmanError(
-              `${resolved.job.job.name} cannot be waited for: its cluster cannot be asked.`,
+              `${resolved.job.job.name} cannot be watched: its cluster cannot be reached.`,
               exitCode.unreachable,
             );
           }

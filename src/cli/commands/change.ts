@@ -1,5 +1,6 @@
 import type { CommandResult, CommandOptions, Client, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
+import { escapeLine, pluralize } from '../../app/format.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { handleJobs, type ContextFlags } from '../cluster/resolve-jobs.ts';
@@ -8,6 +9,7 @@ import { wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { confirm, confirmIfRequired } from '../prompt.ts';
 import type { Verb } from '../../core/decide/commands.ts';
+import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 
 interface CommandFlags extends ContextFlags {
   readonly jobName?: string | undefined;
@@ -26,7 +28,53 @@ export const resume = createCommand('resume', ({ workdir }: { readonly workdir?:
   recopyWorkdir: workdir === true,
 }));
 export const rerun = createCommand('rerun');
-export const cancel = createCommand('cancel');
+const cancelJobs = createCommand('cancel');
+
+interface AllFlags extends CommandFlags {
+  readonly all?: boolean | undefined;
+}
+
+export async function cancel(cli: Cli, flags: AllFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
+  if (flags.all !== true) return cancelJobs(cli, flags, ...args);
+  expectOnlyAll(flags, args);
+  if (flags.namespace !== undefined || flags.context !== undefined) {
+    throw usageError('cancel --all is for the jobs of this database. In a cluster: jobman delete --all --own');
+  }
+  return changeAll(cli, 'cancel', (phase) => !isFinishedPhase(phase), 'Cancel');
+}
+
+function expectOnlyAll({ jobName }: CommandFlags, args: readonly Ref[]): void {
+  if (args.length > 0 || jobName !== undefined) throw usageError('--all and jobs exclude each other.');
+}
+
+/** Lists the user's jobs in these phases, asks, and sends the command to each. */
+async function changeAll(
+  cli: Cli,
+  verb: 'cancel' | 'delete',
+  matches: (phase: Phase) => boolean,
+  action: string,
+): Promise<number> {
+  const client = await cli.services.client();
+  const { rows } = await client.list({ owner: cli.io.user, all: true });
+  const jobs = rows.filter(
+    ({ phase, desired }) => matches(phase) && desired !== 'deleted' && !(verb === 'cancel' && desired === 'cancelled'),
+  );
+  const count = pluralize(jobs.length, verb === 'cancel' ? 'unfinished job' : 'finished job');
+  if (jobs.length === 0) {
+    cli.note(`You have no ${verb === 'cancel' ? 'unfinished' : 'finished'} job.`);
+    return exitCode.ok;
+  }
+  if (!cli.yes) for (const { id, name, phase } of jobs) cli.printStderr(`  ${id}  ${escapeLine(name)}  ${phase}`);
+  const refused = `Nothing changed: you have ${count}.`;
+  if (!(await confirm(cli, `${action} ${count}?`, refused))) {
+    cli.note(refused);
+    return exitCode.failed;
+  }
+  const ids = jobs.map(({ id }) => id);
+  return runForEach(cli, client, ids, async (id) =>
+    printAnswer(cli, await client.sendCommand(id, verb, { by: cli.io.user })),
+  );
+}
 
 async function runVerb(
   cli: Cli,
@@ -61,7 +109,13 @@ async function runStoredVerb(
   return runForEach(cli, client, refs, async (ref) => {
     if (
       startingVerbs.includes(verb) &&
-      !(await confirmIfRequired(cli, client, ref, `Let job ${ref} ${verb}`, `Job ${ref} was left as it is`))
+      !(await confirmIfRequired(
+        cli,
+        client,
+        ref,
+        `${verb.charAt(0).toUpperCase()}${verb.slice(1)} it`,
+        `Job ${ref} did not change`,
+      ))
     ) {
       return exitCode.failed;
     }
@@ -87,23 +141,21 @@ async function runForEach(
   return code;
 }
 
-interface DeleteFlags extends CommandFlags {
+interface DeleteFlags extends AllFlags {
   readonly force?: boolean | undefined;
-  readonly all?: boolean | undefined;
   readonly own?: boolean | undefined;
 }
 
 export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
   if (flags.all === true) {
-    if (args.length > 0 || flags.jobName !== undefined) {
-      throw usageError('--all means every job of the namespace; a job beside it says nothing.');
-    }
+    expectOnlyAll(flags, args);
+    const isClusterNamed = flags.namespace !== undefined || flags.context !== undefined || flags.own === true;
+    const usesCluster = isClusterNamed || (await cli.services.isClusterConfigured());
     const { deleteAllJobs } = await import('../cluster/verbs.ts');
-    return deleteAllJobs(cli, flags);
+    const inCluster = usesCluster ? await deleteAllJobs(cli, flags) : exitCode.ok;
+    return isClusterNamed ? inCluster : Math.max(inCluster, await changeAll(cli, 'delete', isFinishedPhase, 'Delete'));
   }
-  if (flags.own === true) {
-    throw usageError('--own goes with --all: only those jobs of the namespace that are yours.');
-  }
+  if (flags.own === true) throw usageError('--own needs --all: it selects your own Jobs of the namespace.');
   return handleJobs(cli, flags, args, {
     isChange: true,
     stored: (client, refs) => deleteStored(cli, client, refs, flags),
@@ -128,8 +180,9 @@ async function deleteStored(
     const view = await client.show(ref);
     const held = heldCapacity(view);
     if (held !== undefined) {
-      const question = `${view.id} ${view.name} holds ${held}. End its program, release it and delete the job?`;
-      const refused = `${view.id} ${view.name} holds ${held}; it was not deleted.`;
+      const job = `Job ${view.id} (${escapeLine(view.name)}) holds ${held}.`;
+      const question = `${job} Stop its program, release it and delete the job?`;
+      const refused = `${job} It was not deleted.`;
       if (!(await confirm(cli, question, refused))) {
         cli.note(refused);
         return exitCode.failed;
@@ -161,12 +214,7 @@ function heldCapacity(view: JobView): string | undefined {
     : `${view.accelerator}, which costs ${formatHourlyCost(view, view.pricePerHourUsd)}`;
 }
 
-interface CleanFlags extends ContextFlags {
-  readonly all?: boolean | undefined;
-  readonly jobName?: string | undefined;
-}
-
-export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
+export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
   const client = await cli.services.client();
   const worstOf = (answers: readonly CommandResult[]): number =>
     Math.max(exitCode.ok, ...answers.map((answer) => printAnswer(cli, answer)));
@@ -187,14 +235,14 @@ export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: 
       },
     });
   }
-  if (args.length > 0 || flags.jobName !== undefined) throw usageError('Say jobs or --all, not both.');
-  const question = 'Remove the logs and copies of all your settled jobs?';
+  if (args.length > 0 || flags.jobName !== undefined) throw usageError('--all and jobs exclude each other.');
+  const question = 'Remove the logs and copies of all your finished jobs?';
   if (await confirm(cli, question, 'Nothing was removed.')) {
     const answers = await client.clean(null, cli.io.user);
     const worst = worstOf(answers);
     const archive = await cli.services.clusterArchive();
     const archived = (await archive.jobs({})).filter(({ goneAt, job }) => goneAt !== null && job.owner === cli.io.user);
-    if (answers.length === 0 && archived.length === 0) cli.note('No settled job of yours has files left.');
+    if (answers.length === 0 && archived.length === 0) cli.note('None of your finished jobs has files left.');
     if (archived.length === 0) return worst;
     const { cleanArchived } = await import('../cluster/archive.ts');
     let code = worst;
@@ -205,28 +253,27 @@ export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: 
   return exitCode.failed;
 }
 
-interface RunFlags {
+interface ContinueFlags {
   readonly cmdOnly?: boolean | undefined;
   readonly jobName?: string | undefined;
 }
 
-/** Only follows a job that runs already. --cmd-only starts the command on the workers that the job holds ready. */
-export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ...refs: readonly string[]): Promise<number> {
-  if (cli.argsAfterDash.length > 0)
-    throw usageError('`jobman run` runs a job that exists, and takes no program.', [
-      `For a new job, write \`${cli.argsAfterDash.join(' ')}\` as command.cmd of a manifest: jobman create train.yaml`,
-      'In a Kubernetes cluster: jobman submit -i IMAGE -- PROGRAM',
-    ]);
+/** Only follows a job that is active. --cmd-only starts the command on the workers that the job holds ready. */
+export async function continueJob(
+  cli: Cli,
+  flags: ContinueFlags & GlobalFlags,
+  ...args: readonly string[]
+): Promise<number> {
   const client = await cli.services.client();
-  const [only, second] = await refsOf(client, refs, flags.jobName);
-  if (only === undefined || second !== undefined) throw usageError('Run one job at a time.');
+  const [ref, second] = await refsOf(client, args, flags.jobName, 'change');
+  if (ref === undefined || second !== undefined) throw usageError('Continue one job at a time.');
   const [{ followToEnd }, { id, desired, phase, attempts }] = await Promise.all([
     import('../follow/follow.ts'),
-    client.show(only),
+    client.show(ref),
   ]);
-  const isUnderWay = desired === 'running' && phase !== 'succeeded' && phase !== 'failed';
+  const isActive = desired === 'running' && phase !== 'succeeded' && phase !== 'failed';
   return untilInterrupted(cli, async (signal) => {
-    if (!isUnderWay || flags.cmdOnly === true) {
+    if (!isActive || flags.cmdOnly === true) {
       if (!(await confirmIfRequired(cli, client, id, 'Start it', `Job ${id} was not started`))) return exitCode.failed;
       const answer = await client.sendCommand(id, 'start', { by: cli.io.user, commandOnly: flags.cmdOnly === true });
       if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);

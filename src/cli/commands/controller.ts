@@ -1,4 +1,5 @@
-import { exitCode } from '../../app/errors.ts';
+import { readFile } from 'node:fs/promises';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatDuration, toRfc3339 } from '../../app/format.ts';
 import type { Cli } from '../context.ts';
 import type { Duration } from '../../core/model/time.ts';
@@ -8,9 +9,9 @@ export async function status(cli: Cli): Promise<number> {
   const now = await controller.status();
   const age = now.startedAt === null ? '' : ` for ${formatDuration(cli.io.now() - now.startedAt)}`;
   const sentence = now.running
-    ? `The controller runs${age}: process ${now.pid ?? '?'}, version ${now.version ?? '?'}.`
-    : 'The controller does not run; a command that needs it starts it.';
-  cli.printResult({ ...now, startedAt: toRfc3339(now.startedAt) }, `${sentence} Its log: ${now.logFile}`);
+    ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).`
+    : 'The controller does not run; the next command that needs it starts it.';
+  cli.printResult({ ...now, startedAt: toRfc3339(now.startedAt) }, `${sentence} Log: ${now.logFile}`);
   return now.running ? exitCode.ok : exitCode.failed;
 }
 
@@ -19,14 +20,18 @@ export async function start(cli: Cli): Promise<number> {
   await (await cli.services.client()).changeCount();
   const controller = await cli.services.controller();
   const answer = await controller.start();
-  cli.printResult(answer, `The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
+  const sentence = answer.started
+    ? `Started the controller (process ${answer.pid}). It runs in the background.`
+    : `The controller already runs (process ${answer.pid}).`;
+  cli.printResult(answer, sentence);
   return exitCode.ok;
 }
 
 export async function stop(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const answer = await controller.stop();
-  const stopped = 'The controller was stopped. Programs on workers run on; nobody looks after them now.';
+  const stopped =
+    'Stopped the controller. Programs on workers keep running; no job recovers until a controller runs again.';
   cli.printResult(answer, answer.stopped ? stopped : 'The controller did not run.');
   return exitCode.ok;
 }
@@ -37,7 +42,24 @@ export async function restart(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const { stopped } = await controller.stop();
   const { pid } = await controller.start();
-  cli.printResult({ stopped, pid }, `The controller was ${stopped ? 'restarted' : 'started'}: process ${pid}.`);
+  cli.printResult(
+    { stopped, pid },
+    `${stopped ? 'Restarted' : 'Started'} the controller (process ${pid}). It runs in the background.`,
+  );
+  return exitCode.ok;
+}
+
+const defaultTail = 100;
+
+export async function logs(cli: Cli, { tail = defaultTail }: { readonly tail?: number | undefined }): Promise<number> {
+  const { logFile } = await (await cli.services.controller()).status();
+  const text = await readFile(logFile, 'utf8').catch(() => null);
+  if (text === null) throw new JobmanError(`The controller has written no log yet (${logFile}).`, exitCode.notFound);
+  const lines = text.trimEnd().split('\n');
+  const shown = lines.slice(Math.max(0, lines.length - tail));
+  if (cli.json) cli.printJsonLines(shown.map((message) => ({ message })));
+  else cli.printAll(shown);
+  cli.note(`From ${logFile}`);
   return exitCode.ok;
 }
 

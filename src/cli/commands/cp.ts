@@ -27,7 +27,8 @@ export async function cp(cli: Cli, flags: CpFlags & GlobalFlags, ...args: readon
   const { ref, copies } = parseCopies(args);
   const { namespace, context } = flags;
   return handleJobs(cli, { namespace, context, jobName: undefined }, [ref], {
-    stored: (client) => cpOnWorkers(cli, client, ref, copies, flags),
+    needsWorkers: true,
+    stored: (client, [id = '']) => cpOnWorkers(cli, client, id, copies, flags),
     async cluster(cluster, job) {
       const { selectTargets } = await import('../cluster/pods.ts');
       const targets = await selectTargets(cli, cluster, job, flags);
@@ -58,7 +59,7 @@ async function cpOnWorkers(
 ): Promise<number> {
   for (const flag of ['pod', 'container'] as const) {
     if (flags[flag] !== undefined) {
-      throw usageError(`--${flag} is for a job of a cluster; a TPU has workers: --workers.`);
+      throw usageError(`--${flag} needs a job of a cluster; a TPU has workers: --workers.`);
     }
   }
   const { id } = await client.show(ref);
@@ -91,15 +92,15 @@ function parseCopies(args: readonly string[]): { readonly ref: string; readonly 
   const sources = args.slice(0, -1).map(parseSide);
   const target = parseSide(args.at(-1) ?? '');
   const [first] = sources;
-  if (first === undefined) throw usage('What is to be copied, and where to?');
+  if (first === undefined) throw usage('Copy what, and where to?');
   // An unset variable of a script gives an empty path, which would mean the whole current folder.
   if (args.includes('')) throw usage('One of the paths is empty.');
   if (target.ref !== null) {
-    if (sources.some(({ ref }) => ref !== null)) throw usage('One side has to be this machine.');
+    if (sources.some(({ ref }) => ref !== null)) throw usage('One side must be this machine.');
     return { ref: target.ref, copies: sources.map(({ path }) => ({ direction: 'put', from: path, to: target.path })) };
   }
   if (first.ref === null || sources.some(({ ref }) => ref !== first.ref))
-    throw usage('One side has to be the workers or pods of one job.');
+    throw usage('One side must be the workers or pods of one job.');
   return { ref: first.ref, copies: sources.map(({ path }) => ({ direction: 'get', from: path, to: target.path })) };
 }
 
@@ -112,7 +113,7 @@ function parseSide(word: string): { readonly ref: string | null; readonly path: 
 function usage(sentence: string): JobmanError {
   return usageError(sentence, [
     'To all workers or pods: jobman cp ./data 42:data; from them: jobman cp 42:results ./',
-    'A path of this machine that holds a colon begins with ./',
+    'A local path that contains a colon begins with ./',
   ]);
 }
 

@@ -1,7 +1,8 @@
 import type { JobRow, Plan } from '../../app/client.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { rowJson } from '../../app/json.ts';
+import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
@@ -15,79 +16,119 @@ import { escapeLine } from '../../app/format.ts';
 import { columnsOf } from '../screen.ts';
 import type { CreateFlags } from '../table/flags.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { FileReader } from '../../manifest/files.ts';
 import type { JobSpec } from '../../core/model/spec.ts';
 
 export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: string): Promise<number> {
+  return createFrom(cli, flags, manifestPath(flags, path));
+}
+
+/** `files`: for a manifest that exists only in memory (`jobman run -- CMD`). */
+export async function createFrom(
+  cli: Cli,
+  flags: CreateFlags & GlobalFlags,
+  path: string,
+  files?: FileReader,
+): Promise<number> {
   const { io } = cli;
+  if (flags.follow === true && flags.wait === true) throw usageError('--follow and --wait exclude each other.');
   const isCreating = flags.dryRun !== true;
-  const read = await readManifest(cli, manifestPath(flags, path), flags.set ?? [], { isCreating });
+  const read = await readManifest(cli, path, setsOf(cli, flags), omitUndefined({ isCreating, files }));
   if ('cluster' in read) {
     const { submitFromOptions } = await import('./submit.ts');
     const { namespace, context } = flags;
     return submitFromOptions(cli, { ...read.cluster, ...omitUndefined({ namespace, context }) }, flags);
   }
   if (flags.namespace !== undefined || flags.context !== undefined) {
-    throw usageError(
-      `--namespace and --context are for a job of a cluster, and ${manifestPath(flags, path)} has no section kubernetes.`,
-    );
+    throw usageError(`--namespace and --context need a section kubernetes, and ${path} has none.`);
   }
   const { manifest } = read;
-  const file = manifestPath(flags, path);
-  const findings = read.warnings.map((warning) => problemJson(file, warning));
+  const { spec } = manifest;
+  const findings = read.warnings.map((warning) => problemJson(path, warning));
   const client = await cli.services.client();
 
   if (flags.dryRun === true) {
-    const plan = await client.plan(manifest.spec);
+    const plan = await client.plan(spec);
     const columns = columnsOf(io.stdout);
     if (cli.json) cli.printJson({ ...plan, warnings: findings });
     else cli.print(planLines(plan, columns, flags.verbose === true).join('\n'));
-    const confirmation = await client.checkPolicy(manifest.spec);
+    const confirmation = await client.checkPolicy(spec);
     if (confirmation !== null && confirmation.mayProceed !== true)
       cli.note(`note: ${confirmation.message}: create will ask first.`);
     return exitCode.ok;
   }
-  if (flags.noCheck !== true) await cli.services.checkLogin(manifest.spec, 'Nothing was created');
-  if (!(await confirmIfRequired(cli, client, manifest.spec, 'Create it', 'Nothing was created')))
-    return exitCode.failed;
-  const request = { spec: manifest.spec, manifest: manifest.text, owner: io.user, env: io.env };
+  if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
+  if (!(await confirmIfRequired(cli, client, spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
+  const request = { spec, manifest: manifest.text, owner: io.user, env: io.env };
   const createdJson = (row: JobRow, warnings: readonly string[]): CreatedJobOutput => ({
     ...rowJson(row),
-    warnings: [...findings, ...warnings.map((warning) => problemJson(file, fileProblem(warning)))],
+    warnings: [...findings, ...warnings.map((warning) => problemJson(path, fileProblem(warning)))],
   });
   if (flags.follow !== true) {
     const { id, row, warnings } = await client.create(request);
-    printCreated(cli, manifest.spec, id, warnings);
+    printNotes(cli, spec, id, warnings);
     if (cli.json) cli.printJson(createdJson(row, warnings));
-    else cli.print(cli.quiet ? id : `${id} ${row.name} created`);
+    else if (cli.quiet) cli.print(id);
+    else cli.printSentence(formatCreated(row));
     await wakeController(cli, client);
-    cli.note(`It goes on without this terminal: jobman logs ${Number(id)} -f | jobman why ${Number(id)}`);
+    if (flags.wait === true) {
+      const { wait } = await import('./wait.ts');
+      return wait(cli, {}, id);
+    }
+    cli.note(`Follow: jobman logs ${Number(id)} -f · Explain: jobman why ${Number(id)}`);
     return exitCode.ok;
   }
 
   const { followToEnd } = await import('../follow/follow.ts');
-  // From here on Ctrl-C leaves in order, so that the user learns the id of the stored job.
+  // From here on Ctrl-C detaches, so that the user learns the id of the stored job.
   return untilInterrupted(cli, async (signal) => {
     const { id, row, warnings } = await client.create(request);
-    printCreated(cli, manifest.spec, id, warnings);
+    printNotes(cli, spec, id, warnings);
     if (cli.json) cli.printJson(createdJson(row, warnings));
-    else cli.note(`${id} ${row.name} created; it goes on without this terminal`);
+    else cli.note(formatCreated(row));
     await wakeController(cli, client);
     return followToEnd(cli, client, id, signal, flags.noFold === true, 0);
   });
 }
 
-function printCreated(cli: Cli, { command, capacity, finish }: JobSpec, id: string, warnings: readonly string[]): void {
+function formatCreated({ id, name }: JobRow): string {
+  return `Created job ${id} (${escapeLine(name)}). It runs in the background.`;
+}
+
+async function checkLogin({ services }: Cli, project: string): Promise<void> {
+  try {
+    await services.checkLogin(project);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    throw new JobmanError(`Nothing was created: ${error.message}`, error.code, [
+      ...error.lines,
+      'With --no-check the job is created now and waits for a login.',
+    ]);
+  }
+}
+
+/** --name and --env are short forms of --set. */
+function setsOf({ io }: Cli, { name, env = [], set = [] }: CreateFlags): readonly string[] {
+  const variables = Object.entries(variablesOf(env, io.env)).map(
+    ([key, value]) => `job.env.${key}=${/^[\w./:@%+-]+$/.test(value) ? value : JSON.stringify(value)}`,
+  );
+  return [...set, ...(name === undefined ? [] : [`job.name=${name}`]), ...variables];
+}
+
+function printNotes(cli: Cli, { command, capacity, finish }: JobSpec, id: string, warnings: readonly string[]): void {
   const label = cli.screen.styleErr('bold', cli.screen.styleErr('magenta', 'warning:'));
   for (const warning of warnings) cli.note(`${label} ${escapeLine(warning)}.`);
   if (command.isSetupOnly !== true || capacity.kind !== 'tpu') return;
   const isKept = capacity.ownership === 'persistent' || finish.capacity === 'keep';
-  const release = capacity.ownership === 'persistent' ? '' : `; to release it: jobman stop ${Number(id)} --release`;
-  cli.note(`It runs no command: its TPU is set up and then ${isKept ? `kept${release}` : 'released (job.on_finish)'}.`);
+  const release = capacity.ownership === 'persistent' ? '' : `. Release it: jobman stop ${Number(id)} --release`;
+  cli.note(
+    `The job has no command: its TPU is set up and then ${isKept ? `kept${release}` : 'released (job.on_finish)'}.`,
+  );
 }
 
 function manifestPath(flags: CreateFlags, path: string | undefined): string {
   if (path !== undefined && flags.config !== undefined) {
-    throw usageError(`Two manifests are named, ${path} and ${flags.config}; say one.`);
+    throw usageError(`Two manifests are given, ${path} and ${flags.config}; one is enough.`);
   }
   const only = path ?? flags.config;
   if (only === undefined) {
@@ -101,20 +142,20 @@ function planLines(plan: Plan, columns: number | null, verbose = false): readonl
   const list = (label: string, texts: readonly string[]) => {
     for (const [index, text] of texts.entries()) rows.push([index === 0 ? label : '', text]);
   };
-  list('asks', plan.requests);
+  list('requests', plan.requests);
   rows.push(['price', formatPrice(plan)]);
   list('setup', plan.steps);
   list('command', plan.command.trimEnd().split('\n'));
   if (verbose && plan.script !== null) list('script', plan.script.split('\n'));
   list('rules', plan.rules);
   list('limits', plan.limits);
-  const head = `${plan.name}: nothing was stored; this is what create would do`;
+  const head = `Plan for ${plan.name} (nothing was created)`;
   return [...(columns === null ? [head] : wrap(head, columns)), ...labelled(rows, columns)];
 }
 
 function formatPrice(plan: Plan): string {
-  if (plan.backend === 'local') return 'nothing: it runs here';
+  if (plan.backend === 'local') return 'free: it runs on this machine';
   return plan.pricePerHourUsd === null
-    ? 'not known'
+    ? 'unknown'
     : `${formatHourlyCost(plan, plan.pricePerHourUsd)}, while it is ready`;
 }

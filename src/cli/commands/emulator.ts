@@ -4,6 +4,7 @@ import { timestamp } from '../../app/json.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { formatAge, escapeLine } from '../../app/format.ts';
+import { isIdRef } from '../../app/refs.ts';
 import type { EmulatorTpu, EmulatorView } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
@@ -24,10 +25,10 @@ export async function status(cli: Cli): Promise<number> {
     const tpuRows = tpus.map((tpu) => ({ ...tpu, createdAt: timestamp(tpu.createdAt) }));
     cli.printJson({ running, url, pid, speed, sshPort, tpus: tpuRows, activeFaults });
   } else if (now.emulator === null)
-    cli.printSentence('The built-in cloud does not run; a job in project `emulator` starts it.');
+    cli.printSentence('The TPU emulator does not run; a job in project `emulator` starts it.');
   else {
     cli.printSentence(
-      `The built-in cloud runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.emulator.speed} times as fast as Google's.`,
+      `The TPU emulator runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.emulator.speed} times as fast as Google Cloud.`,
     );
     cli.printAll(cloudLines(now.emulator, columnsOf(cli.io.stdout), cli.io.now()));
   }
@@ -37,15 +38,22 @@ export async function status(cli: Cli): Promise<number> {
 export async function start(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const answer = await emulator.start();
-  cli.printResult(answer, `The built-in cloud ${answer.started ? 'was started' : 'runs already'}: ${answer.url}`);
+  cli.printResult(
+    answer,
+    answer.started
+      ? `Started the TPU emulator at ${answer.url}. Its TPUs are simulated and free.`
+      : `The TPU emulator already runs at ${answer.url}.`,
+  );
   return exitCode.ok;
 }
 
 export async function stop(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const answer = await emulator.stop();
-  const sentence = answer.stopped ? 'was stopped; its state stays on disk.' : 'did not run.';
-  cli.printResult(answer, `The built-in cloud ${sentence}`);
+  cli.printResult(
+    answer,
+    answer.stopped ? 'Stopped the TPU emulator. Its state stays on disk.' : 'The TPU emulator did not run.',
+  );
   return exitCode.ok;
 }
 
@@ -54,7 +62,7 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
   expectVerb(verb);
   const emulator = await cli.services.emulator();
   const { started, url } = await emulator.start();
-  if (started) cli.note(`Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`);
+  if (started) cli.note(`Started the TPU emulator at ${url}. Its TPUs are simulated and free.`);
   const message = await actOnTarget(cli, target, (resolved) => emulator.act(verb, resolved, options));
   cli.printResult({ verb, target: target ?? null, message }, message);
   return exitCode.ok;
@@ -89,7 +97,7 @@ function expectVerb(verb: string): void {
   if (verb === '' || verbs.includes(verb)) return;
   const meant = didYouMean(verb, verbs);
   throw usageError(
-    `The built-in cloud has no verb \`${verb}\`.${meant === undefined ? '' : ` Did you mean \`${meant}\`?`}`,
+    `Unknown verb "${verb}" of the TPU emulator.${meant === undefined ? '' : ` Did you mean "${meant}"?`}`,
     ['`jobman emulator --help` lists them.'],
   );
 }
@@ -101,14 +109,15 @@ function holdsTpu({ allocations }: JobView): boolean {
 }
 
 function noTpuError(job: JobView): JobmanError {
-  const it = `Job ${job.id} (${job.name})`;
+  const subject = `Job ${job.id} (${job.name})`;
   const number = Number(job.id);
-  if (job.backend === 'local') return new JobmanError(`${it} runs on this machine and has no TPU.`, exitCode.conflict);
+  if (job.backend === 'local')
+    return new JobmanError(`${subject} runs on this machine and has no TPU.`, exitCode.conflict);
   const which = job.allocations.length > 1 ? 'a new' : 'its';
   const why = isFinishedPhase(job.phase)
-    ? `it has ended (${job.phase}). More: jobman show ${number}`
+    ? `it has finished (${job.phase}). More: jobman show ${number}`
     : `it is ${job.phase} and waits for ${which} ${job.accelerator}. More: jobman why ${number}`;
-  return new JobmanError(`${it} holds no TPU now: ${why}`, exitCode.conflict);
+  return new JobmanError(`${subject} holds no TPU now: ${why}`, exitCode.conflict);
 }
 
 function isAboutTarget(error: unknown): boolean {
@@ -117,7 +126,7 @@ function isAboutTarget(error: unknown): boolean {
 
 async function findJob(client: Client, name: string): Promise<JobView | undefined> {
   try {
-    return await client.show(name);
+    return await client.show(isIdRef(name) ? name : await client.resolveName(name, 'change'));
   } catch (error) {
     // Report a name of several jobs; an unknown name was a mistyped node or zone.
     if (isNotFound(error)) return undefined;
@@ -149,7 +158,7 @@ function parseAction(words: readonly string[]): {
     options[name] = given ?? (next === undefined || next.startsWith('--') ? 'true' : next);
   }
   const [verb = '', target, tooMany] = plain;
-  if (tooMany !== undefined) throw usageError(`\`${tooMany}\` is one word too many for emulator ${verb}.`);
+  if (tooMany !== undefined) throw usageError(`Unexpected argument "${tooMany}" for emulator ${verb}.`);
   return { verb, target, options };
 }
 
@@ -174,7 +183,7 @@ function cloudLines({ tpus, activeFaults }: EmulatorView, columns: number | null
   ]);
   return [
     ...(rows.length === 0
-      ? ['There is no TPU in it.']
+      ? ['It has no TPUs.']
       : aligned([title, ...rows], ['left', 'left', 'left', 'left', 'left', 'left', 'right'], columns)),
     ...activeFaults.map((condition) => `in force: ${escapeLine(condition)}`),
   ];

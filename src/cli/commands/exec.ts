@@ -8,6 +8,7 @@ import { selectWorkers, parseProgram, runOnWorkers } from '../hosts/run-on-worke
 export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { refs, rest } = splitRef(args, flags.jobName);
   return handleJobs(cli, flags, refs, {
+    needsWorkers: true,
     stored: (client, [ref = '']) => execOnWorkers(cli, client, ref, rest, flags),
     async cluster(cluster, job) {
       const { execInPods } = await import('../cluster/exec.ts');
@@ -31,7 +32,9 @@ async function execOnWorkers(
   try {
     const workers = selectWorkers(flags.workers, access.workers, view.id);
     if (flags.stdin === true && workers.length !== 1) {
-      throw usageError(`--stdin goes to one worker, and ${workers.length} are meant: say which with --workers.`);
+      throw usageError(
+        `--stdin goes to one worker, and this command runs on ${workers.length}: choose one with --workers.`,
+      );
     }
     return await runOnWorkers(cli, access, { workers, program, flags });
   } finally {
@@ -41,15 +44,15 @@ async function execOnWorkers(
 
 function refuseClusterFlags({ tty, container, pod }: ExecFlags, id: string): void {
   if (tty === true) {
-    throw usageError(`--tty is for a job of a cluster. A shell on a worker: jobman ssh ${id}`);
+    throw usageError(`--tty needs a job of a cluster. A shell on a worker: jobman ssh ${id}`);
   }
   const unsupported = container === undefined ? (pod === undefined ? undefined : '--pod') : '--container';
   if (unsupported === undefined) return;
   const instead = unsupported === '--pod' ? 'a TPU has workers: --workers' : "the job's own is --in-container";
-  throw usageError(`${unsupported} is for a job of a cluster; ${instead}.`);
+  throw usageError(`${unsupported} needs a job of a cluster; ${instead}.`);
 }
 
 function expectContainer({ id, spec }: JobView): void {
   if (spec.steps.some(({ name }) => name === 'docker')) return;
-  throw usageError(`Job ${id} runs in no container; leave out --in-container.`);
+  throw usageError(`Job ${id} runs in no container; remove --in-container.`);
 }

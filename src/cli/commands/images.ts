@@ -50,7 +50,7 @@ export async function imageDetails(
 ): Promise<number> {
   const image = flags.image ?? argument;
   if (image === undefined || (flags.image !== undefined && argument !== undefined)) {
-    throw usageError('Which image? Say one: jobman image-details -i <name>', ['`jobman images` shows them.']);
+    throw usageError('Which image? jobman image-details -i <name>', ['`jobman images` shows them.']);
   }
   const port = await cli.services.images();
   try {
@@ -94,9 +94,7 @@ function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): re
     ...(shown.length === 0 ? [] : aligned(table, ['left', 'left', 'right', 'right', 'left'], columns)),
     ...(more === 0 ? [] : [`and ${more} older`]),
     '',
-    ...(text === ''
-      ? ['Nobody has written a description of it.']
-      : text.split(/\r?\n/).map((line) => escapeForTerminal(line))),
+    ...(text === '' ? ['It has no description.'] : text.split(/\r?\n/).map((line) => escapeForTerminal(line))),
   ];
 }
 
@@ -119,6 +117,6 @@ function formatRegistrySize(bytes: number): string {
 
 function noteAge(cli: Cli, { fetchedAt, staleReason }: CachedResult<unknown>): void {
   const age = cli.io.now() - fetchedAt;
-  if (staleReason !== null) cli.note(`This is a copy that is ${formatAge(age)} old. ${staleReason}`);
-  else if (age >= second) cli.note(`As of ${formatAge(age)} ago${age < minute ? '' : '; --refresh asks again'}.`);
+  if (staleReason !== null) cli.note(`This copy is ${formatAge(age)} old. ${staleReason}`);
+  else if (age >= second) cli.note(`Checked ${formatAge(age)} ago${age < minute ? '' : '; --refresh checks again'}.`);
 }

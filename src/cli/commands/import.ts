@@ -139,13 +139,13 @@ function realPath(folder: string): string {
 function missingFolderError(folder: string, reader: FolderReader): JobmanError {
   const isFile = reader.modifiedAt(folder) !== null && reader.list(folder) === null;
   if (isFile) {
-    return usageError(`${folder} is a file, and not the folder jobs/ of the TPU manager.`, [
+    return usageError(`${folder} is a file, not the folder jobs/ of the older TPU manager.`, [
       `The data.json of the tpu command: tpu import ${folder}`,
     ]);
   }
   if (reader.list(folder) === null) return new JobmanError(`There is no folder ${folder}.`, exitCode.notFound);
   return usageError(
-    `${folder} is no jobs/ of the TPU manager: it has neither .jobman nor .state, nor a folder of a job (000001).`,
+    `${folder} is not the folder jobs/ of the older TPU manager: it has neither .jobman nor .state, nor a folder of a job (000001).`,
   );
 }
 

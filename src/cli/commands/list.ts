@@ -18,10 +18,10 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   const { io, screen } = cli;
   const isEverywhere = flags.allNamespaces === true;
   if (isEverywhere && flags.namespace !== undefined) {
-    throw usageError('-A lists every namespace, and -n names one of them; use only one of the two.');
+    throw usageError('-n and -A exclude each other: -A means all namespaces.');
   }
   if (isEverywhere && flags.watch === true) {
-    throw usageError('--watch follows one namespace of a cluster; -A goes with a list that ends.');
+    throw usageError('--watch and -A exclude each other: --watch follows one namespace of a cluster.');
   }
   const isContextNamed = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
   const usesCluster = isContextNamed || (await cli.services.isClusterConfigured());
@@ -80,7 +80,7 @@ async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<v
   for (const [where, count] of counts) {
     const [context = '', namespace = ''] = where.split(/\/(?=[^/]*$)/);
     cli.note(
-      `note: ${pluralize(count, 'job')} of yours in ${where}: jobman list --context ${escapeLine(context)} -n ${namespace}`,
+      `note: you have ${pluralize(count, 'job')} in ${where}: jobman list --context ${escapeLine(context)} -n ${namespace}`,
     );
   }
 }
@@ -112,12 +112,12 @@ function footer({ rows, more, notes }: JobList, query: ListQuery): string {
   if (rows.length > 0) {
     return more === 0
       ? pluralize(rows.length, 'job')
-      : `${rows.length} of ${pluralize(rows.length + more, 'job')}: unsettled, and those that settled last (--all shows the rest)`;
+      : `${rows.length} of ${pluralize(rows.length + more, 'job')}: active and most recently finished (--all shows the rest)`;
   }
   const filters = filtersOf(query);
-  if (filters.length > 0) return `No job is ${filters.join(' and ')}.`;
-  if (notes.length > 0) return 'No jobs here.';
-  return 'No jobs yet. `jobman create configs/quick-start.yaml --follow` runs one in a minute.';
+  if (filters.length > 0) return `No jobs ${filters.join(' and ')}.`;
+  if (notes.length > 0) return 'No jobs.';
+  return 'No jobs yet. Run an example: jobman create configs/quick-start.yaml --follow';
 }
 
 function filtersOf(query: ListQuery): readonly string[] {

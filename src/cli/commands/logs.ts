@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { pluralize, formatWorker } from '../../app/format.ts';
+import { escapeLine, pluralize, formatWorker } from '../../app/format.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';
 import { type Cli, forEach, type GlobalFlags } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
@@ -21,17 +21,18 @@ const clusterFlags = [
   ['allContainers', '--all-containers'],
   ['previous', '--previous'],
   ['allPods', '--all-pods'],
-  ['since', '--since'],
 ] as const;
 
 export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { namespace } = flags;
   if (namespace !== undefined && /^\d+$/.test(namespace)) {
-    throw usageError(`-n is the namespace of a cluster, as in kubectl, and "${namespace}" is a number.`, [
+    throw usageError(`-n is the namespace of a cluster, not a number of lines.`, [
       `For the last lines: --tail ${namespace}`,
     ]);
   }
-  return handleJobs(cli, flags, args, {
+  const isNamed = args.length > 0 || flags.jobName !== undefined;
+  const jobs = isNamed ? args : [await newestJob(cli)];
+  return handleJobs(cli, flags, jobs, {
     stored: (client, refs) => printStoredLogs(cli, client, refs, flags),
     async cluster(cluster, job) {
       const { printClusterLogs } = await import('../cluster/logs.ts');
@@ -45,6 +46,14 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
   });
 }
 
+async function newestJob(cli: Cli): Promise<string> {
+  const client = await cli.services.client();
+  const [newest] = (await client.list({ owner: cli.io.user })).rows;
+  if (newest === undefined) throw usageError('You have no jobs yet. `jobman create train.yaml` creates one.');
+  cli.note(`The newest job is ${newest.id} (${escapeLine(newest.name)}).`);
+  return newest.id;
+}
+
 async function printStoredLogs(
   cli: Cli,
   client: Client,
@@ -53,12 +62,17 @@ async function printStoredLogs(
 ): Promise<number> {
   const unsupported = clusterFlags.find(([flag]) => flags[flag] !== undefined);
   if (unsupported !== undefined) {
-    throw usageError(`${unsupported[1]} is for a job of a Kubernetes cluster.`);
+    throw usageError(`${unsupported[1]} works only for a job of a Kubernetes cluster.`);
+  }
+  if (flags.since !== undefined && flags.step !== 'job' && flags.step !== 'tpu') {
+    throw usageError('--since needs times, and the output of programs has none.', [
+      'The last lines: --tail 100. With times: --step job, --step tpu, and jobs of a Kubernetes cluster.',
+    ]);
   }
   const [ref] = refs;
   if (flags.firstError === true) {
     if (flags.follow === true || flags.raw === true || flags.grep !== undefined || flags.tail !== undefined) {
-      throw usageError('--first-error chooses the lines itself; it goes with --worker, --step and --attempt.');
+      throw usageError('--first-error excludes --follow, --raw, --grep and --tail.');
     }
     return forEach(cli, refs, (one) => printFirstError(cli, client, one, flags));
   }
@@ -68,7 +82,7 @@ async function printStoredLogs(
     return code;
   }
   if (ref === undefined || refs.length > 1) {
-    throw usageError('Follow one job at a time; `jobman list --watch` shows all of them.');
+    throw usageError('Follow one job at a time; `jobman list --watch` shows all jobs.');
   }
   return followLogs(cli, client, ref, flags);
 }
@@ -104,13 +118,13 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
   const of = view.attempts.find(({ attempt }) => attempt === files[0]?.attempt);
   const [first, ...others] = await firstErrors(files, of?.evidence?.worker);
   if (first === undefined) {
-    cli.note(`No line of ${pluralize(files.length, 'log')} looks like an error. ${view.why.message}`);
+    cli.note(`No error found in ${pluralize(files.length, 'log')}. ${view.why.message}`);
     return exitCode.notFound;
   }
   const rules = rulesOf(cli, flags);
   const at = ({ worker, line }: FoundError) => `${worker === null ? '' : `${formatWorker(worker)}, `}line ${line}`;
   const also = others.length === 0 ? '' : `; later: ${others.map(at).join('; ')}`;
-  cli.note(`-- the first error: ${at(first)}${also}`);
+  cli.note(`-- first error: ${at(first)}${also}`);
   const workers = first.worker === null ? [] : [first.worker];
   const front = rules.numbered ? formatPrefix(workers, workers, rules) : '';
   for (const piece of first.pieces) {
@@ -123,8 +137,10 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
 }
 
 function formatSilence(isOver: boolean, hasFile: boolean): string {
-  if (!isOver) return hasFile ? 'Nothing printed yet.' : 'No log yet.';
-  return hasFile ? 'Nothing was printed.' : 'There is no log: nothing was printed, or its files were cleaned.';
+  if (!isOver) return hasFile ? 'No output yet.' : 'No log yet.';
+  return hasFile
+    ? 'The program printed nothing.'
+    : 'There is no log: the program printed nothing, or `jobman clean` removed the files.';
 }
 
 /** Resolves with 0 for any result of the job; `wait` reports results. */
@@ -143,7 +159,7 @@ function queryOf({ worker, step, attempt }: LogsFlags): LogQuery {
 function rulesOf(cli: Cli, flags: LogsFlags): LogRules {
   const form = flags.raw === true ? 'raw' : cli.json ? 'json' : cli.io.stdout.isTerminal ? 'terminal' : 'pipe';
   if (form === 'raw' && flags.grep !== undefined) {
-    throw usageError('--raw prints all bytes; it cannot go with --grep.');
+    throw usageError('--raw and --grep exclude each other.');
   }
   return {
     form,
@@ -153,6 +169,7 @@ function rulesOf(cli: Cli, flags: LogsFlags): LogRules {
     grep: flags.grep,
     tail: flags.tail,
     follow: flags.follow === true,
+    since: flags.since === undefined ? undefined : cli.io.now() - flags.since,
   };
 }
 

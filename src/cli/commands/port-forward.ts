@@ -27,10 +27,11 @@ export async function portForward(
 ): Promise<number> {
   const { refs, rest } = splitRef(args, flags.jobName);
   return handleJobs(cli, flags, refs, {
+    needsWorkers: true,
     async stored(client, [ref = '']) {
       const view = await client.show(ref);
       if (flags.pod !== undefined) {
-        throw usageError('--pod is for a job of a cluster; a TPU has workers: --worker.');
+        throw usageError('--pod needs a job of a cluster; a TPU has workers: --worker.');
       }
       return forwardToWorker(cli, client, view, parseMappings(rest, view.id), flags);
     },
@@ -68,7 +69,9 @@ async function forwardToWorker(
       servers.push(server);
       if (cli.json) cli.printJson({ job: view.id, worker, pod: null, localPort: port, remotePort: mapping.remotePort });
       else
-        cli.print(`${formatUrl(address, port)} leads to port ${mapping.remotePort} of worker ${worker} of ${view.id}`);
+        cli.print(
+          `${formatUrl(address, port)} forwards to port ${mapping.remotePort} of worker ${worker} of job ${view.id}`,
+        );
     }
     cli.note(formatReachability(address));
     return await waitUntilEnd(cli, client, view, forward, signal);
@@ -98,11 +101,11 @@ async function waitUntilEnd(
       ({ goneAt, releasedAt, workers }) => goneAt === null && releasedAt === null && workers.length > 0,
     );
     if (!isThere && isFinishedPhase(view.phase)) {
-      cli.printStderr(`${first.id} has ended (${view.phase}) and has no machines any more.`);
+      cli.printStderr(`Job ${first.id} has finished (${view.phase}) and has no machines any more.`);
       return exitCode.failed;
     }
     if (!isThere && wasThere)
-      cli.note(`${first.id} has lost its machines (${view.phase}); it is connected again when there are new ones.`);
+      cli.note(`Job ${first.id} has no machines now (${view.phase}); forwarding continues on the new ones.`);
     if (isThere) await forward.refresh();
     wasThere = isThere;
   }
@@ -131,7 +134,7 @@ function createForward(cli: Cli, id: string, worker: number) {
       // Connections to the old machine get no more data.
       for (const socket of sockets) socket.destroy();
       reported.clear();
-      cli.note(`${id} has new machines; it is connected to worker ${worker} of allocation ${next.allocation}.`);
+      cli.note(`Job ${id} has new machines; connected to worker ${worker} of allocation ${next.allocation}.`);
     }
   }
 

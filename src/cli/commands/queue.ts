@@ -8,6 +8,8 @@ import { queueView, type QueueGroup, type QueuePosition, type QueueView } from '
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize, toRfc3339, escapeLine } from '../../app/format.ts';
+import { rowJson } from '../../app/json.ts';
+import type { JobRow } from '../../app/client.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -19,10 +21,68 @@ import type { QueueFlags } from '../table/flags.ts';
 const maxRows = 50;
 
 export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<number> {
-  const isEverywhere = flags.allNamespaces === true;
-  if (isEverywhere && flags.namespace !== undefined) {
-    throw usageError('-n names one namespace, and -A means all: use only one of the two.');
+  if (flags.allNamespaces === true && flags.namespace !== undefined) {
+    throw usageError('-n and -A exclude each other: -A means all namespaces.');
   }
+  const isClusterNamed = [flags.namespace, flags.context, flags.allNamespaces, flags.publish].some(
+    (value) => value !== undefined,
+  );
+  if (isClusterNamed) return clusterQueue(cli, flags);
+  const usesCluster = await cli.services.isClusterConfigured();
+  const isEmpty = await printStoredQueues(cli, usesCluster);
+  if (!usesCluster) return exitCode.ok;
+  if (!isEmpty && !cli.json) cli.print('');
+  return clusterQueue(cli, flags);
+}
+
+/** Jobs that wait for a slot of this machine or for a TPU. Prints nothing, and returns true, if `mayBeSilent` and none waits. */
+async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolean> {
+  const [client, settings] = await Promise.all([cli.services.client(), cli.services.settings()]);
+  const { rows } = await client.list({ phases: ['queued', 'provisioning', 'setup', 'running', 'stopping'] });
+  const oldestFirst = rows.toReversed();
+  const isLocal = ({ backend }: JobRow): boolean => backend === 'local';
+  const local = oldestFirst.filter((row) => isLocal(row) && row.phase === 'queued');
+  const usedCount = oldestFirst.filter((row) => isLocal(row) && row.phase !== 'queued').length;
+  const tpu = oldestFirst.filter((row) => !isLocal(row) && ['queued', 'provisioning'].includes(row.phase));
+  const waiting = [...local, ...tpu];
+  if (mayBeSilent && waiting.length === 0) return true;
+  const { slots } = settings.local;
+  if (cli.json) {
+    cli.printJson({ kind: 'slots', slotCount: slots, usedCount, waitingCount: local.length });
+    cli.printJsonLines(
+      waiting.map((row) => ({
+        kind: 'queued' as const,
+        position: isLocal(row) ? local.indexOf(row) + 1 : null,
+        ...rowJson(row),
+      })),
+    );
+    return false;
+  }
+  cli.printSentence(
+    `This machine: ${usedCount} of ${pluralize(slots, 'slot')} used, ${pluralize(local.length, 'job')} waiting.`,
+  );
+  cli.printSentence(`TPUs: ${pluralize(tpu.length, 'job')} waiting.`);
+  if (waiting.length === 0) return false;
+  const now = cli.io.now();
+  const cells = waiting.map((row) => [
+    isLocal(row) ? `local ${local.indexOf(row) + 1}` : 'tpu',
+    row.id,
+    escapeLine(row.name),
+    escapeLine(row.owner),
+    escapeLine(
+      isLocal(row) ? '1 slot' : [row.accelerator, row.pricing, row.zone].filter((part) => part !== null).join(' '),
+    ),
+    formatAge(now - row.phaseStartedAt),
+    escapeLine(row.reasonText),
+  ]);
+  const heads = ['QUEUE', 'JOB ID', 'NAME', 'USER', 'REQUESTS', 'WAITED', 'DETAIL'];
+  const sides = ['left', 'left', 'left', 'left', 'left', 'right', 'left'] as const;
+  cli.printAll(aligned([heads, ...cells], sides, columnsOf(cli.io.stdout)));
+  return false;
+}
+
+async function clusterQueue(cli: Cli, flags: QueueFlags): Promise<number> {
+  const isEverywhere = flags.allNamespaces === true;
   const { jobsQueue } = (await cli.services.clusterSettings()).settings;
   const cluster = await cli.services.cluster(omitUndefined({ context: flags.context, namespace: flags.namespace }));
   try {
@@ -35,7 +95,7 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
         cli.printJson({ context: context.context, namespace, configmap, jobCount: jobs, updatedAt: timestamp(now) });
       else
         cli.printSentence(
-          `${pluralize(jobs, 'active job')} of ${context.context} published in the ConfigMap ${namespace}/${configmap}.`,
+          `Published ${pluralize(jobs, 'active job')} of ${context.context} in the ConfigMap ${namespace}/${configmap}.`,
         );
       return exitCode.ok;
     }
@@ -147,7 +207,7 @@ function positionLines(positions: readonly QueuePosition[], columns: number | nu
     formatAge(now - job.createdAt),
     job.flavor === null ? formatAmounts(job.requests) || '-' : formatFlavor(job.flavor),
   ]);
-  const heads = ['PLACE', 'WHOSE', 'NAMESPACE', 'JOB', 'QUEUE', 'PRIORITY', 'AGE', 'ASKS'];
+  const heads = ['POSITION', 'OWNER', 'NAMESPACE', 'JOB', 'QUEUE', 'PRIORITY', 'AGE', 'REQUESTS'];
   const sides = ['right', 'left', 'left', 'left', 'left', 'right', 'right', 'left'] as const;
   return aligned([heads, ...rows], sides, columns);
 }
@@ -164,29 +224,29 @@ function printNotes(
   },
 ): void {
   const { context, jobsQueue, now, isEverywhere } = options;
-  const mine = isEverywhere ? 'those that carry your name' : `those of ${context.namespace}`;
+  const mine = isEverywhere ? 'the jobs with your name' : `the jobs of ${context.namespace}`;
   const own = `${context.context}/${context.namespace}`;
   const more = positions.length - maxRows;
-  if (more > 0) cli.note(`and ${more} more that wait (--json has all)`);
+  if (more > 0) cli.note(`and ${more} more (--json lists all)`);
   const counted = jobs === 0 ? 'No job is active' : `${pluralize(jobs, 'active job')} (${yours} yours)`;
   const list = `the ConfigMap ${jobsQueue.namespace}/${jobsQueue.configmap}`;
-  const barred = 'you may not list the jobs of the whole cluster';
+  const forbidden = 'you may not list the jobs of the whole cluster';
   switch (source.kind) {
     case 'cluster':
       cli.note(`${counted} in the whole cluster of ${context.context}. Yours are ${mine}.`);
       break;
     case 'published': {
-      const age = source.updatedAt === null ? 'of no known age' : `${formatAge(now - source.updatedAt)} old`;
-      const fresh = source.isOwnFresh ? `, and those of ${own} as they are now` : '';
-      cli.note(`${counted} in the cluster of ${context.context}, by ${list}, ${age}${fresh}: ${barred}.`);
-      if (source.skipped > 0) cli.note(`note: ${source.skipped} entries of ${list} are none and were left out`);
+      const age = source.updatedAt === null ? 'of unknown age' : `${formatAge(now - source.updatedAt)} old`;
+      const fresh = source.isOwnFresh ? `, with the current jobs of ${own}` : '';
+      cli.note(`${counted} in the cluster of ${context.context}, from ${list}, ${age}${fresh}: ${forbidden}.`);
+      if (source.skipped > 0) cli.note(`note: ${source.skipped} entries of ${list} are invalid and were skipped`);
       break;
     }
     case 'namespace':
-      cli.note(`${counted} in ${own} only: ${barred}, and ${list} holds no list of them for you.`);
+      cli.note(`${counted} in ${own} only: ${forbidden}, and ${list} has no list of them.`);
   }
   const conflicts = [...new Set(groups.flatMap(({ flavor, isConflict }) => (isConflict ? [flavor ?? ''] : [])))];
   for (const flavor of conflicts) {
-    cli.note(`note: the flavor ${formatFlavor(flavor)} stands for different requests, which are counted apart`);
+    cli.note(`note: the flavor ${formatFlavor(flavor)} means different requests, which are counted separately`);
   }
 }

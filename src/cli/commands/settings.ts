@@ -1,31 +1,52 @@
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { settingKeys, settingSources } from '../../app/settings.ts';
 import { settingsFile } from '../../app/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 
 export async function settings(cli: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const [verb, key, value, more] = args;
-  if (verb === undefined) return show(cli);
-  if (verb === 'set' && key !== undefined && value !== undefined && more === undefined) return set(cli, key, value);
-  if (verb === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
-  throw usageError(
-    `\`jobman settings ${args.join(' ')}\` is none of: jobman settings, jobman settings set <key> <value>, jobman settings unset <key>.`,
-  );
+  const [action, key, value, unexpected] = args;
+  if (action === undefined || (action === 'list' && key === undefined)) return list(cli);
+  if (action === 'get' && key !== undefined && value === undefined) return get(cli, key);
+  if (action === 'set' && key !== undefined && value !== undefined && unexpected === undefined)
+    return set(cli, key, value);
+  if (action === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
+  throw usageError(`Unexpected arguments: jobman settings ${args.join(' ')}`, [
+    'jobman settings [list]              shows all settings',
+    'jobman settings get <key>           shows one',
+    'jobman settings set <key> <value>   changes one',
+    'jobman settings unset <key>         restores the default',
+  ]);
+}
+
+async function get(cli: Cli, key: string): Promise<number> {
+  const rows = await allRows(cli);
+  const row = rows.find((one) => one.key === key);
+  if (row === undefined) {
+    const near = didYouMean(
+      key,
+      rows.map((one) => one.key),
+    );
+    const hint = near === undefined ? '`jobman settings` lists them.' : `Did you mean ${near}?`;
+    throw new JobmanError(`There is no setting ${key}. ${hint}`, exitCode.notFound);
+  }
+  cli.print(cli.json ? JSON.stringify(row) : formatValue(row.value));
+  return exitCode.ok;
 }
 
 async function set(cli: Cli, key: string, value: string): Promise<number> {
   const { setSetting } = await import('../../app/change-settings.ts');
   await setSetting(cli.services.home, key, value);
-  return printChange(cli, key, `${key} is set.`);
+  return printChange(cli, key, `Set ${key}.`);
 }
 
 async function unset(cli: Cli, key: string): Promise<number> {
   const { unsetSetting } = await import('../../app/change-settings.ts');
   const wasThere = await unsetSetting(cli.services.home, key);
-  return printChange(cli, key, wasThere ? `${key} is at its default again.` : `${key} was not set in the file.`);
+  return printChange(cli, key, wasThere ? `${key} has its default value again.` : `${key} was not set in the file.`);
 }
 
 async function printChange(cli: Cli, key: string, sentence: string): Promise<number> {
@@ -33,12 +54,12 @@ async function printChange(cli: Cli, key: string, sentence: string): Promise<num
   cli.printResult({ key, message: sentence }, sentence);
   const variable = settingKeys.find((one) => one.key === key)?.envVariable;
   if (variable !== undefined && (io.env[variable] ?? '') !== '') {
-    cli.note(`The variable ${variable} overrides the file, and is in force here.`);
+    cli.note(`The variable ${variable} is set in this terminal and overrides the file.`);
   }
   const isRead = key.startsWith('tpu.') || key.startsWith('local.') || key.startsWith('controller.');
   if (isRead && (await (await services.controller()).status()).running) {
     await (await services.controller()).reload();
-    cli.note('The running controller starts over with the new settings; programs on workers run on meanwhile.');
+    cli.note('The running controller uses the new settings at once; programs on workers keep running.');
   }
   return exitCode.ok;
 }
@@ -49,19 +70,21 @@ interface Row {
   readonly source: string;
 }
 
-async function show(cli: Cli): Promise<number> {
+async function allRows(cli: Cli): Promise<readonly Row[]> {
   const { io, services } = cli;
-  const { home } = services;
-  const inForce = await services.settings();
   const sources = await settingSources({ ...services.settingsFiles(), env: io.env });
-  const rows = [...rowsOf(settingKeys, inForce, sources), ...(await clusterRows(cli))];
+  return [...rowsOf(settingKeys, await services.settings(), sources), ...(await clusterRows(cli))];
+}
+
+async function list(cli: Cli): Promise<number> {
+  const rows = await allRows(cli);
   if (cli.json) {
     cli.printJsonLines(rows);
     return exitCode.ok;
   }
   const table = [['KEY', 'VALUE', 'FROM'], ...rows.map(({ key, value, source }) => [key, formatValue(value), source])];
-  cli.printAll(aligned(table, ['left', 'left', 'left'], columnsOf(io.stdout)));
-  cli.note(`The file: ${settingsFile(home)}`);
+  cli.printAll(aligned(table, ['left', 'left', 'left'], columnsOf(cli.io.stdout)));
+  cli.note(`Settings file: ${settingsFile(cli.services.home)}`);
   return exitCode.ok;
 }
 

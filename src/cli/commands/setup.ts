@@ -3,7 +3,7 @@ import type { StepRunner } from '../../app/services.ts';
 import type { StepPlan } from '../../app/manual-step.ts';
 import { pluralize, escapeLine } from '../../app/format.ts';
 import type { OutcomeResult } from '../../core/model/observation.ts';
-import { refOfName, printError, type Cli, type GlobalFlags } from '../context.ts';
+import { printError, type Cli, type GlobalFlags } from '../context.ts';
 import { createOutputDisplay } from '../hosts/worker-output.ts';
 
 interface SetupFlags {
@@ -21,9 +21,10 @@ interface WorkerResult {
 export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { io } = cli;
   const client = await cli.services.client();
-  const [ref, step, extra] = flags.jobName === undefined ? args : [await refOfName(client, flags.jobName), ...args];
+  const named = flags.jobName;
+  const [ref, step, extra] = named === undefined ? args : [await client.resolveName(named, 'change'), ...args];
   if (ref === undefined || step === undefined || extra !== undefined) {
-    throw usageError('Say one job and one of its setup steps: jobman setup 42 docker');
+    throw usageError('Give one job and one of its setup steps: jobman setup 42 docker');
   }
   const force = flags.force === true;
   const plan = await client.planStep(ref, step, io.user);
@@ -38,23 +39,23 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: 
     const { allocation, workers } = plan;
     const failed = workers.flatMap((worker) => {
       const result = results.find((one) => one.worker === worker);
-      const detail = result === undefined ? `${io.user} left before it had ended` : result.detail;
+      const detail = result === undefined ? `${io.user} detached before it ended` : result.detail;
       return detail === null ? [] : [{ worker, message: detail }];
     });
     const done = { allocation: allocation.ordinal, step, by: io.user, force, workers: workers.length, failed };
     await client.recordStep(plan.job.id, done);
     if (isLeft) {
-      cli.note(`It goes on there where it has not ended: jobman logs ${Number(plan.job.id)} --step ${step}`);
+      cli.note(`The step continues where it has not ended: jobman logs ${Number(plan.job.id)} --step ${step}`);
       return exitCode.interrupted;
     }
     if (failed.length === 0) {
-      cli.note(`Step ${step} holds on ${pluralize(workers.length, 'worker')} of job ${plan.job.id}.`);
+      cli.note(`Step ${step} is applied on ${pluralize(workers.length, 'worker')} of job ${plan.job.id}.`);
       return exitCode.ok;
     }
     for (const { worker, message } of failed) {
       printError(cli, `worker ${worker}, step ${step}: ${escapeLine(message)}`);
     }
-    if (failed.length < workers.length) cli.note(`It holds on the other ${workers.length - failed.length}.`);
+    if (failed.length < workers.length) cli.note(`It is applied on the other ${workers.length - failed.length}.`);
     return exitCode.failed;
   } finally {
     stopListening();

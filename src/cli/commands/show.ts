@@ -1,19 +1,21 @@
 import type { Client } from '../../app/client.ts';
 import { viewJson, whyJson } from '../../app/json.ts';
-import { handleJobs } from '../cluster/resolve-jobs.ts';
+import { handleJobs, type ContextFlags } from '../cluster/resolve-jobs.ts';
 import { type Cli, type GlobalFlags, printEachJob } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
 import { showLines, whyLines } from '../render/show.ts';
 import { columnsOf } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 
-interface ShowFlags {
+interface ShowFlags extends ContextFlags {
   readonly jobName?: string | undefined;
-  readonly namespace?: string | undefined;
-  readonly context?: string | undefined;
 }
 
 export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  if (args.length === 0 && flags.jobName === undefined) {
+    const { list } = await import('./list.ts');
+    return list(cli, flags);
+  }
   return handleJobs(cli, flags, args, {
     stored: (client, refs) => showStored(cli, client, refs),
     async cluster(cluster, job) {

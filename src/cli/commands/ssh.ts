@@ -13,13 +13,14 @@ export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: read
   const { refs, rest } = splitRef(args, flags.jobName);
   const anywhere = { jobName: flags.jobName, namespace: undefined, context: undefined };
   return handleJobs(cli, anywhere, refs, {
+    needsWorkers: true,
     async stored(client, [ref = '']) {
       const { id } = await client.show(ref);
       return cli.services.onTerminal(await cli.services.sshArgv(id, flags.worker ?? 0, rest));
     },
     cluster(_cluster, { name }) {
       throw usageError(
-        `${name} is a job of a cluster, whose pods have no ssh. A shell in one: jobman exec -j ${name} -it -- sh`,
+        `${name} is a job of a cluster, and its pods have no ssh. Open a shell in a pod: jobman exec -j ${name} -it -- sh`,
       );
     },
   });
@@ -31,7 +32,7 @@ export async function sshConfig(
   ...args: readonly string[]
 ): Promise<number> {
   const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName);
+  const refs = await refsOf(client, args, flags.jobName, 'change');
   return forEach(cli, refs, async (ref) => {
     const { id } = await client.show(ref);
     const access = await cli.services.workers(id, 'own');
@@ -56,8 +57,8 @@ function aliases(id: string, worker: number): readonly string[] {
 function hostBlock(id: string, { worker, host, options }: SshHost): string {
   const lines = [['HostName', host] as const, ...options].map(([name, value]) => {
     if (/\p{Cc}/u.test(value))
-      throw new JobmanError(`${name} of worker ${worker} of job ${id} holds a control character.`, exitCode.failed, [
-        `It is ${JSON.stringify(value)}.`,
+      throw new JobmanError(`${name} of worker ${worker} of job ${id} contains a control character.`, exitCode.failed, [
+        `Value: ${JSON.stringify(value)}.`,
       ]);
     return `  ${name} ${value}`;
   });

@@ -29,7 +29,7 @@ import {
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
 import { beginArchive, readFlavorFile, printArchiveStart } from '../cluster/submission.ts';
-import type { VariableFlag } from '../cluster-flags.ts';
+import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { flagName } from '../flags.ts';
 import { abortOnSignal } from '../interrupt.ts';
@@ -44,22 +44,22 @@ interface SubmitMode {
 }
 
 export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const [unexpected] = args.slice(0, args.length - cli.argsAfterDash.length);
-  if (unexpected !== undefined) {
-    const hints = /\.ya?ml$/i.test(unexpected)
-      ? [
-          `jobman create ${unexpected}    creates a job from a manifest, also one for a cluster`,
-          `jobman submit -f ${unexpected}    the same for a manifest with a section kubernetes, with flags over it`,
-        ]
-      : ['What the container runs is given after two dashes: jobman submit -i alpine -- ls -al /'];
-    throw usageError(`Unexpected argument \`${unexpected}\`.`, hints);
+  const [path, unexpected] = args.slice(0, args.length - cli.argsAfterDash.length);
+  if (unexpected !== undefined || (path !== undefined && !/\.(ya?ml|json)$|^-$|\//i.test(path))) {
+    throw usageError(`Unexpected argument "${unexpected ?? path}".`, [
+      'The arguments of the container follow `--`: jobman submit -i alpine -- ls -al /',
+    ]);
   }
-  const file = flags.file === '-' ? '/dev/stdin' : flags.file;
+  if (path !== undefined && flags.file !== undefined) {
+    throw usageError(`Two files are given, ${path} and ${flags.file}; one is enough.`);
+  }
+  const named = path ?? flags.file;
+  const file = named === '-' ? '/dev/stdin' : named;
   if (file === undefined && flags.set !== undefined) {
-    throw usageError('--set changes a manifest, and none is named: say it with -f.');
+    throw usageError('--set changes a key of a manifest: jobman submit train.yaml --set key=value');
   }
   const options = submitOptions(cli, flags);
-  expectInteractive(cli, flags);
+  expectInteractive(cli, { ...flags, file: named });
   if (file === undefined) return submitFromOptions(cli, options, flags);
   const { readSubmittedFile } = await import('../cluster/job-file.ts');
   const found = readSubmittedFile(cli, file);
@@ -174,7 +174,7 @@ interface SubmitPlan extends Pick<SubmitRequest, 'name' | 'namespace' | 'context
 
 function submitOptions({ io, argsAfterDash }: Cli, flags: SubmitFlags): SubmitInput {
   if (flags.command === true && argsAfterDash.length === 0) {
-    throw usageError('-c replaces the entry point by the words behind `--`, and there are none.');
+    throw usageError('-c replaces the entry point with the arguments after `--`, and there are none.');
   }
   const args = argsAfterDash.length === 0 ? undefined : argsAfterDash;
   return omitUndefined({
@@ -225,20 +225,6 @@ function mapOf(
   return Object.fromEntries(found);
 }
 
-/** Throws a usage error for a variable without a value that is not set here. */
-function variablesOf(
-  variables: readonly VariableFlag[],
-  env: Readonly<Record<string, string | undefined>>,
-): Readonly<Record<string, string>> {
-  const missing = variables.filter(([name, value]) => value === null && env[name] === undefined).map(([name]) => name);
-  if (missing.length > 0) {
-    throw usageError(
-      `${missing.length === 1 ? 'The variable' : 'The variables'} ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} not set here: say --env ${missing[0]}=VALUE.`,
-    );
-  }
-  return Object.fromEntries(variables.map(([name, value]) => [name, value ?? env[name] ?? '']));
-}
-
 /** Also for `jobman create` of a manifest with a section `kubernetes`. */
 export async function submitFromOptions(cli: Cli, options: SubmitInput, mode: SubmitMode): Promise<number> {
   const { io, services } = cli;
@@ -267,17 +253,15 @@ async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings,
     const job = plan.object({ ...submitter, installation });
     if (installation === null) {
       cli.note(
-        `Submitted, it also has the label ${clusterLabels.installation}: the mark of the record, which the first submit makes.`,
+        `A submitted Job also has the label ${clusterLabels.installation}: the installation id, which the first submit creates.`,
       );
     }
     cli.print(cli.json ? JSON.stringify(job) : JSON.stringify(job, null, 2));
     return exitCode.ok;
   }
   if (!services.hasSubmitted()) {
-    cli.note('Everybody in the cluster may see the names of the job and of its flavor: put nothing private into them.');
-    cli.note(
-      'Files that the program writes in its pod are lost with the pod: write what has to stay to a --volume or a bucket. What it prints is kept.',
-    );
+    cli.note('Every user of the cluster can see the names of the job and its flavor: keep them free of secrets.');
+    cli.note('Files in the pod are lost with the pod: write results to a --volume or a bucket. jobman keeps the logs.');
   }
   return create(cli, plan, settings, submitter, mode);
 }
@@ -346,7 +330,9 @@ async function create(
     else cli.printSentence(message);
     const replaced = replacedResources(asked, made);
     if (replaced.length > 0) {
-      cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
+      cli.note(
+        `The cluster has replaced the requested resources${request.flavor === null ? '' : ` as ${request.flavor}`}:`,
+      );
       for (const line of replaced) cli.note(`  ${line}`);
       await annotateReplaced(cluster, made, replaced.join('; '));
     }

@@ -34,7 +34,7 @@ async function forget(cli: Cli, project: string): Promise<number> {
     return confirm(cli, `${escapeLine(what)}. Forget it?`, `${escapeLine(what)}; nothing was changed.`);
   });
   if (!isForgotten) return exitCode.failed;
-  const sentence = `tpus and gc no longer ask about ${project}, unless a job that is not finished uses it.`;
+  const sentence = `tpus and gc no longer check ${project}, unless an unfinished job uses it.`;
   cli.printResult({ project, message: sentence }, escapeLine(sentence));
   return exitCode.ok;
 }
@@ -101,8 +101,8 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
       const hint = `To delete one: tpu delete ${first?.name ?? ''}`;
       // Shared TPUs cost money and nothing deletes them automatically, so each run of gc names them.
       printTpus(cli, shared, `${pluralize(shared.length, 'shared TPU')} without a job. ${hint}`, 'shared');
-      const whose = 'not of this record, which gc never touches:';
-      printTpus(cli, others, `${pluralize(others.length, 'TPU')} ${whose}`, 'other');
+      const suffix = 'not created by this jobman, which gc never touches:';
+      printTpus(cli, others, `${pluralize(others.length, 'TPU')} ${suffix}`, 'other');
     }
     return Math.max(code, printUnanswered(cli, observation));
   } finally {
@@ -121,7 +121,7 @@ function selectOrphans({ orphans, shared, others }: OrphanReport, names: readonl
       throw new JobmanError(`${name} does not belong to this installation; gc never touches it.`, exitCode.notFound, [
         `tpu delete ${name}    deletes it, after a question`,
       ]);
-    throw new JobmanError(`There is no stray ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
+    throw new JobmanError(`There is no orphan ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
   }
   return names.length === 0 ? orphans : orphans.filter((orphan) => names.some((name) => matchesName(orphan, name)));
 }
@@ -133,8 +133,8 @@ function matchesName({ resource, job }: OrphanView, name: string): boolean {
 /** A project that did not answer may have an orphan. */
 function formatNoOrphan({ unchecked }: OrphanReport, isReleasing: boolean): string {
   if (unchecked.some(({ isEmulatorStopped }) => !isEmulatorStopped))
-    return 'No stray is known, but not all places could be asked.';
-  return `There is no stray: ${isReleasing ? 'there is nothing to let go' : 'nothing of yours is known to be left behind'}.`;
+    return 'No orphaned TPUs found; some zones could not be checked.';
+  return isReleasing ? 'No orphaned TPUs: nothing to release.' : 'No orphaned TPUs.';
 }
 
 function printOrphans(cli: Cli, orphans: readonly OrphanView[]): number {
@@ -147,8 +147,7 @@ function printOrphans(cli: Cli, orphans: readonly OrphanView[]): number {
     const title = ['JOB', 'STATE', 'NAME', 'IN'];
     cli.printAll(aligned([title, ...rows], ['left', 'left', 'left', 'left'], columnsOf(cli.io.stdout)));
   }
-  if (orphans.length > 0)
-    cli.note(`${pluralize(orphans.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`);
+  if (orphans.length > 0) cli.note(`${pluralize(orphans.length, 'orphan')}; nothing changed. Release: jobman gc --yes`);
   return exitCode.ok;
 }
 
@@ -176,17 +175,12 @@ async function releaseOrphans(cli: Cli, collector: OrphanOperations, orphans: re
     if (result.kind === 'done') released.push(orphan);
     else {
       code = exitCode.failed;
-      printOutcome(cli, orphan, 'failed', `${orphan.resource} was not let go: ${result.evidence.message}`);
+      printOutcome(cli, orphan, 'failed', `${orphan.resource} was not released: ${result.evidence.message}`);
     }
   }
   const left = await waitUntilGone(cli, collector, released);
   for (const orphan of left) {
-    printOutcome(
-      cli,
-      orphan,
-      'releasing',
-      `${orphan.resource} was told to go and is not seen gone yet; \`jobman gc\` looks again.`,
-    );
+    printOutcome(cli, orphan, 'releasing', `Deleting ${orphan.resource}. Check again: jobman gc`);
   }
   return code;
 }
@@ -214,7 +208,7 @@ async function waitUntilGone(
 
 async function forgetOrphan(cli: Cli, collector: OrphanOperations, orphan: OrphanView): Promise<void> {
   await collector.forget(orphan);
-  printOutcome(cli, orphan, 'gone', `${orphan.resource} is gone.`);
+  printOutcome(cli, orphan, 'gone', `${orphan.resource} is deleted.`);
 }
 
 function printOutcome(cli: Cli, orphan: OrphanView, outcome: 'gone' | 'releasing' | 'failed', sentence: string): void {
@@ -229,7 +223,7 @@ const tableColumns = (isOneProject: boolean, now: Instant): readonly Column<TpuR
   { title: 'TYPE', side: 'left', text: ({ accelerator }) => accelerator ?? '?' },
   { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
   { title: 'STATE', side: 'left', text: ({ state }) => state },
-  { title: 'WHOSE', side: 'left', text: formatOwner },
+  { title: 'OWNER', side: 'left', text: formatOwner },
   { title: 'JOB', side: 'left', text: ({ job }) => job ?? '-' },
   {
     title: 'READY',
@@ -263,21 +257,21 @@ function twoLines(row: TpuRow, terminal: number): readonly string[] {
   ];
 }
 
-function formatOwner({ owner: whose, metadataOwner }: Pick<TpuRow, 'owner' | 'metadataOwner'>): string {
-  switch (whose.kind) {
+function formatOwner({ owner, metadataOwner }: Pick<TpuRow, 'owner' | 'metadataOwner'>): string {
+  switch (owner.kind) {
     case 'job':
-      return whose.owner;
+      return owner.owner;
     case 'orphan':
-      return 'stray';
+      return 'orphan';
     case 'installation':
       // The installation id alone names no person; the metadata's owner is the person to ask.
-      return `${metadataOwner === null || metadataOwner === '' ? '' : `${metadataOwner}, `}jobman ${whose.installation}`;
+      return `${metadataOwner === null || metadataOwner === '' ? '' : `${metadataOwner}, `}jobman ${owner.installation}`;
     case 'shared':
-      return whose.name ?? 'shared';
+      return owner.name ?? 'shared';
     case 'user':
-      return whose.name;
+      return owner.name;
     case 'none':
-      return 'nobody';
+      return 'none';
   }
 }
 
@@ -302,5 +296,5 @@ function formatTotals({ rows }: TpuList): string {
 
 function formatUnanswered({ project, zone, message }: UncheckedLocation): string {
   const scope = zone === null ? `project ${project}` : `zone ${zone} of project ${project}`;
-  return escapeLine(`${scope} could not be asked: ${message}`);
+  return escapeLine(`${scope} could not be checked: ${message}`);
 }

@@ -39,18 +39,14 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   } else {
     const though = warnings.length === 0 ? '' : `, with ${warningCount}`;
     const { name } = 'cluster' in found ? found.cluster : found.manifest.spec;
-    cli.printSentence(`${path} is fine${though}: ${name === undefined ? 'a job without a name' : `job ${name}`}.`);
+    cli.printSentence(`${path} is valid${though}: ${name === undefined ? 'a job without a name' : `job ${name}`}.`);
   }
   return code;
 }
 
-interface SchemaFlags {
-  readonly output?: string | undefined;
-}
-
 /** The schema of a manifest, or with --output of one line that a command prints with --json. */
-export async function schema(cli: Cli, { output }: SchemaFlags & GlobalFlags): Promise<number> {
-  const printed = output === undefined ? manifestSchema() : await schemaOf(output);
+export async function schema(cli: Cli, _flags: GlobalFlags, command?: string): Promise<number> {
+  const printed = command === undefined ? manifestSchema() : await schemaOf(command);
   cli.print(JSON.stringify(printed, null, cli.json ? undefined : 2));
   return exitCode.ok;
 }
@@ -62,8 +58,10 @@ async function schemaOf(command: string): Promise<object> {
   if (found === undefined) {
     const near = didYouMean(command, Object.keys(outputs));
     throw usageError(
-      `${near === undefined ? `No command ${command} prints objects of its own.` : `Did you mean ${near}?`}`,
-      ['Every other command prints the same: jobman schema --output message', 'Errors: jobman schema --output error'],
+      near === undefined
+        ? `"${command}" prints no objects of its own.`
+        : `Unknown command "${command}". Did you mean "${near}"?`,
+      ['Every other command prints the same: jobman schema message', 'Errors: jobman schema error'],
     );
   }
   const definitions: Readonly<Record<string, object>> = all.$defs;

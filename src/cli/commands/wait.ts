@@ -75,7 +75,7 @@ async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], fla
       if (!isNotFoundError(error)) throw error;
       open.delete(id);
       display.clear();
-      cli.printStderr(`${id} was deleted meanwhile.`);
+      cli.printStderr(`Job ${id} was deleted meanwhile.`);
       worst = Math.max(worst, exitCode.failed);
     }
   };
@@ -100,7 +100,9 @@ async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], fla
       }
       if (signal.aborted) {
         display.clear();
-        cli.printStderr(`Left; ${[...open].join(', ')} ${open.size === 1 ? 'goes' : 'go'} on. Back: ${back}`);
+        cli.printStderr(
+          `Stopped waiting; ${[...open].join(', ')} ${open.size === 1 ? 'keeps' : 'keep'} running. Wait again: ${back}`,
+        );
         return exitCode.interrupted;
       }
       if (flags.timeout !== undefined && io.now() - began >= flags.timeout) {
@@ -231,9 +233,9 @@ export function waitingLines(views: readonly JobView[], now: Instant, layout: La
   });
   const more = open.length > shown.length ? [` ${open.length - shown.length} more`] : [];
   const variants = [
-    ` ${pluralize(open.length, 'job')} to wait for. Ctrl-C leaves, they go on; back: ${back}`,
-    ` Ctrl-C leaves, they go on; back: ${back}`,
-    ' Ctrl-C leaves, they go on',
+    ` Waiting for ${pluralize(open.length, 'job')}. Ctrl-C detaches · again: ${back}`,
+    ` Ctrl-C detaches · again: ${back}`,
+    ' Ctrl-C detaches',
   ];
   return [
     ...lines,

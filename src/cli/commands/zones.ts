@@ -23,7 +23,7 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
     return 0;
   }
   cli.printAll(zoneLines(rows, columnsOf(io.stdout), io.now()));
-  if (rows.length === 0) cli.note('No job has asked for a TPU there yet.');
+  if (rows.length === 0) cli.note('No job has requested a TPU there yet.');
   return 0;
 }
 
@@ -47,22 +47,22 @@ export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now
     { title: 'ACCELERATOR', side: 'left', text: ({ accelerator }) => accelerator },
     { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
     { title: 'LAST ANSWER', side: 'left', text: (row) => formatLastAnswer(row, now) },
-    { title: 'GOT ONE', side: 'left', text: (row) => formatLastGrant(row, now) },
+    { title: 'GRANTED', side: 'left', text: (row) => formatLastGrant(row, now) },
     { title: 'JOBS', side: 'left', text: formatJobs },
   ];
   return fittedTable(columns, rows, dropOrder, terminal);
 }
 
 /** The command's help lists this order, too. */
-const dropOrder = ['GOT ONE', 'JOBS', 'PRICING'] as const;
+const dropOrder = ['GRANTED', 'JOBS', 'PRICING'] as const;
 
 function formatLastAnswer({ lastAnswer }: ZoneRow, now: Instant): string {
   if (lastAnswer === null) return 'none yet';
   const answer =
     lastAnswer.answer === 'ready'
-      ? 'gave one'
+      ? 'granted one'
       : lastAnswer.answer === 'waiting'
-        ? 'a long queue'
+        ? 'queued'
         : errorPhrases[lastAnswer.answer];
   return `${answer}, ${formatAge(now - lastAnswer.at)} ago`;
 }

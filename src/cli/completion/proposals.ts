@@ -2,15 +2,15 @@ import type { Candidate, PartialLine, Proposal, Propose } from '../command.ts';
 import { escapeLine } from '../../app/format.ts';
 
 export async function setupSteps(line: PartialLine): Promise<readonly Candidate[]> {
-  return line.args.length === 0 ? jobIds(line) : line.args.length === 1 ? stepsOf(line) : [];
+  return line.args.length === 0 ? jobRefs(line) : line.args.length === 1 ? stepsOf(line) : [];
 }
 
 export async function logSteps(line: PartialLine): Promise<readonly Candidate[]> {
   return [
     ...(await stepsOf(line)),
-    { value: 'command', summary: 'what the command printed' },
-    { value: 'job', summary: 'the life of the job' },
-    { value: 'tpu', summary: 'what was asked of the cloud, and answered' },
+    { value: 'command', summary: 'the output of the command' },
+    { value: 'job', summary: 'the events of the job' },
+    { value: 'tpu', summary: 'requests to the cloud and its answers' },
   ];
 }
 
@@ -23,13 +23,14 @@ async function stepsOf({ services, args: [ref] }: PartialLine): Promise<readonly
   }
 }
 
-export async function jobIds({ services, partial }: PartialLine): Promise<readonly string[]> {
+/** Ids and names of the listed jobs; the summary says which is which. */
+export async function jobRefs({ services }: PartialLine): Promise<readonly Proposal[]> {
   try {
-    const client = await services.client();
-    const { rows } = await client.list({});
-    const ids = rows.map((row) => row.id);
-    const names = partial === '' ? [] : rows.map((row) => row.name);
-    return [...new Set([...ids, ...names])];
+    const { rows } = await (await services.client()).list({});
+    const ids = rows.map(({ id, name, phase }) => ({ value: id, summary: `${name}, ${phase}` }));
+    // The newest job of a name comes first, and a Map keeps the last value of a key.
+    const names = new Map(rows.toReversed().map((row) => [row.name, row]));
+    return [...ids, ...[...names.values()].map(({ id, name, phase }) => ({ value: name, summary: `${id}, ${phase}` }))];
   } catch {
     return [];
   }
@@ -58,13 +59,12 @@ export async function emulatorArguments(line: PartialLine): Promise<readonly Can
   const [verb, target] = line.args;
   if (verb === undefined) return emulatorVerbs.map(([value, summary]) => ({ value, summary }));
   if (target !== undefined || !emulatorVerbs.some(([name]) => name === verb)) return [];
-  const jobs = await jobIds(line);
-  return jobs.map((value) => ({ value, summary: 'its TPU, or one worker of it: 1/3' }));
+  return jobRefs(line);
 }
 
 export async function settingArguments({ partial }: PartialLine): Promise<readonly string[]> {
   const { settingKeys } = await import('../../app/settings.ts');
-  return ['set', 'unset', ...(partial === '' ? [] : settingKeys.map(({ key }) => key))];
+  return ['list', 'get', 'set', 'unset', ...(partial === '' ? [] : settingKeys.map(({ key }) => key))];
 }
 
 export const shells = ['bash', 'zsh', 'fish'] as const;

@@ -260,7 +260,7 @@ export async function followToEnd(
         return verdictCode(end.view);
       case 'left':
         progress.close();
-        cli.printStderr(`Left; ${id} goes on. Back: jobman logs ${Number(id)} -f`);
+        cli.printStderr(`Detached. Job ${id} keeps running. Attach again: jobman logs ${Number(id)} -f`);
         return exitCode.interrupted;
       case 'output_closed':
         return exitCode.ok;
@@ -268,7 +268,7 @@ export async function followToEnd(
   } catch (error) {
     progress.close();
     if (!isNotFoundError(error)) throw error;
-    cli.printStderr(`${id} was deleted meanwhile.`);
+    cli.printStderr(`Job ${id} was deleted meanwhile.`);
     return exitCode.failed;
   } finally {
     progress.close();

@@ -298,7 +298,7 @@ export type ExitHints = readonly [string, ...string[]];
 
 /** From the longest to the shortest. */
 export function formatExitHints(back: string): ExitHints {
-  return [`Ctrl-C leaves, the job goes on; back: ${back}`, `Ctrl-C leaves; back: ${back}`, `back: ${back}`];
+  return [`Ctrl-C detaches · attach again: ${back}`, `attach again: ${back}`, back];
 }
 
 function fittingHint(exitHints: ExitHints, columns: number): string {

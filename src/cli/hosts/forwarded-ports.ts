@@ -16,10 +16,8 @@ function isLoopback(address: string): boolean {
 }
 
 export function formatReachability(address: string): string {
-  const who = isLoopback(address)
-    ? 'Only this machine can reach it.'
-    : `Everybody who reaches ${address} can reach it.`;
-  return `${who} Ctrl-C ends it; the job goes on.`;
+  const who = isLoopback(address) ? 'Only this machine can connect.' : `Everyone who can reach ${address} can connect.`;
+  return `${who} Ctrl-C stops forwarding; the job keeps running.`;
 }
 
 export function formatUrl(address: string, port: number): string {

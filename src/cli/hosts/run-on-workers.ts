@@ -24,11 +24,11 @@ import type { WorkerChoice } from '../parse.ts';
 export function parseProgram(args: readonly string[], id: string): Program {
   const [first, ...rest] = args;
   if (first === undefined || first === '')
-    throw usageError(`Which command? Say it after two dashes: jobman exec ${id} -- hostname`);
+    throw usageError(`Which command? Write it after \`--\`: jobman exec ${id} -- hostname`);
   // No program begins with `-`: it is a misplaced flag of exec, and the remote shell would read it as its own.
   if (first.startsWith('-'))
     throw usageError(
-      `${first} is no command; flags of exec stand before the two dashes: jobman exec ${id} --workers 0 -- hostname`,
+      `${first} is no command. Flags of exec come before \`--\`: jobman exec ${id} --workers 0 -- hostname`,
     );
   return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: args };
 }
@@ -66,7 +66,8 @@ export async function runOnWorkers(
     for (const session of running.values()) session.stop();
   };
   const stopListening = io.onSignal(() => {
-    if (isLeaving) left.resolve({ kind: 'unreachable', reason: 'you left before it had ended', mayHaveRun: true });
+    if (isLeaving)
+      left.resolve({ kind: 'unreachable', reason: 'interrupted before the command ended', mayHaveRun: true });
     isLeaving = true;
     stopAll();
   });

@@ -14,7 +14,7 @@ import {
   type SplitRules,
   type Splitter,
 } from './lines.ts';
-import { createQueue, type LineSource, lookahead, mergeLines } from './merge.ts';
+import { createQueue, type LineSource, lookahead, mergeLines, timestampOf } from './merge.ts';
 import { rawBytes } from '../output.ts';
 import { escapeForTerminal, escapeLine } from '../../app/format.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
@@ -25,6 +25,8 @@ export interface LogRules extends LineRules {
   /** Of each file that exists at the beginning. With `grep` but without `follow`: the last matches. */
   readonly tail?: number | undefined;
   readonly follow: boolean;
+  /** Only lines that begin with a time from then on, and the lines after them that begin with none. */
+  readonly since?: Instant | undefined;
 }
 
 export interface LogStream {
@@ -69,7 +71,14 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   const fold = rules.fold && lastMatches === null;
   const printer = createPrinter(stdout, rules, () => sources);
 
+  let isRecent = rules.since === undefined;
+
   function emit(from: Source | readonly Source[], piece: Piece): void {
+    if (rules.since !== undefined) {
+      const time = Date.parse(timestampOf(piece.text) ?? '');
+      if (!Number.isNaN(time)) isRecent = time >= rules.since;
+      if (!isRecent) return;
+    }
     if (rules.grep !== undefined && !rules.grep.test(piece.text)) return;
     if (lastMatches === null || !('queue' in from)) return printer.put(from, piece);
     const matches = lastMatches.get(from) ?? [];

@@ -30,12 +30,12 @@ const columns = {
   host0: { title: 'HOST0 IP', text: (row) => escapeLine(row.worker0Address ?? '-') },
   status: { title: 'STATUS', text: (row, layout) => `${glyph(layout, row.phase)} ${escapeLine(formatStatus(row))}` },
   age: { title: 'AGE', text: (row, layout) => formatAge(layout.now - row.createdAt), align: 'right' },
-  reason: { title: 'REASON', text: (row) => escapeLine(row.reasonText) },
+  reason: { title: 'DETAIL', text: (row) => escapeLine(row.reasonText) },
 } as const satisfies Readonly<Record<string, Column>>;
 
 type ColumnName = keyof typeof columns;
 
-/** JOB ID, NAME, STATUS and REASON always stay. USER goes early only if all rows have the same user. */
+/** JOB ID, NAME, STATUS and DETAIL always stay. USER is dropped early only if all rows have the same user. */
 function dropOrder(users: number): readonly ColumnName[] {
   return users > 1 ? ['host0', 'zone', 'age', 'accelerator', 'user'] : ['host0', 'user', 'zone', 'age', 'accelerator'];
 }

@@ -59,21 +59,21 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   rows.push(...whyRows(view.why, layout.now), ['where', formatWhere(view, layout)]);
   if (view.progressText !== null) rows.push(['progress', view.progressText]);
   if (view.checkpoint !== null) rows.push(['saved', formatSaved(view.checkpoint, layout.now)]);
-  if (view.ifPreempted !== null) rows.push(['if taken', view.ifPreempted]);
+  if (view.ifPreempted !== null) rows.push(['if preempted', view.ifPreempted]);
   const cost = formatCost(view);
   if (cost !== null) rows.push(['cost', cost]);
   const { overrides } = view.spec;
   if (overrides !== undefined) rows.push(['set', overrides.map(({ key, value }) => `${key}=${value}`).join(', ')]);
   const { resumeFrom } = view.spec.command;
   if (resumeFrom?.kind === 'folder' || resumeFrom?.kind === 'entry')
-    rows.push(['begins at', formatResumeFrom(resumeFrom)]);
+    rows.push(['starts at', formatResumeFrom(resumeFrom)]);
   if (view.checkpointDir !== null) rows.push(['saves to', formatCheckpoints(view)]);
   const workdir = view.workdirCopies.at(-1);
   if (workdir !== undefined) rows.push(['workdir', formatWorkdir(workdir, view)]);
   const owner = formatOwner(view);
   if (owner !== null) rows.push(['owner', owner]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
-  rows.push(['files', view.hasFiles ? view.folder : 'none; they were cleaned']);
+  rows.push(['files', view.hasFiles ? view.folder : 'none; removed by `jobman clean`']);
   return labelled(rows, layout.columns);
 }
 
@@ -110,8 +110,7 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
 }
 
 function formatCost(view: JobView): string | null {
-  const now =
-    view.pricePerHourUsd === null ? [] : [`${formatHourlyCost(view, view.pricePerHourUsd)}, for what it holds now`];
+  const now = view.pricePerHourUsd === null ? [] : [formatHourlyCost(view, view.pricePerHourUsd)];
   const free = view.simulated && view.pricePerHourUsd === null ? ' on Google Cloud (simulated: free)' : '';
   const all = view.costUsd === null ? [] : [`${formatUsd(view.costUsd)}${free} so far, estimated`];
   const parts = [...now, ...all];
@@ -135,11 +134,11 @@ function formatAllocation(allocation: AllocationView, layout: ShowLayout): strin
   const name = `allocation ${allocation.allocation} (${allocation.name})`;
   // The TPU was never requested, for example in an imported job, so its name was never used.
   if (allocation.requestedAt === null) return null;
-  if (allocation.goneAt !== null) return `${name} gone for ${since(allocation.goneAt)}`;
-  if (allocation.releasedAt !== null) return `${name} released ${since(allocation.releasedAt)} ago, not yet seen gone`;
+  if (allocation.goneAt !== null) return `${name} deleted ${since(allocation.goneAt)} ago`;
+  if (allocation.releasedAt !== null) return `deleting ${name} (requested ${since(allocation.releasedAt)} ago)`;
   if (allocation.readyAt !== null) return `${name} ready for ${since(allocation.readyAt)}`;
   if (allocation.requestedAt !== null)
-    return `${name} asked for ${since(allocation.requestedAt)} ago: ${allocation.state}`;
+    return `${name} requested ${since(allocation.requestedAt)} ago: ${allocation.state}`;
   return null;
 }
 
@@ -277,7 +276,7 @@ export function whyLines(why: Why, columns: number | null, now: Instant, isExpla
 }
 
 function situationRow({ situation }: Why): readonly [string, string] {
-  if (situation === null) return ['situation', 'none is recorded yet'];
+  if (situation === null) return ['situation', 'none yet'];
   const { name, description } = situation;
   return ['situation', description === null ? name : `${name}: ${description}`];
 }

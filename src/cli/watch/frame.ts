@@ -80,15 +80,20 @@ interface StatusLineOptions {
 }
 
 /** From the longest to the shortest. */
-export const listKeyHints = ['j/k w l Enter ? q', '? q'];
-export const leaveHint = ['Ctrl-C leaves'];
+export function listKeyHints(isUnicode: boolean): readonly string[] {
+  return isUnicode
+    ? ['↑↓ select · enter details · w why · l logs · q quit', '? keys · q quit']
+    : ['j/k select, enter details, w why, l logs, q quit', '? keys, q quit'];
+}
 
-/** `08:20:14  2 running, 1 queued   j/k w l Enter ? q`, or a shorter variant. */
+export const leaveHint = ['Ctrl-C quits'];
+
+/** `08:20:14  2 running, 1 queued   ? keys · q quit`, with the longest hint that fits. */
 export function statusLine(jobs: JobList, { now, notes, keys }: StatusLineOptions, columns: number): string {
   const what = formatCounts(jobs);
   const allNotes = [...new Set([...notes, ...jobs.notes])].map(escapeLine);
   const notesText = allNotes.length === 0 ? '' : `   ${allNotes.join('; ')}`;
-  const more = jobs.more === 0 ? '' : `, ${jobs.more} settled before (--all)`;
+  const more = jobs.more === 0 ? '' : `, ${jobs.more} older (--all)`;
   const variants = keys.flatMap((variant) => [
     `${what}${more}${notesText}   ${variant}`,
     `${what}${notesText}   ${variant}`,
@@ -118,12 +123,8 @@ export function textFrame(
   const from = Math.min(scrolled, Math.max(0, lines.length - room));
   const shown = lines.slice(from, from + room).map((line) => (width(line) > columns ? cutEnd(line, columns) : line));
   const below = lines.length - from - shown.length;
-  const where = lines.length <= room ? '' : `${formatMore(from, below)}, j/k scrolls   `;
-  const variants = [
-    `${where}Esc goes back to the list   l logs   q leaves`,
-    `${where}Esc back   q leaves`,
-    `${where}Esc`,
-  ];
+  const where = lines.length <= room ? '' : `${formatMore(from, below)}, j/k scroll   `;
+  const variants = [`${where}Esc list   l logs   q quit`, `${where}Esc list   q quit`, `${where}Esc`];
   const last = variants.map((variant) => `${formatLocalTimeOfDay(now)}  ${variant}`);
   return {
     frame: [...shown, cutEnd(last.find((line) => width(line) <= columns) ?? last.at(-1) ?? '', columns)],
@@ -132,13 +133,13 @@ export function textFrame(
 }
 
 const keyHelp: readonly (readonly [keys: string, meaning: string])[] = [
-  ['j k, arrows', 'the job below, above; in a text, a line'],
-  ['g G, Space', 'the first, the last; a page down'],
-  ['Enter', 'show: where the job is, its attempts, its workers'],
-  ['w', 'why it is in its phase'],
-  ['l', 'its logs, followed; q comes back'],
+  ['j k, arrows', 'select the next or previous job; scroll a text by a line'],
+  ['g G, Space', 'first, last; a page down'],
+  ['Enter', 'show the job: attempts, workers, capacity'],
+  ['w', 'explain the phase of the job'],
+  ['l', 'follow its logs; q returns to the list'],
   ['Esc', 'back to the list'],
-  ['q, Ctrl-C', 'leave; the jobs go on'],
+  ['q, Ctrl-C', 'quit; the jobs keep running'],
 ];
 
 export function keyLines(columns: number): readonly string[] {

@@ -109,7 +109,7 @@ function tableScreen(cli: Cli, source: ListSource, controls: ScreenControls): Li
       };
       const title = formatCounts(poller.jobs);
       if (state.screen === 'list') {
-        const lineOptions = { now, notes: poller.notes(), keys: hasKeys ? listKeyHints : leaveHint };
+        const lineOptions = { now, notes: poller.notes(), keys: hasKeys ? listKeyHints(screen.unicode) : leaveHint };
         const footer = statusLine(poller.jobs, lineOptions, context.columns);
         const selected = hasKeys ? state.selected : null;
         return {
@@ -166,7 +166,7 @@ function createListPoller(cli: Cli, source: ListSource) {
         // Before the first rows there is nothing to show, so fail.
         if (!(error instanceof JobmanError) || !seen.isBegun) throw error;
         // A failed read keeps the last rows.
-        problem = `as of ${formatLocalTimeOfDay(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
+        problem = `not updated since ${formatLocalTimeOfDay(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
         return true;
       }
     },
@@ -219,16 +219,16 @@ async function followSelectedLogs(
     follow: true,
   } as const;
   try {
-    const exitHints = ['q goes back to the list', 'q goes back'] as const;
+    const exitHints = ['q returns to the list', 'q returns'] as const;
     const job = cluster?.job(id);
     let hasEnded: boolean;
     if (job !== undefined && cluster !== null && cluster.cluster !== null) {
       const { followClusterLogs } = await import('../cluster/logs.ts');
-      cli.note(`-- the log of ${id}; ${exitHints[0]}`);
+      cli.note(`-- log of ${id}; ${exitHints[0]}`);
       const flags = { follow: true, tail: logTail };
       hasEnded = (await followClusterLogs(cli, cluster.cluster, job, flags, leave)) === 'ended';
     } else hasEnded = (await followLog(cli, client, id, { query: {}, rules, leave, exitHints })).kind === 'finished';
-    if (hasEnded) cli.note('-- q goes back to the list');
+    if (hasEnded) cli.note('-- q returns to the list');
     while (hasEnded && !leave.aborted) await pause(pollInterval, leave);
   } catch (error) {
     if (!isNotFoundError(error)) throw error;

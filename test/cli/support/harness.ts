@@ -176,6 +176,11 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return options.plan;
     },
     checkPolicy: async () => options.confirmation ?? null,
+    resolveName: async (name) => {
+      const named = jobs.find((job) => job.name === name);
+      if (named === undefined) throw new JobmanError(`There is no job named "${name}".`, exitCode.notFound);
+      return named.id;
+    },
     async list({ name, phases, owner }) {
       const rows = jobs.filter(
         (job) =>

@@ -161,7 +161,7 @@ test('check restarts a killed controller, and reports a missing one if a job is 
   const world = await openCheckWorld(t);
   assert.equal((await world.tpu(['check', 'ada'])).err.includes('controller'), false, 'no unfinished job');
   await world.job({ attempts: [runningAttempt] });
-  assert.match((await world.tpu(['check', 'ada'])).err, /No controller runs: this is what was last seen/);
+  assert.match((await world.tpu(['check', 'ada'])).err, /No controller runs, so this is the last known state/);
   assert.equal((await world.tpu(['check', 'ada', '--json'])).err, '');
   // A reboot leaves the file of the running controller.
   mkdirSync(world.home, { recursive: true });

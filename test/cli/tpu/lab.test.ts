@@ -201,7 +201,7 @@ suite('help', () => {
   test('for an unknown or removed command', async () => {
     const { tpu } = openLabWorld();
     assert.equal((await tpu(['help', 'chekc'])).code, 2);
-    assert.match((await tpu(['help', 'chekc'])).err, /Did you mean `check`/);
+    assert.match((await tpu(['help', 'chekc'])).err, /Did you mean "check"/);
     assert.match((await tpu(['lock', 'code'])).err, /There is no `tpu lock`\. No lock is needed/);
   });
 });

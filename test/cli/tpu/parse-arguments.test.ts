@@ -213,15 +213,15 @@ suite('an ambiguous argument is an error that shows both meanings', () => {
 
 suite('an unknown argument is an error', () => {
   const lines: readonly (readonly [string, RegExp, number])[] = [
-    ['chekc xibo', /there is no command `chekc`\. Did you mean `check`\?/, 2],
+    ['chekc xibo', /Unknown command "chekc"\. Did you mean "check"\?/, 2],
     ['check xbo', /Unknown user `xbo`\. Did you mean xibo\?/, 2],
     ['check user=xbo', /There is no user xbo\. Did you mean xibo\?/, 3],
     ['check id=9', /There is no user with the id 9/, 3],
     ['run v2-32-7 xibo', /Unknown user, TPU, type or number `v2-32-7`\. Did you mean v2-32-1\?.*`tpu register`/, 2],
     ['run tpu=v9-99-9', /There is no TPU v9-99-9/, 3],
     ['describe lost', /The TPU kmh-gone of the alias lost is not registered/, 3],
-    ['run v2-32-6 -aply', /there is no flag -aply\. Did you mean -apply\?/, 2],
-    ['check xibo -dx', /there is no flag -dx\./, 2],
+    ['run v2-32-6 -aply', /Unknown flag -aply\. Did you mean -apply\?/, 2],
+    ['check xibo -dx', /Unknown flag -dx\./, 2],
     ['run rule=resum', /`rule=resum`: expected one of pre, pass, reapply, rerun, resume\. Did you mean resume\?/, 2],
     ['run monitor=maybe', /expected True or False/, 2],
     ['run dir=two', /expected a whole number/, 2],

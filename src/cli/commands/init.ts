@@ -1,0 +1,158 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { stringify } from 'yaml';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { findAccelerator, suggestAccelerator } from '../../catalogue/accelerators.ts';
+import { zonesOffering } from '../../catalogue/zones.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { ask } from '../prompt.ts';
+import type { InitFlags } from '../table/flags.ts';
+
+/** Asks at most three questions. The written manifest passes `validate`. */
+export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'jobman.yaml'): Promise<number> {
+  const path = resolve(cli.io.cwd, file);
+  if (existsSync(path)) {
+    throw new JobmanError(`${file} exists; nothing was written.`, exitCode.conflict, [
+      'Another name: jobman init NAME.yaml',
+    ]);
+  }
+  const accelerator = checkAccelerator(
+    flags.accelerator ??
+      (await ask(
+        cli,
+        'Where does the job run? A TPU type such as v4-16, emulator, or local',
+        '--accelerator',
+        'emulator',
+      )),
+  );
+  const command = flags.command ?? (await ask(cli, 'Which command?', '--command', 'python3 train.py'));
+  if (command.trim() === '') throw usageError('The command is empty.');
+  const where = accelerator === 'local' ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none';
+  const asksCheckpoints =
+    flags.checkpoints === undefined && (flags.accelerator === undefined || flags.command === undefined);
+  const checkpoints =
+    flags.checkpoints ??
+    (asksCheckpoints
+      ? await ask(
+          cli,
+          `Where do checkpoints go? ${where}`,
+          '--checkpoints',
+          accelerator === 'local' ? 'checkpoints' : '-',
+        )
+      : '-');
+  const name =
+    flags.name ??
+    (basename(cli.io.cwd)
+      .replaceAll(/[^\w.-]+/g, '-')
+      .replace(/^[-\d]+/, '') ||
+      'my-job');
+  const text = await manifestOf(cli, {
+    ...flags,
+    accelerator,
+    command,
+    checkpoints: checkpoints === '-' ? null : checkpoints,
+    name,
+  });
+  writeFileSync(path, text, { flag: 'wx' });
+  cli.printResult({ file: path, name, accelerator }, `Wrote ${file}.`);
+  cli.note(`Check: jobman validate ${file} · Start: jobman create ${file} --follow`);
+  return exitCode.ok;
+}
+
+function checkAccelerator(text: string): string {
+  if (text === 'local' || text === 'emulator' || findAccelerator(text) !== undefined) return text;
+  const near = suggestAccelerator(text);
+  throw usageError(`"${text}" is no TPU type${near === undefined ? '' : ` (did you mean ${near}?)`}.`, [
+    'Expected a type such as v4-16 or v5litepod-16, `emulator`, or `local`. GPUs are available in Kubernetes: jobman submit --gpus 1',
+  ]);
+}
+
+interface Choices extends Omit<InitFlags, 'checkpoints'> {
+  readonly accelerator: string;
+  readonly command: string;
+  readonly checkpoints: string | null;
+  readonly name: string;
+}
+
+async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
+  const { accelerator, command, checkpoints, name } = choices;
+  const bucket = /^gs:\/\/([^/]+)\/?(.*)$/.exec(checkpoints ?? '');
+  if (checkpoints !== null && bucket === null && checkpoints.startsWith('gs:')) {
+    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
+  }
+  if (accelerator === 'local' && bucket !== null) {
+    throw usageError('A local job writes its checkpoints to a folder: --checkpoints checkpoints');
+  }
+  const folder = bucket === null ? checkpoints : `~/bucket/${bucket[2] === '' ? 'checkpoints' : bucket[2]}`;
+  const line = (key: string, value: string, comment: string): string =>
+    `  ${`${key}: ${stringify(value).trimEnd()}`.padEnd(40)} # ${comment}`;
+  const saves =
+    folder === null
+      ? ['  # checkpoint_dir: ~/bucket/checkpoints   # without one, a preempted job starts over']
+      : [line('checkpoint_dir', folder, 'each job has its own folder below it: $JOBMAN_CHECKPOINT_DIR')];
+  const head = [
+    '# A job of jobman. Keys: docs/configuration.md. Check it with: jobman validate FILE',
+    'job:',
+    line('name', name, 'shown in lists, and used in commands'),
+  ];
+  const run = ['command:', `  run: ${stringify(command).trimEnd()}`];
+  if (accelerator === 'local') {
+    return [
+      ...head,
+      ...saves,
+      '',
+      'local:',
+      line('workdir', '.', 'the command starts here, relative to this file'),
+      '',
+      ...run,
+      '',
+      '# recovery: "loop: failures"              # start a failed job again from its last checkpoint',
+      '',
+    ].join('\n');
+  }
+  const { project, type, zone } = await placement(cli, choices);
+  return [
+    ...head,
+    line('workdir', '.', 'copied to every worker; the command starts in the copy'),
+    ...saves,
+    '  # env:                                   # environment variables of the command',
+    '  #   WANDB_MODE: offline',
+    '',
+    'tpu:',
+    line(
+      'project',
+      project,
+      project === 'emulator' ? 'TPUs are simulated and free; for real ones, your project' : 'your Google Cloud project',
+    ),
+    line('accelerator', type, 'type and size of the TPU'),
+    line('zone', zone, 'keep the bucket in the same region'),
+    line('pricing', 'spot', 'spot | ondemand; a preempted spot job resumes on a new TPU'),
+    '',
+    ...(bucket === null
+      ? []
+      : [
+          'gcsfuse:',
+          line('bucket_name', bucket[1] ?? '', 'mounted on every worker'),
+          line('mount_path', '~/bucket', 'where it appears'),
+          '',
+        ]),
+    ...run,
+    '',
+  ].join('\n');
+}
+
+async function placement(
+  cli: Cli,
+  { accelerator, project, zone }: Choices,
+): Promise<{ readonly project: string; readonly type: string; readonly zone: string }> {
+  const type = accelerator === 'emulator' ? 'v4-16' : accelerator;
+  const found = findAccelerator(type);
+  const offered = zone ?? (found === undefined ? undefined : zonesOffering(found)[0]);
+  const { tpu } = await cli.services.settings();
+  const isEmulated = accelerator === 'emulator';
+  return {
+    project: project ?? (isEmulated ? 'emulator' : (tpu.project ?? 'my-project')),
+    type,
+    zone: offered ?? 'us-central2-b',
+  };
+}

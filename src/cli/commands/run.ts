@@ -1,0 +1,65 @@
+// `jobman run FILE` creates the job of a manifest; `jobman run -- CMD` a local job from a command line.
+
+import { basename, extname, join } from 'node:path';
+import { stringify } from 'yaml';
+import { usageError } from '../../app/errors.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { FileReader } from '../../manifest/files.ts';
+import { shellQuote } from '../../lab/run-script.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { disk } from '../disk.ts';
+import type { CreateFlags } from '../table/flags.ts';
+import { create, createFrom } from './create.ts';
+
+export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const { argsAfterDash: command, io } = cli;
+  const [file, unexpected] = args.slice(0, args.length - command.length);
+  if (command.length === 0) {
+    if (unexpected !== undefined || (file !== undefined && /\.(py|sh)$/.test(file))) {
+      throw usageError(`Unexpected argument "${unexpected ?? file}".`, [
+        `To run a command as a job: jobman run -- ${args.map(shellQuote).join(' ')}`,
+      ]);
+    }
+    if (file === undefined && flags.config === undefined) {
+      throw usageError('What should run? A manifest or a command.', [
+        'jobman run train.yaml          creates the job of a manifest',
+        'jobman run -- python3 train.py creates a local job',
+      ]);
+    }
+    if (file !== undefined && disk.inspect(join(io.cwd, file)).kind === 'absent' && !/\.ya?ml$/i.test(file)) {
+      throw usageError(`There is no manifest "${file}".`, [
+        `jobman continue ${file}    runs the remaining steps of a job that exists`,
+      ]);
+    }
+    return create(cli, flags, file);
+  }
+  const unusable = file ?? flags.config ?? flags.namespace ?? flags.context;
+  if (unusable !== undefined) {
+    throw usageError(`Unexpected argument "${unusable}": \`run --\` creates a local job without a manifest.`);
+  }
+  const path = join(io.cwd, 'jobman-run.yaml');
+  const text = stringify({
+    job: { name: nameOf(command) },
+    local: { workdir: io.cwd },
+    command: { run: command.length === 1 ? command[0] : command.map(shellQuote).join(' ') },
+  });
+  const files: FileReader = {
+    inspect: (at) =>
+      at === path ? { kind: 'file', bytes: Buffer.byteLength(text), isExecutable: false } : disk.inspect(at),
+    read: (at, maxBytes) => (at === path ? { bytes: Buffer.from(text) } : disk.read(at, maxBytes)),
+  };
+  return createFrom(cli, omitUndefined(flags), path, files);
+}
+
+/** `train` for `python3 train.py`, `ls` for `ls -l`, `pytest` for `python3 -m pytest`. */
+function nameOf(command: readonly string[]): string {
+  const [first = '', ...rest] = command.length === 1 ? (command[0] ?? '').trim().split(/\s+/) : command;
+  const isInterpreter = /^(python[\d.]*|bash|sh|node|uv|torchrun|env)$/.test(basename(first));
+  const script = isInterpreter ? rest.find((arg) => /\.(py|sh|m?js|ts)$/.test(arg)) : undefined;
+  const module = isInterpreter && rest[0] === '-m' ? rest[1] : undefined;
+  const program = script ?? module ?? first;
+  const name = basename(program, script === undefined ? '' : extname(program))
+    .replaceAll(/[^\w.-]+/g, '-')
+    .replace(/^-+/, '');
+  return /^\d{0,6}$/.test(name) ? `job-${name}` : name.slice(0, 100);
+}

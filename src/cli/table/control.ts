@@ -1,0 +1,153 @@
+import { command, grouped } from '../command.ts';
+import { boolFlag } from '../flags.ts';
+import { jobName, jobs, contextFlags } from './flags.ts';
+
+export const control = grouped('Control', [
+  command({
+    names: ['start'],
+    summary: 'Start a stopped job, or one that never started',
+    usage: '<job>...',
+    about: 'In a cluster it undoes `stop`: new pods start.',
+    examples: [['jobman start 42', 'from the beginning, on kept or new capacity']],
+    flags: { jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).start,
+  }),
+  command({
+    names: ['stop'],
+    summary: 'Stop the program on every worker and keep the capacity',
+    usage: '<job>... [--release]',
+    about:
+      'Prints what the job still holds and its price per hour. A job of a cluster is suspended: its pods end, and it holds ' +
+      'nothing.',
+    examples: [
+      ['jobman stop 42', 'stop the program, keep the TPU'],
+      ['jobman stop 42 --release', 'release the TPU too'],
+    ],
+    flags: { release: boolFlag('Also release the capacity'), jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).stop,
+  }),
+  command({
+    names: ['resume'],
+    summary: 'Start a job again from its last checkpoint',
+    usage: '<job>... [--workdir]',
+    about:
+      'JOBMAN_STAGE increases by one, and JOBMAN_RESUME_FROM names the checkpoint. In a cluster it is the same as `start`.',
+    examples: [
+      ['jobman resume 42', 'on the kept capacity after a stop, on new capacity after a cancel'],
+      ['jobman resume 42 --workdir', 'with the current files of job.workdir'],
+    ],
+    flags: {
+      workdir: boolFlag('Copy job.workdir again instead of using the existing copy'),
+      jobName,
+      ...contextFlags,
+    },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).resume,
+  }),
+  command({
+    names: ['rerun'],
+    summary: 'Start a job again from the beginning',
+    usage: '<job>...',
+    about:
+      'In a cluster it creates a new Job with the same spec, named train-2 after train, even if the cluster has already ' +
+      'deleted the first.',
+    examples: [
+      ['jobman rerun 42', 'stage 0 again: without a checkpoint, or from job.resume_from'],
+      ['jobman rerun -j listing', 'a job of a cluster, as listing-2'],
+    ],
+    flags: { jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).rerun,
+  }),
+  command({
+    names: ['continue'],
+    summary: "Run a job's remaining steps in the foreground",
+    usage: '<job> [--cmd-only]',
+    about: 'Starts the job unless it is active, and follows it.',
+    examples: [
+      ['jobman continue 42', 'request capacity, set up, run'],
+      ['jobman continue 42 --cmd-only', 'only the command, on workers that are ready'],
+    ],
+    exitCodes: { 0: 'the job succeeded', 1: 'the job failed, was stopped or was cancelled' },
+    flags: { cmdOnly: boolFlag('Skip capacity and setup'), jobName },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).continueJob,
+  }),
+  command({
+    names: ['cancel', 'kill'],
+    summary: 'Stop a job and release its capacity',
+    usage: '<job>... | --all',
+    about:
+      'In a cluster it deletes the Job; jobman keeps its logs and history. --all lists your unfinished jobs and asks first.',
+    examples: [
+      ['jobman cancel 42 43', 'several jobs; each gets its own answer'],
+      ['jobman cancel --all --yes', 'all your unfinished jobs, without a question'],
+    ],
+    flags: { all: boolFlag('All your unfinished jobs in this database'), jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).cancel,
+  }),
+  command({
+    names: ['delete', 'rm'],
+    summary: 'Cancel a job and remove it from the list once its capacity is released',
+    usage: '<job>... [--force] | --all [--own]',
+    about:
+      'Asks first if a TPU job still holds capacity; without a terminal it then needs --yes. A finished job that holds ' +
+      'nothing leaves the list at once. jobman copies the missing part of its logs for five more minutes while its machine ' +
+      'can be read. A job of a cluster is deleted there without a question; the command returns once its pods are deleted. ' +
+      '--all lists the jobs and asks first: your finished jobs in this database, and if a cluster is configured every Job ' +
+      'of the namespace, including those of other users and tools. With --namespace or --context it means only the cluster.',
+    examples: [
+      ['jobman delete 42', 'leaves the list once its TPU is released'],
+      ['jobman delete 42 --yes', 'without a question'],
+      ['jobman delete 42 --force --yes', 'remove it now; its TPU may remain as an orphan (jobman gc)'],
+      ['jobman delete --all', 'all your finished jobs'],
+      ['jobman delete --all --own --yes -n vision', 'all your jobs in a namespace of a cluster'],
+    ],
+    flags: {
+      force: boolFlag('Do not wait for the release; a TPU that remains is an orphan'),
+      all: boolFlag('All your finished jobs, or every Job of the namespace of the cluster'),
+      own: boolFlag('With --all: only your own Jobs of the namespace'),
+      jobName,
+      ...contextFlags,
+    },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).deleteJobs,
+  }),
+  command({
+    names: ['clean'],
+    summary: 'Remove the files of finished jobs',
+    usage: '<job>... | --all',
+    about:
+      '--all asks first; without a terminal it needs --yes. If the cluster has deleted the Job, the history is removed too.',
+    examples: [
+      ['jobman clean 42', 'remove its logs and copies; keep its history'],
+      ['jobman clean --all --yes', 'the files of all your finished jobs'],
+    ],
+    flags: { all: boolFlag('All your finished jobs'), jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/change.ts')).clean,
+  }),
+  command({
+    names: ['gc'],
+    summary: 'List orphaned TPUs; with --yes release them',
+    usage: '[job|name]... [--yes]',
+    about:
+      'An orphan is a TPU that this jobman created and no job owns any more, for example after a forced delete or a late ' +
+      'answer of the cloud. Without --yes nothing changes. Other TPUs are listed below and never touched: those of ' +
+      '`tpu apply` without a job, of another jobman, and without a label. `tpu delete` deletes one.',
+    examples: [
+      ['jobman gc', "each orphan and the cloud's answer about it"],
+      ['jobman gc --yes', 'release all of them'],
+      ['jobman gc 42 --yes', 'only the orphans of job 000042'],
+    ],
+    exitCodes: {
+      1: 'an orphan could not be released',
+      5: 'no project answered; if at least one answered, the code is 0',
+    },
+    args: [{ name: 'name', summary: 'The job that left it, or its name', many: true }],
+    load: async () => (await import('../commands/tpus.ts')).gc,
+  }),
+]);

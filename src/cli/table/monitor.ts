@@ -1,0 +1,220 @@
+import { phases } from '../../core/decide/phase.ts';
+import { command, grouped } from '../command.ts';
+import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
+import { parseDuration } from '../parse.ts';
+import { jobName, jobs, listFlags, logsFlags, contextFlags, queueFlags, tpusFlags, verdictExitCodes } from './flags.ts';
+
+export const monitor = grouped('Monitor', [
+  command({
+    names: ['list', 'ls', 'ps'],
+    summary: 'List active jobs and the 50 most recently finished, newest first',
+    usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [-n namespace | -A] [--watch]',
+    about:
+      'A job is finished once it has succeeded, failed, been stopped or been cancelled. Phases: ' +
+      `${phases.join(', ')}. ` +
+      'A narrow terminal drops columns in this order: HOST0 IP, USER (if all jobs have the same), ZONE, AGE, ' +
+      'ACCELERATOR. With --watch the arrow keys select a job; enter shows its details, w why it is in its phase, l its ' +
+      'log, and ? lists all keys.',
+    examples: [
+      ['jobman list', 'active and recently finished jobs'],
+      ['jobman list --phase failed --phase recovering --name "vit-*"', 'filter by phase and name'],
+      ['jobman list --all --json | jq -r .id', 'for programs: one object per line'],
+      ['jobman list -A', 'include the Jobs of every namespace of the cluster'],
+      ['jobman list --watch', 'keep updating until q'],
+    ],
+    flags: listFlags,
+    load: async () => (await import('../commands/list.ts')).list,
+  }),
+  command({
+    names: ['show', 'details', 'describe', 'status', 'get'],
+    summary: 'Show one job: attempts, workers, capacity',
+    usage: '[job]...',
+    about: 'Without a job it lists all, as `jobman list` does.',
+    examples: [
+      ['jobman show 42', 'the job 000042'],
+      ['jobman show vit-l16', 'the newest job of this name'],
+      ['jobman show 42 --json | jq .attempts', 'its attempts, for programs'],
+      ['jobman show -j listing --namespace vision', 'a job of a Kubernetes cluster, with its pods and events'],
+    ],
+    flags: { jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/show.ts')).show,
+  }),
+  command({
+    names: ['logs'],
+    summary: 'Print the output of the workers',
+    usage: '[job] [-f] [-w worker] [--step name] [--attempt n] [--tail lines] [--since time] [--grep pattern]',
+    about:
+      'Without a job it prints the log of the newest one. Each line begins with the number of its worker, unless --worker ' +
+      'chooses one. On a terminal, equal lines of several workers are shown once and long lines are cut. Control ' +
+      'characters are made visible; --raw prints the bytes unchanged.',
+    examples: [
+      ['jobman logs 42 -f', 'follow all workers, across preemptions, until the job has finished'],
+      ['jobman logs 42 -w 3 --tail 100', 'the last hundred lines of worker 3'],
+      ['jobman logs 42 --step docker', 'the output of a setup step'],
+      ['jobman logs 42 --step job', 'the log of the job itself; `tpu` has the requests to the cloud'],
+      ['jobman logs 42 --first-error', 'the first error, without the errors that followed from it'],
+      ['jobman logs 42 --attempt 1 --grep "loss|nan"', 'lines of an earlier attempt'],
+    ],
+    flags: logsFlags,
+    args: [jobs],
+    load: async () => (await import('../commands/logs.ts')).logs,
+  }),
+  command({
+    names: ['history'],
+    summary: 'List every event of a job',
+    usage: '<job>... [--timeline]',
+    examples: [
+      ['jobman history 42', 'one line per event'],
+      ['jobman history 42 --timeline', 'with all attempts on one line above'],
+      ['jobman history 42 --json', 'one object per event'],
+    ],
+    flags: { timeline: boolFlag('Draw the attempts on a time axis'), jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/history.ts')).history,
+  }),
+  command({
+    names: ['why'],
+    summary: 'Explain the phase of a job: evidence, rule, next step',
+    usage: '<job>... [--explain]',
+    examples: [
+      ['jobman why 42', 'one sentence, its evidence, and the time of the next check'],
+      ['jobman why 42 --explain', 'also the situation that the controller saw'],
+    ],
+    flags: { explain: boolFlag('Also name the situation that the controller saw last'), jobName, ...contextFlags },
+    args: [jobs],
+    load: async () => (await import('../commands/show.ts')).why,
+  }),
+  command({
+    names: ['wait'],
+    summary: 'Wait until jobs have finished and exit with their result',
+    usage: '<job>... [--timeout 2h]',
+    about:
+      'On a terminal it shows what each job waits for; elsewhere each change is a line on standard error. -q prints nothing.',
+    examples: [
+      ['jobman wait 42 && jobman create next.yaml', 'create the next job once this one has succeeded'],
+      ['jobman wait 42 43 --timeout 8h', 'at most eight hours for both'],
+    ],
+    exitCodes: { ...verdictExitCodes, 1: 'a job failed, was stopped or was cancelled, or the timeout passed' },
+    flags: {
+      timeout: valueFlag('Stop waiting after this time; the job keeps running', 'time', parseDuration),
+      jobName,
+      ...contextFlags,
+    },
+    args: [jobs],
+    load: async () => (await import('../commands/wait.ts')).wait,
+  }),
+  command({
+    names: ['queue'],
+    summary: 'List the jobs that wait for capacity: local slots, TPUs, Kubernetes',
+    usage: '[-n namespace | -A] [--context name] [--publish]',
+    about:
+      'Local jobs wait for a slot of this machine, TPU jobs for capacity in their zone. If a Kubernetes cluster is ' +
+      'configured, its active jobs are counted by flavor and by the resources of one pod, and its waiting jobs listed with ' +
+      'their position. Yours are the jobs of your namespace. Users who may not list the jobs of the whole cluster see the ' +
+      'list that --publish writes into a ConfigMap; deploy/kubernetes/ has a CronJob for that.',
+    examples: [
+      ['jobman queue', 'all queues'],
+      ['jobman queue --json | jq -c \'select(.kind == "queued")\'', 'for programs: the jobs that wait'],
+      ['jobman queue --publish', 'write the list for all users; requires the right to list all jobs'],
+    ],
+    exitCodes: { 1: 'you may not list even the jobs of your namespace', 5: 'the cluster cannot be reached' },
+    flags: queueFlags,
+    load: async () => (await import('../commands/queue.ts')).queue,
+  }),
+  command({
+    names: ['tpus'],
+    summary: 'List TPUs in your projects: owner, idle time, cost',
+    usage: '[--all] [--zone z] [--project p] | --forget project',
+    about:
+      'Lists every node and queued resource in the projects and zones of the settings, the jobs and the flags; in all zones ' +
+      "of a project that names none. STATE is Google's. OWNER is the `owner` in tpu.metadata, otherwise the user of the job " +
+      'or of `tpu apply`; `orphan` (created by this jobman, but no job owns it: jobman gc), another jobman, or none. IDLE is ' +
+      'the time without a command of jobman; `?` if unknown. The most expensive idle TPU comes first. A narrow terminal ' +
+      'drops columns in this order: PRICING, READY, JOB, ZONE, TYPE.',
+    examples: [
+      ['jobman tpus', 'used and idle TPUs'],
+      ['jobman tpus --all --project my-project', 'every zone of a project'],
+      ['jobman tpus --json | jq -r \'select(.owner.kind == "none") | .resource\'', 'for programs: one object per line'],
+    ],
+    exitCodes: {
+      4: 'with --forget: a job or a setting still uses the project',
+      5: 'no project answered; if at least one answered, its TPUs are listed and the code is 0',
+    },
+    flags: tpusFlags,
+    load: async () => (await import('../commands/tpus.ts')).tpus,
+  }),
+  command({
+    names: ['zones'],
+    summary: 'List zones: last answer, last TPU granted, your jobs there',
+    usage: '[--accelerator a] [--project p]',
+    about:
+      'One row for each zone, accelerator type and pricing that your jobs have requested. LAST ANSWER is the newest answer to ' +
+      'any job, GRANTED the time of the last TPU and how long its job had waited. A job with tpu.alternatives skips a row ' +
+      'that had no capacity for another job in the last five minutes, unless no other alternative is left. This command ' +
+      'does not contact a cloud. A narrow terminal drops columns in this order: GRANTED, JOBS, PRICING.',
+    examples: [
+      ['jobman zones', 'every zone, type and pricing that a job has requested'],
+      ['jobman zones --accelerator v5e', 'every size of one generation'],
+      [
+        'jobman zones --json | jq -r \'select(.lastAnswer.answer == "ready") | .zone\'',
+        'for programs: one object per line',
+      ],
+    ],
+    flags: {
+      accelerator: stringFlag('Only this type or generation', 'accelerator'),
+      project: stringFlag('Only this project', 'project'),
+    },
+    load: async () => (await import('../commands/zones.ts')).zones,
+  }),
+  command({
+    names: ['images'],
+    summary: 'List the images of the Harbor registry and their tags',
+    usage: '[--refresh]',
+    about:
+      'Lists the project of the settings (harbor.url, harbor.project), or every project that you may see. Answers of the ' +
+      'last ten minutes are reused and shown with their age. docs/harbor.md explains how to log in.',
+    examples: [
+      ['jobman images', 'each image with its tags, newest first'],
+      ['jobman images --refresh --json | jq -r .name', 'contact the registry; one object per line'],
+    ],
+    exitCodes: {
+      1: 'you may not list the project',
+      5: 'the registry cannot be reached or does not accept the login',
+    },
+    flags: { refresh: boolFlag('Contact the registry even if a recent answer is stored') },
+    load: async () => (await import('../commands/images.ts')).images,
+  }),
+  command({
+    names: ['image-details'],
+    summary: 'Show the description and tags of an image',
+    usage: '-i <name[:tag|@digest]> [--refresh]',
+    about:
+      'The description belongs to the image, not to a tag; a tag or a digest filters the table. The name is searched in the ' +
+      'project of the settings; without one, its first part is the project.',
+    examples: [
+      ['jobman image-details -i ubuntu_python_tensorflow', 'the description and the newest tags'],
+      ['jobman image-details -i lab/trainer:3.1cuda11', 'one tag of an image in the project lab'],
+    ],
+    exitCodes: { 3: 'there is no such image or tag' },
+    flags: {
+      image: stringFlag('The image', 'image', 'i'),
+      refresh: boolFlag('Contact the registry even if a recent answer is stored'),
+    },
+    args: [{ name: 'image', summary: 'The image' }],
+    load: async () => (await import('../commands/images.ts')).imageDetails,
+  }),
+  command({
+    names: ['resources-flavors'],
+    summary: 'List the resources flavors for Kubernetes jobs',
+    usage: '',
+    about:
+      'Flavors are settings (job.resources.predefined), so this command does not contact a cluster. CPU and MEMORY are ' +
+      'requests, with the limit if it differs. GPUS is the sum of all kinds.',
+    examples: [
+      ['jobman resources-flavors', 'the flavors of the settings; the default is marked'],
+      ['jobman -s lab.json resources-flavors --json', 'with another file of settings, one object per line'],
+    ],
+    load: async () => (await import('../commands/resources-flavors.ts')).resourcesFlavors,
+  }),
+]);

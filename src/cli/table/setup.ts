@@ -1,0 +1,208 @@
+import { emulatorVerbs, emulatorArguments, settingArguments, shells } from '../completion/proposals.ts';
+import { command, grouped, type Propose } from '../command.ts';
+import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
+import { parseCount, parseDurationOrNever } from '../parse.ts';
+import { emulatorServeFlags } from './flags.ts';
+
+const shell = {
+  name: 'shell',
+  summary: 'bash, zsh or fish',
+  needed: true,
+  parse: parseChoice(shells),
+  propose: () => shells,
+} as const;
+const commandNames: Propose = ({ program }) =>
+  program.commands.filter(({ hidden }) => hidden !== true).map(({ names: [name] }) => name);
+
+export const setup = grouped('Setup', [
+  command({
+    names: ['login'],
+    summary: 'Check the login to Google Cloud, or explain how to log in',
+    usage: '',
+    about:
+      'jobman uses the login of this machine and stores no password. Local jobs and the TPU emulator need no login.',
+    examples: [['jobman login', 'check the login; without one, list the gcloud commands that create it']],
+    exitCodes: { 5: 'there is no login' },
+    load: async () => (await import('../commands/login.ts')).login,
+  }),
+  command({
+    names: ['settings'],
+    summary: 'Show effective settings and their sources, or change one',
+    usage: '[list] | get <key> | set <key> <value> | unset <key>',
+    about:
+      'Settings are in $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set), which you may also ' +
+      'edit. docs/settings.md explains each key. An invalid value changes nothing.',
+    examples: [
+      ['jobman settings', 'each value and its source: a variable, settings.json or the default'],
+      ['jobman settings get tpu.project', 'one value'],
+      ['jobman settings set tpu.project my-project', 'for manifests without a project'],
+      ['jobman settings unset tpu.project', 'use the default again'],
+    ],
+    args: [
+      { name: 'action', summary: 'list, get, set or unset; a key; a value', many: true, propose: settingArguments },
+    ],
+    load: async () => (await import('../commands/settings.ts')).settings,
+  }),
+  command({
+    names: ['controller status'],
+    summary: 'Show whether the controller runs',
+    usage: '',
+    examples: [['jobman controller status', 'its process, version and log']],
+    exitCodes: { 1: 'the controller does not run' },
+    load: async () => (await import('../commands/controller.ts')).status,
+  }),
+  command({
+    names: ['controller start'],
+    summary: 'Start the controller in the background',
+    usage: '',
+    examples: [['jobman controller start', 'commands that need the controller start it themselves']],
+    load: async () => (await import('../commands/controller.ts')).start,
+  }),
+  command({
+    names: ['controller stop'],
+    summary: 'Stop the controller; programs on workers keep running',
+    usage: '',
+    examples: [['jobman controller stop', 'the next command that needs a controller starts one']],
+    load: async () => (await import('../commands/controller.ts')).stop,
+  }),
+  command({
+    names: ['controller restart'],
+    summary: 'Restart the controller; programs on workers keep running',
+    usage: '',
+    examples: [['jobman controller restart', 'use the settings, environment and SSH agent of this terminal']],
+    load: async () => (await import('../commands/controller.ts')).restart,
+  }),
+  command({
+    names: ['controller logs'],
+    summary: 'Print the log of the controller',
+    usage: '[--tail lines]',
+    examples: [['jobman controller logs --tail 20', 'the last 20 lines']],
+    exitCodes: { 3: 'there is no log yet' },
+    flags: { tail: valueFlag('The last lines; 100 by default', 'lines', parseCount) },
+    load: async () => (await import('../commands/controller.ts')).logs,
+  }),
+  command({
+    names: ['controller run'],
+    summary: 'Run the controller in the foreground',
+    usage: '[--idle-exit 10m]',
+    examples: [
+      ['jobman controller run', 'until Ctrl-C, or until no job needs it'],
+      ['jobman controller run --idle-exit never', 'for a service manager'],
+    ],
+    flags: {
+      idleExit: valueFlag('Exit after this time without a job to watch', 'time|never', parseDurationOrNever),
+    },
+    load: async () => (await import('../commands/controller.ts')).run,
+  }),
+  command({
+    names: ['controller install'],
+    summary: 'Keep the controller running after logout and reboot',
+    usage: '',
+    examples: [['jobman controller install', 'install a user service, or an @reboot line of cron']],
+    load: async () => (await import('../commands/controller.ts')).install,
+  }),
+  command({
+    names: ['controller uninstall'],
+    summary: 'Undo `controller install`',
+    usage: '',
+    examples: [['jobman controller uninstall', 'remove the service or the line of cron']],
+    load: async () => (await import('../commands/controller.ts')).uninstall,
+  }),
+  command({
+    names: ['emulator status'],
+    summary: 'Show whether the TPU emulator runs, and its TPUs',
+    usage: '',
+    examples: [['jobman emulator status', 'its address and its nodes']],
+    exitCodes: { 1: 'the emulator does not run' },
+    load: async () => (await import('../commands/emulator.ts')).status,
+  }),
+  command({
+    names: ['emulator start'],
+    summary: 'Start the TPU emulator in the background',
+    usage: '',
+    examples: [['jobman emulator start', 'a job in project `emulator` starts it too']],
+    load: async () => (await import('../commands/emulator.ts')).start,
+  }),
+  command({
+    names: ['emulator stop'],
+    summary: 'Stop the TPU emulator; its state stays on disk',
+    usage: '',
+    examples: [['jobman emulator stop', 'the next start continues from that state']],
+    load: async () => (await import('../commands/emulator.ts')).stop,
+  }),
+  command({
+    names: ['emulator serve'],
+    summary: 'Run the TPU emulator in the foreground',
+    usage: '[--port n] [--speed factor] [--seed n] [--state folder] [--hosts kind] [--schedule file]',
+    about: 'Prints READY and its address once it answers. docs/emulator.md explains the schedule file.',
+    examples: [
+      ['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real cloud'],
+      ['jobman emulator serve --seed 7 --schedule storm.yaml', 'inject the faults of a file'],
+    ],
+    flags: emulatorServeFlags,
+    load: async () => (await import('../commands/emulator.ts')).serve,
+  }),
+  command({
+    names: ['emulator act'],
+    hidden: true,
+    summary: 'Inject a fault into the TPU emulator',
+    usage: '<verb> [target] [--option value]...',
+    about:
+      "A target is a job's id or name, a node's name, or a worker of either: 1/3 is worker 3 of job 000001. Verbs from " +
+      '`stockout` on set a condition that lasts for a time (--for 10m), for a number of calls (--times 3), or until it is ' +
+      'cleared. docs/emulator.md shows each verb with its options.',
+    extraRows: ['Verbs', emulatorVerbs],
+    examples: [
+      ['jobman emulator preempt 1', 'preempt the TPU of job 000001'],
+      ['jobman emulator stockout us-central2-b --for 10m', 'no capacity in that zone for ten minutes'],
+    ],
+    args: [{ name: 'verb', summary: 'The verb, its target and its options', many: true, propose: emulatorArguments }],
+    load: async () => (await import('../commands/emulator.ts')).act,
+  }),
+  command({
+    names: ['import'],
+    summary: 'Import the jobs of the older TPU manager',
+    usage: '<folder> [--apply]',
+    about:
+      "The folder is that program's jobs/, in either of its layouts. Each job becomes a finished job with its manifest and " +
+      'logs; resume and rerun work on it. Without --apply the command prints what it would import and what not, with the ' +
+      'reason. A job is never imported twice. `tpu import` imports the data.json of the lab.',
+    examples: [
+      ['jobman import ~/jobman/jobs', 'show what would be imported'],
+      ['jobman import ~/jobman/jobs --apply', 'import it'],
+    ],
+    flags: { apply: boolFlag('Import the jobs') },
+    args: [{ name: 'folder', summary: 'The folder jobs/', needed: true }],
+    load: async () => (await import('../commands/import.ts')).importJobs,
+  }),
+  command({
+    names: ['completion'],
+    summary: 'Print a completion script for a shell',
+    usage: 'bash|zsh|fish',
+    examples: [
+      ['source <(jobman completion bash)', 'in ~/.bashrc'],
+      ['source <(jobman completion zsh)', 'in ~/.zshrc'],
+      ['jobman completion fish | source', 'in ~/.config/fish/config.fish'],
+    ],
+    args: [shell],
+    load: async () => (await import('../commands/help.ts')).completion,
+  }),
+  command({
+    names: ['help'],
+    summary: 'Show the help of a command',
+    usage: '[command]',
+    examples: [
+      ['jobman help', 'all commands'],
+      ['jobman help logs', 'the same as jobman logs --help'],
+    ],
+    args: [{ name: 'command', summary: 'The command', many: true, propose: commandNames }],
+    load: async (program) => (await import('../commands/help.ts')).helpOf(program),
+  }),
+  command({
+    names: ['version'],
+    summary: 'Print the version',
+    usage: '',
+    examples: [['jobman version', 'the same as jobman --version']],
+    load: async () => (await import('../commands/help.ts')).version,
+  }),
+]);

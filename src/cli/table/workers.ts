@@ -1,0 +1,164 @@
+import { command, grouped } from '../command.ts';
+import { setupSteps } from '../completion/proposals.ts';
+import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
+import { parseAddress, parseCount, parseDuration, parseWorkers } from '../parse.ts';
+import { jobName, jobs, contextFlags } from './flags.ts';
+
+const podFlags = {
+  pod: stringFlag('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
+  container: stringFlag('In a cluster: this container of the pod', 'name'),
+};
+
+const noFold = boolFlag('On a terminal: print equal lines of several workers each');
+
+export const workers = grouped('Workers', [
+  command({
+    names: ['ssh'],
+    summary: 'Open a shell on a worker',
+    usage: '<job> [--worker n] [-- command...]',
+    about:
+      "Runs the system's ssh on this terminal. For many workers at once: jobman exec. For an editor: jobman ssh-config. The " +
+      'connection ends within a minute if the worker does not answer, unless your ssh_config says otherwise.',
+    examples: [
+      ['jobman ssh 42', 'worker 0'],
+      ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],
+    ],
+    exitCodes: { 255: 'ssh could not connect; otherwise the exit code of the remote program' },
+    flags: { worker: valueFlag('Number of the worker', 'n', parseCount, 'w'), jobName },
+    args: [jobs],
+    load: async () => (await import('../commands/ssh.ts')).ssh,
+  }),
+  command({
+    names: ['exec'],
+    summary: 'Run a command on several workers or pods at once',
+    usage: '<job> [--workers all|0,2] [--timeout 30s] [--stdin] [-t] [--in-container] [--pod pod] -- <command>...',
+    about:
+      "One argument after `--` is a line for the login shell of the worker: '$HOME', pipes and stars have their meaning " +
+      'there. Several arguments are a program and its arguments, passed unchanged without a shell. The command runs as after ' +
+      'a login, not in the environment of the job; --in-container runs it in the container of the job, with its variables ' +
+      'but without its secrets. With several workers each line begins with its worker; on a terminal, equal lines are shown ' +
+      'once, and the last line counts equal outputs: `same on 31/32`. Ctrl-C and a broken connection end the command on the ' +
+      'workers too. For a job of a cluster it runs in all running pods; -it attaches this terminal to one of them.',
+    examples: [
+      ["jobman exec 42 -- 'df -h / | tail -1'", 'a line for a shell, on all workers'],
+      ['jobman exec 42 --workers 0,4-7 -- python3 train.py --check', 'a program and its arguments'],
+      ['jobman exec 42 --json -- uptime | jq -r .stdout', 'one object per worker'],
+      ["jobman exec 42 --workers 0 --stdin -- 'cat >notes' <notes", 'send input to one worker'],
+      ['jobman exec -j listing -it -- sh', 'a shell in the pod of a job of a cluster'],
+    ],
+    exitCodes: {
+      0: 'the command exited with 0 on every worker',
+      124: 'the timeout passed on a worker',
+      4: 'in a cluster: the pod does not run',
+      255: 'a worker could not be reached; otherwise the highest exit code, 128 plus its number for a signal',
+    },
+    flags: {
+      workers: valueFlag('Which workers or pods; all by default', 'all|0,2', parseWorkers, 'w'),
+      timeout: valueFlag('End the command on the workers after this time', 'time', parseDuration),
+      stdin: boolFlag('Send standard input to the command, on one worker'),
+      tty: boolFlag(
+        'In a cluster: attach this terminal to the command, in one pod; the same as -it',
+        't',
+        '-it',
+        '-ti',
+      ),
+      ...podFlags,
+      inContainer: boolFlag("In the container of the job's command"),
+      noFold,
+      jobName,
+      ...contextFlags,
+    },
+    args: [jobs],
+    load: async () => (await import('../commands/exec.ts')).exec,
+  }),
+  command({
+    names: ['cp'],
+    summary: 'Copy files and folders to or from workers or pods',
+    usage: '<from>... <to> [--workers all|0,2] [--pod pod] [--replace]',
+    about:
+      'One side is `<job>:path`; relative paths there start in the login folder. The target is an existing folder or a new ' +
+      'path; a path that ends with a slash is a folder, which is created. Copies from several workers go to one folder per ' +
+      'worker: worker-0, worker-1. Times, links and the permissions of the owner are kept; your umask limits the other ' +
+      'permissions. A copy is atomic: it is renamed to its name once it is complete. Setuid bits, devices and FIFOs are not ' +
+      'copied. In a cluster it copies to and from the running pods. Relative paths start in the working directory of the ' +
+      'container, whose image needs `sh` and `tar`. Copies from several pods go to pod-0, pod-1.',
+    examples: [
+      ['jobman cp train.py data 42:', 'a file and a folder, to all workers'],
+      ['jobman cp 42:results ./', 'from all workers: ./worker-0/results and so on'],
+      ['jobman cp 42:results/best.npz ./ --workers 0', 'from one: ./best.npz'],
+      ['jobman cp train:/out/model.bin ./ --pod 0', 'from a pod of a job of a cluster'],
+    ],
+    exitCodes: {
+      3: 'there is no such file or folder',
+      4: 'a file or folder of that name exists',
+      5: 'a worker could not be reached',
+    },
+    flags: {
+      workers: valueFlag('Which workers or pods; all by default', 'all|0,2', parseWorkers, 'w'),
+      replace: boolFlag('Replace an existing file or folder'),
+      ...podFlags,
+      ...contextFlags,
+    },
+    args: [{ name: 'path', summary: 'A local path, or <job>:path', many: true }],
+    load: async () => (await import('../commands/cp.ts')).cp,
+  }),
+  command({
+    names: ['port-forward'],
+    summary: 'Forward a local port to a worker or pod, for example for TensorBoard',
+    usage: '<job> <port|local:remote>... [--worker n] [--pod pod] [--address a]',
+    about:
+      'Listens on the loopback address of this machine unless --address names another, until Ctrl-C or until the job has no ' +
+      'machines any more. If the job gets another TPU or pod, the connections go there, and a line says so.',
+    examples: [
+      ['jobman port-forward 42 6006', 'http://127.0.0.1:6006 is port 6006 of worker 0'],
+      ['jobman port-forward 42 8080:6006 9999 --worker 3', 'two ports of worker 3'],
+      ['jobman port-forward -j vit-b16 8080:6006', 'the pod of a job of a cluster'],
+    ],
+    exitCodes: {
+      1: 'the job has finished and has no machines any more',
+      4: 'the port is taken, or the pod does not run',
+      130: 'stopped with Ctrl-C; the job keeps running',
+    },
+    flags: {
+      worker: valueFlag('Number of the worker; 0 by default', 'n', parseCount, 'w'),
+      pod: stringFlag('In a cluster: the pod of this number or name; the first running pod by default', 'pod'),
+      address: valueFlag('Listen on this address of this machine', 'address', parseAddress),
+      jobName,
+      ...contextFlags,
+    },
+    args: [jobs],
+    load: async () => (await import('../commands/port-forward.ts')).portForward,
+  }),
+  command({
+    names: ['ssh-config'],
+    summary: 'Print the workers as hosts for ssh and editors',
+    usage: '<job>...',
+    about:
+      'Prints a Host block for each worker, `jobman-42-0` and so on; `jobman-42` is worker 0. For VS Code and other editors, ' +
+      'write it to a file and name that in ~/.ssh/config: `Include jobman.config`. Write it again when the job has a new TPU.',
+    examples: [
+      ['jobman ssh-config 42 > ~/.ssh/jobman.config', 'for Include, or for ssh -F ~/.ssh/jobman.config jobman-42'],
+    ],
+    flags: { jobName },
+    args: [jobs],
+    load: async () => (await import('../commands/ssh.ts')).sshConfig,
+  }),
+  command({
+    names: ['setup'],
+    summary: 'Run one setup step again on all workers of a job',
+    usage: '<job> <step> [--force]',
+    about:
+      'The steps are those of `setup.modules` (ssh, gcsfuse, docker, conda, venv), and `files` for job.files. If the check of ' +
+      'a step succeeds on a worker, nothing is done there; --force applies the step anyway. All workers run it at once, and a ' +
+      'failure on one stops no other. The command refuses while the controller is setting up the job, and while the program ' +
+      'runs in what the step would replace. Ctrl-C detaches; steps that have started keep running.',
+    examples: [
+      ['jobman setup 42 gcsfuse', 'mount the buckets again where they are not mounted'],
+      ['jobman setup 42 docker --force', 'pull the image again'],
+    ],
+    exitCodes: { 0: 'the step is applied on every worker', 1: 'the step failed on a worker', 4: 'not allowed now' },
+    flags: { force: boolFlag('Apply the step even if its check succeeds'), noFold, jobName },
+    args: [{ ...jobs, propose: setupSteps }],
+    load: async () => (await import('../commands/setup.ts')).setup,
+  }),
+]);
