@@ -420,7 +420,7 @@ interface FlavorOutput {
 }
 
 /** The slots of this machine. */
-export interface SlotsOutput {
+interface SlotsOutput {
   readonly kind: 'slots';
   readonly slotCount: number;
   readonly usedCount: number;
@@ -429,21 +429,21 @@ export interface SlotsOutput {
 }
 
 /** A job of the database that waits for a slot or a TPU. */
-export interface QueuedJobOutput extends JobOutput {
+interface QueuedJobOutput extends JobOutput {
   readonly kind: 'queued';
   /** From 1; null for a TPU, whose queue only the cloud knows. */
   readonly position: number | null;
 }
 
 /** `init`. */
-export interface WrittenManifestOutput {
+interface WrittenManifestOutput {
   readonly file: string;
   readonly name: string;
   readonly accelerator: string;
 }
 
 /** `login`, if there is a login. */
-export interface LoginOutput {
+interface LoginOutput {
   /** The setting tpu.project. */
   readonly project: string | null;
 }

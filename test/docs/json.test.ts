@@ -58,7 +58,7 @@ suite('schema of a command', () => {
     const { code, err } = await jobman(['schema', 'lists', '--json']);
     const { error } = JSON.parse(err) as ErrorOutput;
     assert.deepEqual([code, error.code, error.exitCode], [2, 'usage', 2]);
-    assert.match(error.message, /Did you mean list\?/);
+    assert.match(error.message, /Did you mean "list"\?/);
   });
 });
 
@@ -67,7 +67,7 @@ suite('an error with --json', () => {
     err.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as ErrorOutput]));
 
   test('is one object, also for a mistake in the command line', async () => {
-    for (const argv of [['lst'], ['show'], ['show', '42', '--nonsense'], ['create']]) {
+    for (const argv of [['lst'], ['why'], ['show', '42', '--nonsense'], ['create']]) {
       const { code, out, err } = await jobman([...argv, '--json']);
       assert.deepEqual([code, out], [2, ''], err);
       assert.deepEqual(
