@@ -90,14 +90,11 @@ async function registerTpu(store: LabStore, name: string, args: ParsedArguments)
         `The name ${name} does not contain the type of the TPU. Add it: type=v2-32. Nothing was changed.`,
         exitCode.usage,
       );
+    const given = { zone, accelerator, pricing, project, runtimeVersion: version };
+    // The command's row allows no other pricing.
     known = {
       ...base,
-      ...(zone === undefined ? {} : { zone }),
-      ...(accelerator === undefined ? {} : { accelerator }),
-      // The command's row allows no other values.
-      ...(pricing === undefined ? {} : { pricing: pricing as LabTpu['pricing'] }),
-      ...(project === undefined ? {} : { project }),
-      ...(version === undefined ? {} : { runtimeVersion: version }),
+      ...(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Partial<LabTpu>),
     };
     return known;
   });

@@ -135,7 +135,8 @@ function footerLine({ columns, hasKeys }: Frame): string {
     [
       'show or hide: w window · d directory · t TPU · s status · v output     q quit',
       'w window · d directory · t TPU · s status · v output · q quit',
-      'w d t s v columns · q quit',
+      'w window  d dir  t TPU  s status  v output  q quit',
+      'w d t s v columns  q quit',
       'q quit',
     ],
     columns,
