@@ -6,6 +6,7 @@ import { second, type Duration } from '../core/model/time.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { Problem } from '../schema/problems.ts';
+import { messageOf } from './errors.ts';
 import { formatList } from './format.ts';
 import type { BucketStatus, BucketPort } from './ports.ts';
 
@@ -87,7 +88,7 @@ async function observeInTime(port: BucketPort, bucket: string, timeout: Duration
   try {
     return await Promise.race([port.observe(bucket), timedOut]);
   } catch (error) {
-    return { kind: 'unknown', reason: error instanceof Error ? error.message : String(error) };
+    return { kind: 'unknown', reason: messageOf(error) };
   } finally {
     clearTimeout(timer);
   }

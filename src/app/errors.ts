@@ -88,6 +88,11 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** True if a file or folder does not exist. */
+export function isFileMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
 export type StoreErrorKind =
   | 'corrupt'
   | 'newer'

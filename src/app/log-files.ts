@@ -22,7 +22,7 @@ import type { WorkerId } from '../core/model/spec.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import type { Instant } from '../core/model/time.ts';
 import { formatWorker, escapeLine } from './format.ts';
-import { fileError } from './errors.ts';
+import { fileError, isFileMissing } from './errors.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
 import { fileModeIn, makeFolder } from './files.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
@@ -140,7 +140,7 @@ function openToAppend(path: string): number {
   try {
     return openSync(path, 'a', fileModeIn(dirname(path)));
   } catch (error) {
-    if (!isMissing(error)) throw error;
+    if (!isFileMissing(error)) throw error;
     makeFolder(dirname(path));
     return openSync(path, 'a', fileModeIn(dirname(path)));
   }
@@ -168,7 +168,7 @@ function readEnd(path: string, maxBytes: number): Uint8Array | undefined {
   try {
     file = openSync(path, 'r');
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isFileMissing(error)) return undefined;
     throw fileError(path, error);
   }
   try {
@@ -185,13 +185,9 @@ function sizeOf(path: string): number {
   try {
     return statSync(path).size;
   } catch (error) {
-    if (isMissing(error)) return 0;
+    if (isFileMissing(error)) return 0;
     throw fileError(path, error);
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
 async function withFileErrors<T>(path: string, operation: () => T | Promise<T>): Promise<T> {

@@ -34,7 +34,7 @@ import {
   type SettingsTable,
   type SettingValues,
 } from '../schema/settings.ts';
-import { exitCode, JobmanError, fileError } from './errors.ts';
+import { exitCode, isFileMissing, JobmanError, fileError } from './errors.ts';
 import { settingsFile } from './files.ts';
 import { suggestZone, zones as knownZones } from '../catalogue/zones.ts';
 import { findAccelerator, suggestAccelerator, generations } from '../catalogue/accelerators.ts';
@@ -329,7 +329,7 @@ export async function readOptional(path: string): Promise<string | undefined> {
     // Synchronous: fs/promises would load a part of Node and start its threads for a small file.
     return readFileSync(path, 'utf8');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (isFileMissing(error)) return undefined;
     throw fileError(path, error);
   }
 }

@@ -20,7 +20,7 @@ import {
 import { hasAlternatives, exhaustsAlternative, alternativeAfter } from '../core/decide/alternatives.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { allowance, answerFor, isOnHeldCapacity, unreachableGraceOf, continuationOf } from '../core/decide/recover.ts';
-import { situations, type SituationName } from '../core/decide/situations.ts';
+import { situations } from '../core/decide/situations.ts';
 import type { RecoverableReason } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import {

@@ -2,7 +2,7 @@
 // may be repeated. The API: https://github.com/goharbor/harbor/blob/main/api/v2.0/swagger.yaml
 
 import type { IncomingHttpHeaders } from 'node:http';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import { matchesShape, type Shape } from '../app/json.ts';
 import { readRegularFile } from '../app/files.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
@@ -160,7 +160,7 @@ function readCaFile(caFile: string | null): string | undefined {
   try {
     text = readRegularFile(caFile).toString('utf8');
   } catch (error) {
-    throw wrong(error instanceof Error ? error.message : String(error));
+    throw wrong(messageOf(error));
   }
   if (!text.includes('-----BEGIN CERTIFICATE-----')) throw wrong(`${caFile} contains no PEM certificate`);
   return text;

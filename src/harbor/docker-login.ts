@@ -3,6 +3,7 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isFileMissing, messageOf } from '../app/errors.ts';
 import { second } from '../core/model/time.ts';
 import { runLoginProgram } from '../http/login-program.ts';
 import type { Environment } from '../http/client.ts';
@@ -41,8 +42,7 @@ export async function dockerLogin(host: string, context: DockerContext): Promise
   try {
     config = JSON.parse(readFileSync(file, 'utf8')) as DockerConfig;
   } catch (error) {
-    const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    return isAbsent ? noLogin : problem(`${file} cannot be read: ${messageOf(error)}`);
+    return isFileMissing(error) ? noLogin : problem(`${file} cannot be read: ${messageOf(error)}`);
   }
   const auths = config.auths ?? {};
   const own = Object.keys(auths).find((key) => hostOf(key) === host);
@@ -97,8 +97,4 @@ async function runCredentialHelper(name: string, address: string, env: DockerCon
 
 function problem(text: string): LoginResult {
   return { login: null, problem: text };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -6,7 +6,7 @@ import { closeSync, createReadStream, fstatSync, ftruncateSync, openSync, readSy
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { second, type Instant } from '../../core/model/time.ts';
-import { fileError } from '../errors.ts';
+import { fileError, isFileMissing } from '../errors.ts';
 import { fileModeIn, makeFolder } from '../files.ts';
 import type { ClusterJob } from './cluster.ts';
 
@@ -112,7 +112,7 @@ export async function* readArchivedLog(
       else keepLastLines(last, text, tail);
     }
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+    if (isFileMissing(error)) return;
     throw fileError(path, error);
   }
   const rest = stripTimestamps(partialLine, since);
