@@ -64,7 +64,7 @@ suite('an invalid command line', () => {
         2,
         /annotations:1:7: "a" should be a text, not 1; write "1"\n.*:1:15: "b" .*write "true"\n.*:1:26: "c" should be a text/,
       ],
-      [annotated('["team"]'), 2, /annotations:1:1: write an object like/],
+      [annotated('["team"]'), 2, /The annotations are not a JSON object/],
       [image(''), 2, /image/],
       [image('al pine'), 2, /al pine/],
       [['submit', '-q', '-r', tinyFlavor, '--', 'ls'], 2, /No image\. Pass -i, or set job\.defaultImage/],

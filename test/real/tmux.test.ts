@@ -155,7 +155,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
       await shows('The job continues without this window');
       writeFileSync(join(run, 'exit'), '3 1\n');
       process.kill(launcher);
-      await shows('-- 000018, attempt 1: its script has ended with exit code 3. What comes next: tpu check ada');
+      await shows('-- 000018, attempt 1: the script exited with code 3. Next: tpu check ada');
       assert.deepEqual(await host.list('show'), [1], 'the window stays open');
     });
 

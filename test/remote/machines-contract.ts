@@ -381,7 +381,7 @@ while :; do sleep 1; done
     assert.match(run.state === 'vanished' ? run.detail : '', /another program killed its processes/u);
     const { bytes, end } = await followed;
     assert.equal(end, 'ended');
-    assert.equal(bytes.toString(), 'words\n');
+    assert.equal(bytes.toString(), 'text\n');
   });
 
   on('after a reboot a reused process id is neither ours nor killed', async (ground, t) => {
