@@ -63,7 +63,10 @@ sshdTest(
     await sshd.restart({ newHostKey: true });
     const pool = poolOn(sshd);
     const refused = await run(pool.transport(targetOn(sshd)), 'touch "$HOME/touched"');
-    assert.match(reason(refused), /host key .* has changed from .*SHA256.* within one allocation; jobman sent nothing.*remove/su);
+    assert.match(
+      reason(refused),
+      /host key .* has changed from .*SHA256.* within one allocation; jobman sent nothing.*remove/su,
+    );
     assert.equal(refused.kind === 'no_answer' && refused.sent, false);
     assert.equal(existsSync(join(sshd.home, 'touched')), false);
     assert.equal(textOf(await run(pool.transport(targetOn(sshd, { pinName: 'job-2-0' })), 'echo new')), 'new\n');
