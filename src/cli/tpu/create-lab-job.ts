@@ -8,7 +8,7 @@ import type { LabJob } from '../../lab/lab-store.ts';
 import { type RunRequest, scriptEnvironment, persistentTpuSpec } from '../../lab/run-spec.ts';
 import { siteSteps } from '../../lab/site-setup.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import type { Booking, BookingChange, BookingSheet } from '../../lab/bookings.ts';
+import { type BookingChange, type BookingSheet, isBookedByOther } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
 import type { TpuCli } from './command.ts';
 import type { TpuClaim } from './claim-tpu.ts';
@@ -73,12 +73,7 @@ export async function createLabJob(
  */
 export async function bookFor(
   cli: TpuCli,
-  {
-    user,
-    tpu,
-    claim,
-    notes,
-  }: Pick<NewLabJob, 'user' | 'tpu' | 'notes'> & { readonly claim: Pick<TpuClaim, 'booking'> },
+  { user, tpu, claim, notes }: Pick<NewLabJob, 'user' | 'tpu' | 'claim' | 'notes'>,
 ): Promise<() => Promise<void>> {
   const nothing = (): Promise<void> => Promise.resolve();
   // Another user's notes do not apply to this run.
@@ -90,13 +85,17 @@ export async function bookFor(
   };
   try {
     const sheet = await cli.lab.sheet();
-    const { before, refused } = await sheet.change(tpu.name, change, (now) => changedSince(claim.booking, now, user));
+    const { before, refused } = await sheet.change(tpu.name, change, (now) =>
+      isBookedByOther(now, user) && now.user !== claim.booking?.user ? now.user : null,
+    );
     if (refused !== null)
       throw new JobmanError(`${refused} has just booked ${tpu.name}. Nothing was started.`, exitCode.conflict);
     if (before === null) return nothing;
+    const { status, user: bookedFor, note, scriptNote } = before;
+    const restored = { user: bookedFor, note, scriptNote, ...(status.kind !== 'unknown' && { status: status.kind }) };
     return async () => {
       try {
-        await sheet.change(tpu.name, restoringChange(before));
+        await sheet.change(tpu.name, restored);
       } catch (error) {
         if (!(error instanceof JobmanError)) throw error;
         cli.note(`The booking of ${tpu.name} was not undone: ${error.message}`);
@@ -107,18 +106,6 @@ export async function bookFor(
     cli.note(`The booking sheet was not changed: ${error.message}`);
     return nothing;
   }
-}
-
-/** Another user who booked the TPU since the booking was read, or null. */
-function changedSince(seen: Booking | null, now: Booking, user: LabUser): string | null {
-  const isTaken = now.status.kind === 'running' || now.status.kind === 'reserved';
-  if (!isTaken || now.user === '' || now.user === user.sheetName || now.user === seen?.user) return null;
-  return now.user;
-}
-
-function restoringChange({ status, user, note, scriptNote }: Booking): BookingChange {
-  const kind = status.kind === 'running' || status.kind === 'reserved' || status.kind === 'free' ? status.kind : null;
-  return { ...(kind !== null && { status: kind }), user, note, scriptNote };
 }
 
 /**

@@ -2,7 +2,8 @@
 // is the next attempt of the job; on another TPU it is the first attempt of a new job that names this one as its
 // parent.
 
-import { readFile, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
@@ -39,7 +40,7 @@ const defaultDirectory = 1;
 export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const { user, by } = await resolveActingUser(cli, args, 'run a job');
   const number = args.numbers['dir'] ?? defaultDirectory;
-  const directory = await codeDirectory(user, number);
+  const directory = codeDirectory(user, number);
   const { tag: tagArgument } = args.keys;
   const tag = tagArgument === undefined ? null : parseName('tag', tagArgument, await namesInUse(cli));
   const configs = configArguments(args.configs, user.aliases, cli.ownKeys);
@@ -94,24 +95,15 @@ export function printStarted(
   else cli.printSentence(`Window ${window}: job ${id} ${action}`);
 }
 
-async function codeDirectory(user: LabUser, number: number): Promise<string> {
+function codeDirectory(user: LabUser, number: number): string {
   const directory = directoryOf(user, number);
-  if (!(await exists(directory, 'isDirectory')))
-    throw new JobmanError(
-      `Working directory ${number} of ${user.name} does not exist: ${directory}`,
-      exitCode.notFound,
-      [`tpu set-cur ${number} ${user.name}    replaces it with the current folder`],
-    );
-  if (await exists(join(directory, 'staging.sh'), 'isFile')) return directory;
-  throw new JobmanError(
-    `Working directory ${number} of ${user.name} has no staging.sh, which \`tpu run\` needs: ${directory}`,
-    exitCode.notFound,
-  );
-}
-
-async function exists(path: string, kind: 'isDirectory' | 'isFile'): Promise<boolean> {
-  const found = await stat(path).catch(() => null);
-  return found?.[kind]() === true;
+  if (existsSync(join(directory, 'staging.sh'))) return directory;
+  const label = `Working directory ${number} of ${user.name}`;
+  if (existsSync(directory))
+    throw new JobmanError(`${label} has no staging.sh, which \`tpu run\` needs: ${directory}`, exitCode.notFound);
+  throw new JobmanError(`${label} does not exist: ${directory}`, exitCode.notFound, [
+    `tpu set-cur ${number} ${user.name}    replaces it with the current folder`,
+  ]);
 }
 
 async function chooseTpu(
