@@ -11,8 +11,8 @@ const types =
 const login = '`jobman login` checks the login to Google Cloud.';
 const terminal = 'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.';
 const install =
-  'jobman is installed with npm; docs/faq.md explains how to update and remove it. `jobman version` prints the version.';
-const secrets = 'The manifest names secrets in job.secrets (docs/configuration.md): `jobman schema` has the key.';
+  'npm updates jobman; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.';
+const secrets = 'The manifest names secrets in job.secrets (docs/secrets.md); `jobman schema` describes the key.';
 const files = 'Files travel with the job: job.workdir and job.files in the manifest, or `jobman cp data 1:` later.';
 const manifest = '`jobman init` writes a commented manifest; configs/ has examples.';
 const check = '`jobman validate job.yaml` checks a manifest.';
@@ -74,8 +74,7 @@ const commandHints: Readonly<Record<string, string>> = {
   nodes: '`jobman tpus` lists the TPUs in your projects, `jobman show 1` the workers of a job.',
   workers: '`jobman show 1` lists the workers of a job.',
   edit: '`jobman create job.yaml --set key=value` creates a job with one key changed; `jobman settings` is for settings.',
-  sweep:
-    'jobman has no sweeps yet. In a shell loop, `jobman create job.yaml --set command.lr=0.1` creates one job per value.',
+  sweep: 'docs/sweeps.md: in a shell loop, `jobman create job.yaml --set command.lr=0.1` creates one job per value.',
   auth: login,
   whoami:
     'Jobs belong to your login name on this machine: `jobman list` shows it. `jobman login` checks the login to Google Cloud.',
@@ -121,6 +120,7 @@ const flagEquivalents: Readonly<Record<string, readonly string[]>> = {
   '--format': ['--output json'],
   '--no-color': ['--color never'],
   '--no-colour': ['--color never'],
+  '--limit': ['--tail'],
   '--lr': ['--set command.lr=VALUE'],
   '-a': ['--all'],
   '-c': ['--container'],

@@ -116,7 +116,7 @@ export interface ErrorOutput {
     readonly hints: readonly string[];
     /** The mistakes of an invalid manifest. */
     readonly problems: readonly ManifestProblem[];
-    /** Why a confirmation is required; --yes confirms. */
+    /** A reason for the confirmation; --yes confirms. */
     readonly reasons: readonly string[];
   };
 }
@@ -448,7 +448,7 @@ interface LoginOutput {
   readonly project: string | null;
 }
 
-/** Where the jobs of the queue are from. */
+/** The source of the jobs of the queue. */
 interface QueueSourceOutput {
   readonly kind: 'source';
   readonly source: 'cluster' | 'published' | 'namespace';

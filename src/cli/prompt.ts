@@ -18,7 +18,7 @@ export async function confirm(
       reasons,
     });
   }
-  const lines = wrap(`${question} [y/N]`, cli.io.stderr.size().columns);
+  const lines = wrap(`${question} [y/N]`, cli.io.stderr.size().columns - 1);
   cli.io.stderr.write(`${lines.join('\n')} `);
   const answer = await cli.io.stdin.line();
   return /^(y|yes)$/i.test(answer?.trim() ?? '');

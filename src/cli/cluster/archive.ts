@@ -62,7 +62,10 @@ export async function printArchivedLogs(
   expectClusterFlags(flags);
   const { job, pods } = archived;
   if (flags.previous === true) {
-    throw new JobmanError('What a container printed before it was started anew is not kept apart.', exitCode.notFound);
+    throw new JobmanError(
+      'The archive does not separate the output before a restart of the container.',
+      exitCode.notFound,
+    );
   }
   const all = await archive.logs(archived);
   const named = flags.container === undefined ? all : all.filter(({ container }) => container === flags.container);
@@ -75,7 +78,7 @@ export async function printArchivedLogs(
       : having.filter((name) => flags.worker === undefined || indexOf(name) === flags.worker).slice(-1);
   if (wanted.length === 0) {
     cli.note(
-      `There is no copy of a log: nothing was printed while somebody copied it. ${archivedResult(archived, cli.io.now()).message}`,
+      `The archive has no log: nothing was printed while a controller ran. ${archivedResult(archived, cli.io.now()).message}`,
     );
     return exitCode.ok;
   }

@@ -116,8 +116,8 @@ function objectRows(object: V1Job | null): readonly (readonly [string, string])[
   const rows = containers.flatMap(({ name, command, args, resources }): (readonly [string, string])[] => {
     const limits = formatAmounts(resources?.limits ?? {});
     return [
-      ...(command === undefined ? [] : [['command', named(name, formatShellWords(command))] as const]),
-      ...(args === undefined ? [] : [['args', named(name, formatShellWords(args))] as const]),
+      ...(command === undefined ? [] : [['command', named(name, formatShellCommand(command))] as const]),
+      ...(args === undefined ? [] : [['args', named(name, formatShellCommand(args))] as const]),
       ...(limits === '' ? [] : [['limits', named(name, limits)] as const]),
     ];
   });
@@ -126,8 +126,8 @@ function objectRows(object: V1Job | null): readonly (readonly [string, string])[
   return [...rows, ...(notes.length === 0 ? [] : [['notes', notes.join(', ')] as const])];
 }
 
-function formatShellWords(words: readonly string[]): string {
-  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
+function formatShellCommand(args: readonly string[]): string {
+  return args.map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`)).join(' ');
 }
 
 /** For a window of `list --watch`. `screen` is `show` or `why`. */
@@ -158,7 +158,7 @@ function formatPodCounts(job: ClusterJob, isGone: boolean): string {
     [succeeded, 'succeeded'],
     [failed, 'failed'],
   ] as const;
-  const seen = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+  const seen = parts.filter(([count]) => count > 0).map(([count, state]) => `${count} ${state}`);
   return `${wanted}: ${seen.join(', ') || 'none yet'}`;
 }
 

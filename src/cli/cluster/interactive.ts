@@ -50,7 +50,7 @@ export async function runInteractive(
   return isRemoved ? code : Math.max(code, exitCode.unreachable);
 }
 
-/** False, with a message, if the Job was not seen gone. Ctrl-C ends the wait, not the deletion. */
+/** False, with a message, if the Job was not deleted in time. Ctrl-C ends the wait, not the deletion. */
 async function removeJob(cli: Cli, cluster: Cluster, name: string, signal: AbortSignal): Promise<boolean> {
   try {
     await cluster.remove(name, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalTimeout)]) });

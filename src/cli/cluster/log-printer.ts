@@ -95,7 +95,7 @@ function podLabel({ name, index }: Pick<ClusterPod, 'name' | 'index'>): string {
   return index === null ? name.slice(name.lastIndexOf('-') + 1) : String(index);
 }
 
-const unsupportedFlags: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
+const unsupportedFlags: readonly (readonly [flag: keyof LogsFlags, form: string, instead: string])[] = [
   ['step', '--step', 'a pod has containers: --container'],
   ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],
   ['firstError', '--first-error', '--grep finds lines'],

@@ -65,7 +65,7 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
       cli.note(`${formatRestart(pod, container)}${hint}`);
     }
   }
-  // The newest pod has not printed yet, and the one before it is deleted.
+  // The newest pod has not printed yet, and the previous pod is deleted.
   if (isSilent && flags.allPods !== true && (await printArchived(isGone))) isSilent = false;
   if (all.length > pods.length) {
     const [pod] = pods;

@@ -65,11 +65,7 @@ export async function runClusterVerb(
       }
       await cluster.patch(job.name, { spec: { suspend: false } });
       await wakeForArchive(command);
-      return printDone(
-        cli,
-        job.name,
-        `${job.name} is started; its pods begin anew, and its program finds its own checkpoint.`,
-      );
+      return printDone(cli, job.name, `${job.name} is started with new pods; its program finds its own checkpoint.`);
     case 'rerun': {
       const object = await cluster.raw(job.name);
       if (object === null) throw new JobmanError(`${job.name} was deleted meanwhile.`, exitCode.notFound);
@@ -92,7 +88,7 @@ async function livePods(cluster: Cluster, job: ClusterJob): Promise<readonly str
   }
 }
 
-/** Says "stopped" only after the pods were seen gone: a pod has half a minute to end by itself. */
+/** Says "stopped" only after the pods are deleted: a pod has half a minute to end by itself. */
 async function formatStopped(cluster: Cluster, job: ClusterJob): Promise<string> {
   const back = `Back: jobman start ${job.name}`;
   let live: number;
@@ -327,7 +323,7 @@ async function printJobs(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[]
     job.owner === null ? 'made by another tool' : job.owner === mine ? 'yours' : `of ${job.owner}`,
   ]);
   const lines = aligned(
-    [['JOB', 'STATUS', 'AGE', 'WHOSE'], ...rows],
+    [['JOB', 'STATUS', 'AGE', 'OWNER'], ...rows],
     ['left', 'left', 'right', 'left'],
     columnsOf(cli.io.stderr),
   );

@@ -105,9 +105,9 @@ function parseCopies(args: readonly string[]): { readonly ref: string; readonly 
 }
 
 /** As in scp: a colon before any slash means a remote path. */
-function parseSide(word: string): { readonly ref: string | null; readonly path: string } {
-  const [, ref, path = ''] = /^([^/:]+):(.*)$/s.exec(word) ?? [];
-  return ref === undefined ? { ref: null, path: word } : { ref, path };
+function parseSide(arg: string): { readonly ref: string | null; readonly path: string } {
+  const [, ref, path = ''] = /^([^/:]+):(.*)$/s.exec(arg) ?? [];
+  return ref === undefined ? { ref: null, path: arg } : { ref, path };
 }
 
 function usage(sentence: string): JobmanError {

@@ -9,6 +9,7 @@ import type { EmulatorTpu, EmulatorView } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
 import type { Cli } from '../context.ts';
+import { foreignCommandHint } from '../foreign-commands.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -98,7 +99,7 @@ function expectVerb(verb: string): void {
   const meant = didYouMean(verb, verbs);
   throw usageError(
     `Unknown verb "${verb}" of the TPU emulator.${meant === undefined ? '' : ` Did you mean "${meant}"?`}`,
-    ['`jobman emulator --help` lists them.'],
+    [foreignCommandHint(`emulator ${verb}`) ?? '`jobman emulator --help` lists them.'],
   );
 }
 
@@ -139,21 +140,21 @@ function isNotFound(error: unknown): boolean {
 }
 
 /** `preempt 1 --delay=5s --hard`; an option without a value is `true`. Throws a usage error. */
-function parseAction(words: readonly string[]): {
+function parseAction(args: readonly string[]): {
   readonly verb: string;
   readonly target: string | undefined;
   readonly options: Readonly<Record<string, string>>;
 } {
   const plain: string[] = [];
   const options: Record<string, string> = {};
-  for (let at = 0; at < words.length; at += 1) {
-    const word = words[at] ?? '';
-    const [, name, given] = /^--([a-z][\w-]*)(?:=(.*))?$/i.exec(word) ?? [];
+  for (let at = 0; at < args.length; at += 1) {
+    const arg = args[at] ?? '';
+    const [, name, given] = /^--([a-z][\w-]*)(?:=(.*))?$/i.exec(arg) ?? [];
     if (name === undefined) {
-      plain.push(word);
+      plain.push(arg);
       continue;
     }
-    const next = words[at + 1];
+    const next = args[at + 1];
     if (given === undefined && next !== undefined && !next.startsWith('--')) at += 1;
     options[name] = given ?? (next === undefined || next.startsWith('--') ? 'true' : next);
   }

@@ -7,8 +7,8 @@ import type { Cli } from '../context.ts';
 import { printHelp } from '../find-command.ts';
 
 export function helpOf(program: Program) {
-  return async ({ io }: Cli, _flags: object, ...words: readonly string[]): Promise<number> =>
-    printHelp(io, program, words);
+  return async ({ io }: Cli, _flags: object, ...args: readonly string[]): Promise<number> =>
+    printHelp(io, program, args);
 }
 
 export async function version(cli: Cli): Promise<number> {

@@ -152,8 +152,8 @@ function printProblems(cli: Cli, problems: readonly string[]): void {
 function formatWaiting(cli: Cli, on: readonly number[], count: number): string | null {
   if (on.length === 0 || cli.json) return null;
   const who = `[${workersLabel(on)}]`;
-  const words = on.length === count ? pluralize(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
-  return `waiting for ${words}`.slice(0, cli.io.stderr.size().columns - 1);
+  const rest = on.length === count ? pluralize(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
+  return `waiting for ${rest}`.slice(0, cli.io.stderr.size().columns - 1);
 }
 
 /** Ends when the returned controller is aborted, too. */

@@ -204,7 +204,7 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
   let expected: readonly WorkerId[] = [];
   let prefixes = new Map<Source, string>();
 
-  function markPrinted(): void {
+  function recordPrinted(): void {
     printed = true;
     announce?.();
     announce = undefined;
@@ -236,7 +236,7 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
     hasPrinted: (): boolean => printed,
     /** From several files if all have printed the piece. */
     put(from: Source | readonly Source[], piece: Piece): void {
-      if (announce !== undefined || !printed) markPrinted();
+      if (announce !== undefined || !printed) recordPrinted();
       const source = 'queue' in from ? from : from[0];
       // Two files have unfinished long lines at the same time: each part gets a line of its own.
       if (inside !== undefined && inside !== source) text += '\n';
@@ -249,7 +249,7 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
     },
     write,
     async bytes(bytes: Uint8Array): Promise<void> {
-      markPrinted();
+      recordPrinted();
       stdout.write(bytes);
       await stdout.flush();
     },

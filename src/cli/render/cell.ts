@@ -34,12 +34,12 @@ export function cutMiddle(text: string, columns: number): string {
 export function wrap(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   let line = '';
-  for (const word of text.split(' ')) {
-    if (line === '') line = word;
-    else if (width(line) + 1 + width(word) <= columns) line += ` ${word}`;
+  for (const part of text.split(' ')) {
+    if (line === '') line = part;
+    else if (width(line) + 1 + width(part) <= columns) line += ` ${part}`;
     else {
       lines.push(line);
-      line = word;
+      line = part;
     }
   }
   return [...lines, line];
@@ -51,7 +51,7 @@ const minRoom = 24;
 export function hangingIndent(front: string, text: string, columns: number): readonly string[] {
   const room = columns - width(front);
   if (width(text) <= room) return [front + text];
-  if (room < minRoom || text.split(' ').some((word) => width(word) > room)) {
+  if (room < minRoom || text.split(' ').some((part) => width(part) > room)) {
     return [front.trimEnd(), ...wrap(text, columns - 5).map((line) => `     ${line}`)];
   }
   const indent = ' '.repeat(width(front));
@@ -95,7 +95,7 @@ function takeLastColumns(text: string, columns: number): string {
 
 const plainAscii = /^[ -~]*$/;
 const graphics = /\p{Cc}\[[0-9;:]*m/gu;
-const mark = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
+const combining = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
 
 /** The Wide and Fullwidth blocks of Unicode's EastAsianWidth.txt, rounded to whole blocks. */
 const wideRanges: readonly (readonly [number, number])[] = [
@@ -120,6 +120,6 @@ function isSymbol(code: number): boolean {
 
 function columnsOf(code: number): number {
   if (code < 0x300 || isSymbol(code)) return 1;
-  if (mark.test(String.fromCodePoint(code))) return 0;
+  if (combining.test(String.fromCodePoint(code))) return 0;
   return wideRanges.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
 }

@@ -1,0 +1,206 @@
+/** Commands and flags that people guess work, or lead to the right one. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { openWorld } from '../support/world.ts';
+import { jobman, jobView, jsonLines } from './support/harness.ts';
+
+const terminal = { columns: 100, rows: 24 };
+const jobs = [
+  jobView({ id: '000003', name: 'iris', phase: 'running' }),
+  jobView({ id: '000002', name: 'vit', phase: 'failed' }),
+  jobView({ id: '000001', name: 'bert', owner: 'bob', phase: 'queued' }),
+];
+
+function folder(t: TestContext): string {
+  const { home } = openWorld(t);
+  const path = join(home, 'work');
+  mkdirSync(path, { recursive: true });
+  return path;
+}
+
+suite('init', () => {
+  for (const flags of [
+    ['--accelerator', 'local', '--command', 'python3 train.py'],
+    ['--accelerator', 'local', '--command', 'echo "a: b" # c', '--checkpoints', 'ck'],
+    ['--accelerator', 'emulator', '--command', 'true', '--checkpoints', 'gs://my-bucket/vit'],
+    ['--accelerator', 'v5litepod-16', '--command', 'true', '--name', 'vit', '--zone', 'us-west4-a'],
+  ]) {
+    test(`writes a valid manifest without a question: ${flags.join(' ')}`, async (t) => {
+      const cwd = folder(t);
+      const written = await jobman(['init', ...flags], { cwd });
+      assert.deepEqual([written.code, written.out], [0, 'Wrote jobman.yaml.\n'], written.err);
+      const { code, out, err } = await jobman(['validate', 'jobman.yaml', '--offline'], { cwd });
+      assert.equal(code, 0, err);
+      assert.match(out, /^jobman\.yaml is valid/);
+    });
+  }
+
+  test('asks three questions on a terminal', async (t) => {
+    const cwd = folder(t);
+    const input = ['local', 'python3 train.py', ''];
+    const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input });
+    assert.equal(code, 0);
+    assert.equal(err.match(/\[[^\]]+\]: /g)?.length, 3);
+    const text = readFileSync(join(cwd, 'a.yaml'), 'utf8');
+    assert.match(text, /^local:$/m);
+    assert.match(text, /^ {2}run: python3 train\.py$/m);
+    assert.match(text, /^ {2}checkpoint_dir: checkpoints +#/m);
+  });
+
+  test('never overwrites, and needs flags without a terminal', async (t) => {
+    const cwd = folder(t);
+    const missing = await jobman(['init'], { cwd });
+    assert.equal(missing.code, 2);
+    assert.match(missing.err, /--accelerator is missing/);
+    assert.equal(existsSync(join(cwd, 'jobman.yaml')), false);
+    writeFileSync(join(cwd, 'jobman.yaml'), 'mine\n');
+    const { code, err } = await jobman(['init', '--yes'], { cwd });
+    assert.equal(code, 4);
+    assert.match(err, /jobman\.yaml exists; nothing was written\./);
+    assert.equal(readFileSync(join(cwd, 'jobman.yaml'), 'utf8'), 'mine\n');
+  });
+
+  test('suggests a type', async (t) => {
+    const { code, err } = await jobman(['init', '--accelerator', 'v5lite-16', '--command', 'x'], { cwd: folder(t) });
+    assert.equal(code, 2);
+    assert.match(err, /"v5lite-16" is no TPU type \(did you mean v5litepod-16\?\)/);
+  });
+});
+
+suite('run', () => {
+  for (const [args, name] of [
+    [['--', 'python3', 'train.py', '--lr', '1'], 'train'],
+    [['--', 'python3 -m pytest -q'], 'pytest'],
+    [['--', '/bin/ls', '-l'], 'ls'],
+    [['--name', 'sweep', '--', 'true'], 'sweep'],
+    [['--', '7'], 'job-7'],
+  ] as const) {
+    test(`${args.join(' ')} creates a local job named ${name}`, async (t) => {
+      const { code, err, commands } = await jobman(['run', ...args], { cwd: folder(t), jobs: [] });
+      assert.equal(code, 0, err);
+      assert.equal(commands[0], `create ${name} for alice`);
+    });
+  }
+
+  test('FILE does what create does', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'a.yaml'), 'job: {name: iris}\nlocal: {}\ncommand: {run: "true"}\n');
+    for (const command of ['run', 'create']) {
+      const { code, commands } = await jobman([command, 'a.yaml', '--env', 'SEED=7', '-d'], { cwd });
+      assert.deepEqual([code, commands[0]], [0, 'create iris for alice']);
+    }
+  });
+});
+
+suite('other names', () => {
+  test('list: ls, ps; show: status, describe, get, which list without a job', async () => {
+    const list = await jobman(['list'], { jobs });
+    for (const name of ['ls', 'ps', 'status', 'describe', 'get', 'show'])
+      assert.equal((await jobman([name], { jobs })).out, list.out, name);
+    const show = await jobman(['show', '2'], { jobs });
+    for (const name of ['status', 'describe', 'get'])
+      assert.equal((await jobman([name, 'vit'], { jobs })).out, show.out);
+  });
+
+  test('rm, kill, -V, help of a family', async () => {
+    assert.deepEqual((await jobman(['kill', '3'], { jobs })).commands, ['cancel 000003', 'wake']);
+    assert.deepEqual((await jobman(['rm', '2', '--yes'], { jobs })).commands, ['delete 000002', 'wake']);
+    assert.equal((await jobman(['-V'])).out, 'jobman 1.2.3\n');
+    for (const family of ['controller', 'emulator'])
+      assert.equal((await jobman([family, 'help'])).out, (await jobman([family, '--help'])).out);
+  });
+
+  test('-o json is --json', async () => {
+    const expected = (await jobman(['list', '--json'], { jobs })).out;
+    for (const flags of [['-o', 'json'], ['--output=json'], ['-ojson']])
+      assert.equal((await jobman(['list', ...flags], { jobs })).out, expected);
+    const { code, err } = await jobman(['lst', '-o', 'json']);
+    assert.equal(code, 2);
+    assert.equal(jsonLines(err).length, 1);
+  });
+});
+
+test('logs without a job prints those of the newest, and says which', async () => {
+  const { code, err } = await jobman(['logs'], { jobs });
+  assert.equal(code, 0);
+  assert.match(err, /^The newest job is 000003 \(iris\)\.\n/);
+  assert.match((await jobman(['logs'])).err, /You have no jobs yet/);
+  assert.match((await jobman(['logs', '3', '--since', '10m'], { jobs })).err, /--since needs times/);
+});
+
+suite('--all', () => {
+  test('of cancel means your unfinished jobs, of delete your finished ones', async () => {
+    const own = jobs.filter(({ owner }) => owner === 'alice');
+    assert.deepEqual((await jobman(['cancel', '--all', '--yes'], { jobs: own })).commands, ['cancel 000003', 'wake']);
+    assert.deepEqual((await jobman(['delete', '--all', '--yes'], { jobs: own })).commands, ['delete 000002', 'wake']);
+  });
+
+  test('lists the jobs and asks', async () => {
+    const asked = await jobman(['cancel', '--all'], { jobs, terminal, input: ['n'] });
+    assert.deepEqual([asked.code, asked.commands], [1, []]);
+    assert.match(asked.err, /000003 {2}iris {2}running\n.*Cancel 1 unfinished job\? \[y\/N\]/s);
+    const refused = await jobman(['cancel', '--all'], { jobs });
+    assert.deepEqual([refused.code, refused.commands], [4, []]);
+    assert.equal((await jobman(['cancel', '--all', '3'], { jobs })).code, 2);
+  });
+});
+
+test('queue lists local jobs by position and TPU jobs, without a cluster too', async () => {
+  const local = { backend: 'local', accelerator: 'this machine', pricing: null, zone: null } as const;
+  const waiting = [
+    jobView({ id: '000004', name: 'b', phase: 'queued', ...local }),
+    jobView({ id: '000003', name: 'a', phase: 'queued', ...local }),
+    jobView({ id: '000002', name: 'r', phase: 'running', ...local }),
+    jobView({ id: '000001', name: 't', phase: 'queued' }),
+  ];
+  const { code, out } = await jobman(['queue'], { jobs: waiting });
+  assert.equal(code, 0);
+  assert.match(out, /^This machine: 1 of 4 slots used, 2 jobs waiting\.\nTPUs: 1 job waiting\.\n/);
+  assert.match(out, /^local 1 +000003 +a [^]*^local 2 +000004 +b [^]*^tpu +000001 +t /m);
+});
+
+suite('login', () => {
+  test('reports a login', async () => {
+    const { code, out } = await jobman(['login']);
+    assert.equal(code, 0);
+    assert.match(out, /^This machine is logged in to Google Cloud\./);
+  });
+
+  test('names the commands that log in', async () => {
+    const checkLogin = () => Promise.reject(new JobmanError('no login', exitCode.unreachable));
+    const { code, err } = await jobman(['login'], { services: { checkLogin } });
+    assert.equal(code, 5);
+    assert.match(err, /There is no login to Google Cloud\.\n.*gcloud auth application-default login/);
+  });
+});
+
+test('a flag is suggested only if it is similar or an equivalent', async () => {
+  for (const [argv, expected] of [
+    [['list', '--sort', 'x'], /Unknown flag --sort\.\n/],
+    [['show', '--name', 'x'], /Did you mean --job-name\?/],
+    [['list', '--status', 'x'], /Did you mean --phase\?/],
+    [['list', '-w'], /Did you mean --watch\?/],
+    [['logs', '--lines', '3'], /Did you mean --tail\?/],
+    [['stop', '--wait'], /Unknown flag --wait\.\n/],
+    [['why', '--lr', '3'], /Unknown flag --lr\.\n/],
+    [['--no-color', 'list'], /Unknown flag --no-color\. Did you mean --color never\?/],
+  ] as const) {
+    const { code, err } = await jobman(argv);
+    assert.equal(code, 2);
+    assert.match(err, expected);
+  }
+});
+
+test('phases have colours: running blue, succeeded green, failed red', async () => {
+  for (const [phase, colour] of [
+    ['running', 34],
+    ['succeeded', 32],
+    ['failed', 31],
+  ] as const) {
+    const { out } = await jobman(['list', '--color', 'always'], { jobs: [jobView({ phase })] });
+    assert.ok(out.includes(`\u001b[${colour}m`), phase);
+  }
+});
