@@ -5,7 +5,7 @@ import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.
 import { clusterPhase, isClusterFinished } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/model/time.ts';
-import type { Cli } from '../context.ts';
+import { printError, type Cli } from '../context.ts';
 import {
   formatUrl,
   joinSockets,
@@ -99,8 +99,7 @@ export async function forwardToPod(
       try {
         const now = await cluster.job(job.name);
         if (now === null || now.uid !== job.uid) {
-          cli.printStderr(`${job.name} is no longer in the cluster.`);
-          return exitCode.failed;
+          return printError(cli, `${job.name} is no longer in the cluster.`);
         }
         const next = await currentPod(cli, cluster, now, wanted).catch((error: unknown) => {
           if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
@@ -109,8 +108,7 @@ export async function forwardToPod(
         if (isLost) cli.note('The cluster answers again.');
         isLost = false;
         if (next === undefined && isClusterFinished(now)) {
-          cli.printStderr(`${job.name} has finished (${clusterPhase(now)}) and has no running pod any more.`);
-          return exitCode.failed;
+          return printError(cli, `${job.name} has finished (${clusterPhase(now)}) and has no running pod any more.`);
         }
         if (next?.uid === pod?.uid) continue;
         // Connections to the old pod get no more data.

@@ -70,7 +70,8 @@ export async function handleJobs(
     let worst: number = exitCode.ok;
     const refs = jobs.flatMap((resolved) => (resolved.kind === 'stored' ? [resolved.ref] : []));
     if (refs.length > 0) worst = Math.max(worst, await handlers.stored(client, refs));
-    for (const resolved of jobs) {
+    const names = [...args, ...(flags.jobName === undefined ? [] : [flags.jobName])];
+    for (const [at, resolved] of jobs.entries()) {
       try {
         if (resolved.kind === 'cluster') {
           worst = Math.max(worst, await handlers.cluster(resolved.cluster, resolved.job));
@@ -88,7 +89,7 @@ export async function handleJobs(
         if (resolved.kind === 'none') throw resolved.error;
       } catch (error) {
         if (!(error instanceof JobmanError)) throw error;
-        worst = Math.max(worst, reportError(error, cli));
+        worst = Math.max(worst, reportError(error, cli, { job: names[at] }));
       }
     }
     return worst;

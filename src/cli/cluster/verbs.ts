@@ -303,7 +303,7 @@ async function deleteEach(
       worst = Math.max(worst, code);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      worst = Math.max(worst, reportError(error, cli));
+      worst = Math.max(worst, reportError(error, cli, { job: job.name }));
     }
   });
   if (left > 0) cli.printStderr(`The other ${pluralize(left, 'job')} did not change.`);

@@ -5,7 +5,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatDuration } from '../../app/format.ts';
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import type { Duration } from '../../core/model/time.ts';
-import { type Cli, reportError, verdictCode } from '../context.ts';
+import { type Cli, reportError, verdictCode, printError } from '../context.ts';
 import { callAfter, abortOnSignal } from '../interrupt.ts';
 import { onlyArchivedError, type Resolution, type ContextFlags } from './resolve-jobs.ts';
 import { printClusterResult, observeJob } from './observe.ts';
@@ -67,7 +67,7 @@ export async function waitForCluster(cli: Cli, { jobs }: Resolution, flags: Wait
       cli.printStderr(`Left; ${names} ${open.size === 1 ? 'goes' : 'go'} on. Back: jobman wait ${[...open].join(' ')}`);
       return exitCode.interrupted;
     }
-    cli.printStderr(`Not finished after ${formatDuration(flags.timeout ?? 0)}: ${names}. The jobs keep running.`);
+    printError(cli, `Not finished after ${formatDuration(flags.timeout ?? 0)}: ${names}. The jobs keep running.`);
     return Math.max(worst, exitCode.failed);
   } finally {
     cancelTimeout();
@@ -82,8 +82,7 @@ async function waitFor(cli: Cli, cluster: Cluster, job: ClusterJob, signal: Abor
   for await (const change of cluster.watchJobs({ name: job.name, signal, onLost })) {
     const isAbsent = change.kind === 'synced' && before === undefined;
     if (isAbsent || (change.kind === 'gone' && change.object.uid === job.uid)) {
-      cli.printStderr(`${job.name} was deleted meanwhile.`);
-      return exitCode.failed;
+      return printError(cli, `${job.name} was deleted meanwhile.`, exitCode.failed, { job: job.name });
     }
     if (change.kind !== 'changed' || change.object.uid !== job.uid) continue;
     const phase = clusterPhase(change.object);

@@ -161,7 +161,7 @@ async function copyAll(
     release();
     progress.end();
   }
-  for (const [sentence, on] of failures) {
+  for (const [sentence, on] of cli.json ? [] : failures) {
     const who = access.workers.length === 1 ? '' : `[${workersLabel(on)}] `;
     printError(cli, `${who}${escapeLine(sentence)}`);
   }

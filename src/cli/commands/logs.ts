@@ -3,7 +3,7 @@ import type { Client, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { escapeLine, pluralize, formatWorker } from '../../app/format.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';
-import { type Cli, forEach, type GlobalFlags } from '../context.ts';
+import { type Cli, forEach, type GlobalFlags, printError } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { formatBody, createSplitter, formatPrefix, formatJson, type Piece } from '../logs/lines.ts';
@@ -118,7 +118,9 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
   const of = view.attempts.find(({ attempt }) => attempt === files[0]?.attempt);
   const [first, ...others] = await firstErrors(files, of?.evidence?.worker);
   if (first === undefined) {
-    cli.note(`No error found in ${pluralize(files.length, 'log')}. ${view.why.message}`);
+    const sentence = `No error found in ${pluralize(files.length, 'log')}. ${view.why.message}`;
+    if (cli.json) return printError(cli, sentence, exitCode.notFound, { job: view.id });
+    cli.note(sentence);
     return exitCode.notFound;
   }
   const rules = rulesOf(cli, flags);

@@ -4,7 +4,7 @@ import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { workerNotFound, type WorkerAccess } from '../../app/worker-access.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';
-import { type Cli, type GlobalFlags, splitRef } from '../context.ts';
+import { type Cli, type GlobalFlags, splitRef, printError } from '../context.ts';
 import { abortOnSignal, pause } from '../interrupt.ts';
 import {
   formatUrl,
@@ -101,8 +101,7 @@ async function waitUntilEnd(
       ({ goneAt, releasedAt, workers }) => goneAt === null && releasedAt === null && workers.length > 0,
     );
     if (!isThere && isFinishedPhase(view.phase)) {
-      cli.printStderr(`Job ${first.id} has finished (${view.phase}) and has no machines any more.`);
-      return exitCode.failed;
+      return printError(cli, `Job ${first.id} has finished (${view.phase}) and has no machines any more.`);
     }
     if (!isThere && wasThere)
       cli.note(`Job ${first.id} has no machines now (${view.phase}); forwarding continues on the new ones.`);

@@ -52,7 +52,7 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: 
       cli.note(`Step ${step} is applied on ${pluralize(workers.length, 'worker')} of job ${plan.job.id}.`);
       return exitCode.ok;
     }
-    for (const { worker, message } of failed) {
+    for (const { worker, message } of cli.json ? [] : failed) {
       printError(cli, `worker ${worker}, step ${step}: ${escapeLine(message)}`);
     }
     if (failed.length < workers.length) cli.note(`It is applied on the other ${workers.length - failed.length}.`);

@@ -5,7 +5,7 @@ import { viewJson } from '../../app/json.ts';
 import { createBlock, openWindow, type TerminalWindow } from '../block.ts';
 import { resolveJobs } from '../cluster/resolve-jobs.ts';
 import type { WaitFlags } from '../cluster/wait.ts';
-import { type Cli, forEach, type GlobalFlags, verdictCode } from '../context.ts';
+import { type Cli, forEach, type GlobalFlags, verdictCode, printError } from '../context.ts';
 import { controllerCheckInterval, ensureController } from '../controller.ts';
 import { isNotFoundError, verdictLine } from '../follow/follow.ts';
 import { createProgress, formatExitHints, type Progress, formatTitle } from '../follow/progress.ts';
@@ -75,8 +75,7 @@ async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], fla
       if (!isNotFoundError(error)) throw error;
       open.delete(id);
       display.clear();
-      cli.printStderr(`Job ${id} was deleted meanwhile.`);
-      worst = Math.max(worst, exitCode.failed);
+      worst = Math.max(worst, printError(cli, `Job ${id} was deleted meanwhile.`, exitCode.failed, { job: id }));
     }
   };
 
@@ -107,7 +106,8 @@ async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], fla
       }
       if (flags.timeout !== undefined && io.now() - began >= flags.timeout) {
         display.clear();
-        cli.printStderr(
+        printError(
+          cli,
           `Not finished after ${formatDuration(flags.timeout)}: ${[...open].join(', ')}. The jobs keep running.`,
         );
         window.ring();

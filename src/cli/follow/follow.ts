@@ -5,7 +5,7 @@ import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatDuration, escapeLine, formatStatus } from '../../app/format.ts';
 import { formatEnding } from '../../app/phrases.ts';
-import { type Cli, verdictCode } from '../context.ts';
+import { type Cli, verdictCode, printError } from '../context.ts';
 import { controllerCheckInterval, ensureController } from '../controller.ts';
 import { createProgress, type ExitHints, type Progress } from './progress.ts';
 import { pause } from '../interrupt.ts';
@@ -268,8 +268,7 @@ export async function followToEnd(
   } catch (error) {
     progress.close();
     if (!isNotFoundError(error)) throw error;
-    cli.printStderr(`Job ${id} was deleted meanwhile.`);
-    return exitCode.failed;
+    return printError(cli, `Job ${id} was deleted meanwhile.`, exitCode.failed, { job: id });
   } finally {
     progress.close();
   }

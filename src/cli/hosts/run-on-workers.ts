@@ -114,7 +114,7 @@ export async function runOnWorkers(
   const refusals = outcomes.flatMap(({ end }) => (end.kind === 'unreachable' ? (end.refusal ?? []) : []));
   // A missing permission has one exit code and one message, for one pod and for many.
   if (refusals[0] !== undefined && refusals.length === outcomes.length && !isLeaving) throw refusals[0];
-  printOutcomes(cli, outcomes, flags);
+  if (!cli.json) printOutcomes(cli, outcomes, flags);
   await io.stdout.flush();
   return isLeaving ? exitCode.interrupted : Math.max(exitCode.ok, ...outcomes.map(sessionExitCode));
 }
@@ -141,7 +141,7 @@ function printOutcomes(cli: Cli, all: readonly WorkerOutcome[], flags: RunFlags)
     else if (only.end.kind === 'unreachable') printProblems(cli, problems);
     return;
   }
-  if (agreement !== null && cli.io.stdout.isTerminal && !cli.json) cli.note(`-- ${agreement}`);
+  if (agreement !== null && cli.io.stdout.isTerminal) cli.note(`-- ${agreement}`);
   printProblems(cli, problems);
 }
 
