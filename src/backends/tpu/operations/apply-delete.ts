@@ -2,7 +2,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { persistentTpuSpec } from '../../../lab/run-spec.ts';
-import type { ReapplyOptions, ReportProgress } from '../../../lab/tpu-operations.ts';
+import type { ReapplyOptions } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { resourceId, isNotFound, type Answer, type Operation, type Location, type TpuNode } from '../api.ts';
 import { outcomeOf, persistentTpuBody } from '../capacity.ts';
@@ -21,12 +21,7 @@ import {
   type KnownNodeResult,
 } from './wait.ts';
 
-export async function applyTpu(
-  parts: ChangeParts,
-  tpu: LabTpu,
-  report: ReportProgress,
-  signal: AbortSignal,
-): Promise<void> {
+export async function applyTpu(parts: ChangeParts, tpu: LabTpu): Promise<void> {
   const current = await parts.find(tpu);
   if (current.kind === 'present' || current.queued !== null) {
     const stateText =
@@ -37,22 +32,20 @@ export async function applyTpu(
       `tpu reapply ${tpu.name}    deletes it and creates it again`,
     ]);
   }
-  await createAndWait(parts, tpu, { foundAt: null }, report, signal);
-  await waitForLogin(parts, tpu, report, signal);
+  await createAndWait(parts, tpu, { foundAt: null });
+  await waitForLogin(parts, tpu);
 }
 
 export async function reapplyTpu(
   parts: ChangeParts,
   tpu: LabTpu,
-  report: ReportProgress,
-  signal: AbortSignal,
   { anyPricing = false, uid }: ReapplyOptions,
 ): Promise<void> {
   const current = await parts.find(tpu);
   if (current.kind === 'absent' && current.queued === null && uid === undefined) {
-    report(`${tpu.name} does not exist; creating it`);
-    await createAndWait(parts, tpu, { foundAt: current.location, joinsOtherCreate: true }, report, signal);
-    return waitForLogin(parts, tpu, report, signal);
+    parts.report(`${tpu.name} does not exist; creating it`);
+    await createAndWait(parts, tpu, { foundAt: current.location, joinsOtherCreate: true });
+    return waitForLogin(parts, tpu);
   }
   if (uid !== undefined && (current.kind !== 'present' || current.node.createTime !== uid)) {
     throw changedByOthersError(tpu, current);
@@ -63,14 +56,14 @@ export async function reapplyTpu(
   persistentTpuSpec(tpu, parts.site, { project: parts.project, foundZone: location.zone });
   refuseTpuOfJob(tpu, current);
   if (current.kind === 'present') refuseRegistryMismatch(tpu, current.node, anyPricing);
-  await deleteAndWait(parts, tpu, current, report, signal, {
+  await deleteAndWait(parts, tpu, current, {
     interruptedMessage: `${tpu.name} is being deleted and was not created again`,
     timeoutMessage: `${tpu.name} is not deleted yet and was not created again`,
     hint: `tpu apply ${tpu.name}    creates it once it is deleted`,
   });
   const owner = current.kind === 'present' ? current.node.metadata?.['owner'] : undefined;
   try {
-    await createAndWait(parts, tpu, { foundAt: location, joinsOtherCreate: true, owner }, report, signal);
+    await createAndWait(parts, tpu, { foundAt: location, joinsOtherCreate: true, owner });
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
     throw new JobmanError(
@@ -80,14 +73,12 @@ export async function reapplyTpu(
       { cause: error },
     );
   }
-  await waitForLogin(parts, tpu, report, signal);
+  await waitForLogin(parts, tpu);
 }
 
 export async function deleteTpu(
   parts: ChangeParts,
   tpu: LabTpu,
-  report: ReportProgress,
-  signal: AbortSignal,
   { uid }: Pick<ReapplyOptions, 'uid'>,
 ): Promise<boolean> {
   const current = await parts.find(tpu);
@@ -95,7 +86,7 @@ export async function deleteTpu(
   if (uid !== undefined && (current.kind !== 'present' || current.node.createTime !== uid))
     throw changedByOthersError(tpu, current);
   refuseTpuOfJob(tpu, current);
-  await deleteAndWait(parts, tpu, current, report, signal, {
+  await deleteAndWait(parts, tpu, current, {
     interruptedMessage: `The cloud is deleting ${tpu.name}; the deletion continues without this command`,
     timeoutMessage: `${tpu.name} is not deleted yet; the deletion continues without this command`,
     hint: `tpu describe ${tpu.name}    shows when it is deleted`,
@@ -148,8 +139,6 @@ async function createAndWait(
     /** The owner of the replaced TPU: recreating it does not change the owner. */
     readonly owner?: string | undefined;
   },
-  report: ReportProgress,
-  signal: AbortSignal,
 ): Promise<void> {
   const { name } = tpu;
   const spec = persistentTpuSpec(tpu, parts.site, { project: parts.project, foundZone: foundAt?.zone ?? null });
@@ -159,21 +148,21 @@ async function createAndWait(
     ...(await parts.creator()),
     ...(owner === undefined ? {} : { owner }),
   });
-  if (signal.aborted) throw new JobmanError(`Interrupted before ${name} was requested.`, exitCode.interrupted);
-  report(`requesting ${name}: ${spec.accelerator}, ${formatPricing(spec.pricing)}, in ${spec.zone}`);
+  if (parts.signal.aborted) throw new JobmanError(`Interrupted before ${name} was requested.`, exitCode.interrupted);
+  parts.report(`requesting ${name}: ${spec.accelerator}, ${formatPricing(spec.pricing)}, in ${spec.zone}`);
   const answer = await api.createNode(location, name, body);
   const outcome = outcomeOf(answer);
   const isAlreadyCreated = !answer.ok && answer.status === 'ALREADY_EXISTS';
   if (isAlreadyCreated && !joinsOtherCreate) {
     throw new JobmanError(`${name} exists: another user has just created it.`, exitCode.conflict);
   }
-  if (isAlreadyCreated) report(`another user is creating ${name}; waiting for it`);
+  if (isAlreadyCreated) parts.report(`another user is creating ${name}; waiting for it`);
   else if (!answer.ok && outcome.kind !== 'unclear') throw refusalError(`${name} was not created`, answer.error);
   if (outcome.kind === 'unclear')
-    report(`the cloud did not confirm the request (${outcome.evidence.message}); checking`);
+    parts.report(`the cloud did not confirm the request (${outcome.evidence.message}); checking`);
   const operation = answer.ok ? resourceId(answer.value.name) : null;
   let missingChecks = 0;
-  await waitForNode(parts, report, signal, {
+  await waitForNode(parts, {
     location,
     name,
     interruptedMessage: `${name} is being created; the creation continues without this command`,
@@ -208,8 +197,6 @@ async function deleteAndWait(
   parts: ChangeParts,
   tpu: LabTpu,
   current: KnownNodeResult,
-  report: ReportProgress,
-  signal: AbortSignal,
   messages: { readonly interruptedMessage: string; readonly timeoutMessage: string; readonly hint: string },
 ): Promise<void> {
   const { name } = tpu;
@@ -228,19 +215,19 @@ async function deleteAndWait(
         exitCode.conflict,
       );
   }
-  if (signal.aborted) throw new JobmanError(`Interrupted; nothing was changed.`, exitCode.interrupted);
+  if (parts.signal.aborted) throw new JobmanError(`Interrupted; nothing was changed.`, exitCode.interrupted);
   const requestDelete = (): Promise<Answer<Operation>> =>
     isQueued ? api.deleteQueuedResource(location, queuedId) : api.deleteNode(location, name);
-  report(`deleting ${name}, which is ${stateName(current)}`);
+  parts.report(`deleting ${name}, which is ${stateName(current)}`);
   const answer = await requestDelete();
   if (!answer.ok && !isNotFound(answer)) {
     const outcome = outcomeOf(answer);
     if (outcome.kind !== 'unclear') throw refusalError(`${name} was not deleted and nothing was changed`, answer.error);
-    report(`the cloud did not confirm the request (${answer.error.message}); checking`);
+    parts.report(`the cloud did not confirm the request (${answer.error.message}); checking`);
   }
-  const reportChange = skipRepeats(report);
+  const reportChange = skipRepeats(parts.report);
   let checks = 0;
-  await waitUntil(parts.checkInterval, signal, {
+  await waitUntil(parts.checkInterval, parts.signal, {
     ...messages,
     isDone: async () => {
       const node = await api.getNode(location, name);
@@ -261,6 +248,6 @@ async function deleteAndWait(
       return false;
     },
   });
-  report(`${name} is deleted`);
+  parts.report(`${name} is deleted`);
   parts.forget(name, current.kind === 'present' ? current.node.createTime : undefined);
 }

@@ -1,7 +1,6 @@
 // Restarts a TPU: by the cloud if it can stop this kind of TPU, otherwise by a reboot of each machine.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import type { ReportProgress } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { resourceId } from '../api.ts';
 import { outcomeOf } from '../capacity.ts';
@@ -16,12 +15,7 @@ import {
   type ChangeParts,
 } from './wait.ts';
 
-export async function restartTpu(
-  parts: ChangeParts,
-  tpu: LabTpu,
-  report: ReportProgress,
-  signal: AbortSignal,
-): Promise<void> {
+export async function restartTpu(parts: ChangeParts, tpu: LabTpu): Promise<void> {
   const { name } = tpu;
   const current = await parts.find(tpu);
   const state = stateName(current);
@@ -40,7 +34,7 @@ export async function restartTpu(
   const api = parts.apiFor(location.project);
   const retryHint = `tpu restart ${name}    tries again`;
   const waitForState = (wanted: string, interrupted: string, check = (): Promise<void> => Promise.resolve()) =>
-    waitForNode(parts, report, signal, {
+    waitForNode(parts, {
       location,
       name,
       interruptedMessage: interrupted,
@@ -55,20 +49,20 @@ export async function restartTpu(
       },
     });
   if (state === 'ready') {
-    report(`stopping ${name}`);
+    parts.report(`stopping ${name}`);
     const stopped = await api.stopNode(location, name);
     if (!stopped.ok) {
       const outcome = outcomeOf(stopped);
       // The cloud cannot stop multi-host and preemptible TPUs: reboot their machines.
       if (outcome.kind === 'refused' || stopped.status === 'FAILED_PRECONDITION') {
-        report(`the cloud cannot stop this kind of TPU; rebooting its workers`);
-        return reboot(parts, tpu, report, signal);
+        parts.report(`the cloud cannot stop this kind of TPU; rebooting its workers`);
+        return reboot(parts, tpu);
       }
       if (outcome.kind !== 'unclear') throw refusalError(`${name} was not stopped`, stopped.error);
     }
     await waitForState('stopped', `${name} is being stopped and was not started again`);
   }
-  report(`starting ${name}`);
+  parts.report(`starting ${name}`);
   const started = await api.startNode(location, name);
   if (!started.ok && outcomeOf(started).kind !== 'unclear') {
     const error = refusalError(`${name} was stopped, but starting it again failed`, started.error);
@@ -81,14 +75,14 @@ export async function restartTpu(
     const error = refusalError(`${name} was stopped, but starting it again failed`, failure);
     throw new JobmanError(error.message, error.code, [...error.lines, retryHint]);
   });
-  await waitForWorkers(parts, tpu, report, signal);
+  await waitForWorkers(parts, tpu);
 }
 
 const rebootScript = `if [ "$(id -u)" -eq 0 ]; then systemctl reboot; else sudo -n systemctl reboot; fi 2>&1`;
 
-async function reboot(parts: ChangeParts, tpu: LabTpu, report: ReportProgress, signal: AbortSignal): Promise<void> {
+async function reboot(parts: ChangeParts, tpu: LabTpu): Promise<void> {
   const { name } = tpu;
-  const before = await parts.onWorkers(tpu, bootIdScript, signal);
+  const before = await parts.onWorkers(tpu, bootIdScript);
   const unreachable = before.find(({ kind }) => kind === 'no_answer');
   if (unreachable?.kind === 'no_answer') {
     throw new JobmanError(
@@ -97,7 +91,7 @@ async function reboot(parts: ChangeParts, tpu: LabTpu, report: ReportProgress, s
       [unreachable.message, `tpu reapply ${name}    deletes it and creates it again`],
     );
   }
-  for (const answer of await parts.onWorkers(tpu, rebootScript, signal)) {
+  for (const answer of await parts.onWorkers(tpu, rebootScript)) {
     if (answer.kind === 'no_answer' || answer.code === 0) continue;
     throw new JobmanError(`${name} cannot be restarted: worker ${answer.worker} does not reboot.`, exitCode.failed, [
       answer.output.trim(),
@@ -105,5 +99,5 @@ async function reboot(parts: ChangeParts, tpu: LabTpu, report: ReportProgress, s
     ]);
   }
   const boots = new Map(before.map((one) => [one.worker, one.kind === 'ended' ? one.output.trim() : '']));
-  await waitForWorkers(parts, tpu, report, signal, { isNew: (worker, boot) => boots.get(worker) !== boot });
+  await waitForWorkers(parts, tpu, { isNew: (worker, boot) => boots.get(worker) !== boot });
 }

@@ -4,7 +4,7 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { findAccelerator } from '../../../catalogue/accelerators.ts';
 import { second, type Duration, type Instant } from '../../../core/model/time.ts';
 import { projectOf } from '../../../lab/run-spec.ts';
-import type { WorkerScriptOptions, TpuOperations, WorkerAnswer } from '../../../lab/tpu-operations.ts';
+import type { ReportProgress, WorkerScriptOptions, TpuOperations, WorkerAnswer } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { mapConcurrent } from '../../../app/concurrency.ts';
 import type { WorkerHosts } from '../workers.ts';
@@ -87,10 +87,12 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
     return runOnEach(tpu, scriptOf, { ...options, activity: 'working on' });
   }
 
-  const change: ChangeParts = {
+  const changeParts = (report: ReportProgress, signal: AbortSignal): ChangeParts => ({
     ...parts,
+    report,
+    signal,
     find,
-    onWorkers: (tpu, script, signal) => {
+    onWorkers: (tpu, script) => {
       cache.delete(tpu.name);
       return onWorkers(tpu, script, { timeoutMs: 20 * second, signal });
     },
@@ -98,7 +100,7 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
       cache.delete(name);
       routes.forget(pinPrefix(name, createTime), { pins: true });
     },
-  };
+  });
 
   return {
     async describe(tpu) {
@@ -110,10 +112,10 @@ export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
       const uid = found.kind === 'present' ? found.node.createTime : undefined;
       return { kind: 'known', state: stateName(found), zone, workers, ...(uid === undefined ? {} : { uid }) };
     },
-    apply: (tpu, report, signal) => applyTpu(change, tpu, report, signal),
-    reapply: (tpu, report, signal, options = {}) => reapplyTpu(change, tpu, report, signal, options),
-    delete: (tpu, report, signal, options = {}) => deleteTpu(change, tpu, report, signal, options),
-    restart: (tpu, report, signal) => restartTpu(change, tpu, report, signal),
+    apply: (tpu, report, signal) => applyTpu(changeParts(report, signal), tpu),
+    reapply: (tpu, report, signal, options = {}) => reapplyTpu(changeParts(report, signal), tpu, options),
+    delete: (tpu, report, signal, options = {}) => deleteTpu(changeParts(report, signal), tpu, options),
+    restart: (tpu, report, signal) => restartTpu(changeParts(report, signal), tpu),
     onWorkers,
 
     async holders(tpu, signal) {

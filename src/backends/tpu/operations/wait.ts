@@ -31,9 +31,11 @@ export interface TpuOperationsParts {
 }
 
 export interface ChangeParts extends TpuOperationsParts {
+  readonly report: ReportProgress;
+  readonly signal: AbortSignal;
   /** Throws JobmanError if the state of the TPU is unknown. */
   readonly find: (tpu: LabTpu) => Promise<KnownNodeResult>;
-  readonly onWorkers: (tpu: LabTpu, script: string, signal: AbortSignal) => Promise<readonly WorkerAnswer[]>;
+  readonly onWorkers: (tpu: LabTpu, script: string) => Promise<readonly WorkerAnswer[]>;
   readonly forget: (name: string, createTime: string | undefined) => void;
 }
 
@@ -72,9 +74,7 @@ interface NodeWaitOptions extends Omit<WaitOptions, 'isDone'> {
 
 /** Waits for a node and reports each change of its state. Throws like `waitUntil`. */
 export function waitForNode(
-  { apiFor, checkInterval }: ChangeParts,
-  report: ReportProgress,
-  signal: AbortSignal,
+  { apiFor, checkInterval, report, signal }: ChangeParts,
   { location, name, onFound, onAbsent, ...wait }: NodeWaitOptions,
 ): Promise<void> {
   const reportChange = skipRepeats(report);
@@ -167,15 +167,13 @@ export const bootIdScript = 'cat "${JOBMAN_BOOT_ID_FILE:-/proc/sys/kernel/random
 export async function waitForWorkers(
   parts: ChangeParts,
   tpu: LabTpu,
-  report: ReportProgress,
-  signal: AbortSignal,
   {
     isNew = () => true,
     timeout,
   }: { readonly isNew?: (worker: number, boot: string) => boolean; readonly timeout?: Duration } = {},
 ): Promise<void> {
-  const reportChange = skipRepeats(report);
-  await waitUntil(parts.checkInterval, signal, {
+  const reportChange = skipRepeats(parts.report);
+  await waitUntil(parts.checkInterval, parts.signal, {
     interruptedMessage: `${tpu.name} is starting; it becomes ready without this command`,
     hint: `tpu describe ${tpu.name}    shows its state`,
     timeoutMessage: `${tpu.name} does not answer over SSH yet`,
@@ -183,7 +181,7 @@ export async function waitForWorkers(
     isDone: async () => {
       let answers: readonly WorkerAnswer[];
       try {
-        answers = await parts.onWorkers(tpu, bootIdScript, signal);
+        answers = await parts.onWorkers(tpu, bootIdScript);
       } catch (error) {
         // It may have no addresses for a short time.
         if (error instanceof JobmanError && error.code !== exitCode.interrupted) return false;
@@ -199,17 +197,12 @@ export async function waitForWorkers(
 }
 
 /** Waits for the login on a new TPU. A time-out is only reported, because the TPU exists anyway. */
-export async function waitForLogin(
-  parts: ChangeParts,
-  tpu: LabTpu,
-  report: ReportProgress,
-  signal: AbortSignal,
-): Promise<void> {
+export async function waitForLogin(parts: ChangeParts, tpu: LabTpu): Promise<void> {
   try {
-    await waitForWorkers(parts, tpu, report, signal, { timeout: newTpuLoginTimeout });
+    await waitForWorkers(parts, tpu, { timeout: newTpuLoginTimeout });
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code !== exitCode.failed) throw error;
-    report(`${tpu.name} is ready, but refuses the SSH login; find out why: tpu solve ${tpu.name}`);
+    parts.report(`${tpu.name} is ready, but refuses the SSH login; find out why: tpu solve ${tpu.name}`);
   }
 }
 
