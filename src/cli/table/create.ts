@@ -68,7 +68,7 @@ export const create = grouped('Create', [
       ],
       ['jobman submit train.yaml --env SEED=7', 'a manifest with a section kubernetes, and one more variable'],
       ['jobman submit -it --rm -i alpine -- sh', 'a shell in a new pod, deleted when the shell ends'],
-      ['jobman submit --stdin --rm -i alpine -- sort <words', 'send a file or a pipe through a new pod'],
+      ['jobman submit --stdin --rm -i alpine -- sort <names.txt', 'send a file or a pipe through a new pod'],
       ['jobman submit job.yaml -n vision', 'a whole Kubernetes Job object, as YAML or JSON'],
     ],
     exitCodes: { 2: 'the job is invalid; nothing was submitted', 3: 'there is no such flavor' },
