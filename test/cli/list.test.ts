@@ -24,7 +24,7 @@ suite('list', () => {
     const name = 'a-name-that-no-terminal-would-show-whole-because-it-is-far-too-long-for-any-of-them';
     const { code, out, err } = await jobman(['list'], { jobs: [jobView({ name }), ...jobs] });
     assert.equal(code, 0);
-    const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'DETAIL'];
+    const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST', 'STATUS', 'AGE', 'DETAIL'];
     assert.deepEqual(headings(out), all);
     assert.ok(out.includes(name));
     assert.ok(!out.includes('\u001b'), 'No colour reaches a pipe.');
@@ -35,8 +35,8 @@ suite('list', () => {
   });
 
   for (const [columns, expected] of [
-    [200, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'DETAIL']],
-    [120, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'DETAIL']],
+    [200, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST', 'STATUS', 'AGE', 'DETAIL']],
+    [120, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST', 'STATUS', 'AGE', 'DETAIL']],
     [88, ['JOB ID', 'NAME', 'ACCELERATOR', 'ZONE', 'STATUS', 'AGE', 'DETAIL']],
     [80, ['JOB ID', 'NAME', 'ACCELERATOR', 'STATUS', 'AGE', 'DETAIL']],
     [60, ['JOB ID', 'NAME', 'STATUS', 'DETAIL']],

@@ -27,7 +27,7 @@ const columns = {
   name: { title: 'NAME', text: (row) => escapeLine(row.name) },
   accelerator: { title: 'ACCELERATOR', text: (row) => escapeLine(row.accelerator) },
   zone: { title: 'ZONE', text: (row) => escapeLine(row.zone ?? '-') },
-  host0: { title: 'HOST0 IP', text: (row) => escapeLine(row.worker0Address ?? '-') },
+  host: { title: 'HOST', text: (row) => escapeLine(row.worker0Address ?? '-') },
   status: { title: 'STATUS', text: (row, layout) => `${glyph(layout, row.phase)} ${escapeLine(formatStatus(row))}` },
   age: { title: 'AGE', text: (row, layout) => formatAge(layout.now - row.createdAt), align: 'right' },
   reason: { title: 'DETAIL', text: (row) => escapeLine(row.reasonText) },
@@ -37,7 +37,7 @@ type ColumnName = keyof typeof columns;
 
 /** JOB ID, NAME, STATUS and DETAIL always stay. USER is dropped early only if all rows have the same user. */
 function dropOrder(users: number): readonly ColumnName[] {
-  return users > 1 ? ['host0', 'zone', 'age', 'accelerator', 'user'] : ['host0', 'user', 'zone', 'age', 'accelerator'];
+  return users > 1 ? ['host', 'zone', 'age', 'accelerator', 'user'] : ['host', 'user', 'zone', 'age', 'accelerator'];
 }
 
 /** A name and a reason are cut to these widths before a column is dropped. */

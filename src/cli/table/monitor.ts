@@ -12,7 +12,7 @@ export const monitor = grouped('Monitor', [
     about:
       'A job is finished once it has succeeded, failed, been stopped or been cancelled. Phases: ' +
       `${phases.join(', ')}. ` +
-      'A narrow terminal drops columns in this order: HOST0 IP, USER (if all jobs have the same), ZONE, AGE, ' +
+      'A narrow terminal drops columns in this order: HOST, USER (if all jobs have the same), ZONE, AGE, ' +
       'ACCELERATOR. With --watch the arrow keys select a job; enter shows its details, w why it is in its phase, l its ' +
       'log, and ? lists all keys.',
     examples: [
