@@ -2,6 +2,7 @@
 // import agree, and a second import does nothing. Existing data is never overwritten: a known user only gets missing
 // values.
 
+import { isDeepStrictEqual } from 'node:util';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { JobmanError } from '../app/errors.ts';
@@ -173,19 +174,8 @@ function planUser(
   const id = old.id === null || others.some((other) => other.id === old.id) ? lowestFreeId(others) : old.id;
   const sessionProblem = nameProblem('session', toSessionName(old.session), use);
   const session = freeSession(sessionProblem === null ? old.session : `user-${id}`, others);
-  const user: LabUser = {
-    name: old.name,
-    id,
-    session,
-    sheetName: old.sheetName,
-    logins: [],
-    directories: old.directories,
-    aliases,
-    settings: old.settings,
-    nextWindow: old.nextWindow,
-    createdAt: context.now,
-    newsSeen: 0,
-  };
+  const { jobs: _jobs, notes, ...fields } = old;
+  const user: LabUser = { ...fields, id, session, logins: [], createdAt: context.now, newsSeen: 0 };
   const counts = [
     `id ${id}`,
     pluralize(Object.keys(old.directories).length, 'directory', 'directories'),
@@ -198,7 +188,7 @@ function planUser(
   if (sessionProblem !== null) addLine('note', what, `new tmux session: "${session}". ${sessionProblem}`);
   else if (session !== old.session)
     addLine('note', what, `new tmux session: "${session}", because "${old.session}" is in use`);
-  for (const note of old.notes) addLine('note', what, note);
+  for (const note of notes) addLine('note', what, note);
   changes.push((store) => store.addUser(user));
   return user;
 }
@@ -210,11 +200,7 @@ function fillMissing(user: LabUser, { directories, aliases, nextWindow }: OldUse
     aliases: { ...aliases, ...user.aliases },
     nextWindow: Math.max(user.nextWindow, nextWindow),
   };
-  const isSame =
-    Object.keys(filled.directories).length === Object.keys(user.directories).length &&
-    Object.keys(filled.aliases).length === Object.keys(user.aliases).length &&
-    filled.nextWindow === user.nextWindow;
-  return isSame ? user : filled;
+  return isDeepStrictEqual(filled, user) ? user : filled;
 }
 
 /** tmux reserves both characters and replaces them with `_`. */
@@ -324,11 +310,11 @@ function importedJobOf(
   // A job that was still running ends at the time of the import.
   const wasRunning = job.status === 'alive' || job.status === 'unknown';
   const endedAt = Math.max(createdAt, job.endedAt ?? (wasRunning ? now : createdAt));
-  const { logFolder, stageFolder, startTime } = job;
+  const { directory, directoryNumber, configs, tag, monitor, logStage, stage, logFolder, stageFolder, startTime } = job;
   const report =
     logFolder === null
       ? null
-      : { logFolder, stageFolder: stageFolder ?? job.directory, tpu: job.tpu, startTime, at: createdAt };
+      : { logFolder, stageFolder: stageFolder ?? directory, tpu: job.tpu, startTime, at: createdAt };
   return {
     owner: user.name,
     spec,
@@ -337,17 +323,7 @@ function importedJobOf(
     startedAt: report === null ? null : createdAt,
     endedAt,
     ...outcomeOf(job),
-    lab: {
-      directory: job.directory,
-      directoryNumber: job.directoryNumber,
-      tpu: job.tpu,
-      configs: job.configs,
-      tag: job.tag,
-      monitor: job.monitor,
-      logStage: job.logStage,
-      parent: null,
-      baseStage: job.stage,
-    },
+    lab: { directory, directoryNumber, tpu: job.tpu, configs, tag, monitor, logStage, parent: null, baseStage: stage },
     window: {
       session: user.session,
       window: job.window,
