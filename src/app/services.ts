@@ -88,7 +88,6 @@ export interface EmulatorView {
   readonly tpus: readonly EmulatorTpu[];
   /** `stockout us-central2-b, for 10m`. */
   readonly activeFaults: readonly string[];
-  readonly raw: Readonly<Record<string, unknown>>;
 }
 
 /** A node, a queued resource without a node, or both together. The states are Google's names. */

@@ -196,18 +196,9 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
     onDone: ({ job }) => writer.enqueue(job.uid),
     onFailed: emptied.reject,
   });
-  const writer = createClusterWriter({
-    ...common,
-    clock,
-    clusterContext,
-    onWritten: followLogs,
-    onIdle: check,
-  });
-  const pods = createPodWatch(
-    timers,
-    (ended) => watchPods(AbortSignal.any([signal, ended])).catch(emptied.reject),
-    view,
-  );
+  const writer = createClusterWriter({ ...common, clock, clusterContext, onWritten: followLogs, onIdle: check });
+  const watchPodsUntil = (ended: AbortSignal) => watchPods(AbortSignal.any([signal, ended])).catch(emptied.reject);
+  const pods = createPodWatch(timers, watchPodsUntil, view);
   let agedAt = clock.now();
 
   function followLogs(job: ClusterJob, pods: readonly ClusterPod[]): void {

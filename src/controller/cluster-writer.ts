@@ -244,15 +244,8 @@ export function createLogCopier(options: {
     let isComplete = true;
     const writer = options.openLogCopy(log);
     try {
-      const query: ClusterLogQuery = {
-        follow: true,
-        timestamps: true,
-        resumeAfter: writer.tail,
-        signal,
-        onTruncated() {
-          isComplete = false;
-        },
-      };
+      const onTruncated = (): void => void (isComplete = false);
+      const query: ClusterLogQuery = { follow: true, timestamps: true, resumeAfter: writer.tail, signal, onTruncated };
       for await (const lines of cluster.logs(log.pod, log.container, query)) {
         writer.append(lines);
         got();

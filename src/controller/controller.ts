@@ -88,12 +88,8 @@ export function createController(options: ControllerOptions): Controller {
     onQueueDrained: () => void exitIfIdle().then(() => rounds.arm()),
   });
   const { lease, schedule, mirror, performer, admission, queue, due, idleExit } = parts;
-  const rounds = createRounds(options, parts, {
-    isRunning,
-    backgroundTask: () => backgroundTask,
-    onLeaseLost,
-    exitIfIdle,
-  });
+  const hooks = { isRunning, backgroundTask: () => backgroundTask, onLeaseLost, exitIfIdle };
+  const rounds = createRounds(options, parts, hooks);
 
   async function begin(): Promise<void> {
     await lease.acquire(isRunning);
@@ -248,19 +244,7 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
   };
   const hasWork = async (): Promise<boolean> => (await due.queueDue()) || (await store.nextWake()) !== null;
   const idleExit = createIdleExit({ clock, exitMs: options.idleExitMs, isIdle, hasWork });
-  return {
-    lease,
-    schedule,
-    watch,
-    mirror,
-    orphanCollector,
-    performer,
-    admission,
-    queue,
-    due,
-    idleExit,
-    isIdle,
-  };
+  return { lease, schedule, watch, mirror, orphanCollector, performer, admission, queue, due, idleExit, isIdle };
 }
 
 /** One observer for each port, so that the passes of all its jobs share their requests. */
@@ -321,13 +305,8 @@ function createRounds(
     if (!isRunning() || inRound) return;
     cancelTimer();
     // Never later than the renewal interval: only a round notices that the clock was set back.
-    const at = Math.min(
-      renewAt,
-      orphanCollector.dueAt,
-      schedule.firstDueAt,
-      idleExit.exitAt,
-      clock.now() + leaseRenewInterval,
-    );
+    const latest = clock.now() + leaseRenewInterval;
+    const at = Math.min(renewAt, orphanCollector.dueAt, schedule.firstDueAt, idleExit.exitAt, latest);
     cancelTimer = clock.at(at, () => void round());
   }
 

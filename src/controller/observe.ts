@@ -281,19 +281,16 @@ export async function withLogPatterns(job: Job, observation: Observation, parts:
   };
 }
 
-function endedRun(
-  job: Job,
-  worker: WorkerObservation,
-): { readonly attempt: number; readonly failed: boolean } | undefined {
+type EndedRun = { readonly attempt: number; readonly failed: boolean };
+
+function endedRun(job: Job, worker: WorkerObservation): EndedRun | undefined {
   const attempt = lastAttempt(job);
   if (attempt === undefined || attempt.endedAt !== null || worker.observed.kind === 'unknown') return undefined;
-  if (!commandWorkers(job.spec.command, allocationOf(job, attempt.allocation).workers ?? 0).includes(worker.worker)) {
-    return undefined;
-  }
+  const { workers } = allocationOf(job, attempt.allocation);
+  if (!commandWorkers(job.spec.command, workers ?? 0).includes(worker.worker)) return undefined;
   const run = worker.observed.value.runs.find((one) => one.attempt === attempt.ordinal);
-  if (run?.state === 'vanished') return { attempt: attempt.ordinal, failed: true };
-  if (run?.state === 'exited') return { attempt: attempt.ordinal, failed: !hasSucceeded(run) };
-  return undefined;
+  if (run?.state !== 'vanished' && run?.state !== 'exited') return undefined;
+  return { attempt: attempt.ordinal, failed: !hasSucceeded(run) };
 }
 
 async function copyLastOutput(job: Job, worker: WorkerObservation, { backend, mirror }: OutputParts): Promise<void> {

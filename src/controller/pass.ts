@@ -114,12 +114,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
   }
 
   /** A decision with an action is always committed: only a commit proves lease and revision. */
-  function isWorthCommitting(
-    before: Job,
-    decision: Decision,
-    hasOutcomes: boolean,
-    wakeAt: Instant | undefined,
-  ): boolean {
+  function isWorthCommitting(before: Job, decision: Decision, hasOutcomes: boolean, wakeAt?: Instant): boolean {
     if (hasOutcomes || decision.events.length > 0 || decision.actions.length > 0 || wakeAt === undefined) return true;
     if (schedule.mustWrite(before.id, wakeAt, clock.now())) return true;
     return decision.job !== before && !isDeepStrictEqual(decision.job, before);
@@ -155,11 +150,8 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
 }
 
 /** Warns at most once a minute. */
-function createShortageCheck({
-  clock,
-  log,
-  isOutOfDescriptors,
-}: PassParts): ObservationContext['isDescriptorShortage'] {
+function createShortageCheck(parts: PassParts): ObservationContext['isDescriptorShortage'] {
+  const { clock, log, isOutOfDescriptors } = parts;
   let warnedAt: Instant = -Infinity;
   return (reason) => {
     if (!mentionsDescriptorShortage(reason) && isOutOfDescriptors?.() !== true) return false;
@@ -173,12 +165,9 @@ function createShortageCheck({
 }
 
 function idleRequestsOf({ id, allocations }: Job, performer: Performer): readonly number[] {
-  return allocations
-    .filter(
-      ({ ordinal, isRequestInFlight }) =>
-        isRequestInFlight === true && !performer.isPending(id, { kind: 'request', allocation: ordinal }),
-    )
-    .map(({ ordinal }) => ordinal);
+  const isPending = (ordinal: number): boolean => performer.isPending(id, { kind: 'request', allocation: ordinal });
+  const requested = allocations.filter(({ isRequestInFlight }) => isRequestInFlight === true);
+  return requested.map(({ ordinal }) => ordinal).filter((ordinal) => !isPending(ordinal));
 }
 
 /** After the actions, because a slow disk must not delay a recovery. */

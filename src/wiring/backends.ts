@@ -46,11 +46,7 @@ export function createBackends(parts: BackendParts): Backends {
   const { backend, workers, close } = createTpuBackend(parts);
   // A command may also run on this machine and drive its TPU from here.
   const tpu: Backend = { ...backend, machines: withControllerMachine(backend.machines, local.machines) };
-  return {
-    of: (spec) => ({ local, tpu })[spec.capacity.kind],
-    workers,
-    close,
-  };
+  return { of: (spec) => ({ local, tpu })[spec.capacity.kind], workers, close };
 }
 
 /** Longest single timer; Node's own limit is 2^31-1 ms. A later time needs several timers. */

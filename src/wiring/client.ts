@@ -11,10 +11,7 @@ import { hasJobFiles, databaseFile } from './paths.ts';
 /** Opens nothing yet. */
 export async function createLocalClient(services: Services): Promise<Client> {
   const { io, home } = services;
-  const store = openStore({
-    file: databaseFile(home),
-    isIdTaken: hasJobFiles(home),
-  });
+  const store = openStore({ file: databaseFile(home), isIdTaken: hasJobFiles(home) });
   let files: Promise<LogFiles> | undefined;
   /** Loaded on the first write, because lists do not need it. */
   const logFiles = () =>

@@ -9,7 +9,6 @@ import type { WatchedContext } from '../app/cluster/archive.ts';
 import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
 import { createLogFiles } from '../app/log-files.ts';
 import type { Store, Clock } from '../app/ports.ts';
-import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
 import { createClusterMirror, type ClusterMirror } from '../controller/cluster-mirror.ts';
@@ -58,15 +57,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     periodicChecks.add(call);
     return () => periodicChecks.delete(call);
   };
-  const backends = createBackends({
-    io,
-    home,
-    settings,
-    clock,
-    logFiles,
-    addPeriodicCheck,
-    changed: (id) => wakeJob(id),
-  });
+  const changed = (id: string): void => wakeJob(id);
+  const backends = createBackends({ io, home, settings, clock, logFiles, addPeriodicCheck, changed });
   try {
     const outcome = await runController({
       home,
@@ -81,7 +73,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
-      createBackgroundTask: () => openClusterMirror({ io, home, store, clock, log: (line) => logger.info(line) }),
+      createBackgroundTask: () => openClusterMirror(parts, store, clock, (line) => logger.info(line)),
       isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
       isOutOfDescriptors: cannotOpenFiles,
       onRenewal: () => periodicChecks.forEach((call) => call()),
@@ -193,16 +185,13 @@ function checkOpenFileLimit(): void {
   );
 }
 
-interface MirrorParts {
-  readonly io: Io;
-  readonly home: string;
-  readonly store: JobmanStore;
-  readonly clock: Clock;
-  readonly log: (line: string) => void;
-}
-
 /** Reads and watches nothing before its first `poll`. */
-function openClusterMirror({ io, home, store, clock, log }: MirrorParts): ClusterMirror {
+function openClusterMirror(
+  { io, home }: Pick<ControllerParts, 'io' | 'home'>,
+  store: JobmanStore,
+  clock: Clock,
+  log: (line: string) => void,
+): ClusterMirror {
   const clusters = store.clusters;
   let keepsLogsOnce: Promise<boolean> | undefined;
 

@@ -170,21 +170,14 @@ interface EmulatorState {
 function cloudView(info: Readonly<Record<string, unknown>>, state: Readonly<Record<string, unknown>>): EmulatorView {
   // The emulator has this version, or one whose records this version can read.
   const { nodes, queuedResources, conditions } = state as unknown as EmulatorState;
-  const named = new Set(nodes.map((node) => node.queuedResource));
+  const queued = new Map(queuedResources.map((resource) => [resource.name, resource]));
+  const tpus = nodes.map((node) => tpuOf(node, queued.get(node.queuedResource ?? '')));
+  for (const { queuedResource } of nodes) queued.delete(queuedResource ?? '');
   return {
     speed: Number(info['speed']),
     sshPort: Number(info['sshPort']),
-    tpus: [
-      ...nodes.map((node) =>
-        tpuOf(
-          node,
-          queuedResources.find(({ name }) => name === node.queuedResource),
-        ),
-      ),
-      ...queuedResources.filter(({ name }) => !named.has(name)).map(queuedTpu),
-    ],
+    tpus: [...tpus, ...[...queued.values()].map(queuedTpu)],
     activeFaults: conditions.map(({ message }) => message),
-    raw: state,
   };
 }
 

@@ -56,9 +56,8 @@ export function createTpuApis(parts: {
   }
 
   function apiOver(endpoint: () => Promise<string>): TpuApi {
-    return createTpuApi(
-      createGoogleApiClient({ endpoint, env: io.env, credentials: createCredentials({ endpoint, login }) }),
-    );
+    const credentials = createCredentials({ endpoint, login });
+    return createTpuApi(createGoogleApiClient({ endpoint, env: io.env, credentials }));
   }
 
   const server = apiOver(async () => settings.tpu.endpoint ?? tpuServer);

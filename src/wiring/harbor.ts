@@ -34,13 +34,7 @@ export async function openImages(services: Services, retry?: RetryPolicy): Promi
       ? dockerLogin(url.host, { env: io.env, userHome: io.userHome })
       : Promise.resolve({ login: { user, password }, problem: null });
   return createHarbor({
-    client: createHarborClient({
-      base,
-      caFile: harbor.caFile,
-      login,
-      env: io.env,
-      retry,
-    }),
+    client: createHarborClient({ base, caFile: harbor.caFile, login, env: io.env, retry }),
     base,
     project: harbor.project,
     user,

@@ -9,21 +9,19 @@ import { hasJobFiles, databaseFile } from './paths.ts';
 
 /** Opens nothing yet. */
 export function openLab(services: LabServices): Lab {
-  const { store, close } = openLabStore({
-    file: databaseFile(services.home),
-    isIdTaken: hasJobFiles(services.home),
-  });
+  const file = databaseFile(services.home);
+  const { store, close } = openLabStore({ file, isIdTaken: hasJobFiles(services.home) });
   let read: Promise<Site> | undefined;
 
-  function site(): Promise<Site> {
-    return (read ??= services
-      .settings()
-      .then(({ lab }) => siteOf(lab, { home: services.home, userHome: services.io.userHome })));
+  async function readSite(): Promise<Site> {
+    const { lab } = await services.settings();
+    return siteOf(lab, { home: services.home, userHome: services.io.userHome });
   }
+  const site = (): Promise<Site> => (read ??= readSite());
 
   return {
     store,
-    site: () => site(),
+    site,
     async sheet() {
       const { spreadsheet, namePrefix } = await site();
       if (spreadsheet !== null) {
@@ -43,7 +41,7 @@ export function openLab(services: LabServices): Lab {
       for (const job of jobs) await sendWake(services.home, job);
       return (await services.client()).wake();
     },
-    assertOriginalHome: () => requireOriginalHome(databaseFile(services.home)),
+    assertOriginalHome: () => requireOriginalHome(file),
     close,
   };
 }

@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, fstatSync, openSync, readFileSync, statfsSync, existsSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileError } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
 import type { Io } from '../app/services.ts';
@@ -44,9 +45,7 @@ export async function startDetached(
       detached: true,
     });
     let endedAt: number | null = null;
-    const ended = (): void => {
-      endedAt ??= performance.now();
-    };
+    const ended = (): void => void (endedAt ??= performance.now());
     child.on('error', ended);
     child.on('exit', ended);
     child.unref();
@@ -88,7 +87,7 @@ export async function pollUntil<T>(
     const isLast = hasFailed() || performance.now() >= end;
     const answer = await ask();
     if (answer !== undefined || isLast) return answer;
-    await new Promise((resolve) => setTimeout(resolve, 25));
+    await setTimeout(25);
   }
 }
 
@@ -107,10 +106,8 @@ const attemptMarker = 'JOBMAN_RUN';
  * of other jobs would inherit them. Ignores an unreadable database.
  */
 export async function backgroundEnvironment(io: Io, home: string, pendingSpec?: JobSpec): Promise<Io['env']> {
-  const secret = new Set([
-    ...secretVariables(pendingSpec),
-    ...(await storedJobs(home)).flatMap(({ spec }) => secretVariables(spec)),
-  ]);
+  const specs = [pendingSpec, ...(await storedJobs(home)).map(({ spec }) => spec)];
+  const secret = new Set(specs.flatMap(secretVariables));
   const isKept = (name: string): boolean =>
     name !== attemptMarker && (!secret.has(name) || requiredVariables.test(name));
   return Object.fromEntries(Object.entries(io.env).filter(([name]) => isKept(name)));

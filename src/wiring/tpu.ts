@@ -44,12 +44,7 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
   return {
     workers,
     backend: {
-      capacity: createTpuCapacity({
-        apiFor,
-        runningApiFor,
-        clock,
-        sshKeyLines: (spec) => sshKeyLines(spec, login),
-      }),
+      capacity: createTpuCapacity({ apiFor, runningApiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
       machines: createMachines({
         findTransport: (ref) => workers.findTransport(ref),
         root: (ref) => remoteRoot(ref.job),
@@ -100,17 +95,13 @@ export async function openTpuOperations(
 }
 
 /** Makes no connection by itself. */
-function createSshAccess({
-  io,
-  home,
-  settings,
-  apis,
-}: {
+function createSshAccess(parts: {
   readonly io: Io;
   readonly home: string;
   readonly settings: Settings;
   readonly apis: Pick<TpuApis, 'usesEmulator'>;
 }): { readonly pool: SshPool; readonly sshFor: (project: string) => Promise<SshAccess> } {
+  const { io, home, settings, apis } = parts;
   // Each worker requests this, and the emulator answers over HTTP.
   const emulator = cacheFor(() => ensureEmulator(io, home), second);
   return {

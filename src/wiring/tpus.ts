@@ -83,9 +83,7 @@ function createTpuCloud(home: string, { runningApiFor, usesEmulator }: TpuApis):
     pricePerHour({ accelerator, zone, pricing }) {
       if (accelerator === null) return null;
       const key = `${accelerator} ${zone} ${pricing}`;
-      const known = prices.get(key);
-      if (known !== undefined) return known;
-      const price = pricePerHour({ accelerator, zone, pricing });
+      const price = prices.get(key) ?? pricePerHour({ accelerator, zone, pricing });
       prices.set(key, price);
       return price;
     },

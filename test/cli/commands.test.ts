@@ -734,7 +734,6 @@ suite('emulator', () => {
       },
     ],
     activeFaults: ['stockout us-east5-b, for 10m'],
-    raw: { nodes: [{ name: 'n' }] },
   };
   const at = { running: true, url: 'http://127.0.0.1:4', pid: 7 };
   const running = { start: async () => ({ started: false, url: 'http://127.0.0.1:1' }) };

@@ -40,7 +40,7 @@ test('without systemd and cron, install is refused and creates nothing', async (
   assert.equal(
     refusal.stderr,
     'jobman: This machine has neither a systemd user session nor cron to start the controller after a reboot.\n' +
-      '  The next jobman command that needs the controller starts it; nothing is lost meanwhile.\n',
+      '  The next jobman command that needs the controller starts it.\n',
   );
   assert.ok(!existsSync(world.home));
   assert.equal(

@@ -51,14 +51,14 @@ test("a bucket in another region is refused by validate and by create, whatever 
   assert.equal(locked, 0, lockedOutput);
   assert.match(
     lockedOutput,
-    /Where the bucket bucket-far is could not be checked: .*gcloud auth application-default login/,
+    /Could not check the location of the bucket bucket-far: .*gcloud auth application-default login/,
   );
   assert.equal((await run('emulator', 'clear')).code, 0);
 
   assert.equal((await run('emulator', 'stop')).code, 0);
   const [asleep, asleepOutput] = await check('validate', 'bucket-far');
   assert.equal(asleep, 0, asleepOutput);
-  assert.match(asleepOutput, /could not be checked: the TPU emulator is not running/);
+  assert.match(asleepOutput, /Could not check the location of the .*: the TPU emulator is not running/);
   // Creating a job starts the emulator, which then answers.
   const [refused, why] = await check('create', 'bucket-far');
   assert.equal(refused, 2, why);
