@@ -1,4 +1,4 @@
-/** The owner's commands to a cluster's job: what is reported is what was seen, also to whoever leaves with Ctrl-C. */
+/** The owner's commands to a cluster's job: they report what the cluster showed, also after Ctrl-C. */
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -44,7 +44,7 @@ function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 're
       jobs: [],
       services: { cluster: async () => fake, isClusterConfigured: async () => true },
     });
-  /** The job at each following look, and the last from then on; null where it is gone. */
+  /** The job at each following check, the last one from then on; null when it no longer exists. */
   const set = (...next: readonly (ClusterJob | null)[]): void => void (jobs = next);
   return { run, asked, set };
 }
@@ -128,7 +128,7 @@ const jobs = Array.from({ length: 12 }, (_, index) =>
   aClusterJob({ name: `train-${index}`, uid: `u${index}`, owner: 'alice', active: index === 0 ? 1 : 0 }),
 );
 
-/** Deletes nothing until somebody leaves; `begun` is called with each job. */
+/** Deletes nothing until the user leaves; `begun` is called with each job. */
 function neverDeleting(all: readonly ClusterJob[], begun: (name: string) => void): Cluster {
   return fakeCluster({
     async *jobs() {
@@ -156,7 +156,7 @@ async function leaving(args: readonly string[], atOnce: number) {
 }
 
 suite('whoever leaves', () => {
-  test('a deletion is told that it goes on', async () => {
+  test('a deletion that continues is reported', async () => {
     const { code, out, err } = await leaving(['delete', 'train-0'], 1);
     assert.deepEqual([code, out], [130, '']);
     assert.match(err, /^train-0: its pods are ending/);
@@ -169,12 +169,12 @@ suite('whoever leaves', () => {
     assert.match(err, /^Interrupted before train-0 was deleted/m);
   });
 
-  test('a job that was just submitted is told that it goes on, and how to get back to it', async () => {
+  test('a submitted job that continues is reported, with the command to follow it', async () => {
     const cluster = fakeCluster({
       create: async (job: V1Job) => job,
       job: async (name: string) => aClusterJob({ name, active: 1 }),
     });
-    // It takes a while to start the controller, and somebody does not wait for it.
+    // The start of the controller takes a while, and the user does not wait.
     const archive = { ...emptyArchive, recordSubmitted: async () => (world.signal(), 'Started the controller.') };
     const world = createCliHarness({
       services: {

@@ -1,4 +1,4 @@
-/** Logs of a cluster's job: which pods are read, and what is told when the job is another one meanwhile. */
+/** Logs of a cluster's job: the selected pods, and a job that is replaced meanwhile. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,10 @@ const one: ClusterJob = { ...train, parallelism: 1, completions: 1 };
 const pod = (jobUid: string, index: number): ClusterPod =>
   aClusterPod({ name: `train-${jobUid}-${index}`, jobUid, uid: `${jobUid}-${index}`, index, createdAt: at });
 
-/** A cluster that has the first of these jobs, at the next look the second, and the last from then on. Each pod says its name, and more. */
+/**
+ * A cluster with the first of these jobs, the second at the next check, and the last from then on. Each pod logs its
+ * name and more.
+ */
 function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster {
   let checks = 0;
   return fakeCluster({
@@ -54,13 +57,13 @@ function run(args: readonly string[], fake: Cluster) {
   return jobman(args, { jobs: [], services: { cluster: async () => fake, isClusterConfigured: async () => true } });
 }
 
-/** What the log of a pod is that begins with this line. */
+/** The log of a pod that begins with this line. */
 function lines(prefix: string, first: string): string {
   return [first, 'loss 1', 'other', 'loss 2', 'loss 3'].map((line) => `${prefix}${line}\n`).join('');
 }
 
 suite('logs', () => {
-  test('in which something is looked for have the last lines in which it is', async () => {
+  test('with a search show the last matching lines', async () => {
     const fake = cluster([train], [pod('first', 0), pod('first', 1)]);
     const args = ['logs', 'train', '--grep', 'loss', '--tail', '2', '--all-pods'];
     const { out } = await run(args, fake);
@@ -81,7 +84,7 @@ suite('logs', () => {
     assert.equal((await run(['logs', 'train', '--grep', 'oss 3', '--raw'], fake)).out, 'loss 3\n');
   });
 
-  test('of a job that was made anew under its name are its own, and its end is told', async () => {
+  test('of a job that was recreated under its name are its own, and its end is reported', async () => {
     const fake = cluster([train, train, again], [pod('first', 0), pod('second', 0), pod('second', 1)]);
     const { code, out, err } = await run(['logs', 'train', '--follow', '--all-pods'], fake);
     assert.equal(out, lines('[0] ', 'hello from train-first-0'));
@@ -89,7 +92,7 @@ suite('logs', () => {
     assert.equal(code, 0);
   });
 
-  test('of a job that is gone meanwhile end with that word', async () => {
+  test('of a job that was deleted meanwhile end with a message', async () => {
     const { out, err } = await run(['logs', 'train', '--follow'], cluster([train, train, null], [pod('first', 1)]));
     assert.equal(out, lines('[1] ', 'hello from train-first-1'));
     assert.match(err, /^train was deleted meanwhile\.$/m);
@@ -155,7 +158,7 @@ suite('logs', () => {
     assert.equal((await ask(cluster([over], []), ['logs', 'train', '--follow'])).out, 'kept line\n');
   });
 
-  test('of a pod that there is not are not found, and the others are told', async () => {
+  test('of a missing pod are reported, and the others are shown', async () => {
     const fake = cluster([train], [pod('first', 0), pod('second', 7)]);
     const { out: own } = await run(['logs', 'train', '--worker', '0'], fake);
     assert.equal(own, lines('[0] ', 'hello from train-first-0'));
@@ -238,7 +241,7 @@ suite('logs that are followed', () => {
     assert.match(err, /Could not read the log of train-first-1\. Still trying\./);
   });
 
-  test('look for new pods less often while nothing changes', async () => {
+  test('check for new pods less often while nothing changes', async () => {
     let checks = 0;
     const fake = {
       ...cluster([], [pod('first', 0)]),

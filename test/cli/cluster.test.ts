@@ -1,4 +1,4 @@
-/** Which job a word means where there is a record and a cluster, and the one list of both. */
+/** Which job an argument means with the database and a cluster, and the one list of both. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
@@ -86,7 +86,7 @@ const withoutImage = aClusterPod(
   { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null },
 );
 
-suite('a word', () => {
+suite('an argument', () => {
   const mine = jobView({ id: '000007', name: 'train' });
 
   test('means the job of the record first, and the one of the cluster where there is none here', async () => {
@@ -175,13 +175,13 @@ suite('what the cluster has forgotten', () => {
     assert.deepEqual(await ids(home([kept, { ...kept, goneAt: at - 1 }]), '--all'), ['train', 'gone']);
     assert.deepEqual(await ids(home([{ ...kept, hidden: true }]), '--all'), ['train']);
     assert.deepEqual(await ids(home([{ ...kept, job: { ...kept.job, name: 'train' } }]), '--all'), ['train']);
-    // What the cluster tells of is not told of again as another context's, nor as it was when it was last seen.
+    // Jobs that the cluster lists are not listed again from another context or from the archive.
     const renamed: ArchivedJob = { ...kept, context: 'a/b', goneAt: null, job: train };
     assert.deepEqual(await ids(home([renamed]), '--all'), ['train']);
     assert.deepEqual(await ids(home([{ ...kept, goneAt: null, job: old }]), '--all', '--phase', 'succeeded'), []);
   });
 
-  test('has no pod that runs any more, and moments as texts', async () => {
+  test('has no running pod, and times as text', async () => {
     const lost: ArchivedJob = {
       ...kept,
       job: { ...train, name: 'gone', uid: 'u2', images: ['alpine', 'alpine'] },
@@ -196,7 +196,7 @@ suite('what the cluster has forgotten', () => {
     assert.equal(pods[0]?.createdAt, '2026-11-20T12:00:00.000Z');
   });
 
-  test('tells the newest of many events, and how many are older', async () => {
+  test('shows the newest of many events, and the number of older ones', async () => {
     const events = Array.from({ length: 23 }, (_, index) =>
       aClusterEvent({ reason: `Reason${index}`, message: 'said', lastAt: at + index }),
     );
@@ -221,12 +221,12 @@ suite('what the cluster has forgotten', () => {
       assert.equal(code, 3, verb);
       assert.match(err, /Its logs and history remain: /);
     }
-    // What it ran is kept too, unless it was not.
+    // Its command is archived too, if it is known.
     const { err } = await ask(['rerun', 'gone'], [], home([{ ...kept, hidden: true, object: null }]));
     assert.match(err, /What gone ran was not kept, so it cannot be run again/);
   });
 
-  test('in two places is not guessed at where no cluster says which', async () => {
+  test('in two clusters is ambiguous if no cluster is named', async () => {
     const done: string[] = [];
     const other: ArchivedJob = { ...kept, server: 'https://other', context: 'other', job: { ...kept.job, uid: 'u3' } };
     const archive = home([kept, other], done);
@@ -234,7 +234,7 @@ suite('what the cluster has forgotten', () => {
     const { code, err } = await jobman(['clean', 'gone'], { services: away });
     assert.deepEqual([code, done], [4, []]);
     assert.match(err, /Several jobs are named "\S+": in lab\/vision and in other\/vision\.\n.*--context lab/);
-    // Two of one name in one place are one after the other, and the newer is meant.
+    // Two jobs of one name in one namespace follow each other, and the newer one is meant.
     const later = home([kept, { ...kept, job: { ...kept.job, uid: 'u3' } }]);
     const again = await jobman(['why', 'gone'], { services: { ...away, clusterArchive: async () => later } });
     assert.equal(again.code, 0, again.err);
@@ -429,7 +429,7 @@ suite('the one list', () => {
     assert.match(err, /note: The cluster of lab is not shown: the cluster of lab did not answer\./);
   });
 
-  test('that should show a named place fails with it, and does not say that there are no jobs', async () => {
+  test('for a named cluster fails with its error, and does not say that there are no jobs', async () => {
     const unnamed = await run(['list'], 'away', { jobs: [] });
     assert.equal(unnamed.code, 5);
     assert.match(unnamed.err, /^No jobs\.\n/);
@@ -507,7 +507,7 @@ suite('a job that was submitted to another namespace', () => {
     assert.ok(removed.ofClusters.includes('quota: remove a1'));
   });
 
-  test('is not looked for where the namespace is named, nor where another home submitted it', async () => {
+  test('is not searched for with a named namespace, or if another home submitted it', async () => {
     const named = await ask(['why', 'a1', '-n', 'vision'], { quota: [elsewhere] }, [keptJob(elsewhere)]);
     assert.equal(named.code, 3);
     assert.match(named.err, /There is no job named "a1" in lab\/vision/);

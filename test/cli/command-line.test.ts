@@ -1,4 +1,4 @@
-// The flags of every command are taken by every command, before its words and behind them, and by every other name of it.
+// Every command accepts the common flags before and after its arguments, also by its other names.
 
 import assert from 'node:assert/strict';
 import { mock, suite, test } from 'node:test';
@@ -31,7 +31,7 @@ async function givenTo(entry: JobmanCommand, argv: readonly string[]): Promise<{
   return given;
 }
 
-/** Words that satisfy what the command requires. */
+/** Arguments that satisfy the command. */
 function argumentsOf({ args }: JobmanCommand): readonly string[] {
   return args.filter(({ needed }) => needed).map(({ name }) => (name === 'shell' ? 'bash' : '1'));
 }
@@ -109,7 +109,7 @@ suite('a newer version', () => {
     return { ...ended, asked };
   }
 
-  test('is told behind what a command says to somebody at a terminal', async () => {
+  test("is shown after a command's output on a terminal", async () => {
     for (const args of [[], ['-v'], ['list'], ['why', '7']]) {
       const { err, out } = await ask(args, { terminal });
       assert.ok(err.endsWith(`${String.raw`${sentence}\x1b[2J`}\n`), err);
@@ -118,7 +118,7 @@ suite('a newer version', () => {
     assert.equal((await ask(['why', '7'], { terminal })).code, 3, 'and changes no exit code');
   });
 
-  test('is neither told nor looked for elsewhere', async () => {
+  test('is neither shown nor searched for elsewhere', async () => {
     assert.equal((await ask(['list'])).asked, 0);
     for (const args of [
       ['list', '--json'],
@@ -170,25 +170,25 @@ for (const foreign of foreignCommands) {
   });
 }
 
-test('a word of another tool is answered with what it is called here', async () => {
+test("a command of another tool is answered with jobman's command", async () => {
   const { code, out, err } = await jobman(['scancel', '1']);
   assert.equal(code, 2);
   assert.equal(out, '');
   assert.match(err, /^jobman: Unknown command "scancel"\.\n {2}`jobman cancel 1` stops a job and releases its TPU/);
 });
 
-test('below a command of ours it is a mistyped word like any other', async () => {
+test("after one of jobman's commands it is an ordinary mistyped argument", async () => {
   const { code, err } = await jobman(['controller', 'pause']);
   assert.equal(code, 2);
   assert.doesNotMatch(err, /resume/);
   assert.match(err, /Unknown command "pause"/);
 });
 
-test('a name that every object has is no word of another tool', () => {
+test('a property of every object is not a command of another tool', () => {
   for (const name of ['constructor', 'toString', '__proto__', '']) assert.equal(foreignCommandHint(name), undefined);
 });
 
-test('set and unset change one key, and a controller that runs is told of', async (t) => {
+test('set and unset change one key, and a running controller is notified', async (t) => {
   const { home } = openWorld(t);
   const settings = (...args: readonly string[]) =>
     jobman(['settings', ...args], {

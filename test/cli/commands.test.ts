@@ -89,7 +89,7 @@ suite('the command line', () => {
     });
   }
 
-  test('takes the common flags before and after the word, with `=` and without', async () => {
+  test('takes the common flags before and after the command, with `=` and without', async () => {
     const { out } = await jobman(['list', '--json'], { jobs: [jobView()] });
     for (const argv of [
       ['--json', 'list'],
@@ -191,7 +191,7 @@ test('clean --all asks; one job does not', async () => {
   assert.match((await jobman(['clean', '--all', '--yes'])).err, /^None of your finished jobs has files left\.\n$/);
 });
 
-test('wait --json is what show --json is, with its moments', async () => {
+test('wait --json is the same as show --json, with its times', async () => {
   const jobs = [jobView({ phase: 'succeeded', attempts })];
   const [waited, shown] = await Promise.all(
     ['wait', 'show'].map((command) => jobman([command, '42', '--json'], { jobs })),
@@ -209,7 +209,7 @@ suite('show', () => {
     workers: [{ worker: 0, address: '10.0.0.1', stateText: 'running', logAgeMs: 4_000, lastLine: ' 9%\r10%\u001b[2J' }],
   });
 
-  test('tells the attempts and the workers', async () => {
+  test('shows the attempts and the workers', async () => {
     const { code, out } = await jobman(['details', 'vit-l16-3e4'], { jobs: [job] });
     assert.equal(code, 0);
     assert.match(out, /^000042 vit-l16-3e4 \(alice\) {2}▸ running for 2h05m {2}attempt 2, stage 1\n/);
@@ -225,7 +225,7 @@ suite('show', () => {
     assert.match(out, /where {5}v5litepod-16 spot, us-west4-a, allocation 2 \(vit-000042-2\) ready for 42m\n/);
   });
 
-  test('--json has what programs look for', async () => {
+  test('--json has the fields for programs', async () => {
     const { out } = await jobman(['show', '42', '--json'], { jobs: [job] });
     const shown = JSON.parse(out) as Record<string, unknown> & { attempts: Record<string, unknown>[] };
     for (const key of ['id', 'name', 'owner', 'backend', 'phase', 'message', 'desired', 'stage'])
@@ -287,7 +287,7 @@ suite('show', () => {
     assert.match(out, /\ncost {6}\$0\.05 on Google Cloud \(simulated: free\) so far, estimated\n/);
   });
 
-  test('says whom the machines of a shared project are told to belong to', async () => {
+  test('names the owner label for machines of a shared project', async () => {
     const { out } = await jobman(['show', '42'], {
       jobs: [jobView({ spec: tpuSpec({}, { metadata: { owner: 'carol' } }) })],
     });
@@ -347,7 +347,7 @@ suite('sentences on a terminal', () => {
   });
 });
 
-test('why tells the sentence, what it rests on and what comes next', async () => {
+test('why prints the message, the evidence and the next step', async () => {
   const why = aWhy({
     message: '000042 is recovering: its TPU was preempted 4m ago.',
     evidence: 'node gone, seen 08:16:02',
@@ -420,7 +420,7 @@ suite('history', () => {
     assert.match(await at(40), /\n04:58:14 {3}\+1h38m\n {5}allocation 1 requested: this\n/);
   });
 
-  test('--json is one object an event, with its number and its moments as text', async () => {
+  test('--json prints one object per event, with its number and time', async () => {
     const { out } = await jobman(['history', '42', '--json'], { jobs: [jobView()], events });
     const first = JSON.parse(out.split('\n')[0] ?? '') as object;
     assert.deepEqual(first, { seq: 1, at: '2026-11-21T03:20:14.000Z', kind: 'created', by: 'alice' });
@@ -477,7 +477,7 @@ suite('create', () => {
     ['has a tab', (path: string) => writeFileSync(path, 'job:\n\tname: x\n'), /m\.yaml:2:\d+/],
     ['has an unknown key', (path: string) => writeFileSync(path, `${manifest}jbo: 1\n`), /m\.yaml:6:1: .*jbo.*job/],
   ] as const) {
-    test(`a manifest that ${what} is told with its place, and nothing is stored`, async (t) => {
+    test(`a manifest that ${what} is reported with its position, and nothing is stored`, async (t) => {
       const { folder } = openWorld(t);
       prepare(join(folder, 'm.yaml'));
       const { code, out, err, commands } = await jobman(['create', 'm.yaml'], { cwd: folder });
@@ -516,7 +516,7 @@ suite('create', () => {
   });
 });
 
-test('a happening in the built-in cloud passes through with its target and its own options', async () => {
+test('a verb of the TPU emulator passes through with its target and options', async () => {
   const acts: unknown[] = [];
   const emulator = {
     start: async () => ({ started: false, url: '' }),
@@ -546,7 +546,7 @@ suite('gc', () => {
     message,
   });
 
-  /** A cloud in which a stray that was told to go is gone at the next look. */
+  /** A cloud in which a released orphan is deleted at the next check. */
   function orphanOperations(...orphans: OrphanView[]) {
     const [shared, others, missed]: [TpuRow[], TpuRow[], UncheckedLocation[]] = [[], [], []];
     const state: { anyAnswered: boolean; forgettable: string[] } = { anyAnswered: true, forgettable: [] };
@@ -604,7 +604,7 @@ suite('gc', () => {
     assert.match((await jobman(['gc'], { services: orphanOperations().services })).err, /No orphaned TPUs/);
   });
 
-  test('--yes lets go of what may be there, and forgets what is seen gone', async () => {
+  test('--yes releases existing orphans, and forgets deleted ones', async () => {
     const { acts, services } = orphanOperations(orphan('000001', 'present', 'READY'), orphan('000002', 'gone', 'gone'));
     const { code, out } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0);
@@ -681,7 +681,7 @@ suite('gc', () => {
     assert.deepEqual(acts, ['close', 'close']);
   });
 
-  test('does not say that nothing is left where somebody could not look', async () => {
+  test('does not say that nothing is left if a zone could not be checked', async () => {
     const { missed, state, services } = orphanOperations();
     missed.push({ project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true });
     assert.match((await jobman(['gc'], { services })).err, /No orphaned TPUs/, 'in a cloud that sleeps nothing runs');
@@ -695,7 +695,7 @@ suite('gc', () => {
     }
   });
 
-  test('says which could not be let go, and keeps it on record', async () => {
+  test('names the orphans that could not be released, and keeps them in the database', async () => {
     const { acts, services } = orphanOperations(
       orphan('000009', 'present', 'READY'),
       orphan('000001', 'present', 'READY'),
@@ -741,7 +741,7 @@ suite('emulator', () => {
     emulator: async () => ({ ...running, ...parts }) as EmulatorService,
   });
 
-  test('status is a row for each TPU and a line for each condition; --json is what the cloud itself tells', async () => {
+  test("status has a row per TPU and a line per condition; --json is the emulator's own state", async () => {
     const services = emulator({ status: async () => ({ ...at, emulator: cloud }) });
     const { code, out } = await jobman(['emulator', 'status'], { services });
     assert.equal(code, 0);
@@ -787,7 +787,7 @@ suite('emulator', () => {
     ['vit-l16-3e4', '000042'],
     ['vit-l16-3e4/3', '000042/3'],
   ]) {
-    test(`a happening finds ${target}`, async () => {
+    test(`a verb finds ${target}`, async () => {
       const { code, out } = await jobman(['emulator', 'preempt', target ?? ''], {
         jobs: [jobView()],
         services: knowsIds,
@@ -818,21 +818,21 @@ suite('emulator', () => {
       'jobman: Job 000007 (vit-l16-3e4) runs on this machine and has no TPU.\n',
     ],
   ] as const) {
-    test(`a happening on a job that ${what} says so, and not that there is no such node`, async () => {
+    test(`a verb on a job that ${what} reports that, and not a missing node`, async () => {
       const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs: [job], services: knowsIds });
       assert.equal(code, 4);
       assert.equal(err, message);
     });
   }
 
-  test('what the cloud refuses for a TPU that a job holds is told in its own words', async () => {
+  test("the emulator's refusal for a job's TPU is shown with its message", async () => {
     const jobs = [jobView({ id: '000007', allocations: [allocation(1, now - minute, null)] })];
     const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs, services: knowsIds });
     assert.equal(code, 3);
     assert.equal(err, 'jobman: There is no node "000007".\n');
   });
 
-  test('a word that is no verb is told as that, whatever is the matter with the job, and starts no cloud', async () => {
+  test('an unknown verb is reported as such, whatever the job, and starts no emulator', async () => {
     const services = emulator({ start: () => Promise.reject(new Error('it was started')) });
     const { code, err } = await jobman(['emulator', 'preemt', '42'], {
       jobs: [jobView({ phase: 'succeeded' })],
@@ -845,14 +845,14 @@ suite('emulator', () => {
     );
   });
 
-  test('a happening on what neither the cloud nor the list knows is refused in the words of the cloud', async () => {
+  test("a verb on an unknown target is refused with the emulator's message", async () => {
     const { code, err } = await jobman(['emulator', 'preempt', 'missing'], { jobs: [jobView()], services: knowsIds });
     assert.equal(code, 3);
     assert.equal(err, 'jobman: There is no node "missing".\n');
   });
 });
 
-test('ssh hands over the worker and the words after --', async () => {
+test('ssh passes on the worker and the arguments after --', async () => {
   const seen: unknown[] = [];
   const services = {
     sshArgv: async (id: string, worker: number, command: readonly string[]) => {
@@ -869,7 +869,7 @@ test('ssh hands over the worker and the words after --', async () => {
   assert.deepEqual(seen, [['000042', 3, ['ls', '-la', '--json']]]);
 });
 
-test('settings tells each value and where it comes from', async (t) => {
+test('settings shows each value and its source', async (t) => {
   const { folder } = openWorld(t);
   writeFileSync(join(folder, 'settings.json'), '{"local":{"slots":8},"tpu":{"endpoint":"http://127.0.0.1:1"}}');
   const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:2', JOBMAN_TPU_SSH_PORT: '' };
@@ -905,7 +905,7 @@ suite('completion', () => {
       assert.deepEqual(await proposed(...args, ''), ['000042', '000043', 'bert', 'vit-l16-3e4']);
   });
 
-  test('proposes what can happen in the built-in cloud beside its commands', async () => {
+  test('proposes the verbs of the TPU emulator next to its commands', async () => {
     assert.deepEqual(await proposed('emulator', 'st'), ['status', 'start', 'stop', 'start-host', 'stockout']);
     assert.deepEqual(await proposed('emulator', 'nothing', ''), []);
     assert.deepEqual(await proposed('emulator', 'preempt', '000042', ''), []);

@@ -1,4 +1,4 @@
-/** What is outside of the grants is asked about on a terminal, with its price, and refused where nobody can be asked. */
+/** Requests outside the grants are confirmed on a terminal, with their price, and refused without one. */
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -56,7 +56,7 @@ test('start, resume, rerun and run ask too; what ends something does not', async
   assert.deepEqual((await jobman(['resume', '42', '--yes'], options)).commands, ['resume 000042', 'wake']);
 });
 
-test('a real record and real settings: refused before anything is stored, and told by --dry-run', async (t) => {
+test('a real database and real settings: refused before anything is stored, and reported by --dry-run', async (t) => {
   const world = openWorld(t);
   mkdirSync(world.home);
   const grants = [{ zone: 'us-central2-b', accelerator: 'v4-8', pricing: 'spot', chips: 4 }];

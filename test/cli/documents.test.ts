@@ -38,7 +38,7 @@ suite('--help', () => {
   });
 
   for (const entry of commands) {
-    test(`of ${entry.names[0]} tells its flags, an example and how it is used`, async () => {
+    test(`of ${entry.names[0]} shows its flags, an example and its usage`, async () => {
       const { code, out, err } = await jobman([...entry.names[0].split(' '), '--help']);
       assert.equal(code, 0);
       assert.equal(err, '');
@@ -56,7 +56,7 @@ suite('--help', () => {
   }
 
   for (const { names, flags } of commands) {
-    // The verbs of the built-in cloud have flags of their own, which the cloud checks.
+    // The verbs of the TPU emulator have their own flags, which the emulator checks.
     if (names[0] === 'emulator act') continue;
     test(`a mistyped flag of ${names[0]} leads to one that there is`, async () => {
       for (const flag of Object.keys(flags)) {
@@ -66,7 +66,7 @@ suite('--help', () => {
     });
   }
 
-  test('of a happening in the built-in cloud is there under its own word', async () => {
+  test('of a verb of the TPU emulator exists under its name', async () => {
     const { code, out } = await jobman(['emulator', 'preempt', '--help']);
     assert.equal(code, 0);
     assert.match(out, /^Usage: jobman emulator <verb> \[target\]/);
@@ -111,7 +111,7 @@ suite('a newcomer finds in the help', () => {
     assert.match(await help('create'), /`jobman logs 1 -f`\s+attaches again/);
   });
 
-  test('every verb of the built-in cloud, in the words of the cloud', async () => {
+  test("every verb of the TPU emulator, with the emulator's descriptions", async () => {
     for (const out of [await help('emulator'), await help('emulator', 'preempt')]) {
       const text = out.replaceAll(/\s+/g, ' ');
       for (const [verb, { description }] of Object.entries(verbs))

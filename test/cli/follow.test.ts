@@ -39,7 +39,7 @@ const created: Event = { at: now, kind: 'created', by: 'alice' };
 interface Followed {
   readonly world: CliHarness;
   readonly ended: Promise<number>;
-  /** Writes to the log of that worker in that attempt, and tells the files there are. */
+  /** Writes to the log of that worker in that attempt, and lists the files. */
   readonly log: (worker: number, text: string, attempt?: number) => readonly LogFile[];
   readonly waitForText: (stream: 'out' | 'err', text: string | RegExp) => Promise<void>;
 }
@@ -48,7 +48,7 @@ function follow(t: TestContext, argv: readonly string[], options: CliHarnessOpti
   const { folder } = openWorld(t);
   writeFileSync(join(folder, 'iris.yaml'), manifest);
   const files: LogFile[] = [];
-  // The clock of the test runs as the real one does, from a moment that its texts can name.
+  // The clock of the test runs like the real one, from a time that its texts can name.
   const began = performance.now();
   const clock = () => now + Math.floor(performance.now() - began);
   const world = createCliHarness({
@@ -96,7 +96,7 @@ suite('create --follow without a terminal', () => {
     assert.deepEqual(world.commands, ['create iris for alice', 'wake']);
   });
 
-  test('tells a preemption and the next attempt, and goes on with its logs', async (t) => {
+  test('shows a preemption and the next attempt, and continues with its logs', async (t) => {
     const { world, ended, log, waitForText } = follow(t, ['create', '--config=iris.yaml', '-f']);
     world.setJobs([running], {}, log(0, 'step 1\n'));
     await waitForText('out', '[0] step 1\n');
@@ -124,7 +124,7 @@ suite('create --follow without a terminal', () => {
     assert.equal(world.out(), '[0] step 1\n[0] step 2\n');
   });
 
-  test('prints also what tries said that came and went between two looks', async (t) => {
+  test('also prints the output of attempts that started and ended between two checks', async (t) => {
     const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '--follow']);
     await waitForText('err', 'queued');
     log(0, 'first\n', 1);
@@ -248,7 +248,7 @@ suite('continue', () => {
 });
 
 suite('a verdict', () => {
-  test('counts from the word that the job was last started with, and not from a rule', async (t) => {
+  test("counts from the owner's last start, and not from a rule", async (t) => {
     const resumed = { ...attempt, attempt: 3, createdAt: now - 20_000, startedBy: 'owner' } as const;
     const byRule = { ...attempt, attempt: 4, createdAt: now - 5_000, startedBy: 'rule' } as const;
     const { world, ended } = follow(t, ['wait', '1']);
@@ -259,7 +259,7 @@ suite('a verdict', () => {
 });
 
 suite('logs -f', () => {
-  test('ends with 0 when the job has settled, whatever its verdict', async (t) => {
+  test('ends with 0 when the job has finished, whatever its result', async (t) => {
     const failed = jobView({ ...succeeded, phase: 'failed', reasonText: 'exit 1' });
     const { world, ended, log, waitForText } = follow(t, ['logs', '1', '-f']);
     world.setJobs([running], {}, log(0, 'hello'));
@@ -271,7 +271,7 @@ suite('logs -f', () => {
     assert.match(world.err(), /Z 000001 iris failed after 1m05s: exit 1/);
   });
 
-  test('marks no row by dashes in a pipe, where each line begins with its time', async (t) => {
+  test('separates no rows by dashes in a pipe, where each line begins with its time', async (t) => {
     const first = {
       ...attempt,
       endingAt: now,
@@ -313,7 +313,7 @@ suite('wait', () => {
     assert.match(world.out(), /000001 iris succeeded after 1m05s\n$/);
   });
 
-  test('says what a job still holds as of now, and not as of its end', async (t) => {
+  test('shows the capacity that a job holds now, not at its end', async (t) => {
     const { world, ended } = follow(t, ['wait', '1']);
     world.setJobs([{ ...succeeded, heldCapacity: 'v4-16' }]);
     assert.equal(await ended, 0);

@@ -306,7 +306,7 @@ suite('text that controls a terminal', () => {
       const lab = await hostileLab(parts);
       const labServices = { lab: async () => lab, labHome: refusal } as object as Partial<Services>;
       const services = { ...labServices, client: refusal, clusterSettings: refusal, settings: async () => settings };
-      // A monitor goes on until a key is typed, and shows what `check` shows.
+      // A monitor runs until a key is typed, and shows the same as `check`.
       const ending = tpuTable.filter(({ names }) => !names.includes('monitor'));
       const showing = new Set<string>();
       const calls = ending.flatMap(({ names: [name] }) =>
@@ -367,7 +367,7 @@ suite('text that controls a terminal', () => {
     assertHarmless(world.err(), 'the remark about a newer version');
   });
 
-  test('has one door: text is written past it in the files named here only', () => {
+  test('is escaped everywhere: only the files named here write text directly', () => {
     const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
       name.endsWith('.ts'),
     );
@@ -385,7 +385,7 @@ suite('text that controls a terminal', () => {
 
 const evilName = 'x\u001b]0;PWN\u0007\n000009  ada';
 
-test('the mark in front of a log line is one word, also where the container has another name', async () => {
+test('the label in front of a log line is one argument, also for a container with another name', async () => {
   for (const isTerminal of [true, false]) {
     let text = '';
     const stdout = { isTerminal, closed: false, write: (part: string | Uint8Array) => (text += String(part)) };

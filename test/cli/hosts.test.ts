@@ -1,4 +1,4 @@
-// Commands by hand, through the front door with pretended workers: what is asked of them, what is printed, how it ends.
+// Commands on workers, with fake workers: requests, output and exit codes.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -19,7 +19,7 @@ type Responder = (worker: number, request: SessionRequest, asked: Asked) => Prom
 interface Asked {
   stopped: boolean;
   readonly onStop: (call: () => void) => void;
-  /** All that was written to it, once its input has ended. */
+  /** All input, once it has ended. */
   readonly input: Promise<string>;
 }
 
@@ -87,7 +87,7 @@ test('ssh-config writes no value that would begin a line of its own', async () =
 });
 
 suite('exec', () => {
-  test('hands on one word as a line for a shell, and several as they are', async () => {
+  test('passes one argument as a line for a shell, and several unchanged', async () => {
     const seen: unknown[] = [];
     const workers = workerAccess(1, async (_worker, { program, hasInput, environment }) => {
       seen.push([program, hasInput, environment]);

@@ -80,7 +80,7 @@ suite('list', () => {
     assert.match(out, /pretrai\S*~\S*3e4/);
   });
 
-  test('shows phases without colour where the locale is not UTF-8, by ASCII marks', async () => {
+  test('shows phases without colour and in ASCII where the locale is not UTF-8', async () => {
     const { out } = await jobman(['list'], { jobs, env: { LANG: 'C' } });
     assert.match(out, /\. queued/);
     assert.match(out, /> running/);
@@ -101,7 +101,7 @@ suite('list', () => {
     assert.match(err, /^3 of 31 jobs: .*--all/);
   });
 
-  test('tells what makes a first job, and which filter hides the others', async () => {
+  test('names the command for a first job, and the filter that hides others', async () => {
     assert.match((await jobman(['list'])).err, /No jobs yet\. Run an example: jobman create/);
     const filtered = await jobman(['list', '--phase', 'stopped', '--user=bob'], { jobs });
     assert.equal(filtered.err, 'No jobs of bob and stopped.\n');
@@ -114,7 +114,7 @@ suite('list', () => {
     assert.ok(!out.includes('hpc-a'));
   });
 
-  test('--json prints one object a line, with moments in RFC 3339', async () => {
+  test('--json prints one object per line, with times in RFC 3339', async () => {
     const { out } = await jobman(['--json', 'list'], { jobs });
     const rows = jsonLines<{ id: string; createdAt: string }>(out);
     assert.deepEqual(
@@ -155,7 +155,7 @@ const rows: readonly ZoneRow[] = [
   },
 ];
 
-test('places are told with what they answered and what we have there', () => {
+test('alternatives are shown with their answers and our capacity there', () => {
   const [head = '', first = '', second = ''] = zoneLines(rows, null, now);
   assert.match(head, /^ZONE +ACCELERATOR +PRICING +LAST ANSWER +GRANTED +JOBS$/);
   assert.match(

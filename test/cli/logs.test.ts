@@ -136,7 +136,7 @@ suite('logs to a pipe', () => {
     assert.match(err, /No output yet\. 4 of 4 workers alive/);
   });
 
-  test('stop quietly when nobody reads them', async (t) => {
+  test('stop quietly when their reader exits', async (t) => {
     const logs = logFiles(t, 'x\n'.repeat(1_000_000));
     const { createCliHarness } = await import('./support/harness.ts');
     const { run } = await import('../support/output-schema.ts');

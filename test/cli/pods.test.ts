@@ -1,4 +1,7 @@
-/** Which pods a command by hand is for, with a pretended cluster: the real one is asked in test/real/kubernetes-exec.test.ts. */
+/**
+ * The pod selection of exec and similar commands, with a fake cluster; test/real/kubernetes-exec.test.ts uses a real
+ * one.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type {

@@ -1,4 +1,4 @@
-/** The block at the end of a terminal while a job is followed: what is true of each moment, at several widths. */
+/** The progress block of a terminal while a job is followed: each state, at several widths. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView } from '../../src/app/client.ts';
@@ -87,7 +87,7 @@ suite('at 100 columns', () => {
     ]);
   });
 
-  test('then that the next one is asked for, and when that is there, where it goes on', () => {
+  test('then the new request, and once it is ready, the checkpoint of the next attempt', () => {
     assert.deepEqual(shown(replaced).slice(1, -2), [
       '   capacity  4s     v5litepod-16 spot us-west4-a: There is no more capacity in the zone us-west4-a,',
       '                    4s ago; 12 requests in vain',
@@ -99,7 +99,7 @@ suite('at 100 columns', () => {
     ]);
   });
 
-  test('a step that fails is named beside the setup', () => {
+  test('a step that fails is named next to the setup', () => {
     const failing = jobView({ ...setUp, reasonText: 'docker failed, 2 times' });
     assert.ok(shown(failing).includes('   setup     1s     files, gcsfuse; docker failed, 2 times'));
   });
@@ -125,7 +125,7 @@ suite('on a narrow terminal', () => {
     });
   }
 
-  test('a part stands below its label', () => {
+  test('a part is below its label', () => {
     assert.deepEqual(statusLines(replaced, now, unicode, 40).slice(1, 4), [
       '   capacity  4s',
       '     v5litepod-16 spot us-west4-a: There',

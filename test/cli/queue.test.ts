@@ -75,11 +75,11 @@ suite('jobman queue', () => {
       assert.deepEqual([code, out], [3, ''], err);
       assert.match(err, /There is no namespace vision in lab\./);
     }
-    // What is seen there is there.
+    // A visible job exists.
     assert.equal((await queue([], jobs, missing)).code, 0);
   });
 
-  test('shows the same places for jobs that were created in the same second', async () => {
+  test('shows the same positions for jobs that were created in the same second', async () => {
     const equal = [job({ name: 'z', ready: 0 }), job({ name: 'a', ready: 0 })];
     const { out } = await queue([], equal, { everywhere: true });
     assert.deepEqual(out.match(/\d-\d of \d/g), ['1-2 of 2', '1-2 of 2']);
@@ -87,7 +87,7 @@ suite('jobman queue', () => {
     assert.match(json, /"name":"a","position":1,"lastPosition":2,"queueLength":2/);
   });
 
-  test('shows groups, conflicts, and where the waiting ones stand', async () => {
+  test('shows groups, conflicts, and the positions of waiting jobs', async () => {
     const { code, out, err } = await queue([], jobs, { everywhere: true });
     assert.equal(code, 0, err);
     assert.deepEqual(out.split('\n'), [
@@ -168,7 +168,7 @@ suite('jobman queue', () => {
     assert.match(err, /^and 30 more \(--json lists all\)$/m);
   });
 
-  test('cuts a name that somebody has made endless', async () => {
+  test('truncates an endless name', async () => {
     const { out } = await queue([], [job({ flavor: 'x'.repeat(200_000), ready: 0 })], { everywhere: true });
     const cut = `${'x'.repeat(20)}~${'x'.repeat(19)}`;
     const rows = out.trim().split('\n');

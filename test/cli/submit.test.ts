@@ -14,7 +14,7 @@ import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
 import { fakeCluster, jobman } from './support/harness.ts';
 
-/** With the template that ships, as everybody has it. */
+/** With the shipped template. */
 const clusterSettings = (): Promise<LoadedClusterSettings> =>
   loadClusterSettings({
     home: '/nowhere',
@@ -91,7 +91,7 @@ suite('the lines of the older manual', () => {
     assert.deepEqual(container(job)?.args, ['python3', '-c', program]);
   });
 
-  test('submit -ci image, and the long words', async () => {
+  test('submit -ci image, and the long flags', async () => {
     const lines = [
       ['-ci', 'alpine', '--', 'ls'],
       ['--command', '--image', 'alpine', '--', 'ls'],
@@ -150,7 +150,7 @@ test('a dry run says which label only a real one has, where there is no record y
   assert.doesNotMatch(out, /jobman\/installation/);
 });
 
-test('every flag has its place in the Job', async () => {
+test('every flag sets its field of the Job', async () => {
   const line =
     '-i lab/train:3 -j train -n vision -a {"team":"x"} --env A=1=2 --env FROM_HERE --secret s:k=V --secret all --workdir /w ' +
     '--gpus 2:NVIDIA-A100 --shm 8G --volume data:/data:ro --volume out:/out --service-account sa --parallelism 2 ' +
@@ -357,7 +357,7 @@ suite('the requests, the labels and the nodes of a job', () => {
   });
 });
 
-test('create and submit -f are the same, and flags stand over the file', async (t) => {
+test('create and submit -f are the same, and flags override the file', async (t) => {
   const { folder } = openWorld(t);
   const manifest = `job: {name: train, env: {A: 1}}
 kubernetes: {image: "lab/train:3", resources: {requests: {cpu: 2}}, volumes: ["data:/data:ro"]}
@@ -406,7 +406,7 @@ test('a manifest of another kind is sent to create', async (t) => {
   assert.match(err, /a\.yaml has no section kubernetes.*\n {2}jobman create a\.yaml/);
 });
 
-test('what the cluster has replaced is told beside what was asked', async () => {
+test('replaced resources are shown next to the requested ones', async () => {
   const asked: V1Job[] = [];
   const cluster = fakeCluster({
     async create(job: V1Job) {
@@ -572,7 +572,7 @@ spec:
     ['two objects', `${written}---\n${written}`, /job\.yaml:\d+:1: the file has 2 objects/],
     ['a number as a label', written.replace('vision', '7'), /metadata\.labels: must be an object of texts/],
     ['an image too', written, /job\.yaml is a whole Job, and --image is about a part/, ['-i', 'alpine']],
-    ['words to run too', written, /is a whole Job, and `--` is about a part/, ['--', 'ls']],
+    ['arguments to run too', written, /is a whole Job, and `--` is about a part/, ['--', 'ls']],
     ['--set too', written, /is a whole Job, and --set is about a part/, ['--set', 'a=b']],
     ['our label', written, /jobman sets the label jobman\/job itself/, ['--label', 'jobman/job=x']],
     [
@@ -629,7 +629,7 @@ suite('--queue', () => {
 });
 
 suite('a pipe', () => {
-  /** What the shell line writes is read through a named pipe. */
+  /** The output of the shell line is read through a named pipe. */
   async function piped(t: TestContext, text: string, ...args: readonly string[]) {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, 'text'), text);

@@ -56,7 +56,7 @@ x             us-west4-a  v5litepod-16  spot     READY    jobman q7k2zz  -      
   assert.equal(code, 0);
 });
 
-test('what could not be asked is said with its words, and is the exit code where nothing answered; a sleeping built-in cloud is only a note', async () => {
+test('a zone that could not be checked is shown with its error, which is the exit code if no zone answered; a stopped emulator is only a note', async () => {
   const asleep = { project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true };
   const refused = {
     project: 'lab',
@@ -88,7 +88,7 @@ test('what could not be asked is said with its words, and is the exit code where
   assert.deepEqual([empty.code, empty.err], [0, 'No TPU exists there.\n']);
 });
 
-test('a narrow terminal loses columns in the order that is told, and no line is too long', async () => {
+test('a narrow terminal drops columns in the documented order, and no line is too long', async () => {
   for (const columns of [40, 59, 60, 72, 80, 100, 200]) {
     const { out } = await tpus({ rows }, [], columns);
     for (const line of out.split('\n')) assert.ok(line.length <= columns, `${columns}: ${line}`);
@@ -107,13 +107,13 @@ test('a name of the cloud cannot write to the terminal', async () => {
   assert.equal(out.split('\n').length, 3);
 });
 
-test('projects are named where there are several, and pretended money is in no sum', async () => {
+test('projects are named if there are several, and simulated costs are in no sum', async () => {
   const { out, err } = await tpus({ rows: [tpuRow({ project: 'emulator', simulated: true }), tpuRow()] });
   assert.match(out, /emulator\/us-west4-a/);
   assert.equal(err, '2 TPUs, about $7.68/h; 1 idle, about $23.04 for nothing so far\n');
 });
 
-test('for programs: one object a line, moments as text', async () => {
+test('for programs: one object per line, times as text', async () => {
   const { out, queries } = await tpus({ rows }, ['--json', '--all', '--zone', 'us-west4-a', '--project', 'lab']);
   const lines = out
     .trim()

@@ -1,4 +1,4 @@
-/** What is said while somebody waits: on a terminal, elsewhere, to somebody who listens to it, and to nobody. */
+/** Output during a wait: on a terminal, in a pipe, and for a screen reader. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AttemptView, JobView } from '../../src/app/client.ts';
@@ -104,7 +104,7 @@ suite('wait without a terminal', () => {
     });
   }
 
-  test('of a job that is settled says its verdict alone', async () => {
+  test('of a finished job shows only its result', async () => {
     const waited = waitFor(['wait', '42'], { jobs: [succeeded], terminal });
     assert.equal(await waited.ended, 0);
     assert.equal(waited.err(), '');
@@ -149,7 +149,7 @@ suite('wait on a terminal', () => {
     assert.ok(!silent.err().includes('\u0007'));
   });
 
-  test('has no title and no drawing where the terminal is dumb, and tells it again and again where it is read aloud', async () => {
+  test('has no title and no drawing on a dumb terminal, and repeats it for a screen reader', async () => {
     const dumb = waitFor(['wait', '42'], { terminal, env: { TERM: 'dumb' } });
     await dumb.at(now, /^2026-11-21T08:20:14Z 000042 queued/);
     dumb.signal();
@@ -208,7 +208,7 @@ suite('attempts', () => {
   });
   const third: AttemptView = { ...attempt, attempt: 3, stage: 2, startedAt: now };
 
-  test('are told to somebody who comes back later', () => {
+  test('are shown to a user who comes back later', () => {
     const job = { id: '000042', attempts: [ended(1, { startedAt: null }), ended(2), third] };
     assert.deepEqual(formatEarlierAttempts(job, 3, now), [
       'attempt 1 did not run until 21 Nov 07:40:14 UTC: preempted; the cloud took it',
@@ -243,18 +243,18 @@ suite('silences', () => {
       lastLine: null,
     }));
 
-  test('of one worker are told once, and their end', () => {
+  test('of one worker are shown once, and their end', () => {
     const silences = createSilenceDetector();
     assert.deepEqual(silences(ages(4, 12, 5, 44)), []);
     assert.deepEqual(silences(ages(4, 12, 5, 46)), ['nothing from worker 3 for 46s, from the others 4s to 12s ago']);
     assert.deepEqual(silences(ages(4, 12, 5, 100)), []);
     assert.deepEqual(silences(ages(4, 12, 5, 1)), ['worker 3 printed again after 1m40s']);
-    // What it has done before is how it is.
+    // Earlier events are the state at the start.
     assert.deepEqual(silences(ages(4, 12, 5, 150)), []);
     assert.deepEqual(silences(ages(4, 12, 5, 200)).length, 1);
   });
 
-  test('of all are told later, and a worker that never spoke is none', () => {
+  test('of all are shown later, and a worker without output is skipped', () => {
     const silences = createSilenceDetector();
     assert.deepEqual(silences(ages(null, null)), []);
     assert.deepEqual(silences(ages(60, 61, null)), []);

@@ -26,7 +26,7 @@ import { openWorld } from '../support/world.ts';
 interface Watched {
   readonly world: CliHarness;
   readonly ended: Promise<number>;
-  /** What stands on the terminal now. */
+  /** The current screen. */
   readonly glass: () => readonly string[];
   readonly shows: (text: RegExp) => Promise<void>;
 }
@@ -109,7 +109,7 @@ suite('list --watch', () => {
     assert.equal(await ended, 0);
   });
 
-  test('l looks into the log, and q comes back from it', async (t) => {
+  test('l opens the log, and q returns from it', async (t) => {
     const { folder } = openWorld(t);
     const path = join(folder, 'log');
     writeFileSync(path, Array.from({ length: 99 }, (_, index) => `step ${index}\n`).join(''));
@@ -151,7 +151,7 @@ suite('list --watch', () => {
     await bold.ended;
   });
 
-  test('a look that fails leaves the rows, and says as of when they are', async (t) => {
+  test('a check that fails keeps the rows, with their age', async (t) => {
     const inner = createCliHarness({ jobs: [jobView()] });
     const client = await inner.services.client();
     let fails = false;
@@ -202,7 +202,7 @@ suite('list --watch', () => {
     ['a dumb terminal', { TERM: 'dumb' }],
     ['a screen that is read aloud', { ACCESSIBLE: '1' }],
   ] as const) {
-    test(`on ${where} nothing is redrawn, and the heading stands there once`, async (t) => {
+    test(`on ${where} nothing is redrawn, and the heading is printed once`, async (t) => {
       const { world, ended } = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 }, env }, [
         '--color=never',
       ]);
@@ -216,7 +216,7 @@ suite('list --watch', () => {
     });
   }
 
-  test('ends quietly when nobody reads it any more', async () => {
+  test('ends quietly when its reader exits', async () => {
     const world = createCliHarness({ jobs: [jobView()] });
     const ended = run(['list', '--watch'], world.services);
     assert.ok(await eventually(() => world.out().includes('000042')));
@@ -294,7 +294,7 @@ test('what was typed is taken apart into keys', () => {
 });
 
 suite('the last line', () => {
-  test('says its state in fewer words where there is little room', () => {
+  test('shows its state in a shorter form on a narrow terminal', () => {
     const jobs = { rows: [jobView(), jobView({ phase: 'failed' })], more: 8, notes: [] };
     const at = (columns: number) =>
       statusLine(jobs, { now, notes: [], keys: leaveHint }, columns).slice('08:20:14  '.length);
@@ -307,7 +307,7 @@ suite('the last line', () => {
 
 suite("a cluster's jobs in the watched list", () => {
   const job = aClusterJob({ name: 'train', active: 1, createdAt: now - 60_000 });
-  /** A cluster that tells what the test says, when it says it. */
+  /** A cluster whose changes the test controls. */
   function clusterWatch(
     pods: readonly ClusterPod[] = [],
     listed: () => AsyncIterable<readonly ClusterJob[]> = async function* () {
@@ -337,7 +337,7 @@ suite("a cluster's jobs in the watched list", () => {
     };
   }
 
-  test('change as the cluster tells it, beside those of the record', async (t) => {
+  test('change with the cluster, next to those of the database', async (t) => {
     const { services, emit } = clusterWatch();
     const { shows, world, ended } = watch(t, {
       jobs: [jobView()],
@@ -394,7 +394,7 @@ suite("a cluster's jobs in the watched list", () => {
     assert.equal(await ended, 0);
   });
 
-  test('are told about under the same keys', async (t) => {
+  test('are reported under the same keys', async (t) => {
     const { services, emit } = clusterWatch();
     const { shows, world, ended } = watch(t, {
       jobs: [],

@@ -1,6 +1,6 @@
 /**
- * A fake rest of the program for tests of the terminal: jobs as plain data in, text and exit code out. Only the
- * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
+ * Fake services for tests of the terminal: jobs as plain data in, text and exit code out. Only the terminal's own code
+ * is real; test/real runs the whole program.
  */
 import type {
   AllocationView,
@@ -41,12 +41,12 @@ export interface CliHarnessOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Both outputs are this terminal; without it, neither is one. */
   readonly terminal?: Terminal;
-  /** What is typed, where there is a terminal. */
+  /** Typed input, on a terminal. */
   readonly input?: readonly string[];
-  /** What a command is answered; without it every command is done. */
+  /** The result of a command; by default every command is done. */
   readonly answerCommand?: (id: string, verb: Verb) => CommandResult;
   readonly plan?: Plan;
-  /** What the grants say of everything that is asked for; without it they cover it. */
+  /** The result of the grants for every request; by default they cover it. */
   readonly confirmation?: ConfirmationRequired;
   readonly zones?: readonly ZoneRow[];
   readonly cwd?: string;
@@ -57,7 +57,7 @@ export interface CliHarnessOptions {
 
 export interface CliHarness {
   readonly services: Services;
-  /** What was asked for, in order: `stop 000042`. */
+  /** The requested commands in order: `stop 000042`. */
   readonly commands: string[];
   readonly out: () => string;
   readonly err: () => string;
@@ -69,15 +69,15 @@ export interface CliHarness {
   ): void;
   resize(terminal: Terminal): void;
   signal(): void;
-  /** Types on the terminal; false when nobody listens to single keys. */
+  /** Types on the terminal; false if no single keys are read. */
   typeKeys(keys: string): boolean;
-  /** Ends the program as a signal that nobody listens to does; false when nothing had to be put right. */
+  /** Ends the program like an unhandled signal; false if nothing had to be restored. */
   terminate(): boolean;
   /** The reader of standard output goes away. */
   closeOutput(): void;
 }
 
-/** A moment that all tests share: 2026-11-21T08:20:14Z. */
+/** The time of all tests: 2026-11-21T08:20:14Z. */
 export const now = Date.UTC(2026, 10, 21, 8, 20, 14);
 
 /** A home from which nothing was submitted to a cluster. */
@@ -247,7 +247,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     newerVersion: async () => null,
     checkVersion: unavailable('newer version'),
     client: async () => client,
-    // One that runs, which is all that a command which only looks asks for.
+    // A running controller, which is all that reading commands need.
     controller: async () => ({
       status: async () => ({ running: true, pid: 7, version: '0.1.0', startedAt: 0, logFile: '/dev/null' }),
       start: unavailable('controller'),

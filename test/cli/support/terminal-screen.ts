@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 
 export interface TerminalScreen {
   write(text: string): void;
-  /** The rows from the first that was ever written, without blanks at their ends. */
+  /** All rows ever written, without trailing spaces. */
   rows(): readonly string[];
   /** A narrower terminal breaks the rows that are longer. */
   setColumns(columns: number): void;
