@@ -15,7 +15,7 @@ import {
 } from '../core/model/job.ts';
 import { isLost, nextCallAt } from '../core/decide/allocate.ts';
 import { needsSlot } from '../core/policy/admission.ts';
-import { phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
+import { isFinishedPhase, phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
 import { budgetOf, usedBudget } from '../core/decide/recover.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
@@ -116,37 +116,26 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
   const releasingFor = job.finish === null ? undefined : releaseDuration(job, now);
   if (releasingFor !== undefined && releasingFor > normalReleaseTime)
     return `deleting its TPU for ${formatAge(releasingFor)}`;
+  const age = formatAge(now - phaseSince(job));
+  const isStopRequested = phase === 'stopping' && (openAttempt(job)?.ending ?? null) === null;
+  const uncertain =
+    isFinishedPhase(phase) || isStopRequested
+      ? undefined
+      : (unreachablePhrase(job, now) ?? interruptedPhrase(job, now));
+  if (uncertain !== undefined) return uncertain;
   switch (phase) {
     case 'queued':
-      return (
-        unreachablePhrase(job, now) ??
-        capacityPhrase(job, now) ??
-        `${firstWaitPhrase(job)}, ${formatAge(now - phaseSince(job))}`
-      );
+      return capacityPhrase(job, now) ?? `${firstWaitPhrase(job)}, ${age}`;
     case 'provisioning':
-      return (
-        unreachablePhrase(job, now) ??
-        interruptedPhrase(job, now) ??
-        `creating the TPU for ${formatAge(now - phaseSince(job))}`
-      );
+      return `creating the TPU for ${age}`;
     case 'setup':
-      return (
-        unreachablePhrase(job, now) ??
-        backoffPhrase(job, now) ??
-        setupPhrase(job) ??
-        `setting up for ${formatAge(now - phaseSince(job))}`
-      );
+      return backoffPhrase(job, now) ?? setupPhrase(job) ?? `setting up for ${age}`;
     case 'running':
       return runPhrase(job, now);
     case 'recovering':
-      return (
-        unreachablePhrase(job, now) ??
-        interruptedPhrase(job, now) ??
-        recoveringPhrase(job, now) ??
-        endedPhrase(job, `, ${formatAge(now - phaseSince(job))} ago`)
-      );
+      return recoveringPhrase(job, now) ?? endedPhrase(job, `, ${age} ago`);
     case 'stopping':
-      return stopPhrase(job, now);
+      return `${stopPhrase(job)} ${age} ago`;
     case 'succeeded':
       return job.spec.command.isSetupOnly === true ? setupOnlyPhrase(job) : runtimePhrase(job);
     case 'failed':
@@ -266,8 +255,6 @@ function setupFailures(job: Job): number {
 }
 
 function runPhrase(job: Job, now: Instant): string {
-  const uncertain = unreachablePhrase(job, now) ?? interruptedPhrase(job, now);
-  if (uncertain !== undefined) return uncertain;
   const exit = openAttempt(job)?.exitSeen;
   if (exit !== undefined) return `${exitPhrase(exit)} just now`;
   const length = now - phaseSince(job);
@@ -279,12 +266,9 @@ function runPhrase(job: Job, now: Instant): string {
   return `running for ${formatDuration(length)}`;
 }
 
-function stopPhrase(job: Job, now: Instant): string {
-  const ending = openAttempt(job)?.ending ?? null;
-  const uncertain = ending === null ? undefined : (unreachablePhrase(job, now) ?? interruptedPhrase(job, now));
-  if (uncertain !== undefined) return uncertain;
-  const cause = ending === null || ending.reason === 'stopped' ? requestedCommand(job) : reasonPhrases[ending.reason];
-  return `${cause} ${formatAge(now - phaseSince(job))} ago`;
+function stopPhrase(job: Job): string {
+  const reason = openAttempt(job)?.ending?.reason ?? 'stopped';
+  return reason === 'stopped' ? requestedCommand(job) : reasonPhrases[reason];
 }
 
 export function requestedCommand({ desired }: Job): string {
