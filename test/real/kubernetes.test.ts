@@ -64,7 +64,7 @@ suite('a job of a cluster', () => {
     const shown =
       /theirs .* made by another tool\n[^]*2 jobs in .*, 1 of them not yours: nothing was deleted\. Say --yes/;
     const refused = await person.run('delete --all');
-    assert.equal(refused.code, 2);
+    assert.equal(refused.code, 4);
     assert.match(refused.stderr, shown);
     assert.equal(kube.jobs().split('\n').length, 2);
 

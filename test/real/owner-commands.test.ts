@@ -93,7 +93,7 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   // Incomplete checkpoints are skipped; a fresh start and a rerun get none.
   assert.deepEqual(starts(), ['1 0 ', '2 0 ', '3 1 step_2', '4 2 step_3', '5 3 step_4', '6 0 ']);
 
-  const question = await refused(world, 2, 'delete', id);
+  const question = await refused(world, 4, 'delete', id);
   assert.match(
     question,
     /^jobman: Job 000001 \(cycle\) holds v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\. It was not deleted\. Confirm with --yes\.$/,
@@ -119,7 +119,7 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   assert.match(await refused(world, 4, 'resume', id), /was deleted; create a new one\.$/);
   // Its history is kept; its files are deleted on request.
   assert.match(await runOk(world, 'history', id), /removed from the list; its history and logs are kept$/);
-  assert.match(await runOk(world, 'clean', id), /^The files of job 000001 \(cycle\) are removed\.$/);
+  assert.match(await runOk(world, 'clean', id), /^Removed the files of job 000001 \(cycle\)\.$/);
   assert.throws(() => readFileSync(world.jobFolder(id, 'config.yaml')), { code: 'ENOENT' });
 });
 
@@ -152,7 +152,7 @@ test('a finished job keeps its TPU for the given time; a forced delete names the
   const isThere = async () => JSON.stringify(await nodesOf(world)).includes('left-000002-1');
   assert.match(await runOk(world, 'gc'), /^000002 +(READY|ACTIVE) +left-000002-1 +projects\/emulator\//m);
   assert.ok(await isThere(), 'listing releases nothing');
-  assert.match(await runOk(world, 'gc', '--yes'), /left-000002-1 is gone\.$/m);
+  assert.match(await runOk(world, 'gc', '--yes'), /left-000002-1 is deleted\.$/m);
   assert.ok(!(await isThere()));
   assert.equal(await runOk(world, 'gc'), '');
   const released = await world.waitUntil(kept, (job) => job.allocations.every(({ goneAt: gone }) => gone !== null));
@@ -184,9 +184,9 @@ test('a command on several jobs prints one line per job and exits with the worst
   assert.equal(stdout, 'Stopping job 000001 (going).\n');
   assert.deepEqual(stderr.trimEnd().split('\n'), [
     'jobman: Job 000002 (over) is not running: it has succeeded and holds no capacity.',
-    'jobman: There is no job 000077. See all of them: jobman list --all',
+    'jobman: There is no job 000077. List all jobs: jobman list --all',
     'jobman: Job 000003 (theirs) belongs to grace; only its owner may stop it.',
-    'jobman: There is no job named "missing". See all of them: jobman list --all',
+    'jobman: There is no job named "missing". List all jobs: jobman list --all',
   ]);
   await world.waitForPhase(going, 'stopped');
   for (const args of [

@@ -52,7 +52,7 @@ command: {run: exec sleep 1000}
   assert.match(failed.stdout, /^\[1\] no room for the cache$/m);
   assert.match(failed.stderr, /^jobman: worker 1, step gcsfuse: The script .* failed \(exit code 1.*\)\.?$/m);
   assert.doesNotMatch(failed.stderr, /worker 0,/);
-  assert.match(failed.stderr, /It holds on the other 1\./);
+  assert.match(failed.stderr, /It is applied on the other 1\./);
   assert.equal((await world.jobman(['exec', '1', '--workers', '1', '--', 'touch mended'])).code, 0);
   const json = await world.jobman(['setup', '1', 'gcsfuse', '--json']);
   assert.equal(json.code, 0, json.stderr);
