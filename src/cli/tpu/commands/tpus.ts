@@ -6,7 +6,7 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import type { KnownTpuState } from '../../../lab/tpu-operations.ts';
 import type { LabTpuStateOutput } from '../../outputs.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { pluralize, escapeLine } from '../../../app/format.ts';
+import { capitalize, pluralize, escapeLine } from '../../../app/format.ts';
 import { readBookings } from '../../../lab/tpu-usage.ts';
 import { wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
 import { checkPython, findProblems, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
@@ -185,7 +185,7 @@ export const deleteTpu: TpuHandler = (cli, args) =>
       return exitCode.ok;
     }
     const concerns = await readConcerns(context, hasWorkers(state));
-    const uses = concerns.length === 0 ? '' : `${escapeLine(concerns.join('; '))}. `;
+    const uses = concerns.length === 0 ? '' : `${escapeLine(capitalize(concerns.join('; ')))}. `;
     const what = `${tpu.name} (${tpu.accelerator}, ${state.state}, in ${state.zone})`;
     const isMeant = await confirm(
       cli,
