@@ -14,7 +14,7 @@ const collectedFor = 7 * 24 * hour;
 
 const forever = Number.MAX_SAFE_INTEGER;
 
-/** Null when the job never requested capacity of its own. */
+/** Null when the job never requested ephemeral capacity. */
 export interface LocationColumns {
   readonly location: string | null;
   readonly collect_until: number | null;
@@ -27,7 +27,7 @@ export function locationColumns(job: Job): LocationColumns {
   return until === undefined ? { location: null, collect_until: null } : { location, collect_until: until };
 }
 
-/** The end of orphan collection for every location where the job has requested capacity of its own. */
+/** The end of orphan collection for every location where the job has requested ephemeral capacity. */
 function collectedLocations(job: Job): ReadonlyMap<string, number> {
   const locations = new Map<string, number>();
   for (const allocation of job.allocations) {

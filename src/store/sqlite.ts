@@ -146,7 +146,7 @@ function asDatabase(connection: DatabaseSync): Database {
   const nested: Database = {
     run: async (statement) => run(statement),
     transaction(operation) {
-      // Without the transaction, a savepoint would begin one of its own.
+      // Without the transaction, a savepoint would start a new one.
       if (!connection.isTransaction) return Promise.reject(undoneBy);
       return runTransaction('savepoint part', 'release part', ['rollback to part', 'release part'], operation);
     },

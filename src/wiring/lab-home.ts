@@ -151,7 +151,7 @@ function listHome(home: string): readonly Entry[] {
   const walk = (names: readonly string[]): void => {
     const path = join(home, ...names);
     const facts = lstatSync(path, { throwIfNoEntry: false });
-    // The path vanished, or is a link, which has no mode of its own.
+    // The path vanished, or is a link, which has no mode.
     if (facts === undefined || facts.isSymbolicLink()) return;
     const isFolder = facts.isDirectory();
     const mode = facts.mode & 0o7777;

@@ -42,7 +42,7 @@ export function phaseOf(job: Job): Phase {
   return startingPhase(attempt, job.allocations[attempt.allocation - 1]);
 }
 
-/** The time at which the job entered that phase, as far as the record shows it. */
+/** The time at which the job entered its phase, as far as it is stored. */
 export function phaseSince(job: Job): Instant {
   if (job.finish !== null) return job.finish.at;
   if (job.desired !== 'running') return job.desiredAt;

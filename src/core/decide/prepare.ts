@@ -68,7 +68,7 @@ export interface Launch {
   readonly resume: boolean;
   /** Only entries of `checkpointDir` that this `checkpointOwner`'s records allow count. Absent: all entries count. */
   readonly checkpointOwner?: string;
-  /** Source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. The host finds the entry. */
+  /** Source of JOBMAN_RESUME_FROM while the job has not written a checkpoint. The host finds the entry. */
   readonly resumeFrom?: ResumeFrom;
   /** The boot in which the worker was set up. In another boot the start fails. Absent: any boot. */
   readonly bootId?: string;
@@ -144,7 +144,7 @@ function withNodeName(text: string | null, allocation: Allocation): string | nul
 
 // ------------------------------------------------------------------------------------------ checkpoints
 //
-// In jobman's own folders (`000001-k3x9ab`) each start from the beginning has a folder of its own, so every entry
+// In jobman's own folders (`000001-k3x9ab`) each start from the beginning has its own folder, so every entry
 // counts. A folder that the manifest names may already contain entries of another job or of an earlier start. There
 // each worker writes a record at a start from the beginning: a file whose first line names the start and its job,
 // followed by the entries that exist already. An entry counts if a record of this start does not list it, or if it has
