@@ -132,7 +132,7 @@ test('a command about a missing job creates no folder and starts nothing', async
     const { code, stdout, stderr } = await jobman(world, args);
     assert.equal(code, 3, stderr);
     assert.equal(stdout, '');
-    assert.match(stderr, /^jobman: There is no job (000007|called "missing")\. List all: jobman list --all\n$/);
+    assert.match(stderr, /^jobman: There is no job (000007|named "missing")\. List all jobs: jobman list --all\n$/);
   }
   const { code, stdout } = await jobman(world, ['list', '--json']);
   assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });
@@ -166,7 +166,7 @@ test('validate and a dry run print the same warnings and succeed', async (t) => 
     for (const [at, pattern] of warnings.entries()) assert.match(lines[at] ?? '', pattern);
     assert.match(
       stdout,
-      args[0] === 'validate' ? /^x\.yaml is fine, with 2 warnings: job x\.$/m : /nothing was stored/,
+      args[0] === 'validate' ? /^x\.yaml is valid, with 2 warnings: job x\.$/m : /nothing was created/,
     );
     assert.equal(code, 0);
   }
@@ -213,7 +213,7 @@ test('validate accepts --set like create', async (t) => {
   assert.match(without.stderr, /x\.yaml:3:8 command\.run: \$\{command\.lr\} is not a key of this manifest/);
   assert.equal(without.code, 2);
   const given = await jobman(world, ['validate', 'x.yaml', '--set', 'command.lr=0.1', '--set=job.name=b']);
-  assert.deepEqual(given, { code: 0, signal: null, stdout: 'x.yaml is fine: job b.\n', stderr: '' });
+  assert.deepEqual(given, { code: 0, signal: null, stdout: 'x.yaml is valid: job b.\n', stderr: '' });
   assert.ok(!existsSync(world.home));
 });
 
@@ -223,11 +223,7 @@ test('validate and a dry run refuse the manifests that create refuses, with the 
   writeFileSync(join(world.folder, 'large/data'), '');
   truncateSync(join(world.folder, 'large/data'), 600 * 1024 * 1024);
   for (const [name, keys, message] of [
-    [
-      'key',
-      'ssh: {private_key: ./missing}\n',
-      /ssh\.private_key: the key file \S+missing does not exist on this machine/,
-    ],
+    ['key', 'ssh: {private_key: ./missing}\n', /ssh\.private_key: the key file \S+missing does not exist/],
     [
       'secret',
       'job: {secrets: {TOKEN: env:NO_SUCH_VARIABLE}}\n',
