@@ -120,14 +120,14 @@ test('the bill counts READY time at Google’s prices, and nothing for a node pr
   await cloud.ok('DELETE', 'nodes/short');
   cloud.clock.advance(minutes(60) - (cloud.clock.now() - at));
   const { lines } = await bill();
-  const hours = Object.fromEntries(lines.map((line) => [line.node.split('/').at(-1), line.hours]));
+  const hours = Object.fromEntries(lines.map((line) => [line.node.split('/').at(-1), line.billedMs / 3_600_000]));
   assert.equal(hours['taken'], 0);
   assert.ok(hours['long'] >= 1 && hours['long'] < 1.1, String(hours['long']));
   assert.ok(hours['short'] > 0 && hours['short'] < 0.1, String(hours['short']));
-  assert.equal(lines[0].dollarsPerHour, 4 * 0.9215);
+  assert.equal(lines[0].pricePerHourUsd, 4 * 0.9215);
   assert.match((await cloud.admin('bill')).message, /^3 nodes were READY for .* would have cost \$/);
   // The latest price that matches a node applies, whatever its target.
-  const dollars = async (): Promise<number> => (await bill()).lines[0]?.dollarsPerHour;
+  const dollars = async (): Promise<number> => (await bill()).lines[0]?.pricePerHourUsd;
   await cloud.admin('price', 'v4', { usd: '2', pricing: 'spot' });
   assert.equal(await dollars(), 8);
   await cloud.admin('price', `${zone}/v4`, { usd: '3' });

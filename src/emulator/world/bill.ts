@@ -28,22 +28,22 @@ export interface BillLine {
   readonly zone: string;
   readonly type: string;
   readonly pricing: BillRecord['pricing'];
-  /** Hours of Google's time: time here multiplied by the speed. */
-  readonly hours: number;
-  /** US dollars; null when the price is unknown. */
-  readonly dollarsPerHour: number | null;
-  readonly dollars: number | null;
+  /** Google's time: time here multiplied by the speed. */
+  readonly billedMs: number;
+  /** Null when the price is unknown. */
+  readonly pricePerHourUsd: number | null;
+  readonly costUsd: number | null;
 }
 
 /** All nodes that were ever READY, oldest first. */
 export function billOf(world: World): BillLine[] {
   return world.bills.values().map((bill) => {
     const here = bill.readyMs + (bill.since === null ? 0 : world.now() - bill.since);
-    const hours = bill.free ? 0 : (here * world.speed) / hour;
-    const dollarsPerHour = priceOf(world, bill);
+    const billedMs = bill.free ? 0 : Math.round(here * world.speed);
+    const pricePerHourUsd = priceOf(world, bill);
     const { name: node, zone, type, pricing } = bill;
-    const dollars = dollarsPerHour === null ? null : hours * dollarsPerHour;
-    return { node, zone, type, pricing, hours, dollarsPerHour, dollars };
+    const costUsd = pricePerHourUsd === null ? null : (billedMs / hour) * pricePerHourUsd;
+    return { node, zone, type, pricing, billedMs, pricePerHourUsd, costUsd };
   });
 }
 
@@ -58,9 +58,9 @@ function priceOf(world: World, { project, zone, type, pricing, name }: BillRecor
 export function formatBill(lines: readonly BillLine[]): string {
   if (lines.length === 0) return 'No node was READY so far, so nothing would have been charged.';
   const sum = (figures: readonly number[]): number => figures.reduce((total, figure) => total + figure, 0);
-  const hours = sum(lines.map((line) => line.hours));
-  const dollars = sum(lines.map((line) => line.dollars ?? 0));
-  const unknown = lines.filter((line) => line.dollars === null).length;
+  const hours = sum(lines.map((line) => line.billedMs)) / hour;
+  const dollars = sum(lines.map((line) => line.costUsd ?? 0));
+  const unknown = lines.filter((line) => line.costUsd === null).length;
   const without = unknown === 0 ? '' : `, without the ${String(unknown)} whose price is unknown`;
   return (
     `${String(lines.length)} ${lines.length === 1 ? 'node was' : 'nodes were'} READY for ${hours.toFixed(1)} hours of ` +
