@@ -165,7 +165,7 @@ suite('what the cluster has forgotten', () => {
     assert.match(away.err, /did not answer\. This is the archived copy of lab\/vision, .* old\./);
     assert.match((await ask(['details', 'gone'], [], home([kept]))).out, /✓ succeeded\n/);
     assert.equal((await ask(['wait', 'gone'], [], home([kept]))).code, 0);
-    assert.match((await ask(['logs', 'gone'], [], home([kept]))).err, /There is no copy of a log/);
+    assert.match((await ask(['logs', 'gone'], [], home([kept]))).err, /The archive has no log/);
   });
 
   test('is in the list of all, once, and not when it was taken off', async () => {

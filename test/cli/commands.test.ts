@@ -149,7 +149,7 @@ suite('delete', () => {
       assert.equal(code, expected.length === 2 ? 0 : 1);
       assert.match(
         err,
-        /Job 000042 \(vit-l16-3e4\) holds v5litepod-16, which costs about \$4\.00\/h\. Stop its\nprogram, .*\[y\/N\] /,
+        /Job 000042 \(vit-l16-3e4\) holds v5litepod-16, which costs about \$4\.00\/h\. Stop\nits program, .*\[y\/N\] /,
       );
     }
   });
