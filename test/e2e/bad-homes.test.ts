@@ -82,7 +82,7 @@ suite('a home', { timeout: 180_000 }, () => {
     mkdirSync(join(world.home, 'controller.json'));
     const { code, stdout, stderr } = await jobman(world, ['create', 'l.yaml']);
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^000002 /, 'the refused job was not stored');
+    assert.match(stdout, /^Created job 000002 /, 'the refused job was not stored');
     await jobman(world, ['controller', 'stop']);
 
     // jobman's own writes leave no journal, but SQLite reads an existing one.

@@ -91,7 +91,7 @@ test('a home has one controller at most', async (t) => {
   );
   assert.match(second.stderr, /\n {2}To run it here instead: jobman controller stop\n$/);
   const again = await world.runOk(['controller', 'start']);
-  assert.equal(again.stdout, `The controller runs already: process ${pid}.\n`);
+  assert.equal(again.stdout, `The controller already runs (process ${pid}).\n`);
   assert.deepEqual(
     world.processesMatching('controller run').map((one) => one.pid),
     [pid],

@@ -41,7 +41,7 @@ test('python -m runs a docker job’s image and command again on its workers', {
   assert.equal(waited.code, 0, waited.stderr + (await run('why', '1')).stdout);
 
   const holds = await python('jobman.envs.docker', '1');
-  assert.deepEqual(holds, { code: 0, output: 'Step docker holds on 1 worker of job 000001.\n' });
+  assert.deepEqual(holds, { code: 0, output: 'Step docker is applied on 1 worker of job 000001.\n' });
   const pulled = await python('jobman.envs.docker', '1', '--force');
   assert.equal(pulled.code, 0, pulled.output);
   assert.match((await run('logs', '1', '--step', 'docker')).stdout, /lab\/box/);

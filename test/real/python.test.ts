@@ -291,7 +291,7 @@ test('pip install -e . installs the command, and python -m runs single steps', (
   );
   assert.equal(run(join(venv, 'bin/jobman'), ['create', stored, '--follow']).code, 0);
   const holds = run(python, ['-m', 'jobman.envs.venv', '2']);
-  assert.deepEqual([holds.code, holds.stderr], [0, 'Step venv holds on 1 worker of job 000002.\n'], holds.stdout);
+  assert.deepEqual([holds.code, holds.stderr], [0, 'Step venv is applied on 1 worker of job 000002.\n'], holds.stdout);
   rmSync(made, { recursive: true });
   assert.equal(run(python, ['-m', 'jobman.envs.venv', 'module-2', '--quiet']).code, 0);
   assert.ok(existsSync(join(made, 'bin/python')));

@@ -67,7 +67,7 @@ test('both layouts of keys let workers log in to each other, and a second run ch
       /^600 id_siblings\n644 id_siblings\.pub\n600 authorized_keys\n600 config\n600 jobman_config\n/,
     );
     const again = await world.jobman(['setup', id, 'ssh', '--force']);
-    assert.deepEqual([again.code, again.stderr], [0, `Step ssh holds on 2 workers of job 00000${id}.\n`]);
+    assert.deepEqual([again.code, again.stderr], [0, `Step ssh is applied on 2 workers of job 00000${id}.\n`]);
     assert.equal(await world.output('exec', id, '--workers', '0', '--', files), before);
   }
   // A missing key is reported before any connection.

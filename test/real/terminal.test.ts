@@ -30,7 +30,7 @@ test("create --follow shows the program's output and ends with its result; logs 
   assert.deepEqual([code, stdout], [1, '[0] one\n[0] two\n'], stderr);
   assert.match(
     stderr,
-    /^000001 it created; it goes on without this terminal\n[^]*000001 it failed after .*exit(ed)?.* 3/,
+    /^Created job 000001 \(it\)\. It runs in the background\.\n[^]*000001 it failed after .*exit(ed)?.* 3/,
   );
 
   const go = join(world.folder, 'go');
@@ -61,10 +61,10 @@ test('Ctrl-C at any time during --follow exits with 130, and the job keeps runni
     // Before the program handles the signal, the system ends it, for which a shell also reports 130.
     assert.ok(code === 130 || signal === 'SIGINT', `${code} ${signal} ${stderr}`);
     assert.ok(!`${stdout}${stderr}`.includes('\u001b'), 'no terminal, no escapes');
-    const id = /^(\d{6}) bad created; it goes on without this terminal$/m.exec(stderr)?.[1];
+    const id = /^Created job (\d{6}) \(bad\)\. It runs in the background\.$/m.exec(stderr)?.[1];
     if (id !== undefined) named.push(id);
     if (id !== undefined && signal === null)
-      assert.match(stderr, new RegExp(`^Left; ${id} goes on\\. Back: jobman logs ${Number(id)} -f$`, 'm'));
+      assert.match(stderr, new RegExp(`^Detached\\. Job ${id} keeps running\\. Attach again: jobman logs ${Number(id)} -f$`, 'm'));
   }
   const ids = (await world.jsonRows<{ id: string }>('list', '--all', '--json')).map(({ id }) => id);
   for (const id of named) assert.ok(ids.includes(id), `${id} was printed`);
@@ -128,14 +128,14 @@ test('Ctrl-C on a terminal ends only the follower, restores the terminal, and do
     const left = await runInTerminal(world, 80, args, typed);
     assert.equal(left.code, 130, left.screen);
     // The process exited by itself, not by the signal.
-    if (args[0] === 'wait') assert.match(left.screen, /Left; 000001 goes on\. Back: jobman wait 1/);
+    if (args[0] === 'wait') assert.match(left.screen, /Stopped waiting; 000001 keeps running\. Wait again: jobman wait 1/);
     assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
   }
   const created = await runInTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
   assert.equal(created.code, 130, created.screen);
   assert.ok(isRestored(created));
   assert.ok(created.screen.includes('Ctrl-C leaves, the job keeps running'));
-  assert.match(stripVTControlCharacters(created.screen), /Left; 000002 goes on\. Back: jobman logs 2 -f/);
+  assert.match(stripVTControlCharacters(created.screen), /Detached\. Job 000002 keeps running\. Attach again: jobman logs 2 -f/);
   assert.deepEqual(
     world.processesMatching('controller run').map(({ pid }) => pid),
     controller,

@@ -68,7 +68,7 @@ test('tpus shows all TPUs, gc releases only its own orphans, and an expired logi
   assert.match(looked.stdout, /^000077 +\S+ +unclaimed /m);
   assert.match(looked.stderr, /2 TPUs not of this record/);
   assert.deepEqual(await owners(), everybody, 'listing releases nothing');
-  assert.match(await world.output('gc', '--yes'), /nodes\/unclaimed is gone\.$/m);
+  assert.match(await world.output('gc', '--yes'), /nodes\/unclaimed is deleted\.$/m);
   const { unclaimed: _gone, ...others } = everybody;
   assert.deepEqual(await owners(), others);
 
