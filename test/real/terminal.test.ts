@@ -64,7 +64,10 @@ test('Ctrl-C at any time during --follow exits with 130, and the job keeps runni
     const id = /^Created job (\d{6}) \(bad\)\. It runs in the background\.$/m.exec(stderr)?.[1];
     if (id !== undefined) named.push(id);
     if (id !== undefined && signal === null)
-      assert.match(stderr, new RegExp(`^Detached\\. Job ${id} keeps running\\. Attach again: jobman logs ${Number(id)} -f$`, 'm'));
+      assert.match(
+        stderr,
+        new RegExp(`^Detached\\. Job ${id} keeps running\\. Attach again: jobman logs ${Number(id)} -f$`, 'm'),
+      );
   }
   const ids = (await world.jsonRows<{ id: string }>('list', '--all', '--json')).map(({ id }) => id);
   for (const id of named) assert.ok(ids.includes(id), `${id} was printed`);
@@ -128,14 +131,18 @@ test('Ctrl-C on a terminal ends only the follower, restores the terminal, and do
     const left = await runInTerminal(world, 80, args, typed);
     assert.equal(left.code, 130, left.screen);
     // The process exited by itself, not by the signal.
-    if (args[0] === 'wait') assert.match(left.screen, /Stopped waiting; 000001 keeps running\. Wait again: jobman wait 1/);
+    if (args[0] === 'wait')
+      assert.match(left.screen, /Stopped waiting; 000001 keeps running\. Wait again: jobman wait 1/);
     assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
   }
   const created = await runInTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
   assert.equal(created.code, 130, created.screen);
   assert.ok(isRestored(created));
   assert.ok(created.screen.includes('Ctrl-C leaves, the job keeps running'));
-  assert.match(stripVTControlCharacters(created.screen), /Detached\. Job 000002 keeps running\. Attach again: jobman logs 2 -f/);
+  assert.match(
+    stripVTControlCharacters(created.screen),
+    /Detached\. Job 000002 keeps running\. Attach again: jobman logs 2 -f/,
+  );
   assert.deepEqual(
     world.processesMatching('controller run').map(({ pid }) => pid),
     controller,
