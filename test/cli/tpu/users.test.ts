@@ -137,6 +137,8 @@ suite('working directories', () => {
     assert.match((await tpu(['ls', 'xibo'])).out, new RegExp(`DIR  PATH\n +1  ${folder} +default\n +7  /\n`));
     assert.equal((await tpu(['swap-dir', '1', '7', 'xibo'])).code, 0);
     assert.equal((await tpu(['get-dir', '1', 'xibo'])).out, '/\n');
+    const { out } = await tpu(['get-dir', '1', 'xibo', '--json']);
+    assert.deepEqual(JSON.parse(out), { user: 'xibo', dir: 1, path: '/', gone: false });
     const refused = await tpu(['swap-dir', '1', '9', 'xibo']);
     assert.equal(refused.code, 3);
     assert.match(refused.err, /xibo has no working directory 9/);

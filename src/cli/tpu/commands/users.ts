@@ -176,7 +176,11 @@ function parseFolder({ io }: TpuCli, path: string): string {
 }
 
 export async function getDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
-  cli.print(directoryOf(await resolveUser(cli, args), requiredNumber(args, 'dir')));
+  const user = await resolveUser(cli, args);
+  const dir = requiredNumber(args, 'dir');
+  const path = directoryOf(user, dir);
+  if (cli.json) cli.printJson({ user: user.name, dir, path, gone: !existsSync(path) });
+  else cli.print(path);
   return exitCode.ok;
 }
 
