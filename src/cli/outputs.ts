@@ -256,7 +256,7 @@ export interface TpuOutput {
 export interface TpuOwnerOutput {
   /**
    * `job`: a job of this installation. `orphan`: of this installation, without a job that claims it. `installation`: of
-   * another installation. `shared`: made with `tpu apply`. `user`: somebody else's, by its metadata. `none`: unknown.
+   * another installation. `shared`: made with `tpu apply`. `user`: another user's, by its metadata. `none`: unknown.
    */
   readonly kind: 'job' | 'orphan' | 'installation' | 'shared' | 'user' | 'none';
   /** The person, as far as the job or the metadata names one. */
@@ -626,9 +626,9 @@ export interface CheckOutput {
   readonly status: 'starting' | 'running' | 'finished' | 'killed' | 'stopped' | 'error' | 'resumed' | 'rerunned';
   /** Beginning of the status. */
   readonly statusAt: Timestamp;
-  /** What a running program does, from its log. */
+  /** The progress of a running program, from its log. */
   readonly progress: string | null;
-  /** Why it waits: missing capacity, or a worker that does not answer. */
+  /** The reason for waiting: missing capacity, or a worker that does not answer. */
   readonly waitReason: string | null;
   /** A known problem at the end of the log of a running program. */
   readonly trouble: string | null;
@@ -637,7 +637,7 @@ export interface CheckOutput {
   /** The error that ended it, and its details for people. */
   readonly error: string | null;
   readonly errorMessage: string | null;
-  /** What follows an error. */
+  /** The start mode after an error. */
   readonly next: 'resume' | 'rerun' | null;
   readonly child: number | null;
   /** The newest output; empty without a log. */
@@ -646,7 +646,7 @@ export interface CheckOutput {
   readonly windowClosed: boolean;
 }
 
-/** What happened to one job since the user last looked. */
+/** The events of one job since the last `tpu news`. */
 export interface NewsOutput {
   readonly job: string;
   readonly user: string;
@@ -696,7 +696,7 @@ interface BookingOutput {
   readonly scriptNote: string;
   readonly owner: string;
   readonly zone: string;
-  /** The accelerator type; null if neither the registry nor the name tells it. */
+  /** The accelerator type; null if neither the registry nor the name has it. */
   readonly accelerator: string | null;
   readonly preemptible: boolean;
 }
@@ -735,7 +735,7 @@ interface LabTpuDetailsOutput extends LabTpuStateOutput {
   readonly accelerator: string;
   readonly pricing: 'ondemand' | 'preemptible' | 'spot';
   readonly runtimeVersion: string | null;
-  /** Who uses it, for people. */
+  /** Its users, for people. */
   readonly uses: readonly string[];
   readonly booking: ChangedBookingOutput['before'] | null;
   /** Null if Python was not checked. */

@@ -155,7 +155,7 @@ async function leaving(args: readonly string[], atOnce: number) {
   return { code, begun, out: world.out(), err: world.err() };
 }
 
-suite('whoever leaves', () => {
+suite('a user who leaves', () => {
   test('a deletion that continues is reported', async () => {
     const { code, out, err } = await leaving(['delete', 'train-0'], 1);
     assert.deepEqual([code, out], [130, '']);

@@ -255,7 +255,7 @@ suite('logs that are followed', () => {
     const { out } = await run(['logs', 'train', '-f'], fake);
     assert.equal(out, 'the end\n');
     // To find the job, at 0 s, 1 s, 2.5 s and 4.75 s, and when the log has ended.
-    assert.ok(checks <= 6, `${checks} looks`);
+    assert.ok(checks <= 6, `${checks} checks`);
   });
 
   test('say that a container was restarted, and why', async () => {

@@ -1,4 +1,4 @@
-/** Which job an argument means with the database and a cluster, and the one list of both. */
+/** The job that an argument means with the database and a cluster, and the one list of both. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
@@ -198,10 +198,10 @@ suite('what the cluster has forgotten', () => {
 
   test('shows the newest of many events, and the number of older ones', async () => {
     const events = Array.from({ length: 23 }, (_, index) =>
-      aClusterEvent({ reason: `Reason${index}`, message: 'said', lastAt: at + index }),
+      aClusterEvent({ reason: `Reason${index}`, message: 'text', lastAt: at + index }),
     );
     const { out } = await ask(['details', 'gone'], [], home([{ ...kept, events }]));
-    assert.match(out, /Reason22 +said\nand 3 older events\n$/);
+    assert.match(out, /Reason22 +text\nand 3 older events\n$/);
     assert.doesNotMatch(out, /Reason2 /);
   });
 
@@ -451,7 +451,7 @@ suite('the one list', () => {
   test('has every line of settings that are wrong', async () => {
     const broken = new JobmanError('settings.json holds something that is no setting.', exitCode.usage, [
       'settings.json:1:32: "slots" is not a setting',
-      'settings.json:4:2: "user" should be a word',
+      'settings.json:4:2: "user" should be a string',
     ]);
     const cluster = () => Promise.reject(broken);
     const { code, err } = await run(['list'], [], { jobs: [row], services: { cluster } });
@@ -460,7 +460,7 @@ suite('the one list', () => {
       err,
       /is not shown: settings\.json holds something that is no setting\. settings\.json:1:32: "slots" is/,
     );
-    assert.match(err, /^note: settings\.json:4:2: "user" should be a word$/m);
+    assert.match(err, /^note: settings\.json:4:2: "user" should be a string$/m);
   });
 });
 

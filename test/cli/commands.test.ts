@@ -322,10 +322,10 @@ suite('sentences on a terminal', () => {
     id,
     ok: id === '000042',
     exitCode: 4,
-    message: `Job ${id} ${'is told a long story '.repeat(5)}.`,
+    message: `Job ${id} ${'has a long reason '.repeat(5)}.`,
   });
   for (const columns of [80, 40]) {
-    test(`end between words at ${columns} columns, whether they are results or complaints`, async () => {
+    test(`end at a space in ${columns} columns, whether they are results or complaints`, async () => {
       const jobs = [jobView(), jobView({ id: '000043' })];
       const { out, err } = await jobman(['stop', '42', '43', '--color=never'], {
         jobs,
@@ -335,7 +335,7 @@ suite('sentences on a terminal', () => {
       for (const text of [out, err]) {
         for (const line of text.split('\n')) assert.ok(line.length <= columns, line);
         const whole = text.replaceAll('\n  ', ' ');
-        assert.match(whole, /(is told a long story ){5}\.\n$/);
+        assert.match(whole, /(has a long reason ){5}\.\n$/);
         assert.equal(whole.split('\n').length, 2);
       }
     });
@@ -565,7 +565,7 @@ suite('gc', () => {
           return still ?? { ...one, presence: 'gone', message: 'gone' };
         }),
       async release({ resource, job }) {
-        acts.push(`let go of ${job}`);
+        acts.push(`release ${job}`);
         if (job === '000009') return { kind: 'failed', evidence: { message: 'the cloud did not answer' } };
         const at = orphans.findIndex((one) => one.resource === resource);
         orphans[at] = orphan(job, 'gone', 'gone');
@@ -608,7 +608,7 @@ suite('gc', () => {
     const { acts, services } = orphanOperations(orphan('000001', 'present', 'READY'), orphan('000002', 'gone', 'gone'));
     const { code, out } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0);
-    assert.deepEqual(acts, ['let go of 000001', 'forget 000002', 'forget 000001', 'close']);
+    assert.deepEqual(acts, ['release 000001', 'forget 000002', 'forget 000001', 'close']);
     assert.match(out, /vit-000002-1 is deleted\.\n.*vit-000001-1 is deleted\.\n$/);
   });
 
@@ -620,8 +620,8 @@ suite('gc', () => {
     await jobman(['gc', '2', '--yes'], { services });
     await jobman(['gc', 'vit-000001-1', '-y'], { services });
     assert.deepEqual(
-      acts.filter((act) => act.startsWith('let')),
-      ['let go of 000002', 'let go of 000001'],
+      acts.filter((act) => act.startsWith('release')),
+      ['release 000002', 'release 000001'],
     );
     const { code, err } = await jobman(['gc', '7'], { services: orphanOperations().services });
     assert.equal(code, 3);
@@ -647,7 +647,7 @@ suite('gc', () => {
     assert.match(err, /1 TPU not created by this jobman, which gc never touches:/);
     assert.match(err, /project other could not be checked: no login/);
     assert.match(err, /To stop asking about that project: jobman tpus --forget other/);
-    assert.deepEqual(acts, ['let go of 000001', 'forget 000001', 'close']);
+    assert.deepEqual(acts, ['release 000001', 'forget 000001', 'close']);
     const rows = (await jobman(['gc', '--json'], { services })).out.trim().split('\n');
     assert.deepEqual(
       rows

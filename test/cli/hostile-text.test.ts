@@ -458,7 +458,7 @@ test('bash puts names on the line quoted', { skip: spawnSync('bash', ['-c', ':']
 jobman() { cat answers; }
 COMP_LINE='jobman show '; COMP_POINT=\${#COMP_LINE}
 _jobman
-for word in "\${COMPREPLY[@]}"; do eval "printf '%s\\n' $word"; done
+for reply in "\${COMPREPLY[@]}"; do eval "printf '%s\\n' $reply"; done
 COMP_LINE='jobman list --phase='; COMP_POINT=\${#COMP_LINE}
 printf -- '--phase=$(touch\${IFS}PWN)\\t\\n' >answers
 _jobman

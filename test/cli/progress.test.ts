@@ -21,7 +21,7 @@ const attempt = (number: number, different: Partial<AttemptView>): AttemptView =
     ...different,
   });
 
-const why = aWhy({ evidence: 'the cloud took it', next: 'it goes on' });
+const why = aWhy({ evidence: 'the cloud took it', next: 'it continues' });
 const spec = { ...jobView().spec, steps: [{ name: 'files' }, { name: 'gcsfuse' }] } as unknown as JobView['spec'];
 
 const queued = jobView({
@@ -36,7 +36,7 @@ const queued = jobView({
 const reported = {
   state: 'releasing' as const,
   releasedAt: now - 8 * second,
-  message: 'DELETING, not seen gone yet',
+  message: 'DELETING, not deleted yet',
 };
 const preempted = jobView({
   ...queued,
@@ -51,7 +51,7 @@ const replaced = jobView({
   attempts: [attempt(1, { startedAt: now - 15 * second, reason: 'preempted', endedAt: now - 4 * second }), next],
   allocations: [
     allocation(1, { goneAt: now - 4 * second }),
-    allocation(2, { message: 'There is no more capacity in the zone us-west4-a, 4s ago; 12 requests in vain' }),
+    allocation(2, { message: 'There is no more capacity in the zone us-west4-a, 4s ago; 12 failed requests' }),
   ],
 });
 const setUp = jobView({
@@ -73,7 +73,7 @@ suite('at 100 columns', () => {
     assert.deepEqual(shown(queued), [
       ' 000042 ◌ queued 8s',
       '   capacity  8s     v5litepod-16 spot us-west4-a: CREATING for 8s',
-      '   next             it goes on',
+      '   next             it continues',
       leave,
     ]);
   });
@@ -81,8 +81,8 @@ suite('at 100 columns', () => {
   test('a preempted one says that the old TPU is on its way out, and not that it is ready', () => {
     assert.deepEqual(shown(preempted), [
       ' 000042 ↻ recovering 8s: preempted',
-      '   release   8s     iris-000042-1: DELETING, not seen gone yet',
-      '   next             it goes on',
+      '   release   8s     iris-000042-1: DELETING, not deleted yet',
+      '   next             it continues',
       leave,
     ]);
   });
@@ -90,7 +90,7 @@ suite('at 100 columns', () => {
   test('then the new request, and once it is ready, the checkpoint of the next attempt', () => {
     assert.deepEqual(shown(replaced).slice(1, -2), [
       '   capacity  4s     v5litepod-16 spot us-west4-a: There is no more capacity in the zone us-west4-a,',
-      '                    4s ago; 12 requests in vain',
+      '                    4s ago; 12 failed requests',
     ]);
     assert.deepEqual(shown(setUp).slice(1, -1), [
       '   capacity  3s     v5litepod-16 spot us-west4-a: ready',
@@ -113,7 +113,7 @@ suite('at 100 columns', () => {
 
 suite('on a narrow terminal', () => {
   for (const columns of [80, 60, 50, 40]) {
-    test(`nothing is wider than ${columns} columns, and no word is lost`, () => {
+    test(`nothing is wider than ${columns} columns, and no text is lost`, () => {
       for (const job of [queued, preempted, replaced, setUp, running]) {
         const lines = statusLines(job, now, unicode, columns);
         for (const line of lines) assert.ok(line.length <= columns, line);

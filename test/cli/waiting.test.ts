@@ -121,14 +121,14 @@ suite('wait on a terminal', () => {
       ' 000042 ◌ queued 0s',
       '   capacity  0s     v5litepod-16 spot us-west4-a',
       '   usually          41m (median of 12 waits in 30 days)',
-      '   next             look in 16 s',
+      '   next             check in 16 s',
       ' Ctrl-C detaches · attach again: jobman wait 42',
       '',
     ]);
     waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 0);
     glass.write(waited.err().slice(glass.writtenLength()));
-    assert.deepEqual(glass.rows(), [''], 'Nothing of it is left beside the verdict.');
+    assert.deepEqual(glass.rows(), [''], 'Nothing of it is left next to the verdict.');
     assert.ok(waited.err().includes('\u001b[J\u0007\u001b]2;'), 'It rings, and the window has its name back.');
   });
 

@@ -65,7 +65,7 @@ suite('list --watch', () => {
     assert.equal(await ended, 130);
     assert.deepEqual(glass(), before, 'Nothing is cleared at the end.');
     assert.ok(world.out().endsWith('\u001b[23;2t'));
-    assert.equal(world.typeKeys('j'), false, 'Nobody listens to keys any more.');
+    assert.equal(world.typeKeys('j'), false, 'Keys are no longer read.');
     assert.equal(world.terminate(), false);
   });
 
@@ -94,7 +94,7 @@ suite('list --watch', () => {
     await shows(/^> 000042/m);
     world.typeKeys('w');
     await shows(/^000042 is well\.$/m);
-    assert.ok(!glass().join('\n').includes('000043'), 'It stands in place of the table.');
+    assert.ok(!glass().join('\n').includes('000043'), 'It replaces the table.');
     world.typeKeys('\u001b');
     await shows(/^> 000042/m);
     world.typeKeys('\r');

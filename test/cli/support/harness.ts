@@ -340,7 +340,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
   };
   return {
     ...row,
-    why: aWhy({ id, message: '4 of 4 workers alive.', next: 'look in 16 s' }),
+    why: aWhy({ id, message: '4 of 4 workers alive.', next: 'check in 16 s' }),
     progressText: null,
     checkpoint: null,
     checkpointDir: null,
