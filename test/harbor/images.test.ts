@@ -163,7 +163,7 @@ suite('jobman images', () => {
     harbor.setProjects([{ ...lab, repositories: [] }]);
     const again = await run(['images'], {}, 9 * 60_000);
     assert.match(again.out, /nested\/deep\/trainer/);
-    assert.match(again.err, /As of 9m ago; --refresh asks again\./);
+    assert.match(again.err, /Checked 9m ago; --refresh checks again\./);
     assert.equal(harbor.requests.length, count);
     assert.match((await run(['images', '--refresh'], {}, 9 * 60_000)).err, /^0 images on/);
     harbor.setProjects([lab]);
@@ -189,7 +189,7 @@ suite('jobman images', () => {
     const old = await run(['images'], {}, 3 * 3_600_000);
     assert.equal(old.code, 0);
     assert.match(old.out, /trainer/);
-    assert.match(old.err, /This is a copy that is 3h old\. Could not list .* is overloaded or broken \(HTTP 503\)\./);
+    assert.match(old.err, /This copy is 3h old\. Could not list .* is overloaded or broken \(HTTP 503\)\./);
     harbor.fail(...Array.from({ length: 4 }, () => ({ status: 503 })));
     assert.equal((await run(['images', '--refresh'], {}, 3 * 3_600_000)).code, 5);
   });
