@@ -175,7 +175,7 @@ suite('TPUs by the tpu command', () => {
     onWorker(second, `setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & ${until('31351')}`);
     assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) uses the device: sleep 31351/);
     const refused = await ends(4, 'reapply', name);
-    assert.match(refused.stderr, /uses the device: sleep 31351\. Say --yes/);
+    assert.match(refused.stderr, /uses the device: sleep 31351\. Confirm with --yes/);
     assert.deepEqual(await addresses(name), await addresses(name));
     await ends(4, 'solve', name);
     const ended = await ends(0, 'solve', name, '--yes');
