@@ -104,8 +104,8 @@ test('Ctrl-C and Ctrl-D leave a question, with or without a signal handler of th
   const cases = [
     [['tpu', 'run', 'ada', '-q'], /Which TPU\?/, ctrlC, 130],
     [['tpu', 'run', 'ada', '-q'], /Which TPU\?/, ctrlD, 130],
-    [['tpu', 'del-user', 'ada'], /Take ada off the list/, ctrlC, 130],
-    [['tpu', 'del-user', 'ada'], /Take ada off the list/, ctrlD, 1],
+    [['tpu', 'del-user', 'ada'], /Remove user ada/, ctrlC, 130],
+    [['tpu', 'del-user', 'ada'], /Remove user ada/, ctrlD, 1],
   ] as const;
   for (const [args, asks, key, code] of cases) {
     const left = await runInTerminal(world, 80, args, [[asks, key]]);
@@ -138,7 +138,7 @@ test('Ctrl-C on a terminal ends only the follower, restores the terminal, and do
   const created = await runInTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
   assert.equal(created.code, 130, created.screen);
   assert.ok(isRestored(created));
-  assert.ok(created.screen.includes('Ctrl-C leaves, the job keeps running'));
+  assert.ok(created.screen.includes('Ctrl-C detaches'));
   assert.match(
     stripVTControlCharacters(created.screen),
     /Detached\. Job 000002 keeps running\. Attach again: jobman logs 2 -f/,
