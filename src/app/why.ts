@@ -20,7 +20,7 @@ import {
 import { hasAlternatives, exhaustsAlternative, alternativeAfter } from '../core/decide/alternatives.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { allowance, answerFor, isOnHeldCapacity, unreachableGraceOf, continuationOf } from '../core/decide/recover.ts';
-import { situations } from '../core/decide/situations.ts';
+import { situations, type SituationName } from '../core/decide/situations.ts';
 import type { RecoverableReason } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import {
@@ -148,32 +148,89 @@ interface WhyRequest extends WhyContext {
   readonly now: Instant;
 }
 
-/**
- * From the job itself and not from the stored row of the newest pass: that pass may have begun the next attempt, so that
- * its row no longer holds.
- */
+/** One answer per row. The row selects the function; the job gives times, names and the progress of the action. */
+const answersBySituation: Readonly<Record<SituationName, (request: WhyRequest) => WhyAnswer>> = {
+  removed: whyFinished,
+  finished: whyFinished,
+  'ended-by-owner': whyByRecord,
+  'waiting-for-slot': whyQueued,
+  'start-requested': whyByRecord,
+
+  // The end of an attempt. The same pass may have observed the end and begun the next attempt.
+  'attempt-over': whyEnded,
+  'attempt-ending': whyEnded,
+  'command-succeeded': whyEnded,
+  'stop-requested': whyEnded,
+  'recovery-disabled': whyEnded,
+  'max-runtime-reached': whyEnded,
+  'capacity-wait-reached': whyEnded,
+  'capacity-unobtainable': whyEnded,
+  preempted: whyEnded,
+  'allocation-failed-permanently': whyEnded,
+  'program-vanished': whyEnded,
+  'command-failed': whyEnded,
+  'hung-after-failed-call': whyEnded,
+  hung: whyEnded,
+  'worker-unreachable': whyEnded,
+  'setup-failed': whyEnded,
+  'no-worker-for-command': whyEnded,
+  'worker-does-not-exist': whyEnded,
+  'setup-done': whyEnded,
+
+  running: ifCloudReachable(whyRunning),
+  'setup-lost': ifCloudReachable(whySetup),
+  'partly-started': ifCloudReachable(whySetup),
+  'start-due': ifCloudReachable(whySetup),
+  'workers-in-setup': ifCloudReachable(whySetup),
+  'other-attempt-alive': whyByRecord,
+  'attempt-waiting-for-slot': ifCloudReachable(whyWaitingForSlot),
+  backoff: ifCloudReachable(whyBackoff),
+  'allocation-failed': ifCloudReachable(whyPreviousReleasing),
+  'kept-capacity-unreachable': ifCloudReachable(whyPreviousReleasing),
+  'previous-allocation-releasing': ifCloudReachable(whyPreviousReleasing),
+  'alternative-exhausted': ifCloudReachable(whyPreviousReleasing),
+  'allocation-unknown': ifCloudReachable(whyWithoutCapacity),
+  'better-alternative': ifCloudReachable(whyWithoutCapacity),
+  'allocation-hidden': ifCloudReachable(whyWithoutCapacity),
+  'request-due': ifCloudReachable(whyWithoutCapacity),
+  'allocation-missed': ifCloudReachable(whyWithoutCapacity),
+  'allocation-pending': ifCloudReachable(whyWithoutCapacity),
+};
+
 function answerOf(context: WhyRequest): WhyAnswer {
-  const { job, now, queuePosition } = context;
-  const attempt = openAttempt(job);
+  const { job } = context;
   // A forced delete leaves programs that the controller still ends. For the user the job is gone.
-  if (job.removed || job.finish !== null) return whyFinished(context);
-  if (phaseOf(job) === 'stopping') return whyStopping(context);
-  if (attempt === undefined) return whyQueued(context);
-  if (attempt.ending !== null) return whyEndingBeforeNext(context);
-  const outage = outageOf(context);
-  // While the cloud does not answer, nothing else is certain.
-  if (outage?.isCloud === true) return whyUnknown(context, outage);
-  if (attempt.runningAt !== null) return whyRunning(context, attempt.runningAt);
-  if (!hasCapacity(job, attempt) && attempt.notBeforeAt > now) return whyWithoutCapacity(context);
-  if (attempt.notBeforeAt > now) return whyBackoff(context);
-  if (queuePosition !== undefined && phaseOf(job) === 'recovering') return whyWaitingForSlot(context, queuePosition);
-  return hasCapacity(job, attempt) ? whySetup(context) : whyWithoutCapacity(context);
+  if (job.removed) return whyFinished(context);
+  const name = job.situation;
+  return name !== undefined && Object.hasOwn(answersBySituation, name)
+    ? answersBySituation[name as SituationName](context)
+    : whyByRecord(context);
 }
 
 function currentAttempt({ job }: WhyRequest): Attempt {
   const attempt = openAttempt(job);
-  if (attempt === undefined) throw new Error(`job ${job.id} has no open attempt`);
+  if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and it has no open attempt`);
   return attempt;
+}
+
+/** The answer for the row that the next pass will find, from the job alone. */
+function whyByRecord(context: WhyRequest): WhyAnswer {
+  return answersBySituation[situationByRecord(context)](context);
+}
+
+/**
+ * For a job without a stored row (a new job, a database of another version), or with a row that no longer holds because
+ * its pass began the next attempt or ended another attempt's programs.
+ */
+function situationByRecord({ job, now, queuePosition }: WhyRequest): SituationName {
+  const attempt = openAttempt(job);
+  if (job.finish !== null) return 'finished';
+  if (job.desired !== 'running' || (attempt !== undefined && attempt.ending !== null)) return 'attempt-ending';
+  if (attempt === undefined) return 'waiting-for-slot';
+  if (attempt.runningAt !== null) return 'running';
+  if (attempt.notBeforeAt > now) return 'backoff';
+  if (queuePosition !== undefined) return 'attempt-waiting-for-slot';
+  return hasCapacity(job, attempt) ? 'workers-in-setup' : 'previous-allocation-releasing';
 }
 
 /** True once the attempt's capacity was ready, so that only its setup remains. */
@@ -220,6 +277,14 @@ function outageOf({ job, events, now }: WhyRequest): Outage | null {
   };
 }
 
+/** While the cloud does not answer, nothing else is certain, so the answer is that the state is unknown. */
+function ifCloudReachable(explainKnown: (context: WhyRequest) => WhyAnswer): (context: WhyRequest) => WhyAnswer {
+  return (context) => {
+    const outage = outageOf(context);
+    return outage?.isCloud === true ? whyUnknown(context, outage) : explainKnown(context);
+  };
+}
+
 function whyUnknown({ job, now }: WhyRequest, { clause, evidence, isLoginMissing }: Outage): WhyAnswer {
   const phase = phaseOf(job);
   const ending = phase === 'recovering' ? lastEnding(job) : null;
@@ -244,34 +309,47 @@ function whyQueued({ job, now, queuePosition }: WhyRequest): WhyAnswer {
   };
 }
 
-function whyWaitingForSlot(context: WhyRequest, position: QueuePosition): WhyAnswer {
+function whyWaitingForSlot(context: WhyRequest): WhyAnswer {
+  const { job, queuePosition: position } = context;
+  const attempt = currentAttempt(context);
+  if (phaseOf(job) !== 'recovering' || position === undefined)
+    return hasCapacity(job, attempt) ? whySetup(context) : whyPreviousReleasing(context);
   return whyRecovering(context, {
-    clause: `attempt ${currentAttempt(context).ordinal} waits for a slot: ${formatQueuePosition(context.job, position)}`,
-    next: nextForQueue(context.job, position),
+    clause: `attempt ${attempt.ordinal} waits for a slot: ${formatQueuePosition(job, position)}`,
+    next: nextForQueue(job, position),
   });
+}
+
+function whyPreviousReleasing(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
+  const { requestedAt } = allocationOf(job, currentAttempt(context).allocation);
+  const releasing = requestedAt === null ? releasingAllocations(job) : [];
+  if (releasing.length === 0) return whyWithoutCapacity(context);
+  const step = {
+    clause: 'deleting the old TPU',
+    evidence: releasing.map((allocation) => formatCloudEvidence(job, allocation, now)).join('; '),
+    next: `${formatCapacity(job, lastAllocation(job)?.alternative)} is requested once the old TPU is deleted.`,
+  };
+  return phaseOf(job) === 'recovering' ? whyRecovering(context, step) : whyInQueue(step);
+}
+
+function whyInQueue({ clause, ...step }: Step): WhyAnswer {
+  return { message: `is queued: ${clause}`, ...step };
 }
 
 function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
   const { job, now } = context;
   const attempt = currentAttempt(context);
+  if (hasCapacity(job, attempt)) return whyByRecord(context);
   const allocation = allocationOf(job, attempt.allocation);
   const phase = phaseOf(job);
   if (phase === 'provisioning') return whyProvisioning(job, allocation, now);
-  const releasing = allocation.requestedAt === null ? releasingAllocations(job) : [];
-  const step: Step =
-    releasing.length > 0
-      ? {
-          clause: 'deleting the old TPU',
-          evidence: releasing.map((one) => formatCloudEvidence(job, one, now)).join('; '),
-          next: `${formatCapacity(job, allocation.alternative)} is requested once the old TPU is deleted.`,
-        }
-      : {
-          clause: formatCapacityWait(job, attempt, allocation, now),
-          evidence: formatCloudEvidence(job, allocation, now),
-          ...nextForCapacity(job, attempt, allocation, now),
-        };
-  const { clause, ...others } = step;
-  return phase === 'recovering' ? whyRecovering(context, step) : { message: `is queued: ${clause}`, ...others };
+  const step = {
+    clause: formatCapacityWait(job, attempt, allocation, now),
+    evidence: formatCloudEvidence(job, allocation, now),
+    ...nextForCapacity(job, attempt, allocation, now),
+  };
+  return phase === 'recovering' ? whyRecovering(context, step) : whyInQueue(step);
 }
 
 function formatQueuePosition(job: Job, position: QueuePosition | undefined): string {
@@ -343,11 +421,13 @@ function whyProvisioning(job: Job, allocation: Allocation, now: Instant): WhyAns
   };
 }
 
-/** The pause before an attempt with ready capacity. */
+/** The pause before an attempt with ready capacity. Without capacity, the answer explains the capacity. */
 function whyBackoff(context: WhyRequest): WhyAnswer {
   const { job, now } = context;
   const attempt = currentAttempt(context);
   const { ordinal, notBeforeAt } = attempt;
+  if (notBeforeAt <= now) return whyByRecord(context);
+  if (!hasCapacity(job, attempt)) return whyPreviousReleasing(context);
   const clause = `attempt ${ordinal} starts after a pause`;
   if (phaseOf(job) === 'recovering')
     return whyRecovering(context, { clause, ...nextForStart(context, attempt), nextAt: notBeforeAt });
@@ -440,9 +520,11 @@ function nextForInterruption(job: Job, step: string): string {
 
 // ------------------------------------------------------------------------------------------ running
 
-function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
+function whyRunning(context: WhyRequest): WhyAnswer {
   const { job, hangEvidence = null, now } = context;
   const attempt = currentAttempt(context);
+  const { runningAt } = attempt;
+  if (runningAt === null) return whySetup(context);
   const { maxRuntimeMs, failedCallTimeoutMs } = job.spec.limits;
   const nextAt = maxRuntimeMs === null ? null : runningAt + maxRuntimeMs;
   const outage = outageOf(context);
@@ -572,6 +654,15 @@ function currentRule({ job, events }: WhyRequest): string | null {
 }
 
 // ------------------------------------------------------------------------------------------ ending
+
+/** The same pass may have ended the attempt: then the job has finished or continues. */
+function whyEnded(context: WhyRequest): WhyAnswer {
+  const { job } = context;
+  const attempt = openAttempt(job);
+  if (job.finish !== null) return whyFinished(context);
+  if (job.desired === 'running' && (attempt === undefined || attempt.ending === null)) return whyByRecord(context);
+  return phaseOf(job) === 'recovering' ? whyEndingBeforeNext(context) : whyStopping(context);
+}
 
 function whyEndingBeforeNext(context: WhyRequest): WhyAnswer {
   const { job, now } = context;
