@@ -36,7 +36,7 @@ test('a failure, a kill, a hang and a timeout have different reasons on this mac
     const [attempt] = job.attempts;
     assert.equal(attempt?.reason, reason);
     const { message: _detail, ...evidence } = attempt?.evidence ?? { message: '' };
-    assert.deepEqual(evidence, more);
+    for (const [key, value] of Object.entries(more)) assert.deepEqual(evidence[key as keyof typeof evidence], value);
     const why = await world.runOk(['why', id]);
     assert.ok(why.stdout.includes(`because   ${message}`), why.stdout);
     assert.match(why.stdout, new RegExp(`jobman resume ${Number(id)} · Start over: jobman rerun ${Number(id)}`));

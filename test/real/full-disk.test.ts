@@ -68,7 +68,7 @@ test('in a read-only home, jobs can be read, and every change says why it fails'
 
   // A running command cannot leave a request in its folder, and must still be ended.
   await world.runOk(['controller', 'start']);
-  assert.match((await world.runOk(['controller', 'stop'], closed)).stdout, /The controller was stopped/);
+  assert.match((await world.runOk(['controller', 'stop'], closed)).stdout, /Stopped the controller/);
   assert.ok(await eventually(() => world.processesMatching('main.ts controller run').length === 0));
 });
 

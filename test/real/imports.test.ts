@@ -54,7 +54,7 @@ test('the job folders of the older TPU manager are imported and can be resumed',
   const folder = join(world.home, 'jobs', me, '000001');
   assert.equal(readFileSync(join(folder, 'config.yaml'), 'utf8'), config('pretrain'));
   assert.equal(statSync(join(folder, 'logs', 'job.log')).mode & 0o777, 0o600);
-  assert.match((await run(world, 'import', 'jobs', '--apply')).out, /^0 were taken over/m);
+  assert.match((await run(world, 'import', 'jobs', '--apply')).out, /^Imported \(\+\): 0/m);
   assert.match((await run(world, 'import', 'older', '--apply')).out, /^\+ job 000001: older, cancelled, 0 logs$/m);
   assert.match((await run(world, 'list', '--all')).out, /000002 .*older.*cancelled/);
 
@@ -88,7 +88,7 @@ test('data.json is imported once, and its key into a separate file', async (t) =
   const done = await run(world, 'tpu', 'import', 'data.json', '--apply');
   assert.equal(done.code, 0, done.err);
   assert.match(done.out, /^\+ user xibo: id 0, 1 directory, 1 alias, next window 42$/m);
-  assert.match(done.out, /were taken over/);
+  assert.match(done.out, /^Imported \(\+\): 8/m);
   const key = join(world.home, 'secrets', 'wandb_api_key');
   assert.equal(readFileSync(key, 'utf8'), `${documentedSample.wandb_api_key}\n`);
   assert.equal(statSync(key).mode & 0o777, 0o600);
@@ -101,12 +101,12 @@ test('data.json is imported once, and its key into a separate file', async (t) =
   assert.match((await run(world, 'tpu', 'list-users')).out, /xibo/);
 
   const again = await run(world, 'tpu', 'import', 'data.json', '--apply');
-  assert.match(again.out, /^0 were taken over/m);
+  assert.match(again.out, /^Imported \(\+\): 0/m);
   writeFileSync(join(world.folder, 'mess.json'), JSON.stringify(malformedData));
   const mess = await run(world, 'tpu', 'import', 'mess.json', '--apply');
   assert.equal(mess.code, 0, mess.err);
   assert.match(mess.out, /^- user run: "run" is not allowed as a user name/m);
-  assert.match((await run(world, 'tpu', 'import', 'mess.json')).out, /There is nothing to take over/);
+  assert.match((await run(world, 'tpu', 'import', 'mess.json')).out, /Nothing to import/);
 });
 
 /** A script that prints its arguments and reports like the lab's scripts. */

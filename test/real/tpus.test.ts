@@ -66,7 +66,7 @@ test('tpus shows all TPUs, gc releases only its own orphans, and an expired logi
 
   const looked = await world.jobman(['gc']);
   assert.match(looked.stdout, /^000077 +\S+ +unclaimed /m);
-  assert.match(looked.stderr, /2 TPUs not of this record/);
+  assert.match(looked.stderr, /2 TPUs not created by this jobman/);
   assert.deepEqual(await owners(), everybody, 'listing releases nothing');
   assert.match(await world.output('gc', '--yes'), /nodes\/unclaimed is deleted\.$/m);
   const { unclaimed: _gone, ...others } = everybody;

@@ -15,8 +15,8 @@ export function printImport(cli: Cli, lines: readonly ImportLine[], isApplied: b
   }
   const count = (kind: ImportLine['kind']): number => lines.filter((line) => line.kind === kind).length;
   const [taken, here, left] = [count('import'), count('exists'), count('skip')];
-  const rest = `${here} already exist, ${left} ${isApplied ? 'were' : 'would be'} skipped (-).`;
-  if (isApplied) cli.printSentence(`${taken} imported (+), ${rest}`);
-  else if (taken === 0) cli.printSentence(`Nothing to import: ${rest}`);
-  else cli.printSentence(`${taken} would be imported (+), ${rest} Nothing changed; --apply imports them.`);
+  const rest = `unchanged: ${here}, skipped (-): ${left}.`;
+  if (isApplied) cli.printSentence(`Imported (+): ${taken}, ${rest}`);
+  else if (taken === 0) cli.printSentence(`Nothing to import; ${rest}`);
+  else cli.printSentence(`To import (+): ${taken}, ${rest} Nothing changed yet; import with --apply.`);
 }
