@@ -36,6 +36,15 @@ export const disk: FileReader = {
   },
 };
 
+/** `text` as a file at `path` that is not on the disk. */
+export function withFile(path: string, text: string): FileReader {
+  const bytes = Buffer.from(text);
+  return {
+    inspect: (at) => (at === path ? { kind: 'file', bytes: bytes.byteLength, isExecutable: false } : disk.inspect(at)),
+    read: (at, maxBytes) => (at === path ? { bytes } : disk.read(at, maxBytes)),
+  };
+}
+
 function errorCode(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown';
 }

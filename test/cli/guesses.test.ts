@@ -1,6 +1,6 @@
 /** Commands and flags that people guess work, or lead to the right one. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
@@ -27,6 +27,8 @@ suite('init', () => {
     ['--accelerator', 'local', '--command', 'echo "a: b" # c', '--checkpoints', 'ck'],
     ['--accelerator', 'emulator', '--command', 'true', '--checkpoints', 'gs://my-bucket/vit'],
     ['--accelerator', 'v5litepod-16', '--command', 'true', '--name', 'vit', '--zone', 'us-west4-a'],
+    ['--accelerator', 'Local', '--command', `python3 train.py ${'--flag=value '.repeat(20)}`],
+    ['--accelerator', 'local', '--command', 'cd src\n  python3 train.py\n', '--checkpoints', 'a: b # c'],
   ]) {
     test(`writes a valid manifest without a question: ${flags.join(' ')}`, async (t) => {
       const cwd = folder(t);
@@ -63,6 +65,40 @@ suite('init', () => {
     assert.equal(readFileSync(join(cwd, 'jobman.yaml'), 'utf8'), 'mine\n');
   });
 
+  for (const [flags, reason] of [
+    [['--name', 'a b'], /job\.name: "a b" is not a valid job name/],
+    [['--name', '12'], /job\.name: "12" is not a valid job name/],
+    [['--checkpoints', ''], /job\.checkpoint_dir: is empty/],
+    [['--checkpoints', 's3://b/x'], /"s3:\/\/b\/x" is no bucket/],
+    [['--zone', 'us-central2-b'], /--project and --zone choose a TPU/],
+    [['--accelerator', 'emulator', '--project', 'lab-1234'], /--project and the TPU emulator exclude each other/],
+    [['--accelerator', 'v4-8', '--project', 'Bad Project'], /"Bad Project" is not a valid project id/],
+  ] as const) {
+    test(`refuses ${flags.join(' ')}`, async (t) => {
+      const cwd = folder(t);
+      const where = flags.some((flag) => flag === '--accelerator') ? [] : ['--accelerator', 'local'];
+      const { code, err } = await jobman(['init', '--command', 'true', ...where, ...flags], { cwd });
+      assert.equal(code, 2);
+      assert.match(err, reason);
+      assert.equal(existsSync(join(cwd, 'jobman.yaml')), false);
+    });
+  }
+
+  test('says why a file cannot be written', async (t) => {
+    const cwd = folder(t);
+    symlinkSync('missing', join(cwd, 'link.yaml'));
+    for (const [file, expected, reason] of [
+      ['missing/a.yaml', 3, /There is no folder missing/],
+      [`${'n'.repeat(300)}.yaml`, 1, /n\.yaml cannot be written: ENAMETOOLONG/],
+      ['link.yaml', 4, /link\.yaml exists; nothing was written/],
+      ['', 2, /The path of the manifest is empty/],
+    ] as const) {
+      const { code, err } = await jobman(['init', file, '--accelerator', 'local', '--command', 'true'], { cwd });
+      assert.equal(code, expected);
+      assert.match(err, reason);
+    }
+  });
+
   test('suggests a type', async (t) => {
     const { code, err } = await jobman(['init', '--accelerator', 'v5lite-16', '--command', 'x'], { cwd: folder(t) });
     assert.equal(code, 2);
@@ -77,6 +113,7 @@ suite('run', () => {
     [['--', '/bin/ls', '-l'], 'ls'],
     [['--name', 'sweep', '--', 'true'], 'sweep'],
     [['--', '7'], 'job-7'],
+    [['--', 'LR=0.1 python3 train.py'], 'train'],
   ] as const) {
     test(`${args.join(' ')} creates a local job named ${name}`, async (t) => {
       const { code, err, commands } = await jobman(['run', ...args], { cwd: folder(t), jobs: [] });
@@ -84,6 +121,18 @@ suite('run', () => {
       assert.equal(commands[0], `create ${name} for alice`);
     });
   }
+
+  test('names the mistake on the command line', async (t) => {
+    for (const [args, reason] of [
+      [['--', ' '], /The command is empty/],
+      [['-n', 'vision', '--', 'true'], /--namespace does not work with `run --`/],
+      [['--config', 'a.yaml', '--', 'true'], /--config does not work with `run --`/],
+    ] as const) {
+      const { code, err } = await jobman(['run', ...args], { cwd: folder(t), jobs: [] });
+      assert.equal(code, 2);
+      assert.match(err, reason);
+    }
+  });
 
   test('FILE does what create does', async (t) => {
     const cwd = folder(t);

@@ -1,21 +1,24 @@
 import { existsSync, writeFileSync } from 'node:fs';
-import { basename, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { stringify } from 'yaml';
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { findAccelerator, suggestAccelerator } from '../../catalogue/accelerators.ts';
 import { zonesOffering } from '../../catalogue/zones.ts';
+import { loadManifest } from '../../manifest/parse.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { withFile } from '../disk.ts';
 import { ask } from '../prompt.ts';
 import type { InitFlags } from '../table/flags.ts';
 
 /** Asks at most three questions. The written manifest passes `validate`. */
 export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'jobman.yaml'): Promise<number> {
   const path = resolve(cli.io.cwd, file);
-  if (existsSync(path)) {
-    throw new JobmanError(`${file} exists; nothing was written.`, exitCode.conflict, [
-      'Another name: jobman init NAME.yaml',
-    ]);
-  }
+  if (file === '') throw usageError('The path of the manifest is empty.');
+  const exists = new JobmanError(`${file} exists; nothing was written.`, exitCode.conflict, [
+    'Another name: jobman init NAME.yaml',
+  ]);
+  if (existsSync(path)) throw exists;
+  if (!existsSync(dirname(path))) throw new JobmanError(`There is no folder ${dirname(file)}.`, exitCode.notFound);
   const accelerator = checkAccelerator(
     flags.accelerator ??
       (await ask(
@@ -25,6 +28,12 @@ export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'job
         'emulator',
       )),
   );
+  if (accelerator === 'local' && (flags.project ?? flags.zone) !== undefined) {
+    throw usageError('--project and --zone choose a TPU; a local job runs on this machine.');
+  }
+  if (accelerator === 'emulator' && (flags.project ?? 'emulator') !== 'emulator') {
+    throw usageError('--project and the TPU emulator exclude each other: its project is `emulator`.');
+  }
   const command = flags.command ?? (await ask(cli, 'Which command?', '--command', 'python3 train.py'));
   if (command.trim() === '') throw usageError('The command is empty.');
   const where = accelerator === 'local' ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none';
@@ -44,7 +53,8 @@ export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'job
     flags.name ??
     (basename(cli.io.cwd)
       .replaceAll(/[^\w.-]+/g, '-')
-      .replace(/^[-\d]+/, '') ||
+      .replace(/^[-\d]+/, '')
+      .slice(0, 100) ||
       'my-job');
   const text = await manifestOf(cli, {
     ...flags,
@@ -53,16 +63,44 @@ export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'job
     checkpoints: checkpoints === '-' ? null : checkpoints,
     name,
   });
-  writeFileSync(path, text, { flag: 'wx' });
+  await checkWritten(cli, path, text);
+  try {
+    writeFileSync(path, text, { flag: 'wx' });
+  } catch (error) {
+    // A link to a file that is missing is no file for existsSync.
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') throw exists;
+    throw new JobmanError(`${file} cannot be written: ${messageOf(error)}.`, exitCode.failed);
+  }
   cli.printResult({ file: path, name, accelerator }, `Wrote ${file}.`);
   cli.note(`Check: jobman validate ${file} · Start: jobman create ${file} --follow`);
   return exitCode.ok;
 }
 
-function checkAccelerator(text: string): string {
+/** Throws a usage error if `create` would refuse the manifest, for example because of its name. */
+async function checkWritten({ io, services }: Cli, path: string, text: string): Promise<void> {
+  const { tpu } = await services.settings();
+  const found = loadManifest({
+    file: path,
+    cwd: io.cwd,
+    sets: [],
+    home: io.userHome,
+    env: io.env,
+    files: withFile(path, text),
+    project: tpu.project,
+    purpose: 'create',
+  });
+  if (!('problems' in found)) return;
+  throw usageError(
+    'The manifest would be invalid; nothing was written.',
+    found.problems.map(({ path: key, message }) => `${key}: ${message}`),
+  );
+}
+
+function checkAccelerator(typed: string): string {
+  const text = typed.trim().toLowerCase();
   if (text === 'local' || text === 'emulator' || findAccelerator(text) !== undefined) return text;
   const near = suggestAccelerator(text);
-  throw usageError(`"${text}" is no TPU type${near === undefined ? '' : ` (did you mean ${near}?)`}.`, [
+  throw usageError(`"${typed}" is no TPU type${near === undefined ? '' : ` (did you mean ${near}?)`}.`, [
     'Expected a type such as v4-16 or v5litepod-16, `emulator`, or `local`. GPUs are available in Kubernetes: jobman submit --gpus 1',
   ]);
 }
@@ -77,7 +115,7 @@ interface Choices extends Omit<InitFlags, 'checkpoints'> {
 async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
   const { accelerator, command, checkpoints, name } = choices;
   const bucket = /^gs:\/\/([^/]+)\/?(.*)$/.exec(checkpoints ?? '');
-  if (checkpoints !== null && bucket === null && checkpoints.startsWith('gs:')) {
+  if (checkpoints !== null && bucket === null && /^gs:|^\w+:\/\//.test(checkpoints)) {
     throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
   }
   if (accelerator === 'local' && bucket !== null) {
@@ -85,7 +123,7 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
   }
   const folder = bucket === null ? checkpoints : `~/bucket/${bucket[2] === '' ? 'checkpoints' : bucket[2]}`;
   const line = (key: string, value: string, comment: string): string =>
-    `  ${`${key}: ${stringify(value).trimEnd()}`.padEnd(40)} # ${comment}`;
+    `  ${yamlOf({ [key]: value }).padEnd(40)} # ${comment}`;
   const saves =
     folder === null
       ? ['  # checkpoint_dir: ~/bucket/checkpoints   # without one, a preempted job starts over']
@@ -95,7 +133,7 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
     'job:',
     line('name', name, 'shown in lists, and used in commands'),
   ];
-  const run = ['command:', `  run: ${stringify(command).trimEnd()}`];
+  const run = [yamlOf({ command: { run: command } })];
   if (accelerator === 'local') {
     return [
       ...head,
@@ -139,6 +177,11 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
     ...run,
     '',
   ].join('\n');
+}
+
+/** Long lines are not folded. A text of several lines is quoted, so that a comment can follow it. */
+function yamlOf(value: object): string {
+  return stringify(value, { lineWidth: 0, blockQuote: false }).trimEnd();
 }
 
 async function placement(

@@ -4,10 +4,9 @@ import { basename, extname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { usageError } from '../../app/errors.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import type { FileReader } from '../../manifest/files.ts';
 import { shellQuote } from '../../lab/run-script.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { disk } from '../disk.ts';
+import { disk, withFile } from '../disk.ts';
 import type { CreateFlags } from '../table/flags.ts';
 import { create, createFrom } from './create.ts';
 
@@ -33,27 +32,28 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
     }
     return create(cli, flags, file);
   }
-  const unusable = file ?? flags.config ?? flags.namespace ?? flags.context;
-  if (unusable !== undefined) {
-    throw usageError(`Unexpected argument "${unusable}": \`run --\` creates a local job without a manifest.`);
+  if (file !== undefined) {
+    throw usageError(`Unexpected argument "${file}": \`run --\` creates a local job without a manifest.`);
   }
+  for (const flag of ['config', 'namespace', 'context'] as const) {
+    if (flags[flag] !== undefined)
+      throw usageError(`--${flag} does not work with \`run --\`, which creates a local job.`);
+  }
+  if (command.length === 1 && command[0]?.trim() === '') throw usageError('The command is empty.');
   const path = join(io.cwd, 'jobman-run.yaml');
   const text = stringify({
     job: { name: nameOf(command) },
     local: { workdir: io.cwd },
     command: { run: command.length === 1 ? command[0] : command.map(shellQuote).join(' ') },
   });
-  const files: FileReader = {
-    inspect: (at) =>
-      at === path ? { kind: 'file', bytes: Buffer.byteLength(text), isExecutable: false } : disk.inspect(at),
-    read: (at, maxBytes) => (at === path ? { bytes: Buffer.from(text) } : disk.read(at, maxBytes)),
-  };
-  return createFrom(cli, omitUndefined(flags), path, files);
+  return createFrom(cli, omitUndefined(flags), path, withFile(path, text));
 }
 
-/** `train` for `python3 train.py`, `ls` for `ls -l`, `pytest` for `python3 -m pytest`. */
+/** `train` for `LR=0.1 python3 train.py`, `ls` for `ls -l`, `pytest` for `python3 -m pytest`. */
 function nameOf(command: readonly string[]): string {
-  const [first = '', ...rest] = command.length === 1 ? (command[0] ?? '').trim().split(/\s+/) : command;
+  const args = command.length === 1 ? (command[0] ?? '').trim().split(/\s+/) : command;
+  const start = args.findIndex((arg) => !/^\w+=/.test(arg));
+  const [first = '', ...rest] = args.slice(Math.max(start, 0));
   const isInterpreter = /^(python[\d.]*|bash|sh|node|uv|torchrun|env)$/.test(basename(first));
   const script = isInterpreter ? rest.find((arg) => /\.(py|sh|m?js|ts)$/.test(arg)) : undefined;
   const module = isInterpreter && rest[0] === '-m' ? rest[1] : undefined;
