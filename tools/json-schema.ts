@@ -58,7 +58,7 @@ const timestamp: Schema = {
 
 /** The generator writes draft 7, knows neither times nor whole numbers, and gives a name to `Readonly<...>`. */
 function convert({ $schema, $defs, outputs }: OutputSchema): OutputSchema {
-  const all: Readonly<Record<string, Schema>> = { ...$defs, Instant: timestamp, Timestamp: timestamp };
+  const all: Readonly<Record<string, Schema>> = { ...$defs, Instant: timestamp };
   const convertPart = (part: object): unknown =>
     JSON.parse(JSON.stringify(part), (key, value: unknown) => {
       if (typeof value !== 'object' || value === null) return value;

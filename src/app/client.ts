@@ -4,7 +4,7 @@ import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
 import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
-import type { BackendName, JobSpec, Override, Reason, WorkerId } from '../core/model/spec.ts';
+import type { BackendName, JobSpec, Override, Reason, TpuSpec, WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { RefPurpose } from './refs.ts';
 import type { FrozenWorkdir } from './workdir.ts';
@@ -26,21 +26,25 @@ export interface ListQuery {
 }
 
 export interface JobRow {
+  /** Six digits; for a job of a cluster its name there. */
   readonly id: string;
   readonly name: string;
   readonly owner: string;
-  /** `kubernetes`: a Job of a cluster and not of the database. Its id is its name there. */
   readonly backend: BackendName | 'kubernetes';
   readonly accelerator: string;
-  readonly pricing: string | null;
+  readonly pricing: TpuSpec['pricing'] | null;
+  /** The zone; for a job of a cluster `context/namespace`. Null on this machine. */
   readonly zone: string | null;
   readonly worker0Address: string | null;
   readonly phase: Phase;
   /** The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none. */
   readonly heldCapacity: string | null;
   readonly reasonText: string;
+  /** The owner's last request. */
   readonly desired: Desired;
+  /** Number of resumes. */
   readonly stage: number;
+  /** Number of the newest attempt; 0 before the first. */
   readonly attempt: number;
   readonly tags: readonly string[];
   readonly overrides?: readonly Override[];
@@ -60,6 +64,7 @@ export interface JobList {
 }
 
 export interface AttemptView {
+  /** From 1. */
   readonly attempt: number;
   readonly stage: number;
   readonly startMode: 'fresh' | 'resume' | 'rerun';
@@ -75,14 +80,19 @@ export interface AttemptView {
   /** Time at which jobman decided to end the attempt or observed its end. The time from here to `endedAt` is lost. */
   readonly endingAt: Instant | null;
   readonly endedAt: Instant | null;
+  /** Null until it ends. */
   readonly reason: Reason | null;
   readonly evidence: Evidence | null;
   readonly exits: readonly Exit[];
+  /** The copy of the working directory that it runs. */
   readonly workdirCopy: number | null;
 }
 
+/** Capacity requested or held for a job. */
 export interface AllocationView {
+  /** From 1. */
   readonly allocation: number;
+  /** Its name in the cloud. */
   readonly name: string;
   readonly ownership: 'ephemeral' | 'persistent';
   /** `refused`: it was never created. Otherwise the last observed state. */
@@ -104,6 +114,7 @@ export interface WorkerView {
   readonly worker: WorkerId;
   readonly address: string | null;
   readonly stateText: string;
+  /** Age of the newest output; null without any. */
   readonly logAgeMs: Duration | null;
   readonly lastLine: string | null;
 }
@@ -115,7 +126,9 @@ export interface CheckpointView {
   readonly savedAt: Instant;
 }
 
+/** An immutable copy of a working directory. */
 export interface WorkdirCopyView extends FrozenWorkdir {
+  /** From 1. */
   readonly copy: number;
   /** A folder on this machine with `about.json`, and with `changes.diff` if git reports changes. */
   readonly folder: string;
@@ -140,13 +153,15 @@ export interface JobView extends JobRow {
   readonly hasFiles: boolean;
 }
 
-/** The explanation of a job's phase: message, evidence with its time, rule in force, next step with its time. */
+/** The explanation of a job's phase. All texts are for people. */
 export interface Why {
   readonly id: string;
   readonly message: string;
+  /** The fact behind the message, with its time. */
   readonly evidence: string | null;
-  /** Empty if no program failed. */
+  /** The last lines of the failed program's log; empty if no program failed. */
   readonly logTail: readonly string[];
+  /** The recovery rule in force. */
   readonly rule: string | null;
   /** The typical wait for such capacity while the job waits, from our own jobs; null with fewer than five waits. */
   readonly typicalWait: string | null;
@@ -155,13 +170,11 @@ export interface Why {
   /** Time of the controller's next check, if the job waits for a check; null otherwise. */
   readonly nextCheckAt: Instant | null;
   /** The row of the situation table that decided the newest pass; null before the first pass. */
-  readonly situation: Situation | null;
-}
-
-interface Situation {
-  readonly name: string;
-  /** Null for a name from another version of jobman. */
-  readonly description: string | null;
+  readonly situation: {
+    readonly name: string;
+    /** Null for a name from another version of jobman. */
+    readonly description: string | null;
+  } | null;
 }
 
 export interface CommandOptions {

@@ -91,12 +91,6 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-// ------------------------------------------------------------------------------------------ for programs
-
-export function toRfc3339(at: Instant | null): string | null {
-  return at === null ? null : new Date(at).toISOString();
-}
-
 // ------------------------------------------------------------------------------------------ phrases
 
 export const reasonPhrases: Readonly<Record<Reason, string>> = {

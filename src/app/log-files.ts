@@ -1,7 +1,7 @@
 // Log files: our copies of a job's output, notes about the job, and copies of its data. All calls are synchronous: for
 // a line or a small file, a thread costs ten times the work.
 
-import { eventJson, jsonText, recordJson, specOutline } from './json.ts';
+import { jsonText, specOutline } from './json.ts';
 import { randomUUID } from 'node:crypto';
 import {
   appendFileSync,
@@ -90,7 +90,7 @@ function writeAtomically(path: string, text: string): void {
 
 function jobCopy(job: Job): object {
   const { spec, ...life } = job;
-  return { ...recordJson(life), phase: phaseOf(job), spec: specOutline(spec) };
+  return { ...life, phase: phaseOf(job), spec: specOutline(spec) };
 }
 
 /** Without a log it would be unknown if the step ran. */
@@ -107,7 +107,7 @@ function noteLine(at: Instant, line: string): Uint8Array {
 async function addEvents(path: string, after: (seq: number) => Promise<readonly StoredEvent[]>): Promise<void> {
   const lastWritten = lastSeq(readEnd(path, tailBytes));
   const missing = await after(lastWritten ?? 0);
-  const lines = missing.map(({ seq, event }) => `${jsonText(eventJson(seq, event))}\n`).join('');
+  const lines = missing.map(({ seq, event }) => `${jsonText({ seq, ...event })}\n`).join('');
   if (lastWritten === undefined) writeAtomically(path, lines);
   else if (lines !== '') appendTo(path, Buffer.from(lines));
 }

@@ -3,6 +3,7 @@
 import type { Job } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
 import type { JobSpec } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { Client } from './client.ts';
 import type { ImagePort } from './images.ts';
@@ -99,7 +100,7 @@ export interface EmulatorTpu {
   readonly queuedResourceState: string | null;
   readonly workers: readonly ('running' | 'hung' | 'dead' | 'rebooting' | 'ssh_refused' | 'disk_full')[];
   readonly job: string | null;
-  readonly createdAt: number;
+  readonly createdAt: Instant;
 }
 
 export interface EmulatorService {

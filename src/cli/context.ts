@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { CommandResult, Client, JobRow, Ref } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { timesAsText } from '../app/json.ts';
 import { isIdRef, type RefPurpose } from '../app/refs.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
 import { withoutStderr } from './output.ts';
@@ -60,7 +61,7 @@ export function createCli(services: Services, flags: GlobalFlags, argsAfterDash:
   const quiet = flags.quiet === true;
   const print = (line: string): void => io.stdout.write(`${line}\n`);
   const printAll = (lines: readonly string[]): void => io.stdout.write(lines.map((line) => `${line}\n`).join(''));
-  const printJson = (object: Output): void => print(JSON.stringify(object));
+  const printJson = (object: Output): void => print(JSON.stringify(object, timesAsText));
   const printSentence = (sentence: string): void =>
     json ? printJson({ message: sentence }) : print(wrapForStream(sentence, io.stdout));
   return {
@@ -74,7 +75,7 @@ export function createCli(services: Services, flags: GlobalFlags, argsAfterDash:
     print,
     printAll,
     printJson,
-    printJsonLines: (objects) => printAll(objects.map((object) => JSON.stringify(object))),
+    printJsonLines: (objects) => printAll(objects.map((object) => JSON.stringify(object, timesAsText))),
     printSentence,
     printResult: (object, sentence) => (json ? printJson(object) : printSentence(sentence)),
     note: (line) => {

@@ -6,11 +6,21 @@
 // it.
 
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
-import type { EventOutput, JobOutput, ShownJobOutput, Timestamp, WhyOutput } from '../app/json.ts';
+import type { Plan, Why } from '../app/client.ts';
+import type { EventOutput, JobOutput, ShownJobOutput } from '../app/json.ts';
+import type { ImageDetails, ImageRow } from '../app/images.ts';
+import type { OrphanView } from '../app/orphans.ts';
+import type { EmulatorTpu } from '../app/services.ts';
+import type { TpuRow } from '../app/tpus.ts';
+import type { ZoneRow } from '../app/zones.ts';
+import type { CheckRow, CheckStatus } from '../lab/check-rows.ts';
+import type { DoctorFinding } from '../lab/doctor.ts';
+import type { ImportLine } from '../lab/import-old-data.ts';
+import type { LabTpu } from '../lab/tpus.ts';
 import type { CapacityAnswer } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { RuleAnswer, WorkerId } from '../core/model/spec.ts';
-import type { Duration } from '../core/model/time.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
 
 /** By command. A command without an entry prints the same as `message`. */
 interface Outputs {
@@ -24,7 +34,7 @@ interface Outputs {
   readonly show: ShownJobOutput | ClusterJobOutput;
   readonly logs: LogLineOutput | ClusterLogLineOutput;
   readonly history: EventOutput | ClusterEventOutput;
-  readonly why: WhyOutput;
+  readonly why: Why;
   readonly wait: ShownJobOutput | ClusterVerdictOutput;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
   readonly zones: ZoneOutput;
@@ -95,7 +105,7 @@ interface Outputs {
   readonly 'tpu show-config-alias': ConfigAliasOutput;
   readonly 'tpu get-settings': UserSettingOutput;
   readonly 'tpu list-users': LabUserOutput;
-  readonly 'tpu doctor': DoctorOutput;
+  readonly 'tpu doctor': DoctorFinding;
   readonly 'tpu import': ImportedOutput;
   /** Standard error of every command. */
   readonly error: ErrorOutput;
@@ -150,18 +160,7 @@ export interface CreatedJobOutput extends JobOutput {
 }
 
 /** `create --dry-run`: requests, rules and price. The texts are for people. */
-interface PlanOutput {
-  readonly name: string;
-  readonly backend: 'local' | 'tpu';
-  readonly requests: readonly string[];
-  readonly steps: readonly string[];
-  readonly command: string;
-  /** The script that runs the command in its environment; null without one. */
-  readonly script: string | null;
-  readonly rules: readonly string[];
-  readonly limits: readonly string[];
-  readonly pricePerHourUsd: number | null;
-  readonly simulated: boolean;
+interface PlanOutput extends Plan {
   readonly warnings: readonly ManifestProblem[];
 }
 
@@ -187,7 +186,7 @@ interface ClusterLogLineOutput {
 
 /** An event of a job of a cluster, as our archive and the cluster have it. */
 interface ClusterEventOutput {
-  readonly at: Timestamp;
+  readonly at: Instant;
   readonly message: string;
 }
 
@@ -199,9 +198,9 @@ interface ClusterJobOutput extends ClusterVerdictOutput {
   /** The user of the kubeconfig; null if the job is only in our archive. */
   readonly clusterUser: string | null;
   /** Time of the last observation; null if the cluster itself answered. */
-  readonly archivedAt: Timestamp | null;
+  readonly archivedAt: Instant | null;
   /** Time at which the job was found to be gone from its cluster. */
-  readonly goneAt: Timestamp | null;
+  readonly goneAt: Instant | null;
   /** The Job; null if it was not submitted from this installation and is only in our archive. */
   readonly object: object | null;
   /** The fields that jobman reads. */
@@ -229,28 +228,8 @@ interface JobAnswerOutput {
 // ------------------------------------------------------------------------------------------ TPUs and capacity
 
 /** A TPU in one of your projects. */
-export interface TpuOutput {
-  readonly project: string;
-  readonly zone: string;
-  readonly name: string;
-  /** The full resource name. */
-  readonly resource: string;
-  /** Google's state of the node, or of the queued resource if there is no node. */
-  readonly state: string;
-  readonly nodeState: string | null;
-  readonly queuedResourceState: string | null;
-  readonly accelerator: string | null;
-  readonly pricing: 'spot' | 'ondemand' | 'preemptible' | 'reserved';
+export interface TpuOutput extends Omit<TpuRow, 'label' | 'sharedByInstallation' | 'metadataOwner' | 'owner'> {
   readonly owner: TpuOwnerOutput;
-  /** The job of this installation that holds it or made it. */
-  readonly job: string | null;
-  readonly createdAt: Timestamp | null;
-  readonly readyAt: Timestamp | null;
-  /** Time it has been ready without a command of ours; null while in use, not ready or of another owner. */
-  readonly idleMs: Duration | null;
-  readonly pricePerHourUsd: number | null;
-  readonly idleCostUsd: number | null;
-  readonly simulated: boolean;
 }
 
 export interface TpuOwnerOutput {
@@ -271,32 +250,18 @@ interface ForgottenProjectOutput {
 }
 
 /** A zone that has answered a job of this installation, or that a job names. */
-export interface ZoneOutput {
-  readonly project: string;
-  readonly zone: string;
-  readonly accelerator: string;
-  readonly pricing: 'spot' | 'ondemand' | 'preemptible';
+export interface ZoneOutput extends Omit<ZoneRow, 'lastAnswer' | 'lastGrant'> {
   readonly lastAnswer: {
     readonly answer: CapacityAnswer | 'ready';
-    readonly answeredAt: Timestamp;
+    readonly answeredAt: Instant;
     readonly job: string;
   } | null;
-  readonly lastGrant: { readonly grantedAt: Timestamp; readonly waitedMs: Duration } | null;
-  /** Ids of jobs. */
-  readonly heldBy: readonly string[];
-  readonly awaitedBy: readonly string[];
-  readonly simulated: boolean;
+  readonly lastGrant: { readonly grantedAt: Instant; readonly waitedMs: Duration } | null;
 }
 
 /** A cloud resource of this installation that no job claims. */
-export interface OrphanOutput {
+export interface OrphanOutput extends Omit<OrphanView, 'backend' | 'state'> {
   readonly kind: 'orphan';
-  readonly resource: string;
-  readonly installation: string;
-  readonly job: string;
-  readonly allocation: number;
-  readonly presence: 'present' | 'gone' | 'unknown';
-  readonly message: string;
 }
 
 /** The result of `gc --yes` for one orphan. */
@@ -375,38 +340,17 @@ export interface SshHostOutput {
 
 // ------------------------------------------------------------------------------------------ Kubernetes
 
-export interface ImageOutput {
-  readonly name: string;
-  readonly project: string;
-  readonly repository: string;
-  readonly tags: readonly string[];
+export interface ImageOutput extends Omit<ImageRow, 'artifacts' | 'pulls'> {
   readonly artifactCount: number;
   readonly pullCount: number;
-  readonly updatedAt: Timestamp | null;
   /** Time of this answer of the registry. */
-  readonly fetchedAt: Timestamp;
+  readonly fetchedAt: Instant;
 }
 
-export interface ImageDetailsOutput {
-  readonly name: string;
-  readonly project: string;
-  readonly repository: string;
-  readonly description: string;
+export interface ImageDetailsOutput extends Omit<ImageDetails, 'pulls'> {
   readonly pullCount: number;
-  /** Newest first. */
-  readonly artifacts: readonly ImageArtifactOutput[];
   readonly server: string;
-  readonly fetchedAt: Timestamp;
-}
-
-interface ImageArtifactOutput {
-  readonly digest: string;
-  readonly tags: readonly string[];
-  readonly bytes: number | null;
-  /** `linux/amd64`. */
-  readonly platforms: readonly string[];
-  readonly pushedAt: Timestamp | null;
-  readonly pulledAt: Timestamp | null;
+  readonly fetchedAt: Instant;
 }
 
 interface FlavorOutput {
@@ -453,7 +397,7 @@ interface QueueSourceOutput {
   readonly kind: 'source';
   readonly source: 'cluster' | 'published' | 'namespace';
   /** Age of the list; null if a published list does not say. */
-  readonly updatedAt: Timestamp | null;
+  readonly updatedAt: Instant | null;
   readonly context: string;
   readonly namespace: string;
   readonly jobCount: number;
@@ -488,7 +432,7 @@ interface WaitingJobOutput {
   readonly flavor: string | null;
   readonly requests: Amounts;
   readonly podCount: number;
-  readonly createdAt: Timestamp;
+  readonly createdAt: Instant;
   readonly priority: number;
   /** The Kueue queue that holds the job back. */
   readonly queue: string | null;
@@ -500,7 +444,7 @@ interface PublishedQueueOutput {
   readonly namespace: string;
   readonly configmap: string;
   readonly jobCount: number;
-  readonly updatedAt: Timestamp;
+  readonly updatedAt: Instant;
 }
 
 // ------------------------------------------------------------------------------------------ installation
@@ -509,7 +453,7 @@ interface ControllerStatusOutput {
   readonly running: boolean;
   readonly pid: number | null;
   readonly version: string | null;
-  readonly startedAt: Timestamp | null;
+  readonly startedAt: Instant | null;
   readonly logFile: string;
 }
 
@@ -537,21 +481,9 @@ interface EmulatorStatusOutput {
   /** Relative to Google's cloud; null while it does not run. */
   readonly speed: number | null;
   readonly sshPort: number | null;
-  readonly tpus: readonly EmulatorTpuOutput[];
+  readonly tpus: readonly EmulatorTpu[];
   /** Faults in force, for people. */
   readonly activeFaults: readonly string[];
-}
-
-/** A node, a queued resource without a node, or both together. The states are Google's names. */
-interface EmulatorTpuOutput {
-  readonly name: string;
-  readonly zone: string;
-  readonly accelerator: string;
-  readonly nodeState: string | null;
-  readonly queuedResourceState: string | null;
-  readonly workers: readonly ('running' | 'hung' | 'dead' | 'rebooting' | 'ssh_refused' | 'disk_full')[];
-  readonly job: string | null;
-  readonly createdAt: Timestamp;
 }
 
 interface EmulatorStartOutput {
@@ -578,12 +510,7 @@ interface ChangedSettingOutput {
   readonly message: string;
 }
 
-interface ImportedOutput {
-  /** `import`: new here. `exists`: here already. `skip`: cannot be imported. `note`: imported with a difference. */
-  readonly kind: 'import' | 'exists' | 'skip' | 'note';
-  readonly subject: string;
-  /** A remark, or the reason for a skip. */
-  readonly message: string;
+interface ImportedOutput extends ImportLine {
   readonly done: boolean;
 }
 
@@ -610,22 +537,11 @@ interface KilledJobOutput {
 }
 
 /** An attempt on a user's list. */
-export interface CheckOutput {
-  readonly window: number | null;
-  readonly job: string;
-  readonly attempt: number;
-  readonly tag: string | null;
-  readonly stage: number;
-  /** Window numbers of the attempts that it continues, its own first. */
-  readonly lineage: readonly number[];
-  readonly directory: string;
-  readonly folder: string;
-  readonly tpu: string;
-  readonly tpuShort: string;
+export interface CheckOutput extends Omit<CheckRow, 'status' | 'since'> {
   /** `resumed` and `rerunned`: window `child` continues its work. */
-  readonly status: 'starting' | 'running' | 'finished' | 'killed' | 'stopped' | 'error' | 'resumed' | 'rerunned';
+  readonly status: CheckStatus['kind'];
   /** Beginning of the status. */
-  readonly statusAt: Timestamp;
+  readonly statusAt: Instant;
   /** The progress of a running program, from its log. */
   readonly progress: string | null;
   /** The reason for waiting: missing capacity, or a worker that does not answer. */
@@ -633,17 +549,13 @@ export interface CheckOutput {
   /** A known problem at the end of the log of a running program. */
   readonly trouble: string | null;
   /** Time at which the silent program counts as hung and is ended. */
-  readonly hangsAt: Timestamp | null;
+  readonly hangsAt: Instant | null;
   /** The error that ended it, and its details for people. */
   readonly error: string | null;
   readonly errorMessage: string | null;
   /** The start mode after an error. */
   readonly next: 'resume' | 'rerun' | null;
   readonly child: number | null;
-  /** The newest output; empty without a log. */
-  readonly message: string;
-  /** True if the user closed its tmux window. Then no rule follows its end. */
-  readonly windowClosed: boolean;
 }
 
 /** The events of one job since the last `tpu news`. */
@@ -654,7 +566,7 @@ export interface NewsOutput {
   readonly directory: string;
   readonly tpu: string;
   readonly tag: string | null;
-  readonly events: readonly { readonly at: Timestamp; readonly message: string }[];
+  readonly events: readonly { readonly at: Instant; readonly message: string }[];
 }
 
 /** A recovery rule of the lab, with its answer to each end. */
@@ -674,7 +586,7 @@ interface CheckedJobOutput {
   /** True if its program has ended and the end is judged now. */
   readonly judged: boolean;
   readonly trouble: string | null;
-  readonly hangsAt: Timestamp | null;
+  readonly hangsAt: Instant | null;
 }
 
 interface ClearedOutput {
@@ -709,15 +621,8 @@ interface ChangedBookingOutput {
 }
 
 /** A TPU of the lab's registry. */
-interface LabTpuOutput {
+interface LabTpuOutput extends Omit<LabTpu, 'name'> {
   readonly tpu: string;
-  /** Null: the project of the settings. */
-  readonly project: string | null;
-  readonly zone: string | null;
-  readonly accelerator: string;
-  readonly pricing: 'ondemand' | 'preemptible' | 'spot';
-  /** Null: the accelerator's default. */
-  readonly runtimeVersion: string | null;
   readonly aliases: readonly string[];
 }
 
@@ -730,11 +635,8 @@ export interface LabTpuStateOutput {
   readonly workers: number;
 }
 
-interface LabTpuDetailsOutput extends LabTpuStateOutput {
-  readonly project: string | null;
-  readonly accelerator: string;
-  readonly pricing: 'ondemand' | 'preemptible' | 'spot';
-  readonly runtimeVersion: string | null;
+interface LabTpuDetailsOutput
+  extends LabTpuStateOutput, Pick<LabTpu, 'project' | 'accelerator' | 'pricing' | 'runtimeVersion'> {
   /** Its users, for people. */
   readonly uses: readonly string[];
   readonly booking: ChangedBookingOutput['before'] | null;
@@ -820,12 +722,5 @@ interface LabUserOutput {
   readonly aliases: Readonly<Record<string, string>>;
   readonly timeZone: string;
   readonly nextWindow: number;
-  readonly createdAt: Timestamp;
-}
-
-/** A contradiction in the lab's data. */
-interface DoctorOutput {
-  readonly check: string;
-  readonly message: string;
-  readonly remedy: string;
+  readonly createdAt: Instant;
 }

@@ -32,13 +32,13 @@ export interface LabState {
 }
 
 /** A problem as a sentence. `remedy` is a command or a sentence. */
-export interface Finding {
+export interface DoctorFinding {
   readonly check: string;
   readonly message: string;
   readonly remedy: string;
 }
 
-type Check = (state: LabState) => readonly Omit<Finding, 'check'>[];
+type Check = (state: LabState) => readonly Omit<DoctorFinding, 'check'>[];
 
 const checks: Readonly<Record<string, Check>> = {
   'stopped controller': ({ isControllerRunning, rows }) => {
@@ -174,7 +174,7 @@ const checks: Readonly<Record<string, Check>> = {
   },
 };
 
-export function runChecks(state: LabState): readonly Finding[] {
+export function runChecks(state: LabState): readonly DoctorFinding[] {
   return Object.entries(checks).flatMap(([check, run]) => run(state).map((found) => ({ check, ...found })));
 }
 

@@ -1,6 +1,5 @@
 // Commands on archived cluster jobs: the cluster has deleted the job, or cannot be reached.
 
-import { timestamp } from '../../app/json.ts';
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
 import { readArchivedLog } from '../../app/cluster/archived-logs.ts';
@@ -140,7 +139,7 @@ export async function printHistory(
   const events = [...byKey.values()].toSorted((one, other) => one.at - other.at);
   const { io, screen } = cli;
   if (cli.json) {
-    cli.printJsonLines(events.map(({ at, message }) => ({ at: timestamp(at), message })));
+    cli.printJsonLines(events.map(({ at, message }) => ({ at, message })));
     return exitCode.ok;
   }
   const lines = [

@@ -5,8 +5,7 @@ import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { archivedResult, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { clusterResult, type ClusterObservation, type ClusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode } from '../../app/errors.ts';
-import { formatAge, formatTimeOfDay, pluralize, escapeLine, toRfc3339 } from '../../app/format.ts';
-import { recordJson } from '../../app/json.ts';
+import { formatAge, formatTimeOfDay, pluralize, escapeLine } from '../../app/format.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
@@ -48,7 +47,7 @@ function print(cli: Cli, details: Details): number {
     const { phase, message, evidence } = result;
     const { job } = observation;
     const { user: clusterUser = null, ...location } = context;
-    const { pods, events } = recordJson({ pods: observation.pods, events: observation.events });
+    const { pods, events } = observation;
     cli.printJson({
       id: job.name,
       backend: 'kubernetes',
@@ -57,8 +56,8 @@ function print(cli: Cli, details: Details): number {
       phase,
       message,
       evidence,
-      archivedAt: toRfc3339(archived?.observedAt ?? null),
-      goneAt: toRfc3339(archived?.goneAt ?? null),
+      archivedAt: archived?.observedAt ?? null,
+      goneAt: archived?.goneAt ?? null,
       object,
       pods,
       events,

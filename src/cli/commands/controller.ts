@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatDuration, toRfc3339 } from '../../app/format.ts';
+import { formatDuration } from '../../app/format.ts';
 import type { Cli } from '../context.ts';
 import type { Duration } from '../../core/model/time.ts';
 
@@ -11,7 +11,7 @@ export async function status(cli: Cli): Promise<number> {
   const sentence = now.running
     ? `The controller has been running${age} (process ${now.pid ?? '?'}, version ${now.version ?? '?'}).`
     : 'The controller does not run; the next command that needs it starts it.';
-  cli.printResult({ ...now, startedAt: toRfc3339(now.startedAt) }, `${sentence} Log: ${now.logFile}`);
+  cli.printResult(now, `${sentence} Log: ${now.logFile}`);
   return now.running ? exitCode.ok : exitCode.failed;
 }
 

@@ -1,6 +1,5 @@
 // The TPU emulator as a process, and its faults. The emulator defines the verbs and their options.
 
-import { timestamp } from '../../app/json.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { formatAge, escapeLine } from '../../app/format.ts';
@@ -23,8 +22,7 @@ export async function status(cli: Cli): Promise<number> {
   if (cli.json) {
     const { running, url, pid, emulator: view } = now;
     const { speed = null, sshPort = null, tpus = [], activeFaults = [] } = view ?? {};
-    const tpuRows = tpus.map((tpu) => ({ ...tpu, createdAt: timestamp(tpu.createdAt) }));
-    cli.printJson({ running, url, pid, speed, sshPort, tpus: tpuRows, activeFaults });
+    cli.printJson({ running, url, pid, speed, sshPort, tpus, activeFaults });
   } else if (now.emulator === null)
     cli.printSentence('The TPU emulator does not run; a job in project `emulator` starts it.');
   else {

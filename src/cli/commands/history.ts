@@ -4,7 +4,6 @@ import { handleJobs } from '../cluster/resolve-jobs.ts';
 import type { HistoryFlags } from '../cluster/archive.ts';
 import { printEachJob, type Cli, type GlobalFlags } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
-import { eventJson } from '../../app/json.ts';
 import { historyLines, timelineLines } from '../render/history.ts';
 import { escapeLine } from '../../app/format.ts';
 
@@ -50,7 +49,7 @@ async function printStoredHistory(
         io.now(),
       ),
     ];
-    return { objects: () => events.map(({ seq, event }) => eventJson(seq, event)), lines };
+    return { objects: () => events.map(({ seq, event }) => ({ seq, ...event })), lines };
   });
   await restartIfKilled(cli, client);
   return code;

@@ -1,7 +1,6 @@
-import { timestamp } from '../../app/json.ts';
 import type { ImageDetailsOutput, ImageOutput } from '../outputs.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { formatAge, pluralize, toRfc3339, escapeForTerminal, escapeLine } from '../../app/format.ts';
+import { formatAge, pluralize, escapeForTerminal, escapeLine } from '../../app/format.ts';
 import type { CachedResult, ImageArtifact, ImageDetails, ImageRow } from '../../app/images.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
@@ -27,9 +26,8 @@ export async function images(cli: Cli, flags: { readonly refresh?: boolean | und
   }
 }
 
-function imageJson({ artifacts, pulls, updatedAt, ...row }: ImageRow, fetchedAt: Instant): ImageOutput {
-  const times = { updatedAt: toRfc3339(updatedAt), fetchedAt: timestamp(fetchedAt) };
-  return { ...row, artifactCount: artifacts, pullCount: pulls, ...times };
+function imageJson({ artifacts, pulls, ...row }: ImageRow, fetchedAt: Instant): ImageOutput {
+  return { ...row, artifactCount: artifacts, pullCount: pulls, fetchedAt };
 }
 
 function cells({ name, updatedAt, tags }: ImageRow, now: number): readonly string[] {
@@ -65,13 +63,8 @@ export async function imageDetails(
 }
 
 function detailsJson({ value, fetchedAt }: CachedResult<ImageDetails>, server: string): ImageDetailsOutput {
-  const artifacts = value.artifacts.map((artifact) => ({
-    ...artifact,
-    pushedAt: toRfc3339(artifact.pushedAt),
-    pulledAt: toRfc3339(artifact.pulledAt),
-  }));
   const { pulls: pullCount, ...rest } = value;
-  return { ...rest, pullCount, artifacts, server, fetchedAt: timestamp(fetchedAt) };
+  return { ...rest, pullCount, server, fetchedAt };
 }
 
 function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): readonly string[] {

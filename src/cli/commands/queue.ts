@@ -1,4 +1,3 @@
-import { timestamp } from '../../app/json.ts';
 import type { Output } from '../outputs.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { labelValue } from '../../app/cluster/job-object.ts';
@@ -7,7 +6,7 @@ import { observeQueue, publishQueue, type ObservedQueue, type QueueSource } from
 import { queueView, type QueueGroup, type QueuePosition, type QueueView } from '../../app/cluster/queue.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { formatAge, pluralize, toRfc3339, escapeLine } from '../../app/format.ts';
+import { formatAge, pluralize, escapeLine } from '../../app/format.ts';
 import { rowJson } from '../../app/json.ts';
 import type { JobRow } from '../../app/client.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
@@ -91,8 +90,7 @@ async function clusterQueue(cli: Cli, flags: QueueFlags): Promise<number> {
     if (flags.publish === true) {
       const jobs = await publishQueue(cluster, jobsQueue, now);
       const { namespace, configmap } = jobsQueue;
-      if (cli.json)
-        cli.printJson({ context: context.context, namespace, configmap, jobCount: jobs, updatedAt: timestamp(now) });
+      if (cli.json) cli.printJson({ context: context.context, namespace, configmap, jobCount: jobs, updatedAt: now });
       else
         cli.printSentence(
           `Published ${pluralize(jobs, 'active job')} of ${context.context} in the ConfigMap ${namespace}/${configmap}.`,
@@ -117,7 +115,7 @@ async function clusterQueue(cli: Cli, flags: QueueFlags): Promise<number> {
 
 function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { context, namespace }: ClusterContext): void {
   const { jobs, yours } = view;
-  const updatedAt = source.kind === 'published' ? toRfc3339(source.updatedAt) : toRfc3339(cli.io.now());
+  const updatedAt = source.kind === 'published' ? source.updatedAt : cli.io.now();
   const lines: Output[] = [
     { kind: 'source', source: source.kind, updatedAt, context, namespace, jobCount: jobs, yourJobCount: yours },
   ];
@@ -131,7 +129,7 @@ function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { conte
     lines.push({ kind: 'group', flavor, requests, gpus, ...counts, conflict: isConflict });
   }
   for (const { job, position, lastPosition, queueLength, isYours } of view.positions) {
-    const { state: _waiting, createdAt, owner: _owner, name, pods: podCount, ...rest } = job;
+    const { state: _waiting, owner: _owner, name, pods: podCount, ...rest } = job;
     lines.push({
       kind: 'waiting',
       name,
@@ -141,7 +139,6 @@ function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { conte
       yours: isYours,
       podCount,
       ...rest,
-      createdAt: timestamp(createdAt),
     });
   }
   cli.printJsonLines(lines);

@@ -1,5 +1,5 @@
 import type { Client } from '../../app/client.ts';
-import { viewJson, whyJson } from '../../app/json.ts';
+import { viewJson } from '../../app/json.ts';
 import { handleJobs, type ContextFlags } from '../cluster/resolve-jobs.ts';
 import { type Cli, type GlobalFlags, printEachJob } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
@@ -65,7 +65,7 @@ async function whyStored(cli: Cli, client: Client, refs: readonly string[], isEx
   const code = await printEachJob(cli, refs, async (ref) => {
     const answer = await client.why(ref);
     return {
-      objects: () => [whyJson(answer)],
+      objects: () => [answer],
       lines: () => whyLines(answer, columnsOf(io.stdout), io.now(), isExplained),
     };
   });

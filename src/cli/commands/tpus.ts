@@ -1,6 +1,6 @@
 import type { OrphanOutput, TpuOutput, TpuOwnerOutput } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatAge, pluralize, formatUsd, formatPricePerHour, toRfc3339, escapeLine } from '../../app/format.ts';
+import { formatAge, pluralize, formatUsd, formatPricePerHour, escapeLine } from '../../app/format.ts';
 import type { OrphanOperations, OrphanReport, OrphanView } from '../../app/orphans.ts';
 import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { type Cli, type GlobalFlags, printError } from '../context.ts';
@@ -69,8 +69,6 @@ function tpuJson({ label, sharedByInstallation, metadataOwner, owner, ...row }: 
   return {
     ...row,
     owner: { ...ownerJson(owner, metadataOwner), installation: label?.installation ?? sharedByInstallation },
-    createdAt: toRfc3339(row.createdAt),
-    readyAt: toRfc3339(row.readyAt),
   };
 }
 

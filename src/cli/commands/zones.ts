@@ -1,4 +1,3 @@
-import { timestamp } from '../../app/json.ts';
 import type { ZoneOutput } from '../outputs.ts';
 import { formatAge, formatDuration } from '../../app/format.ts';
 import { errorPhrases } from '../../app/phrases.ts';
@@ -32,10 +31,8 @@ function zoneJson(row: ZoneRow): ZoneOutput {
   return {
     ...row,
     lastAnswer:
-      lastAnswer === null
-        ? null
-        : { answer: lastAnswer.answer, answeredAt: timestamp(lastAnswer.at), job: lastAnswer.job },
-    lastGrant: lastGrant === null ? null : { grantedAt: timestamp(lastGrant.at), waitedMs: lastGrant.waitedMs },
+      lastAnswer === null ? null : { answer: lastAnswer.answer, answeredAt: lastAnswer.at, job: lastAnswer.job },
+    lastGrant: lastGrant === null ? null : { grantedAt: lastGrant.at, waitedMs: lastGrant.waitedMs },
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { formatLocalTimeOfDay } from '../../app/format.ts';
-import { rowJson } from '../../app/json.ts';
+import { rowJson, timesAsText } from '../../app/json.ts';
 import type { ContextFlags } from '../cluster/resolve-jobs.ts';
 import { joinLists } from '../cluster/join-sources.ts';
 import type { WatchedRows } from '../cluster/watched.ts';
@@ -251,7 +251,7 @@ function createRowPrinter(cli: Cli, source: ListSource): () => Promise<readonly 
     if (note !== lastNote && note !== '') cli.note(`note: ${note}`);
     lastNote = note;
     const changed = seen.update(list.rows, io.now());
-    if (cli.json) return changed.map((row) => JSON.stringify(rowJson(row)));
+    if (cli.json) return changed.map((row) => JSON.stringify(rowJson(row), timesAsText));
     const lines = listLines(changed, {
       columns: null,
       styler: screen.styleOut,

@@ -188,7 +188,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
           (phases === undefined || phases.includes(job.phase)) &&
           (owner === undefined || job.owner === owner),
       );
-      return { rows, more: options.more ?? 0, notes: options.notes ?? [] };
+      return { rows: rows.map(rowOf), more: options.more ?? 0, notes: options.notes ?? [] };
     },
     show: async (ref) => find(ref),
     zones: async ({ project }) =>
@@ -315,31 +315,39 @@ export async function jobman(
 }
 
 /** A job that runs, with whatever the test wants to be different. */
+const aRow: JobRow = {
+  id: '000042',
+  name: 'vit-l16-3e4',
+  owner: 'alice',
+  backend: 'tpu',
+  accelerator: 'v5litepod-16',
+  pricing: 'spot',
+  zone: 'us-west4-a',
+  worker0Address: '10.164.0.7',
+  phase: 'running',
+  heldCapacity: null,
+  reasonText: 'running for 2h, 2 preemptions',
+  desired: 'running',
+  stage: 2,
+  attempt: 3,
+  tags: [],
+  createdAt: now - 14 * 3_600_000,
+  phaseStartedAt: now - 125 * 60_000,
+  pricePerHourUsd: null,
+  simulated: false,
+};
+
+/** Without the fields that only `show` has. */
+function rowOf(view: JobView): JobRow {
+  const fields = [...Object.keys(aRow), 'overrides'];
+  return Object.fromEntries(Object.entries(view).filter(([field]) => fields.includes(field))) as unknown as JobRow;
+}
+
 export function jobView(overrides: Partial<JobView> = {}): JobView {
-  const id = overrides.id ?? '000042';
-  const row: JobRow = {
-    id,
-    name: 'vit-l16-3e4',
-    owner: 'alice',
-    backend: 'tpu',
-    accelerator: 'v5litepod-16',
-    pricing: 'spot',
-    zone: 'us-west4-a',
-    worker0Address: '10.164.0.7',
-    phase: 'running',
-    heldCapacity: null,
-    reasonText: 'running for 2h, 2 preemptions',
-    desired: 'running',
-    stage: 2,
-    attempt: 3,
-    tags: [],
-    createdAt: now - 14 * 3_600_000,
-    phaseStartedAt: now - 125 * 60_000,
-    pricePerHourUsd: null,
-    simulated: false,
-  };
+  const { id } = { ...aRow, ...overrides };
   return {
-    ...row,
+    ...aRow,
+    id,
     why: aWhy({ id, message: '4 of 4 workers alive.', next: 'check in 16 s' }),
     progressText: null,
     checkpoint: null,

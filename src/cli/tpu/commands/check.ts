@@ -1,7 +1,6 @@
 // `tpu check`, `tpu monitor` and `tpu news`: a user's jobs once, live, and their recent events.
 
 import { basename } from 'node:path';
-import { timestamp } from '../../../app/json.ts';
 import type { NewsOutput } from '../../outputs.ts';
 import { exitCode } from '../../../app/errors.ts';
 import { escapeLine } from '../../../app/format.ts';
@@ -104,6 +103,6 @@ function newsJson({ job, windows, lines }: JobNews): NewsOutput {
     directory,
     tpu,
     tag,
-    events: lines.map(({ at, message }) => ({ at: timestamp(at), message })),
+    events: lines,
   };
 }

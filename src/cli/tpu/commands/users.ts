@@ -1,6 +1,5 @@
 // Users who share the TPUs, and their working directories: numbered folders that they run code from.
 
-import { timestamp } from '../../../app/json.ts';
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
@@ -129,10 +128,9 @@ export async function delUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
 
 export async function listUsers(cli: TpuCli): Promise<number> {
   return printList(cli, await cli.lab.store.users(), {
-    json: ({ settings, newsSeen: _newsSeen, createdAt, ...user }) => ({
+    json: ({ settings, newsSeen: _newsSeen, ...user }) => ({
       ...user,
       timeZone: settings.time_zone,
-      createdAt: timestamp(createdAt),
     }),
     emptyMessage: 'There are no users yet. `tpu add-user` adds one.',
     headings: ['ID', 'USER', 'SESSION', 'NAME IN SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],

@@ -2,7 +2,7 @@
 // exit that waits for the cloud's report, and prints when a hung program is ended.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { pluralize, toRfc3339, escapeLine } from '../../../app/format.ts';
+import { pluralize, escapeLine } from '../../../app/format.ts';
 import { createCheckReader, type Trouble, troubleOf } from '../../../lab/check-rows.ts';
 import { timeFormatter } from '../../../lab/local-time.ts';
 import { parseName } from '../../../lab/names.ts';
@@ -39,8 +39,7 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
     if (cli.json) {
       for (const one of theirs) {
         const { trouble = null, hangsAt = null } = troubles.get(one.job) ?? {};
-        const ends = hangsAt === null ? null : toRfc3339(hangsAt);
-        cli.printJson({ ...one, user: user.name, trouble, hangsAt: ends });
+        cli.printJson({ ...one, user: user.name, trouble, hangsAt });
       }
     } else if (theirs.length > 0) printChecked(cli, user, theirs, troubles);
   }

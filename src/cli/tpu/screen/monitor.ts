@@ -12,6 +12,7 @@ import { escapeLine } from '../../../app/format.ts';
 import { createRowTracker, watchUntilExit, type LiveScreen } from '../../watch/live.ts';
 import type { TpuCli } from '../command.ts';
 import { timeFormatter, formatTimeZone } from '../../../lab/local-time.ts';
+import { timesAsText } from '../../../app/json.ts';
 import { type ColumnLetter, columnsFor, isColumn, rowJson, rowLines, toggleColumn } from './rows.ts';
 
 export interface MonitorOptions {
@@ -179,7 +180,7 @@ function rowPrinter(cli: TpuCli, { user, letters, reader }: MonitorOptions): () 
     if (rows.length === 0 && !seen.isBegun)
       cli.note(escapeLine(`${user.name} has no windows yet. Waiting for one; press Ctrl-C to quit.`));
     const changed = seen.update(rows, now);
-    if (cli.json) return changed.map((row) => JSON.stringify(rowJson(row)));
+    if (cli.json) return changed.map((row) => JSON.stringify(rowJson(row), timesAsText));
     if (changed.length === 0) return [];
     const clock = timeFormatter(user.settings.time_zone, now);
     const { heading, rows: lines } = rowLines(changed, {

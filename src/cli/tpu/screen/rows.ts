@@ -1,6 +1,5 @@
 // The table of `tpu check` and `tpu monitor`, fitted to the terminal. lab/check-rows.ts decides its contents.
 
-import { timestamp } from '../../../app/json.ts';
 import type { CheckOutput } from '../../outputs.ts';
 import { escapeForTerminal, escapeLine } from '../../../app/format.ts';
 import type { Instant } from '../../../core/model/time.ts';
@@ -137,15 +136,14 @@ function styleCell(row: CheckRow, name: CellName, text: string, { style, bold }:
 
 /** A row as `--json` prints it: all fields, regardless of the visible columns. */
 export function rowJson({ status, since, ...row }: CheckRow): CheckOutput {
-  const hangsAt = 'hangsAt' in status ? status.hangsAt : null;
   return {
     ...row,
     status: status.kind,
-    statusAt: timestamp(since),
+    statusAt: since,
     progress: status.kind === 'running' ? status.phase : null,
     waitReason: 'waitReason' in status ? status.waitReason : null,
     trouble: 'trouble' in status ? status.trouble : null,
-    hangsAt: hangsAt === null ? null : timestamp(hangsAt),
+    hangsAt: 'hangsAt' in status ? status.hangsAt : null,
     error: 'error' in status ? status.error : null,
     errorMessage: status.kind === 'error' ? status.detail : null,
     next: status.kind === 'error' ? status.next : null,
