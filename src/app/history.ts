@@ -102,7 +102,7 @@ export function describeCloudAnswer(event: Event, job: Pick<Job, 'allocations'>)
     case 'allocation_seen':
       return `${name} ${statePhrases[event.state]}${inParentheses(event.message)}`;
     case 'allocation_gone':
-      return `${name} is gone`;
+      return `${name} is deleted`;
     default:
       return null;
   }

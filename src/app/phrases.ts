@@ -148,7 +148,9 @@ export function formatEnding(
 export function formatEvidence(evidence: Evidence): string {
   const line = evidence.line === undefined ? '' : `; its log says "${evidence.line.trim()}"`;
   const raw =
-    evidence.raw === undefined || evidence.message.includes(evidence.raw) ? '' : `; it says "${evidence.raw.trim()}"`;
+    evidence.raw === undefined || evidence.message.includes(evidence.raw)
+      ? ''
+      : `; the cloud said "${evidence.raw.trim()}"`;
   return `${asClause(evidence.message)}${line}${raw}`;
 }
 

@@ -103,7 +103,7 @@ const labTable = {
   stageLimit: defineSetting(
     int('a whole number of at least 1', 1),
     10,
-    'Maximum number of automatic resumes of a job of `tpu run`.',
+    'Maximum number of automatic resumes of a job of `tpu run` after lost TPUs and workers, and as many after failures.',
   ),
   hangGraceMs: defineSetting(
     int('a whole number of milliseconds', 0),
@@ -215,7 +215,7 @@ const table = {
   grants: defineSetting(
     listOf('a list of grants', grant),
     [],
-    'Capacity that jobs may request without a confirmation; empty: any.',
+    'Capacity that jobs may request without a confirmation; empty: no limit.',
   ),
   lab: labTable,
 };

@@ -328,7 +328,7 @@ function whyPreviousReleasing(context: WhyRequest): WhyAnswer {
   const step = {
     clause: 'deleting the old TPU',
     evidence: releasing.map((allocation) => formatCloudEvidence(job, allocation, now)).join('; '),
-    next: `${formatCapacity(job, lastAllocation(job)?.alternative)} is requested once the old TPU is deleted.`,
+    next: `The controller requests ${formatCapacity(job, lastAllocation(job)?.alternative)} once the old TPU is deleted.`,
   };
   return phaseOf(job) === 'recovering' ? whyRecovering(context, step) : whyInQueue(step);
 }
@@ -550,7 +550,7 @@ function whyRunning(context: WhyRequest): WhyAnswer {
       message: `${message} and may hang: ${hangEvidence.description}`,
       evidence: `its log says "${hangEvidence.line}" and shows no progress since`,
       rule: formatRuleFor(job, 'hung'),
-      next: 'The program is ended if it prints nothing until then.',
+      next: 'The controller ends the program if it prints nothing until then.',
       nextAt: hangEvidence.timeoutAt,
     };
   const hang =
@@ -564,7 +564,7 @@ function whyRunning(context: WhyRequest): WhyAnswer {
     next:
       maxRuntimeMs === null
         ? `The job runs until its program exits${hang}.`
-        : 'The program is ended at its time limit (job.max_runtime).',
+        : 'The controller ends the program at its time limit (job.max_runtime).',
     nextAt,
   };
 }
@@ -573,7 +573,7 @@ function whyRunning(context: WhyRequest): WhyAnswer {
 function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
   const cause = likelyCause({ message: '', ...exit });
   return {
-    message: `has exited on ${formatWorker(exit.worker)}: the cloud may be preempting the TPU`,
+    message: `waits for the cloud: its program has exited on ${formatWorker(exit.worker)}, and the cloud may be preempting the TPU`,
     evidence: `${formatExit(exit)}, ${formatAge(now - exit.at)} ago at ${formatTime(exit.at, now)}${cause === null ? '' : `; ${cause}`}`,
     rule: `${formatRuleFor(job, 'preempted')}; else ${formatRuleFor(job, 'command_failed', exit)}`,
     next: 'The exit counts as a preemption if the cloud reports one within 30s, and as a failure of the program otherwise.',
@@ -698,7 +698,7 @@ function whyStopping(context: WhyRequest): WhyAnswer {
     obstacle === null ? formatStopFailure(job, now) : undefined,
   ].filter((part) => part !== undefined);
   const next = isInGrace
-    ? { next: 'Remaining processes are killed.', nextAt: requestedAt + graceMs }
+    ? { next: 'The controller kills the remaining processes.', nextAt: requestedAt + graceMs }
     : { next: 'The controller checks that no process is left.' };
   return {
     ...next,
@@ -732,7 +732,7 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   }
   const nextAt = giveUpAt(job, attempt, now) ?? null;
   if (!isPersistent) {
-    const next = `The TPU is released if the worker stays silent. Release it now: jobman cancel ${number}`;
+    const next = `The controller releases the TPU if the worker stays silent. Release it now: jobman cancel ${number}`;
     return { clause, evidence, next, nextAt };
   }
   const continues = continuationOf(job, attempt, attempt.ending.startedAt).next === 'attempt';
@@ -821,7 +821,7 @@ function nextForFinished(job: Job): Pick<WhyAnswer, 'next' | 'nextAt'> {
   const release = `jobman stop ${number} --release`;
   const until = keptUntil(job);
   if (until !== undefined && kept.length > 0)
-    return { next: `Its ${accelerator} is released. Release it now: ${release}`, nextAt: until };
+    return { next: `The controller releases its ${accelerator}. Release it now: ${release}`, nextAt: until };
   const phase = phaseOf(job);
   const hasCommand = job.spec.command.isSetupOnly !== true;
   const releaseHint =

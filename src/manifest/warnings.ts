@@ -114,7 +114,7 @@ function warnAboutLimits(sections: Sections, { job, capacity }: ManifestParts): 
   if (runtime !== undefined && grace !== undefined && runtime < grace) {
     sections.warning(
       ['job', 'max_runtime'],
-      `is shorter than job.stop_grace (${formatExactDuration(grace)}), which is added before the program is killed`,
+      `is shorter than job.stop_grace (${formatExactDuration(grace)}), which the program gets in addition before jobman kills it`,
     );
   }
   if (runtime !== undefined && silence !== undefined && silence >= runtime) {

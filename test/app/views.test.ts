@@ -254,7 +254,7 @@ const cases: readonly Case[] = [
     why: {
       message: 'Job 000042 is queued: deleting the old TPU.',
       evidence: 'deleting TPU vit-000042-1 (requested 8s ago, state DELETING)',
-      next: 'v5litepod-16 spot in us-west4-a is requested once the old TPU is deleted.',
+      next: 'The controller requests v5litepod-16 spot in us-west4-a once the old TPU is deleted.',
     },
   },
   {
@@ -347,7 +347,7 @@ const cases: readonly Case[] = [
     why: {
       message: 'Job 000042 has been running for 1m on this machine.',
       rule: 'pass: command failed -> fail',
-      next: 'The program is ended at its time limit (job.max_runtime).',
+      next: 'The controller ends the program at its time limit (job.max_runtime).',
       nextAt: noon + 2 * minute + hour,
     },
   },
@@ -424,7 +424,7 @@ const cases: readonly Case[] = [
     why: {
       message: 'Job 000042 is stopping: ada requested stop 11s ago.',
       evidence: 'SIGTERM sent 10s ago at 20 Nov 13:00:01 UTC',
-      next: 'Remaining processes are killed.',
+      next: 'The controller kills the remaining processes.',
       nextAt: noon + hour + 31 * second,
     },
   },
@@ -439,7 +439,7 @@ const cases: readonly Case[] = [
     why: {
       message: 'Job 000042 is stopping: ada requested stop 5m ago. A worker has not answered for 7m.',
       evidence: 'no answer since 20 Nov 12:58:00 UTC; SIGTERM sent 4m ago at 20 Nov 13:00:01 UTC',
-      next: 'The TPU is released if the worker stays silent. Release it now: jobman cancel 42',
+      next: 'The controller releases the TPU if the worker stays silent. Release it now: jobman cancel 42',
       nextAt: noon + hour + 30 * minute,
     },
   },
@@ -700,7 +700,10 @@ const cases: readonly Case[] = [
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
     row: { phase: 'succeeded', reason: 'ran for 58m', status: 'succeeded, holds v5litepod-16', price: 4 },
-    why: { next: 'Its v5litepod-16 is released. Release it now: jobman stop 42 --release', nextAt: noon + 2 * hour },
+    why: {
+      next: 'The controller releases its v5litepod-16. Release it now: jobman stop 42 --release',
+      nextAt: noon + 2 * hour,
+    },
   },
   {
     life: 'the cloud refused it permanently',
@@ -937,7 +940,7 @@ test('why of a program that may hang has the log line and the time of its end', 
   const { message, evidence, next, nextAt } = whyOf(job, noon + 12 * minute, { events: [], hangEvidence });
   assert.match(message, /^Job 000042 has been running for 10m on .* and may hang: a call between workers failed\.$/);
   assert.equal(evidence, 'its log says "E0000 GRPC error: reset" and shows no progress since');
-  assert.deepEqual([next, nextAt], ['The program is ended if it prints nothing until then.', timeoutAt]);
+  assert.deepEqual([next, nextAt], ['The controller ends the program if it prints nothing until then.', timeoutAt]);
 });
 
 test('a silent worker is named, with the error', () => {
@@ -1045,7 +1048,10 @@ test('the exit of a killed program on a spot TPU is not decided yet', () => {
   const exitSeen = { at: noon + hour, worker: 0, exitCode: 137, signal: 'KILL' } as const;
   const job = withAttempts(aJob(), [readyAllocation], [{ ...runningAttempt, exitSeen }]);
   const why = whyOf(job, noon + hour + 12 * second, { events: [] });
-  assert.equal(why.message, 'Job 000042 has exited on worker 0: the cloud may be preempting the TPU.');
+  assert.equal(
+    why.message,
+    'Job 000042 waits for the cloud: its program has exited on worker 0, and the cloud may be preempting the TPU.',
+  );
   assert.equal(
     why.evidence,
     'killed by SIGKILL (exit code 137), 12s ago at 20 Nov 13:00:00 UTC; usually the machine ran out of memory, or a user killed the program',

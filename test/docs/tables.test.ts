@@ -80,9 +80,9 @@ suite('docs/recovery.md', () => {
   test('has every reason, and whose doing it is', () => {
     const rows = rowsOf('docs/recovery.md', 'Reason', 'What happened');
     const doing: Readonly<Record<string, string>> = {
-      preemptions: "the platform's",
-      failures: "the program's own",
-      setupFailures: "the setup's",
+      preemptions: 'the platform',
+      failures: 'the program',
+      setupFailures: 'the setup',
     };
     const reasons: readonly Reason[] = [
       'succeeded',

@@ -51,8 +51,8 @@ export const control = grouped('Control', [
     summary: 'Start a job again from the beginning',
     usage: '<job>...',
     about:
-      'In a cluster it creates a new Job with the same spec, named train-2 after train, even if the cluster has already ' +
-      'deleted the first.',
+      'In a cluster it creates a new Job with the same spec, such as train-2 after train, even if the cluster has already ' +
+      'deleted the first one.',
     examples: [
       ['jobman rerun 42', 'stage 0 again: without a checkpoint, or from job.resume_from'],
       ['jobman rerun -j listing', 'a job of a cluster, as listing-2'],
@@ -95,10 +95,10 @@ export const control = grouped('Control', [
     usage: '<job>... [--force] | --all [--own]',
     about:
       'Asks first if a TPU job still holds capacity; without a terminal it then needs --yes. A finished job that holds ' +
-      'nothing leaves the list at once. jobman copies the missing part of its logs for five more minutes while its machine ' +
-      'can be read. A job of a cluster is deleted there without a question; the command returns once its pods are deleted. ' +
+      'nothing leaves the list at once. As long as its workers answer, jobman copies the missing part of its logs for up to ' +
+      'five minutes. In a cluster it deletes the Job without a question, and returns once the pods are deleted. ' +
       '--all lists the jobs and asks first: your finished jobs in this database, and if a cluster is configured every Job ' +
-      'of the namespace, including those of other users and tools. With --namespace or --context it means only the cluster.',
+      'of the namespace, including those of other users and tools. With --namespace or --context, --all means only the cluster.',
     examples: [
       ['jobman delete 42', 'leaves the list once its TPU is released'],
       ['jobman delete 42 --yes', 'without a question'],
@@ -136,8 +136,8 @@ export const control = grouped('Control', [
     usage: '[job|name]... [--yes]',
     about:
       'An orphan is a TPU that this jobman created and no job owns any more, for example after a forced delete or a late ' +
-      'answer of the cloud. Without --yes nothing changes. Other TPUs are listed below and never touched: those of ' +
-      '`tpu apply` without a job, of another jobman, and without a label. `tpu delete` deletes one.',
+      'answer of the cloud. Without --yes nothing changes. Below the orphans it lists TPUs that it never deletes: TPUs of ' +
+      '`tpu apply` without a job (`tpu delete` deletes them), TPUs of another jobman, and TPUs without a label.',
     examples: [
       ['jobman gc', "each orphan and the cloud's answer about it"],
       ['jobman gc --yes', 'release all of them'],
@@ -147,7 +147,7 @@ export const control = grouped('Control', [
       1: 'an orphan could not be released',
       5: 'no project answered; if at least one answered, the code is 0',
     },
-    args: [{ name: 'name', summary: 'The job that left it, or its name', many: true }],
+    args: [{ name: 'name', summary: 'A job that left orphans, or the name of an orphan', many: true }],
     load: async () => (await import('../commands/tpus.ts')).gc,
   }),
 ]);

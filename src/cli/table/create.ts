@@ -57,7 +57,7 @@ export const create = grouped('Create', [
     usage: '[-i image] [-r flavor] [-j name] [--dry-run] [file] [-- argument...]',
     about:
       "What follows `--` runs in the container, as arguments of the image's entry point; with -c it replaces the entry " +
-      'point. A flavor is the name of one in the settings (jobman resources-flavors), a file, or JSON. Without -i and -r, ' +
+      'point. A flavor is a name in the settings (see jobman resources-flavors), a file, or JSON. Without -i and -r, ' +
       'the image and flavor of the settings apply. Every user of the cluster can see the names of the job and of its flavor.',
     examples: [
       ['jobman submit -i alpine -r no-gpu -- ls -al /', 'list a folder with the resources of the flavor no-gpu'],

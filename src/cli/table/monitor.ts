@@ -29,7 +29,7 @@ export const monitor = grouped('Monitor', [
     names: ['show', 'details', 'describe', 'status', 'get'],
     summary: 'Show one job: attempts, workers, capacity',
     usage: '[job]...',
-    about: 'Without a job it lists all, as `jobman list` does.',
+    about: 'Without a job it lists all jobs, as `jobman list` does.',
     examples: [
       ['jobman show 42', 'the job 000042'],
       ['jobman show vit-l16', 'the newest job of this name'],
@@ -45,7 +45,7 @@ export const monitor = grouped('Monitor', [
     summary: 'Print the output of the workers',
     usage: '[job] [-f] [-w worker] [--step name] [--attempt n] [--tail lines] [--since time] [--grep pattern]',
     about:
-      'Without a job it prints the log of the newest one. Each line begins with the number of its worker, unless --worker ' +
+      'Without a job it prints the log of the newest job. Each line begins with the number of its worker, unless --worker ' +
       'chooses one. On a terminal, equal lines of several workers are shown once and long lines are cut. Control ' +
       'characters are made visible; --raw prints the bytes unchanged.',
     examples: [
@@ -53,7 +53,7 @@ export const monitor = grouped('Monitor', [
       ['jobman logs 42 -w 3 --tail 100', 'the last hundred lines of worker 3'],
       ['jobman logs 42 --step docker', 'the output of a setup step'],
       ['jobman logs 42 --step job', 'the log of the job itself; `tpu` has the requests to the cloud'],
-      ['jobman logs 42 --first-error', 'the first error, without the errors that followed from it'],
+      ['jobman logs 42 --first-error', 'the first error, without the errors that it caused'],
       ['jobman logs 42 --attempt 1 --grep "loss|nan"', 'lines of an earlier attempt'],
     ],
     flags: logsFlags,
@@ -110,8 +110,8 @@ export const monitor = grouped('Monitor', [
     usage: '[-n namespace | -A] [--context name] [--publish]',
     about:
       'Local jobs wait for a slot of this machine, TPU jobs for capacity in their zone. If a Kubernetes cluster is ' +
-      'configured, its active jobs are counted by flavor and by the resources of one pod, and its waiting jobs listed with ' +
-      'their position. Yours are the jobs of your namespace. Users who may not list the jobs of the whole cluster see the ' +
+      'configured, its active jobs are counted by flavor and by the resources of one pod, and its waiting jobs are listed with ' +
+      'their positions. Yours are the jobs of your namespace. Users who may not list the jobs of the whole cluster see the ' +
       'list that --publish writes into a ConfigMap; deploy/kubernetes/ has a CronJob for that.',
     examples: [
       ['jobman queue', 'all queues'],
@@ -127,10 +127,10 @@ export const monitor = grouped('Monitor', [
     summary: 'List TPUs in your projects: owner, idle time, cost',
     usage: '[--all] [--zone z] [--project p] | --forget project',
     about:
-      'Lists every node and queued resource in the projects and zones of the settings, the jobs and the flags; in all zones ' +
-      "of a project that names none. STATE is Google's. OWNER is the `owner` in tpu.metadata, otherwise the user of the job " +
+      'Lists every node and queued resource in the projects and zones of the settings, the jobs and the flags; if a project ' +
+      "comes without a zone, in all its zones. STATE is Google's. OWNER is the `owner` in tpu.metadata, otherwise the user of the job " +
       'or of `tpu apply`; `orphan` (created by this jobman, but no job owns it: jobman gc), another jobman, or none. IDLE is ' +
-      'the time without a command of jobman; `?` if unknown. The most expensive idle TPU comes first. A narrow terminal ' +
+      'how long no command of jobman has run there; `?` if unknown. The most expensive idle TPU comes first. A narrow terminal ' +
       'drops columns in this order: PRICING, READY, JOB, ZONE, TYPE.',
     examples: [
       ['jobman tpus', 'used and idle TPUs'],
@@ -190,8 +190,8 @@ export const monitor = grouped('Monitor', [
     summary: 'Show the description and tags of an image',
     usage: '-i <name[:tag|@digest]> [--refresh]',
     about:
-      'The description belongs to the image, not to a tag; a tag or a digest filters the table. The name is searched in the ' +
-      'project of the settings; without one, its first part is the project.',
+      'The description belongs to the image, not to a tag; a tag or a digest filters the table. jobman searches the project of ' +
+      'the settings for the name; if the settings name no project, the first part of the name is the project.',
     examples: [
       ['jobman image-details -i ubuntu_python_tensorflow', 'the description and the newest tags'],
       ['jobman image-details -i lab/trainer:3.1cuda11', 'one tag of an image in the project lab'],
@@ -206,7 +206,7 @@ export const monitor = grouped('Monitor', [
   }),
   command({
     names: ['resources-flavors'],
-    summary: 'List the resources flavors for Kubernetes jobs',
+    summary: 'List the resource flavors for Kubernetes jobs',
     usage: '',
     about:
       'Flavors are settings (job.resources.predefined), so this command does not contact a cluster. CPU and MEMORY are ' +

@@ -1,4 +1,4 @@
-// Evidence for the end of an attempt. `detail` is for people; recovery rules use the pattern, the exit code and the
+// Evidence for the end of an attempt. `message` is for people; recovery rules use the pattern, the exit code and the
 // worker.
 
 import type { AllocationState, Attempt, Evidence, TaskFailure } from '../model/job.ts';

@@ -1,4 +1,4 @@
-// Phase: the state of a job that people see. Always computed from its record and never stored.
+// Phase: the state of a job that people see. Always computed from the job and never stored.
 
 import { lastAttempt, openAttempt } from '../model/job.ts';
 import type { Allocation, Attempt, Job } from '../model/job.ts';

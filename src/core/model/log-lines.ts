@@ -164,11 +164,11 @@ export const failurePatterns = [
   { name: 'grpc', meaning: 'a call between workers failed', anyOf: ['GRPC error', 'GRPC Error'] },
   { name: 'deadline', meaning: 'a worker waited too long for another', anyOf: ['DEADLINE_EXCEEDED'] },
   { name: 'invalid_pointer', meaning: 'the runtime crashed', anyOf: ['Attempt to free invalid pointer'] },
-  // The message of gcloud when its ssh ends, and the first part of OpenSSH's. A script here that drives workers prints
-  // no more.
+  // The message of gcloud when its ssh ends, and the first part of OpenSSH's. A script on this machine that drives workers
+  // prints nothing else.
   {
     name: 'line_cut',
-    meaning: 'the line to a worker was cut',
+    meaning: 'the SSH connection to a worker broke',
     anyOf: ['return code [255]', 'client_loop: send disconnect'],
   },
 ] as const satisfies readonly FailurePattern[];

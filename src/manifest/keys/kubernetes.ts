@@ -60,7 +60,7 @@ export const kubernetes = {
     flavor: {
       kind: line(),
       description:
-        'A resources flavor: a name, a file or JSON. `jobman resources-flavors` lists the flavors of the settings.',
+        'A resource flavor: a name, a file or JSON. `jobman resources-flavors` lists the flavors of the settings.',
       defaultText: 'job.resources.default of the settings',
       example: 'no-gpu',
       aliases: ['resources_flavor'],

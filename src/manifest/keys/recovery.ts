@@ -116,7 +116,7 @@ export const recoverySection = section({
   delay: {
     kind: duration(),
     description:
-      'Wait before the next attempt after a failure of the program. It doubles after each further failure, up to `delay_max`, and varies by 25 %. After a preemption there is no wait.',
+      'Wait before the next attempt after a failure of the setup or of the program. The wait doubles after each further failure, up to `delay_max`, and varies by 25 %. After a preemption there is no wait.',
     defaultText: '10s',
     example: '30s',
   },
@@ -129,7 +129,7 @@ export const recoverySection = section({
   unreachable_grace: {
     kind: duration(second),
     description:
-      'How long a worker may be unreachable while the cloud reports it as running. After this time the attempt ends as `unreachable`.',
+      'How long a worker may be unreachable while the cloud reports the TPU as ready. After this time the attempt ends as `unreachable`.',
     defaultText: '3m',
     example: '10m',
   },

@@ -21,7 +21,7 @@ export const jobCommands = grouped('Jobs', [
     usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
     about:
       'Sources staging.sh of the directory with `ka=` and the name of the TPU. Without a TPU it uses the one that ka.sh of\n' +
-      'the directory names; with a type or -auto, one that is free. If the TPU is in use, it asks before it takes it.\n' +
+      'the directory names; with a type or -auto, a free one. If the TPU is in use, the command asks before it takes the TPU.\n' +
       'Every other key is a config: one of your aliases (`tpu -sa`) or config.a.b=value. Values are passed on unchanged.',
     examples: [
       ['tpu run v2-32-6 ada', "ada's working directory 1 on the TPU with this alias"],
@@ -106,14 +106,14 @@ export const jobCommands = grouped('Jobs', [
   }),
   tpuQuery(['log', 'logs'], 'Print the output of a job', {
     usage: '<window> [user] [-f] [-n lines]',
-    examples: [['tpu log 101 ada -f', 'and follow it']],
+    examples: [['tpu log 101 ada -f', 'follow the output of window 101']],
     takes: { user: true, windows: 'one', keys: { n: tail } },
     flags: { f: boolFlag('Follow the output', 'follow') },
     load: async () => (await import('../commands/windows.ts')).log,
   }),
   tpuCommand(['news'], 'Show what happened to your jobs since the last `tpu news`', {
     usage: '[user] [--peek]',
-    examples: [['tpu news ada --peek', 'and show the same events again next time']],
+    examples: [['tpu news ada --peek', 'without marking the events as shown']],
     takes: { user: true },
     flags: { peek: boolFlag('Show the same events again next time') },
     load: async () => (await import('../commands/check.ts')).news,

@@ -104,7 +104,7 @@ export const tpuCommands = grouped('TPUs', [
     load: async () => (await import('../commands/tpus.ts')).restart,
   }),
   tpuQuery(['list', '-lta', '-sta', 'list-tpu-aliases'], "List the lab's TPUs with their aliases", {
-    examples: [['tpu list --json', 'one JSON object a line']],
+    examples: [['tpu list --json', 'one JSON object per line']],
     load: async () => (await import('../commands/tpu-registry.ts')).listTpuAliases,
   }),
   tpuCommand(['add-tpu-alias', '-ta', '-ata'], 'Add an alias for a TPU', {
