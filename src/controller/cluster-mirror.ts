@@ -20,8 +20,10 @@ import {
   planFor,
   podsOf,
   type ClusterView,
-} from './cluster-view.ts';
-import { createLogCopier, createClusterWriter, type ClusterWriter } from './cluster-writer.ts';
+  createLogCopier,
+  createClusterWriter,
+  type ClusterWriter,
+} from './cluster-writer.ts';
 import { createCoalescedTask, backoff, waitAtMost, createTimers, type Timers } from './timers.ts';
 
 interface ClusterMirrorOptions {

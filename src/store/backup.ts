@@ -7,7 +7,7 @@ import { fileModeIn } from '../app/files.ts';
 import type { Clock } from '../app/ports.ts';
 import { day, hour, second, type Instant, type Duration } from '../core/model/time.ts';
 import { copyInto, findCorruption, openForReading } from './sqlite.ts';
-import { backupPath, toStoreError } from './store-errors.ts';
+import { backupPath, toStoreError } from './database-file.ts';
 
 /**
  * Makes `<file>.bak` unless a copy younger than a day exists; returns true if it did. Checks the database first, so that

@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ImagePort } from '../app/images.ts';
 import type { Services } from '../app/services.ts';
-import { createCache } from '../harbor/cache.ts';
+import { createCache, createHarbor } from '../harbor/harbor.ts';
 import { dockerLogin, type LoginResult } from '../harbor/docker-login.ts';
-import { createHarbor } from '../harbor/harbor.ts';
 import { createHarborClient } from '../harbor/client.ts';
 import type { RetryPolicy } from '../http/client.ts';
 

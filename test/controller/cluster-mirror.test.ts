@@ -23,7 +23,7 @@ import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Clock } from '../../src/app/ports.ts';
 import { createCluster } from '../../src/backends/kubernetes/cluster.ts';
 import { createClusterMirror, watchNamespace, type ClusterMirror } from '../../src/controller/cluster-mirror.ts';
-import { emptyView, logKey, noteGone, noteJob, notePod, planFor, podsOf } from '../../src/controller/cluster-view.ts';
+import { emptyView, logKey, noteGone, noteJob, notePod, planFor, podsOf } from '../../src/controller/cluster-writer.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { eventually } from '../support/eventually.ts';

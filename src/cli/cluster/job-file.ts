@@ -2,7 +2,7 @@ import type { V1Job } from '@kubernetes/client-node';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
 import { readTextFile, type FileReader, localPath } from '../../manifest/files.ts';
-import { isKubernetesFile, readJobFile } from '../../manifest/kubernetes-job.ts';
+import { isKubernetesFile, readJobFile } from '../../manifest/kubernetes.ts';
 import { maxManifestBytes } from '../../manifest/parse.ts';
 import { formatProblems } from '../../schema/problems.ts';
 import type { Cli } from '../context.ts';

@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { createReportReader, readExecStatus, withExitReport } from '../../../src/backends/kubernetes/exec-status.ts';
+import { createReportReader, readExecStatus, withExitReport } from '../../../src/backends/kubernetes/exec.ts';
 import { openServer } from './support/server.ts';
 
 const text = 'JOBMAN_EXEC=0123456789abcdef: ';

@@ -9,7 +9,7 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import { mapConcurrent } from '../../../app/concurrency.ts';
 import type { WorkerHosts } from '../workers.ts';
 import { hostsOf } from '../resources.ts';
-import { applyTpu, deleteTpu, reapplyTpu } from './apply-delete.ts';
+import { applyTpu, deleteTpu, reapplyTpu, restartTpu } from './changes.ts';
 import {
   unknownStateError,
   findNode,
@@ -20,7 +20,6 @@ import {
   type TpuOperationsParts,
 } from './wait.ts';
 import { endProgramsScript, holdersScript, parseEndResult, parseHolders, runScript } from './worker-scripts.ts';
-import { restartTpu } from './restart.ts';
 
 const maxConcurrentWorkers = 64;
 const holdersTimeout: Duration = 30 * second;
