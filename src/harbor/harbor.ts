@@ -6,7 +6,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { type Duration, type Instant, minute, day } from '../core/model/time.ts';
 import { type HarborClient, HarborError } from './client.ts';
-import type { Shape } from '../app/json.ts';
+import type { Shape, ShapeValue } from '../app/json.ts';
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -266,34 +266,14 @@ function repositoryPath({ project, repository }: RepositoryRef): string {
 
 // ------------------------------------------------------------------------------------------ answers
 
-interface RawRepository {
-  readonly name: string;
-  readonly description?: string | null;
-  readonly artifact_count?: number;
-  readonly pull_count?: number;
-  readonly update_time?: string;
-}
-
-interface RawArtifact {
-  readonly digest: string;
-  readonly size?: number;
-  readonly push_time?: string;
-  readonly pull_time?: string;
-  readonly tags?: readonly { readonly name: string; readonly push_time?: string }[] | null;
-  readonly extra_attrs?: { readonly architecture?: unknown; readonly os?: unknown } | null;
-  readonly references?:
-    | readonly { readonly platform?: { readonly architecture?: string; readonly os?: string } | null }[]
-    | null;
-}
-
-const repositoryForm: Shape = {
+const repositoryForm = {
   name: 'string',
   description: 'string',
   artifact_count: 'number',
   pull_count: 'number',
   update_time: 'string',
-};
-const artifactForm: Shape = {
+} as const satisfies Shape;
+const artifactForm = {
   digest: 'string',
   size: 'number',
   push_time: 'string',
@@ -301,10 +281,15 @@ const artifactForm: Shape = {
   tags: [{ name: 'string', push_time: 'string' }],
   extra_attrs: {},
   references: [{ platform: { architecture: 'string', os: 'string' } }],
-};
+} as const satisfies Shape;
+
+type RawRepository = ShapeValue<typeof repositoryForm>;
+type RawArtifact = ShapeValue<typeof artifactForm>;
+/** Harbor does not check `extra_attrs`, which come from the image. */
+type Platform = { readonly os?: unknown; readonly architecture?: unknown } | undefined;
 
 function readArtifact(raw: RawArtifact): ImageArtifact {
-  const all = [...(raw.references ?? []).map(({ platform }) => platform), raw.extra_attrs];
+  const all: readonly Platform[] = [...(raw.references ?? []).map(({ platform }) => platform), raw.extra_attrs];
   const platforms = all.flatMap((one) =>
     typeof one?.os === 'string' && typeof one.architecture === 'string' && one.os !== 'unknown' && one.os !== ''
       ? [`${one.os}/${one.architecture}`]

@@ -8,6 +8,7 @@ import { suggestDuration, maxDuration, formatExactDuration, parseDuration } from
 import {
   notGiven,
   formatDefault,
+  key,
   readIfGiven,
   reportProblem,
   type Key,
@@ -124,8 +125,8 @@ export function bool(): Kind<boolean> {
 }
 
 /** A key that is false by default. */
-export function flag(description: string) {
-  return { kind: bool(), description, defaultText: 'false', example: 'true' };
+export function flag(description: string): Key<boolean> {
+  return key(bool(), description, { defaultText: 'false', example: 'true' });
 }
 
 function suggestBool(tree: Tree): string | undefined {

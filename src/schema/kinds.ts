@@ -37,6 +37,10 @@ export interface Key<T> {
   readonly isRequired?: true;
 }
 
+export function key<T>(kind: Kind<T>, description: string, options: Omit<Key<T>, 'kind' | 'description'> = {}): Key<T> {
+  return { kind, description, ...options };
+}
+
 export function formatDefault({ defaultText, isRequired }: Key<unknown>): string {
   return defaultText ?? (isRequired === true ? 'required' : 'none');
 }

@@ -1,5 +1,5 @@
 import { line, listOf, path, section, text, bool } from '../kinds.ts';
-import type { Key, Kind } from '../../schema/kinds.ts';
+import { key, type Key, type Kind } from '../../schema/kinds.ts';
 
 /** Excludes JOBMAN_*, which jobman sets for the program. */
 export const variableName = {
@@ -17,22 +17,21 @@ export const docker = {
   description: 'Runs the command in a container.',
   defaultText: 'no container',
   kind: section({
-    image: {
-      kind: line({ description: 'image', pattern: /^[^\s-]\S*$/ }),
-      description: 'The image. Include its version, so that a run can be repeated.',
-      isRequired: true,
-      example: 'example/maxtext_base_image:latest',
-    },
-    env_vars: {
-      kind: listOf(
+    image: key(
+      line({ description: 'image', pattern: /^[^\s-]\S*$/ }),
+      'The image. Include its version, so that a run can be repeated.',
+      { isRequired: true, example: 'example/maxtext_base_image:latest' },
+    ),
+    env_vars: key(
+      listOf(
         text({ description: 'NAME=value', pattern: /^[A-Za-z_][A-Za-z0-9_]*(=[\s\S]*)?$/, rule: 'must be NAME=value' }),
         'list of NAME=value',
       ),
-      description: "Environment variables inside the container; a NAME alone passes the worker's value.",
-      example: '[HOME=/home/zephyr]',
-    },
-    mount_dirs: {
-      kind: listOf(
+      "Environment variables inside the container; a NAME alone passes the worker's value.",
+      { example: '[HOME=/home/zephyr]' },
+    ),
+    mount_dirs: key(
+      listOf(
         path({
           description: '/path or /path:/inside',
           pattern: /^(~|~?\/[^:]*)(:\/[^:]*(:[a-zA-Z,]+)?)?$/,
@@ -41,22 +40,17 @@ export const docker = {
         }),
         'list of /path or /path:/inside',
       ),
-      description: 'Folders of the worker to mount in the container. `~` is the login folder of the worker.',
-      example: '[/home/zephyr, /dev]',
-    },
-    workdir: {
-      kind: path(),
-      description:
-        'Folder inside the container in which the command starts; `~` is the login folder of the worker. A relative path is inside the copy of `job.workdir`.',
-      defaultText: "the image's",
-      example: '/home/zephyr',
-      aliases: ['work_dir'],
-    },
-    flags: {
-      kind: listOf(line()),
-      description: 'More flags for `docker run`, except `--detach`.',
+      'Folders of the worker to mount in the container. `~` is the login folder of the worker.',
+      { example: '[/home/zephyr, /dev]' },
+    ),
+    workdir: key(
+      path(),
+      'Folder inside the container in which the command starts; `~` is the login folder of the worker. A relative path is inside the copy of `job.workdir`.',
+      { defaultText: "the image's", example: '/home/zephyr', aliases: ['work_dir'] },
+    ),
+    flags: key(listOf(line()), 'More flags for `docker run`, except `--detach`.', {
       example: '["--privileged", "--network=host"]',
-    },
+    }),
   }),
 } satisfies Key<unknown>;
 
@@ -64,30 +58,21 @@ export const conda = {
   description: 'Runs the command in a conda environment.',
   defaultText: 'no conda environment',
   kind: section({
-    name: {
-      kind: line({
+    name: key(
+      line({
         description: 'name',
         pattern: /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/,
         rule: 'is not a valid name of a conda environment',
       }),
-      description: 'Name of the environment.',
-      isRequired: true,
-      example: 'fms',
-      aliases: ['env_name'],
-    },
-    config_file: {
-      kind: path(),
-      description: 'An environment.yaml on this machine, from which jobman creates the environment.',
+      'Name of the environment.',
+      { isRequired: true, example: 'fms', aliases: ['env_name'] },
+    ),
+    config_file: key(path(), 'An environment.yaml on this machine, from which jobman creates the environment.', {
       defaultText: 'none; the environment must exist',
       example: 'assets/fms.yaml',
       aliases: ['yaml_file'],
-    },
-    enabled: {
-      kind: bool(),
-      description: '`false` ignores the section.',
-      defaultText: 'true',
-      example: 'false',
-    },
+    }),
+    enabled: key(bool(), '`false` ignores the section.', { defaultText: 'true', example: 'false' }),
   }),
 } satisfies Key<unknown>;
 
@@ -105,32 +90,25 @@ export const venv = {
   description: 'Runs the command in a Python virtual environment.',
   defaultText: 'no virtual environment',
   kind: section({
-    name: {
-      kind: line({
+    name: key(
+      line({
         description: 'name',
         pattern: /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/,
         rule: 'is not a valid name of a virtual environment',
       }),
-      description: 'Name of the environment, which jobman creates in `~/venv/<name>`.',
-      defaultText: 'venv',
-      example: 'maxtext',
-    },
-    path: {
-      kind: path(),
-      description: 'Folder of the environment on the worker, instead of `~/venv/<name>`.',
+      'Name of the environment, which jobman creates in `~/venv/<name>`.',
+      { defaultText: 'venv', example: 'maxtext' },
+    ),
+    path: key(path(), 'Folder of the environment on the worker, instead of `~/venv/<name>`.', {
       defaultText: '~/venv/<name>',
       example: '~/maxtext-venv',
-    },
-    requirements_file: {
-      kind: path(),
-      description: 'A requirements file on this machine with the packages to install.',
+    }),
+    requirements_file: key(path(), 'A requirements file on this machine with the packages to install.', {
       example: 'assets/requirements.txt',
-    },
-    python: {
-      kind: python,
-      description: 'Python version: `3.9`, `"3.9"` and `python3.9` are the same.',
+    }),
+    python: key(python, 'Python version: `3.9`, `"3.9"` and `python3.9` are the same.', {
       defaultText: 'python3',
       example: 'python3.10',
-    },
+    }),
   }),
 } satisfies Key<unknown>;

@@ -18,7 +18,7 @@ import {
   anyValue,
   flag,
 } from '../kinds.ts';
-import { type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
+import { key, type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
 import { variableName, environmentNames, setByJobman } from './environments.ts';
 
 /** Signals that ask a program to end, by their names in Slurm and Docker. */
@@ -53,8 +53,8 @@ export const job = {
   defaultText: 'the default of each key',
   kind: section(
     {
-      name: {
-        kind: line({
+      name: key(
+        line({
           description: 'name',
           pattern: /^(?!\d{1,6}$|-)[^\s/]{1,100}$/u,
           rule: 'is not a valid job name (at most 100 characters, without spaces and /; not only digits, because they are an id; not beginning with -, because it is a flag)',
@@ -64,133 +64,102 @@ export const job = {
               .replaceAll(/[\s/]+/g, '-')
               .replace(/^-+/, ''),
         }),
-        description: 'Name for people, shown in lists and logs. Commands accept it instead of the id.',
-        defaultText: "the file's name",
-        example: 'pretrain-llama3-8b',
-      },
-      env_type: {
-        kind: choice(...environmentNames),
-        description: 'The environment in which the command runs; the section of that name configures it.',
-        defaultText: 'the one in setup.modules, or the only one with a section',
-        example: 'docker',
-      },
-      loop: {
+        'Name for people, shown in lists and logs. Commands accept it instead of the id.',
+        { defaultText: "the file's name", example: 'pretrain-llama3-8b' },
+      ),
+      env_type: key(
+        choice(...environmentNames),
+        'The environment in which the command runs; the section of that name configures it.',
+        { defaultText: 'the one in setup.modules, or the only one with a section', example: 'docker' },
+      ),
+      loop: key(
         // `oneOf` reads a misspelled `failures`, so that the suggestion is right.
-        kind: either(
+        either(
           bool(),
           (tree) => tree.kind === 'scalar' && !/fail/i.test(tree.source),
           oneOf(['failures'], () => 'failures'),
         ),
-        description:
-          'Start again after every exit (`true`) or after every failure (`failures`). Selects the recovery preset of that name.',
-        defaultText: 'false',
-        example: 'true',
-      },
-      remote_user: {
-        kind: line({ description: 'login name', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/ }),
-        description: 'Login name on the workers.',
-        defaultText: 'your login name on this machine',
-        example: 'zephyr',
-      },
-      tags: {
-        kind: listOf(line()),
-        description: 'Labels to filter lists by.',
-        example: '[experiment, llama]',
-      },
-      env: {
-        kind: mapOf(variableName),
-        description: 'Environment variables of the command.',
+        'Start again after every exit (`true`) or after every failure (`failures`). Selects the recovery preset of that name.',
+        { defaultText: 'false', example: 'true' },
+      ),
+      remote_user: key(
+        line({ description: 'login name', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/ }),
+        'Login name on the workers.',
+        { defaultText: 'your login name on this machine', example: 'zephyr' },
+      ),
+      tags: key(listOf(line()), 'Labels to filter lists by.', { example: '[experiment, llama]' }),
+      env: key(mapOf(variableName), 'Environment variables of the command.', {
         example: '{WANDB_MODE: offline}',
         aliases: ['environment'],
-      },
-      secrets: {
-        kind: mapOf(variableName),
-        description:
-          'Environment variables of the command with secret values. The value here is the source: `env` is the variable of the same name in your shell at `create`, `env:OTHER` is another variable, and everything else is the path of a file on this machine, which jobman reads at every start.',
-        example: '{WANDB_API_KEY: env, HF_TOKEN: ~/.hf_token}',
-      },
-      checkpoint_dir: {
-        kind: path(),
-        description:
-          'Folder for checkpoints, usually inside a mounted bucket. Each job gets its own subfolder (`000001-k3x9ab`: the ids of the job and of the installation), unless the path contains `${job.id}` or `${job.name}`. The program reads the folder from `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job from `JOBMAN_RESUME_FROM`.',
-        example: '~/bucket/checkpoints',
-      },
+      }),
+      secrets: key(
+        mapOf(variableName),
+        'Environment variables of the command with secret values. The value here is the source: `env` is the variable of the same name in your shell at `create`, `env:OTHER` is another variable, and everything else is the path of a file on this machine, which jobman reads at every start.',
+        { example: '{WANDB_API_KEY: env, HF_TOKEN: ~/.hf_token}' },
+      ),
+      checkpoint_dir: key(
+        path(),
+        'Folder for checkpoints, usually inside a mounted bucket. Each job gets its own subfolder (`000001-k3x9ab`: the ids of the job and of the installation), unless the path contains `${job.id}` or `${job.name}`. The program reads the folder from `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job from `JOBMAN_RESUME_FROM`.',
+        { example: '~/bucket/checkpoints' },
+      ),
       checkpoint_shared: flag(
         'All jobs with this `checkpoint_dir` share the folder, and each resumes from its newest checkpoint, whichever job wrote it.',
       ),
-      resume_from: {
-        kind: line(),
-        description:
-          'Checkpoint to start from: the id or name of a job (its newest checkpoint) or a path. A path that ends in `/` is a folder; jobman takes its newest complete entry. Once the job has written a checkpoint, it resumes from that one; `rerun` starts from `resume_from` again.',
-        example: '42',
-      },
-      silence_timeout: {
-        kind: duration(second),
-        description:
-          'Maximum time without output from any worker. After it the attempt ends as `hung`, and the recovery rules apply. Output from one worker is enough.',
-        defaultText: 'no limit',
-        example: '30m',
-      },
-      max_runtime: {
-        kind: duration(second),
-        description:
-          'Maximum run time of the command in one attempt, counted from its start on the last worker. After it jobman stops the command, the attempt ends as `timed_out`, and the job fails; recovery rules do not apply.',
-        defaultText: 'no limit',
-        example: '2d',
-      },
-      capacity_wait: {
-        kind: duration(second),
-        description:
-          'Maximum time that one attempt waits for its TPU. After it the attempt ends as `allocation_failed`, and the job fails.',
-        defaultText: 'no limit',
-        example: '12h',
-      },
-      stop_signal: {
-        kind: oneOf(signals, suggestSignal),
-        description:
-          'Signal that asks the program to end: at a stop, at a limit, and when another worker fails. Written without `SIG`.',
-        defaultText: 'TERM',
-        example: 'INT',
-      },
-      stop_grace: {
-        kind: duration(),
-        description:
-          'Time that the program has to end before jobman kills it with all its children; `0` kills at once. A preemption does not wait for it: the cloud gives at most 30 s.',
-        defaultText: '30s',
-        example: '2m',
-      },
-      on_finish: {
-        kind: choice('release', 'keep'),
-        description: 'Release or keep the TPU when the job finishes. A kept TPU costs money.',
-        defaultText: 'release; keep for a job without a command',
-        example: 'keep',
-      },
-      keep_for: {
-        kind: duration(second),
-        description:
-          'With `on_finish: keep`: the TPU is released after this time. Without `on_finish: keep` it has no effect.',
-        defaultText: 'until you release it',
-        example: '1h',
-      },
-      hold_on_failure: {
-        kind: duration(second),
-        description:
-          'Keep the TPU for this time after a failure, so that you can log in with `jobman ssh`. It costs money until then; `jobman stop --release` releases it earlier.',
-        defaultText: 'released at once',
-        example: '2h',
-      },
-      workdir: {
-        kind: path(),
-        description:
-          'Folder on this machine that jobman copies to every worker; the command starts in the copy. Files that git ignores are not copied. `create` takes the copy, and `jobman resume --workdir` takes a new one. At most 512 MiB and 50,000 files.',
-        example: '.',
-      },
-      files: {
-        kind: listOf(path({ description: 'from:to' }), 'list of from:to'),
-        description:
-          'Files and folders that jobman copies to every worker as the first step, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays the same. At most 1 MiB each and 4 MiB in total; put larger files in a bucket.',
-        example: '[train.py, data:experiment/data]',
-      },
+      resume_from: key(
+        line(),
+        'Checkpoint to start from: the id or name of a job (its newest checkpoint) or a path. A path that ends in `/` is a folder; jobman takes its newest complete entry. Once the job has written a checkpoint, it resumes from that one; `rerun` starts from `resume_from` again.',
+        { example: '42' },
+      ),
+      silence_timeout: key(
+        duration(second),
+        'Maximum time without output from any worker. After it the attempt ends as `hung`, and the recovery rules apply. Output from one worker is enough.',
+        { defaultText: 'no limit', example: '30m' },
+      ),
+      max_runtime: key(
+        duration(second),
+        'Maximum run time of the command in one attempt, counted from its start on the last worker. After it jobman stops the command, the attempt ends as `timed_out`, and the job fails; recovery rules do not apply.',
+        { defaultText: 'no limit', example: '2d' },
+      ),
+      capacity_wait: key(
+        duration(second),
+        'Maximum time that one attempt waits for its TPU. After it the attempt ends as `allocation_failed`, and the job fails.',
+        { defaultText: 'no limit', example: '12h' },
+      ),
+      stop_signal: key(
+        oneOf(signals, suggestSignal),
+        'Signal that asks the program to end: at a stop, at a limit, and when another worker fails. Written without `SIG`.',
+        { defaultText: 'TERM', example: 'INT' },
+      ),
+      stop_grace: key(
+        duration(),
+        'Time that the program has to end before jobman kills it with all its children; `0` kills at once. A preemption does not wait for it: the cloud gives at most 30 s.',
+        { defaultText: '30s', example: '2m' },
+      ),
+      on_finish: key(
+        choice('release', 'keep'),
+        'Release or keep the TPU when the job finishes. A kept TPU costs money.',
+        { defaultText: 'release; keep for a job without a command', example: 'keep' },
+      ),
+      keep_for: key(
+        duration(second),
+        'With `on_finish: keep`: the TPU is released after this time. Without `on_finish: keep` it has no effect.',
+        { defaultText: 'until you release it', example: '1h' },
+      ),
+      hold_on_failure: key(
+        duration(second),
+        'Keep the TPU for this time after a failure, so that you can log in with `jobman ssh`. It costs money until then; `jobman stop --release` releases it earlier.',
+        { defaultText: 'released at once', example: '2h' },
+      ),
+      workdir: key(
+        path(),
+        'Folder on this machine that jobman copies to every worker; the command starts in the copy. Files that git ignores are not copied. `create` takes the copy, and `jobman resume --workdir` takes a new one. At most 512 MiB and 50,000 files.',
+        { example: '.' },
+      ),
+      files: key(
+        listOf(path({ description: 'from:to' }), 'list of from:to'),
+        'Files and folders that jobman copies to every worker as the first step, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays the same. At most 1 MiB each and 4 MiB in total; put larger files in a bucket.',
+        { example: '[train.py, data:experiment/data]' },
+      ),
     },
     undefined,
     retired,
@@ -251,37 +220,22 @@ export const command = {
   example: '{run: python3 train.py}',
   kind: section(
     {
-      run: {
-        kind: requiredScript,
-        description: 'A shell script. `${a.b}` is a value of the manifest; `$NAME` and `${NAME}` are shell variables.',
-        isRequired: true,
-        example: 'python3 train.py',
-        aliases: ['cmd'],
-      },
-      workers: {
-        kind: workers,
-        description: 'Workers that run the command, counted from 0.',
-        defaultText: 'all',
-        example: '[0]',
-      },
-      env: {
-        kind: mapOf(variableName),
-        description: 'Environment variables; they override `job.env`.',
-        example: '{SEED: 7}',
-      },
-      workdir: {
-        kind: pathKind(),
-        description: 'Folder in which the command starts, on the worker or inside the container.',
+      run: key(
+        requiredScript,
+        'A shell script. `${a.b}` is a value of the manifest; `$NAME` and `${NAME}` are shell variables.',
+        { isRequired: true, example: 'python3 train.py', aliases: ['cmd'] },
+      ),
+      workers: key(workers, 'Workers that run the command, counted from 0.', { defaultText: 'all', example: '[0]' }),
+      env: key(mapOf(variableName), 'Environment variables; they override `job.env`.', { example: '{SEED: 7}' }),
+      workdir: key(pathKind(), 'Folder in which the command starts, on the worker or inside the container.', {
         defaultText: "the login folder, or the container's",
         example: '~/experiment',
-      },
-      runs_on: {
-        kind: choice('workers', 'here'),
-        description:
-          '`here` runs the command once on the machine of jobman, for scripts that control the TPU from outside.',
-        defaultText: 'workers',
-        example: 'here',
-      },
+      }),
+      runs_on: key(
+        choice('workers', 'here'),
+        '`here` runs the command once on the machine of jobman, for scripts that control the TPU from outside.',
+        { defaultText: 'workers', example: 'here' },
+      ),
     },
     customValue(),
   ),
@@ -290,12 +244,7 @@ export const command = {
 export const local = {
   description: 'Runs the job on this machine. An empty section (`local: {}`) is enough.',
   kind: section({
-    workdir: {
-      kind: path(),
-      description: 'Folder in which the command starts.',
-      defaultText: "the manifest's folder",
-      example: '.',
-    },
+    workdir: key(path(), 'Folder in which the command starts.', { defaultText: "the manifest's folder", example: '.' }),
   }),
 } satisfies Key<unknown>;
 

@@ -1,6 +1,6 @@
 import { second } from '../../core/model/time.ts';
 import { duration, durationOrNone, line, listOf, mapOf, quoteValue, section, text, int, flag } from '../kinds.ts';
-import { reportProblem, type Key, type Kind } from '../../schema/kinds.ts';
+import { key, reportProblem, type Key, type Kind } from '../../schema/kinds.ts';
 import {
   quantityPattern,
   readGpus,
@@ -33,165 +33,118 @@ const objectName = (description: string): Kind<string> => parsedLine(description
 const quantities = mapOf({ pattern: /^\S+$/, rule: 'is not the name of a resource' });
 
 const resources = section({
-  requests: {
-    kind: quantities,
-    description: 'Resource requests of one pod.',
+  requests: key(quantities, 'Resource requests of one pod.', {
     isRequired: true,
     defaultText: 'required with resources',
     example: '{cpu: 500m, memory: 1G}',
-  },
-  limits: {
-    kind: quantities,
-    description: 'Resource limits of one pod. For GPUs and other extended resources the limit is the request.',
-    example: '{memory: 2G}',
-  },
+  }),
+  limits: key(
+    quantities,
+    'Resource limits of one pod. For GPUs and other extended resources the limit is the request.',
+    { example: '{memory: 2G}' },
+  ),
 });
 
 export const kubernetes = {
   description:
     'Runs the job in a Kubernetes cluster, as `jobman submit` does. An empty section (`kubernetes: {}`) is enough.',
   kind: section({
-    image: {
-      kind: line({ description: 'image' }),
-      description: 'The image. jobman adds the image prefix of the settings.',
+    image: key(line({ description: 'image' }), 'The image. jobman adds the image prefix of the settings.', {
       defaultText: 'job.defaultImage of the settings',
       example: 'alpine:3',
-    },
-    flavor: {
-      kind: line(),
-      description:
-        'A resource flavor: a name, a file or JSON. `jobman resources-flavors` lists the flavors of the settings.',
-      defaultText: 'job.resources.default of the settings',
-      example: 'no-gpu',
-      aliases: ['resources_flavor'],
-    },
-    resources: {
-      kind: resources,
-      description: 'Resources, instead of a flavor.',
+    }),
+    flavor: key(
+      line(),
+      'A resource flavor: a name, a file or JSON. `jobman resources-flavors` lists the flavors of the settings.',
+      { defaultText: 'job.resources.default of the settings', example: 'no-gpu', aliases: ['resources_flavor'] },
+    ),
+    resources: key(resources, 'Resources, instead of a flavor.', {
       defaultText: "the flavor's",
       example: '{requests: {cpu: 2, memory: 4G}}',
-    },
-    gpus: {
-      kind: parsedLine('n[:model]', readGpus),
-      description:
-        'GPUs of each pod: the number, and optionally the model (as on the label of the nodes) or the resource.',
-      defaultText: "the flavor's",
-      example: '2:NVIDIA-A100-SXM4-80GB',
-    },
-    namespace: {
-      kind: objectName('namespace'),
-      description: 'The namespace.',
+    }),
+    gpus: key(
+      parsedLine('n[:model]', readGpus),
+      'GPUs of each pod: the number, and optionally the model (as on the label of the nodes) or the resource.',
+      { defaultText: "the flavor's", example: '2:NVIDIA-A100-SXM4-80GB' },
+    ),
+    namespace: key(objectName('namespace'), 'The namespace.', {
       defaultText: "the namespace of the kubeconfig's context",
       example: 'vision',
-    },
-    context: {
-      kind: line({ description: 'context' }),
-      description: 'The context of the kubeconfig.',
+    }),
+    context: key(line({ description: 'context' }), 'The context of the kubeconfig.', {
       defaultText: "the kubeconfig's current context",
       example: 'lab',
-    },
-    annotations: {
-      kind: mapOf({ pattern: /^\S+$/, rule: 'is not a valid key of an annotation' }),
-      description: 'Annotations of the Job; they override those of the settings.',
-      example: '{team: vision}',
-    },
-    command: {
-      kind: listOf(text()),
-      description: "Replaces the image's entry point. For a script use `command.run` instead.",
+    }),
+    annotations: key(
+      mapOf({ pattern: /^\S+$/, rule: 'is not a valid key of an annotation' }),
+      'Annotations of the Job; they override those of the settings.',
+      { example: '{team: vision}' },
+    ),
+    command: key(listOf(text()), "Replaces the image's entry point. For a script use `command.run` instead.", {
       defaultText: "the image's",
       example: '[python3, train.py]',
-    },
-    args: {
-      kind: listOf(text()),
-      description: 'Arguments of the entry point.',
-      defaultText: "the image's",
-      example: '[ls, -al, /]',
-    },
-    secrets: {
-      kind: listOf(parsedLine('NAME:KEY=VARIABLE', readSecret), 'list of NAME:KEY=VARIABLE'),
-      description:
-        'References to Secrets of the cluster, as environment variables. `NAME:KEY` sets the variable KEY; `NAME` sets all keys under their own names.',
-      example: '[wandb:api-key=WANDB_API_KEY]',
-    },
-    volumes: {
-      kind: listOf(parsedLine('claim:path[:ro]', readVolume), 'list of claim:path[:ro]'),
-      description: 'PersistentVolumeClaims and their mount paths.',
-      example: '[datasets:/data:ro]',
-    },
-    shm: {
-      kind: line({ description: 'quantity', pattern: quantityPattern, rule: 'is not a quantity; write 8G or 512Mi' }),
-      description: 'Size of /dev/shm, which data loaders use. It counts as memory of the pod.',
-      defaultText: "the node's default, often 64M",
-      example: '8G',
-    },
-    service_account: {
-      kind: objectName('name'),
-      description: 'ServiceAccount of the pods.',
+    }),
+    args: key(listOf(text()), 'Arguments of the entry point.', { defaultText: "the image's", example: '[ls, -al, /]' }),
+    secrets: key(
+      listOf(parsedLine('NAME:KEY=VARIABLE', readSecret), 'list of NAME:KEY=VARIABLE'),
+      'References to Secrets of the cluster, as environment variables. `NAME:KEY` sets the variable KEY; `NAME` sets all keys under their own names.',
+      { example: '[wandb:api-key=WANDB_API_KEY]' },
+    ),
+    volumes: key(
+      listOf(parsedLine('claim:path[:ro]', readVolume), 'list of claim:path[:ro]'),
+      'PersistentVolumeClaims and their mount paths.',
+      { example: '[datasets:/data:ro]' },
+    ),
+    shm: key(
+      line({ description: 'quantity', pattern: quantityPattern, rule: 'is not a quantity; write 8G or 512Mi' }),
+      'Size of /dev/shm, which data loaders use. It counts as memory of the pod.',
+      { defaultText: "the node's default, often 64M", example: '8G' },
+    ),
+    service_account: key(objectName('name'), 'ServiceAccount of the pods.', {
       defaultText: "the namespace's default",
       example: 'trainer',
-    },
-    labels: {
-      kind: mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }),
-      description: 'Labels of the Job and of its pods.',
+    }),
+    labels: key(mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }), 'Labels of the Job and of its pods.', {
       example: '{team: vision}',
-    },
-    node_selector: {
-      kind: mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }),
-      description: 'Labels that a node must have.',
+    }),
+    node_selector: key(mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }), 'Labels that a node must have.', {
       example: '{disk: ssd}',
-    },
-    tolerations: {
-      kind: listOf(parsedLine('KEY[=VALUE][:EFFECT]', readToleration), 'list of KEY[=VALUE][:EFFECT]'),
-      description: 'Taints that the pods tolerate: `gpu`, `gpu=a100` or `gpu=a100:NoSchedule`.',
-      defaultText: 'one for each extended resource',
-      example: '[gpu=a100:NoSchedule]',
-    },
-    priority_class: {
-      kind: objectName('name'),
-      description: 'PriorityClass of the pods.',
+    }),
+    tolerations: key(
+      listOf(parsedLine('KEY[=VALUE][:EFFECT]', readToleration), 'list of KEY[=VALUE][:EFFECT]'),
+      'Taints that the pods tolerate: `gpu`, `gpu=a100` or `gpu=a100:NoSchedule`.',
+      { defaultText: 'one for each extended resource', example: '[gpu=a100:NoSchedule]' },
+    ),
+    priority_class: key(objectName('name'), 'PriorityClass of the pods.', {
       defaultText: 'job.priorityClassName of the settings',
       example: 'high',
-    },
-    image_pull_secrets: {
-      kind: listOf(objectName('secret'), 'list of secrets'),
-      description: 'Secrets with registry credentials.',
+    }),
+    image_pull_secrets: key(listOf(objectName('secret'), 'list of secrets'), 'Secrets with registry credentials.', {
       example: '[registry]',
-    },
-    parallelism: {
-      kind: int(1, 100_000),
-      description: 'How many pods run at the same time. Above 1 each pod has an index, JOB_COMPLETION_INDEX.',
-      defaultText: '1',
-      example: '4',
-    },
-    completions: {
-      kind: int(1, 100_000),
-      description: 'How many pods must succeed. Above 1 each pod has an index, JOB_COMPLETION_INDEX.',
-      defaultText: 'parallelism',
-      example: '16',
-    },
-    backoff_limit: {
-      kind: int(0, 1_000_000),
-      description: 'How many failed pods Kubernetes replaces before the job fails.',
+    }),
+    parallelism: key(
+      int(1, 100_000),
+      'How many pods run at the same time. Above 1 each pod has an index, JOB_COMPLETION_INDEX.',
+      { defaultText: '1', example: '4' },
+    ),
+    completions: key(
+      int(1, 100_000),
+      'How many pods must succeed. Above 1 each pod has an index, JOB_COMPLETION_INDEX.',
+      { defaultText: 'parallelism', example: '16' },
+    ),
+    backoff_limit: key(int(0, 1_000_000), 'How many failed pods Kubernetes replaces before the job fails.', {
       defaultText: '0',
       example: '3',
-    },
-    timeout: {
-      kind: duration(second),
-      description: 'Maximum run time of the whole job. After it Kubernetes ends the job as failed.',
+    }),
+    timeout: key(duration(second), 'Maximum run time of the whole job. After it Kubernetes ends the job as failed.', {
       defaultText: 'job.max_runtime, otherwise no limit',
       example: '12h',
-    },
-    ttl: {
-      kind: durationOrNone(),
-      description: 'How long after its end Kubernetes deletes the job with its pods; `none` is never.',
+    }),
+    ttl: key(durationOrNone(), 'How long after its end Kubernetes deletes the job with its pods; `none` is never.', {
       defaultText: 'job.ttl of the settings, 7d',
       example: '1d',
-    },
+    }),
     suspend: flag('Create the job without starting it; start it with `jobman start`.'),
-    queue: {
-      kind: objectName('queue'),
-      description: 'Kueue queue of the job.',
-      example: 'vision',
-    },
+    queue: key(objectName('queue'), 'Kueue queue of the job.', { example: 'vision' }),
   }),
 } satisfies Key<unknown>;

@@ -1,138 +1,98 @@
 import { presets } from '../../core/policy/presets.ts';
 import { second } from '../../core/model/time.ts';
 import { choice, duration, either, line, listOf, section, int, flag } from '../kinds.ts';
-import type { Key } from '../../schema/kinds.ts';
+import { key, type Key } from '../../schema/kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
 
 const recoveryRule = section({
-  reason: {
-    kind: choice(...reasons),
-    description: 'Why the attempt ended.',
-    isRequired: true,
-    example: 'command_failed',
-  },
-  evidence: {
-    kind: line(),
-    description: 'Only if jobman found this pattern at the end of the output.',
+  reason: key(choice(...reasons), 'Why the attempt ended.', { isRequired: true, example: 'command_failed' }),
+  evidence: key(line(), 'Only if jobman found this pattern at the end of the output.', {
     defaultText: 'any evidence',
     example: 'out_of_memory',
-  },
-  log: {
-    kind: line(),
-    description:
-      'Instead of `evidence`: only if a line at the end of the output contains this text; `*` matches anything.',
-    defaultText: 'any output',
-    example: 'NCCL*timeout',
-  },
-  exit_code: {
-    kind: either(int(0, 255), (tree) => tree.kind !== 'list', listOf(int(0, 255))),
-    description:
-      'Only if the program exited with this code, or with one of a list. A code above 128 is a signal: 137 is KILL (128 + 9).',
-    defaultText: 'any code',
-    example: '[42, 75]',
-  },
-  worker: {
-    kind: int(0),
-    description: 'Only if this worker caused the end.',
-    defaultText: 'any worker',
-    example: '0',
-  },
-  then: {
-    kind: choice('resume', 'rerun', 'fail', 'done'),
-    description:
-      'Next step: resume from the checkpoint, run again from the beginning, or finish the job as failed or as succeeded.',
-    isRequired: true,
-    example: 'resume',
-  },
-  on: {
-    kind: choice('same', 'new'),
-    description: 'Use the same TPU or a new one.',
+  }),
+  log: key(
+    line(),
+    'Instead of `evidence`: only if a line at the end of the output contains this text; `*` matches anything.',
+    { defaultText: 'any output', example: 'NCCL*timeout' },
+  ),
+  exit_code: key(
+    either(int(0, 255), (tree) => tree.kind !== 'list', listOf(int(0, 255))),
+    'Only if the program exited with this code, or with one of a list. A code above 128 is a signal: 137 is KILL (128 + 9).',
+    { defaultText: 'any code', example: '[42, 75]' },
+  ),
+  worker: key(int(0), 'Only if this worker caused the end.', { defaultText: 'any worker', example: '0' }),
+  then: key(
+    choice('resume', 'rerun', 'fail', 'done'),
+    'Next step: resume from the checkpoint, run again from the beginning, or finish the job as failed or as succeeded.',
+    { isRequired: true, example: 'resume' },
+  ),
+  on: key(choice('same', 'new'), 'Use the same TPU or a new one.', {
     defaultText: '`new` after `preempted`, otherwise `same`',
     example: 'same',
-  },
+  }),
   avoid_zone: flag('With a new TPU: avoid the zone of the old one if `tpu.alternatives` has another.'),
-  limit: {
-    kind: int(1),
-    description: 'How often this rule continues the job, instead of the budget; the next time the job fails.',
+  limit: key(int(1), 'How often this rule continues the job, instead of the budget; the next time the job fails.', {
     defaultText: '`budget`',
     example: '5',
-  },
-  delay: {
-    kind: duration(),
-    description: 'First wait before the next attempt, instead of `recovery.delay`.',
+  }),
+  delay: key(duration(), 'First wait before the next attempt, instead of `recovery.delay`.', {
     defaultText: '`recovery.delay`; no wait after a preemption',
     example: '1m',
-  },
-  delay_max: {
-    kind: duration(),
-    description: 'Longest wait, instead of `recovery.delay_max`.',
+  }),
+  delay_max: key(duration(), 'Longest wait, instead of `recovery.delay_max`.', {
     defaultText: '`recovery.delay_max`',
     example: '1h',
-  },
+  }),
 });
 
 export const recoverySection = section({
-  preset: {
-    kind: line({ examples: Object.keys(presets) }),
-    description: 'Name of a set of rules; see docs/recovery.md.',
+  preset: key(line({ examples: Object.keys(presets) }), 'Name of a set of rules; see docs/recovery.md.', {
     defaultText: '`pre` on spot and preemptible TPUs, otherwise `pass`',
     example: 'pre',
-  },
-  rules: {
-    kind: listOf(recoveryRule, 'list of rules'),
-    description: 'Your own rules, before those of the preset. The first rule that matches applies.',
-    defaultText: "the preset's",
-    example: '[{reason: command_failed, then: resume}]',
-  },
+  }),
+  rules: key(
+    listOf(recoveryRule, 'list of rules'),
+    'Your own rules, before those of the preset. The first rule that matches applies.',
+    { defaultText: "the preset's", example: '[{reason: command_failed, then: resume}]' },
+  ),
   budget: {
     kind: section({
-      preemptions: {
-        kind: int(0),
-        description:
-          'How many attempts may lose the machine (`preempted`, `unreachable`); the next time the job fails.',
-        defaultText: '1000',
-        example: '50',
-      },
-      failures: {
-        kind: int(0),
-        description:
-          'How many attempts may end by a failure of the program (`command_failed`, `hung`); the next time the job fails.',
-        defaultText: '3; with a loop 1000',
-        example: '5',
-      },
-      setup_failures: {
-        kind: int(0),
-        description:
-          'How many attempts in a row may fail in setup (`setup_failed`) before the command has run; the next time the job fails.',
-        defaultText: '3',
-        example: '10',
-      },
+      preemptions: key(
+        int(0),
+        'How many attempts may lose the machine (`preempted`, `unreachable`); the next time the job fails.',
+        { defaultText: '1000', example: '50' },
+      ),
+      failures: key(
+        int(0),
+        'How many attempts may end by a failure of the program (`command_failed`, `hung`); the next time the job fails.',
+        { defaultText: '3; with a loop 1000', example: '5' },
+      ),
+      setup_failures: key(
+        int(0),
+        'How many attempts in a row may fail in setup (`setup_failed`) before the command has run; the next time the job fails.',
+        { defaultText: '3', example: '10' },
+      ),
     }),
     description:
       'How often the job recovers before it fails. The counts return to zero when you `start`, `resume` or `rerun` the job, and after a success.',
     defaultText: 'the next three rows',
   },
-  delay: {
-    kind: duration(),
-    description:
-      'Wait before the next attempt after a failure of the setup or of the program. The wait doubles after each further failure, up to `delay_max`, and varies by 25 %. After a preemption there is no wait.',
-    defaultText: '10s',
-    example: '30s',
-  },
-  delay_max: {
-    kind: duration(),
-    description: 'Longest wait. After an attempt that ran longer than this, the next wait is `delay` again.',
-    defaultText: '10m',
-    example: '1h',
-  },
-  unreachable_grace: {
-    kind: duration(second),
-    description:
-      'How long a worker may be unreachable while the cloud reports the TPU as ready. After this time the attempt ends as `unreachable`.',
-    defaultText: '3m',
-    example: '10m',
-  },
+  delay: key(
+    duration(),
+    'Wait before the next attempt after a failure of the setup or of the program. The wait doubles after each further failure, up to `delay_max`, and varies by 25 %. After a preemption there is no wait.',
+    { defaultText: '10s', example: '30s' },
+  ),
+  delay_max: key(
+    duration(),
+    'Longest wait. After an attempt that ran longer than this, the next wait is `delay` again.',
+    { defaultText: '10m', example: '1h' },
+  ),
+  unreachable_grace: key(
+    duration(second),
+    'How long a worker may be unreachable while the cloud reports the TPU as ready. After this time the attempt ends as `unreachable`.',
+    { defaultText: '3m', example: '10m' },
+  ),
 });
 
 export const recovery = {

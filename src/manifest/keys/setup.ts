@@ -1,5 +1,5 @@
 import { choice, listOf, section, int, path, text, either, line, mapOf, script, bool, flag } from '../kinds.ts';
-import type { Key, Kind } from '../../schema/kinds.ts';
+import { key, type Key, type Kind } from '../../schema/kinds.ts';
 import { environmentNames } from './environments.ts';
 
 const moduleNames = ['files', 'ssh', 'gcsfuse', ...environmentNames, 'command'] as const;
@@ -9,19 +9,19 @@ export const setup = {
   description: 'Setup of each worker before the command.',
   defaultText: 'every section in the manifest, in the order ssh, gcsfuse, environment',
   kind: section({
-    modules: {
-      kind: listOf(choice(...moduleNames), 'list of module names'),
-      description:
-        'The sections to use, in this order: `ssh`, `gcsfuse`, one of `docker`, `conda`, `venv` (or docker with one of the others inside it), `command`. Without `command` in the list the job only runs setup.',
-      defaultText: 'ssh, gcsfuse and the environment that have a section',
-      example: '[ssh, gcsfuse, docker, command]',
-    },
-    tries: {
-      kind: int(1, 100),
-      description: 'How often jobman tries one step on one worker before the attempt ends as `setup_failed`.',
-      defaultText: '3',
-      example: '5',
-    },
+    modules: key(
+      listOf(choice(...moduleNames), 'list of module names'),
+      'The sections to use, in this order: `ssh`, `gcsfuse`, one of `docker`, `conda`, `venv` (or docker with one of the others inside it), `command`. Without `command` in the list the job only runs setup.',
+      {
+        defaultText: 'ssh, gcsfuse and the environment that have a section',
+        example: '[ssh, gcsfuse, docker, command]',
+      },
+    ),
+    tries: key(
+      int(1, 100),
+      'How often jobman tries one step on one worker before the attempt ends as `setup_failed`.',
+      { defaultText: '3', example: '5' },
+    ),
   }),
 } satisfies Key<unknown>;
 
@@ -29,38 +29,25 @@ export const ssh = {
   description: 'SSH keys: the key for the login of jobman, and keys to copy to the workers.',
   defaultText: "jobman's own key, and no keys on the workers",
   kind: section({
-    private_key: {
-      kind: path(),
-      description: 'Private key file on this machine, with which jobman logs in to the workers.',
+    private_key: key(path(), 'Private key file on this machine, with which jobman logs in to the workers.', {
       defaultText: "jobman's own key",
       example: '~/.ssh/id_rsa',
       aliases: ['tpu_private_key'],
-    },
-    tpu_public_key: {
-      kind: path(),
-      description:
-        'Public half of `private_key`. If set, jobman copies both halves to the workers, so that they can log in to each other.',
-      example: '~/.ssh/id_rsa.pub',
-    },
+    }),
+    tpu_public_key: key(
+      path(),
+      'Public half of `private_key`. If set, jobman copies both halves to the workers, so that they can log in to each other.',
+      { example: '~/.ssh/id_rsa.pub' },
+    ),
     identities: {
       kind: listOf(
         section({
-          private_key: {
-            kind: path(),
-            description: 'Private key file on this machine.',
+          private_key: key(path(), 'Private key file on this machine.', {
             isRequired: true,
             example: '~/.ssh/id_ed25519_github',
-          },
-          public_key: {
-            kind: path(),
-            description: 'Its public half.',
-            example: '~/.ssh/id_ed25519_github.pub',
-          },
-          config_entry: {
-            kind: text(),
-            description: 'Lines for the ssh_config of the workers.',
-            example: '"Host github.com"',
-          },
+          }),
+          public_key: key(path(), 'Its public half.', { example: '~/.ssh/id_ed25519_github.pub' }),
+          config_entry: key(text(), 'Lines for the ssh_config of the workers.', { example: '"Host github.com"' }),
         }),
         'list of identities',
       ),
@@ -69,17 +56,15 @@ export const ssh = {
   }),
 } satisfies Key<unknown>;
 
-function gcsfuseOption<T>(kind: Kind<T>, description: string, example: string) {
-  return { kind, description, defaultText: "gcsfuse's default", example };
+function gcsfuseOption<T>(kind: Kind<T>, description: string, example: string): Key<T> {
+  return key(kind, description, { defaultText: "gcsfuse's default", example });
 }
 
 export const cache = section({
-  dir: {
-    kind: path(),
-    description: 'Folder on the worker for the file cache; setting it enables the cache.',
+  dir: key(path(), 'Folder on the worker for the file cache; setting it enables the cache.', {
     defaultText: 'no file cache',
     example: '/tmp/gcsfuse-cache',
-  },
+  }),
   metadata_ttl_secs: gcsfuseOption(int(-1), 'How long cached metadata is valid, in seconds; -1 is forever.', '60'),
   stat_cache_max_size_mb: gcsfuseOption(
     int(-1),
@@ -90,22 +75,18 @@ export const cache = section({
   file_cache_max_size_mb: gcsfuseOption(int(-1), 'Size of the file cache, in MiB; -1 is all available space.', '10240'),
   cache_file_for_range_read: gcsfuseOption(bool(), 'Cache the whole file when a program reads a part of it.', 'true'),
   enable_parallel_downloads: gcsfuseOption(bool(), 'Download large files in parallel parts.', 'true'),
-  prefix: {
-    kind: script(),
-    description: 'Script that runs on the worker before the mount, for example to create a RAM disk for the cache.',
-    example: 'sudo mkdir -p /mnt/ram',
-  },
+  prefix: key(
+    script(),
+    'Script that runs on the worker before the mount, for example to create a RAM disk for the cache.',
+    { example: 'sudo mkdir -p /mnt/ram' },
+  ),
 });
 
-const mountPath = {
-  kind: path({
-    pattern: /^(?!\.?\/*$|~\/*$)/,
-    rule: 'would hide all other files there; write a folder below it',
-  }),
-  description: 'Mount point on the worker: an absolute path, or `~/bucket` in the login folder.',
-  isRequired: true,
-  example: '/home/zephyr/gcs-bucket',
-} as const;
+const mountPath = key(
+  path({ pattern: /^(?!\.?\/*$|~\/*$)/, rule: 'would hide all other files there; write a folder below it' }),
+  'Mount point on the worker: an absolute path, or `~/bucket` in the login folder.',
+  { isRequired: true, example: '/home/zephyr/gcs-bucket' },
+);
 
 export const bucketPattern = /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/;
 export const invalidBucketMessage =
@@ -134,28 +115,24 @@ export const gcsfuse = {
   description: 'Mounts a Google Cloud Storage bucket as a folder on every worker.',
   defaultText: 'no bucket',
   kind: section({
-    bucket_name: {
-      kind: bucketOrByRegion,
-      description:
-        'The bucket, or a map from regions to buckets (`us-east5: my-bucket-us`); jobman mounts the bucket for the region of the TPU.',
-      isRequired: true,
-      example: 'llm_pruning_us_central2_b',
-    },
+    bucket_name: key(
+      bucketOrByRegion,
+      'The bucket, or a map from regions to buckets (`us-east5: my-bucket-us`); jobman mounts the bucket for the region of the TPU.',
+      { isRequired: true, example: 'llm_pruning_us_central2_b' },
+    ),
     mount_path: mountPath,
     allow_other_region: allowOtherRegion,
-    cache: { kind: cache, description: 'Caches of gcsfuse.', defaultText: "gcsfuse's defaults" },
+    cache: key(cache, 'Caches of gcsfuse.', { defaultText: "gcsfuse's defaults" }),
     extra_mounts: {
       kind: listOf(
         section({
-          bucket_name: {
-            kind: bucketOrByRegion,
-            description: 'Another bucket, or a map by region.',
+          bucket_name: key(bucketOrByRegion, 'Another bucket, or a map by region.', {
             defaultText: 'the same bucket',
             example: 'my-data',
-          },
+          }),
           mount_path: mountPath,
           allow_other_region: allowOtherRegion,
-          cache: { kind: cache, description: 'Caches of this mount.', defaultText: "gcsfuse's defaults" },
+          cache: key(cache, 'Caches of this mount.', { defaultText: "gcsfuse's defaults" }),
         }),
         'list of mounts',
       ),

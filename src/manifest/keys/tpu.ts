@@ -3,7 +3,7 @@ import { runtimeVersions } from '../../catalogue/runtime-versions.ts';
 import { suggestZone, zones } from '../../catalogue/zones.ts';
 import { minute } from '../../core/model/time.ts';
 import { choice, duration, line, listOf, mapOf, path, section, int, flag } from '../kinds.ts';
-import type { Key } from '../../schema/kinds.ts';
+import { key, type Key } from '../../schema/kinds.ts';
 import { setByJobman } from './environments.ts';
 
 const metadataName = {
@@ -62,36 +62,23 @@ function computeName(description: string) {
 
 /** An alternative. Absent keys default to the section's own. */
 const alternative = section({
-  zone: {
-    kind: zoneName,
-    description: 'Another zone.',
-    defaultText: 'tpu.zone',
-    example: 'us-east5-b',
-  },
-  accelerator: {
-    kind: acceleratorType,
-    description: 'Another accelerator type.',
+  zone: key(zoneName, 'Another zone.', { defaultText: 'tpu.zone', example: 'us-east5-b' }),
+  accelerator: key(acceleratorType, 'Another accelerator type.', {
     defaultText: 'tpu.accelerator',
     example: 'v5litepod-16',
-  },
-  pricing: {
-    kind: choice('spot', 'ondemand', 'preemptible'),
-    description: 'Another pricing.',
+  }),
+  pricing: key(choice('spot', 'ondemand', 'preemptible'), 'Another pricing.', {
     defaultText: 'tpu.pricing',
     example: 'ondemand',
-  },
-  version: {
-    kind: version,
-    description: 'Another runtime version.',
+  }),
+  version: key(version, 'Another runtime version.', {
     defaultText: 'tpu.version for the same generation, otherwise the version that Google recommends',
     example: 'v2-alpha-tpuv5-lite',
-  },
-  topology: {
-    kind: topology,
-    description: 'Another topology.',
+  }),
+  topology: key(topology, 'Another topology.', {
     defaultText: 'tpu.topology for the same type, otherwise the default of the type',
     example: '4x4',
-  },
+  }),
 });
 
 /** Keys of the older TPU manager. */
@@ -105,8 +92,8 @@ export const tpu = {
   description: 'The TPU of the job. A manifest has this section, `local` or `kubernetes`.',
   kind: section(
     {
-      project: {
-        kind: line({
+      project: key(
+        line({
           description: 'project id',
           pattern: /^[a-z][a-z0-9:.-]{2,62}$/,
           suggest: (written) =>
@@ -115,71 +102,54 @@ export const tpu = {
               .toLowerCase()
               .replaceAll(/[\s_]+/g, '-'),
         }),
-        description: 'The Google Cloud project, or `emulator` for the TPU emulator, which is free.',
-        defaultText: '`tpu.project` of your settings',
-        example: 'my-project',
-      },
-      allocation_mode: {
-        kind: choice('queued-resources', 'tpu-vm'),
-        description:
-          "`queued-resources` waits in Google's queue for capacity; `tpu-vm` requests the TPU directly and retries.",
-        defaultText: 'queued-resources',
-        example: 'tpu-vm',
-      },
-      accelerator: {
-        kind: acceleratorType,
-        description: "Google's accelerator type: generation and size.",
+        'The Google Cloud project, or `emulator` for the TPU emulator, which is free.',
+        { defaultText: '`tpu.project` of your settings', example: 'my-project' },
+      ),
+      allocation_mode: key(
+        choice('queued-resources', 'tpu-vm'),
+        "`queued-resources` waits in Google's queue for capacity; `tpu-vm` requests the TPU directly and retries.",
+        { defaultText: 'queued-resources', example: 'tpu-vm' },
+      ),
+      accelerator: key(acceleratorType, "Google's accelerator type: generation and size.", {
         isRequired: true,
         example: 'v4-8',
-      },
-      name: {
-        kind: line({
+      }),
+      name: key(
+        line({
           description: 'name',
           pattern: /^[a-z]([a-z0-9-]*[a-z0-9])?$/,
           rule: 'is not a valid TPU name (small letters, digits and -, beginning with a letter, not ending with -)',
           suggest: suggestName,
         }),
-        description:
-          "First part of the TPU's name in the cloud, before the job's id and the allocation number. In the command `${tpu.name}` is the full name.",
-        defaultText: "the job's name",
-        example: 'ada-${tpu.accelerator}',
-      },
-      zone: {
-        kind: zoneName,
-        description: 'Zone of the TPU. Your bucket should be in the same region.',
+        "First part of the TPU's name in the cloud, before the job's id and the allocation number. In the command `${tpu.name}` is the full name.",
+        { defaultText: "the job's name", example: 'ada-${tpu.accelerator}' },
+      ),
+      zone: key(zoneName, 'Zone of the TPU. Your bucket should be in the same region.', {
         isRequired: true,
         example: 'us-central2-b',
-      },
-      version: {
-        kind: version,
-        description: 'Runtime version: the image of the TPU VMs.',
+      }),
+      version: key(version, 'Runtime version: the image of the TPU VMs.', {
         defaultText: 'the version that Google recommends for the generation',
         example: 'tpu-ubuntu2204-base',
-      },
-      pricing: {
-        kind: choice('spot', 'ondemand', 'preemptible'),
-        description:
-          '`spot` is the cheapest, but Google may preempt the TPU at any time; `preemptible` is the predecessor of `spot`; `ondemand` is not preempted.',
-        defaultText: 'spot',
-        example: 'ondemand',
-      },
-      ownership: {
-        kind: choice('ephemeral', 'persistent'),
-        description:
-          '`ephemeral`: jobman creates the TPU for the job and releases it with the job. `persistent`: the TPU named `tpu.name` exists before and after the job.',
-        defaultText: 'ephemeral',
-        example: 'persistent',
-      },
+      }),
+      pricing: key(
+        choice('spot', 'ondemand', 'preemptible'),
+        '`spot` is the cheapest, but Google may preempt the TPU at any time; `preemptible` is the predecessor of `spot`; `ondemand` is not preempted.',
+        { defaultText: 'spot', example: 'ondemand' },
+      ),
+      ownership: key(
+        choice('ephemeral', 'persistent'),
+        '`ephemeral`: jobman creates the TPU for the job and releases it with the job. `persistent`: the TPU named `tpu.name` exists before and after the job.',
+        { defaultText: 'ephemeral', example: 'persistent' },
+      ),
       adopt: flag(
         'Use the existing TPU named `tpu.name` and keep it when the job finishes; the same as `ownership: persistent`. To log in, jobman tries `ssh.private_key` or its own key, then the keys in your ssh_config, the key of gcloud and your SSH agent. While another job uses the TPU, `create` and `start` ask for confirmation.',
       ),
-      startup_script: {
-        kind: path(),
-        description: 'Script on this machine that runs as root at every boot of every worker.',
+      startup_script: key(path(), 'Script on this machine that runs as root at every boot of every worker.', {
         example: 'startup.sh',
-      },
-      tags: {
-        kind: listOf(
+      }),
+      tags: key(
+        listOf(
           line({
             description: 'tag',
             pattern: /^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/,
@@ -187,92 +157,70 @@ export const tpu = {
             suggest: suggestName,
           }),
         ),
-        description: 'Network tags for firewall rules. They are also labels to filter lists by.',
-        example: '["jobman", "experiment"]',
-      },
-      metadata: {
-        kind: mapOf(metadataName),
-        description: 'Metadata that the TPU VMs can read. `jobman show` prints `owner`.',
+        'Network tags for firewall rules. They are also labels to filter lists by.',
+        { example: '["jobman", "experiment"]' },
+      ),
+      metadata: key(mapOf(metadataName), 'Metadata that the TPU VMs can read. `jobman show` prints `owner`.', {
         example: '{owner: ada}',
-      },
-      alternatives: {
-        kind: listOf(alternative, 'list of alternatives'),
-        description:
-          'Other zones, types or prices, in order of preference. jobman tries the next one after a stockout, a missing quota, a missing permission, or a wait longer than `alternatives_wait`.',
-      },
-      alternatives_wait: {
-        kind: duration(minute),
-        description: 'How long a request may wait before jobman tries the next alternative.',
-        defaultText: '15m',
-        example: '30m',
-      },
-      reservation: {
-        kind: computeName('reservation'),
-        description: 'Reservation of your project to use. With it `pricing` is `ondemand`.',
-        example: 'lab-v4',
-      },
-      network: {
-        kind: computeName('network'),
-        description: 'Network of the TPU VMs.',
-        defaultText: '`default`',
-        example: 'tpu-net',
-      },
-      subnetwork: {
-        kind: computeName('subnetwork'),
-        description: "Subnetwork in the zone's region.",
+      }),
+      alternatives: key(
+        listOf(alternative, 'list of alternatives'),
+        'Other zones, types or prices, in order of preference. jobman tries the next one after a stockout, a missing quota, a missing permission, or a wait longer than `alternatives_wait`.',
+      ),
+      alternatives_wait: key(
+        duration(minute),
+        'How long a request may wait before jobman tries the next alternative.',
+        { defaultText: '15m', example: '30m' },
+      ),
+      reservation: key(
+        computeName('reservation'),
+        'Reservation of your project to use. With it `pricing` is `ondemand`.',
+        { example: 'lab-v4' },
+      ),
+      network: key(computeName('network'), 'Network of the TPU VMs.', { defaultText: '`default`', example: 'tpu-net' }),
+      subnetwork: key(computeName('subnetwork'), "Subnetwork in the zone's region.", {
         defaultText: "Google's choice",
         example: 'tpu-net-us-central2',
-      },
-      service_account: {
-        kind: line({
+      }),
+      service_account: key(
+        line({
           description: 'service account',
           pattern: /^[^@\s]+@[^@\s]+\.[^@\s]+$/,
           rule: 'is not a service account; write its e-mail address',
         }),
-        description: 'Service account of programs on the TPU VMs.',
-        defaultText: "the project's default account",
-        example: 'trainer@${tpu.project}.iam.gserviceaccount.com',
-      },
+        'Service account of programs on the TPU VMs.',
+        { defaultText: "the project's default account", example: 'trainer@${tpu.project}.iam.gserviceaccount.com' },
+      ),
       data_disks: {
         kind: listOf(
           section({
-            source: {
-              kind: computeName('disk'),
-              description: 'Name of a disk in the zone, or its full resource name.',
+            source: key(computeName('disk'), 'Name of a disk in the zone, or its full resource name.', {
               isRequired: true,
               example: 'imagenet',
-            },
-            mode: {
-              kind: choice('read-only', 'read-write'),
-              description: 'Several workers can only share a read-only disk.',
+            }),
+            mode: key(choice('read-only', 'read-write'), 'Several workers can only share a read-only disk.', {
               defaultText: 'read-write on one worker, read-only on several',
               example: 'read-only',
-            },
+            }),
           }),
           'list of disks',
         ),
         description: 'Existing disks to attach to every worker.',
       },
-      topology: {
-        kind: topology,
-        description: 'Arrangement of the chips, for types that have several.',
+      topology: key(topology, 'Arrangement of the chips, for types that have several.', {
         defaultText: 'the default of the type',
         example: '2x2x2',
-      },
-      node_count: {
-        kind: int(1, 256),
-        description:
-          'Number of TPUs in one multislice, which Google allocates all or none. Worker numbers continue over all TPUs. Requires `queued-resources`.',
-        defaultText: '1',
-        example: '2',
-      },
-      valid_until: {
-        kind: duration(minute),
-        description:
-          'How long Google keeps the request in its queue; then jobman requests again. Requires `queued-resources`.',
-        defaultText: 'no limit',
-        example: '6h',
-      },
+      }),
+      node_count: key(
+        int(1, 256),
+        'Number of TPUs in one multislice, which Google allocates all or none. Worker numbers continue over all TPUs. Requires `queued-resources`.',
+        { defaultText: '1', example: '2' },
+      ),
+      valid_until: key(
+        duration(minute),
+        'How long Google keeps the request in its queue; then jobman requests again. Requires `queued-resources`.',
+        { defaultText: 'no limit', example: '6h' },
+      ),
     },
     undefined,
     retired,
