@@ -29,7 +29,7 @@ export function outputSchema(): OutputSchema {
     skipTypeCheck: true,
     topRef: false,
     expose: 'all',
-    jsDoc: 'basic',
+    jsDoc: 'extended',
     encodeRefs: false,
   });
   const { definitions = {}, properties = {} } = generator.createSchema('Outputs');
@@ -67,7 +67,7 @@ function convert({ $schema, $defs, outputs }: OutputSchema): OutputSchema {
       if (typeof $ref === 'string') {
         const name = $ref.replace('#/definitions/', '');
         return isTypeName(name)
-          ? { ...rest, $ref: `#/$defs/${name}` }
+          ? { $ref: `#/$defs/${name}`, ...rest }
           : { ...(convertPart(all[name] ?? {}) as object), ...rest };
       }
       // Money and the speed of the emulator are the only fractions.

@@ -9,8 +9,8 @@ export interface ImageRow {
   readonly project: string;
   readonly repository: string;
   readonly tags: readonly string[];
-  readonly artifacts: number;
-  readonly pulls: number;
+  readonly artifactCount: number;
+  readonly pullCount: number;
   readonly updatedAt: Instant | null;
 }
 
@@ -30,7 +30,7 @@ export interface ImageDetails {
   readonly project: string;
   readonly repository: string;
   readonly description: string;
-  readonly pulls: number;
+  readonly pullCount: number;
   /** Newest first; with a tag or digest in the query, only that one. */
   readonly artifacts: readonly ImageArtifact[];
 }

@@ -66,7 +66,7 @@ export interface ControllerStatus {
   readonly running: boolean;
   readonly pid: number | null;
   readonly version: string | null;
-  readonly startedAt: number | null;
+  readonly startedAt: Instant | null;
   readonly logFile: string;
 }
 

@@ -20,9 +20,15 @@ export interface ZoneQuery {
   readonly accelerator?: string;
 }
 
+/** A zone that has answered a job of this installation, or that a job names. */
 export interface ZoneRow extends AlternativeKey {
-  readonly lastAnswer: { readonly answer: CapacityAnswer | 'ready'; readonly at: Instant; readonly job: string } | null;
-  readonly lastGrant: { readonly at: Instant; readonly waitedMs: Duration } | null;
+  readonly lastAnswer: {
+    readonly answer: CapacityAnswer | 'ready';
+    readonly answeredAt: Instant;
+    readonly job: string;
+  } | null;
+  readonly lastGrant: { readonly grantedAt: Instant; readonly waitedMs: Duration } | null;
+  /** Ids of jobs. */
   readonly heldBy: readonly string[];
   readonly awaitedBy: readonly string[];
   readonly simulated: boolean;
@@ -94,8 +100,8 @@ function rowOf(
       .toSorted((one, other) => one.localeCompare(other));
   return {
     ...location,
-    lastAnswer: newest === undefined ? null : { answer: newest.answer, at: newest.at, job: newest.job },
-    lastGrant: lastGrant === undefined ? null : { at: lastGrant.at, waitedMs: lastGrant.waited },
+    lastAnswer: newest === undefined ? null : { answer: newest.answer, answeredAt: newest.at, job: newest.job },
+    lastGrant: lastGrant === undefined ? null : { grantedAt: lastGrant.at, waitedMs: lastGrant.waited },
     heldBy: jobsWith(true),
     awaitedBy: jobsWith(false),
     simulated: isSimulated({ kind: 'tpu', project: location.project }),

@@ -5,22 +5,32 @@
 // objects of Kubernetes have fields that may be absent. A text for people is called `message`; no program should compare
 // it.
 
+import type { CommandResult, Plan, Why } from '../app/client.ts';
+import type { ClusterResult } from '../app/cluster/job-result.ts';
+import type { ClusterContext } from '../app/cluster/cluster.ts';
+import type { Amounts } from '../app/cluster/flavor.ts';
+import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.ts';
+import type { QueueSource } from '../app/cluster/queue-source.ts';
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
-import type { Plan, Why } from '../app/client.ts';
-import type { EventOutput, JobOutput, ShownJobOutput } from '../app/json.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
+import type { EventOutput, JobOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
-import type { EmulatorTpu } from '../app/services.ts';
+import type { ControllerStatus, EmulatorTpu } from '../app/services.ts';
 import type { TpuRow } from '../app/tpus.ts';
+import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
-import type { CheckRow, CheckStatus } from '../lab/check-rows.ts';
-import type { DoctorFinding } from '../lab/doctor.ts';
-import type { ImportLine } from '../lab/import-old-data.ts';
-import type { LabTpu } from '../lab/tpus.ts';
-import type { CapacityAnswer } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { RuleAnswer, WorkerId } from '../core/model/spec.ts';
-import type { Duration, Instant } from '../core/model/time.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { Booking } from '../lab/bookings.ts';
+import type { CheckRow, CheckStatus, Trouble } from '../lab/check-rows.ts';
+import type { DoctorFinding } from '../lab/doctor.ts';
+import type { ImportLine } from '../lab/import-old-data.ts';
+import type { LabJob } from '../lab/lab-store.ts';
+import type { JobNews } from '../lab/news.ts';
+import type { Repair, TpuProblem } from '../lab/solve.ts';
+import type { LabTpu } from '../lab/tpus.ts';
+import type { EnvironmentCheck } from '../lab/worker-facts.ts';
 
 /** By command. A command without an entry prints the same as `message`. */
 interface Outputs {
@@ -34,10 +44,10 @@ interface Outputs {
   readonly show: ShownJobOutput | ClusterJobOutput;
   readonly logs: LogLineOutput | ClusterLogLineOutput;
   readonly history: EventOutput | ClusterEventOutput;
-  readonly why: Why;
+  readonly why: Why | ClusterVerdictOutput;
   readonly wait: ShownJobOutput | ClusterVerdictOutput;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
-  readonly zones: ZoneOutput;
+  readonly zones: ZoneRow;
   readonly images: ImageOutput;
   readonly 'image-details': ImageDetailsOutput;
   readonly 'resources-flavors': FlavorOutput;
@@ -62,7 +72,7 @@ interface Outputs {
   readonly cp: CopyOutput;
   readonly 'port-forward': ForwardedPortOutput;
   readonly 'ssh-config': SshHostOutput;
-  readonly 'controller status': ControllerStatusOutput;
+  readonly 'controller status': ControllerStatus;
   readonly 'controller start': ControllerStartOutput;
   readonly 'controller stop': StoppedOutput;
   readonly 'controller restart': ControllerRestartOutput;
@@ -131,9 +141,6 @@ export interface ErrorOutput {
   };
 }
 
-/** Kubernetes quantities by resource: `{"cpu": "2", "memory": "8Gi"}`. */
-type Amounts = Readonly<Record<string, string>>;
-
 /** A Job of Kubernetes, as its API describes it. */
 interface KubernetesObject {
   readonly apiVersion: string;
@@ -191,10 +198,7 @@ interface ClusterEventOutput {
 }
 
 /** A job of a cluster. */
-interface ClusterJobOutput extends ClusterVerdictOutput {
-  readonly context: string;
-  readonly server: string;
-  readonly namespace: string;
+interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterContext, 'user'> {
   /** The user of the kubeconfig; null if the job is only in our archive. */
   readonly clusterUser: string | null;
   /** Time of the last observation; null if the cluster itself answered. */
@@ -209,21 +213,14 @@ interface ClusterJobOutput extends ClusterVerdictOutput {
 }
 
 /** The phase of a job of a cluster, with its explanation. */
-interface ClusterVerdictOutput {
+interface ClusterVerdictOutput extends Omit<ClusterResult, 'reasonText'> {
   /** Its name in the cluster. */
   readonly id: string;
   readonly backend: 'kubernetes';
-  readonly phase: Phase;
-  readonly message: string;
-  /** The cluster's message, for people. */
-  readonly evidence: string | null;
 }
 
 /** A command that a job accepted. One that it refused is an error. */
-interface JobAnswerOutput {
-  readonly id: string;
-  readonly message: string;
-}
+type JobAnswerOutput = Pick<CommandResult, 'id' | 'message'>;
 
 // ------------------------------------------------------------------------------------------ TPUs and capacity
 
@@ -237,7 +234,7 @@ export interface TpuOwnerOutput {
    * `job`: a job of this installation. `orphan`: of this installation, without a job that claims it. `installation`: of
    * another installation. `shared`: made with `tpu apply`. `user`: another user's, by its metadata. `none`: unknown.
    */
-  readonly kind: 'job' | 'orphan' | 'installation' | 'shared' | 'user' | 'none';
+  readonly kind: TpuRow['owner']['kind'];
   /** The person, as far as the job or the metadata names one. */
   readonly user: string | null;
   /** Id of the installation that made it. */
@@ -247,16 +244,6 @@ export interface TpuOwnerOutput {
 interface ForgottenProjectOutput {
   readonly project: string;
   readonly message: string;
-}
-
-/** A zone that has answered a job of this installation, or that a job names. */
-export interface ZoneOutput extends Omit<ZoneRow, 'lastAnswer' | 'lastGrant'> {
-  readonly lastAnswer: {
-    readonly answer: CapacityAnswer | 'ready';
-    readonly answeredAt: Instant;
-    readonly job: string;
-  } | null;
-  readonly lastGrant: { readonly grantedAt: Instant; readonly waitedMs: Duration } | null;
 }
 
 /** A cloud resource of this installation that no job claims. */
@@ -329,26 +316,21 @@ interface ForwardedPortOutput {
   readonly remotePort: number;
 }
 
-export interface SshHostOutput {
+export interface SshHostOutput extends Omit<SshHost, 'options'> {
   readonly job: string;
-  readonly worker: number;
   readonly aliases: readonly string[];
-  readonly host: string;
   /** Options of ssh_config(5) by name, each with its values in order. */
   readonly options: Readonly<Record<string, readonly string[]>>;
 }
 
 // ------------------------------------------------------------------------------------------ Kubernetes
 
-export interface ImageOutput extends Omit<ImageRow, 'artifacts' | 'pulls'> {
-  readonly artifactCount: number;
-  readonly pullCount: number;
+interface ImageOutput extends ImageRow {
   /** Time of this answer of the registry. */
   readonly fetchedAt: Instant;
 }
 
-export interface ImageDetailsOutput extends Omit<ImageDetails, 'pulls'> {
-  readonly pullCount: number;
+interface ImageDetailsOutput extends ImageDetails {
   readonly server: string;
   readonly fetchedAt: Instant;
 }
@@ -395,7 +377,7 @@ interface LoginOutput {
 /** The source of the jobs of the queue. */
 interface QueueSourceOutput {
   readonly kind: 'source';
-  readonly source: 'cluster' | 'published' | 'namespace';
+  readonly source: QueueSource['kind'];
   /** Age of the list; null if a published list does not say. */
   readonly updatedAt: Instant | null;
   readonly context: string;
@@ -405,37 +387,13 @@ interface QueueSourceOutput {
 }
 
 /** Active jobs of one flavor. */
-interface QueueGroupOutput {
+interface QueueGroupOutput extends Omit<QueueGroup, 'otherRequests'> {
   readonly kind: 'group';
-  readonly flavor: string | null;
-  /** Of one pod. */
-  readonly requests: Amounts;
-  readonly gpus: number;
-  readonly jobCount: number;
-  readonly yourJobCount: number;
-  readonly waitingCount: number;
-  readonly podCount: number;
-  /** True if the flavor stands for different requests. */
-  readonly conflict: boolean;
 }
 
 /** A job that waits, with its position in the queue. */
-interface WaitingJobOutput {
+interface WaitingJobOutput extends Omit<QueuedJob, 'owner' | 'state'>, Omit<QueuePosition, 'job'> {
   readonly kind: 'waiting';
-  readonly namespace: string;
-  readonly name: string;
-  /** From 1. Jobs that may be equal share the range `position` to `lastPosition`. */
-  readonly position: number;
-  readonly lastPosition: number;
-  readonly queueLength: number;
-  readonly yours: boolean;
-  readonly flavor: string | null;
-  readonly requests: Amounts;
-  readonly podCount: number;
-  readonly createdAt: Instant;
-  readonly priority: number;
-  /** The Kueue queue that holds the job back. */
-  readonly queue: string | null;
 }
 
 /** `queue --publish`. */
@@ -448,14 +406,6 @@ interface PublishedQueueOutput {
 }
 
 // ------------------------------------------------------------------------------------------ installation
-
-interface ControllerStatusOutput {
-  readonly running: boolean;
-  readonly pid: number | null;
-  readonly version: string | null;
-  readonly startedAt: Instant | null;
-  readonly logFile: string;
-}
 
 interface ControllerStartOutput {
   /** False if it ran already. */
@@ -537,7 +487,7 @@ interface KilledJobOutput {
 }
 
 /** An attempt on a user's list. */
-export interface CheckOutput extends Omit<CheckRow, 'status' | 'since'> {
+export interface CheckOutput extends Omit<CheckRow, 'status' | 'since'>, Trouble {
   /** `resumed` and `rerunned`: window `child` continues its work. */
   readonly status: CheckStatus['kind'];
   /** Beginning of the status. */
@@ -546,10 +496,6 @@ export interface CheckOutput extends Omit<CheckRow, 'status' | 'since'> {
   readonly progress: string | null;
   /** The reason for waiting: missing capacity, or a worker that does not answer. */
   readonly waitReason: string | null;
-  /** A known problem at the end of the log of a running program. */
-  readonly trouble: string | null;
-  /** Time at which the silent program counts as hung and is ended. */
-  readonly hangsAt: Instant | null;
   /** The error that ended it, and its details for people. */
   readonly error: string | null;
   readonly errorMessage: string | null;
@@ -559,14 +505,9 @@ export interface CheckOutput extends Omit<CheckRow, 'status' | 'since'> {
 }
 
 /** The events of one job since the last `tpu news`. */
-export interface NewsOutput {
-  readonly job: string;
-  readonly user: string;
+export interface NewsOutput extends Pick<LabJob, 'job' | 'user' | 'directory' | 'tpu' | 'tag'> {
   readonly windows: readonly number[];
-  readonly directory: string;
-  readonly tpu: string;
-  readonly tag: string | null;
-  readonly events: readonly { readonly at: Instant; readonly message: string }[];
+  readonly events: JobNews['lines'];
 }
 
 /** A recovery rule of the lab, with its answer to each end. */
@@ -579,14 +520,12 @@ export interface RuleOutput {
 }
 
 /** A job that `ack` had checked. */
-interface CheckedJobOutput {
+interface CheckedJobOutput extends Trouble {
   readonly window: number | null;
   readonly job: string;
   readonly user: string;
   /** True if its program has ended and the end is judged now. */
   readonly judged: boolean;
-  readonly trouble: string | null;
-  readonly hangsAt: Instant | null;
 }
 
 interface ClearedOutput {
@@ -595,19 +534,11 @@ interface ClearedOutput {
 }
 
 /** A row of the booking sheet. */
-interface BookingOutput {
-  readonly tpu: string;
-  readonly alias: string;
-  readonly aliases: readonly string[];
-  readonly status: 'free' | 'running' | 'reserved' | 'gone' | 'unknown';
+interface BookingOutput extends Omit<Booking, 'status'> {
+  readonly status: Booking['status']['kind'];
   /** A status that jobman does not know, as the sheet has it. */
   readonly statusText: string | null;
-  /** Empty if free. */
-  readonly user: string;
-  readonly note: string;
-  readonly scriptNote: string;
-  readonly owner: string;
-  readonly zone: string;
+  readonly aliases: readonly string[];
   /** The accelerator type; null if neither the registry nor the name has it. */
   readonly accelerator: string | null;
   readonly preemptible: boolean;
@@ -617,7 +548,7 @@ interface ChangedBookingOutput {
   readonly tpu: string;
   readonly status: 'free' | 'running' | 'reserved' | 'gone';
   readonly user: string;
-  readonly before: { readonly status: 'free' | 'running' | 'reserved' | 'gone' | 'unknown'; readonly user: string };
+  readonly before: Pick<BookingOutput, 'status' | 'user'>;
 }
 
 /** A TPU of the lab's registry. */
@@ -635,31 +566,21 @@ export interface LabTpuStateOutput {
   readonly workers: number;
 }
 
-interface LabTpuDetailsOutput
-  extends LabTpuStateOutput, Pick<LabTpu, 'project' | 'accelerator' | 'pricing' | 'runtimeVersion'> {
+interface LabTpuDetailsOutput extends LabTpuStateOutput, Omit<LabTpu, 'name' | 'zone'> {
   /** Its users, for people. */
   readonly uses: readonly string[];
   readonly booking: ChangedBookingOutput['before'] | null;
   /** Null if Python was not checked. */
-  readonly environment: EnvironmentFacts | null;
+  readonly environment: EnvironmentCheck | null;
   readonly problems: readonly TpuProblemFacts[];
 }
 
-interface EnvironmentFacts {
-  readonly class: 'success' | 'file error' | 'occupied' | 'timeout' | 'unknown';
-  readonly message: string;
-  readonly worker: number;
-}
-
-interface EnvironmentOutput extends EnvironmentFacts {
+interface EnvironmentOutput extends EnvironmentCheck {
   readonly tpu: string;
 }
 
-export interface TpuProblemFacts {
-  readonly name: string;
-  readonly message: string;
-  readonly workers: readonly number[];
-  readonly repair: 'apply' | 'reapply' | 'restart' | 'script' | 'login' | 'end' | 'wait' | 'manual';
+export interface TpuProblemFacts extends Omit<TpuProblem, 'repair'> {
+  readonly repair: Repair['kind'];
 }
 
 /** `solve --dry-run`. */

@@ -59,8 +59,8 @@ export function createHarbor({ client, base, project, user, cache, now }: Harbor
         name: nameOf(repository),
         ...repository,
         tags,
-        artifacts: raw.artifact_count ?? 0,
-        pulls: raw.pull_count ?? 0,
+        artifactCount: raw.artifact_count ?? 0,
+        pullCount: raw.pull_count ?? 0,
         updatedAt: parseTime(raw.update_time),
       };
     });
@@ -108,7 +108,7 @@ export function createHarbor({ client, base, project, user, cache, now }: Harbor
       name: nameOf(repository),
       ...repository,
       description: raw.description ?? '',
-      pulls: raw.pull_count ?? 0,
+      pullCount: raw.pull_count ?? 0,
       artifacts: reference === null ? await queries.artifacts(repository) : [await artifact(repository, reference)],
     };
   }

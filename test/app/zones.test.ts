@@ -50,8 +50,8 @@ test('answers of locations are stored with the commits of jobs, and shown with t
       zone: 'us-east5-b',
       accelerator: 'v6e-16',
       pricing: 'ondemand',
-      lastAnswer: { answer: 'ready', at: noon + 41 * minute, job: fresh.id },
-      lastGrant: { at: noon + 41 * minute, waitedMs: 41 * minute },
+      lastAnswer: { answer: 'ready', answeredAt: noon + 41 * minute, job: fresh.id },
+      lastGrant: { grantedAt: noon + 41 * minute, waitedMs: 41 * minute },
       heldBy: [fresh.id],
       awaitedBy: [],
       simulated: false,
@@ -61,7 +61,7 @@ test('answers of locations are stored with the commits of jobs, and shown with t
       zone: 'us-west4-a',
       accelerator: 'v5litepod-16',
       pricing: 'spot',
-      lastAnswer: { answer: 'stockout', at: noon + minute, job: fresh.id },
+      lastAnswer: { answer: 'stockout', answeredAt: noon + minute, job: fresh.id },
       lastGrant: null,
       heldBy: [],
       awaitedBy: [],
@@ -95,7 +95,7 @@ test('answers of locations are stored with the commits of jobs, and shown with t
     next: 1,
   };
   await store.commit({ ...commit, revision: revision + 1, events: [old] });
-  assert.equal((await zonesOf(store, { accelerator: 'v5e' }, noon + hour))[0]?.lastAnswer?.at, noon + minute);
+  assert.equal((await zonesOf(store, { accelerator: 'v5e' }, noon + hour))[0]?.lastAnswer?.answeredAt, noon + minute);
 });
 
 test('a queue that keeps a job waiting has no capacity, also after an earlier grant', async (t) => {
@@ -107,5 +107,5 @@ test('a queue that keeps a job waiting has no capacity, also after an earlier gr
   await store.commit({ job, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
   const last = async (now: number) => (await zonesOf(store, {}, now))[0]?.lastAnswer ?? null;
   assert.equal(await last(noon + minute + 5 * second), null, 'a queue takes some seconds to pass a request on');
-  assert.deepEqual(await last(noon + 2 * minute), { answer: 'stockout', at: noon + minute, job: fresh.id });
+  assert.deepEqual(await last(noon + 2 * minute), { answer: 'stockout', answeredAt: noon + minute, job: fresh.id });
 });

@@ -145,7 +145,7 @@ export function queueData(
 }
 
 function entryOf(job: QueuedJob, updated: string): object {
-  const { namespace, name, flavor, requests, state, pods, createdAt, priority, queue } = job;
+  const { namespace, name, flavor, requests, state, podCount: pods, createdAt, priority, queue } = job;
   return {
     namespace,
     name,
@@ -207,7 +207,7 @@ function readEntry(value: unknown): QueuedJob | undefined {
     requests: amountsIn(requests),
     owner: null,
     state: isState(state) ? state : 'unknown',
-    pods: typeof pods === 'number' && Number.isSafeInteger(pods) && pods > 0 ? pods : 1,
+    podCount: typeof pods === 'number' && Number.isSafeInteger(pods) && pods > 0 ? pods : 1,
     createdAt: parseTime(entry['created']) ?? parseTime(entry['updated']) ?? 0,
     priority: typeof priority === 'number' ? priority : 0,
     queue: typeof queue === 'string' ? queue : null,

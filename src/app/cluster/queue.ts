@@ -20,7 +20,7 @@ export interface QueuedJob {
   readonly requests: Amounts;
   readonly owner: string | null;
   readonly state: QueueState;
-  readonly pods: number;
+  readonly podCount: number;
   readonly createdAt: Instant;
   /** The value of its PriorityClass; while Kueue holds the job back, of its WorkloadPriorityClass if it has one. */
   readonly priority: number;
@@ -53,7 +53,7 @@ export function queuedJob(job: ClusterJob, context: QueueContext): QueuedJob | u
     requests,
     owner,
     state,
-    pods: Math.max(1, job.active, Math.min(job.parallelism, job.completions ?? job.parallelism)),
+    podCount: Math.max(1, job.active, Math.min(job.parallelism, job.completions ?? job.parallelism)),
     createdAt,
     priority: priority?.value ?? 0,
     queue: job.suspended ? job.queueName : null,
@@ -102,16 +102,17 @@ export interface QueueGroup {
   readonly gpus: number;
   /** The requests other than cpu, memory and GPUs. */
   readonly otherRequests: Amounts;
-  readonly jobs: number;
-  readonly yours: number;
-  readonly waiting: number;
-  readonly pods: number;
-  readonly isConflict: boolean;
+  readonly jobCount: number;
+  readonly yourJobCount: number;
+  readonly waitingCount: number;
+  readonly podCount: number;
+  /** True if the flavor stands for different requests. */
+  readonly conflict: boolean;
 }
 
 export interface QueuePosition {
   readonly job: QueuedJob;
-  readonly isYours: boolean;
+  readonly yours: boolean;
   readonly position: number;
   /** The last possible position: creation times have whole seconds, so jobs of one second have no known order. */
   readonly lastPosition: number;
@@ -148,21 +149,21 @@ function groupsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
       requests,
       gpus: gpuCount(requests, viewer.gpuResources),
       otherRequests: Object.fromEntries(Object.entries(requests).filter(([name]) => isOther(name))),
-      jobs: all.length,
-      yours: all.filter((job) => isYours(job, viewer)).length,
-      waiting: all.filter(({ state }) => state === 'waiting').length,
-      pods: all.reduce((sum, { pods }) => sum + pods, 0),
-      isConflict: flavor !== null && (named.get(flavor)?.length ?? 0) > 1,
+      jobCount: all.length,
+      yourJobCount: all.filter((job) => isYours(job, viewer)).length,
+      waitingCount: all.filter(({ state }) => state === 'waiting').length,
+      podCount: all.reduce((sum, { podCount }) => sum + podCount, 0),
+      conflict: flavor !== null && (named.get(flavor)?.length ?? 0) > 1,
     };
   });
   // Sorting keeps all groups of one flavor name together.
-  const allOf = ({ flavor, jobs: own }: QueueGroup): number =>
+  const allOf = ({ flavor, jobCount: own }: QueueGroup): number =>
     flavor === null ? own : (named.get(flavor)?.reduce((sum, all) => sum + all.length, 0) ?? own);
   return groups.toSorted(
     (one, other) =>
       allOf(other) - allOf(one) ||
       compareTexts(one.flavor ?? '', other.flavor ?? '') ||
-      other.jobs - one.jobs ||
+      other.jobCount - one.jobCount ||
       compareTexts(amountsKey(one.requests), amountsKey(other.requests)),
   );
 }
@@ -199,7 +200,7 @@ function positionsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly 
       before = lastPosition;
       return equal.map((job) => ({
         job,
-        isYours: isYours(job, viewer),
+        yours: isYours(job, viewer),
         position,
         lastPosition,
         queueLength: line.length,

@@ -1,18 +1,17 @@
-import type { ImageDetailsOutput, ImageOutput } from '../outputs.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize, escapeForTerminal, escapeLine } from '../../app/format.ts';
 import type { CachedResult, ImageArtifact, ImageDetails, ImageRow } from '../../app/images.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
-import { type Instant, minute, second } from '../../core/model/time.ts';
+import { minute, second } from '../../core/model/time.ts';
 
 export async function images(cli: Cli, flags: { readonly refresh?: boolean | undefined }): Promise<number> {
   const port = await cli.services.images();
   try {
     const found = await port.list({ refresh: flags.refresh === true });
     const { value: rows, fetchedAt } = found;
-    if (cli.json) cli.printJsonLines(rows.map((row) => imageJson(row, fetchedAt)));
+    if (cli.json) cli.printJsonLines(rows.map((row) => ({ ...row, fetchedAt })));
     else if (rows.length > 0) {
       const now = cli.io.now();
       const table = [['IMAGE', 'UPDATED', 'TAGS'], ...rows.map((row) => cells(row, now))];
@@ -24,10 +23,6 @@ export async function images(cli: Cli, flags: { readonly refresh?: boolean | und
   } finally {
     port.close();
   }
-}
-
-function imageJson({ artifacts, pulls, ...row }: ImageRow, fetchedAt: Instant): ImageOutput {
-  return { ...row, artifactCount: artifacts, pullCount: pulls, fetchedAt };
 }
 
 function cells({ name, updatedAt, tags }: ImageRow, now: number): readonly string[] {
@@ -53,7 +48,7 @@ export async function imageDetails(
   const port = await cli.services.images();
   try {
     const found = await port.details(image, { refresh: flags.refresh === true });
-    if (cli.json) cli.printJson(detailsJson(found, port.server));
+    if (cli.json) cli.printJson({ ...found.value, server: port.server, fetchedAt: found.fetchedAt });
     else cli.io.stdout.write(`${linesOf(cli, found.value, port.server).join('\n')}\n`);
     noteAge(cli, found);
     return exitCode.ok;
@@ -62,13 +57,8 @@ export async function imageDetails(
   }
 }
 
-function detailsJson({ value, fetchedAt }: CachedResult<ImageDetails>, server: string): ImageDetailsOutput {
-  const { pulls: pullCount, ...rest } = value;
-  return { ...rest, pullCount, server, fetchedAt };
-}
-
 function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): readonly string[] {
-  const { name, project, repository, description, pulls, artifacts } = details;
+  const { name, project, repository, description, pullCount, artifacts } = details;
   const columns = columnsOf(io.stdout);
   const now = io.now();
   const shown = artifacts.slice(0, maxRows);
@@ -80,7 +70,7 @@ function linesOf({ io, screen }: Cli, details: ImageDetails, server: string): re
     ...labelled(
       [
         ['where', `${new URL(server).host}/${project}/${repository}`],
-        ['pulled', pluralize(pulls, 'time')],
+        ['pulled', pluralize(pullCount, 'time')],
       ],
       columns,
     ),

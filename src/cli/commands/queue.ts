@@ -1,4 +1,3 @@
-import type { Output } from '../outputs.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { labelValue } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
@@ -116,32 +115,15 @@ async function clusterQueue(cli: Cli, flags: QueueFlags): Promise<number> {
 function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { context, namespace }: ClusterContext): void {
   const { jobs, yours } = view;
   const updatedAt = source.kind === 'published' ? source.updatedAt : cli.io.now();
-  const lines: Output[] = [
+  cli.printJsonLines([
     { kind: 'source', source: source.kind, updatedAt, context, namespace, jobCount: jobs, yourJobCount: yours },
-  ];
-  for (const { flavor, requests, gpus, isConflict, ...group } of view.groups) {
-    const counts = {
-      jobCount: group.jobs,
-      yourJobCount: group.yours,
-      waitingCount: group.waiting,
-      podCount: group.pods,
-    };
-    lines.push({ kind: 'group', flavor, requests, gpus, ...counts, conflict: isConflict });
-  }
-  for (const { job, position, lastPosition, queueLength, isYours } of view.positions) {
-    const { state: _waiting, owner: _owner, name, pods: podCount, ...rest } = job;
-    lines.push({
-      kind: 'waiting',
-      name,
-      position,
-      lastPosition,
-      queueLength,
-      yours: isYours,
-      podCount,
-      ...rest,
-    });
-  }
-  cli.printJsonLines(lines);
+    ...view.groups.map(({ otherRequests: _others, ...group }) => ({ kind: 'group' as const, ...group })),
+    ...view.positions.map(({ job: { state: _state, owner: _owner, ...job }, ...position }) => ({
+      kind: 'waiting' as const,
+      ...job,
+      ...position,
+    })),
+  ]);
 }
 
 function printTables(cli: Cli, { groups, positions }: QueueView, now: Instant): void {
@@ -154,12 +136,12 @@ function printTables(cli: Cli, { groups, positions }: QueueView, now: Instant): 
 
 function groupLines(groups: readonly QueueGroup[], columns: number | null): readonly string[] {
   const hasOthers = groups.some(({ otherRequests }) => Object.keys(otherRequests).length > 0);
-  const rows = groups.map(({ flavor, isConflict, jobs, yours, waiting, pods, requests, gpus, otherRequests }) => [
-    `${flavor === null ? '<no name>' : formatFlavor(flavor)}${isConflict ? ' (conflict)' : ''}`,
-    String(jobs),
-    String(yours),
-    String(waiting),
-    String(pods),
+  const rows = groups.map(({ flavor, requests, gpus, otherRequests, ...group }) => [
+    `${flavor === null ? '<no name>' : formatFlavor(flavor)}${group.conflict ? ' (conflict)' : ''}`,
+    String(group.jobCount),
+    String(group.yourJobCount),
+    String(group.waitingCount),
+    String(group.podCount),
     requests['cpu'] ?? '-',
     requests['memory'] ?? '-',
     gpus === 0 ? '-' : String(gpus),
@@ -187,16 +169,16 @@ function formatFlavor(flavor: string): string {
 
 function shownPositions(positions: readonly QueuePosition[]): readonly QueuePosition[] {
   if (positions.length <= maxRows) return positions;
-  const yours = positions.filter(({ isYours }) => isYours);
-  const others = positions.filter(({ isYours }) => !isYours).toSorted((one, other) => one.position - other.position);
+  const yours = positions.filter(({ yours }) => yours);
+  const others = positions.filter((one) => !one.yours).toSorted((one, other) => one.position - other.position);
   const chosen = new Set([...yours, ...others].slice(0, maxRows));
   return positions.filter((position) => chosen.has(position));
 }
 
 function positionLines(positions: readonly QueuePosition[], columns: number | null, now: Instant): readonly string[] {
-  const rows = positions.map(({ job, isYours, position, lastPosition, queueLength }) => [
+  const rows = positions.map(({ job, yours, position, lastPosition, queueLength }) => [
     `${position === lastPosition ? position : `${position}-${lastPosition}`} of ${queueLength}`,
-    isYours ? 'yours' : '',
+    yours ? 'yours' : '',
     escapeLine(job.namespace),
     escapeLine(job.name),
     escapeLine(job.queue ?? '-'),
@@ -242,7 +224,7 @@ function printNotes(
     case 'namespace':
       cli.note(`${counted} in ${own} only: ${forbidden}, and ${list} has no list of them.`);
   }
-  const conflicts = [...new Set(groups.flatMap(({ flavor, isConflict }) => (isConflict ? [flavor ?? ''] : [])))];
+  const conflicts = [...new Set(groups.flatMap(({ flavor, conflict }) => (conflict ? [flavor ?? ''] : [])))];
   for (const flavor of conflicts) {
     cli.note(`note: the flavor ${formatFlavor(flavor)} means different requests, which are counted separately`);
   }

@@ -78,8 +78,8 @@ function ownerJson(owner: TpuRow['owner'], metadataOwner: string | null): Omit<T
   return { kind, user: user === '' ? null : user };
 }
 
-function orphanJson({ resource, installation, job, allocation, presence, message }: OrphanView): OrphanOutput {
-  return { kind: 'orphan', resource, installation, job, allocation, presence, message };
+function orphanJson({ backend: _backend, state: _state, ...orphan }: OrphanView): OrphanOutput {
+  return { kind: 'orphan', ...orphan };
 }
 
 /** A small TPU disappears within this time, a large one takes minutes. */

@@ -1,4 +1,3 @@
-import type { ZoneOutput } from '../outputs.ts';
 import { formatAge, formatDuration } from '../../app/format.ts';
 import { errorPhrases } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
@@ -18,22 +17,12 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
   const client = await cli.services.client();
   const rows = await client.zones(omitUndefined({ accelerator, project }));
   if (cli.json) {
-    cli.printJsonLines(rows.map(zoneJson));
+    cli.printJsonLines(rows);
     return 0;
   }
   cli.printAll(zoneLines(rows, columnsOf(io.stdout), io.now()));
   if (rows.length === 0) cli.note('No job has requested a TPU there yet.');
   return 0;
-}
-
-function zoneJson(row: ZoneRow): ZoneOutput {
-  const { lastAnswer, lastGrant } = row;
-  return {
-    ...row,
-    lastAnswer:
-      lastAnswer === null ? null : { answer: lastAnswer.answer, answeredAt: lastAnswer.at, job: lastAnswer.job },
-    lastGrant: lastGrant === null ? null : { grantedAt: lastGrant.at, waitedMs: lastGrant.waitedMs },
-  };
 }
 
 export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now: Instant): readonly string[] {
@@ -61,13 +50,13 @@ function formatLastAnswer({ lastAnswer }: ZoneRow, now: Instant): string {
       : lastAnswer.answer === 'waiting'
         ? 'queued'
         : errorPhrases[lastAnswer.answer];
-  return `${answer}, ${formatAge(now - lastAnswer.at)} ago`;
+  return `${answer}, ${formatAge(now - lastAnswer.answeredAt)} ago`;
 }
 
 function formatLastGrant({ lastGrant }: ZoneRow, now: Instant): string {
   return lastGrant === null
     ? 'never'
-    : `${formatAge(now - lastGrant.at)} ago after ${formatDuration(lastGrant.waitedMs)}`;
+    : `${formatAge(now - lastGrant.grantedAt)} ago after ${formatDuration(lastGrant.waitedMs)}`;
 }
 
 function formatJobs({ heldBy, awaitedBy }: ZoneRow): string {

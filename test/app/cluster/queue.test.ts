@@ -35,7 +35,7 @@ const queued = (different: Partial<QueuedJob> = {}): QueuedJob => ({
   requests: {},
   owner: null,
   state: 'running',
-  pods: 1,
+  podCount: 1,
   createdAt: now,
   priority: 0,
   queue: null,
@@ -108,7 +108,7 @@ suite('active jobs are counted', () => {
       viewer,
     );
     assert.deepEqual(
-      groups.map(({ flavor, requests, jobs, waiting, isConflict }) => [flavor, requests, jobs, waiting, isConflict]),
+      groups.map((one) => [one.flavor, one.requests, one.jobCount, one.waitingCount, one.conflict]),
       [
         ['small', { cpu: '1', memory: '1G' }, 2, 0, true],
         ['small', { cpu: '1', memory: '1Gi' }, 1, 1, true],
@@ -145,11 +145,11 @@ suite('active jobs are counted', () => {
       ],
       viewer,
     );
-    assert.deepEqual([jobs, yours, groups[0]?.jobs, groups[0]?.yours], [4, 2, 4, 2]);
+    assert.deepEqual([jobs, yours, groups[0]?.jobCount, groups[0]?.yourJobCount], [4, 2, 4, 2]);
   });
 
   test('with their pods', () => {
-    const podsOf = (different: Partial<ClusterJob>) => queuedJob(job(different), unseen)?.pods;
+    const podsOf = (different: Partial<ClusterJob>) => queuedJob(job(different), unseen)?.podCount;
     assert.equal(podsOf({ parallelism: 4, completions: 16 }), 4);
     assert.equal(podsOf({ parallelism: 4, completions: 2 }), 2);
     assert.equal(podsOf({ parallelism: 0, completions: 2, active: 2 }), 2);
@@ -199,7 +199,7 @@ suite('a queue', () => {
 suite('the published list', () => {
   const jobs = [
     queued({ name: 'a', flavor: 'small', requests: { cpu: '1' }, owner: 'ada', state: 'waiting', priority: 7 }),
-    queued({ name: 'b', namespace: 'other', pods: 4, queue: 'q', createdAt: now - 1_000 }),
+    queued({ name: 'b', namespace: 'other', podCount: 4, queue: 'q', createdAt: now - 1_000 }),
   ];
 
   test('survives a round trip, without the owners', () => {
