@@ -163,7 +163,7 @@ export interface Why {
   readonly logTail: readonly string[];
   /** The recovery rule in force. */
   readonly rule: string | null;
-  /** The typical wait for such capacity while the job waits, from our own jobs; null with fewer than five waits. */
+  /** The typical wait for such capacity while the job waits, from jobs of this installation; null with fewer than five waits. */
   readonly typicalWait: string | null;
   readonly next: string;
   readonly nextAt: Instant | null;

@@ -36,7 +36,7 @@ interface EvidenceOutput {
   readonly worker: WorkerId | null;
   readonly exitCode: number | null;
   readonly signal: string | null;
-  /** True if the program exited with 0 and its run folder holds a failure. */
+  /** True if the program exited with 0 but did not report its success. */
   readonly unconfirmed: boolean;
   /** Name of the log pattern that matched, and the line. */
   readonly pattern: string | null;

@@ -155,7 +155,7 @@ export interface AllocationRef {
 
 export interface Orphan {
   readonly backend: BackendName;
-  /** Google's full name, enough for `releaseOrphan`: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`. */
+  /** Google's full name, which is enough to release it: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`. */
   readonly resource: string;
   readonly installation: string;
   readonly job: string;

@@ -75,7 +75,7 @@ export interface TpuRow extends ObservedTpu {
   readonly job: string | null;
   /** Time at which it became ready, or was created if no job waited for it. Null while it is not ready. */
   readonly readyAt: Instant | null;
-  /** Time it has been ready without a command of ours; null while in use, not ready or of another owner. */
+  /** Time for which it has been ready without a command of jobman; null while it is in use, not ready or of another owner. */
   readonly idleMs: Duration | null;
   readonly pricePerHourUsd: number | null;
   readonly idleCostUsd: number | null;

@@ -162,7 +162,7 @@ interface MessageOutput {
 // ------------------------------------------------------------------------------------------ jobs
 
 export interface CreatedJobOutput extends JobOutput {
-  /** Doubts about the manifest. */
+  /** Warnings about the manifest. */
   readonly warnings: readonly ManifestProblem[];
 }
 
@@ -171,7 +171,7 @@ interface PlanOutput extends Plan {
   readonly warnings: readonly ManifestProblem[];
 }
 
-/** A mistake or a doubt that `validate` found. */
+/** A problem or a warning that `validate` found. */
 interface FindingOutput extends ManifestProblem {
   readonly severity: 'problem' | 'warning';
 }
@@ -191,7 +191,7 @@ interface ClusterLogLineOutput {
   readonly text: string;
 }
 
-/** An event of a job of a cluster, as our archive and the cluster have it. */
+/** An event of a job of a cluster, as jobman's archive and the cluster have it. */
 interface ClusterEventOutput {
   readonly at: Instant;
   readonly message: string;
@@ -199,13 +199,13 @@ interface ClusterEventOutput {
 
 /** A job of a cluster. */
 interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterContext, 'user'> {
-  /** The user of the kubeconfig; null if the job is only in our archive. */
+  /** The user of the kubeconfig; null if the job is only in jobman's archive. */
   readonly clusterUser: string | null;
   /** Time of the last observation; null if the cluster itself answered. */
   readonly archivedAt: Instant | null;
   /** Time at which the job was found to be gone from its cluster. */
   readonly goneAt: Instant | null;
-  /** The Job; null if it was not submitted from this installation and is only in our archive. */
+  /** The Job; null if it was not submitted from this installation and is only in jobman's archive. */
   readonly object: object | null;
   /** The fields that jobman reads. */
   readonly pods: readonly object[];
@@ -219,7 +219,7 @@ interface ClusterVerdictOutput extends Omit<ClusterResult, 'reasonText'> {
   readonly backend: 'kubernetes';
 }
 
-/** A command that a job accepted. One that it refused is an error. */
+/** A command that a job accepted. A refused command is an error. */
 type JobAnswerOutput = Pick<CommandResult, 'id' | 'message'>;
 
 // ------------------------------------------------------------------------------------------ TPUs and capacity
@@ -275,7 +275,7 @@ export interface ProgramOutput {
   /** True if the worker was not reached or the connection broke; `message` has the reason. */
   readonly unreachable: boolean;
   readonly message: string | null;
-  /** Null if it is no UTF-8; then `stdoutBase64` has the bytes. */
+  /** Null if it is not UTF-8; then `stdoutBase64` has the bytes. */
   readonly stdout: string | null;
   readonly stdoutBase64: string | null;
   readonly stderr: string | null;
@@ -288,7 +288,7 @@ interface SetupStepOutput {
   readonly worker: number;
   /** Null if the step did not end. */
   readonly exitCode: number | null;
-  /** The failure; null if the step holds now. */
+  /** The failure; null if the step is applied. */
   readonly message: string | null;
   readonly output: string;
 }
@@ -524,7 +524,7 @@ interface CheckedJobOutput extends Trouble {
   readonly window: number | null;
   readonly job: string;
   readonly user: string;
-  /** True if its program has ended and the end is judged now. */
+  /** True if its program has ended and jobman no longer waits for the cloud's report. */
   readonly judged: boolean;
 }
 
@@ -567,7 +567,7 @@ export interface LabTpuStateOutput {
 }
 
 interface LabTpuDetailsOutput extends LabTpuStateOutput, Omit<LabTpu, 'name' | 'zone'> {
-  /** Its users, for people. */
+  /** Its users, each as a phrase for people. */
   readonly uses: readonly string[];
   readonly booking: ChangedBookingOutput['before'] | null;
   /** Null if Python was not checked. */

@@ -93,7 +93,7 @@ export type EventBody =
       readonly force: boolean;
       /** Number of workers. */
       readonly workers: number;
-      /** The workers on which the step does not hold now. */
+      /** The workers on which the step failed. */
       readonly failed: readonly { readonly worker: number; readonly message: string }[];
     }
   | { readonly kind: 'attempt_started'; readonly attempt: number; readonly workers: readonly WorkerId[] }

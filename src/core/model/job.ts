@@ -162,13 +162,13 @@ export interface Ending {
   readonly stopConfirmedBy: readonly WorkerId[];
 }
 
-/** Evidence for a reason. `detail` is one phrase for people. */
+/** Evidence for a reason. `message` is one phrase for people. */
 export interface Evidence {
   readonly message: string;
   readonly worker?: WorkerId;
   readonly exitCode?: number;
   readonly signal?: string;
-  /** The exit code was 0, but the run folder holds a failure (`RunStatus.failure`). */
+  /** The exit code was 0, but the program did not report its success (`RunStatus.failure`). */
   readonly unconfirmed?: true;
   /** Name of the log pattern that matched, and the line. */
   readonly pattern?: string;

@@ -272,7 +272,7 @@ export interface RecoveryRule {
 }
 
 export interface RecoverySpec {
-  /** Name of the preset of the rules, or `custom`. For people; nothing tests it. */
+  /** Name of the preset of the rules, or `custom`. For people: no rule depends on it. */
   readonly preset: string;
   readonly rules: readonly RecoveryRule[];
   /** Texts to find at the end of the job's logs, before any known pattern. `*` matches anything in a line. */
