@@ -167,7 +167,7 @@ test('after a kill -9 of the emulator its sshd hosts are found again', async (t)
   const pidIn = (): number => (JSON.parse(readFileSync(note, 'utf8')) as { readonly pid: number }).pid;
   await world.runOk(['emulator', 'start']);
   assert.ok(!clouds.some(({ pid }) => pid === pidIn()), 'another process serves it');
-  assert.match(await world.output('emulator', 'status'), /, 60 times as fast as Google's\./);
+  assert.match(await world.output('emulator', 'status'), /, 60 times as fast as Google Cloud\./);
   assert.deepEqual(listeners(), before);
   await goesOn(world, id);
   assert.equal(await world.output('ssh', id, '--worker', '1', '--', 'echo "$TPU_WORKER_ID"'), '1\n');
