@@ -267,7 +267,10 @@ test('a controller whose home was removed does not touch the new home', async (t
   const isGone = async () => world.processesMatching('controller run').every(({ pid }) => pid !== old.pid);
   assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller exits');
 
-  assert.ok((await world.output('controller', 'status')).includes('is running'), 'the new controller is still registered');
+  assert.ok(
+    (await world.output('controller', 'status')).includes('is running'),
+    'the new controller is still registered',
+  );
   assert.equal(readFileSync(world.jobFolder(again, 'logs', 'command_worker_0.log'), 'utf8'), 'the new one\n');
   await world.runOk(['rerun', again]);
   assert.equal((await world.waitForFinish(again)).attempts.length, 2);

@@ -73,8 +73,5 @@ test('both layouts of keys let workers log in to each other, and a second run ch
   // A missing key is reported before any connection.
   const manifest = join(world.folder, 'missing.yaml');
   writeFileSync(manifest, `${capacity}\nssh: {private_key: ${key}-none}\ncommand: {run: ls}\n`);
-  await world.runRefused(2, /ssh\.private_key: the key file .*-none does not exist/, [
-    'create',
-    manifest,
-  ]);
+  await world.runRefused(2, /ssh\.private_key: the key file .*-none does not exist/, ['create', manifest]);
 });
