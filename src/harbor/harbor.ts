@@ -322,7 +322,7 @@ interface CacheEntry<T> {
 type Cache = ReturnType<typeof createCache>;
 
 /** Increase it when the format changes, so that older files are ignored. */
-const version = 2;
+const version = 3;
 /** Files that were not written for this long are deleted. */
 const maxAge: Duration = 30 * day;
 

@@ -20,6 +20,7 @@ import {
   type Quantity,
 } from './quantity.ts';
 
+/** Kubernetes quantities by resource: `{"cpu": "2", "memory": "8Gi"}`. */
 export type Amounts = Readonly<Record<string, string>>;
 
 export interface Resources {

@@ -67,19 +67,18 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
     kind: 'Job',
     metadata: {
       name: request.name,
-      ...(request.namespace === null ? {} : { namespace: request.namespace }),
-      labels: { ...labels, ...(request.queue === null ? {} : { [clusterLabels.queue]: request.queue }) },
+      ...omitUndefined({ namespace: request.namespace }),
+      labels: { ...labels, ...(request.queue === undefined ? {} : { [clusterLabels.queue]: request.queue }) },
       ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
     },
     spec: {
-      backoffLimit: request.backoffLimit,
-      ...(parallelism === null ? {} : { parallelism }),
+      backoffLimit: request.backoffLimit ?? 0,
+      ...omitUndefined({ parallelism, completions }),
       // Without indexes, all pods would do the same work.
       ...(isIndexed ? { completions: completions ?? parallelism ?? 1, completionMode: 'Indexed' } : {}),
-      ...(!isIndexed && completions !== null ? { completions } : {}),
-      ...(timeout === null ? {} : { activeDeadlineSeconds: wholeSeconds(timeout) }),
+      ...(timeout === undefined ? {} : { activeDeadlineSeconds: wholeSeconds(timeout) }),
       ...(ttl === null ? {} : { ttlSecondsAfterFinished: wholeSeconds(ttl) }),
-      ...(request.suspend ? { suspend: true } : {}),
+      ...(request.suspend === true ? { suspend: true } : {}),
       template: { metadata: { labels }, spec: podSpec(request, settings, submitter) },
     },
   };
@@ -134,8 +133,7 @@ function podSpec(request: SubmitRequest, settings: ClusterSettings, submitter: S
   return {
     restartPolicy: 'Never',
     ...(Object.keys(security).length === 0 ? {} : { securityContext: security }),
-    ...(priorityClass === null ? {} : { priorityClassName: priorityClass }),
-    ...(serviceAccount === null ? {} : { serviceAccountName: serviceAccount }),
+    ...omitUndefined({ priorityClassName: priorityClass, serviceAccountName: serviceAccount }),
     ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector: { ...nodeSelector } }),
     ...(tolerations.length === 0 ? {} : { tolerations: tolerations.map(tolerationOf) }),
     ...(imagePullSecrets.length === 0 ? {} : { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
@@ -164,22 +162,25 @@ function securityContext({ job }: ClusterSettings, groups: readonly number[]): V
 }
 
 function container(request: SubmitRequest): V1Container {
+  const { secrets = [], volumes = [], shm } = request;
   const env = envOf(request);
-  const whole = request.secrets.filter(({ key }) => key === null);
+  const whole = secrets.filter(({ key }) => key === null);
   const mounts = [
-    ...request.volumes.map(({ path, readOnly }, index) => ({
+    ...volumes.map(({ path, readOnly }, index) => ({
       name: volumeName(index),
       mountPath: path,
       ...(readOnly ? { readOnly } : {}),
     })),
-    ...(request.shm === null ? [] : [{ name: shmName, mountPath: '/dev/shm' }]),
+    ...(shm === undefined ? [] : [{ name: shmName, mountPath: '/dev/shm' }]),
   ];
   return {
     name: containerName,
     image: request.image,
-    ...(request.command === null ? {} : { command: request.command.map(escapeDollars) }),
-    ...(request.args === null ? {} : { args: request.args.map(escapeDollars) }),
-    ...(request.workdir === null ? {} : { workingDir: request.workdir }),
+    ...omitUndefined({
+      command: request.command?.map(escapeDollars),
+      args: request.args?.map(escapeDollars),
+      workingDir: request.workdir,
+    }),
     ...(env.length === 0 ? {} : { env }),
     ...(whole.length === 0 ? {} : { envFrom: whole.map(({ secret }) => ({ secretRef: { name: secret } })) }),
     resources: resourcesOf(request.resources),
@@ -195,7 +196,7 @@ function resourcesOf({ requests, limits }: Resources): NonNullable<V1Container['
 }
 
 /** Secrets are references: their values stay in the cluster. */
-function envOf({ env, secrets }: SubmitRequest): V1EnvVar[] {
+function envOf({ env = {}, secrets = [] }: SubmitRequest): V1EnvVar[] {
   const named = secrets.flatMap((one): V1EnvVar[] =>
     one.key === null ? [] : [{ name: one.variable, valueFrom: { secretKeyRef: { name: one.secret, key: one.key } } }],
   );
@@ -218,13 +219,13 @@ function volumeName(index: number): string {
   return `volume-${index}`;
 }
 
-function volumesOf({ volumes, shm }: SubmitRequest): V1Volume[] {
+function volumesOf({ volumes = [], shm }: SubmitRequest): V1Volume[] {
   return [
     ...volumes.map(({ claim, readOnly }, index) => ({
       name: volumeName(index),
       persistentVolumeClaim: { claimName: claim, ...(readOnly ? { readOnly } : {}) },
     })),
-    ...(shm === null ? [] : [{ name: shmName, emptyDir: { medium: 'Memory', sizeLimit: shm } }]),
+    ...(shm === undefined ? [] : [{ name: shmName, emptyDir: { medium: 'Memory', sizeLimit: shm } }]),
   ];
 }
 

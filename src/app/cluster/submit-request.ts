@@ -11,7 +11,6 @@ import {
   readImage,
   readJobName,
   type GpuRequest,
-  type SecretReference,
   type Toleration,
   type VolumeRequest,
 } from '../../manifest/kubernetes-values.ts';
@@ -37,35 +36,16 @@ import type { ClusterSettings } from './settings.ts';
 
 export type SubmitInput = ClusterManifest;
 
-/** A null field is left to Kubernetes or the image. */
-export interface SubmitRequest {
+/** Without open decisions: an absent or null field is left to Kubernetes or the image. */
+export interface SubmitRequest extends Omit<SubmitInput, 'cpu' | 'memory' | 'gpus' | 'ttl' | 'flavor'> {
   readonly name: string;
-  readonly namespace: string | null;
-  readonly context: string | null;
   readonly image: string;
-  readonly command: readonly string[] | null;
-  readonly args: readonly string[] | null;
   readonly flavor: string | null;
   readonly resources: Resources;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly env: Readonly<Record<string, string>>;
-  readonly secrets: readonly SecretReference[];
-  readonly workdir: string | null;
-  readonly labels: Readonly<Record<string, string>>;
   readonly nodeSelector: Readonly<Record<string, string>>;
   readonly tolerations: readonly Toleration[];
-  readonly priorityClass: string | null;
   readonly imagePullSecrets: readonly string[];
-  readonly shm: string | null;
-  readonly volumes: readonly VolumeRequest[];
-  readonly serviceAccount: string | null;
-  readonly parallelism: number | null;
-  readonly completions: number | null;
-  readonly backoffLimit: number;
-  readonly timeout: Duration | null;
   readonly ttl: Duration | null;
-  readonly suspend: boolean;
-  readonly queue: string | null;
 }
 
 export interface SubmitContext {
@@ -152,22 +132,16 @@ export function submitRequest(input: SubmitInput, context: SubmitContext): Check
     throw new JobmanError(message, exitCode.usage, more.length === 0 ? [] : problems);
   }
 
+  const { cpu: _cpu, memory: _memory, gpus: _gpus, ...kept } = input;
+  const priorityClass = input.priorityClass ?? settings.job.priorityClassName;
   return {
     warnings,
     request: {
+      ...kept,
       name,
-      namespace: input.namespace ?? null,
-      context: input.context ?? null,
       image,
-      command: input.command ?? null,
-      args: input.args ?? null,
       flavor: requested.flavor,
       resources: withLimits(requested.resources),
-      annotations: input.annotations ?? {},
-      env: input.env ?? {},
-      secrets: input.secrets ?? [],
-      workdir: input.workdir ?? null,
-      labels: input.labels ?? {},
       nodeSelector: { ...input.nodeSelector, ...requested.nodeSelector },
       // Nodes with devices often repel other pods, by a taint with the name of the resource.
       tolerations: [
@@ -176,18 +150,9 @@ export function submitRequest(input: SubmitInput, context: SubmitContext): Check
           .map((key): Toleration => ({ key, value: null, effect: 'NoSchedule' })),
         ...(input.tolerations ?? []),
       ],
-      priorityClass: input.priorityClass ?? settings.job.priorityClassName,
+      ...(priorityClass === null ? {} : { priorityClass }),
       imagePullSecrets: [...new Set(input.imagePullSecrets)],
-      shm: input.shm ?? null,
-      volumes: input.volumes ?? [],
-      serviceAccount: input.serviceAccount ?? null,
-      parallelism: input.parallelism ?? null,
-      completions: input.completions ?? null,
-      backoffLimit: input.backoffLimit ?? 0,
-      timeout: input.timeout ?? null,
       ttl: ttlOf(input, settings),
-      suspend: input.suspend ?? false,
-      queue: input.queue ?? null,
     },
   };
 }

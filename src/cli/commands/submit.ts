@@ -152,8 +152,10 @@ async function submitJobFile(cli: Cli, job: V1Job, options: JobFileOverrides, mo
     cli,
     {
       name,
-      namespace: options.namespace ?? job.metadata?.namespace ?? null,
-      context: options.context ?? null,
+      ...omitUndefined({
+        namespace: options.namespace ?? job.metadata?.namespace,
+        context: options.context,
+      }),
       flavor: null,
       object(submitter) {
         const made = makeInteractive(jobFromFile(job, name, options, settings, submitter), mode);
@@ -300,9 +302,7 @@ async function create(
   mode: SubmitMode,
 ): Promise<number> {
   const { context, namespace } = request;
-  const cluster = await cli.services.cluster(
-    omitUndefined({ context: context ?? undefined, namespace: namespace ?? undefined }),
-  );
+  const cluster = await cli.services.cluster(omitUndefined({ context, namespace }));
   let archive: ClusterArchive | undefined;
   let leave: ReturnType<typeof abortOnSignal> | undefined;
   const late = new AbortController();
