@@ -19,7 +19,7 @@ import {
 } from '../remote/attempt.ts';
 import { invalidVariable, startScript } from '../remote/launch.ts';
 import { jobMarker, runMarker } from '../remote/run-folder.ts';
-import { isStepKey, killStepScript, stepScript, type StepFileBytes, type StepMode } from '../remote/step.ts';
+import { isStepKey, killStepScript, stepScript, type StepFileBytes } from '../remote/step.ts';
 import type { TransportResult, RunRequest, RunResult } from '../remote/transport.ts';
 import { createWorkdirSender } from '../remote/workdir/send.ts';
 
@@ -165,10 +165,11 @@ async function runStep(
     const sent = await workdirs.send((request) => run(ref, request), root, folder);
     if (sent.kind === 'failed') return failed(worker, `the working directory could not be copied: ${sent.reason}`);
   }
+  const mode = manual === undefined ? 'unless-proven' : manual.force ? 'apply' : 'check';
   let outputTail = '';
   let logProblem: string | undefined;
   const result = await run(ref, {
-    script: stepScript(root, allocation.ordinal, step, files, stepMode(manual)),
+    script: stepScript(root, allocation.ordinal, step, files, mode),
     timeoutMs: step.timeoutMs + stepMargin,
     maxOutputBytes: 64_000,
     onOutput: async (chunk) => {
@@ -199,7 +200,8 @@ async function runStep(
     /(?:^|\n)step (\d+|vanished|cannot .*)\n(?:command (.*)\n)?$/u.exec(decodeText(result.stderr)) ?? [];
   if (outcome === undefined) return noAnswer(worker, `the connection was lost: ${outputOf(result)}`, true);
   if (outcome === '0') {
-    if (outputTail === '') await createEmptyLog(parts, ref, step);
+    // An existing empty log shows that the step ran and printed nothing. The step succeeded even without it.
+    if (outputTail === '') await parts.appendStepLog(job, step.name, worker, new Uint8Array(0)).catch(() => undefined);
     return { kind: 'done' };
   }
   if (outcome === 'vanished')
@@ -214,11 +216,6 @@ async function runStep(
   );
 }
 
-function stepMode(manual: ManualStepOptions | undefined): StepMode {
-  if (manual === undefined) return 'unless-proven';
-  return manual.force ? 'apply' : 'check';
-}
-
 async function readStepFiles({ readFile }: MachinesParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
   return Promise.all(
     step.files.map(async (file: StepFile) => ({
@@ -227,19 +224,6 @@ async function readStepFiles({ readFile }: MachinesParts, step: SetupStep): Prom
       bytes: file.kind === 'local' ? await readFile(file.from) : Buffer.from(file.base64, 'base64'),
     })),
   );
-}
-
-/** An existing empty log shows that the step ran and printed nothing. */
-async function createEmptyLog(
-  { appendStepLog }: MachinesParts,
-  { job, worker }: WorkerRef,
-  step: SetupStep,
-): Promise<void> {
-  try {
-    await appendStepLog(job, step.name, worker, new Uint8Array(0));
-  } catch {
-    // The step succeeded even if its log could not be written.
-  }
 }
 
 const maxCommandLength = 80;
@@ -305,7 +289,14 @@ export function startOutcome(worker: WorkerId, answer: string | undefined, outpu
   if (answer === 'started' || answer === 'already') return { kind: 'done' };
   if (answer === 'restarted')
     return failed(worker, `worker ${worker} rebooted after setup, so jobman did not start the command`);
-  if (answer?.startsWith('busy ') === true) return deviceBusy(worker, answer.slice(5));
+  // Another process uses the TPU. It may release it, so the start is retried.
+  if (answer?.startsWith('busy ') === true) {
+    const line = answer.slice('busy '.length);
+    return {
+      kind: 'failed',
+      evidence: { message: `another program uses its TPU: ${line}`, worker, pattern: 'busy', line },
+    };
+  }
   if (answer?.startsWith('failed ') === true)
     return failed(worker, `worker ${worker} could not start the command: ${answer.slice(7)}`);
   // The launcher may have been killed at any point. Only an observation can decide.
@@ -375,12 +366,6 @@ function openTail(
 /** The action had no success; it may be retried. */
 export function failed(worker: WorkerId, detail: string, line?: string, exitCode?: number): OutcomeResult {
   return { kind: 'failed', evidence: evidence(worker, detail, line, exitCode) };
-}
-
-/** Another process, `holder`, uses the TPU. It may release it, so the start is retried. */
-function deviceBusy(worker: WorkerId, holder: string): OutcomeResult {
-  const detail = `another program uses its TPU: ${holder}`;
-  return { kind: 'failed', evidence: { message: detail, worker, pattern: 'busy', line: holder } };
 }
 
 /** The action can never succeed. */

@@ -26,7 +26,8 @@ export function takeLock(path: string): (() => void) | undefined {
 }
 
 /** Takes a read lock for an instant. */
-function isLocked(path: string): boolean {
+export function isControllerRunning(home: string): boolean {
+  const path = join(home, 'controller.lock');
   let database: DatabaseSync;
   try {
     database = new DatabaseSync(path, { readOnly: true });
@@ -89,7 +90,3 @@ function parseControllerFile(value: unknown): ControllerFile | null {
 
 /** The largest distance from 1970 that a Date can represent, in milliseconds. */
 const maxTimestamp = 8.64e15;
-
-export function isControllerRunning(home: string): boolean {
-  return isLocked(join(home, 'controller.lock'));
-}

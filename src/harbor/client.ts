@@ -79,7 +79,7 @@ export function createHarborClient({
       env,
       retry,
       limits: { answer: 20 * second, bytes: maxReplyBytes },
-      trust: isPlainHttp(base) ? {} : { extraCa: readCaFile(caFile) },
+      trust: base.startsWith('http:') ? {} : { extraCa: readCaFile(caFile) },
     });
     const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
     const token =
@@ -146,10 +146,6 @@ function hasNext({ link, 'x-total-count': total }: IncomingHttpHeaders, seen: nu
   if (links !== undefined && links !== '') return /rel="?next"?/.test(links);
   const count = Number(total ?? Number.NaN);
   return Number.isFinite(count) ? seen < count : onPage >= pageSize;
-}
-
-function isPlainHttp(base: string): boolean {
-  return base.startsWith('http:');
 }
 
 function readCaFile(caFile: string | null): string | undefined {

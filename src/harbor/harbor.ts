@@ -4,7 +4,7 @@ import { mapConcurrent } from '../app/concurrency.ts';
 import type { CachedResult, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { type Duration, type Instant, minute, day } from '../core/model/time.ts';
+import { type Duration, type Instant, minute, day, parseInstant } from '../core/model/time.ts';
 import { type HarborClient, HarborError } from './client.ts';
 import type { Shape, ShapeValue } from '../app/json.ts';
 import { createHash } from 'node:crypto';
@@ -150,16 +150,13 @@ function createCachedFetch({ base, user, cache, now }: Pick<HarborOptions, 'base
       cache.write(key, { fetchedAt, value });
       return { fetchedAt, value, staleReason: null };
     } catch (error) {
-      const mayBeOld = error instanceof JobmanError && error.code === exitCode.unreachable && !isRefusedLogin(error);
+      // A refused or missing login is not an outage: an old copy would hide what the user has to do.
+      const isLoginRefused = error instanceof HarborError && error.status === 401;
+      const mayBeOld = error instanceof JobmanError && error.code === exitCode.unreachable && !isLoginRefused;
       if (copy === undefined || !mayBeOld) throw error;
       return { ...copy, staleReason: error.message };
     }
   };
-}
-
-/** A refused or missing login is not an outage: an old copy would hide what the user has to do. */
-function isRefusedLogin(error: JobmanError): boolean {
-  return error instanceof HarborError && error.status === 401;
 }
 
 // ------------------------------------------------------------------------------------------ names
@@ -310,8 +307,8 @@ function readArtifact(raw: RawArtifact): ImageArtifact {
 
 /** Harbor writes the year 1 for "never". */
 function parseTime(text: string | undefined): Instant | null {
-  const at = Date.parse(text ?? '');
-  return Number.isNaN(at) || at < 0 ? null : at;
+  const at = parseInstant(text);
+  return at === null || at < 0 ? null : at;
 }
 
 interface CacheEntry<T> {

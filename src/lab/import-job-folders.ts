@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import type { JobSpec, Reason } from '../core/model/spec.ts';
 import { importedPrefix } from '../app/format.ts';
-import type { Instant } from '../core/model/time.ts';
+import { parseInstant, type Instant } from '../core/model/time.ts';
 import type { ImportLine } from './import-old-data.ts';
 import type { ImportedJob } from './imported-job.ts';
 
@@ -197,8 +197,7 @@ function jobEnd(verdict: ImportedJob['verdict'], reason: Reason, detail: string)
 function parseTime(value: unknown): Instant | null {
   const seconds = typeof value === 'number' ? value : /^\d+(\.\d+)?$/.test(asText(value) ?? '') ? Number(value) : null;
   if (seconds !== null) return Math.round(seconds * 1_000);
-  const time = Date.parse((asText(value) ?? '').replace(' ', 'T'));
-  return Number.isNaN(time) ? null : time;
+  return parseInstant(asText(value)?.replace(' ', 'T'));
 }
 
 function asText(value: unknown): string | null {

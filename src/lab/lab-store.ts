@@ -15,7 +15,7 @@ import type { BookingRow } from './bookings.ts';
  * Without `cleared`: windows on the list. `of listed jobs` adds the cleared windows of jobs that have another window on
  * the list. Results are in the order of their numbers.
  */
-export interface WindowQuery {
+interface WindowQuery {
   readonly user?: string;
   readonly jobs?: readonly string[];
   readonly cleared?: true | 'of listed jobs';

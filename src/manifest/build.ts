@@ -16,7 +16,7 @@ import {
 } from '../core/model/spec.ts';
 import { second } from '../core/model/time.ts';
 import { containerWorkdir } from '../setup/docker.ts';
-import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';
+import type { DockerModule, SetupModule } from '../setup/modules.ts';
 import { setupSteps, withoutSudo, wrapCommand } from '../setup/steps.ts';
 import { workdirStep } from '../setup/files.ts';
 import type { Path } from '../schema/kinds.ts';
@@ -85,10 +85,14 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   const run = isSetupOnly ? '' : (command.run ?? '');
   const script = isSetupOnly
     ? ''
-    : wrapCommand(run, modules.filter(isEnvironment), {
-        plain: Object.keys(env),
-        secret: Object.keys(secrets),
-      });
+    : wrapCommand(
+        run,
+        modules.filter((one) => one.name === 'docker' || one.name === 'conda' || one.name === 'venv'),
+        {
+          plain: Object.keys(env),
+          secret: Object.keys(secrets),
+        },
+      );
   const tags = [...(job.tags ?? []), ...(capacity.kind === 'tpu' ? capacity.networkTags : [])];
   // Users filter by name and tags, which are stored before the node's full name exists.
   const withNodeName = (text: string): string =>
@@ -159,10 +163,6 @@ function sectionOfWorkdir(sections: Sections): 'command' | 'docker' {
 /** True for a path from the root or from the worker's login folder, which is mounted at the same path. */
 function isRooted(path: string): boolean {
   return /^[/~]/.test(path);
-}
-
-function isEnvironment(module: SetupModule): module is EnvironmentModule {
-  return module.name === 'docker' || module.name === 'conda' || module.name === 'venv';
 }
 
 function checkRunsOn(sections: Sections, runsOn: CommandSpec['runsOn'], choice: ModuleChoice): void {

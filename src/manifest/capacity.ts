@@ -99,6 +99,7 @@ function readTpu(
   checkTopology(sections, own, ['tpu']);
   const alternatives = readAlternatives(sections, tpu, own, project);
   const allAlternatives = [own, ...alternatives];
+  const loginKey = sections.read('ssh')?.private_key;
 
   // The request needs these values before the node has its full name, so they get the name as written.
   const withNodeName = (text: string): string => text.replaceAll(nodeNamePlaceholder, name);
@@ -116,7 +117,7 @@ function readTpu(
     networkTags: [...new Set((tpu.tags ?? []).map(withNodeName))],
     metadata: Object.fromEntries(Object.entries(tpu.metadata ?? {}).map(([key, value]) => [key, withNodeName(value)])),
     remoteUser,
-    privateKey: readLoginKey(sections, context),
+    privateKey: loginKey === undefined ? null : localPath(loginKey, context.folder, context.home),
     // Only the backend knows the price.
     pricePerHourUsd: null,
     // Absent keys stay absent, so that a stored spec is as short as its manifest.
@@ -269,11 +270,6 @@ function readStartupScript(
   if ('text' in read) return read.text;
   sections.problem(['tpu', 'startup_script'], `the file ${file} ${read.reason}`);
   return undefined;
-}
-
-function readLoginKey(sections: Sections, { folder, home }: ManifestContext): string | null {
-  const key = sections.read('ssh')?.private_key;
-  return key === undefined ? null : localPath(key, folder, home);
 }
 
 function tpuNameFrom(jobName: string): string {

@@ -29,10 +29,7 @@ export function readModules(
   choice: ModuleChoice,
   context: ManifestContext,
 ): readonly SetupModule[] {
-  return choice.modules.flatMap((name): readonly SetupModule[] => {
-    const module = readModule(name, sections, context);
-    return module === undefined ? [] : [module];
-  });
+  return choice.modules.map((name) => readModule(name, sections, context)).filter((module) => module !== undefined);
 }
 
 function readModule(

@@ -364,10 +364,9 @@ async function acceptCopy({ received, replacedPath, expectedName, target, replac
   if (expectedName !== null && name !== expectedName && !facts.isDirectory())
     return failed(`${JSON.stringify(name)} arrived instead of ${JSON.stringify(expectedName)}`);
   const leftOut = await removeSpecial(entry);
-  if ((await lstat(entry).catch(() => undefined)) === undefined)
-    return failed('devices, FIFOs and sockets are not copied');
+  if (!(await exists(entry))) return failed('devices, FIFOs and sockets are not copied');
   const old = await lstat(target).catch(() => undefined);
-  if (old !== undefined && !replace) return { kind: 'failed', cause: 'conflict', reason: `${target} exists` };
+  if (old !== undefined && !replace) return targetExists(target);
   // One file replaces another in one step; a folder must be moved away first.
   if (old !== undefined && (old.isDirectory() || facts.isDirectory())) {
     await mkdir(replacedPath);

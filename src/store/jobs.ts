@@ -123,7 +123,9 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   await writeLocations(db, number, job);
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
-  await deleteOutcomes(db, number, commit.foldedOutcomes);
+  const folded = commit.foldedOutcomes;
+  if (folded.length > 0)
+    await sql`delete from outcome where job = ${number} and id in (${sql.join(folded)})`.execute(db);
   // A new `wake_at` alone is no change for clients that follow the job.
   if (commit.events.length > 0 || status !== stored.status) await nextNumber(db, 'change');
   return 'committed';
@@ -344,11 +346,6 @@ export async function readOutcomes(db: Database, id: string): Promise<readonly S
     const result = JSON.parse(row.result) as OutcomeResult;
     return [{ id: row.id, outcome: { subject, ...of, at: row.at, result } }];
   });
-}
-
-async function deleteOutcomes(db: Database, job: number, ids: readonly number[]): Promise<void> {
-  if (ids.length === 0) return;
-  await sql`delete from outcome where job = ${job} and id in (${sql.join(ids)})`.execute(db);
 }
 
 // ------------------------------------------------------------------------------------------ the lease

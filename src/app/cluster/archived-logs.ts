@@ -5,7 +5,7 @@
 import { closeSync, createReadStream, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { second, type Instant } from '../../core/model/time.ts';
+import { parseInstant, second, type Instant } from '../../core/model/time.ts';
 import { fileError, isFileMissing } from '../errors.ts';
 import { fileModeIn, makeFolder } from '../files.ts';
 import type { ClusterJob } from './cluster.ts';
@@ -85,8 +85,7 @@ function readEnd(file: number): { readonly tail: Uint8Array; readonly completeBy
 /** Null without a timestamp. */
 export function lineTime(bytes: Uint8Array, from: number): Instant | null {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset + from, Math.min(40, bytes.length - from)).toString('latin1');
-  const at = Date.parse(text.slice(0, text.indexOf(' ')));
-  return Number.isNaN(at) ? null : at;
+  return parseInstant(text.slice(0, text.indexOf(' ')));
 }
 
 export interface ArchivedLogQuery {

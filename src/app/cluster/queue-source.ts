@@ -2,7 +2,7 @@
 // the namespace alone.
 
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import type { Instant } from '../../core/model/time.ts';
+import { parseInstant, type Instant } from '../../core/model/time.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
 import { clusterLabels } from './job-object.ts';
@@ -227,6 +227,5 @@ function amountsIn(value: unknown): Amounts {
 }
 
 function parseTime(value: unknown): Instant | null {
-  const at = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  return Number.isNaN(at) ? null : at;
+  return typeof value === 'string' ? parseInstant(value) : null;
 }

@@ -56,7 +56,12 @@ export function createConnection(
     const credentials = await unlessAborted(login.credentials(), request.signal);
     const headers = { accept: 'application/json', ...credentials.headers, ...request.headers };
     const reply = await call(clientFor(credentials), { ...request, url, headers });
-    if (reply instanceof NoReply && isLoginProblem(reply)) throw unusableLoginError(context, reply);
+    // Node's codes for unusable certificates, keys and headers. Its message contains the name of the header or option
+    // and not its value.
+    if (reply instanceof NoReply && /^ERR_(?:OSSL_|INVALID_|TLS_INVALID_CONTEXT$)/.test(reply.reason ?? '')) {
+      const message = `The context ${context.name} of ${context.source} cannot be used: ${reply.message}.`;
+      throw new JobmanError(message, exitCode.unreachable, [], { cause: reply });
+    }
     return reply;
   }
 
@@ -71,17 +76,6 @@ export function createConnection(
     },
     close: () => client?.close(),
   };
-}
-
-function unusableLoginError({ name, source }: KubeContext, error: NoReply): JobmanError {
-  // Node's message contains the name of the header or option and not its value.
-  const message = `The context ${name} of ${source} cannot be used: ${error.message}.`;
-  return new JobmanError(message, exitCode.unreachable, [], { cause: error });
-}
-
-/** Node's codes for unusable certificates, keys and headers. */
-function isLoginProblem({ reason }: NoReply): boolean {
-  return reason !== null && /^ERR_(?:OSSL_|INVALID_|TLS_INVALID_CONTEXT$)/.test(reason);
 }
 
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

@@ -62,7 +62,7 @@ function endBeforeOpen(error: unknown): SessionEnd {
 
 /** Runs a program. Failures before it starts are part of the session's end. */
 export function startExec(cluster: ClusterAccess, target: ClusterTarget, request: ClusterExecRequest): ClusterSession {
-  const marker = newMarker();
+  const marker = `JOBMAN_EXEC=${randomBytes(8).toString('hex')}`;
   const reportText = `${marker}: `;
   let channels: Channels | undefined;
   let isOver = false;
@@ -276,8 +276,6 @@ async function runExec(
 // A cluster cannot end a started program, and a closed connection leaves it running. So the program has a marker in its
 // environment, by which a second short program in the container finds and ends it.
 
-const markerName = 'JOBMAN_EXEC';
-
 /** Ends all programs with the marker: TERM, and KILL three seconds later. It does not have the marker itself. */
 const endScript = `for signal in TERM KILL; do
   for turn in 1 2 3; do
@@ -291,10 +289,6 @@ const endScript = `for signal in TERM KILL; do
     sleep 1
   done
 done`;
-
-function newMarker(): string {
-  return `${markerName}=${randomBytes(8).toString('hex')}`;
-}
 
 function endCommand(marker: string): readonly string[] {
   return ['sh', '-c', endScript, 'sh', marker];

@@ -3,7 +3,7 @@
 
 import { X509Certificate } from 'node:crypto';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import { type Instant, minute, second } from '../../core/model/time.ts';
+import { type Instant, minute, parseInstant, second } from '../../core/model/time.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { formatTime } from '../../app/format.ts';
 import type { KubeContext, KubeExec } from './kubeconfig.ts';
@@ -157,9 +157,7 @@ function loginExpiry(context: KubeContext): Instant | null {
   const { user } = context;
   try {
     const token = tokenOf(context);
-    if (token !== undefined) {
-      return expiryOf(token);
-    }
+    if (token !== undefined) return expiryOf(token);
     const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
     return cert === undefined ? null : Date.parse(new X509Certificate(cert).validTo);
   } catch {
@@ -242,8 +240,7 @@ async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environme
   };
   const [token, cert, key] = [field('token'), field('clientCertificateData'), field('clientKeyData')];
   if (token === undefined && cert === undefined) throw loginError('returned neither a token nor a certificate');
-  const expiresAt = Date.parse(field('expirationTimestamp') ?? '');
-  return { ...omitUndefined({ token, cert, key }), expiresAt: Number.isNaN(expiresAt) ? null : expiresAt };
+  return { ...omitUndefined({ token, cert, key }), expiresAt: parseInstant(field('expirationTimestamp')) };
 }
 
 function execInfo(exec: KubeExec, { cluster }: KubeContext): object {

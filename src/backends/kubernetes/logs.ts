@@ -32,7 +32,9 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
   try {
     yield* readAvailableLog(api, source, query);
   } catch (error) {
-    if (!isContainerRemoved(error)) throw error;
+    // `container "main" in pod "x" is terminated`: the node of an evicted pod has removed the container and its log.
+    const isRefused = error instanceof ClusterRefusal && error.status.code === 400;
+    if (!isRefused || !error.status.message.endsWith(' is terminated')) throw error;
     query.onTruncated?.();
   }
 }
@@ -128,7 +130,8 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
       }
       losses += 1;
       if (!hasOutput || (!follow && losses >= maxLosses)) throw readError(error, source);
-      if (!isLost) onLost?.(lossReason(error));
+      if (!isLost)
+        onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the connection was lost');
       isLost = true;
       cursor.beginReply();
       await pause();
@@ -197,17 +200,7 @@ function readError(error: unknown, { pod }: LogSource): unknown {
   );
 }
 
-function lossReason(error: unknown): string {
-  return error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the connection was lost';
-}
-
 const lineEnd = 0x0a;
-/** `container "main" in pod "x" is terminated`: the node of an evicted pod has removed the container and its log. */
-function isContainerRemoved(error: unknown): boolean {
-  return (
-    error instanceof ClusterRefusal && error.status.code === 400 && error.status.message.endsWith(' is terminated')
-  );
-}
 
 /**
  * The answer of a node without the container; it looks like output

@@ -15,7 +15,7 @@ import type {
   V1PriorityClass,
   V1ResourceQuota,
 } from '@kubernetes/client-node';
-import { second, type Instant } from '../../core/model/time.ts';
+import { parseInstant, second } from '../../core/model/time.ts';
 import type {
   ClusterCondition,
   ClusterContainer,
@@ -74,9 +74,9 @@ export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
     name: optionalText(metadata.name) ?? '',
     namespace: optionalText(metadata.namespace) ?? '',
     uid: optionalText(metadata.uid) ?? '',
-    createdAt: optionalInstant(metadata.creationTimestamp) ?? 0,
-    startedAt: optionalInstant(status.startTime),
-    endedAt: optionalInstant(status.completionTime) ?? failed?.at ?? null,
+    createdAt: parseInstant(metadata.creationTimestamp) ?? 0,
+    startedAt: parseInstant(status.startTime),
+    endedAt: parseInstant(status.completionTime) ?? failed?.at ?? null,
     suspended: spec.suspend === true,
     parallelism: optionalInt(spec.parallelism) ?? 1,
     completions: optionalInt(spec.completions) ?? null,
@@ -124,8 +124,8 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
     message: optionalText(status.message) ?? null,
     node: optionalText(spec.nodeName) ?? null,
     index: index !== undefined && /^\d{1,9}$/.test(index) ? Number(index) : null,
-    createdAt: optionalInstant(metadata.creationTimestamp) ?? 0,
-    startedAt: optionalInstant(status.startTime),
+    createdAt: parseInstant(metadata.creationTimestamp) ?? 0,
+    startedAt: parseInstant(status.startTime),
     requests: requestsOf(spec),
     limits: limitsOf(spec),
     containers: [
@@ -172,8 +172,8 @@ function readContainer(
     message: optionalText(terminated?.message ?? waiting?.message) ?? null,
     restarts: optionalInt(status?.restartCount) ?? 0,
     lastEnd: last === undefined ? null : readTermination(last),
-    startedAt: optionalInstant(terminated?.startedAt ?? running?.startedAt),
-    endedAt: optionalInstant(terminated?.finishedAt),
+    startedAt: parseInstant(terminated?.startedAt ?? running?.startedAt),
+    endedAt: parseInstant(terminated?.finishedAt),
     init,
   };
 }
@@ -181,9 +181,9 @@ function readContainer(
 export function readEvent(raw: Wire<CoreV1Event>): ClusterEvent {
   const { kind = '', name = '', uid = '' } = raw.involvedObject ?? {};
   const first =
-    optionalInstant(raw.firstTimestamp) ??
-    optionalInstant(raw.eventTime) ??
-    optionalInstant(raw.metadata?.creationTimestamp) ??
+    parseInstant(raw.firstTimestamp) ??
+    parseInstant(raw.eventTime) ??
+    parseInstant(raw.metadata?.creationTimestamp) ??
     0;
   return {
     object: { kind: optionalText(kind) ?? '', name: optionalText(name) ?? '', uid: optionalText(uid) ?? '' },
@@ -192,7 +192,7 @@ export function readEvent(raw: Wire<CoreV1Event>): ClusterEvent {
     message: optionalText(raw.message) ?? '',
     count: optionalInt(raw.series?.count ?? raw.count) ?? 1,
     firstAt: first,
-    lastAt: optionalInstant(raw.series?.lastObservedTime) ?? optionalInstant(raw.lastTimestamp) ?? first,
+    lastAt: parseInstant(raw.series?.lastObservedTime) ?? parseInstant(raw.lastTimestamp) ?? first,
   };
 }
 
@@ -240,7 +240,7 @@ function readConditions(raw: readonly Wire<V1JobCondition>[] = []): readonly Clu
     status: optionalText(status) ?? '',
     reason: optionalText(reason) ?? null,
     message: optionalText(message) ?? null,
-    at: optionalInstant(lastTransitionTime),
+    at: parseInstant(lastTransitionTime),
   }));
 }
 
@@ -307,9 +307,4 @@ function optionalInt(written: number | null | undefined): number | undefined {
   if (written === null || written === undefined) return undefined;
   if (!Number.isSafeInteger(written)) throw new TypeError('not a whole number');
   return written;
-}
-
-function optionalInstant(written: string | null | undefined): Instant | null {
-  const at = Date.parse(written ?? '');
-  return Number.isNaN(at) ? null : at;
 }

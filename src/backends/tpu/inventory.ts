@@ -5,6 +5,7 @@ import { mapConcurrent } from '../../app/concurrency.ts';
 import type { AllocationRef, Clock, Orphan } from '../../app/ports.ts';
 import type { UncheckedLocation, TpuScope, ObservedTpu } from '../../app/tpus.ts';
 import { known, unknown, type Observed } from '../../core/model/observation.ts';
+import { parseInstant } from '../../core/model/time.ts';
 import { resourceId, type Location, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
 import { groupByLocation, nodeOwner, queuedOwner, sharedTpuInstallation, type ResourceOwner } from './resources.ts';
 
@@ -96,7 +97,7 @@ function describeTpu(node: TpuNode | undefined, queued: QueuedResource | undefin
     label: nodeOwner(node) ?? queuedLabel ?? null,
     sharedByInstallation: sharedTpuInstallation(node ?? requestedNode) ?? null,
     metadataOwner: shape.metadata?.['owner'] ?? null,
-    createdAt: parseTime(node?.createTime ?? queued?.createTime),
+    createdAt: parseInstant(node?.createTime ?? queued?.createTime),
   };
 }
 
@@ -105,11 +106,6 @@ function pricingOf(node: TpuNode | undefined, queued: QueuedResource | undefined
   if (queued?.spot !== undefined || spot === true) return 'spot';
   if (queued?.bestEffort !== undefined || preemptible === true) return 'preemptible';
   return queued?.guaranteed?.reserved === true || reserved === true ? 'reserved' : 'ondemand';
-}
-
-function parseTime(text: string | undefined): number | null {
-  const time = Date.parse(text ?? '');
-  return Number.isNaN(time) ? null : time;
 }
 
 /** Resources of these installations in the locations of `refs`. One failed location makes the result unknown. */

@@ -8,6 +8,7 @@ import type { AllocationRef } from '../../app/ports.ts';
 import { capacityOf, type Allocation, type Host } from '../../core/model/job.ts';
 import type { AllocationStatus } from '../../core/model/observation.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';
+import { parseInstant } from '../../core/model/time.ts';
 import {
   classifyError,
   resourceId,
@@ -232,7 +233,7 @@ export function createStatusOf(
   const newest = operations
     .filter(({ metadata }) => metadata?.verb === 'create' && metadata.target?.endsWith(`/${target}`) === true)
     .reduce<Operation | undefined>(
-      (best, one) => (best !== undefined && operationTime(best) > operationTime(one) ? best : one),
+      (best, one) => (best !== undefined && createdAt(best) > createdAt(one) ? best : one),
       undefined,
     );
   if (newest === undefined) return undefined;
@@ -244,9 +245,8 @@ export function createStatusOf(
 }
 
 /** The cloud's clock only; it orders operations and is not compared with ours. */
-function operationTime({ metadata }: Operation): number {
-  const at = Date.parse(metadata?.createTime ?? '');
-  return Number.isNaN(at) ? 0 : at;
+function createdAt({ metadata }: Operation): number {
+  return parseInstant(metadata?.createTime) ?? 0;
 }
 
 export interface ResourceOwner {

@@ -10,6 +10,12 @@ export const minute: Duration = 60 * second;
 export const hour: Duration = 60 * minute;
 export const day: Duration = 24 * hour;
 
+/** Null for a text that is no date. */
+export function parseInstant(text: string | null | undefined): Instant | null {
+  const at = Date.parse(text ?? '');
+  return Number.isNaN(at) ? null : at;
+}
+
 /** The earliest of the given instants. Undefined if none is given. */
 export function earliest(...instants: readonly (Instant | undefined)[]): Instant | undefined {
   let first: Instant | undefined;

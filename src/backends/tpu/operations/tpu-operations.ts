@@ -2,7 +2,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { findAccelerator } from '../../../catalogue/accelerators.ts';
-import { second, type Duration, type Instant } from '../../../core/model/time.ts';
+import { second, type Duration, type Instant, parseInstant } from '../../../core/model/time.ts';
 import { projectOf } from '../../../lab/run-spec.ts';
 import type { ReportProgress, WorkerScriptOptions, TpuOperations, WorkerAnswer } from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
@@ -177,8 +177,7 @@ function workerHostsOf(
 
 /** Includes the creation time: a recreated TPU has other machines, even with the same name and address. */
 function pinPrefix(name: string, createTime: string | undefined): string {
-  const createdAt = Date.parse(createTime ?? '');
-  return `desk-${name}-${Number.isNaN(createdAt) ? 0 : createdAt}-w`;
+  return `desk-${name}-${parseInstant(createTime) ?? 0}-w`;
 }
 
 function readIfSucceeded<Read>(answer: WorkerAnswer, read: (worker: number, output: string) => Read): Read | undefined {
@@ -188,10 +187,13 @@ function readIfSucceeded<Read>(answer: WorkerAnswer, read: (worker: number, outp
 function unreachableWorkers(answers: readonly WorkerAnswer[]): { readonly worker: number; readonly message: string }[] {
   return answers.flatMap((one) => {
     if (one.kind === 'no_answer') return [{ worker: one.worker, message: one.message }];
-    return one.code === 0 ? [] : [{ worker: one.worker, message: lastLine(one) }];
+    return one.code === 0
+      ? []
+      : [
+          {
+            worker: one.worker,
+            message: one.output.trim().split('\n').at(-1) || `the shell exited with code ${one.code}`,
+          },
+        ];
   });
-}
-
-function lastLine({ output, code }: Extract<WorkerAnswer, { readonly kind: 'ended' }>): string {
-  return output.trim().split('\n').at(-1) || `the shell exited with code ${code}`;
 }
