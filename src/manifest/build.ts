@@ -142,7 +142,7 @@ function withWorkdirCopy(sections: Sections, docker: DockerModule): DockerModule
   if (!isRooted(wanted) && !`${workdir}/`.startsWith(`${containerWorkdir}/`))
     sections.problem(
       [sectionOfWorkdir(sections), 'workdir'],
-      `${wanted} leads out of the copy of job.workdir; begin it with / for another folder of the container`,
+      `${wanted} is outside the copy of job.workdir; for another folder of the container write a path that begins with /`,
     );
   return { ...docker, hasWorkdirCopy: true, workdir };
 }
@@ -152,7 +152,7 @@ function checkContainerWorkdir(sections: Sections, { workdir }: DockerModule): v
   if (workdir === null || isRooted(workdir)) return;
   sections.problem(
     [sectionOfWorkdir(sections), 'workdir'],
-    `${workdir} is relative to nothing inside the container; begin it with / (or with ~ for the login folder), or give job.workdir`,
+    `${workdir} is a relative path, which needs job.workdir; write a path that begins with / (or with ~ for the login folder), or set job.workdir`,
   );
 }
 
@@ -168,7 +168,7 @@ function isRooted(path: string): boolean {
 function checkRunsOn(sections: Sections, runsOn: CommandSpec['runsOn'], choice: ModuleChoice): void {
   const [environment] = choice.environments;
   if (runsOn === 'controller' && environment !== undefined) {
-    const message = `here is the machine of jobman, and ${environment} is set up on the workers; remove one of the two`;
+    const message = `here runs the command on this machine, but ${environment} is set up on the workers; remove one of the two`;
     sections.problem(['command', 'runs_on'], message);
   }
 }

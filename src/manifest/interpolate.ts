@@ -214,7 +214,10 @@ function callResolver(part: PartOf<'resolver'>, site: ValueSite, run: Interpolat
     case 'oc.decode':
       return withPosition(parseValue(argument, part.written), site.position);
     default:
-      return reportMistake(site, `${part.written} asks for ${part.name}; jobman knows oc.env, oc.select and oc.decode`);
+      return reportMistake(
+        site,
+        `${part.written} uses ${part.name}; jobman supports only oc.env, oc.select and oc.decode`,
+      );
   }
 }
 

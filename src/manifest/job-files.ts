@@ -76,7 +76,7 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
     if (total > maxTotalBytes || inlineFiles.size >= maxFileCount) {
       isTooLarge = true;
       const limit = inlineFiles.size >= maxFileCount ? `${maxFileCount} files` : formatBinarySize(maxTotalBytes);
-      return refuse(index, `job.files have more than ${limit} in total; ${bucketHint}`);
+      return refuse(index, `the files have more than ${limit} in total; ${bucketHint}`);
     }
     inlineFiles.set(target, {
       to: target,

@@ -156,7 +156,7 @@ function readDocker(sections: Sections): DockerModule | undefined {
     if (detaching !== undefined)
       sections.problem(
         ['docker', 'flags', index],
-        `${detaching} detaches the container, so jobman could not see how it ends; remove it, because jobs run in the background anyway`,
+        `${detaching} detaches the container, so jobman could not see how its command ends; remove the flag: jobs run in the background anyway`,
       );
     return args ?? [];
   });

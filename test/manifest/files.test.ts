@@ -51,7 +51,7 @@ test('large things belong in a bucket', () => {
     '[train.py, large.bin]':
       /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB; the limit is 1 MiB, so put it in a bucket/,
     '["just.bin:1", "just.bin:2", "just.bin:3", "just.bin:4", "train.py"]':
-      /job\.files\[4\]: job\.files have more than 4 MiB/,
+      /job\.files\[4\]: the files have more than 4 MiB/,
   });
   const many = Object.fromEntries(Array.from({ length: 501 }, (_, n) => [`/work/many/${n}`, 'x']));
   assert.match(refused('[many]', many), /more than 500 files/);

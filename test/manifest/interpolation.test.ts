@@ -101,7 +101,7 @@ test('resolvers read the environment, choose, and decode', () => {
   const { spec } = specOf(tpu('setup: {tries: "${oc.decode:${oc.env:N}}"}\n'), { env });
   assert.equal(spec.limits.setupTries, 3);
   assertRefused(local('${oc.env:NO}'), /the environment variable NO is not set/);
-  assertRefused(local('${oc.what:NO}'), /asks for oc\.what; jobman knows oc\.env/);
+  assertRefused(local('${oc.what:NO}'), /uses oc\.what; jobman supports only oc\.env/);
 });
 
 test('the name of the node is a placeholder until the request, except in the section of the TPU', () => {

@@ -209,7 +209,7 @@ test('the command may run on the machine of jobman', () => {
   assert.equal(spec.command.checkpointDir, `/work/ckpt/${ownCheckpointSubfolder}`);
   assertRefused(
     tpu('docker: {image: i}\n', 'run: ls, runs_on: here'),
-    /command\.runs_on: here is the machine of jobman, and docker/,
+    /command\.runs_on: here runs the command on this machine, but docker/,
   );
 });
 

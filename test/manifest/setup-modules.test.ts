@@ -158,7 +158,7 @@ test('docker flags are split as a shell splits them', () => {
   );
 });
 
-test('a flag that detaches the container is refused, because jobman could not see how it ends', () => {
+test('a flag that detaches the container is refused, because jobman could not see how its command ends', () => {
   for (const flag of ['-d', '-itd', '--detach', '--detach=true'])
     assertRefused(
       tpu(`docker: {image: i, flags: [--init, "--dns 10.0.0.1 ${flag}"]}\n`),
@@ -218,15 +218,18 @@ test('a container starts where command.workdir or docker.workdir says, below the
   for (const out of ['..', 'a/../../b', '../workdirs'])
     assertRefused(
       tpu(`docker: {image: i, workdir: ${out}}\njob: ${copied}\n`),
-      /docker\.workdir: \S+ leads out of the copy of job\.workdir; begin it with \//,
+      /docker\.workdir: \S+ is outside the copy of job\.workdir; for another folder .* begins with \//,
       {
         files: { '/work/sub/a.py': '' },
       },
     );
   const relative = tpu('docker: {image: i, workdir: a}\n');
-  assertRefused(relative, /docker\.workdir: a is relative to nothing inside the container; begin it with \//);
+  assertRefused(
+    relative,
+    /docker\.workdir: a is a relative path, which needs job\.workdir; write a path that begins with \//,
+  );
   const both = tpu('docker: {image: i, workdir: /a}\n', 'run: ls, workdir: b');
-  assertRefused(both, /command\.workdir: b is relative to nothing/);
+  assertRefused(both, /command\.workdir: b is a relative path/);
 });
 
 test('a list of modules without command, or no section command, makes a job that only sets up', () => {

@@ -165,8 +165,8 @@ export const setup = grouped('Setup', [
     usage: '<folder> [--apply]',
     about:
       "The folder is that program's jobs/, in either of its layouts. Each job becomes a finished job with its manifest and " +
-      'logs; resume and rerun work on it. Without --apply the command prints what it would import and what not, with the ' +
-      'reason. A job is never imported twice. `tpu import` imports the data.json of the lab.',
+      'logs; resume and rerun work on it. Without --apply the command prints what it would import, what it would skip, and ' +
+      'why. A job is never imported twice. `tpu import` imports the data.json of the lab.',
     examples: [
       ['jobman import ~/jobman/jobs', 'show what would be imported'],
       ['jobman import ~/jobman/jobs --apply', 'import it'],

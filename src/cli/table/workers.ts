@@ -135,7 +135,8 @@ export const workers = grouped('Workers', [
     usage: '<job>...',
     about:
       'Prints a Host block for each worker, `jobman-42-0` and so on; `jobman-42` is worker 0. For VS Code and other editors, ' +
-      'write it to a file and name that in ~/.ssh/config: `Include jobman.config`. Write it again when the job has a new TPU.',
+      'write the blocks to a file, and name the file in ~/.ssh/config: `Include jobman.config`. Write it again when the job has ' +
+      'a new TPU.',
     examples: [
       ['jobman ssh-config 42 > ~/.ssh/jobman.config', 'for Include, or for ssh -F ~/.ssh/jobman.config jobman-42'],
     ],
@@ -149,8 +150,8 @@ export const workers = grouped('Workers', [
     usage: '<job> <step> [--force]',
     about:
       'The steps are those of `setup.modules` (ssh, gcsfuse, docker, conda, venv), and `files` for job.files. If the check of ' +
-      'a step succeeds on a worker, nothing is done there; --force applies the step anyway. All workers run it at once, and a ' +
-      'failure on one stops no other. The command refuses while the controller is setting up the job, and while the program ' +
+      'a step succeeds on a worker, jobman does nothing there; --force applies the step anyway. All workers run the step at ' +
+      'once, and a failure on one worker does not stop the others. The command refuses while the controller is setting up the job, and while the program ' +
       'runs in what the step would replace. Ctrl-C detaches; steps that have started keep running.',
     examples: [
       ['jobman setup 42 gcsfuse', 'mount the buckets again where they are not mounted'],

@@ -146,7 +146,7 @@ export const cleanupCommands = grouped('Clean up', [
     usage: '[user] [-re]',
     about: 'Windows that a running job continues stay on the list, unless you pass -re.',
     examples: [
-      ['tpu clean ada', 'finished, failed and killed jobs'],
+      ['tpu clean ada', 'succeeded, failed and killed jobs'],
       ['tpu clean ada -re', 'also windows that were resumed or rerun'],
     ],
     takes: { user: true },

@@ -155,7 +155,7 @@ export const labCommands = grouped('Lab', [
   }),
   tpuCommand(['import'], 'Import users, TPUs and jobs of the older `tpu` program', {
     usage: '<data.json> [--apply]',
-    about: 'Without --apply it only shows what it would import, and what not and why.',
+    about: 'Without --apply it only shows what it would import, what it would skip, and why.',
     examples: [['tpu import data.json', 'changes nothing']],
     args: [{ name: 'file', needed: true, summary: 'file' }],
     flags: { apply: boolFlag('Import') },
