@@ -78,11 +78,10 @@ import('./wiring/start.ts')
       if (!hasStream) process.exit();
     },
     (error: unknown) => {
-      const text = error instanceof Error ? error.stack : String(error);
-      // The error may contain text of a manifest or of a cloud.
-      const shown = String(text).replace(/[^\P{Cc}\n]|[\u202a-\u202e\u2066-\u2069]/gu, '?');
-      process.stderr.write(`jobman ${version} failed because of a bug:\n${shown}\n`);
       process.exitCode = 1;
+      return import('./cli/bug-report.ts').then(({ formatBug }) => {
+        process.stderr.write(formatBug(process.argv.slice(2), version, error));
+      });
     },
   );
 

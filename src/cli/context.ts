@@ -124,13 +124,18 @@ export function reportError(
   const [first = '', ...rest] = message.split('\n');
   const hints = [...rest, ...lines];
   if (cli.json) {
-    const facts = { code: errorCode, exitCode: code, message: first, job: job ?? null };
+    const facts = { code: errorCode, exitCode: code, message: first, job: jobId(job) };
     cli.printJsonError({ error: { ...facts, hints: problems.length > 0 ? [] : hints, problems, reasons } });
   } else {
     cli.printStderr(`${cli.screen.styleErr('red', `${program}:`)} ${first}`);
     for (const line of hints) cli.printStderr(`  ${line}`);
   }
   return code;
+}
+
+/** `1` is the id 000001. */
+function jobId(ref: string | undefined): string | null {
+  return ref === undefined ? null : isIdRef(ref) ? ref.padStart(6, '0') : ref;
 }
 
 export function printAnswer(cli: Cli, { id, ok, message, exitCode: code }: CommandResult): number {

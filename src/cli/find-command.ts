@@ -15,7 +15,7 @@ type Found<C> =
 export function findCommand<C extends Command>(program: Program<C>, argv: readonly string[]): Found<C> {
   const start = countLeadingGlobals(argv);
   const before = argv.slice(0, start);
-  const [first, second, ...others] = argv.slice(start);
+  const first = argv[start];
   if (first === undefined) {
     if (before.length === 0) return { nothing: true };
     throw usageError('Which command?', ['`jobman --help` lists them.']);
@@ -27,13 +27,17 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
     if (command === undefined) throw unknownCommand(program, first);
     return { command, args: [...before, ...argv.slice(start + 1)] };
   }
+  // `controller --json status`
+  const between = countLeadingGlobals(argv.slice(start + 1));
+  before.push(...argv.slice(start + 1, start + 1 + between));
+  const [second, ...others] = argv.slice(start + 1 + between);
   if (second === undefined || ['--help', '-h', 'help'].includes(second)) return { family: first };
   const command = named(`${first} ${second}`);
   if (command !== undefined) return { command, args: [...before, ...others] };
   const verbs = program.commands.find(({ names, hidden }) => hidden === true && names[0].startsWith(`${first} `));
   if (verbs === undefined || second.startsWith('-')) throw unknownCommand(program, second, first);
   // The options of a verb belong to the emulator; the global flags are ours.
-  const { own, rest } = separateGlobals(globalFlags, argv.slice(start + 1));
+  const { own, rest } = separateGlobals(globalFlags, [second, ...others]);
   return { command: verbs, args: [...before, ...own, '--', ...rest] };
 }
 

@@ -34,14 +34,14 @@ import type { EnvironmentCheck } from '../lab/worker-facts.ts';
 
 /** By command. A command without an entry prints the same as `message`. */
 interface Outputs {
-  readonly create: CreatedJobOutput | PlanOutput | LogLineOutput | KubernetesObject;
-  readonly run: CreatedJobOutput | PlanOutput | LogLineOutput | KubernetesObject;
+  readonly create: CreatedOutput;
+  readonly run: CreatedOutput;
   readonly init: WrittenManifestOutput;
   readonly submit: KubernetesObject | ClusterLogLineOutput;
   readonly validate: FindingOutput;
   readonly schema: JsonSchema;
   readonly list: JobOutput;
-  readonly show: ShownJobOutput | ClusterJobOutput;
+  readonly show: ShownJobOutput | ClusterJobOutput | JobOutput;
   readonly logs: LogLineOutput | ClusterLogLineOutput;
   readonly history: EventOutput | ClusterEventOutput;
   readonly why: Why | ClusterVerdictOutput;
@@ -122,6 +122,16 @@ interface Outputs {
 }
 
 export type Output = Exclude<Outputs[Exclude<keyof Outputs, 'error'>], KubernetesObject | JsonSchema>;
+
+/** With --follow also the lines of the log, with --wait also the finished job. */
+type CreatedOutput =
+  | CreatedJobOutput
+  | PlanOutput
+  | LogLineOutput
+  | ShownJobOutput
+  | KubernetesObject
+  | ClusterLogLineOutput
+  | ClusterVerdictOutput;
 
 /** Standard error with --json: one object for each thing that failed. Nothing else is printed there. */
 export interface ErrorOutput {

@@ -4,6 +4,10 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { formatBug } from '../../src/cli/bug-report.ts';
+import { findCommand } from '../../src/cli/find-command.ts';
+import { jobmanProgram } from '../../src/cli/table.ts';
+import type { ErrorOutput } from '../../src/cli/outputs.ts';
 import { openWorld } from '../support/world.ts';
 import { jobman, jobView, jsonLines } from './support/harness.ts';
 
@@ -172,11 +176,56 @@ suite('other names', () => {
   });
 });
 
+test('schema knows the commands of two words, other names, and commands that print a message', async () => {
+  const schemaOf = async (...args: readonly string[]) => {
+    const { code, out, err } = await jobman(['schema', ...args]);
+    assert.equal(code, 0, err);
+    return JSON.parse(out) as { readonly title: string; readonly $ref?: string };
+  };
+  assert.equal((await schemaOf('controller', 'status')).$ref, '#/$defs/ControllerStatusOutput');
+  assert.equal((await schemaOf('tpu', 'find')).$ref, '#/$defs/BookingOutput');
+  assert.equal((await schemaOf('ps')).$ref, '#/$defs/JobOutput');
+  assert.equal((await schemaOf('ssh')).$ref, '#/$defs/MessageOutput');
+  const { code, err } = await jobman(['schema', 'lst']);
+  assert.equal(code, 2);
+  assert.match(err, /Unknown command "lst"\. Did you mean "list"\?/);
+});
+
+test('show without a job and create --wait print objects of their schema', async (t) => {
+  assert.equal(jsonLines((await jobman(['show', '--json'], { jobs })).out).length, 3);
+  const cwd = folder(t);
+  writeFileSync(join(cwd, 'a.yaml'), 'job: {name: iris}\nlocal: {}\ncommand: {run: "true"}\n');
+  const done = jobView({ id: '000043', name: 'iris', phase: 'succeeded' });
+  const { code, out, err } = await jobman(['create', 'a.yaml', '--wait', '--json'], { cwd, jobs: [done] });
+  assert.equal(code, 0, err);
+  assert.equal(jsonLines(out).length, 2);
+});
+
+test('a global flag may come between the two words of a command', () => {
+  const found = findCommand(jobmanProgram, ['-q', 'controller', '--json', 'logs', '--tail', '3']);
+  assert.ok('command' in found);
+  assert.deepEqual([found.command.names, found.args], [['controller logs'], ['-q', '--json', '--tail', '3']]);
+});
+
+test('an error names the id of its job with six digits', async () => {
+  const { err } = await jobman(['show', '7', '--json']);
+  assert.match(err, /"job":"000007"/);
+});
+
+test('a bug is reported as an object with --json', () => {
+  const bug = new Error('a\u001b[31m');
+  assert.match(formatBug(['list'], '1.2.3', bug), /^jobman 1\.2\.3 failed because of a bug:\nError: a\?\[31m\n {4}at /);
+  const { error } = JSON.parse(formatBug(['list', '--json'], '1.2.3', bug)) as ErrorOutput;
+  assert.equal(error.message, 'jobman 1.2.3 failed because of a bug: Error: a?[31m');
+});
+
 test('logs without a job prints those of the newest, and says which', async () => {
   const { code, err } = await jobman(['logs'], { jobs });
   assert.equal(code, 0);
   assert.match(err, /^The newest job is 000003 \(iris\)\.\n/);
-  assert.match((await jobman(['logs'])).err, /You have no jobs yet/);
+  const none = await jobman(['logs']);
+  assert.match(none.err, /You have no jobs yet/);
+  assert.equal(none.code, 3);
   assert.match((await jobman(['logs', '3', '--since', '10m'], { jobs })).err, /--since needs times/);
 });
 

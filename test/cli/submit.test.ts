@@ -12,7 +12,8 @@ import { loadClusterSettings, type LoadedClusterSettings } from '../../src/app/c
 import { root } from '../support/root.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
-import { fakeCluster, jobman } from './support/harness.ts';
+import { aClusterJob } from '../support/cluster-builders.ts';
+import { fakeCluster, jobman, jsonLines } from './support/harness.ts';
 
 /** With the shipped template. */
 const clusterSettings = (): Promise<LoadedClusterSettings> =>
@@ -593,6 +594,31 @@ spec:
       assert.match([error.message, ...error.hints, ...problems].join('\n'), message);
     });
   }
+});
+
+test('create --wait of a manifest with a section kubernetes waits for the job', async (t) => {
+  const { folder } = openWorld(t);
+  writeFileSync(join(folder, 'a.yaml'), 'kubernetes: {image: alpine}\njob: {name: train}\n');
+  const done = aClusterJob({
+    failed: 1,
+    conditions: [{ type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded', message: '', at: 0 }],
+  });
+  const cluster = fakeCluster({
+    create: async (job: V1Job) => job,
+    configMap: async () => null,
+    job: async () => done,
+    pods: async () => [],
+    async *watchJobs() {
+      yield { kind: 'changed', object: done };
+    },
+  });
+  const services = { clusterSettings, cluster: async () => cluster, isClusterConfigured: async () => true };
+  const { code, out } = await jobman(['create', 'a.yaml', '--wait', '--json'], { cwd: folder, services });
+  assert.equal(code, 1);
+  assert.deepEqual(
+    jsonLines<{ kind?: string; phase?: string }>(out).map(({ kind, phase }) => kind ?? phase),
+    ['Job', 'failed'],
+  );
 });
 
 suite('--queue', () => {

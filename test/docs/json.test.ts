@@ -82,8 +82,8 @@ suite('an error with --json', () => {
     assert.deepEqual(
       errors(err).map(({ error }) => [error.code, error.job]),
       [
-        ['not_found', '7'],
-        ['not_found', '8'],
+        ['not_found', '000007'],
+        ['not_found', '000008'],
       ],
     );
   });

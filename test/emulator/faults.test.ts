@@ -170,6 +170,10 @@ test('a node is found by its job, with or without leading zeros, and only while 
 
 test('a missing target is refused with the existing ones', async (t) => {
   const cloud = await startTestEmulator(t);
+  await assert.rejects(
+    cloud.admin('preempt', '1'),
+    /^EmulatorError: There is no node "1"\. The emulator has no TPUs\.$/,
+  );
   await cloud.createNode('train');
   const refusal = async (...args: Parameters<typeof cloud.admin>): Promise<string> => {
     const error = await cloud.admin(...args).then(
@@ -183,7 +187,7 @@ test('a missing target is refused with the existing ones', async (t) => {
     await refusal('preempt', 'trian'),
     /^404 There is no node "trian"\. Did you mean train\?.*train \(us-central2-b, CREATING\)/,
   );
-  assert.match(await refusal('preempt'), /^400 preempt needs a node; there are: train/);
+  assert.match(await refusal('preempt'), /^400 preempt needs a node\. The TPUs of the emulator: train/);
   assert.match(await refusal('premept', 'train'), /^404 .*Did you mean preempt\?/);
   assert.match(await refusal('stockout', 'us-centrl2-b'), /^404 .*Did you mean us-central2-b\?/);
   assert.match(await refusal('stockout', zone, { fro: '1m' }), /^400 .*Did you mean for\?/);

@@ -64,7 +64,9 @@ export async function waitForCluster(cli: Cli, { jobs }: Resolution, flags: Wait
     if (open.size === 0) return worst;
     const names = [...open].join(', ');
     if (left.aborted) {
-      cli.printStderr(`Left; ${names} ${open.size === 1 ? 'goes' : 'go'} on. Back: jobman wait ${[...open].join(' ')}`);
+      cli.printStderr(
+        `Detached. ${names} ${open.size === 1 ? 'keeps' : 'keep'} running. Attach again: jobman wait ${[...open].join(' ')}`,
+      );
       return exitCode.interrupted;
     }
     printError(cli, `Not finished after ${formatDuration(flags.timeout ?? 0)}: ${names}. The jobs keep running.`);

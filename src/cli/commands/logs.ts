@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine, pluralize, formatWorker } from '../../app/format.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';
 import { type Cli, forEach, type GlobalFlags, printError } from '../context.ts';
@@ -49,7 +49,8 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
 async function newestJob(cli: Cli): Promise<string> {
   const client = await cli.services.client();
   const [newest] = (await client.list({ owner: cli.io.user })).rows;
-  if (newest === undefined) throw usageError('You have no jobs yet. `jobman create train.yaml` creates one.');
+  if (newest === undefined)
+    throw new JobmanError('You have no jobs yet. `jobman create train.yaml` creates one.', exitCode.notFound);
   cli.note(`The newest job is ${newest.id} (${escapeLine(newest.name)}).`);
   return newest.id;
 }

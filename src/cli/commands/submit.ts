@@ -38,6 +38,7 @@ import type { SubmitFlags } from '../table/flags.ts';
 interface SubmitMode {
   readonly dryRun?: boolean | undefined;
   readonly follow?: boolean | undefined;
+  readonly wait?: boolean | undefined;
   readonly tty?: boolean | undefined;
   readonly stdin?: boolean | undefined;
   readonly rm?: boolean | undefined;
@@ -340,6 +341,11 @@ async function create(
       cli.note('Kueue did not suspend the job: it runs at once, without waiting in its queue.');
     }
     if (isArchived) await printArchiveStart(cli, archive.recordSubmitted(target, made));
+    if (mode.wait === true) {
+      const { wait } = await import('./wait.ts');
+      const { context: at, namespace: within } = target;
+      return await wait(cli, { jobName: request.name, context: at, namespace: within });
+    }
     if (leave === undefined) return exitCode.ok;
     if (mode.tty === true || mode.stdin === true) {
       const { runInteractive } = await import('../cluster/interactive.ts');

@@ -3,7 +3,8 @@ import { pluralize } from '../../app/format.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { checkManifest, clusterProblems, printWarnings, problemJson } from '../manifest-file.ts';
 import { manifestSchema } from '../../manifest/keys.ts';
-import { didYouMean } from '../../catalogue/did-you-mean.ts';
+import type { Program } from '../command.ts';
+import { formatUnknownCommand } from '../scan.ts';
 import { formatProblems } from '../../schema/problems.ts';
 
 interface ValidateFlags {
@@ -44,25 +45,23 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   return code;
 }
 
-/** The schema of a manifest, or with --output of one line that a command prints with --json. */
-export async function schema(cli: Cli, _flags: GlobalFlags, command?: string): Promise<number> {
-  const printed = command === undefined ? manifestSchema() : await schemaOf(command);
-  cli.print(JSON.stringify(printed, null, cli.json ? undefined : 2));
-  return exitCode.ok;
+/** The schema of a manifest, or of one line that a command prints with --json. */
+export function schemaFor(program: Program) {
+  return async (cli: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> => {
+    const printed = args.length === 0 ? manifestSchema() : await schemaOf(program, args.join(' '));
+    cli.print(JSON.stringify(printed, null, cli.json ? undefined : 2));
+    return exitCode.ok;
+  };
 }
 
-async function schemaOf(command: string): Promise<object> {
+async function schemaOf(program: Program, typed: string): Promise<object> {
   const { default: all } = await import('../outputs.schema.json', { with: { type: 'json' } });
   const outputs: Readonly<Record<string, object>> = all.outputs;
-  const found = outputs[command];
+  const known = program.commands.find(({ names }) => names.includes(typed));
+  const command = outputs[typed] === undefined ? (known?.names[0] ?? typed) : typed;
+  const found = outputs[command] ?? (known === undefined ? undefined : outputs['message']);
   if (found === undefined) {
-    const near = didYouMean(command, Object.keys(outputs));
-    throw usageError(
-      near === undefined
-        ? `"${command}" prints no objects of its own.`
-        : `Unknown command "${command}". Did you mean "${near}"?`,
-      ['Every other command prints the same: jobman schema message', 'Errors: jobman schema error'],
-    );
+    throw usageError(formatUnknownCommand(typed, Object.keys(outputs)), ['Errors: jobman schema error']);
   }
   const definitions: Readonly<Record<string, object>> = all.$defs;
   const needed = new Set<string>();

@@ -125,9 +125,10 @@ export const create = grouped('Create', [
     examples: [
       ['jobman schema > jobman.schema.json', 'then name the file in the YAML settings of the editor'],
       ['jobman schema list', 'one line of `list --json`'],
+      ['jobman schema controller status', 'the object of a command with two words'],
       ['jobman schema error', 'one line on standard error'],
     ],
-    args: [{ name: 'command', summary: 'The command whose --json output is described' }],
-    load: async () => (await import('../commands/validate.ts')).schema,
+    args: [{ name: 'command', summary: 'The command whose --json output is described', many: true }],
+    load: async (program) => (await import('../commands/validate.ts')).schemaFor(program),
   }),
 ]);

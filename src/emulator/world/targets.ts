@@ -98,8 +98,9 @@ function anyNode(world: World, verb: string, kind: 'node' | 'worker'): ResolvedT
 function findNodeTarget(world: World, verb: string, target: string | undefined): ResolvedTarget {
   const all = world.nodes.values();
   const live = all.filter(isLive);
-  const list = live.length === 0 ? 'there is none now' : `there are: ${live.map(formatNode).join(', ')}`;
-  if (target === undefined) throw new EmulatorError(400, `${verb} needs a node; ${list}.`);
+  const list =
+    live.length === 0 ? 'The emulator has no TPUs.' : `The TPUs of the emulator: ${live.map(formatNode).join(', ')}.`;
+  if (target === undefined) throw new EmulatorError(400, `${verb} needs a node. ${list}`);
   const [, base = target, index] = /^(?!projects\/)(.+)\/(\d+)$/.exec(target) ?? [];
   const matching = all.filter(
     (node) =>
@@ -113,12 +114,12 @@ function findNodeTarget(world: World, verb: string, target: string | undefined):
   const [node] = candidates;
   if (node === undefined) {
     const [gone] = matching;
-    if (gone !== undefined) throw new EmulatorError(409, `${gone.nodeId} is ${gone.state} already; ${list}.`);
+    if (gone !== undefined) throw new EmulatorError(409, `${gone.nodeId} is ${gone.state} already. ${list}`);
     const guess = suggestion(
       base,
       live.map((each) => each.nodeId),
     );
-    throw new EmulatorError(404, `There is no node ${JSON.stringify(base)}.${guess} Of nodes ${list}.`);
+    throw new EmulatorError(404, `There is no node ${JSON.stringify(base)}.${guess} ${list}`);
   }
   if (candidates.length > 1 && new Set(candidates.map((each) => each.queuedResource ?? each.name)).size > 1) {
     throw new EmulatorError(
