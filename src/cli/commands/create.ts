@@ -107,12 +107,15 @@ async function checkLogin({ services }: Cli, project: string): Promise<void> {
   }
 }
 
+/** Not `~` or `[a]`, which mean another value in YAML. */
+function literal(text: string): string {
+  return /^[\w./:@%+-]+$/.test(text) ? text : JSON.stringify(text);
+}
+
 /** --name and --env are short forms of --set. */
 function setsOf({ io }: Cli, { name, env = [], set = [] }: CreateFlags): readonly string[] {
-  const variables = Object.entries(variablesOf(env, io.env)).map(
-    ([key, value]) => `job.env.${key}=${/^[\w./:@%+-]+$/.test(value) ? value : JSON.stringify(value)}`,
-  );
-  return [...set, ...(name === undefined ? [] : [`job.name=${name}`]), ...variables];
+  const variables = Object.entries(variablesOf(env, io.env)).map(([key, value]) => `job.env.${key}=${literal(value)}`);
+  return [...set, ...(name === undefined ? [] : [`job.name=${literal(name)}`]), ...variables];
 }
 
 function printNotes(cli: Cli, { command, capacity, finish }: JobSpec, id: string, warnings: readonly string[]): void {
