@@ -11,10 +11,7 @@ import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, ManualStepResult } from './manual-step.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
 
-/**
- * One to six digits are an id (`1` is `000001`); any other text is a name: the newest job of that name, or for a method
- * that changes a job the only unfinished one.
- */
+/** An id of one to six digits, or a name: the newest job; for a change, the only unfinished one. */
 export type Ref = string;
 
 export interface ListQuery {

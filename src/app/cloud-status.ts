@@ -68,7 +68,6 @@ function countFailedRequests(job: Job, attempt: Attempt): number {
 
 type CloudStage = 'releasing' | 'unreachable' | 'refused' | 'pending' | 'none';
 
-/** The first match decides. */
 function cloudStageOf(job: Job, allocation: Allocation): CloudStage {
   if (allocation.goneAt !== null) return 'none';
   if (allocation.releasedAt !== null) return 'releasing';

@@ -114,7 +114,6 @@ async function addEvents(path: string, after: (seq: number) => Promise<readonly 
 
 function lastSeq(end: Uint8Array | undefined): number | undefined {
   const text = Buffer.from(end ?? new Uint8Array(0)).toString('utf8');
-  // A crash or a full disk has cut a line without its end.
   if (!text.endsWith('\n')) return undefined;
   try {
     const line: unknown = JSON.parse(text.slice(text.lastIndexOf('\n', text.length - 2) + 1));

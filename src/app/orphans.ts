@@ -33,7 +33,6 @@ export interface OrphanReport {
   readonly orphans: readonly OrphanView[];
   /** Shared TPUs of this installation without a job; only `tpu delete` deletes them. */
   readonly shared: readonly TpuRow[];
-  /** TPUs of other installations and of unknown owners, for information. */
   readonly others: readonly TpuRow[];
   readonly unchecked: readonly UncheckedLocation[];
   /** False if there were queries and no project answered, so that nothing is known. */

@@ -124,12 +124,7 @@ function ruleLines(spec: JobSpec): readonly string[] {
       (rule) =>
         `${reasonPhrases[rule.reason]}, ${formatConditions(rule)} -> ${formatAnswer(rule.answer)}${formatTerms(rule)}`,
     );
-  return [
-    `rule ${recovery.preset}: ${formatBudget(recovery) ?? 'no automatic recovery'}`,
-    // Rules by log, exit code or worker apply first, so they come first.
-    ...byLog,
-    ...rows,
-  ];
+  return [`rule ${recovery.preset}: ${formatBudget(recovery) ?? 'no automatic recovery'}`, ...byLog, ...rows];
 }
 
 function isConditional({ evidence, exitCodes, worker }: RecoveryRule): boolean {

@@ -24,7 +24,6 @@ export function countsOf(line: string): readonly ProgressCount[] {
     named.length > 0
       ? named
       : [...line.matchAll(progressBarPattern)].map(([, done = '', total = '']) => progressCount('step', done, total));
-  // A count above its total is not progress.
   return all.filter(({ done, total }) => total > 0 && done <= total);
 }
 

@@ -123,7 +123,6 @@ export const defaultLabSettings: LabSettings = settingsOf(labTable, new Map());
 
 // ------------------------------------------------------------------------------------------ grants
 
-/** One entry of `grants`. An absent key limits nothing. */
 const grant = objectOf(
   'a grant',
   '{ "accelerator": "v4-16", "chips": 16 }',

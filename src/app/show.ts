@@ -90,10 +90,7 @@ async function whyContextOf({ store, home, slots, now }: ViewSources, job: Job):
   };
 }
 
-/**
- * The job's position in the queue for a slot; undefined if it waits for none. Computed on demand: each job that begins
- * changes it for all behind, and storing it would be a write for each of them.
- */
+/** Computed on demand: storing it would be a write for each job behind one that begins. */
 async function queuePositionIn(
   store: Store,
   slots: () => Promise<number>,
@@ -107,10 +104,7 @@ async function queuePositionIn(
 
 // ------------------------------------------------------------------------------------------ consequence of a preemption
 
-/**
- * Cost and consequence of a preemption now. Null if none is possible: nothing runs, the cloud does not take back such
- * capacity, or the job is unreachable.
- */
+/** Null if no preemption is possible: nothing runs, the capacity is not preemptible, or the job is unreachable. */
 function formatIfPreempted(
   job: Job,
   { typicalWait }: WhyContext,
@@ -145,10 +139,7 @@ function formatLoss(
 
 // ------------------------------------------------------------------------------------------ the newest checkpoint
 
-/**
- * The newest complete checkpoint: JOBMAN_RESUME_FROM would name it now. Null if the folder is not on this machine, has
- * none, or cannot be read.
- */
+/** The newest complete checkpoint; null if the folder is not on this machine, has none, or cannot be read. */
 export async function newestCheckpoint(job: Job): Promise<CheckpointView | null> {
   const { command, capacity } = job.spec;
   const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
@@ -167,10 +158,7 @@ export async function newestCheckpoint(job: Job): Promise<CheckpointView | null>
   return newest === undefined ? null : { name: newest.name, folder, savedAt: Math.floor(newest.at) };
 }
 
-/**
- * A predicate for entries that count by the folder's records; null if none counts. The folder and its records share one
- * clock, so the time of an entry shows whether it has changed since.
- */
+/** The folder's records share its clock, so the time of an entry shows whether it has changed since. */
 async function entryFilter(
   job: Job,
   attempt: Attempt,

@@ -129,7 +129,6 @@ export function createClient(parts: ClientParts): Client {
   };
 }
 
-/** Highest id first, like the first column of the list. */
 async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<JobList> {
   const byPhase = query.phases !== undefined;
   const all = query.all === true;

@@ -8,11 +8,8 @@ import { isSimulated } from './phrases.ts';
 import { pluralize, formatDuration } from './format.ts';
 import type { Store } from './ports.ts';
 
-/** Older waits say little about today. */
 const sampleDays = 30;
-/** Enough for a median, and quick to read. */
 const maxJobs = 200;
-/** Fewer waits are not typical. */
 const minSamples = 5;
 
 export interface TypicalWait {

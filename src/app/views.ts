@@ -59,10 +59,7 @@ export function jobRow(job: Job, now: Instant): JobRow {
   };
 }
 
-/**
- * The row of a job that only a new command can change, else null. It contains nothing that changes with time, so the
- * store keeps it: ten thousand finished jobs are listed without reading them.
- */
+/** The row of a job that only a command can change, else null. The store keeps it, so that lists are quick. */
 export function finalRow(job: Job): JobRow | null {
   if (job.finish === null || job.startRequest !== null || holdsSomething(job)) return null;
   return jobRow(job, job.finish.at);
@@ -168,7 +165,6 @@ function capacityPhrase(job: Job, now: Instant): string | undefined {
   const waits = formatAge(now - attempt.createdAt);
   if (allocation.lastError !== null) return `${formatCloudError(allocation.lastError.error)} for ${waits}`;
   if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
-  // The request waits for this release.
   if (allocation.requestedAt === null && releasingAllocations(job).length > 0) return `deleting the old TPU, ${waits}`;
   return allocation.requestedAt !== null && allocation.readyAt === null ? `requested ${waits} ago` : undefined;
 }
@@ -183,7 +179,6 @@ export function lacksCapacity(
 ): boolean {
   if (readyAt !== null || goneAt !== null) return false;
   if (lastError !== null) return lastError.error.kind === 'stockout';
-  // The queue has not decided yet.
   return observed?.state === 'waiting' && observed.detail !== 'CREATING' && now - observed.at >= queueGrace;
 }
 

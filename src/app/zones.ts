@@ -34,7 +34,6 @@ export interface ZoneRow extends AlternativeKey {
   readonly simulated: boolean;
 }
 
-/** Number of finished jobs to check for kept capacity. */
 const maxFinishedJobs = 200;
 
 /** Alternatives that answered a job, that a job holds, or that an unfinished job names; by project, zone and type. */

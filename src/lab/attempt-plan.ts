@@ -107,9 +107,7 @@ const errorPattern =
 const jobFailedPattern = /^\s*Job failed\b/;
 const maxErrorLength = 200;
 
-/**
- * The last line that reports an error, cut to a maximum length. A line that says only `Job failed` is the last choice.
- */
+/** The last line that reports an error, truncated. A line that says only `Job failed` is the last choice. */
 export function findLastError(text: string): string | null {
   const lines = text.split(/[\r\n]+/);
   const found =

@@ -20,10 +20,7 @@ export interface Trouble {
   readonly hangsAt: Instant | null;
 }
 
-/**
- * `resumed` and `rerunned`: another attempt continues the work in window `child`. Until that attempt has a window, the
- * status is the end of this one.
- */
+/** `resumed`, `rerunned`: another attempt continues the work in window `child`, once it has a window. */
 export type CheckStatus =
   | { readonly kind: 'finished' | 'killed' | 'stopped' }
   /** The script has not reported its log yet. `waitReason` is set if the attempt has not begun. */
@@ -88,7 +85,6 @@ interface CheckInput {
 }
 
 function checkRows(parts: CheckInput): readonly CheckRow[] {
-  // Jobs that continue an attempt on another TPU.
   const jobs = [...parts.lineages.jobs.values()];
   const children = new Map(
     jobs.flatMap((job) => (job.parent === null ? [] : [[attemptKey(job.parent), job] as const])),
@@ -256,7 +252,6 @@ export interface CheckReader {
 
 export function createCheckReader(given: {
   readonly store: LabStore;
-  /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
   readonly user: LabUser;
   readonly namePrefix: string;
@@ -321,7 +316,6 @@ function isBlocked(job: Job | undefined): boolean {
   return unreachableAt !== null || isWaitedFor;
 }
 
-/** core/decide/situations.ts has the rule. */
 function hangTime(job: Job, ordinal: number, { pattern }: LogScan, path: string): Instant | null {
   const { failedCallTimeoutMs } = job.spec.limits;
   const attempt = job.attempts[ordinal - 1];

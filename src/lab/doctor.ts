@@ -101,7 +101,6 @@ const checks: Readonly<Record<string, Check>> = {
       .filter(({ window: { report, job, user } }) => {
         if (!users.some(({ name }) => name === user)) return false;
         const phase = rows.get(job)?.phase;
-        // Another job already continues this one.
         const isParent = jobs.some(({ parent }) => parent?.job === job);
         const mayGoOn = phase !== undefined && phase !== 'succeeded' && !isParent;
         return mayGoOn && report !== null && isGone(report.stageFolder);

@@ -19,7 +19,6 @@ export interface FolderReader {
 export interface OldJobFolder {
   readonly path: string;
   readonly id: string;
-  /** Null in the layout without users. */
   readonly user: string | null;
   readonly status: string | null;
   readonly createdAt: Instant | null;
@@ -99,7 +98,6 @@ function readJobFolder(
 }
 
 export interface JobsImportOptions {
-  /** Owner of jobs without a user. */
   readonly owner: string;
   /** The manifest's spec and text, or the reason why it is unreadable. */
   readonly readManifest: (config: string) => { readonly spec: JobSpec; readonly text: string } | string;
@@ -111,7 +109,6 @@ export interface JobsImportOptions {
 export interface JobsImportPlan {
   readonly lines: readonly ImportLine[];
   readonly imports: readonly { readonly from: OldJobFolder; readonly job: ImportedJob; readonly subject: string }[];
-  /** Jobs from an earlier import. */
   readonly existing: readonly (Readonly<Record<'id' | 'owner' | 'subject', string>> & {
     readonly from: OldJobFolder;
   })[];

@@ -220,7 +220,6 @@ function planJobs(plan: ImportPlan, user: LabUser, old: OldUser, tpus: ReadonlyM
   const { windows, context, addLine, changes } = plan;
   const own = windows.filter(({ window }) => window.user === user.name);
   const shown = new Set(own.filter(({ window }) => window.clearedAt === null).map(({ window }) => window.window));
-  /** Ids of the imported jobs, filled when they are written. */
   const ids = new Map<OldJob, string>();
   let taken = false;
   /** A job without a start time began after the job before it. */
@@ -267,7 +266,6 @@ function planJobs(plan: ImportPlan, user: LabUser, old: OldUser, tpus: ReadonlyM
     });
   }
   if (!taken) return;
-  // Events of an import are not news.
   changes.push(async (store) => {
     const last = (await store.eventsSince(user.name, 0, newsEventKinds)).at(-1)?.number ?? 0;
     await store.changeUser(user.name, (one) => ({ ...one, newsSeen: Math.max(one.newsSeen, last) }));

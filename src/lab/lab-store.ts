@@ -11,10 +11,7 @@ import type { LabUser } from './users.ts';
 import type { LabTpu } from './tpus.ts';
 import type { BookingRow } from './bookings.ts';
 
-/**
- * Without `cleared`: windows on the list. `of listed jobs` adds the cleared windows of jobs that have another window on
- * the list. Results are in the order of their numbers.
- */
+/** Without `cleared`: windows on the list. `of listed jobs` adds the cleared windows of their jobs. */
 interface WindowQuery {
   readonly user?: string;
   readonly jobs?: readonly string[];
@@ -37,21 +34,17 @@ export interface LabStore {
   users(): Promise<readonly LabUser[]>;
   /** Throws JobmanError (4) if the name, id, session or a login is taken. */
   addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }): Promise<LabUser>;
-  /**
-   * The name and id cannot change. Throws JobmanError: (3) if the user does not exist, (4) if another user has a value.
-   */
+  /** The name and id cannot change. Throws JobmanError: (3) for an absent user, (4) if another user has a value. */
   changeUser(name: string, change: (user: LabUser) => LabUser): Promise<LabUser>;
   /** Removes the user from the registry; jobs and windows stay. Throws JobmanError (3) if the user does not exist. */
   removeUser(name: string): Promise<void>;
 
   tpus(): Promise<readonly LabTpu[]>;
   tpuAliases(): Promise<ReadonlyMap<string, string>>;
-  /** Adds or changes a TPU. `change` receives the current one. */
   changeTpu(name: string, change: (tpu: LabTpu | null) => LabTpu | null): Promise<void>;
   /** Sets an alias, or removes it with null. Returns the name that it had before. */
   setTpuAlias(alias: string, name: string | null): Promise<string | null>;
 
-  /** Call it once for each job. */
   addJob(job: LabJob): Promise<void>;
   /** Returns the id. Not safe to repeat. */
   addImportedJob(past: ImportedJob): Promise<string>;
@@ -62,13 +55,9 @@ export interface LabStore {
   /** The user's unfinished jobs, and the jobs with these ids, including removed ones. Their specs are outlines. */
   jobStates(user: string, ids: readonly string[]): Promise<readonly Job[]>;
 
-  /** Includes jobs of all users. */
   similarJobs: Store['similarJobs'];
 
-  /**
-   * Returns the attempt's window, or opens one with the user's next number that is not on the list. Throws JobmanError
-   * (3) if the lab does not know the job.
-   */
+  /** The attempt's window, or a new one with the user's next number. Throws JobmanError (3) for an absent job. */
   openWindow(job: string, attempt: number, now: Instant): Promise<WindowWithJob & { readonly session: string }>;
   windows(query: WindowQuery): Promise<readonly WindowWithJob[]>;
   /** The uncleared window `session:number`, or null. */

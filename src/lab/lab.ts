@@ -12,16 +12,10 @@ export interface Lab {
   /** Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   sheet(): Promise<BookingSheet>;
-  /**
-   * Operations on the TPUs themselves; close them after use. `note` is called if the TPU emulator had to be started.
-   * `owner` (default: the login) is the user in the name of a new TPU.
-   */
+  /** Close them after use. `owner` (default: the login) is the user in the name of a new TPU. */
   tpus(note?: (line: string) => void, owner?: string): Promise<TpuOperations>;
   tmuxWindows(): Promise<TmuxWindows>;
-  /**
-   * Lets the controller check the jobs now, and starts it if it is not running. Returns a message for the user, or
-   * null.
-   */
+  /** Lets the controller check the jobs now, and starts it if needed. Returns a message for the user, or null. */
   checkNow(jobs: readonly string[]): Promise<string | null>;
   /** Throws the StoreError of a copied home whose original still exists: both control the same TPUs. */
   assertOriginalHome(): Promise<void>;
@@ -36,10 +30,7 @@ export interface LabServices extends Services {
 
 export interface TmuxWindows {
   readonly tmux: { readonly path: string; readonly version: string } | null;
-  /**
-   * Opens the window, and its session if needed, and shows the output of `argv` there. Returns null and changes nothing
-   * if tmux is missing or another window has the number.
-   */
+  /** Shows the output of `argv` in the window. Returns null if tmux is missing or another window has the number. */
   open(
     window: WindowRef,
     options: {

@@ -15,7 +15,6 @@ export interface AttemptRef {
 /** Jobs with all their ancestors, and all their windows, including cleared ones. */
 export interface Lineages {
   readonly jobs: ReadonlyMap<string, LabJob>;
-  /** By `attemptKey`. */
   readonly windows: ReadonlyMap<string, LabWindow>;
 }
 
@@ -41,9 +40,7 @@ export function attemptKey({ job, attempt }: AttemptRef): string {
   return `${job}/${attempt}`;
 }
 
-/**
- * Reads the jobs, all their ancestors and their windows. `read` has all windows of some jobs, which are not read again.
- */
+/** `read` has all windows of some jobs, which are not read again. */
 export async function readLineages(
   store: LabStore,
   jobs: readonly LabJob[],
@@ -79,10 +76,7 @@ export function lineageOf({ jobs }: Pick<Lineages, 'jobs'>, { job, attempt }: At
   return lineage;
 }
 
-/**
- * The attempts whose work this one continues, newest first and including itself, back to a start from the beginning.
- * Work before a rerun does not count. A deleted job ends the list.
- */
+/** The attempts whose work this one continues, newest first and including itself. */
 export function continuedWork(
   { jobs }: Pick<Lineages, 'jobs'>,
   { job, attempt }: AttemptRef,
@@ -101,10 +95,7 @@ export function continuedWork(
   return work;
 }
 
-/**
- * The first attempt of this job whose work the given attempt continues. An attempt that never started saved nothing: a
- * later resume continues the work before it, even if it was a rerun, and a rule's replacement repeats it.
- */
+/** An attempt that never started saved nothing, so a later resume continues the work before it. */
 function firstContinuedAttempt(attempts: JobAttempts['attempts'], ordinal: number): number {
   const hasStarted = (one: number): boolean => (attempts[one - 1]?.startedAt ?? null) !== null;
   let first = ordinal;
@@ -129,10 +120,7 @@ export function newestReport(
   return null;
 }
 
-/**
- * The number of resumes of the attempt's work (`--config.stage`). A job resumed on another TPU adds its parent's stage.
- * A start from the beginning has stage 0.
- */
+/** The number of resumes (`--config.stage`). A job resumed on another TPU adds its parent's stage. */
 export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: JobAttempts, ordinal: number): number {
   return (firstContinuedAttempt(attempts, ordinal) === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
 }
@@ -157,9 +145,7 @@ export interface UserJobs {
   readonly phaseOf: (job: string) => Phase | null;
 }
 
-/**
- * The outcome of a job. A job with children has the outcome of the newest child, and is live while any of them is live.
- */
+/** A job with children has the outcome of the newest child, and is live while any of them is live. */
 export function outcomesOf({ jobs, phaseOf }: UserJobs): (job: string) => LineageOutcome {
   const children = new Map<string, string[]>();
   for (const { job, parent } of jobs) {
@@ -186,10 +172,7 @@ export function isContinuedIn(
   return ({ window }) => parents.has(window.job) || window.attempt < (newest.get(window.job)?.window.attempt ?? 0);
 }
 
-/**
- * The windows that leave the list. `includeContinued` (`-re`) adds windows whose work continues in another one,
- * regardless of its outcome.
- */
+/** The windows that leave the list. `includeContinued` (`-re`) adds windows whose work continues in another one. */
 export function windowsToClear(
   user: UserJobs,
   windows: readonly WindowWithJob[],

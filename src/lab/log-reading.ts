@@ -22,10 +22,7 @@ const maxNewBytes = 1024 * 1024;
 
 const maxCharacterBytes = 4;
 
-/**
- * Scans the new part of a log; `before` is null for a new log. `bounds` are in characters: `first` at the end of a new
- * log, `tail` to keep. An unreadable log leaves `before` unchanged. A log that became shorter is a new one.
- */
+/** Scans the new part of a log. `bounds` are in characters: `first` at the end of a new log, `tail` to keep. */
 export function readLog(
   path: string,
   before: LogScan | null,
@@ -77,7 +74,6 @@ function readText(file: number, from: number, length: number): { readonly text: 
 function incompleteBytes(bytes: Uint8Array): number {
   for (let back = 1; back < maxCharacterBytes && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
-    // A continuation byte: the first byte of the character is further back.
     if (byte >= 0x80 && byte < 0xc0) continue;
     const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
     return length > back ? back : 0;

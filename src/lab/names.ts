@@ -22,7 +22,6 @@ export interface NamesInUse {
   /** Keys of commands: `tag` of `tag=T`. */
   readonly keys: ReadonlySet<string>;
   readonly users: readonly string[];
-  /** Full names by alias. */
   readonly tpuAliases: ReadonlyMap<string, string>;
   readonly tpus: readonly string[];
 }
@@ -35,10 +34,7 @@ export function normalizeName(name: string): string {
   return name.normalize('NFC');
 }
 
-/**
- * A sentence that explains why the name is not allowed; null if it is. For a rename, `use` must not contain the old
- * name.
- */
+/** The reason why the name is not allowed; null if it is. For a rename, `use` must not contain the old name. */
 export function nameProblem(what: NameKind, name: string, use: NamesInUse): string | null {
   const why = formatProblem(what, name) ?? ambiguityProblem(what, name, use);
   if (why === null) return null;
@@ -106,10 +102,7 @@ function ambiguityProblem(
 
 const booleans: ReadonlySet<string> = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'none', 'null']);
 
-/**
- * Terms of usage lines, column letters, and the default config aliases. A user or TPU with such a name would be
- * ambiguous.
- */
+/** A user or TPU with the name of a usage term, a column letter or a default config alias would be ambiguous. */
 const usageTerms = 'user username config configs tag tags tpu window windows alias default w d t s v';
 const reservedNames: ReadonlySet<string> = new Set([...usageTerms.split(' '), ...Object.keys(defaultAliases)]);
 

@@ -36,10 +36,7 @@ export const newsEventKinds = [
 
 export type NewsEvent = LabEvent<(typeof newsEventKinds)[number]>;
 
-/**
- * Groups events by job. `windows` has all windows of these jobs, including cleared ones; `jobs` has at least the jobs
- * without windows. Skips jobs that the lab does not know.
- */
+/** `windows` has all windows of these jobs; `jobs` has at least the jobs without windows. */
 export function groupNews(
   events: readonly NewsEvent[],
   jobs: readonly LabJob[],
@@ -103,7 +100,6 @@ function formatEvent(
     case 'attempt_ending': {
       if (event.reason === 'succeeded' || event.reason === 'stopped') return null;
       const detail = asClause(event.evidence.message);
-      // The same phrase as in `tpu check`.
       const error = errorOf(event) ?? reasonPhrases[event.reason];
       return detail === '' ? error : `${error}: ${detail}`;
     }
@@ -124,7 +120,6 @@ function formatRequest(
 ): string | null {
   if (verb === 'accept-exit') return null;
   if (verb === 'disable-recovery') return 'window closed: recovery is off';
-  // The next line shows the effect of the owner's own command.
   if (by === job.user) return null;
   return `${verb} by ${by}`;
 }

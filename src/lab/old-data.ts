@@ -32,7 +32,6 @@ export interface OldUser {
 
 /** One entry of a job. Each resume has its own entry. */
 export interface OldJob {
-  /** Null without a valid number. */
   readonly window: number | null;
   readonly directory: string;
   readonly directoryNumber: number | null;
@@ -40,7 +39,6 @@ export interface OldJob {
   readonly tag: string | null;
   readonly logFolder: string | null;
   readonly stageFolder: string | null;
-  /** Arguments of staging.sh, split as by a shell. */
   readonly configs: readonly string[];
   readonly status: OldStatus;
   /** `preempted`, `grpc`, `OOM`, ...; null without an error. */
@@ -48,7 +46,6 @@ export interface OldJob {
   readonly stage: number;
   readonly monitor: boolean;
   readonly logStage: boolean;
-  /** Null unless it is one of our rules. */
   readonly rule: LabRule | null;
   readonly parent: number | null;
   /** As written in the file, for display; may be empty. */
@@ -100,7 +97,6 @@ export function parseOldData(value: unknown): OldData | undefined {
   };
 }
 
-/** Parts that are imported, or that another imported part repeats. */
 const importedKeys: ReadonlySet<string> = new Set(
   'users user_list id_list id_user_dict user_id_dict tpu_aliases all_tpus pre_info wandb_api_key conda_env_name ack_MONITOR'.split(
     ' ',
@@ -243,9 +239,7 @@ function parseJob(job: Json): OldJob {
   };
 }
 
-/**
- * The earlier program's reactions, for preempted and then for GRPC. Its `rerun` after a new allocation was a resume.
- */
+/** The earlier program's reactions, for preempted and then for GRPC. Its `rerun` after a new TPU was a resume. */
 const rules: Readonly<Record<string, LabRule>> = {
   'reapply resume': 'pre',
   'pass pass': 'pass',
@@ -278,7 +272,6 @@ function parseTime(value: unknown): Instant | null {
 
 const quotedArgument = /(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+/gs;
 
-/** Splits a line as a shell does, with quotes and backslashes only. */
 function splitArguments(line: string): { readonly args: readonly string[]; readonly problem: string | null } {
   const parts = line.match(quotedArgument) ?? [];
   if (line.replaceAll(quotedArgument, '').trim() !== '')

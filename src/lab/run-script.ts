@@ -65,10 +65,7 @@ export function wrapperPrograms(of: {
   };
 }
 
-/**
- * Sets `real` to the program of that name elsewhere on PATH, or to an empty text. Reads PATH at each call: a script
- * that prepends its conda environment must not make a wrapper call itself.
- */
+/** Reads PATH at each call: a script that prepends its conda environment must not make a wrapper call itself. */
 function findRealProgram(name: string, folder: string): string {
   return `real=
 set -f

@@ -109,10 +109,7 @@ export function jobName(directory: string): string {
   return /^\d+$/.test(name) ? `run-${name}` : name;
 }
 
-/**
- * The part of the caller's environment for the scripts, because another user may have started the controller. Without
- * secrets: it is stored in the database.
- */
+/** The caller's variables for the scripts. Without secrets: the database stores them. */
 export function scriptEnvironment(
   env: Readonly<Record<string, string | undefined>>,
   home: string,
@@ -130,10 +127,7 @@ export function formatCommandLine(tpu: string, configs: readonly string[]): stri
   return `source staging.sh ${[`ka=${tpu}`, ...configs].map(shellQuote).join(' ')}`;
 }
 
-/**
- * The TPU that ka.sh assigns to VM_NAME, found without running the script; null if there is none. Throws JobmanError
- * (2) if there are several.
- */
+/** The TPU that ka.sh assigns to VM_NAME, or null. Throws JobmanError (2) if there are several. */
 export function tpuInScript(text: string, file: string): string | null {
   const found = new Set<string>();
   for (const line of text.split('\n')) {
@@ -193,10 +187,7 @@ export function configArguments(
   return [...values].map(([key, value]) => `--${key}=${value}`);
 }
 
-/**
- * `project` is the default project, `foundZone` the zone that the cloud reports. Throws JobmanError (2) if the project
- * or the zone is unknown.
- */
+/** `foundZone` is the zone that the cloud reports. Throws JobmanError (2) if the project or the zone is unknown. */
 export function persistentTpuSpec(
   tpu: LabTpu,
   site: Pick<Site, 'zones' | 'remoteUser' | 'privateKey'>,

@@ -43,10 +43,7 @@ export const sudoFunction = `as_administrator() {
 }
 `;
 
-/**
- * /proc/self/mounts writes a space as \040. Listing a share whose server is down never returns, so `ls` has a time
- * limit.
- */
+/** /proc/self/mounts writes a space as \040. Listing a share whose server is down never returns. */
 const mountFunctions = `
 fail() { echo "$1"; exit 1; }
 ${sudoFunction}# Prints the source of the mount at a path, or nothing.
@@ -92,10 +89,7 @@ export const wandbVariable = 'WANDB_API_KEY';
 /** A setup step puts the key here and deletes the file after reading it. */
 const remoteKeyPath = '~/.jobman/wandb-key';
 
-/**
- * Logs in like `wandb login`: an entry of ~/.netrc for api.wandb.ai. Other entries stay. The key appears in no command
- * line.
- */
+/** Logs in like `wandb login`: an entry of ~/.netrc. The key appears in no command line. */
 export const wandbScript: SetupScript = (() => {
   const functions = `
 umask 077

@@ -35,7 +35,6 @@ export type Repair =
   | { readonly kind: 'login'; readonly description: string }
   /** Programs that have to end. The user confirms, because they may be another user's. */
   | { readonly kind: 'end'; readonly holders: readonly DeviceHolder[] }
-  /** The problem ends without a repair. */
   | { readonly kind: 'wait'; readonly duration: Duration }
   | { readonly kind: 'manual'; readonly description: string };
 
@@ -214,10 +213,7 @@ const shareStateText = {
   other: 'another source is mounted',
 } as const;
 
-/**
- * Deletes only files that can be downloaded again or are no longer needed: unpacked packages, the journal, libtpu
- * traces older than a day.
- */
+/** Deletes only what can be downloaded again: unpacked packages, the journal, libtpu traces older than a day. */
 const freeDiskScript = `${sudoFunction}
 as_administrator apt-get clean
 as_administrator journalctl --vacuum-size=100M 2>/dev/null
@@ -238,7 +234,6 @@ const removeLockScript = `${sudoFunction}
 as_administrator rm -f ${lockFile} || { echo 'Cannot remove ${lockFile}.'; exit 1; }
 `;
 
-/** Limits the cost of a worker that hangs. */
 const factsTimeout = 40 * second;
 
 /** All facts except Python. Throws JobmanError like TpuOperations. */
@@ -247,7 +242,6 @@ export async function gatherFacts(
   tpu: LabTpu,
   options: {
     readonly site: Site;
-    /** True if workers need a W&B login. */
     readonly hasKey: boolean;
     readonly now: () => Instant;
     readonly signal: AbortSignal;

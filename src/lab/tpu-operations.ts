@@ -2,10 +2,7 @@
 
 import type { LabTpu } from './tpus.ts';
 
-/**
- * `state` is Google's state in lower case (`ready`, `preempted`), or `absent` if the cloud has no TPU of the name.
- * `unknown`: the cloud did not answer; `message` is the reason.
- */
+/** `state` is Google's state in lower case, or `absent`. `unknown`: the cloud did not answer. */
 export type TpuState = KnownTpuState | { readonly kind: 'unknown'; readonly message: string };
 
 export interface KnownTpuState {
@@ -42,15 +39,9 @@ export interface TpuOperations {
   describe(tpu: LabTpu): Promise<TpuState>;
   /** Creates the TPU and waits until it is ready and accepts a login. Throws (4) if the name exists. */
   apply(tpu: LabTpu, report: ReportProgress, signal: AbortSignal): Promise<void>;
-  /**
-   * Deletes the existing TPU, waits until it is gone, and creates it like `apply`. Throws (4) and changes nothing if
-   * its type or pricing differs from the registry, or if it belongs to one job.
-   */
+  /** Deletes the TPU and creates it like `apply`. Throws (4) if it differs from the registry or belongs to one job. */
   reapply(tpu: LabTpu, report: ReportProgress, signal: AbortSignal, options?: ReapplyOptions): Promise<void>;
-  /**
-   * Deletes the TPU and its queued resource, and waits until it is gone. False if nothing of the name exists. Throws
-   * (4) and changes nothing if it belongs to one job or differs from `uid`.
-   */
+  /** False if nothing of the name exists. Throws (4) if the TPU belongs to one job or differs from `uid`. */
   delete(
     tpu: LabTpu,
     report: ReportProgress,

@@ -121,7 +121,6 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
     ...jobs.map(({ job, row, window }) => {
       const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
       const status = formatStatus(row);
-      // `running for 4s` has the status already.
       const [is, why] = row.reasonText.startsWith(status) ? [row.reasonText, ''] : [status, row.reasonText];
       return `${where} of ${job.user} is ${is} on ${called}${why === '' ? '' : `: ${why}`}`;
     }),

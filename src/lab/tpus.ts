@@ -52,10 +52,7 @@ export function tpuFromName(name: string): LabTpu | null {
   return { name, project: null, zone: null, accelerator: type, pricing: pricingFromName(name), runtimeVersion: null };
 }
 
-/**
- * The TPU whose full name ends in `-` and the suffix (`v2-32-preemptible-1`), as names are shown. Undefined if none or
- * several match, or if the suffix is a type, a number, or lacks the type.
- */
+/** The only TPU whose full name ends in `-` and the suffix (`v2-32-preemptible-1`), as names are shown. */
 export function findTpuBySuffix(tpus: readonly LabTpu[], text: string): LabTpu | undefined {
   if (/^[\d-]*$/.test(text) || parseAccelerator(text) !== null) return undefined;
   const [found, ...others] = tpus.filter(({ name }) => name.endsWith(`-${text}`));

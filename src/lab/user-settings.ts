@@ -7,7 +7,6 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 interface Setting<Value> {
   readonly defaultValue: Value;
   readonly description: string;
-  /** For messages: `True or False`. */
   readonly expected: string;
   /** Parses a value of the command line; undefined if it is invalid. */
   readonly read: (text: string) => Value | undefined;
@@ -122,7 +121,6 @@ export function importSettings(given: Readonly<Record<string, unknown>>): {
   return { settings: { ...defaultUserSettings, ...imported, extra_settings: extra }, notes };
 }
 
-/** The normalized name, or undefined. */
 function parseTimeZone(text: string): string | undefined {
   const small = text.toLowerCase();
   if (small === 'us' || small === 'cn' || small === 'local') return small;

@@ -58,10 +58,7 @@ export function identifyUser(
   );
 }
 
-/**
- * The right of a login to act for a job's owner in a command that names no user. `if-named`: on a shared login,
- * TPU_USER has to name the owner.
- */
+/** May this login act for a job's owner? `if-named`: on a shared login, TPU_USER has to name the owner. */
 export function mayActAs(
   { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
   users: readonly LabUser[],
@@ -75,9 +72,7 @@ export function mayActAs(
   return normalizeName(env[userEnvVariable] ?? '') === owner ? 'allowed' : 'if-named';
 }
 
-/**
- * True if a confirmation is needed: the user who types is known and is another one. On a shared login that is unknown.
- */
+/** True if a confirmation is needed. On a shared login it is unknown who types. */
 export function actsForAnother(actor: LabUser | null, user: string): boolean {
   return actor !== null && actor.name !== user;
 }

@@ -106,10 +106,7 @@ export function parseFacts(
   };
 }
 
-/**
- * POSIX shell functions. Only root sees the open files of other users' processes. `print_process` prints a process's id, user
- * and command line, separated by tabs; nothing if the process is gone.
- */
+/** `print_process` prints id, user and command line, separated by tabs; nothing if the process is gone. */
 export const processFunctions = `
 as_administrator() {
   if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
@@ -121,10 +118,7 @@ print_process() {
 }
 `;
 
-/**
- * Prints the ids of processes that hold a chip: `accel0` up to v4, `vfio/0` since v5. JOBMAN_DEVICES in the worker's
- * environment replaces /dev.
- */
+/** Prints the ids of processes that hold a chip: `accel0` up to v4, `vfio/0` since v5. */
 export const findHoldersFunction = `
 find_holders() {
   devices=\${JOBMAN_DEVICES:-/dev}

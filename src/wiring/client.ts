@@ -18,7 +18,6 @@ export async function createLocalClient(services: Services): Promise<Client> {
     (files ??= import('../app/log-files.ts').then(({ createLogFiles }) =>
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
-  /** Not reported yet. */
   let startMessages: string[] = [];
 
   const client = createClient({

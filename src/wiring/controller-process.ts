@@ -24,10 +24,7 @@ import { databaseFile, templateFile } from './paths.ts';
 
 type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
 
-/**
- * Runs until a signal, an exit request, or an idle exit; resolves with the exit code. When the settings change it
- * restarts in the same process; programs on workers are not affected.
- */
+/** Runs until a signal, an exit request, or an idle exit. When the settings change it restarts in the same process. */
 export async function runInForeground(parts: RunParts): Promise<number> {
   for (;;) {
     const ended = await runOnce(parts, await parts.freshSettings());
@@ -111,7 +108,6 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-/** The controller restarts only for these settings. */
 const controllerSettings = ({ tpu, local, controller }: Settings): string => JSON.stringify({ tpu, local, controller });
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
@@ -165,10 +161,7 @@ function cannotOpenFiles(): boolean {
 /** The controller's own files, and a few for each job: connections, logs, pipes of programs. */
 const minOpenFiles = 256;
 
-/**
- * With fewer open files the controller would read "too many open files" as silence of every worker. Node has already
- * raised the limit as far as possible.
- */
+/** With fewer open files the controller would read "too many open files" as silence of every worker. */
 function checkOpenFileLimit(): void {
   let limits: string;
   try {

@@ -34,7 +34,6 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     };
   }
 
-  /** By a signal if the home cannot be written. */
   async function requestControllerExit(version: string | null): Promise<void> {
     const { requestExit } = await import('../controller/wake-folder.ts');
     try {

@@ -150,7 +150,6 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
   };
 }
 
-/** Other errors stay as they are. */
 function asJobmanError(error: unknown): unknown {
   if (!(error instanceof EmulatorError)) return error;
   const codes: Readonly<Record<number, number>> = {

@@ -9,9 +9,7 @@ import { dockerLogin, type LoginResult } from '../harbor/docker-login.ts';
 import { createHarborClient } from '../harbor/client.ts';
 import type { RetryPolicy } from '../http/client.ts';
 
-/**
- * Sends no request yet. Rejects with JobmanError when the settings name no registry. `retry` lets a test retry sooner.
- */
+/** Sends no request yet. Rejects with JobmanError without a registry. `retry` lets a test retry sooner. */
 export async function openImages(services: Services, retry?: RetryPolicy): Promise<ImagePort> {
   const { io, home } = services;
   const { harbor } = (await services.clusterSettings()).settings;

@@ -12,10 +12,7 @@ export function homeOf(io: Io): string {
   return isAbsolute(named) ? named : resolve(io.cwd, named);
 }
 
-/**
- * The template of settings: the built one, which an administrator may have edited, else the one of the source. Null if
- * both are missing. `entry` is the started file.
- */
+/** The built template, which an administrator may have edited, else that of the source; null without both. */
 export function templateFile(entry: string): string | null {
   const folder = dirname(entry);
   // dist/bundle/main.cjs, dist/main.js or src/main.ts; see bin/jobman.

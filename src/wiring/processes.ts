@@ -101,10 +101,7 @@ const requiredVariables =
 /** The processes of an attempt are killed by it, so a program that outlives the attempt must not have it. */
 const attemptMarker = 'JOBMAN_RUN';
 
-/**
- * The environment without the variables that stored jobs, and the job that is being created, use as secrets: programs
- * of other jobs would inherit them. Ignores an unreadable database.
- */
+/** The environment without the variables that jobs use as secrets: programs of other jobs would inherit them. */
 export async function backgroundEnvironment(io: Io, home: string, pendingSpec?: JobSpec): Promise<Io['env']> {
   const specs = [pendingSpec, ...(await storedJobs(home)).map(({ spec }) => spec)];
   const secret = new Set(specs.flatMap(secretVariables));

@@ -30,10 +30,7 @@ function lastCheckFile(home: string): string {
   return join(home, 'last_update_check.json');
 }
 
-/**
- * The sentence about a newer version, from the last check. Starts a check if one is due and the settings name a
- * repository. Never throws or waits.
- */
+/** Reads the result of the last check, and starts a check if one is due. Never throws or waits. */
 export function newerVersion(services: Services): string | null {
   const { io, home } = services;
   const file = lastCheckFile(home);

@@ -86,7 +86,6 @@ export interface ClusterStore {
   /** Newest first. */
   jobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
   job(uid: string): Promise<ArchivedJob | undefined>;
-  /** Oldest first. */
   events(uid: string): Promise<readonly ClusterJobEvent[]>;
 }
 
@@ -137,7 +136,6 @@ export function mergeObservations(
 const maxPods = 200;
 const maxEvents = 100;
 
-/** Oldest first. */
 export function clusterJobEvents({ job, pods, events }: ArchivedObservation): readonly ClusterJobEvent[] {
   const jobEvents: ClusterJobEvent[] = [];
   const add = (key: string, at: Instant | null, message: string): void => {

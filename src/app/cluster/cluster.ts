@@ -15,7 +15,6 @@ export interface ClusterContext {
   readonly context: string;
   readonly server: string;
   readonly namespace: string;
-  /** For display. */
   readonly user: string;
 }
 

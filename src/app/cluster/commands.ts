@@ -17,10 +17,7 @@ interface ArchivedLogFile extends ArchivedLog {
 export interface ClusterArchive {
   /** True if a job was ever submitted from here; otherwise the other methods find nothing. Reads one file. */
   readonly isUsed: boolean;
-  /**
-   * Call before a submission: creates the database and makes the controller watch that context. Returns the
-   * installation id. The database stays open, without a transaction, until `recordSubmitted` or `close`.
-   */
+  /** Call it before a submission; the database then stays open until `recordSubmitted` or `close`. */
   registerContext(context: ClusterContext): Promise<string>;
   /** Loads the code for `recordSubmitted` while the cluster works. Never rejects. */
   preload(): Promise<void>;

@@ -195,7 +195,6 @@ function resourcesOf({ requests, limits }: Resources): NonNullable<V1Container['
   };
 }
 
-/** Secrets are references: their values stay in the cluster. */
 function envOf({ env = {}, secrets = [] }: SubmitRequest): V1EnvVar[] {
   const named = secrets.flatMap((one): V1EnvVar[] =>
     one.key === null ? [] : [{ name: one.variable, valueFrom: { secretKeyRef: { name: one.secret, key: one.key } } }],

@@ -25,10 +25,7 @@ export interface MissingResources {
   readonly absent: readonly string[];
 }
 
-/**
- * The resources missing on the best usable node. Undefined if no node is usable or none lacks anything: the cause is
- * then another one. `allPods` are the pods of all namespaces.
- */
+/** The resources missing on the best usable node; undefined if that is not the cause. */
 export function findMissingResources(
   pod: ClusterPod,
   nodes: readonly ClusterNode[],

@@ -7,10 +7,7 @@ import type { ClusterJob, PriorityClass } from './cluster.ts';
 import { amountsKey, gpuCount, isGpu, sumAmounts, type Amounts } from './flavor.ts';
 import { clusterPhase } from './job-result.ts';
 
-/**
- * `waiting`: the job has no pods, or none runs and one has no node. `running`: its pods have nodes, perhaps still
- * without their image. `unknown`: a list of another program does not say.
- */
+/** `waiting`: it has no pods, or none runs and one has no node. `unknown`: a list of another program does not say. */
 export type QueueState = 'waiting' | 'running' | 'unknown';
 
 export interface QueuedJob {

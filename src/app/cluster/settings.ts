@@ -190,10 +190,7 @@ export interface LoadedClusterSettings {
 
 export const clusterSettingKeys = keysOfTable(table);
 
-/**
- * Throws JobmanError with every problem and its position, and otherwise like `settingsLayers`. `~/` in a path is
- * `userHome`; other relative paths start at their own file.
- */
+/** Throws JobmanError with every problem and its position. `~/` in a path is `userHome`. */
 export async function loadClusterSettings(
   given: SettingsFiles & { readonly userHome: string },
 ): Promise<LoadedClusterSettings> {

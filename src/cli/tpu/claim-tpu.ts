@@ -27,7 +27,6 @@ import { bookExistence } from './create-lab-job.ts';
 import type { TpuCli } from './command.ts';
 import { canAsk, readYes } from './terminal.ts';
 
-/** Time between SIGTERM and SIGKILL for a program on a worker. */
 const graceOnWorkers = 5 * second;
 
 export interface ClaimRequest {
@@ -232,10 +231,7 @@ export function jobId({ job }: JobOnTpu): string {
   return job.job;
 }
 
-/**
- * Ends programs on the workers: those that name one of `folders` on their command line, and single processes. Returns
- * the workers that do not answer; `report` receives a sentence for each. Throws JobmanError (1) if a program survives.
- */
+/** Ends these programs and returns the workers that do not answer. Throws JobmanError (1) if a program survives. */
 export async function endOnWorkers(
   cli: TpuCli,
   tpus: TpuOperations,
@@ -263,10 +259,7 @@ export async function endOnWorkers(
 const endTimeout = 2 * minute;
 const pollInterval = 0.25 * second;
 
-/**
- * Cancels the jobs in the name of `by` and waits until all are finished. Throws JobmanError: the code of a refusal; (1)
- * after the timeout; (130) if the signal is aborted.
- */
+/** Cancels the jobs and waits. Throws JobmanError: a refusal, (1) after the timeout, (130) on the signal. */
 export async function endJobs(
   cli: TpuCli,
   client: Client,

@@ -10,16 +10,11 @@ import type { Flags } from '../flags.ts';
 
 export type Count = 'one' | 'optional' | 'some' | 'any';
 
-/**
- * A positional argument, also accepted as `name=value`. Arguments are assigned in order, unless `pattern` distinguishes
- * them.
- */
+/** Also accepted as `name=value`. Arguments are assigned in order, unless `pattern` distinguishes them. */
 export interface TpuArgument extends Argument {
   /** A whole number from 0. */
   readonly number?: true;
-  /** A matching value belongs to this argument, at any position. */
   readonly pattern?: RegExp;
-  /** Source of its completions. */
   readonly suggests?: 'config aliases' | 'TPU aliases';
 }
 

@@ -23,7 +23,6 @@ export async function propose(args: readonly string[], services: LabServices): P
       : row === undefined
         ? []
         : await argumentProposals(row, before, partial, services);
-  // A key that is already typed is no completion.
   const isTypedKey = (arg: string): boolean => arg === partial && arg.endsWith('=');
   const wanted = proposals.filter(
     ({ value }) => value.startsWith(partial) && !before.slice(1).includes(value) && !isTypedKey(value),
@@ -61,7 +60,6 @@ async function argumentProposals(
   const configAliases = Object.entries(named?.aliases ?? {});
   const takesConfigAlias = args.some(({ suggests }) => suggests === 'config aliases');
   const ofArguments = args.map((one) => proposalsOf(one, { services, program: tpuProgram, args: [], partial }));
-  // The same values after a typed key: `tpu=v2-32-6`.
   const [key = ''] = partial.split('=');
   const keyed = {
     user: ofUsers,
@@ -123,7 +121,6 @@ function shortNameProposals(
   return [{ value, summary: zone ?? 'zone unknown' }];
 }
 
-/** Window numbers belong to one user. */
 async function windowProposals(store: LabStore, user: LabUser | undefined): Promise<readonly Proposal[]> {
   if (user === undefined) return [];
   const found = await store.windows({ user: user.name });

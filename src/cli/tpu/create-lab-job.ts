@@ -24,10 +24,7 @@ export interface NewLabJob {
   readonly notes: string | null;
 }
 
-/**
- * If two commands create a job on one TPU at the same time, one wins; the other throws a conflict (4) and leaves
- * nothing behind.
- */
+/** Throws a conflict (4) and leaves nothing behind if another command has just created a job on the TPU. */
 export async function createLabJob(
   cli: TpuCli,
   client: Client,
@@ -67,10 +64,7 @@ export async function createLabJob(
   return { id, window: window.window };
 }
 
-/**
- * Books the TPU and returns a function that restores the booking. A sheet that does not answer is only a note. Throws
- * JobmanError (4) if another user booked the TPU since it was read.
- */
+/** Returns a function that restores the booking. Throws JobmanError (4) if another user has just booked the TPU. */
 export async function bookFor(
   cli: TpuCli,
   { user, tpu, claim, notes }: Pick<NewLabJob, 'user' | 'tpu' | 'claim' | 'notes'>,
@@ -108,10 +102,7 @@ export async function bookFor(
   }
 }
 
-/**
- * Sets the booking when an attempt begins (`running`) or ends (`reserved`: the user keeps the TPU until `tpu release`).
- * Changes only the user's own row. A sheet that does not answer is only a note.
- */
+/** Changes only the user's own row: `running` when an attempt begins, `reserved` when it ends. */
 export async function bookAttempt(
   cli: Pick<TpuCli, 'lab'>,
   job: LabJob,
@@ -128,10 +119,7 @@ export async function bookAttempt(
   });
 }
 
-/**
- * Records that the TPU was deleted (`gone`), so that it does not appear free, or created again (`free`, only if the
- * sheet says gone).
- */
+/** Records that the TPU was deleted (`gone`), or created again (`free`, only if the sheet says gone). */
 export async function bookExistence(
   cli: Pick<TpuCli, 'lab'>,
   tpu: string,
@@ -159,10 +147,7 @@ async function changeSheet(
 
 type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGraceMs' | 'launcher' | 'env'>;
 
-/**
- * The parts of a job's spec that depend on its TPU. `foundZone` is the zone that the cloud reports. Throws as
- * `persistentTpuSpec` does.
- */
+/** `foundZone` is the zone that the cloud reports. Throws as `persistentTpuSpec` does. */
 export async function tpuSpecContext({
   io,
   lab,

@@ -86,7 +86,6 @@ function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<Tpu
   return findCommand(table, typed);
 }
 
-/** Reads only the names that this command's arguments need. */
 async function readKnownNames(store: LabStore, { takes }: TpuCommand): Promise<KnownNames> {
   const [users, tpus, tpuAliases] = await Promise.all([
     takes.user === undefined ? [] : store.users(),

@@ -35,10 +35,7 @@ export function findCommand<Row extends TpuRow>(
   throw new JobmanError(formatUnknownCommand(first, names), exitCode.usage, ['See `tpu help`.']);
 }
 
-/**
- * Parses the arguments of `verb`. Throws JobmanError with all problems of the line: (3) if every problem is an unknown
- * name, otherwise (2).
- */
+/** Throws JobmanError with all problems of the line: (3) if every problem is an unknown name, otherwise (2). */
 export function parseArguments(
   row: TpuRow,
   verb: string,
@@ -74,7 +71,6 @@ export function parseArguments(
   };
 }
 
-/** The values of one kind of argument. */
 interface Slot<Value> {
   /** With its article, for messages: `the user`. */
   readonly label: string;
@@ -160,7 +156,6 @@ function addProblem(line: Line, message: string, code: number = exitCode.usage):
   line.problems.push(new JobmanError(message, code));
 }
 
-/** Stores the value that `read` returns, or the problem that it throws. */
 function take<Value>(line: Line, typed: string, read: () => Value, store: (value: Value) => void): void {
   let value;
   try {
@@ -233,17 +228,13 @@ function fill<Value>(line: Line, slot: Slot<Value>, text: string, typed = text):
   );
 }
 
-/** A kind that an argument without a key may belong to. */
 interface BareKind extends Pick<Slot<unknown>, 'label' | 'key' | 'max'> {
   readonly isSet: boolean;
   matches(text: string): boolean;
   assign(text: string): void;
 }
 
-/**
- * Assigns each argument to the only kind that it can be. Two possible kinds are a problem. So are two values for one
- * kind while another argument is still open.
- */
+/** Two possible kinds of an argument, or two values for one kind while another argument is open, are a problem. */
 function assignBare(line: Line, bare: readonly string[]): void {
   const open = line.row.args.filter(({ name, number }) => number !== true && !line.texts.has(name));
   // If a key already set this kind, a bare value may be an argument.
@@ -343,7 +334,6 @@ function isNumber(text: string): boolean {
   return /^\d{1,9}$/.test(text);
 }
 
-/** Names compare in Unicode NFC. */
 function findUser({ users }: KnownNames, text: string): string | undefined {
   const name = text.normalize('NFC');
   return users.find((user) => user.name === name)?.name;

@@ -7,10 +7,7 @@ import { confirm } from '../prompt.ts';
 import { canAsk, ask } from './terminal.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';
 
-/**
- * The user of a command that only reads. Throws JobmanError (2) if the user is unknown and there is no terminal for a
- * question.
- */
+/** For a command that only reads. Throws JobmanError (2) if the user is unknown and there is no terminal. */
 export async function resolveUser(cli: TpuCli, args: ParsedArguments): Promise<LabUser> {
   const users = await cli.lab.store.users();
   return namedUser(users, args) ?? currentUser(cli, users) ?? askForUser(cli, users);

@@ -30,10 +30,7 @@ export async function readYes({ io }: Pick<Cli, 'io'>): Promise<boolean> {
   return /^(y|yes)$/i.test((await io.stdin.line())?.trim() ?? '');
 }
 
-/**
- * The notes for the booking sheet; null if the line gives none. Throws JobmanError (2) with `refused` if a question is
- * needed and there is no terminal.
- */
+/** Null if the line gives none. Throws JobmanError (2) with `refused` if it has to ask and there is no terminal. */
 export async function readNotes(
   cli: Pick<Cli, 'io'>,
   { keys, flags }: ParsedArguments,

@@ -68,7 +68,6 @@ function pairToken(row: TpuRow, arg: string): Token | undefined {
   return { form: 'pair', key, value, typed: arg };
 }
 
-/** `-name` and `--name` are equal. */
 function flagToken({ flags, takes: { letters } }: TpuRow, arg: string): Token | undefined {
   if (!/^-./.test(arg)) return undefined;
   const typedName = arg.replace(/^--?/, '');

@@ -20,7 +20,6 @@ export interface TpuContext {
   readonly tpus: TpuOperations;
   readonly site: Site;
   readonly signal: AbortSignal;
-  /** Prints progress on standard error. */
   readonly report: ReportProgress;
 }
 
@@ -49,10 +48,7 @@ export function requireKnown({ name }: LabTpu, state: TpuState): KnownTpuState {
   throw new JobmanError(`The state of ${name} is unknown.`, exitCode.unreachable, [state.message]);
 }
 
-/**
- * A sentence for each use of the TPU, from the store and from the devices of its workers, and a warning for each failed
- * check.
- */
+/** A sentence for each use of the TPU by jobs and programs, and a warning for each failed check. */
 export async function readUses(
   { cli, tpu, tpus, signal }: TpuContext,
   hasWorkers: boolean,
@@ -65,10 +61,7 @@ export async function readUses(
   return { uses: formatUsage({ jobs, otherJobs, holders }, tpu.name), warnings };
 }
 
-/**
- * Asks one question about all uses. True if there are none or the user agrees. A worker that does not answer counts as
- * a use.
- */
+/** True if there are no uses or the user agrees. A worker that does not answer counts as a use. */
 export async function confirmUse(context: TpuContext, hasWorkers: boolean, what: string): Promise<boolean> {
   const all = await readConcerns(context, hasWorkers);
   if (all.length === 0) return true;

@@ -23,9 +23,7 @@ export async function readUserWindows(cli: TpuCli, client: Client, user: Pick<La
   return { jobs, windows, phaseOf: (job) => phases.get(job) ?? null };
 }
 
-/**
- * The window with the number: on the user's list, else the last cleared one. Throws JobmanError (3) if there is none.
- */
+/** The listed window with the number, else the last cleared one. Throws JobmanError (3) if there is none. */
 export async function findWindow(cli: TpuCli, user: Pick<LabUser, 'name'>, number: number): Promise<WindowWithJob> {
   const windows = await cli.lab.store.windows({ user: user.name, cleared: true });
   const found = windows.filter(({ window }) => window.window === number);
@@ -39,10 +37,7 @@ export async function findWindow(cli: TpuCli, user: Pick<LabUser, 'name'>, numbe
   );
 }
 
-/**
- * Clears windows and then closes them in tmux. The order matters: a window that closes before it is cleared counts as
- * closed by the user.
- */
+/** Clears windows before it closes them: a window that closes first counts as closed by the user. */
 export async function clearWindows(
   cli: TpuCli,
   user: Pick<LabUser, 'session'>,

@@ -35,10 +35,7 @@ const placeholderPane = '%jobman';
 /** Time to wait for the lab's row of a job, which is written shortly after the job itself. */
 const labJobTimeout = 15 * second;
 
-/**
- * Time to wait for a worker that the controller can reach and this process cannot. If the controller cannot reach it
- * either, a recovery rule ends the attempt sooner.
- */
+/** For a worker that only the controller can reach. If it cannot either, a recovery rule ends the attempt sooner. */
 const workerTimeout = 5 * minute;
 
 export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
@@ -172,11 +169,7 @@ function checkFolder({ folder, isFrozen }: AttemptPlan, { directory, directoryNu
   throw new JobmanError(`Working directory${number} ${problem}: ${directory}`, exitCode.notFound);
 }
 
-/**
- * Ends programs of earlier attempts of the lineage: two programs cannot use one TPU. Waits for a worker that does not
- * answer, because it may still run one. Throws JobmanError: (1) if a program survives, (5) if a worker stays
- * unreachable.
- */
+/** Two programs cannot use one TPU. Throws JobmanError: (1) if one survives, (5) if a worker stays unreachable. */
 async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineages, attempt: number): Promise<void> {
   const before = [...lineages.windows.values()].filter(
     (window) => window.job !== labJob.job || window.attempt !== attempt,
@@ -209,7 +202,6 @@ async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineage
   }
 }
 
-/** A sentence without its full stop about an unreachable worker; null if all workers answer. */
 async function findUnreachable(
   cli: TpuCli,
   tpus: TpuOperations,
@@ -238,7 +230,6 @@ async function findUnreachable(
   }
 }
 
-/** Null if the attempt gets no window. It runs anyway. */
 async function openTmuxWindow(
   cli: TpuCli,
   labJob: LabJob,
@@ -354,7 +345,6 @@ async function endOwnPrograms(cli: TpuCli, found: WindowWithJob, isStopped: bool
   const tpus = await cli.lab.tpus();
   try {
     const tpu = await resolveTpu(cli, found.job.tpu);
-    // A preempted TPU has no workers.
     if (!(await isReady(tpus, tpu))) return;
     const missed = await endOnWorkers(cli, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endTimeout));
     if (missed.length > 0 && !isStopped && tpu.pricing !== 'ondemand') await waitForPreemption(tpus, tpu);
@@ -366,10 +356,7 @@ async function endOwnPrograms(cli: TpuCli, found: WindowWithJob, isStopped: bool
   }
 }
 
-/**
- * A worker stops answering before the cloud reports the preemption, and the script fails with its own exit code. Give
- * the cloud time to report it, so that the attempt ends as preempted.
- */
+/** Workers stop answering before the cloud reports a preemption. Waiting lets the attempt end as preempted. */
 async function waitForPreemption(tpus: TpuOperations, tpu: LabTpu): Promise<void> {
   for (let round = 0; round < preemptionReportTimeout / pollInterval; round += 1) {
     await sleep(pollInterval);
@@ -394,16 +381,11 @@ async function scanLog(path: string): Promise<{ readonly hasHistory: boolean; re
       hasHistory ||= text.includes(historyLine);
       tail = text.slice(-tailLength);
     }
-  } catch {
-    // The part that was read counts.
-  }
+  } catch {}
   return { hasHistory, tail };
 }
 
-/**
- * While tmux closes a whole session, window by window, it answers no command, and its server exits a little later. List
- * the windows after that.
- */
+/** While tmux closes a whole session it answers no command. List the windows after that. */
 const sessionCloseDelayMs = 500;
 
 export async function closed(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {

@@ -131,7 +131,6 @@ export async function release(cli: TpuCli, args: ParsedArguments): Promise<numbe
   return exitCode.ok;
 }
 
-/** True if no other user has booked the TPU, or after a confirmation. */
 async function confirmTaking(
   cli: TpuCli,
   { name }: BookingSheet,
@@ -166,10 +165,7 @@ async function readBooking(sheet: BookingSheet, { name }: LabTpu): Promise<Booki
   return bookings.find(({ tpu }) => tpu === name) ?? null;
 }
 
-/**
- * Changes the booking and prints the result. Throws JobmanError: (3) if the sheet has no row for the TPU, (4) if
- * another user changed it first.
- */
+/** Throws JobmanError: (3) if the sheet has no row for the TPU, (4) if another user changed it first. */
 async function changeBooking(
   cli: TpuCli,
   sheet: BookingSheet,

@@ -90,7 +90,6 @@ async function printNews(cli: TpuCli, groups: readonly JobNews[], zone: string):
     if (shown.length < lines.length) text.push(`  ${lines.length - shown.length} earlier: jobman history ${job.job}`);
     for (const { at, message } of shown) text.push(...hangingIndent(`  ${clock(at)}  `, escapeLine(message), columns));
   }
-  // One write: there may be hundreds of lines.
   if (text.length > 0) cli.print(text.join('\n'));
 }
 

@@ -122,7 +122,6 @@ async function endProgramsOnTpu(
   const { client, tpus, signal } = parts;
   try {
     const state = await tpus.describe(tpu);
-    // Without machines there are no programs.
     if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
     const ids = own.map(({ job }) => job);
     const folders = await runFoldersOn(cli, tpu, ids);

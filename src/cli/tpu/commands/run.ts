@@ -139,10 +139,7 @@ async function chooseTpu(
 
 const absentReason = 'it does not exist';
 
-/**
- * The first unused TPU; TPUs that the sheet reserves for this user come first. Throws JobmanError: (4) with the reasons
- * if none is free, (3) if the registry has no TPU of these types.
- */
+/** TPUs reserved for this user come first. Throws JobmanError: (4) if none is free, (3) if none exists. */
 async function findFreeTpu(
   cli: TpuCli,
   types: readonly string[],

@@ -29,7 +29,6 @@ import {
 import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 
-/** Time limit for a problem that ends without a repair. */
 const maxWait = 10 * minute;
 
 export const solve: TpuHandler = (cli, args) =>
@@ -70,7 +69,6 @@ function isWorthTrying({ name, repair: { kind } }: TpuProblem, tried: ReadonlySe
   return !tried.has(name);
 }
 
-/** False if the repair was not done or failed. The reason is already printed. */
 async function repair(
   context: TpuContext,
   problem: TpuProblem,

@@ -52,10 +52,7 @@ function numbersOf(windows: readonly WindowWithJob[]): readonly number[] {
   return windows.map(({ window }) => window.window);
 }
 
-/**
- * Closes the window, takes it off the list and ends its job. A window whose work continues in a live job stays on the
- * list.
- */
+/** A window whose work continues in a live job stays on the list. */
 export const killWindow: TpuHandler = async (cli, args) => {
   const { user, by } = await resolveActingUser(cli, args, 'close a window');
   const client = await cli.services.client();

@@ -68,7 +68,6 @@ export async function register(cli: TpuCli, args: ParsedArguments): Promise<numb
 
 const unknownFields = { project: null, zone: null, pricing: 'ondemand', runtimeVersion: null } as const;
 
-/** Stores the fields that the line gives. Other fields keep their value, or follow from the name. */
 async function registerTpu(store: LabStore, name: string, args: ParsedArguments): Promise<LabTpu> {
   const { zone, type, pricing, project, version } = args.keys;
   if (!isTpuName(name))

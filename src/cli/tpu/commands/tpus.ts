@@ -47,7 +47,6 @@ export const describe: TpuHandler = (cli, args) =>
     // Python.
     const isIdle = hasWorkers(state) && facts.unresponsive.length === 0 && uses.length === 0 && site.python !== null;
     const environment = isIdle ? await checkPython(tpus, tpu, site, signal) : null;
-    // A busy device is already listed as a use.
     const wrong = findProblems({ ...facts, environment }).filter(({ name }) => name !== 'device busy');
     const booking = booked.bookings.find((one) => one.tpu === tpu.name) ?? null;
     if (cli.json) {

@@ -56,7 +56,6 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   const session = await read('tmux session', keys['session'], name.replaceAll(/[:.]/g, '-'), (text) =>
     requireFree(users, 'session', parseName('session', text, use)),
   );
-  // The sheet name identifies the owner of a booking.
   const sheetName = await read('Name in the booking sheet', keys['sheet'], name, (text) =>
     requireFree(users, 'sheetName', text),
   );

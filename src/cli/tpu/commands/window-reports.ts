@@ -75,10 +75,7 @@ async function finishJob(args: readonly string[], services: LabServices, print: 
   return exitCode.ok;
 }
 
-/**
- * `session:window`, as tmux prints `#S:#I`. A script may report only for its own window, because the report decides
- * which programs end and what a resume continues from.
- */
+/** Parses `session:window`. A script may report only for its own window, from which a resume continues. */
 function parseWindow(where: string, { io }: LabServices): { readonly session: string; readonly window: number } {
   const [, session, window] = /^(.+):(\d{1,9})$/.exec(where) ?? [];
   if (session === undefined)

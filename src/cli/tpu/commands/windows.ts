@@ -73,7 +73,6 @@ function printChecked(
 
 async function readTroubles(cli: TpuCli, user: LabUser): Promise<ReadonlyMap<string, Trouble>> {
   const { io, lab, services } = cli;
-  // TPU names are not shown here.
   const reader = createCheckReader({ store: lab.store, home: services.home, user, namePrefix: '' });
   const rows = await reader.read(io.now());
   return new Map(rows.flatMap(({ status, job }) => [[job, troubleOf(status)] as const]).filter(hasTrouble));

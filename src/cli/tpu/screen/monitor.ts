@@ -102,7 +102,6 @@ interface Frame {
   readonly bold: ReadonlySet<string>;
   readonly user: LabUser;
   readonly checkedAt: Instant;
-  /** The reason why the rows are old; null while they are current. */
   readonly trouble: string | null;
   readonly hasKeys: boolean;
 }
@@ -113,7 +112,6 @@ function renderFrame(rows: readonly CheckRow[], picture: Frame): readonly string
   const lines = rowLines(rows, { letters, columns, style, clock, bold });
   const head = [headerLine(rows, picture), ...lines.heading];
   const footer = ['', footerLine(picture)];
-  // The last line is for the cursor.
   const room = picture.rows - 1 - head.length - footer.length;
   const all = lines.rows.reduce((sum, one) => sum + one.length, 0);
   if (all <= room) return [...head, ...lines.rows.flat(), ...footer];
@@ -129,7 +127,6 @@ function renderFrame(rows: readonly CheckRow[], picture: Frame): readonly string
   return [...frame, ...(isTiny ? [] : footer)].slice(0, Math.max(1, picture.rows - 1));
 }
 
-/** The keys of the monitor: the longest variant that fits. */
 function footerLine({ columns, hasKeys }: Frame): string {
   if (!hasKeys) return 'Ctrl-C quit';
   return longestThatFits(

@@ -37,10 +37,8 @@ const cells: Readonly<Record<CellName, Cell>> = {
   from: { title: 'FROM', text: formatLineage, minWidth: [18, 8] },
 };
 
-/** Cells shrink in this order. The status is shortened last. */
 const shrinkOrder: readonly CellName[] = ['dir', 'tag', 'tpu', 'from', 'status'];
 
-/** Below this width a row has two lines. */
 const narrowTerminal = 60;
 
 /** The lines of each row and a heading, which is empty if rows have two lines. Never wider than the terminal. */
