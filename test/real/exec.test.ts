@@ -303,7 +303,7 @@ command:
 
   // A forwarded port survives the TPU that it led to.
   const forward = world.start(['port-forward', '1', '0:17113'], { withinMs: 120_000 });
-  await forward.waitForOutput(/http:\/\/127\.0\.0\.1:\d+ leads to port 17113/);
+  await forward.waitForOutput(/http:\/\/127\.0\.0\.1:\d+ forwards to port 17113/);
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(forward.stdout)?.[1]);
   const answers = async (): Promise<boolean> =>
     (await ask(port, 'GET /index.html HTTP/1.0\r\n\r\n')).endsWith('page\n');

@@ -295,7 +295,7 @@ suite('a forwarded port', () => {
     });
   const askFor = (port: number, path: string, ends = false) => talk(port, `GET ${path} HTTP/1.0\r\n\r\n`, ends);
   const portOf = (text: string, there = 8080): number =>
-    Number(new RegExp(`http://127\\.0\\.0\\.1:(\\d+) leads to port ${there} of `).exec(text)?.[1]);
+    Number(new RegExp(`http://127\\.0\\.0\\.1:(\\d+) forwards to port ${there} of `).exec(text)?.[1]);
   const soon = { withinMs: 30_000 };
 
   kubeTest(
@@ -338,7 +338,7 @@ suite('a forwarded port', () => {
     const person = await withJob(kube, 'web', 'mkdir /w; cd /w; echo hello >name; exec httpd -f -p 8080 -h /w');
     const line = await openFlakyProxy(kube);
     const forward = person.withKubeconfig(line.kubeconfig).start('port-forward -j web 0:8080');
-    await forward.waitForOutput('leads to port 8080', 60_000);
+    await forward.waitForOutput('forwards to port 8080', 60_000);
     const port = portOf(forward.stdout);
     const answered = async () => (await askFor(port, '/name').catch(() => '')).endsWith('\r\n\r\nhello\n');
     assert.ok(await eventually(answered, soon));
@@ -355,7 +355,7 @@ suite('a forwarded port', () => {
   kubeTest('of a finished job ends, and a used port is refused', async (kube) => {
     const person = await withJob(kube, 'web', waits);
     const forward = person.start('port-forward -j web 0:8080');
-    await forward.waitForOutput('leads to port 8080', 60_000);
+    await forward.waitForOutput('forwards to port 8080', 60_000);
     const port = portOf(forward.stdout);
     const message = new RegExp(`Port ${port} of this machine is taken by another program`);
     await person.runRefused(4, message, `port-forward -j web ${port}:8080`);

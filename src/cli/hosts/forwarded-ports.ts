@@ -1,6 +1,9 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { escapeLine } from '../../app/format.ts';
+import type { Cli } from '../context.ts';
+import { abortOnSignal } from '../interrupt.ts';
 
 export interface PortMapping {
   readonly localPort: number;
@@ -8,19 +11,19 @@ export interface PortMapping {
 }
 
 /** The default address: a forwarded port is seldom meant for the whole network. */
-export const loopbackAddress = '127.0.0.1';
+const loopbackAddress = '127.0.0.1';
 
 /** RFC 1122, 3.2.1.3; RFC 4291, 2.5.3. */
 function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1';
 }
 
-export function formatReachability(address: string): string {
+function formatReachability(address: string): string {
   const who = isLoopback(address) ? 'Only this machine can connect.' : `Everyone who can reach ${address} can connect.`;
   return `${who} Ctrl-C stops forwarding; the job keeps running.`;
 }
 
-export function formatUrl(address: string, port: number): string {
+function formatUrl(address: string, port: number): string {
   return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
@@ -33,7 +36,7 @@ export function parsePortMapping(text: string): PortMapping {
   return mapping;
 }
 
-export function joinSockets(socket: Socket, tunnel: Duplex): void {
+function joinSockets(socket: Socket, tunnel: Duplex): void {
   tunnel.on('close', () => socket.destroy());
   socket.on('close', () => tunnel.destroy());
   if (socket.destroyed) tunnel.destroy();
@@ -41,7 +44,7 @@ export function joinSockets(socket: Socket, tunnel: Duplex): void {
 }
 
 /** `port` is the assigned port if the mapping's is 0. Rejects with JobmanError (conflict). */
-export function listen(
+function listen(
   mapping: PortMapping,
   address: string,
   join: (socket: Socket) => void,
@@ -62,4 +65,72 @@ export function listen(
       resolve({ server, port: typeof bound === 'object' && bound !== null ? bound.port : mapping.localPort });
     });
   });
+}
+
+/** A worker or a pod, which another one may replace meanwhile. */
+interface ForwardTarget {
+  readonly name: string;
+  readonly facts: { readonly job: string; readonly worker: number | null; readonly pod: string | null };
+  /** Resolves with the problem, as a sentence, if the target is not reached. */
+  readonly connect: (port: number) => Promise<Duplex | string>;
+  /** Calls `moved` after each change of the target. Resolves with the exit code, also after `signal`. */
+  readonly waitUntilEnd: (signal: AbortSignal, moved: () => void) => Promise<number>;
+}
+
+/** A broken tunnel costs one connection; the next one goes to the current target. */
+export async function forwardPorts(
+  cli: Cli,
+  mappings: readonly PortMapping[],
+  address = loopbackAddress,
+  { name, facts, connect, waitUntilEnd }: ForwardTarget,
+): Promise<number> {
+  const sockets = new Set<Socket>();
+  const servers: Server[] = [];
+  const reported = new Set<string>();
+  const { signal, release } = abortOnSignal(cli);
+
+  /** A browser retries, so print each sentence once. */
+  const reportOnce = (sentence: string): void => {
+    if (!reported.has(sentence) && !signal.aborted) cli.printStderr(escapeLine(sentence));
+    reported.add(sentence);
+  };
+
+  const closeConnections = (): void => {
+    for (const socket of sockets) socket.destroy();
+    reported.clear();
+  };
+
+  async function join(socket: Socket, remotePort: number): Promise<void> {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.on('close', () => sockets.delete(socket));
+    const tunnel = await connect(remotePort);
+    if (typeof tunnel === 'string') {
+      socket.destroy();
+      reportOnce(tunnel);
+      return;
+    }
+    tunnel.on('error', (error) => {
+      socket.destroy();
+      reportOnce(`Port ${remotePort} of ${facts.job}: ${error.message}`);
+    });
+    tunnel.once('data', () => reported.clear());
+    joinSockets(socket, tunnel);
+  }
+
+  try {
+    for (const mapping of mappings) {
+      const { remotePort } = mapping;
+      const { server, port } = await listen(mapping, address, (socket) => void join(socket, remotePort));
+      servers.push(server);
+      if (cli.json) cli.printJson({ ...facts, localPort: port, remotePort });
+      else cli.print(`${formatUrl(address, port)} forwards to port ${remotePort} of ${name}`);
+    }
+    cli.note(formatReachability(address));
+    return await waitUntilEnd(signal, closeConnections);
+  } finally {
+    release();
+    for (const server of servers) server.close();
+    closeConnections();
+  }
 }
