@@ -78,7 +78,11 @@ type ArgumentValues<A extends readonly Argument[]> = A extends readonly [infer O
   : readonly [];
 type ValueOf<A extends Argument> = A extends { readonly parse: (text: string) => infer T } ? T : string;
 
-type Definition<F extends Flags, A extends readonly Argument[]> = Omit<Command, 'group' | 'args' | 'flags' | 'load'> & {
+type Definition<F extends Flags, A extends readonly Argument[]> = Omit<
+  Command,
+  'group' | 'usage' | 'args' | 'flags' | 'load'
+> & {
+  readonly usage?: string;
   readonly args?: A;
   readonly flags?: F;
   readonly load: (
@@ -94,7 +98,7 @@ export function grouped<C extends Command>(group: string, commands: readonly Omi
 export function command<F extends Flags = Readonly<Record<never, Flag>>, const A extends readonly Argument[] = []>(
   definition: Definition<F, A>,
 ): Omit<JobmanCommand, 'group'> {
-  const { args = [], flags = {}, load, ...rest } = definition;
+  const { usage = '', args = [], flags = {}, load, ...rest } = definition;
   // The dispatcher calls the command with values that these flags and arguments parsed.
-  return { ...rest, args, flags, load: load as unknown as JobmanCommand['load'] };
+  return { ...rest, usage, args, flags, load: load as unknown as JobmanCommand['load'] };
 }

@@ -10,19 +10,18 @@ import {
   clusterJobEvents,
   type ArchivedJob,
 } from '../../app/cluster/archive.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { pluralize, escapeLine } from '../../app/format.ts';
 import type { LogsFlags } from '../table/flags.ts';
-import { printAnswer, type Cli } from '../context.ts';
+import { printDone, printRefusal, type Cli } from '../context.ts';
 import { historyLines } from '../render/history.ts';
-import type { ContextFlags } from './resolve-jobs.ts';
+import type { JobFlags } from './resolve-jobs.ts';
 import { createLogPrinter, expectClusterFlags, wantedPieces } from './log-printer.ts';
 import { mainContainer } from './pods.ts';
 import { printClusterResult, observeJob } from './observe.ts';
 
-export interface HistoryFlags extends ContextFlags {
+export interface HistoryFlags extends JobFlags {
   readonly timeline?: boolean | undefined;
-  readonly jobName?: string | undefined;
 }
 
 export function whyArchived(cli: Cli, archived: ArchivedJob): number {
@@ -132,7 +131,7 @@ export async function printHistory(
   { timeline }: HistoryFlags,
 ): Promise<number> {
   if (timeline === true) {
-    throw new JobmanError('--timeline is of attempts, which a job of a cluster has none of.', exitCode.usage);
+    throw usageError('--timeline is of attempts, which a job of a cluster has none of.');
   }
   const now = cluster === null ? [] : clusterJobEvents(await observeJob(cluster, job));
   const byKey = new Map([...(await archive.events(job.uid)), ...now].map((event) => [event.key, event]));
@@ -160,30 +159,23 @@ export async function hideArchived(
     throw new JobmanError(`${job.name} cannot be deleted: its cluster cannot be reached.`, exitCode.unreachable);
   await archive.hide(job.uid);
   const message = `${job.name} is off the list; its logs and history stay until they are cleaned: jobman clean ${job.name}`;
-  return printAnswer(cli, { id: job.name, ok: true, message, exitCode: exitCode.ok });
+  return printDone(cli, job.name, message);
 }
 
 export async function cleanArchived(cli: Cli, archive: ClusterArchive, archived: ArchivedJob): Promise<number> {
   const { name, owner } = archived.job;
-  const refuse = (message: string): number =>
-    printAnswer(cli, { id: name, ok: false, message, exitCode: exitCode.conflict });
   if (owner !== null && owner !== cli.io.user)
-    return refuse(`${name} belongs to ${owner}; only its owner may clean it.`);
+    return printRefusal(cli, name, `${name} belongs to ${owner}; only its owner may clean it.`);
   if (archived.goneAt === null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped') {
-    return refuse(`${name} was not over when it was last seen, so its logs are kept.`);
+    return printRefusal(cli, name, `${name} was not over when it was last seen, so its logs are kept.`);
   }
   await archive.remove(archived);
-  return printAnswer(cli, {
-    id: name,
-    ok: true,
-    message: `The logs and history of ${name} are removed.`,
-    exitCode: exitCode.ok,
-  });
+  return printDone(cli, name, `The logs and history of ${name} are removed.`);
 }
 
 /** The controller would archive the job again. */
 export function refuseClean(cli: Cli, cluster: Cluster, { name }: ClusterJob): number {
   const { context, namespace } = cluster.context();
   const message = `${name} is still in ${context}/${namespace}, so its logs are kept; jobman delete ${name} removes it there first.`;
-  return printAnswer(cli, { id: name, ok: false, message, exitCode: exitCode.conflict });
+  return printRefusal(cli, name, message);
 }

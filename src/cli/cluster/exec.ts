@@ -1,3 +1,4 @@
+import type { ExecFlags } from '../table/flags.ts';
 import type {
   Cluster,
   ClusterAttachRequest,
@@ -5,21 +6,11 @@ import type {
   ClusterSession,
   ClusterTarget,
 } from '../../app/cluster/cluster.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { usageError } from '../../app/errors.ts';
 import { printError, type Cli } from '../context.ts';
-import { sessionExitCode, parseProgram, type RunFlags, runOnWorkers } from '../hosts/run-on-workers.ts';
-import type { WorkerChoice } from '../parse.ts';
+import { sessionExitCode, parseProgram, runOnWorkers } from '../hosts/run-on-workers.ts';
 import { escapeLine } from '../../app/format.ts';
-import type { ContextFlags } from './resolve-jobs.ts';
 import { selectPods, targetsOf } from './pods.ts';
-
-export interface ExecFlags extends RunFlags, ContextFlags {
-  readonly workers?: WorkerChoice | undefined;
-  readonly tty?: boolean | undefined;
-  readonly container?: string | undefined;
-  readonly pod?: string | undefined;
-  readonly jobName?: string | undefined;
-}
 
 /** Resolves with the program's exit code, or with the highest of several. */
 export async function execInPods(
@@ -31,9 +22,8 @@ export async function execInPods(
 ): Promise<number> {
   const program = parseProgram(args, job.name);
   if (flags.inContainer === true) {
-    throw new JobmanError(
+    throw usageError(
       '--in-container is for a TPU job; every command in a pod runs in a container, and --container says which.',
-      exitCode.usage,
     );
   }
   const isTerminal = flags.tty === true;
@@ -42,9 +32,8 @@ export async function execInPods(
   const isForOne = isTerminal || flags.stdin === true;
   if (isForOne && pods.length !== 1) {
     const names = pods.map(({ number, pod }) => `${number} (${pod.name})`).join(', ');
-    throw new JobmanError(
+    throw usageError(
       `${isTerminal ? '--tty' : '--stdin'} is for one pod, and ${pods.length} of ${job.name} run: ${names}. Choose one with --pod.`,
-      exitCode.usage,
     );
   }
   const targets = targetsOf(cli, pods, flags.container);
@@ -67,16 +56,10 @@ export async function execInPods(
 
 function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
   if (!io.stdin.isTerminal || !io.stdout.isTerminal) {
-    throw new JobmanError(
-      '--tty needs a terminal on both sides; without one leave it out (-i, not -it).',
-      exitCode.usage,
-    );
+    throw usageError('--tty needs a terminal on both sides; without one leave it out (-i, not -it).');
   }
   if (json || timeout !== undefined) {
-    throw new JobmanError(
-      '--tty hands the terminal on as it is; it cannot go with --json or --timeout.',
-      exitCode.usage,
-    );
+    throw usageError('--tty hands the terminal on as it is; it cannot go with --json or --timeout.');
   }
 }
 

@@ -1,7 +1,7 @@
 // Prints cluster logs in whole lines. A piece without label and control sequences is written unchanged.
 
 import type { ClusterPod } from '../../app/cluster/cluster.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { decode } from '../logs/lines.ts';
@@ -105,10 +105,7 @@ const unsupportedFlags: readonly (readonly [flag: keyof LogsFlags, form: string,
 export function expectClusterFlags(flags: LogsFlags): void {
   const unsupported = unsupportedFlags.find(([flag]) => flags[flag] !== undefined && flags[flag] !== false);
   if (flags.allContainers === true && flags.container !== undefined) {
-    throw new JobmanError(
-      '--container names one container, and --all-containers means all: use only one of the two.',
-      exitCode.usage,
-    );
+    throw usageError('--container names one container, and --all-containers means all: use only one of the two.');
   }
   if (unsupported === undefined) return;
   throw new JobmanError(`${unsupported[1]} is not for a job of a cluster; ${unsupported[2]}.`, exitCode.usage);

@@ -1,9 +1,9 @@
+import type { ExecFlags } from '../table/flags.ts';
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
 import { mainContainer as mainOf } from '../../app/cluster/job-object.ts';
 import { clusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
-import type { WorkerChoice } from '../parse.ts';
 import { podsOf, observeJob } from './observe.ts';
 
 interface NumberedPod {
@@ -12,17 +12,12 @@ interface NumberedPod {
   readonly pod: ClusterPod;
 }
 
-/** A number, a name, or the end of a name; without it all running pods. */
-export interface PodChoice {
-  readonly pod?: string | undefined;
-}
-
 /** By number, the newest of each. Throws JobmanError (conflict) if the chosen pod does not run. */
 export async function runningPods(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
-  { pod: wanted }: PodChoice,
+  { pod: wanted }: Pick<ExecFlags, 'pod'>,
 ): Promise<readonly NumberedPod[]> {
   const all = numberPods(await podsOf(cluster, job));
   const why = async (): Promise<string> => clusterResult(await observeJob(cluster, job), cli.io.now()).message;
@@ -47,17 +42,12 @@ export async function runningPods(
   throw new JobmanError(`The pod ${name} is not running: it is ${state}. ${await why()}`, exitCode.conflict);
 }
 
-interface TargetChoice extends PodChoice {
-  readonly workers?: WorkerChoice | undefined;
-  readonly container?: string | undefined;
-}
-
 /** Throws JobmanError (conflict) if a pod of `--pod` or `--workers` does not run. */
 export async function selectPods(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
-  { pod: named, workers }: TargetChoice,
+  { pod: named, workers }: Pick<ExecFlags, 'pod' | 'workers' | 'container'>,
 ): Promise<readonly NumberedPod[]> {
   if (named !== undefined && workers !== undefined) {
     throw new JobmanError('--pod and --workers both select pods; use only one of the two.', exitCode.usage);
@@ -85,7 +75,7 @@ export async function selectTargets(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
-  choice: TargetChoice,
+  choice: Pick<ExecFlags, 'pod' | 'workers' | 'container'>,
 ): Promise<ReadonlyMap<number, ClusterTarget>> {
   return targetsOf(cli, await selectPods(cli, cluster, job, choice), choice.container);
 }

@@ -17,6 +17,10 @@ export interface ContextFlags {
   readonly context?: string | undefined;
 }
 
+export interface JobFlags extends ContextFlags {
+  readonly jobName?: string | undefined;
+}
+
 /** Each handler resolves with an exit code. */
 export interface JobHandlers {
   readonly stored: (client: Client, refs: readonly Ref[]) => Promise<number>;
@@ -53,8 +57,6 @@ export interface Resolution {
   readonly jobs: readonly ResolvedJob[];
   close(): Promise<void>;
 }
-
-type JobFlags = ContextFlags & { readonly jobName?: string | undefined };
 
 /** Stored jobs first. A missing job is reported and does not stop the others. Resolves with the worst exit code. */
 export async function handleJobs(

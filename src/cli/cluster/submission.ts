@@ -1,6 +1,6 @@
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { JobmanError, usageError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import { resolve } from 'node:path';
 import { readTextFile } from '../../manifest/files.ts';
@@ -53,5 +53,5 @@ export function readFlavorFile(folder: string, name: string): string | undefined
   if (kind === 'absent' || kind === 'folder') return undefined;
   const read = readTextFile(disk, path, maxFlavorBytes);
   if ('text' in read) return read.text;
-  throw new JobmanError(`The flavor's file ${path} ${read.reason}.`, exitCode.usage);
+  throw usageError(`The flavor's file ${path} ${read.reason}.`);
 }

@@ -1,7 +1,6 @@
 // The owner's commands to a cluster job; app/cluster/commands.ts decides whether a command applies.
 
 import type { V1Job } from '@kubernetes/client-node';
-import type { CommandResult } from '../../app/client.ts';
 import {
   checkClusterCommand,
   type ClusterArchive,
@@ -13,7 +12,7 @@ import type { Cluster, ClusterJob, ClusterRemoval } from '../../app/cluster/clus
 import type { ArchivedJob } from '../../app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
-import { type Cli, reportError, printAnswer } from '../context.ts';
+import { type Cli, reportError, printDone, printRefusal } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
 import { beginArchive, printArchiveStart } from './submission.ts';
 import { podsOf } from './observe.ts';
@@ -47,7 +46,7 @@ export async function runClusterVerb(
 ): Promise<number> {
   const command: CommandContext = { cli, archive, cluster, job };
   const can = checkClusterCommand(job, verb);
-  if (can.kind === 'refused') return printAnswer(cli, refusal(job.name, can.message));
+  if (can.kind === 'refused') return printRefusal(cli, job.name, can.message);
   if (can.kind === 'already_done') return printDone(cli, job.name, can.message);
   switch (verb) {
     case 'stop':
@@ -136,10 +135,10 @@ export async function runArchivedVerb(
   verb: ClusterVerb,
 ): Promise<number> {
   if (verb !== 'rerun' || cluster === null) {
-    return printAnswer(cli, refusal(job.name, `${job.name} is not in its cluster, so there is nothing to ${verb}.`));
+    return printRefusal(cli, job.name, `${job.name} is not in its cluster, so there is nothing to ${verb}.`);
   }
   if (object === null) {
-    return printAnswer(cli, refusal(job.name, `What ${job.name} ran was not kept, so it cannot be run again.`));
+    return printRefusal(cli, job.name, `What ${job.name} ran was not kept, so it cannot be run again.`);
   }
   return rerun(cli, archive, cluster, JSON.parse(object) as V1Job);
 }
@@ -162,9 +161,10 @@ async function rerun(cli: Cli, archive: ClusterArchive, cluster: Cluster, object
       if (isArchived) await printArchiveStart(cli, archive.recordSubmitted(context, made));
       return code;
     }
-    return printAnswer(
+    return printRefusal(
       cli,
-      refusal(before, `${before} was run again so often that its names are used up; submit it under another.`),
+      before,
+      `${before} was run again so often that its names are used up; submit it under another.`,
     );
   } finally {
     await archive.close();
@@ -218,14 +218,6 @@ async function wakeForArchive({ cli, archive, job: { installation } }: CommandCo
   return settings.kubernetes.keepLogs && printArchiveStart(cli, archive.wake());
 }
 
-function printDone(cli: Cli, name: string, message: string): number {
-  return printAnswer(cli, { id: name, ok: true, message, exitCode: exitCode.ok });
-}
-
-function refusal(name: string, message: string): CommandResult {
-  return { id: name, ok: false, message, exitCode: exitCode.conflict };
-}
-
 // ------------------------------------------------------------------------------------------ delete
 
 /** Concurrent deletions: the API server accepts many, its controllers handle few. */
@@ -249,7 +241,7 @@ async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: Ab
     outcome === 'gone'
       ? `${name} and its pods are deleted from ${context}/${namespace}.`
       : `${name} is no longer in ${context}/${namespace}.`;
-  return printAnswer(cli, { id: name, ok: true, message, exitCode: exitCode.ok });
+  return printDone(cli, name, message);
 }
 
 /** Deletes the jobs of all owners, or with `own` only this user's. Asks for confirmation. */

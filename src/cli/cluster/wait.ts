@@ -7,12 +7,11 @@ import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import type { Duration } from '../../core/model/time.ts';
 import { type Cli, reportError, verdictCode, printError } from '../context.ts';
 import { callAfter, abortOnSignal } from '../interrupt.ts';
-import { onlyArchivedError, type Resolution, type ContextFlags } from './resolve-jobs.ts';
+import { onlyArchivedError, type Resolution, type JobFlags } from './resolve-jobs.ts';
 import { printClusterResult, observeJob } from './observe.ts';
 
-export interface WaitFlags extends ContextFlags {
+export interface WaitFlags extends JobFlags {
   readonly timeout?: Duration | undefined;
-  readonly jobName?: string | undefined;
 }
 
 /** The worst exit code of the jobs outside the store: 130 if the user left, 1 after the timeout. */

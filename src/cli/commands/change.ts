@@ -1,9 +1,10 @@
+import type { ContinueFlags } from '../table/flags.ts';
 import type { CommandResult, CommandOptions, Client, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
 import { escapeLine, pluralize } from '../../app/format.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { handleJobs, type ContextFlags } from '../cluster/resolve-jobs.ts';
+import { handleJobs, type JobFlags } from '../cluster/resolve-jobs.ts';
 import { type Cli, forEach, type GlobalFlags, refsOf, printAnswer } from '../context.ts';
 import { wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
@@ -11,13 +12,9 @@ import { confirm, confirmIfRequired } from '../prompt.ts';
 import type { Verb } from '../../core/decide/commands.ts';
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 
-interface CommandFlags extends ContextFlags {
-  readonly jobName?: string | undefined;
-}
-
 const createCommand =
   <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => Omit<CommandOptions, 'by'> = () => ({})) =>
-  (cli: Cli, flags: CommandFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
+  (cli: Cli, flags: JobFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
     runVerb(cli, verb, flags, args, optionsOf(flags));
 
 export const start = createCommand('start');
@@ -30,7 +27,7 @@ export const resume = createCommand('resume', ({ workdir }: { readonly workdir?:
 export const rerun = createCommand('rerun');
 const cancelJobs = createCommand('cancel');
 
-interface AllFlags extends CommandFlags {
+interface AllFlags extends JobFlags {
   readonly all?: boolean | undefined;
 }
 
@@ -43,7 +40,7 @@ export async function cancel(cli: Cli, flags: AllFlags & GlobalFlags, ...args: r
   return changeAll(cli, 'cancel', (phase) => !isFinishedPhase(phase), 'Cancel');
 }
 
-function expectOnlyAll({ jobName }: CommandFlags, args: readonly Ref[]): void {
+function expectOnlyAll({ jobName }: JobFlags, args: readonly Ref[]): void {
   if (args.length > 0 || jobName !== undefined) throw usageError('--all and jobs exclude each other.');
 }
 
@@ -79,7 +76,7 @@ async function changeAll(
 async function runVerb(
   cli: Cli,
   verb: ClusterVerb,
-  flags: CommandFlags,
+  flags: JobFlags,
   args: readonly Ref[],
   options: Omit<CommandOptions, 'by'>,
 ): Promise<number> {
@@ -235,7 +232,7 @@ export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: re
       },
     });
   }
-  if (args.length > 0 || flags.jobName !== undefined) throw usageError('--all and jobs exclude each other.');
+  expectOnlyAll(flags, args);
   const question = 'Remove the logs and copies of all your finished jobs?';
   if (await confirm(cli, question, 'Nothing was removed.')) {
     const answers = await client.clean(null, cli.io.user);
@@ -251,11 +248,6 @@ export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: re
   }
   cli.note('Nothing was removed.');
   return exitCode.failed;
-}
-
-interface ContinueFlags {
-  readonly cmdOnly?: boolean | undefined;
-  readonly jobName?: string | undefined;
 }
 
 /** Only follows a job that is active. --cmd-only starts the command on the workers that the job holds ready. */

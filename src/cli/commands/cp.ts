@@ -1,3 +1,4 @@
+import type { CpFlags } from '../table/flags.ts';
 import type { CopyOutput } from '../outputs.ts';
 import type { Client } from '../../app/client.ts';
 import type { ClusterTarget } from '../../app/cluster/cluster.ts';
@@ -7,18 +8,10 @@ import { mapConcurrent } from '../../app/concurrency.ts';
 import { pluralize, formatBytes, escapeLine } from '../../app/format.ts';
 import { drawStatusLine } from '../block.ts';
 import { printError, type Cli, type GlobalFlags } from '../context.ts';
-import { handleJobs, type ContextFlags } from '../cluster/resolve-jobs.ts';
+import { handleJobs } from '../cluster/resolve-jobs.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { selectWorkers } from '../hosts/run-on-workers.ts';
 import { workersLabel } from '../logs/lines.ts';
-import type { WorkerChoice } from '../parse.ts';
-
-interface CpFlags extends ContextFlags {
-  readonly workers?: WorkerChoice | undefined;
-  readonly replace?: boolean | undefined;
-  readonly pod?: string | undefined;
-  readonly container?: string | undefined;
-}
 
 /** Each copy reads its files again, and all share one connection. */
 const maxConcurrentCopies = 8;

@@ -1,4 +1,4 @@
-import type { ExecFlags } from '../cluster/exec.ts';
+import type { ExecFlags } from '../table/flags.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { usageError } from '../../app/errors.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';

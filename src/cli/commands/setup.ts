@@ -1,3 +1,4 @@
+import type { SetupFlags } from '../table/flags.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import type { StepRunner } from '../../app/services.ts';
 import type { StepPlan } from '../../app/manual-step.ts';
@@ -5,12 +6,6 @@ import { pluralize, escapeLine } from '../../app/format.ts';
 import type { OutcomeResult } from '../../core/model/observation.ts';
 import { printError, type Cli, type GlobalFlags } from '../context.ts';
 import { createOutputDisplay } from '../hosts/worker-output.ts';
-
-interface SetupFlags {
-  readonly force?: boolean | undefined;
-  readonly noFold?: boolean | undefined;
-  readonly jobName?: string | undefined;
-}
 
 interface WorkerResult {
   readonly worker: number;

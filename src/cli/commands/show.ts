@@ -1,17 +1,13 @@
 import type { Client } from '../../app/client.ts';
 import { viewJson } from '../../app/json.ts';
-import { handleJobs, type ContextFlags } from '../cluster/resolve-jobs.ts';
+import { handleJobs, type JobFlags } from '../cluster/resolve-jobs.ts';
 import { type Cli, type GlobalFlags, printEachJob } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
 import { showLines, whyLines } from '../render/show.ts';
 import { columnsOf } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 
-interface ShowFlags extends ContextFlags {
-  readonly jobName?: string | undefined;
-}
-
-export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+export async function show(cli: Cli, flags: JobFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   if (args.length === 0 && flags.jobName === undefined) {
     const { list } = await import('./list.ts');
     return list(cli, flags);
@@ -42,7 +38,7 @@ async function showStored(cli: Cli, client: Client, refs: readonly string[]): Pr
   return code;
 }
 
-interface WhyFlags extends ShowFlags {
+interface WhyFlags extends JobFlags {
   readonly explain?: boolean | undefined;
 }
 

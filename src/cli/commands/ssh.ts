@@ -1,13 +1,9 @@
+import type { SshFlags } from '../table/flags.ts';
 import type { SshHostOutput } from '../outputs.ts';
 import type { SshHost } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';
 import { type Cli, forEach, type GlobalFlags, splitRef, refsOf } from '../context.ts';
-
-interface SshFlags {
-  readonly worker?: number | undefined;
-  readonly jobName?: string | undefined;
-}
 
 export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { refs, rest } = splitRef(args, flags.jobName);

@@ -1,3 +1,4 @@
+import type { ValidateFlags } from '../table/flags.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -6,11 +7,6 @@ import { manifestSchema } from '../../manifest/keys.ts';
 import type { Program } from '../command.ts';
 import { formatUnknownCommand } from '../scan.ts';
 import { formatProblems } from '../../schema/problems.ts';
-
-interface ValidateFlags {
-  readonly set?: readonly string[] | undefined;
-  readonly offline?: boolean | undefined;
-}
 
 /** Changes nothing. Exits 2 for every manifest that `create` refuses, 0 with warnings only. */
 export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, path: string): Promise<number> {

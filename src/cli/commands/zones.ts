@@ -1,3 +1,4 @@
+import type { ZonesFlags } from '../table/flags.ts';
 import { formatAge, formatDuration } from '../../app/format.ts';
 import { errorPhrases } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
@@ -6,11 +7,6 @@ import { type Column, fittedTable } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';
-
-interface ZonesFlags {
-  readonly accelerator?: string | undefined;
-  readonly project?: string | undefined;
-}
 
 export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & GlobalFlags): Promise<number> {
   const { io } = cli;

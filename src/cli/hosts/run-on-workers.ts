@@ -1,5 +1,6 @@
 // Runs one command on many workers or pods at once; prints their output and results.
 
+import type { ExecFlags } from '../table/flags.ts';
 import type { ProgramOutput } from '../outputs.ts';
 import { isUtf8 } from 'node:buffer';
 import { constants } from 'node:os';
@@ -17,7 +18,6 @@ import { type Cli, printError } from '../context.ts';
 import { type OutputDisplay, createOutputDisplay } from './worker-output.ts';
 import { callAfter } from '../interrupt.ts';
 import { workersLabel } from '../logs/lines.ts';
-import type { Duration } from '../../core/model/time.ts';
 import type { WorkerChoice } from '../parse.ts';
 
 /** One argument is a line for a shell, as with ssh; several are a program and its arguments, unchanged. */
@@ -33,13 +33,6 @@ export function parseProgram(args: readonly string[], id: string): Program {
   return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: args };
 }
 
-export interface RunFlags {
-  readonly timeout?: Duration | undefined;
-  readonly stdin?: boolean | undefined;
-  readonly inContainer?: boolean | undefined;
-  readonly noFold?: boolean | undefined;
-}
-
 /** Resolves with the common exit code when each worker has ended. With `pods`, --json includes the pods' names. */
 export async function runOnWorkers(
   cli: Cli,
@@ -52,7 +45,7 @@ export async function runOnWorkers(
   }: {
     readonly workers: readonly number[];
     readonly program: Program;
-    readonly flags: RunFlags;
+    readonly flags: ExecFlags;
     readonly pods?: ReadonlyMap<number, string>;
   },
 ): Promise<number> {
@@ -119,7 +112,7 @@ export async function runOnWorkers(
   return isLeaving ? exitCode.interrupted : Math.max(exitCode.ok, ...outcomes.map(sessionExitCode));
 }
 
-function createDisplay(cli: Cli, workers: readonly number[], flags: RunFlags, clear: () => void): OutputDisplay {
+function createDisplay(cli: Cli, workers: readonly number[], flags: ExecFlags, clear: () => void): OutputDisplay {
   if (workers.length > 1) return createOutputDisplay(cli, workers, flags.noFold !== true, clear);
   // As with ssh: the bytes of one worker are written unchanged.
   return {
@@ -132,7 +125,7 @@ function createDisplay(cli: Cli, workers: readonly number[], flags: RunFlags, cl
   };
 }
 
-function printOutcomes(cli: Cli, all: readonly WorkerOutcome[], flags: RunFlags): void {
+function printOutcomes(cli: Cli, all: readonly WorkerOutcome[], flags: ExecFlags): void {
   const outcomes = all.toSorted((one, other) => one.worker - other.worker);
   const { agreement, problems } = outcomeLines(outcomes);
   const [only, ...others] = outcomes;

@@ -1,6 +1,6 @@
 import { command, grouped } from '../command.ts';
 import { boolFlag } from '../flags.ts';
-import { jobName, jobs, contextFlags } from './flags.ts';
+import { contextFlags, continueFlags, jobName, jobs } from './flags.ts';
 
 export const control = grouped('Control', [
   command({
@@ -71,7 +71,7 @@ export const control = grouped('Control', [
       ['jobman continue 42 --cmd-only', 'only the command, on workers that are ready'],
     ],
     exitCodes: { 0: 'the job succeeded', 1: 'the job failed, was stopped or was cancelled' },
-    flags: { cmdOnly: boolFlag('Skip capacity and setup'), jobName },
+    flags: continueFlags,
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).continueJob,
   }),

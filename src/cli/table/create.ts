@@ -1,6 +1,5 @@
 import { command, grouped } from '../command.ts';
-import { boolFlag, stringListFlag } from '../flags.ts';
-import { createFlags, initFlags, submitFlags } from './flags.ts';
+import { createFlags, initFlags, submitFlags, validateFlags } from './flags.ts';
 
 const file = { name: 'file', summary: 'The manifest' } as const;
 
@@ -110,10 +109,7 @@ export const create = grouped('Create', [
       ['jobman validate train.yaml --set tpu.accelerator=v5litepod-16', 'with one key changed, as for create'],
     ],
     exitCodes: { 0: 'the manifest is valid; there may be warnings', 2: 'the manifest is invalid' },
-    flags: {
-      set: stringListFlag('Change one key of the manifest', 'key=value'),
-      offline: boolFlag('Do not check the locations of the buckets'),
-    },
+    flags: validateFlags,
     args: [{ ...file, needed: true }],
     load: async () => (await import('../commands/validate.ts')).validate,
   }),

@@ -23,6 +23,7 @@ import {
   stringListFlag,
 } from '../flags.ts';
 import {
+  parseAddress,
   parseCount,
   parseDuration,
   parseDurationOrNever,
@@ -30,6 +31,7 @@ import {
   parseHostKind,
   parsePattern,
   parseWorker,
+  parseWorkers,
 } from '../parse.ts';
 import { phases } from '../../core/decide/phase.ts';
 
@@ -189,3 +191,61 @@ export const emulatorServeFlags = {
   idleExit: valueFlag('Exit after this time without TPUs and requests', 'time|never', parseDurationOrNever),
 };
 export type EmulatorServeFlags = FlagValues<typeof emulatorServeFlags>;
+
+const podFlags = {
+  pod: stringFlag('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
+  container: stringFlag('In a cluster: this container of the pod', 'name'),
+};
+
+const noFold = boolFlag('On a terminal: print equal lines of several workers each');
+
+export const sshFlags = { worker: valueFlag('Number of the worker', 'n', parseCount, 'w'), jobName };
+export type SshFlags = FlagValues<typeof sshFlags>;
+
+export const execFlags = {
+  workers: valueFlag('Which workers or pods; all by default', 'all|0,2', parseWorkers, 'w'),
+  timeout: valueFlag('End the command on the workers after this time', 'time', parseDuration),
+  stdin: boolFlag('Send standard input to the command, on one worker'),
+  tty: boolFlag('In a cluster: attach this terminal to the command, in one pod; the same as -it', 't', '-it', '-ti'),
+  ...podFlags,
+  inContainer: boolFlag("In the container of the job's command"),
+  noFold,
+  jobName,
+  ...contextFlags,
+};
+export type ExecFlags = FlagValues<typeof execFlags>;
+
+export const cpFlags = {
+  workers: valueFlag('Which workers or pods; all by default', 'all|0,2', parseWorkers, 'w'),
+  replace: boolFlag('Replace an existing file or folder'),
+  ...podFlags,
+  ...contextFlags,
+};
+export type CpFlags = FlagValues<typeof cpFlags>;
+
+export const portForwardFlags = {
+  worker: valueFlag('Number of the worker; 0 by default', 'n', parseCount, 'w'),
+  pod: stringFlag('In a cluster: the pod of this number or name; the first running pod by default', 'pod'),
+  address: valueFlag('Listen on this address of this machine', 'address', parseAddress),
+  jobName,
+  ...contextFlags,
+};
+export type PortForwardFlags = FlagValues<typeof portForwardFlags>;
+
+export const setupFlags = { force: boolFlag('Apply the step even if its check succeeds'), noFold, jobName };
+export type SetupFlags = FlagValues<typeof setupFlags>;
+
+export const validateFlags = {
+  set,
+  offline: boolFlag('Do not check the locations of the buckets'),
+};
+export type ValidateFlags = FlagValues<typeof validateFlags>;
+
+export const zonesFlags = {
+  accelerator: stringFlag('Only this type or generation', 'accelerator'),
+  project: stringFlag('Only this project', 'project'),
+};
+export type ZonesFlags = FlagValues<typeof zonesFlags>;
+
+export const continueFlags = { cmdOnly: boolFlag('Skip capacity and setup'), jobName };
+export type ContinueFlags = FlagValues<typeof continueFlags>;

@@ -2,7 +2,17 @@ import { phases } from '../../core/decide/phase.ts';
 import { command, grouped } from '../command.ts';
 import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
 import { parseDuration } from '../parse.ts';
-import { jobName, jobs, listFlags, logsFlags, contextFlags, queueFlags, tpusFlags, verdictExitCodes } from './flags.ts';
+import {
+  jobName,
+  jobs,
+  listFlags,
+  logsFlags,
+  contextFlags,
+  queueFlags,
+  tpusFlags,
+  verdictExitCodes,
+  zonesFlags,
+} from './flags.ts';
 
 export const monitor = grouped('Monitor', [
   command({
@@ -161,10 +171,7 @@ export const monitor = grouped('Monitor', [
         'for programs: one object per line',
       ],
     ],
-    flags: {
-      accelerator: stringFlag('Only this type or generation', 'accelerator'),
-      project: stringFlag('Only this project', 'project'),
-    },
+    flags: zonesFlags,
     load: async () => (await import('../commands/zones.ts')).zones,
   }),
   command({
@@ -207,7 +214,6 @@ export const monitor = grouped('Monitor', [
   command({
     names: ['resources-flavors'],
     summary: 'List the resource flavors for Kubernetes jobs',
-    usage: '',
     about:
       'Flavors are settings (job.resources.predefined), so this command does not contact a cluster. CPU and MEMORY are ' +
       'requests, with the limit if it differs. GPUS is the sum of all kinds.',

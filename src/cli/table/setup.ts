@@ -18,7 +18,6 @@ export const setup = grouped('Setup', [
   command({
     names: ['login'],
     summary: 'Check the login to Google Cloud, or explain how to log in',
-    usage: '',
     about:
       'jobman uses the login of this machine and stores no password. Local jobs and the TPU emulator need no login.',
     examples: [['jobman login', 'check the login; without one, list the gcloud commands that create it']],
@@ -46,7 +45,6 @@ export const setup = grouped('Setup', [
   command({
     names: ['controller status'],
     summary: 'Show whether the controller runs',
-    usage: '',
     examples: [['jobman controller status', 'its process, version and log']],
     exitCodes: { 1: 'the controller does not run' },
     load: async () => (await import('../commands/controller.ts')).status,
@@ -54,21 +52,18 @@ export const setup = grouped('Setup', [
   command({
     names: ['controller start'],
     summary: 'Start the controller in the background',
-    usage: '',
     examples: [['jobman controller start', 'commands that need the controller start it themselves']],
     load: async () => (await import('../commands/controller.ts')).start,
   }),
   command({
     names: ['controller stop'],
     summary: 'Stop the controller; programs on workers keep running',
-    usage: '',
     examples: [['jobman controller stop', 'the next command that needs a controller starts one']],
     load: async () => (await import('../commands/controller.ts')).stop,
   }),
   command({
     names: ['controller restart'],
     summary: 'Restart the controller; programs on workers keep running',
-    usage: '',
     examples: [['jobman controller restart', 'use the settings, environment and SSH agent of this terminal']],
     load: async () => (await import('../commands/controller.ts')).restart,
   }),
@@ -97,21 +92,18 @@ export const setup = grouped('Setup', [
   command({
     names: ['controller install'],
     summary: 'Keep the controller running after logout and reboot',
-    usage: '',
     examples: [['jobman controller install', 'install a user service, or an @reboot line of cron']],
     load: async () => (await import('../commands/controller.ts')).install,
   }),
   command({
     names: ['controller uninstall'],
     summary: 'Undo `controller install`',
-    usage: '',
     examples: [['jobman controller uninstall', 'remove the service or the line of cron']],
     load: async () => (await import('../commands/controller.ts')).uninstall,
   }),
   command({
     names: ['emulator status'],
     summary: 'Show whether the TPU emulator runs, and its TPUs',
-    usage: '',
     examples: [['jobman emulator status', 'its address and its nodes']],
     exitCodes: { 1: 'the emulator does not run' },
     load: async () => (await import('../commands/emulator.ts')).status,
@@ -119,14 +111,12 @@ export const setup = grouped('Setup', [
   command({
     names: ['emulator start'],
     summary: 'Start the TPU emulator in the background',
-    usage: '',
     examples: [['jobman emulator start', 'a job in project `emulator` starts it too']],
     load: async () => (await import('../commands/emulator.ts')).start,
   }),
   command({
     names: ['emulator stop'],
     summary: 'Stop the TPU emulator; its state stays on disk',
-    usage: '',
     examples: [['jobman emulator stop', 'the next start continues from that state']],
     load: async () => (await import('../commands/emulator.ts')).stop,
   }),
@@ -201,7 +191,6 @@ export const setup = grouped('Setup', [
   command({
     names: ['version'],
     summary: 'Print the version',
-    usage: '',
     examples: [['jobman version', 'the same as jobman --version']],
     load: async () => (await import('../commands/help.ts')).version,
   }),

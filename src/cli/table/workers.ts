@@ -1,15 +1,6 @@
 import { command, grouped } from '../command.ts';
 import { setupSteps } from '../completion/proposals.ts';
-import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
-import { parseAddress, parseCount, parseDuration, parseWorkers } from '../parse.ts';
-import { jobName, jobs, contextFlags } from './flags.ts';
-
-const podFlags = {
-  pod: stringFlag('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
-  container: stringFlag('In a cluster: this container of the pod', 'name'),
-};
-
-const noFold = boolFlag('On a terminal: print equal lines of several workers each');
+import { cpFlags, execFlags, jobName, jobs, portForwardFlags, setupFlags, sshFlags } from './flags.ts';
 
 export const workers = grouped('Workers', [
   command({
@@ -24,7 +15,7 @@ export const workers = grouped('Workers', [
       ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],
     ],
     exitCodes: { 255: 'ssh could not connect; otherwise the exit code of the remote program' },
-    flags: { worker: valueFlag('Number of the worker', 'n', parseCount, 'w'), jobName },
+    flags: sshFlags,
     args: [jobs],
     load: async () => (await import('../commands/ssh.ts')).ssh,
   }),
@@ -52,22 +43,7 @@ export const workers = grouped('Workers', [
       4: 'in a cluster: the pod does not run',
       255: 'a worker could not be reached; otherwise the highest exit code, 128 plus its number for a signal',
     },
-    flags: {
-      workers: valueFlag('Which workers or pods; all by default', 'all|0,2', parseWorkers, 'w'),
-      timeout: valueFlag('End the command on the workers after this time', 'time', parseDuration),
-      stdin: boolFlag('Send standard input to the command, on one worker'),
-      tty: boolFlag(
-        'In a cluster: attach this terminal to the command, in one pod; the same as -it',
-        't',
-        '-it',
-        '-ti',
-      ),
-      ...podFlags,
-      inContainer: boolFlag("In the container of the job's command"),
-      noFold,
-      jobName,
-      ...contextFlags,
-    },
+    flags: execFlags,
     args: [jobs],
     load: async () => (await import('../commands/exec.ts')).exec,
   }),
@@ -93,12 +69,7 @@ export const workers = grouped('Workers', [
       4: 'a file or folder of that name exists',
       5: 'a worker could not be reached',
     },
-    flags: {
-      workers: valueFlag('Which workers or pods; all by default', 'all|0,2', parseWorkers, 'w'),
-      replace: boolFlag('Replace an existing file or folder'),
-      ...podFlags,
-      ...contextFlags,
-    },
+    flags: cpFlags,
     args: [{ name: 'path', summary: 'A local path, or <job>:path', many: true }],
     load: async () => (await import('../commands/cp.ts')).cp,
   }),
@@ -119,13 +90,7 @@ export const workers = grouped('Workers', [
       4: 'the port is taken, or the pod does not run',
       130: 'stopped with Ctrl-C; the job keeps running',
     },
-    flags: {
-      worker: valueFlag('Number of the worker; 0 by default', 'n', parseCount, 'w'),
-      pod: stringFlag('In a cluster: the pod of this number or name; the first running pod by default', 'pod'),
-      address: valueFlag('Listen on this address of this machine', 'address', parseAddress),
-      jobName,
-      ...contextFlags,
-    },
+    flags: portForwardFlags,
     args: [jobs],
     load: async () => (await import('../commands/port-forward.ts')).portForward,
   }),
@@ -158,7 +123,7 @@ export const workers = grouped('Workers', [
       ['jobman setup 42 docker --force', 'pull the image again'],
     ],
     exitCodes: { 0: 'the step is applied on every worker', 1: 'the step failed on a worker', 4: 'not allowed now' },
-    flags: { force: boolFlag('Apply the step even if its check succeeds'), noFold, jobName },
+    flags: setupFlags,
     args: [{ ...jobs, propose: setupSteps }],
     load: async () => (await import('../commands/setup.ts')).setup,
   }),

@@ -286,69 +286,48 @@ function withRows(state: ScreenState, rows: readonly Pick<JobRow, 'id'>[]): Scre
   return isThere || state.screen !== 'list' ? state : { ...state, selected: rows[0]?.id ?? null };
 }
 
+interface Pressed {
+  readonly state: ScreenState;
+  readonly action: KeyAction;
+}
+
 /** `page`: jobs, or lines of a text, that fit on the screen. */
-function press(
-  state: ScreenState,
-  key: Key,
-  rows: readonly Pick<JobRow, 'id'>[],
-  page: number,
-): { readonly state: ScreenState; readonly action: KeyAction } {
+function press(state: ScreenState, key: Key, rows: readonly Pick<JobRow, 'id'>[], page: number): Pressed {
   if (key === 'interrupt') return { state, action: 'interrupt' };
   if (key === 'q' || key === 'leave') return { state, action: 'leave' };
-  const by = stepOf(key, page);
+  const by = steps(page)[key];
   if (by !== undefined)
     return { state: state.screen === 'list' ? select(state, rows, by) : scroll(state, by), action: null };
-  const hasJob = state.selected !== null;
-  switch (key) {
-    case '?':
-    case 'h':
-      return toggleScreen(state, 'keys');
-    case 'w':
-      return hasJob ? toggleScreen(state, 'why') : unchanged(state);
-    case 'enter':
-      return hasJob ? toggleScreen(state, 'show') : unchanged(state);
-    case 'l':
-      return hasJob ? { state: { ...state, screen: 'list' }, action: 'logs' } : unchanged(state);
-    case 'escape':
-      return { state: { ...state, screen: 'list', scrolled: 0 }, action: null };
-    default:
-      return unchanged(state);
+  if (key === '?' || key === 'h') return toggleScreen(state, 'keys');
+  if (key === 'escape') return { state: { ...state, screen: 'list', scrolled: 0 }, action: null };
+  if (state.selected !== null) {
+    if (key === 'w') return toggleScreen(state, 'why');
+    if (key === 'enter') return toggleScreen(state, 'show');
+    if (key === 'l') return { state: { ...state, screen: 'list' }, action: 'logs' };
   }
-}
-
-function toggleScreen(
-  state: ScreenState,
-  screen: ScreenState['screen'],
-): { readonly state: ScreenState; readonly action: KeyAction } {
-  return { state: { ...state, screen: state.screen === screen ? 'list' : screen, scrolled: 0 }, action: null };
-}
-
-function unchanged(state: ScreenState): { readonly state: ScreenState; readonly action: KeyAction } {
   return { state, action: null };
 }
 
-function stepOf(key: Key, page: number): number | undefined {
-  switch (key) {
-    case 'j':
-    case 'down':
-      return 1;
-    case 'k':
-    case 'up':
-      return -1;
-    case ' ':
-    case 'page down':
-      return page;
-    case 'page up':
-      return -page;
-    case 'g':
-    case 'first':
-      return Number.NEGATIVE_INFINITY;
-    case 'G':
-    case 'last':
-      return Number.POSITIVE_INFINITY;
-    default:
-      return undefined;
-  }
+function toggleScreen(state: ScreenState, screen: ScreenState['screen']): Pressed {
+  return { state: { ...state, screen: state.screen === screen ? 'list' : screen, scrolled: 0 }, action: null };
+}
+
+/** The rows that each key moves by. */
+function steps(page: number): Readonly<Record<Key, number>> {
+  const [first, last] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+  return {
+    j: 1,
+    down: 1,
+    k: -1,
+    up: -1,
+    ' ': page,
+    'page down': page,
+    'page up': -page,
+    g: first,
+    first,
+    G: last,
+    last,
+  };
 }
 
 function select(state: ScreenState, rows: readonly Pick<JobRow, 'id'>[], by: number): ScreenState {
