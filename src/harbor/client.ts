@@ -60,14 +60,8 @@ const maxPages = 1_000;
 const maxReplyBytes = 16 * 1024 * 1024;
 
 /** A client of one registry. It reads and requests nothing before the first call. */
-export function createHarborClient({
-  base,
-  caFile,
-  login,
-  env,
-  retry = defaultRetry,
-  timeout = defaultTimeout,
-}: HarborConnection) {
+export function createHarborClient(connection: HarborConnection) {
+  const { base, caFile, login, env, retry = defaultRetry, timeout = defaultTimeout } = connection;
   let client: HttpClient | undefined;
   let found: Promise<LoginResult> | undefined;
   let deadline: AbortSignal | undefined;

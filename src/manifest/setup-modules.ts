@@ -132,17 +132,22 @@ function bucketOrPlaceholder(bucket: string | Readonly<Record<string, string>>):
   );
 }
 
-function bucketCache(cache: CacheSection | undefined): BucketCache {
-  return {
-    dir: cache?.dir === undefined ? null : remotePath(cache.dir),
-    metadataTtlSeconds: cache?.metadata_ttl_secs ?? null,
-    maxStatCacheMb: cache?.stat_cache_max_size_mb ?? null,
-    maxTypeCacheMb: cache?.type_cache_max_size_mb ?? null,
-    maxFileCacheMb: cache?.file_cache_max_size_mb ?? null,
-    wholeFileOnRangeRead: cache?.cache_file_for_range_read ?? null,
-    parallelDownloads: cache?.enable_parallel_downloads ?? null,
-    prepareScript: cache?.prefix ?? null,
-  };
+/** Flags as in `gcsfuse --help`, version 2 and later. */
+const cacheFlags = {
+  metadata_ttl_secs: 'metadata-cache-ttl-secs',
+  stat_cache_max_size_mb: 'stat-cache-max-size-mb',
+  type_cache_max_size_mb: 'type-cache-max-size-mb',
+  file_cache_max_size_mb: 'file-cache-max-size-mb',
+  cache_file_for_range_read: 'file-cache-cache-file-for-range-read',
+  enable_parallel_downloads: 'file-cache-enable-parallel-downloads',
+} satisfies Partial<Record<keyof CacheSection, string>>;
+
+function bucketCache(cache: Partial<CacheSection> = {}): BucketCache {
+  const flags = Object.entries(cacheFlags).flatMap(([key, flag]) => {
+    const value = cache[key as keyof typeof cacheFlags];
+    return value === undefined ? [] : [`--${flag}=${value}`];
+  });
+  return { dir: cache.dir === undefined ? null : remotePath(cache.dir), flags, prepareScript: cache.prefix ?? null };
 }
 
 function readDocker(sections: Sections): DockerModule | undefined {

@@ -1,7 +1,7 @@
 import type { SetupStep } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
 import { aptFunctions, quote, quotePath, writeFile, createStep } from './script.ts';
-import type { BucketCache, BucketMount, GcsfuseModule } from './modules.ts';
+import type { BucketMount, GcsfuseModule } from './modules.ts';
 
 export function gcsfuseStep(module: GcsfuseModule): SetupStep {
   return createStep({
@@ -18,7 +18,16 @@ function checkMount({ bucket, path }: BucketMount): string {
 
 // A container's user and the login user both work in the bucket, and gcsfuse has no file owners, so all may write.
 function applyMount({ bucket, path, cache }: BucketMount): string {
-  const options = ['--implicit-dirs', '--dir-mode=777', '--file-mode=777', '-o', 'allow_other', ...cacheFlags(cache)];
+  const folder = cache.dir === null ? [] : [`--cache-dir=${quotePath(cache.dir)}`];
+  const options = [
+    '--implicit-dirs',
+    '--dir-mode=777',
+    '--file-mode=777',
+    '-o',
+    'allow_other',
+    ...folder,
+    ...cache.flags,
+  ];
   const prepareMount =
     cache.prepareScript === null
       ? ''
@@ -47,21 +56,6 @@ ls "$path" >/dev/null || { echo "The bucket $bucket is mounted at $path but cann
 record_daemon "$path"
 echo "$bucket is mounted at $path."
 `;
-}
-
-/** Flags as in `gcsfuse --help`, version 2 and later. */
-function cacheFlags(cache: BucketCache): readonly string[] {
-  const flag = (name: string, value: string | number | boolean | null) =>
-    value === null ? [] : [`--${name}=${value}`];
-  return [
-    ...(cache.dir === null ? [] : [`--cache-dir=${quotePath(cache.dir)}`]),
-    ...flag('metadata-cache-ttl-secs', cache.metadataTtlSeconds),
-    ...flag('stat-cache-max-size-mb', cache.maxStatCacheMb),
-    ...flag('type-cache-max-size-mb', cache.maxTypeCacheMb),
-    ...flag('file-cache-max-size-mb', cache.maxFileCacheMb),
-    ...flag('file-cache-cache-file-for-range-read', cache.wholeFileOnRangeRead),
-    ...flag('file-cache-enable-parallel-downloads', cache.parallelDownloads),
-  ];
 }
 
 // The kernel's table names the bucket of a gcsfuse mount. A mount of another type (the TPU emulator's) always counts.

@@ -47,15 +47,10 @@ export interface BucketMount {
   readonly cache: BucketCache;
 }
 
-/** The caches of gcsfuse; null means gcsfuse's default. */
 export interface BucketCache {
   readonly dir: string | null;
-  readonly metadataTtlSeconds: number | null;
-  readonly maxStatCacheMb: number | null;
-  readonly maxTypeCacheMb: number | null;
-  readonly maxFileCacheMb: number | null;
-  readonly wholeFileOnRangeRead: boolean | null;
-  readonly parallelDownloads: boolean | null;
+  /** `--stat-cache-max-size-mb=32`; gcsfuse has a default for every absent one. */
+  readonly flags: readonly string[];
   /** A script to run before the mount, for example to make a RAM disk for the cache. */
   readonly prepareScript: string | null;
 }

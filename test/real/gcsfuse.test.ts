@@ -14,16 +14,7 @@ import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
-const noCache: BucketCache = {
-  dir: null,
-  metadataTtlSeconds: null,
-  maxStatCacheMb: null,
-  maxTypeCacheMb: null,
-  maxFileCacheMb: null,
-  wholeFileOnRangeRead: null,
-  parallelDownloads: null,
-  prepareScript: null,
-};
+const noCache: BucketCache = { dir: null, flags: [], prepareScript: null };
 
 /** The one on PATH, or the one that `npm run long -- gcsfuse` has built, which takes Go and minutes. */
 function findGcsfuse(): string | undefined {
@@ -79,12 +70,14 @@ test('buckets are mounted with their caches, and mounted again after their daemo
         path: '~/my bucket',
         cache: {
           dir: '~/cache dir',
-          metadataTtlSeconds: 60,
-          maxStatCacheMb: 32,
-          maxTypeCacheMb: 4,
-          maxFileCacheMb: 100,
-          wholeFileOnRangeRead: true,
-          parallelDownloads: true,
+          flags: [
+            '--metadata-cache-ttl-secs=60',
+            '--stat-cache-max-size-mb=32',
+            '--type-cache-max-size-mb=4',
+            '--file-cache-max-size-mb=100',
+            '--file-cache-cache-file-for-range-read=true',
+            '--file-cache-enable-parallel-downloads=true',
+          ],
           prepareScript: before,
         },
       },

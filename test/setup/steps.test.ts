@@ -13,16 +13,7 @@ import { withoutSudo } from '../../src/setup/steps.ts';
 import { openHost, type Host } from './shell.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
-const noCache: BucketCache = {
-  dir: null,
-  metadataTtlSeconds: null,
-  maxStatCacheMb: null,
-  maxTypeCacheMb: null,
-  maxFileCacheMb: null,
-  wholeFileOnRangeRead: null,
-  parallelDownloads: null,
-  prepareScript: null,
-};
+const noCache: BucketCache = { dir: null, flags: [], prepareScript: null };
 
 const pulling = (image: string): SetupStep =>
   dockerStep({ name: 'docker', image, envVars: [], mounts: [], workdir: null, flags: [] });
@@ -134,7 +125,11 @@ test('a host of the TPU emulator mounts its folder, and its program writes into 
   const step = gcsfuseStep({
     name: 'gcsfuse',
     mounts: [
-      { bucket: 'iris-example', path: '~/bucket', cache: { ...noCache, dir: '/tmp/c', metadataTtlSeconds: 60 } },
+      {
+        bucket: 'iris-example',
+        path: '~/bucket',
+        cache: { ...noCache, dir: '/tmp/c', flags: ['--metadata-cache-ttl-secs=60'] },
+      },
     ],
   });
   assert.equal(host.run(step.check ?? '', env).code, 1);

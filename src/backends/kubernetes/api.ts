@@ -41,17 +41,15 @@ export function createApi(
   connection: Connection,
   login: Login,
   clusterContext: ClusterContext,
-  {
-    retry,
-    lists,
-    onWait,
-  }: {
+  options: {
     readonly retry: RetryPolicy;
     readonly lists?: Partial<ListLimits> | undefined;
     /** Called with the request's `purpose` once a request takes longer than two seconds. */
     readonly onWait?: ((purpose: string) => void) | undefined;
   },
 ) {
+  const { retry, lists, onWait } = options;
+
   /** Calls `send`, and once more with a new login after a 401. Throws JobmanError for a refusal and a missing reply. */
   async function sendWithLogin<T extends { readonly status: number }>(
     purpose: string,
@@ -128,15 +126,8 @@ export function createApi(
   };
 }
 
-function connectionRequest({
-  method = 'GET',
-  path,
-  query = {},
-  body,
-  type = 'application/json',
-  accept,
-  signal,
-}: ApiRequest): ConnectionRequest {
+function connectionRequest(request: ApiRequest): ConnectionRequest {
+  const { method = 'GET', path, query = {}, body, type = 'application/json', accept, signal } = request;
   const pairs = Object.entries(query).flatMap(([name, value]) =>
     value === undefined || value === false ? [] : [`${name}=${encodeURIComponent(String(value))}`],
   );

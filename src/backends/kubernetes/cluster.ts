@@ -52,15 +52,8 @@ export interface CreateClusterOptions extends LoginContext {
 }
 
 /** The cluster of a context. It makes no request and no login before a method is called. */
-export function createCluster({
-  context,
-  flavorKey,
-  retry = defaultRetry,
-  onWait,
-  limits,
-  lists,
-  ...loginContext
-}: CreateClusterOptions): Cluster {
+export function createCluster(options: CreateClusterOptions): Cluster {
+  const { context, flavorKey, retry = defaultRetry, onWait, limits, lists, ...loginContext } = options;
   const login = createLogin(context, loginContext);
   const clusterContext: ClusterContext = {
     context: context.name,

@@ -394,10 +394,8 @@ const notFoundExitCode = 127;
 const notRunnableExitCode = 126;
 
 /** The reason why a program did not start; undefined for a program that did. The patterns match runc and crun. */
-function startFailure({
-  reason,
-  message = '',
-}: ExecStatus): { readonly code: number; readonly message: string } | undefined {
+function startFailure(status: ExecStatus): { readonly code: number; readonly message: string } | undefined {
+  const { reason, message = '' } = status;
   if (reason !== 'InternalError') return undefined;
   if (/executable file (?:`[^`]*` )?not found|no such file or directory/i.test(message)) {
     return { code: notFoundExitCode, message: 'the image has no such program' };

@@ -266,12 +266,8 @@ export function createGoogleApiClient(options: {
     return callOnce<T>(request);
   }
 
-  async function callOnce<T extends object>({
-    method,
-    path,
-    body,
-    timeoutMs = timeout,
-  }: CallRequest): Promise<CallResult<T>> {
+  async function callOnce<T extends object>(request: CallRequest): Promise<CallResult<T>> {
+    const { method, path, body, timeoutMs = timeout } = request;
     let url: string;
     let headers: Headers;
     try {

@@ -425,21 +425,17 @@ export async function releaseOrphan(apiFor: (project: string) => TpuApi, orphan:
 async function releaseEphemeral(
   api: TpuApi,
   location: Location,
-  {
-    id,
-    nodeIds: ids,
-    isQueued,
-  }: { readonly id: string; readonly nodeIds: readonly string[]; readonly isQueued: boolean },
+  target: { readonly id: string; readonly nodeIds: readonly string[]; readonly isQueued: boolean },
   owner: ResourceOwner,
 ): Promise<OutcomeResult> {
-  if (isQueued) {
-    const queued = await api.getQueuedResource(location, id);
+  if (target.isQueued) {
+    const queued = await api.getQueuedResource(location, target.id);
     if (queued.ok && isSameOwner(queuedOwner(queued.value), owner))
       return deleteQueuedResource(api, location, queued.value);
     if (!queued.ok && !isNotFound(queued)) return failed(queued.error);
   }
   // A multislice without its queued resource may have some nodes left.
-  for (const nodeId of ids) {
+  for (const nodeId of target.nodeIds) {
     const node = await api.getNode(location, nodeId);
     if (!node.ok && !isNotFound(node)) return failed(node.error);
     if (!node.ok || !isSameOwner(nodeOwner(node.value), owner)) continue;

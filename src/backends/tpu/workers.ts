@@ -214,17 +214,13 @@ export function createSshRoutes(options: SshRoutesOptions) {
 /** The complete ssh options, so that a configuration decides only about time limits. */
 function sshOptions(
   target: WorkerTarget,
-  {
-    file,
-    isKnown,
-    limits,
-    identities,
-  }: Pick<SshConfig, 'limits'> & {
+  login: Pick<SshConfig, 'limits'> & {
     readonly file: string;
     readonly isKnown: boolean;
     readonly identities: readonly string[];
   },
 ): SshHost['options'] {
+  const { file, isKnown, limits, identities } = login;
   return [
     ['Port', String(target.port)],
     ['User', target.user],

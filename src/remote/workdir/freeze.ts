@@ -71,15 +71,8 @@ export async function freeze(request: {
 }
 
 /** Throws the JobmanError with which `freeze` would refuse that folder. */
-export async function checkWorkdir({
-  from,
-  excluded,
-  env,
-}: {
-  readonly from: string;
-  readonly excluded: string;
-  readonly env: Env;
-}): Promise<void> {
+export async function checkWorkdir(request: Omit<Parameters<typeof freeze>[0], 'to' | 'at'>): Promise<void> {
+  const { from, excluded, env } = request;
   const plain: Env = { ...env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
   await listFiles(from, excluded, plain, (await commitOf(from, plain)) !== undefined);
 }

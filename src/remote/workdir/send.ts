@@ -168,7 +168,7 @@ async function sendFile(
       const piece = Buffer.alloc(Math.min(pieceBytes, size - at));
       await file.read(piece, 0, piece.length, at);
       const result = await run({
-        script: pieceScript(root, { name, digest, size, at, piece }),
+        script: pieceScript(root, name, digest, { size, at, piece }),
         timeoutMs: pieceTimeout,
         maxOutputBytes: 10_000,
       });
@@ -184,23 +184,15 @@ async function sendFile(
   }
 }
 
+interface Piece {
+  /** Of the whole file. */
+  readonly size: number;
+  readonly at: number;
+  readonly piece: Uint8Array;
+}
+
 /** Prints `whole` when the file is complete and renamed, `has <bytes>` when more is to come, or an error. */
-function pieceScript(
-  root: string,
-  {
-    name,
-    digest,
-    size,
-    at,
-    piece,
-  }: {
-    readonly name: string;
-    readonly digest: string;
-    readonly size: number;
-    readonly at: number;
-    readonly piece: Uint8Array;
-  },
-): string {
+function pieceScript(root: string, name: string, digest: string, { size, at, piece }: Piece): string {
   return `
 umask 077
 fail() { echo "$1"; exit 0; }

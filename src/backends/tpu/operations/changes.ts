@@ -131,11 +131,7 @@ function refuseRegistryMismatch(tpu: LabTpu, node: TpuNode, anyPricing: boolean)
 async function createAndWait(
   parts: ChangeParts,
   tpu: LabTpu,
-  {
-    foundAt,
-    joinsOtherCreate = false,
-    owner,
-  }: {
+  options: {
     readonly foundAt: Location | null;
     readonly joinsOtherCreate?: boolean;
     /** The owner of the replaced TPU: recreating it does not change the owner. */
@@ -143,6 +139,7 @@ async function createAndWait(
   },
 ): Promise<void> {
   const { name } = tpu;
+  const { foundAt, joinsOtherCreate = false, owner } = options;
   const spec = persistentTpuSpec(tpu, parts.site, { project: parts.project, foundZone: foundAt?.zone ?? null });
   const location: Location = { project: spec.project, zone: spec.zone };
   const api = parts.apiFor(spec.project);

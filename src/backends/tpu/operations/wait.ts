@@ -167,11 +167,9 @@ export const bootIdScript = 'cat "${JOBMAN_BOOT_ID_FILE:-/proc/sys/kernel/random
 export async function waitForWorkers(
   parts: ChangeParts,
   tpu: LabTpu,
-  {
-    isNew = () => true,
-    timeout,
-  }: { readonly isNew?: (worker: number, boot: string) => boolean; readonly timeout?: Duration } = {},
+  options: { readonly isNew?: (worker: number, boot: string) => boolean; readonly timeout?: Duration } = {},
 ): Promise<void> {
+  const { isNew = () => true, timeout } = options;
   const reportChange = skipRepeats(parts.report);
   await waitUntil(parts.checkInterval, parts.signal, {
     interruptedMessage: `${tpu.name} is starting; it becomes ready without this command`,
