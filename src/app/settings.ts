@@ -103,7 +103,7 @@ const labTable = {
   stageLimit: defineSetting(
     int('a whole number of at least 1', 1),
     10,
-    'Maximum number of automatic resumes of a job of `tpu run` after lost TPUs and workers, and as many after failures.',
+    'Maximum number of automatic resumes of a job of `tpu run` after losses of its TPU, and the same after failures.',
   ),
   hangGraceMs: defineSetting(
     int('a whole number of milliseconds', 0),

@@ -135,7 +135,7 @@ export const control = grouped('Control', [
     summary: 'List orphaned TPUs; with --yes release them',
     usage: '[job|name]... [--yes]',
     about:
-      'An orphan is a TPU that this jobman created and no job owns any more, for example after a forced delete or a late ' +
+      'An orphan is a TPU that this jobman created and no job owns, for example after a forced delete or a late ' +
       'answer of the cloud. Without --yes nothing changes. Below the orphans it lists TPUs that it never deletes: TPUs of ' +
       '`tpu apply` without a job (`tpu delete` deletes them), TPUs of another jobman, and TPUs without a label.',
     examples: [

@@ -119,7 +119,7 @@ export const monitor = grouped('Monitor', [
     summary: 'List the jobs that wait for capacity: local slots, TPUs, Kubernetes',
     usage: '[-n namespace | -A] [--context name] [--publish]',
     about:
-      'Local jobs wait for a slot of this machine, TPU jobs for capacity in their zone. If a Kubernetes cluster is ' +
+      'Local jobs wait for a slot on this machine, TPU jobs for capacity in their zone. If a Kubernetes cluster is ' +
       'configured, its active jobs are counted by flavor and by the resources of one pod, and its waiting jobs are listed with ' +
       'their positions. Yours are the jobs of your namespace. Users who may not list the jobs of the whole cluster see the ' +
       'list that --publish writes into a ConfigMap; deploy/kubernetes/ has a CronJob for that.',

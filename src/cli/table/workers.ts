@@ -78,15 +78,15 @@ export const workers = grouped('Workers', [
     summary: 'Forward a local port to a worker or pod, for example for TensorBoard',
     usage: '<job> <port|local:remote>... [--worker n] [--pod pod] [--address a]',
     about:
-      'Listens on the loopback address of this machine unless --address names another, until Ctrl-C or until the job has no ' +
-      'machines any more. If the job gets another TPU or pod, the connections go there, and a line says so.',
+      'Listens on the loopback address of this machine unless --address names another, until Ctrl-C or until the job no longer ' +
+      'has machines. If the job gets another TPU or pod, the connections go there, and a line says so.',
     examples: [
       ['jobman port-forward 42 6006', 'http://127.0.0.1:6006 is port 6006 of worker 0'],
       ['jobman port-forward 42 8080:6006 9999 --worker 3', 'two ports of worker 3'],
       ['jobman port-forward -j vit-b16 8080:6006', 'the pod of a job of a cluster'],
     ],
     exitCodes: {
-      1: 'the job has finished and has no machines any more',
+      1: 'the job has finished and no longer has machines',
       4: 'the port is taken, or the pod does not run',
       130: 'stopped with Ctrl-C; the job keeps running',
     },

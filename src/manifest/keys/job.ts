@@ -233,7 +233,7 @@ export const command = {
       }),
       runs_on: key(
         choice('workers', 'here'),
-        '`here` runs the command once on the machine of jobman, for scripts that control the TPU from outside.',
+        '`here` runs the command once on the machine that runs jobman, for scripts that control the TPU from outside.',
         { defaultText: 'workers', example: 'here' },
       ),
     },
