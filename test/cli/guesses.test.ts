@@ -186,6 +186,10 @@ test('schema knows the commands of two words, other names, and commands that pri
   };
   assert.equal((await schemaOf('controller', 'status')).$ref, '#/$defs/ControllerStatus');
   assert.equal((await schemaOf('tpu', 'find')).$ref, '#/$defs/BookingOutput');
+  assert.equal((await schemaOf('emulator', 'preempt')).$ref, (await schemaOf('emulator act')).$ref);
+  assert.equal((await schemaOf('tpu', 'create')).$ref, '#/$defs/AppliedTpuOutput');
+  assert.equal((await schemaOf('tpu', 'add-user')).$ref, '#/$defs/MessageOutput');
+  assert.equal((await jobman(['schema', 'list', 'x'])).code, 2);
   assert.equal((await schemaOf('ps')).$ref, '#/$defs/JobOutput');
   assert.equal((await schemaOf('ssh')).$ref, '#/$defs/MessageOutput');
   const { code, err } = await jobman(['schema', 'lst']);

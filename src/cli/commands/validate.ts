@@ -1,10 +1,11 @@
 import type { ValidateFlags } from '../table/flags.ts';
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { checkManifest, clusterProblems, printWarnings, problemJson } from '../manifest-file.ts';
 import { manifestSchema } from '../../manifest/keys.ts';
 import type { Program } from '../command.ts';
+import { findCommand } from '../find-command.ts';
 import { formatUnknownCommand } from '../scan.ts';
 import { formatProblems } from '../../schema/problems.ts';
 
@@ -50,11 +51,30 @@ export function schemaFor(program: Program) {
   };
 }
 
+/** The first name of a command that exists, also for another name and for a verb of a family. */
+async function nameOf(program: Program, typed: string): Promise<string | undefined> {
+  const [family, ...args] = typed.split(' ');
+  if (family === 'tpu') {
+    const { table } = await import('../tpu/table.ts');
+    const row = table.find(({ names }) => names.includes(args.join(' ')));
+    return row === undefined ? undefined : `tpu ${row.names[0]}`;
+  }
+  try {
+    const found = findCommand(program, typed.split(' '));
+    if (!('command' in found)) return undefined;
+    const { command } = found;
+    return found.args.length === 0 || command.hidden === true ? command.names[0] : undefined;
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return undefined;
+  }
+}
+
 async function schemaOf(program: Program, typed: string): Promise<object> {
   const { default: all } = await import('../outputs.schema.json', { with: { type: 'json' } });
   const outputs: Readonly<Record<string, object>> = all.outputs;
-  const known = program.commands.find(({ names }) => names.includes(typed));
-  const command = outputs[typed] === undefined ? (known?.names[0] ?? typed) : typed;
+  const known = outputs[typed] === undefined ? await nameOf(program, typed) : typed;
+  const command = known ?? typed;
   const found = outputs[command] ?? (known === undefined ? undefined : outputs['message']);
   if (found === undefined) {
     throw usageError(formatUnknownCommand(typed, Object.keys(outputs)), ['Errors: jobman schema error']);
