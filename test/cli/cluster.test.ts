@@ -433,6 +433,9 @@ suite('the one list', () => {
     const unnamed = await run(['list'], 'away', { jobs: [] });
     assert.equal(unnamed.code, 5);
     assert.match(unnamed.err, /^No jobs\.\n/);
+    const json = await run(['list', '--json'], 'away', { jobs: [] });
+    assert.deepEqual([json.code, json.out], [5, '']);
+    assert.match(json.err, /^\{"error":\{"code":"unreachable","exitCode":5,.*\}\n$/);
     const { code, err } = await run(['list', '--namespace', 'vision'], 'away', { jobs: [row] });
     assert.equal(code, 5);
     assert.match(err, /note: The cluster of lab is not shown/);

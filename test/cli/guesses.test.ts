@@ -204,6 +204,13 @@ test('show without a job and create --wait have schemas for what they print', as
   assert.match(JSON.stringify($defs['CreatedOutput']), /ShownJobOutput/);
 });
 
+test('settings completes an action, then a key', async () => {
+  assert.match((await jobman(['__complete', 'settings', ''])).out, /^list\t.*\nget\t/);
+  const keys = (await jobman(['__complete', 'settings', 'get', ''])).out;
+  assert.match(keys, /^tpu\.project\t/);
+  assert.doesNotMatch(keys, /^unset\t/m);
+});
+
 test('a global flag may come between the two words of a command', () => {
   const found = findCommand(jobmanProgram, ['-q', 'controller', '--json', 'logs', '--tail', '3']);
   assert.ok('command' in found);

@@ -4,7 +4,7 @@ import { exitCode, usageError } from '../../app/errors.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { joinLists } from '../cluster/join-sources.ts';
 import type { ClusterRows } from '../cluster/list.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import { type Cli, type GlobalFlags, reportError } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
 import { rowJson } from '../../app/json.ts';
 import { listLines } from '../render/list.ts';
@@ -49,6 +49,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     cli.note(footer(jobs, query));
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
+  if (cli.json && others?.error !== undefined) reportError(others.error, cli);
   if (!cli.json && !isContextNamed && flags.all !== true) await noteOtherNamespaces(cli, jobs.rows);
   if (own.rows.some((row) => !isFinishedPhase(row.phase))) await restartIfKilled(cli, client, true);
   // Next to jobs of the store, a cluster that does not answer is a note; otherwise its error is the exit code.

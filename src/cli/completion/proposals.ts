@@ -62,9 +62,11 @@ export async function emulatorArguments(line: PartialLine): Promise<readonly Can
   return jobRefs(line);
 }
 
-export async function settingArguments({ partial }: PartialLine): Promise<readonly string[]> {
+export async function settingArguments({ args }: PartialLine): Promise<readonly string[]> {
+  if (args.length === 0) return ['list', 'get', 'set', 'unset'];
+  if (args.length > 1 || args[0] === 'list') return [];
   const { settingKeys } = await import('../../app/settings.ts');
-  return ['list', 'get', 'set', 'unset', ...(partial === '' ? [] : settingKeys.map(({ key }) => key))];
+  return settingKeys.map(({ key }) => key);
 }
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
