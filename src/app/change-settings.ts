@@ -1,13 +1,11 @@
 // Change settings: sets or removes one key of `settings.json`. The new file is checked as a whole before it replaces
 // the old one, so that a mistake changes nothing.
 
-import { randomUUID } from 'node:crypto';
-import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { SettingKey } from '../schema/settings.ts';
 import { exitCode, JobmanError, fileError } from './errors.ts';
-import { fileModeIn, makeFolder, settingsFile } from './files.ts';
+import { makeFolder, settingsFile, writeAtomically } from './files.ts';
 import { clusterSections, readOptional, settingKeys, parseSettings } from './settings.ts';
 
 type Content = Readonly<Record<string, unknown>>;
@@ -75,13 +73,10 @@ async function change(home: string, { key }: SettingKey, edit: (content: Content
     const messages = error.lines.map((line) => line.replace(/^.*?:\d+:\d+: /, ''));
     throw new JobmanError(`${key} was not changed.`, exitCode.usage, messages);
   }
-  const draft = `${path}.${randomUUID()}`;
   try {
     makeFolder(dirname(path));
-    await writeFile(draft, text, { mode: fileModeIn(dirname(path)) });
-    await rename(draft, path);
+    writeAtomically(path, text);
   } catch (error) {
-    await rm(draft, { force: true }).catch(() => undefined);
     throw fileError(path, error);
   }
 }

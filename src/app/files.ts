@@ -15,6 +15,9 @@ import {
   openSync,
   readFileSync,
   realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -49,6 +52,18 @@ export function makeHome(home: string): void {
 
 export function fileModeIn(folder: string): number {
   return isGroupShared(folder) ? 0o660 : 0o600;
+}
+
+/** Readers see the old text or the new one, also if two processes write. Throws the system's error. */
+export function writeAtomically(path: string, text: string): void {
+  const draft = `${path}.${crypto.randomUUID()}`;
+  try {
+    writeFileSync(draft, text, { mode: fileModeIn(dirname(path)) });
+    renameSync(draft, path);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
 }
 
 /**

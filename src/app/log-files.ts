@@ -11,10 +11,8 @@ import {
   readlinkSync,
   readSync,
   renameSync,
-  rmSync,
   statSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { Job } from '../core/model/job.ts';
@@ -24,7 +22,7 @@ import type { Instant } from '../core/model/time.ts';
 import { formatWorker, escapeLine } from './format.ts';
 import { fileError, isFileMissing } from './errors.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
-import { fileModeIn, makeFolder } from './files.ts';
+import { fileModeIn, makeFolder, writeAtomically } from './files.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
 
 const tailBytes = 64 * 1024;
@@ -74,18 +72,6 @@ export function createLogFiles(given: {
       });
     },
   };
-}
-
-function writeAtomically(path: string, text: string): void {
-  // The client and the controller may write the same copy at the same time.
-  const unfinished = `${path}.${randomUUID()}`;
-  try {
-    writeFileSync(unfinished, text, { mode: fileModeIn(dirname(path)) });
-    renameSync(unfinished, path);
-  } catch (error) {
-    rmSync(unfinished, { force: true });
-    throw error;
-  }
 }
 
 function jobCopy(job: Job): object {

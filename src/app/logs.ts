@@ -33,7 +33,7 @@ export async function logFilesOf(home: string, job: Job, query: LogQuery): Promi
   if (query.step !== undefined && query.step !== 'command') return stepFiles(folder, job, query.step, query.worker);
   const attempt = attemptOf(job, query.attempt);
   if (attempt === undefined) return [];
-  const workers = await workersWithLogs(folder, attempt.ordinal);
+  const workers = await workersIn(join(logFolder(folder), `attempt_${attempt.ordinal}`), 'command_worker_');
   const wanted = query.worker === undefined ? workers : [requireWorker(job, query.worker, attempt)];
   return existingFiles(
     wanted.map((worker) => ({
@@ -184,10 +184,6 @@ async function stepFiles(
   }
   const workers = worker === undefined ? await workersIn(logFolder(folder), `${asFileName(step)}_worker_`) : [worker];
   return existingFiles(workers.map((each) => ({ path: stepFile(folder, step, each), worker: each, attempt: null })));
-}
-
-async function workersWithLogs(folder: string, attempt: number): Promise<readonly WorkerId[]> {
-  return workersIn(join(logFolder(folder), `attempt_${attempt}`), 'command_worker_');
 }
 
 async function workersIn(folder: string, prefix: string): Promise<readonly WorkerId[]> {

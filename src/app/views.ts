@@ -61,12 +61,8 @@ export function jobRow(job: Job, now: Instant): JobRow {
 
 /** The row of a job that only a command can change, else null. The store keeps it, so that lists are quick. */
 export function finalRow(job: Job): JobRow | null {
-  if (job.finish === null || job.startRequest !== null || holdsSomething(job)) return null;
+  if (job.finish === null || job.startRequest !== null || heldAllocations(job).length > 0) return null;
   return jobRow(job, job.finish.at);
-}
-
-function holdsSomething(job: Job): boolean {
-  return heldAllocations(job).length > 0;
 }
 
 export function releasingAllocations(job: Job): readonly Allocation[] {

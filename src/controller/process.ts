@@ -5,9 +5,9 @@
 
 import { randomUUID } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
-import { rename, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { fileModeIn, makeHome } from '../app/files.ts';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeHome, writeAtomically } from '../app/files.ts';
 import { createController, type Controller, type ControllerOptions, type ExitReason } from './controller.ts';
 import { takeLock, type ControllerFile } from './lock.ts';
 import { createCoalescedTask } from './timers.ts';
@@ -103,7 +103,7 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
   // The clock's timers do not keep a process alive; this one does, and never fires.
   const alive = setInterval(() => undefined, 2 ** 31 - 1);
   try {
-    await writeAtomically(file, `${JSON.stringify({ pid, version, startedAt } satisfies ControllerFile)}\n`);
+    writeAtomically(file, `${JSON.stringify({ pid, version, startedAt } satisfies ControllerFile)}\n`);
     controller.start();
     options.onStarted?.(controller);
     const reason = await controller.exited;
@@ -114,12 +114,6 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
     unwatch();
     if (areFilesUnchanged()) await rm(file, { force: true });
   }
-}
-
-/** Readers see the old text or the new one, never a part. */
-async function writeAtomically(path: string, text: string): Promise<void> {
-  await writeFile(`${path}.new`, text, { mode: fileModeIn(dirname(path)) });
-  await rename(`${path}.new`, path);
 }
 
 /** The returned function is false once one of these paths is gone or is another file; a failed check does not count. */

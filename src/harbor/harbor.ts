@@ -8,9 +8,9 @@ import { type Duration, type Instant, minute, day, parseInstant } from '../core/
 import { type HarborClient, HarborError } from './client.ts';
 import type { Shape, ShapeValue } from '../app/json.ts';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileModeIn, makeFolder } from '../app/files.ts';
+import { makeFolder, writeAtomically } from '../app/files.ts';
 
 interface HarborOptions {
   readonly client: HarborClient;
@@ -324,7 +324,7 @@ const version = 3;
 const maxAge: Duration = 30 * day;
 
 /** A cache with one file per question. The folder is created on the first write. */
-export function createCache(folder: string, pid: number) {
+export function createCache(folder: string) {
   const fileOf = (question: string): string =>
     join(folder, `${createHash('sha256').update(question).digest('hex').slice(0, 32)}.json`);
   return {
@@ -341,18 +341,13 @@ export function createCache(folder: string, pid: number) {
       }
     },
     write<T>(question: string, { fetchedAt, value }: CacheEntry<T>): void {
-      const file = fileOf(question);
-      const temporaryFile = `${file}.${pid}`;
       try {
         makeFolder(folder);
         // Names of images may be as private as their project.
-        writeFileSync(temporaryFile, JSON.stringify({ version, question, fetchedAt, value }), {
-          mode: fileModeIn(folder),
-        });
-        renameSync(temporaryFile, file);
+        writeAtomically(fileOf(question), JSON.stringify({ version, question, fetchedAt, value }));
         deleteOldEntries(folder, fetchedAt);
       } catch {
-        rmSync(temporaryFile, { force: true });
+        // The next command asks the registry again.
       }
     },
   };

@@ -1,20 +1,10 @@
 // Reads only the new bytes of a log and stores its progress in one file for each user. That file may be lost or
 // overwritten at any time: then more of some logs is read again.
 
-import {
-  closeSync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { asFileName } from '../app/job-folder.ts';
-import { fileModeIn, makeFolder } from '../app/files.ts';
+import { makeFolder, writeAtomically } from '../app/files.ts';
 import { lastCharacters, type LogScan, emptyLogScan, continueScan } from '../core/model/log-lines.ts';
 
 /** Limit of new bytes in one read. Earlier output is skipped, because users do not read more. */
@@ -102,15 +92,11 @@ export function openLogCache(home: string, user: string) {
 }
 
 function writeCache(path: string, logs: ReadonlyMap<string, LogScan>): void {
-  const unfinished = `${path}.${Math.random().toString(36).slice(2)}`;
   try {
     makeFolder(dirname(path));
-    writeFileSync(unfinished, JSON.stringify({ version: cacheVersion, logs: Object.fromEntries(logs) }), {
-      mode: fileModeIn(dirname(path)),
-    });
-    renameSync(unfinished, path);
+    writeAtomically(path, JSON.stringify({ version: cacheVersion, logs: Object.fromEntries(logs) }));
   } catch {
-    rmSync(unfinished, { force: true });
+    // The next process reads the logs again.
   }
 }
 

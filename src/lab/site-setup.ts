@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import type { SetupStep, StepFile } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
 import { shellQuote } from './run-script.ts';
@@ -169,9 +169,8 @@ export async function wandbKey(
   try {
     text = await readFile(wandbKeyFile, 'utf8');
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
     throw new JobmanError(`Cannot read the file of the W&B key: ${wandbKeyFile}`, exitCode.usage, [
-      why,
+      messageOf(error),
       'jobman settings unset lab.wandbKeyFile    turns the login off',
     ]);
   }

@@ -35,7 +35,7 @@ export async function openImages(services: Services, retry?: RetryPolicy): Promi
     base,
     project: harbor.project,
     user,
-    cache: createCache(join(home, 'harbor'), io.pid),
+    cache: createCache(join(home, 'harbor')),
     now: () => io.now(),
   });
 }

@@ -1,10 +1,10 @@
 // Version check: a command reads the result of the last check, and starts the next one in a separate process.
 
 import { spawn } from 'node:child_process';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { JobmanError, messageOf } from '../app/errors.ts';
-import { fileModeIn, makeFolder, settingsFile } from '../app/files.ts';
+import { makeFolder, settingsFile, writeAtomically } from '../app/files.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { SettingsFiles } from '../app/settings.ts';
 import {
@@ -89,7 +89,7 @@ const repositoryPattern = /"newVersion"\s*:\s*\{[^{}]*?"repository"\s*:\s*(null|
 function recordStart(file: string, notes: VersionNotes | undefined, repository: string, io: Io): void {
   const before = notes !== undefined && isAbout(notes, repository) ? notes : noNotes;
   makeFolder(dirname(file));
-  writeNotes(file, { ...before, repository, lastCheck: io.now() }, io.pid);
+  writeAtomically(file, serializeVersionNotes({ ...before, repository, lastCheck: io.now() }));
 }
 
 const noNotes: VersionNotes = {
@@ -100,13 +100,6 @@ const noNotes: VersionNotes = {
   lastError: null,
   repository: null,
 };
-
-/** Atomic, because another command may be reading it. */
-function writeNotes(file: string, notes: VersionNotes, pid: number): void {
-  const draft = `${file}.${pid}`;
-  writeFileSync(draft, serializeVersionNotes(notes), { mode: fileModeIn(dirname(draft)) });
-  renameSync(draft, file);
-}
 
 function startCheck(io: Io, home: string, named: string | undefined): void {
   const [program = '', ...before] = io.launcher;
@@ -128,7 +121,10 @@ export async function checkVersion(services: Services): Promise<void> {
   const notes = readNotes(file);
   const before = notes === undefined || (seen !== null && !isAbout(notes, seen)) ? noNotes : notes;
   const write = (found: Partial<VersionNotes>): void =>
-    writeNotes(file, { ...before, repository: seen, lastError: null, ...found, lastCheck: io.now() }, io.pid);
+    writeAtomically(
+      file,
+      serializeVersionNotes({ ...before, repository: seen, lastError: null, ...found, lastCheck: io.now() }),
+    );
   try {
     const { repository, packageJsonPath, customMessage, check } = (await services.clusterSettings()).settings
       .newVersion;

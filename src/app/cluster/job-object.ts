@@ -54,7 +54,7 @@ export interface Submitter {
 const containerName = 'main';
 
 export function jobObject(request: SubmitRequest, settings: ClusterSettings, submitter: Submitter): V1Job {
-  const labels = labelsOf(request, submitter);
+  const labels = { ...request.labels, ...ownLabels(request.name, submitter) };
   const annotations = {
     ...(request.flavor === null ? {} : { [settings.job.resources.label]: request.flavor }),
     ...annotationsOf(settings.job.annotations, submitter.env),
@@ -87,10 +87,6 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
 /** Kubernetes counts in whole seconds. Round up, so that a limit never becomes 0. */
 function wholeSeconds(duration: Duration): number {
   return Math.ceil(duration / second);
-}
-
-function labelsOf(request: SubmitRequest, submitter: Submitter): Record<string, string> {
-  return { ...request.labels, ...ownLabels(request.name, submitter) };
 }
 
 export function ownLabels(
@@ -249,7 +245,7 @@ function replacedInContainer(before: ContainerResources, after: ContainerResourc
     return names.flatMap((name) => {
       const [one, other] = [wanted[name], got[name]];
       // Without a request the cluster copies the limit, which replaces nothing.
-      if (one === other || (one === undefined && side === 'requests' && wantedLimit(before, name) === other)) return [];
+      if (one === other || (one === undefined && side === 'requests' && before.limits?.[name] === other)) return [];
       if (one !== undefined && other !== undefined && quantityKey(one) === quantityKey(other)) return [];
       return [
         `${side === 'requests' ? 'request' : 'limit'} of ${name}: requested ${one ?? 'none'}, granted ${other ?? 'none'}`,
@@ -259,10 +255,6 @@ function replacedInContainer(before: ContainerResources, after: ContainerResourc
 }
 
 export const replacedResourcesAnnotation = 'jobman/replaced-resources';
-
-function wantedLimit(resources: ContainerResources, name: string): string | undefined {
-  return resources.limits?.[name];
-}
 
 export function mainContainer<T extends { readonly name: string }>(containers: readonly T[]): T | undefined {
   return containers.find(({ name }) => name === containerName) ?? containers[0];

@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setSetting } from '../../../app/change-settings.ts';
-import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../../../app/errors.ts';
 import { escapeLine } from '../../../app/format.ts';
 import { readRegularFile } from '../../../app/files.ts';
 import { checkCount, runChecks, type LabState } from '../../../lab/doctor.ts';
@@ -123,8 +123,7 @@ function readDataFile(path: string): OldData {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [reason]);
+    throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [messageOf(error)]);
   }
   const data = parseOldData(value);
   if (data !== undefined) return data;
@@ -140,8 +139,9 @@ function readDataText(path: string): string {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT')
       throw new JobmanError(`There is no file ${path}.`, exitCode.notFound);
-    const why = error instanceof Error ? error.message : String(error);
-    throw new JobmanError(`${path} cannot be read. Nothing was changed.`, exitCode.usage, [why], { cause: error });
+    throw new JobmanError(`${path} cannot be read. Nothing was changed.`, exitCode.usage, [messageOf(error)], {
+      cause: error,
+    });
   }
 }
 
