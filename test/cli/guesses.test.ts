@@ -192,6 +192,7 @@ test('schema knows the commands of two words, other names, and commands that pri
   assert.equal((await jobman(['schema', 'list', 'x'])).code, 2);
   assert.equal((await schemaOf('ps')).$ref, '#/$defs/JobOutput');
   assert.equal((await schemaOf('ssh')).$ref, '#/$defs/MessageOutput');
+  assert.match((await schemaOf('manifest')).title, /manifest/i);
   const { code, err } = await jobman(['schema', 'lst']);
   assert.equal(code, 2);
   assert.match(err, /Unknown command "lst"\. Did you mean "list"\?/);
@@ -240,6 +241,20 @@ test('logs without a job prints those of the newest, and says which', async () =
 });
 
 suite('--all', () => {
+  test('of cancel includes a stopped job that still holds its TPU', async () => {
+    const stopped = jobView({
+      id: '000004',
+      name: 'kept',
+      phase: 'stopped',
+      desired: 'stopped',
+      heldCapacity: 'v4-16',
+    });
+    const { commands } = await jobman(['cancel', '--all', '--yes'], { jobs: [stopped] });
+    assert.deepEqual(commands, ['cancel 000004', 'wake']);
+    const { err } = await jobman(['cancel', '--all'], { jobs: [stopped], terminal, input: ['n'] });
+    assert.match(err, /000004 {2}kept {2}stopped, keeps its v4-16\n/);
+  });
+
   test('of cancel means your unfinished jobs, of delete your finished ones', async () => {
     const own = jobs.filter(({ owner }) => owner === 'alice');
     assert.deepEqual((await jobman(['cancel', '--all', '--yes'], { jobs: own })).commands, ['cancel 000003', 'wake']);

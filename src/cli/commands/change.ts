@@ -1,5 +1,5 @@
 import type { ContinueFlags } from '../table/flags.ts';
-import type { CommandResult, CommandOptions, Client, JobView, Ref } from '../../app/client.ts';
+import type { CommandResult, CommandOptions, Client, JobRow, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
 import { escapeLine, pluralize } from '../../app/format.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
@@ -10,7 +10,7 @@ import { wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { confirm, confirmIfRequired } from '../prompt.ts';
 import type { Verb } from '../../core/decide/commands.ts';
-import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 
 const createCommand =
   <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => Omit<CommandOptions, 'by'> = () => ({})) =>
@@ -37,31 +37,40 @@ export async function cancel(cli: Cli, flags: AllFlags & GlobalFlags, ...args: r
   if (flags.namespace !== undefined || flags.context !== undefined) {
     throw usageError('cancel --all is for the jobs of this database. In a cluster: jobman delete --all --own');
   }
-  return changeAll(cli, 'cancel', (phase) => !isFinishedPhase(phase), 'Cancel');
+  const matches = ({ phase, heldCapacity: held }: JobRow): boolean => !isFinishedPhase(phase) || held !== null;
+  return changeAll(cli, 'cancel', matches, 'Cancel');
 }
 
 function expectOnlyAll({ jobName }: JobFlags, args: readonly Ref[]): void {
   if (args.length > 0 || jobName !== undefined) throw usageError('--all and jobs exclude each other.');
 }
 
-/** Lists the user's jobs in these phases, asks, and sends the command to each. */
+/** Lists the user's jobs that match, asks, and sends the command to each. */
 async function changeAll(
   cli: Cli,
   verb: 'cancel' | 'delete',
-  matches: (phase: Phase) => boolean,
+  matches: (row: JobRow) => boolean,
   action: string,
 ): Promise<number> {
   const client = await cli.services.client();
   const { rows } = await client.list({ owner: cli.io.user, all: true });
   const jobs = rows.filter(
-    ({ phase, desired }) => matches(phase) && desired !== 'deleted' && !(verb === 'cancel' && desired === 'cancelled'),
+    (row) => matches(row) && row.desired !== 'deleted' && !(verb === 'cancel' && row.desired === 'cancelled'),
   );
-  const count = pluralize(jobs.length, verb === 'cancel' ? 'unfinished job' : 'finished job');
+  const someHold = verb === 'cancel' && jobs.some(({ phase }) => isFinishedPhase(phase));
+  const count = someHold
+    ? `${pluralize(jobs.length, 'job')} (unfinished or holding capacity)`
+    : pluralize(jobs.length, verb === 'cancel' ? 'unfinished job' : 'finished job');
   if (jobs.length === 0) {
-    cli.note(`You have no ${verb === 'cancel' ? 'unfinished' : 'finished'} job.`);
+    cli.note(
+      verb === 'cancel' ? 'You have no unfinished job and no job that holds capacity.' : 'You have no finished job.',
+    );
     return exitCode.ok;
   }
-  if (!cli.yes) for (const { id, name, phase } of jobs) cli.printStderr(`  ${id}  ${escapeLine(name)}  ${phase}`);
+  if (!cli.yes) {
+    for (const { id, name, phase, heldCapacity: held } of jobs)
+      cli.printStderr(`  ${id}  ${escapeLine(name)}  ${phase}${held === null ? '' : `, keeps its ${held}`}`);
+  }
   const refused = `Nothing changed: you have ${count}.`;
   if (!(await confirm(cli, `${action} ${count}?`, refused))) {
     cli.note(refused);
@@ -150,7 +159,9 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
     const usesCluster = isClusterNamed || (await cli.services.isClusterConfigured());
     const { deleteAllJobs } = await import('../cluster/verbs.ts');
     const inCluster = usesCluster ? await deleteAllJobs(cli, flags) : exitCode.ok;
-    return isClusterNamed ? inCluster : Math.max(inCluster, await changeAll(cli, 'delete', isFinishedPhase, 'Delete'));
+    return isClusterNamed
+      ? inCluster
+      : Math.max(inCluster, await changeAll(cli, 'delete', ({ phase }) => isFinishedPhase(phase), 'Delete'));
   }
   if (flags.own === true) throw usageError('--own needs --all: it selects your own Jobs of the namespace.');
   return handleJobs(cli, flags, args, {

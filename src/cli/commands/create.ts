@@ -32,6 +32,7 @@ export async function createFrom(
 ): Promise<number> {
   const { io } = cli;
   if (flags.follow === true && flags.wait === true) throw usageError('--follow and --wait exclude each other.');
+  if (flags.follow === true && flags.detach === true) throw usageError('--follow and --detach exclude each other.');
   const isCreating = flags.dryRun !== true;
   const read = await readManifest(cli, path, setsOf(cli, flags), omitUndefined({ isCreating, files }));
   if ('cluster' in read) {

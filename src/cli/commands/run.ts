@@ -14,8 +14,14 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
   const { argsAfterDash: command, io } = cli;
   const [file, unexpected] = args.slice(0, args.length - command.length);
   if (command.length === 0) {
-    if (unexpected !== undefined || (file !== undefined && /\.(py|sh)$/.test(file))) {
-      throw usageError(`Unexpected argument "${unexpected ?? file}".`, [
+    const program = file === undefined ? undefined : interpreterOf(file);
+    if (file !== undefined && program !== undefined) {
+      throw usageError(`${file} is not a manifest.`, [
+        `To run it as a local job: jobman run -- ${[program, ...args.map(shellQuote)].join(' ')}`,
+      ]);
+    }
+    if (unexpected !== undefined) {
+      throw usageError(`Unexpected argument "${unexpected}".`, [
         `To run a command as a job: jobman run -- ${args.map(shellQuote).join(' ')}`,
       ]);
     }
@@ -47,6 +53,12 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
     command: { run: command.length === 1 ? command[0] : command.map(shellQuote).join(' ') },
   });
   return createFrom(cli, omitUndefined(flags), path, withFile(path, text));
+}
+
+/** The program that runs a script; undefined for another file. */
+export function interpreterOf(file: string): 'python3' | 'bash' | undefined {
+  if (/\.py$/i.test(file)) return 'python3';
+  return /\.sh$/i.test(file) ? 'bash' : undefined;
 }
 
 /** `train` for `LR=0.1 python3 train.py`, `ls` for `ls -l`, `pytest` for `python3 -m pytest`. */

@@ -45,7 +45,8 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
 /** The schema of a manifest, or of one line that a command prints with --json. */
 export function schemaFor(program: Program) {
   return async (cli: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> => {
-    const printed = args.length === 0 ? manifestSchema() : await schemaOf(program, args.join(' '));
+    const printed =
+      args.length === 0 || args.join(' ') === 'manifest' ? manifestSchema() : await schemaOf(program, args.join(' '));
     cli.print(JSON.stringify(printed, null, cli.json ? undefined : 2));
     return exitCode.ok;
   };

@@ -59,7 +59,7 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   rows.push(...whyRows(view.why, layout.now), ['where', formatWhere(view, layout)]);
   if (view.progressText !== null) rows.push(['progress', view.progressText]);
   if (view.checkpoint !== null) rows.push(['saved', formatSaved(view.checkpoint, layout.now)]);
-  if (view.ifPreempted !== null) rows.push(['if preempted', view.ifPreempted]);
+  if (view.ifPreempted !== null) rows.push(['if lost', view.ifPreempted]);
   const cost = formatCost(view);
   if (cost !== null) rows.push(['cost', cost]);
   const { overrides } = view.spec;

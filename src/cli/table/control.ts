@@ -80,12 +80,13 @@ export const control = grouped('Control', [
     summary: 'Stop a job and release its capacity',
     usage: '<job>... | --all',
     about:
-      'In a cluster it deletes the Job; jobman keeps its logs and history. --all lists your unfinished jobs and asks first.',
+      'In a cluster it deletes the Job; jobman keeps its logs and history. --all lists your unfinished jobs ' +
+      'and those that still hold capacity, and asks first.',
     examples: [
       ['jobman cancel 42 43', 'several jobs; each gets its own answer'],
-      ['jobman cancel --all --yes', 'all your unfinished jobs, without a question'],
+      ['jobman cancel --all --yes', 'every job that runs, waits or holds capacity; no question'],
     ],
-    flags: { all: boolFlag('All your unfinished jobs in this database'), jobName, ...contextFlags },
+    flags: { all: boolFlag('All your jobs that are unfinished or hold capacity'), jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).cancel,
   }),
