@@ -1,11 +1,5 @@
 import type { ExecFlags } from '../table/flags.ts';
-import type {
-  Cluster,
-  ClusterAttachRequest,
-  ClusterJob,
-  ClusterSession,
-  ClusterTarget,
-} from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterAttachRequest, ClusterJob, ClusterSession } from '../../app/cluster/cluster.ts';
 import { usageError } from '../../app/errors.ts';
 import { printError, type Cli } from '../context.ts';
 import { sessionExitCode, parseProgram, runOnWorkers } from '../hosts/run-on-workers.ts';
@@ -36,22 +30,16 @@ export async function execInPods(
       `${isTerminal ? '--tty' : '--stdin'} is for one pod, and ${pods.length} of ${job.name} run: ${names}. Choose one with --pod.`,
     );
   }
-  const targets = targetsOf(cli, pods, flags.container);
-  const [first] = targets.values();
-  if (isTerminal && first !== undefined) {
-    return attachTerminal(cli, (request) => cluster.exec(first, { ...request, program, hasInput: true }));
+  const { names, numbers, target } = targetsOf(cli, pods, flags.container);
+  if (isTerminal) {
+    return attachTerminal(cli, (request) =>
+      cluster.exec(target(numbers[0] ?? 0), { ...request, program, hasInput: true }),
+    );
   }
-  const target = (number: number): ClusterTarget => {
-    const found = targets.get(number);
-    if (found === undefined) throw new Error(`no pod has the number ${number}`);
-    return found;
+  const access: Parameters<typeof runOnWorkers>[1] = {
+    start: (number, request) => cluster.exec(target(number), { ...request, terminal: null }),
   };
-  const access = {
-    start: (number: number, request: Parameters<Parameters<typeof runOnWorkers>[1]['start']>[1]) =>
-      cluster.exec(target(number), { ...request, terminal: null }),
-  };
-  const names = new Map([...targets].map(([number, { pod }]) => [number, pod]));
-  return runOnWorkers(cli, access, { workers: [...targets.keys()], program, flags, pods: names });
+  return runOnWorkers(cli, access, { workers: numbers, program, flags, pods: names });
 }
 
 function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {

@@ -61,23 +61,20 @@ export async function selectPods(
   throw new JobmanError(`No pod ${missing[0]} of ${job.name} runs; these do: ${numbers}.`, exitCode.conflict);
 }
 
-export function targetsOf(
-  cli: Cli,
-  pods: readonly NumberedPod[],
-  container: string | undefined,
-): ReadonlyMap<number, ClusterTarget> {
-  return new Map(
+export function targetsOf(cli: Cli, pods: readonly NumberedPod[], container: string | undefined) {
+  const names = new Map(pods.map(({ number, pod }) => [number, pod.name]));
+  const targets = new Map(
     pods.map(({ number, pod }) => [number, { pod: pod.name, container: runningContainer(cli, pod, container).name }]),
   );
-}
-
-export async function selectTargets(
-  cli: Cli,
-  cluster: Cluster,
-  job: ClusterJob,
-  choice: Pick<ExecFlags, 'pod' | 'workers' | 'container'>,
-): Promise<ReadonlyMap<number, ClusterTarget>> {
-  return targetsOf(cli, await selectPods(cli, cluster, job, choice), choice.container);
+  return {
+    names,
+    numbers: [...names.keys()],
+    target: (number: number): ClusterTarget => {
+      const found = targets.get(number);
+      if (found === undefined) throw new Error(`no pod has the number ${number}`);
+      return found;
+    },
+  };
 }
 
 function numberPods(pods: readonly ClusterPod[]): readonly NumberedPod[] {

@@ -15,7 +15,20 @@ import { isFinishedPhase } from '../../core/decide/phase.ts';
 const createCommand =
   <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => Omit<CommandOptions, 'by'> = () => ({})) =>
   (cli: Cli, flags: JobFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
-    runVerb(cli, verb, flags, args, optionsOf(flags));
+    handleJobs(cli, flags, args, {
+      isChange: true,
+      stored: (client, refs) => runStoredVerb(cli, client, verb, refs, optionsOf(flags)),
+      async cluster(cluster, job) {
+        const { runClusterVerb } = await import('../cluster/verbs.ts');
+        return runClusterVerb(cli, await cli.services.clusterArchive(), cluster, job, verb);
+      },
+      async archived(archive, job, cluster) {
+        const { runArchivedVerb } = await import('../cluster/verbs.ts');
+        return runArchivedVerb(cli, archive, job, cluster, verb);
+      },
+      // The archive keeps the object, so a deleted job can be run again.
+      ...(verb === 'rerun' ? { includesHidden: true } : {}),
+    });
 
 export const start = createCommand('start');
 export const stop = createCommand('stop', ({ release }: { readonly release?: boolean | undefined }) => ({
@@ -82,29 +95,6 @@ async function changeAll(
   );
 }
 
-async function runVerb(
-  cli: Cli,
-  verb: ClusterVerb,
-  flags: JobFlags,
-  args: readonly Ref[],
-  options: Omit<CommandOptions, 'by'>,
-): Promise<number> {
-  return handleJobs(cli, flags, args, {
-    isChange: true,
-    stored: (client, refs) => runStoredVerb(cli, client, verb, refs, options),
-    async cluster(cluster, job) {
-      const { runClusterVerb } = await import('../cluster/verbs.ts');
-      return runClusterVerb(cli, await cli.services.clusterArchive(), cluster, job, verb);
-    },
-    async archived(archive, job, cluster) {
-      const { runArchivedVerb } = await import('../cluster/verbs.ts');
-      return runArchivedVerb(cli, archive, job, cluster, verb);
-    },
-    // The archive keeps the object, so a deleted job can be run again.
-    ...(verb === 'rerun' ? { includesHidden: true } : {}),
-  });
-}
-
 async function runStoredVerb(
   cli: Cli,
   client: Client,
@@ -112,24 +102,14 @@ async function runStoredVerb(
   refs: readonly Ref[],
   options: Omit<CommandOptions, 'by'>,
 ): Promise<number> {
+  const needsConsent = ['start', 'resume', 'rerun'].includes(verb);
+  const action = `${verb.charAt(0).toUpperCase()}${verb.slice(1)} it`;
   return runForEach(cli, client, refs, async (ref) => {
-    if (
-      startingVerbs.includes(verb) &&
-      !(await confirmIfRequired(
-        cli,
-        client,
-        ref,
-        `${verb.charAt(0).toUpperCase()}${verb.slice(1)} it`,
-        `Job ${ref} did not change`,
-      ))
-    ) {
+    if (needsConsent && !(await confirmIfRequired(cli, client, ref, action, `Job ${ref} did not change`)))
       return exitCode.failed;
-    }
     return printAnswer(cli, await client.sendCommand(ref, verb, { by: cli.io.user, ...options }));
   });
 }
-
-const startingVerbs: readonly Verb[] = ['start', 'resume', 'rerun'];
 
 async function runForEach(
   cli: Cli,

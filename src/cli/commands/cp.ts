@@ -1,7 +1,6 @@
 import type { CpFlags } from '../table/flags.ts';
 import type { CopyOutput } from '../outputs.ts';
 import type { Client } from '../../app/client.ts';
-import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerAccess } from '../../app/worker-access.ts';
 import { exitCode, type JobmanError, usageError } from '../../app/errors.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
@@ -23,22 +22,16 @@ export async function cp(cli: Cli, flags: CpFlags & GlobalFlags, ...args: readon
     needsWorkers: true,
     stored: (client, [id = '']) => cpOnWorkers(cli, client, id, copies, flags),
     async cluster(cluster, job) {
-      const { selectTargets } = await import('../cluster/pods.ts');
-      const targets = await selectTargets(cli, cluster, job, flags);
-      const target = (number: number): ClusterTarget => {
-        const found = targets.get(number);
-        if (found === undefined) throw new Error(`no pod has the number ${number}`);
-        return found;
-      };
+      const { selectPods, targetsOf } = await import('../cluster/pods.ts');
+      const { numbers, target } = targetsOf(cli, await selectPods(cli, cluster, job, flags), flags.container);
       const { cwd } = cli.io;
-      const workers = [...targets.keys()];
       const access: CopyAccess = {
         noun: 'pod',
-        workers,
+        workers: numbers,
         put: (number, request) => cluster.put(target(number), { ...request, cwd }),
         get: (number, request) => cluster.get(target(number), { ...request, cwd }),
       };
-      return copyAll(cli, access, workers, copies, flags.replace === true);
+      return copyAll(cli, access, numbers, copies, flags.replace === true);
     },
   });
 }
