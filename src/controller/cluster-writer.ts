@@ -162,7 +162,6 @@ export function logKey(uid: string, pod: string, container: string): string {
   return `${uid} ${pod} ${container}`;
 }
 
-/** Changes are batched for this long before they are written. */
 const batchDelay: Duration = 0.5 * second;
 /** Events are read only for the newest pods of a job: further pods have the same events. */
 const maxEventPods = 5;

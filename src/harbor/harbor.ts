@@ -37,12 +37,11 @@ export function createHarbor({ client, base, project, user, cache, now }: Harbor
     of === project ? repository : `${of}/${repository}`;
 
   async function list(): Promise<readonly ImageRow[]> {
-    const found = (
-      await mapConcurrent(project === null ? await queries.projects() : [project], maxConcurrent, async (of) =>
-        (await queries.repositories(of)).map((raw) => ({ of, raw })),
-      )
-    ).flat();
-    const rows = await mapConcurrent(found, maxConcurrent, async ({ of, raw }): Promise<ImageRow | null> => {
+    const projects = project === null ? await queries.projects() : [project];
+    const found = await mapConcurrent(projects, maxConcurrent, async (of) =>
+      (await queries.repositories(of)).map((raw) => ({ of, raw })),
+    );
+    const rows = await mapConcurrent(found.flat(), maxConcurrent, async ({ of, raw }): Promise<ImageRow | null> => {
       const repository = {
         project: of,
         repository: raw.name.startsWith(`${of}/`) ? raw.name.slice(of.length + 1) : raw.name,

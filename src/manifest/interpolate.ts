@@ -42,8 +42,7 @@ interface Interpolation {
 }
 
 const maxCharacters = 4 * 1024 * 1024;
-/** Limit for one container. */
-const maxValues = 20_000;
+const maxValuesPerContainer = 20_000;
 /** Limit for suggestions, because each one compares the unknown name with every key. */
 const maxSuggestions = 100;
 const maxChainLength = 200;
@@ -55,7 +54,7 @@ export function createInterpolator(input: InterpolationInput): (name: string, re
   const inProgress = new Map<string, string>();
   const cycles = new Set<string>();
   const totals = { characters: 0, values: 0, suggestions: 0 };
-  const isTooLarge = (): boolean => totals.characters > maxCharacters || totals.values > maxValues;
+  const isTooLarge = (): boolean => totals.characters > maxCharacters || totals.values > maxValuesPerContainer;
   let hasReportedSize = false;
   let report: Report | undefined;
 

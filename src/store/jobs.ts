@@ -177,15 +177,11 @@ async function readPage<Columns>(
     select ${columns} from job
     where finished_at is not null and ${matches(filter)}
     order by finished_at desc, number desc ${maxFinished === null ? sql`` : sql`limit ${maxFinished}`}`.execute(db);
-  const isShortened = maxFinished !== null && finished.length === maxFinished;
-  const more = isShortened ? (await countFinished(db, filter)) - finished.length : 0;
-  return { rows: [...unfinished, ...finished], more };
-}
-
-async function countFinished(db: Database, filter: JobFilter): Promise<number> {
-  const { rows } = await sql<{ jobs: number }>`
+  const rows = [...unfinished, ...finished];
+  if (finished.length !== maxFinished) return { rows, more: 0 };
+  const { rows: counts } = await sql<{ jobs: number }>`
     select count(*) as jobs from job where finished_at is not null and ${matches(filter)}`.execute(db);
-  return Number(rows[0]?.jobs ?? 0);
+  return { rows, more: Number(counts[0]?.jobs ?? 0) - finished.length };
 }
 
 function matches(filter: JobFilter): Sql {

@@ -30,7 +30,6 @@ export type Channels = ReturnType<typeof createChannels>;
 
 /** Ends a channel. Only the protocol `v5.channel.k8s.io` (since 1.29) has this message. */
 const closeSignal = 255;
-/** Bytes of unread messages before reading pauses. */
 const maxBufferedBytes = 1 << 20;
 /** Time between pings, and the silence after which the connection counts as broken. */
 const pings: { readonly interval: Duration; readonly timeout: Duration } = {

@@ -465,7 +465,6 @@ async function listAll<R extends object, T>(
   return all;
 }
 
-/** The result of `request`, or `fallback` if the cluster answers 403. */
 async function unlessForbidden<T, U>(request: () => Promise<T>, fallback: U): Promise<T | U> {
   try {
     return await request();

@@ -21,7 +21,7 @@ export type ConnectionRequest = Omit<HttpRequest, 'url' | 'limits'>;
 /** A connection to one API server. All methods reject with the signal's reason, or with a JobmanError of the login. */
 export type Connection = ReturnType<typeof createConnection>;
 
-/** Connects to the context's server. `env` may name a proxy. Throws JobmanError for an invalid proxy-url. */
+/** `env` may name a proxy. Throws JobmanError for an invalid proxy-url. */
 export function createConnection(
   context: KubeContext,
   login: Login,

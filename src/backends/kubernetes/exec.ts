@@ -380,7 +380,6 @@ export function readExecStatus(bytes: Uint8Array): ExecStatus {
   return { message: written };
 }
 
-/** The end of a program that did start. */
 function sessionEndOf({ status, reason, message, details }: ExecStatus): SessionEnd {
   if (status === 'Success') return { kind: 'ended', exitCode: 0, signal: null };
   const cause = details?.causes?.find((one) => one.reason === 'ExitCode');

@@ -20,7 +20,6 @@ export interface LogSource {
 
 /** Without `follow` the caller waits for an answer, so this many losses in a row end the log with an error. */
 const maxLosses = 5;
-/** A longer line ends the log with an error. */
 const maxLineBytes = 4 * 1024 * 1024;
 const checkInterval: Duration = second;
 

@@ -253,10 +253,8 @@ function quoteConfigPath(path: string): string {
   return `"${path.replaceAll('%', '%%')}"`;
 }
 
-/** Unpublished host keys are requested again after this time. */
-const retryInterval: Duration = 30 * second;
-/** After this time the host keys count as unknown for now. */
-const answerTimeout: Duration = 3 * second;
+const hostKeyRetryInterval: Duration = 30 * second;
+const hostKeyAnswerTimeout: Duration = 3 * second;
 
 function createPublishedHostKeys({
   apiFor,
@@ -269,14 +267,14 @@ function createPublishedHostKeys({
 
   function attributesOf({ pinPrefix, location, nodeIds }: WorkerHosts): Promise<readonly GuestAttributes[]> {
     const cached = queries.get(pinPrefix);
-    if (cached !== undefined && now() - cached.at < retryInterval) return cached.attributes;
+    if (cached !== undefined && now() - cached.at < hostKeyRetryInterval) return cached.attributes;
     const api = apiFor(location.project);
     const answered = Promise.all(nodeIds.map((id) => api.getGuestAttributes(location, id))).then((answers) =>
       // If one slice does not answer, the later workers would get another worker's keys.
       answers.every((answer) => answer.ok) ? answers.flatMap((answer) => answer.value) : [],
     );
     // An unreachable worker must be noticed within ten seconds, even if the cloud does not answer.
-    const timeout = pause(answerTimeout, [], { ref: false });
+    const timeout = pause(hostKeyAnswerTimeout, [], { ref: false });
     const attributes = Promise.race([answered, timeout]);
     queries.set(pinPrefix, { at: now(), attributes });
     return attributes;

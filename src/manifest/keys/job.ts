@@ -39,7 +39,6 @@ function suggestSignal(written: string): string | undefined {
   return signals.find((signal) => signal === name) ?? numbers[name];
 }
 
-/** Keys of the older TPU manager. */
 const retired = {
   id: setByJobman,
   user: setByJobman,

@@ -81,7 +81,6 @@ const alternative = section({
   }),
 });
 
-/** Keys of the older TPU manager. */
 const retired = {
   num_workers: 'is not needed: tpu.accelerator determines it; remove it',
   ips: setByJobman,

@@ -24,7 +24,6 @@ import { endProgramsScript, holdersScript, parseEndResult, parseHolders, runScri
 const maxConcurrentWorkers = 64;
 const holdersTimeout: Duration = 30 * second;
 const endTimeout: Duration = 40 * second;
-/** Maximum age of an observed list of addresses. */
 const addressCacheTime: Duration = 10 * second;
 
 /** States in which the machines are unreachable even if their addresses are known. */
