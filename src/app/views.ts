@@ -259,7 +259,8 @@ function runPhrase(job: Job, now: Instant): string {
 
 function stopPhrase(job: Job): string {
   const reason = openAttempt(job)?.ending?.reason ?? 'stopped';
-  return reason === 'stopped' ? requestedCommand(job) : reasonPhrases[reason];
+  // The age beside it is that of the request.
+  return job.desired !== 'running' || reason === 'stopped' ? requestedCommand(job) : reasonPhrases[reason];
 }
 
 export function requestedCommand({ desired }: Job): string {
@@ -389,7 +390,8 @@ function allocationState(allocation: Allocation): AllocationView['state'] {
 }
 
 function currentAddress(allocation: Allocation | undefined): string | null {
-  return allocation?.lifecycle === 'releasing' || allocation?.lifecycle === 'gone' ? null : addressOf(allocation, 0);
+  const isUsable = allocation !== undefined && allocation.lifecycle !== 'releasing' && !isLost(allocation);
+  return isUsable ? addressOf(allocation, 0) : null;
 }
 
 export function addressOf(allocation: Allocation | undefined, worker: WorkerId): string | null {

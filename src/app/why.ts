@@ -689,6 +689,13 @@ function whyStopping(context: WhyRequest): WhyAnswer {
   const requestedAt = ending?.stopRequestedAt ?? null;
   const isInGrace = requestedAt !== null && now < requestedAt + graceMs;
   const obstacle = endingObstacleOf(context);
+  if (obstacle === null && job.desired !== 'running' && lostItsTpu(job, ending)) {
+    return {
+      message: `is stopping: ${formatEndOrigin(context)}`,
+      evidence: `its ${acceleratorOf(job)} was preempted; deleting the old TPU`,
+      next: `${capitalize(job.desired)} once the TPU is deleted.`,
+    };
+  }
   const evidence = [
     obstacle?.evidence,
     requestedAt === null
@@ -707,6 +714,11 @@ function whyStopping(context: WhyRequest): WhyAnswer {
     evidence: evidence.length === 0 ? null : evidence.join('; '),
     rule: `SIG${signal}, then SIGKILL after ${formatDuration(graceMs)}`,
   };
+}
+
+/** True if a preemption ended the attempt, so that no worker gets a signal. */
+function lostItsTpu(job: Job, ending: Attempt['ending']): boolean {
+  return job.spec.capacity.kind === 'tpu' && ending?.reason === 'preempted';
 }
 
 function withObstacle(clause: string, obstacle: Step | null): string {
@@ -765,10 +777,15 @@ function whyFinished(context: WhyRequest): WhyAnswer {
   const { job, events, now } = context;
   const at = phaseSince(job);
   const ending = lastAttempt(job)?.ending ?? null;
+  const phase = phaseOf(job);
+  const isRequested = (phase === 'stopped' || phase === 'cancelled') && importedPhrase(job) === undefined;
+  const by = job.endedBy ?? 'the owner';
   const ended =
     ending === null
       ? `ended at ${formatTime(at, now)}`
-      : `${formatEndCause(job, ending)}; at ${formatTime(ending.startedAt, now)}`;
+      : isRequested && lostItsTpu(job, ending)
+        ? `requested by ${by}; its TPU had been preempted at ${formatTime(ending.startedAt, now)}`
+        : `${formatEndCause(job, ending)}; at ${formatTime(ending.startedAt, now)}`;
   return {
     message: `${formatFinish(job, `${formatAge(now - at)} ago`)}${formatHeldCapacity(job)}`,
     evidence: [
@@ -776,7 +793,7 @@ function whyFinished(context: WhyRequest): WhyAnswer {
       ...formatLaterLoss(job, at, events, now),
       ...releasingAllocations(job).map((allocation) => formatCloudEvidence(job, allocation, now)),
     ].join('; '),
-    rule: phaseOf(job) === 'failed' ? currentRule(context) : null,
+    rule: phase === 'failed' ? currentRule(context) : null,
     ...nextForFinished(job),
   };
 }

@@ -429,6 +429,37 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'its owner cancels it while its preempted TPU is being deleted',
+    changes: { desired: 'cancelled', desiredAt: noon + hour + 5 * second },
+    allocations: [{ ...readyAllocation, releasedAt: noon + hour }],
+    attempts: [
+      {
+        ...runningAttempt,
+        ending: { ...stopping, reason: 'preempted', evidence: { message: 'the cloud took it (SUSPENDING)' } },
+      },
+    ],
+    now: noon + hour + 8 * second,
+    row: { phase: 'stopping', reason: 'cancel requested 3s ago', price: 4 },
+    why: {
+      message: 'Job 000042 is stopping: cancel requested 3s ago.',
+      evidence: 'its v5litepod-16 was preempted; deleting the old TPU',
+      next: 'Cancelled once the TPU is deleted.',
+    },
+  },
+  {
+    life: 'its owner cancelled it after a preemption',
+    changes: { desired: 'cancelled', desiredAt: noon + hour + 5 * second },
+    allocations: [{ ...readyAllocation, releasedAt: noon + hour, goneAt: noon + hour + minute }],
+    attempts: [{ ...runningAttempt, ...preempted }],
+    finish: { at: noon + hour + minute, verdict: 'cancelled', reason: 'preempted' },
+    now: noon + 2 * hour,
+    row: { phase: 'cancelled', reason: 'by its owner' },
+    why: {
+      message: 'Job 000042 was cancelled by its owner 59m ago.',
+      evidence: 'requested by the owner; its TPU had been preempted at 20 Nov 13:00:00 UTC',
+    },
+  },
+  {
     life: 'its owner stops it, and a worker does not answer',
     changes: toStop,
     allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'worker' }],
@@ -821,6 +852,8 @@ test('a row has the address of worker 0 while it exists, and a flag for simulate
   assert.equal(host0(readyAllocation), '192.0.2.0');
   assert.equal(host0({ ...readyAllocation, releasedAt: noon }), null);
   assert.equal(host0({ ...readyAllocation, ...gone }), null);
+  const lost = { state: 'lost', detail: 'the node was deleted', at: noon } as const;
+  assert.equal(host0({ ...readyAllocation, lastObserved: lost }), null);
   assert.equal(host0(), null);
   assert.equal(jobRow(aJob(), noon).simulated, false);
   assert.equal(jobRow(aJob(tpuSpec({}, { project: 'emulator' })), noon).simulated, true);
@@ -870,7 +903,7 @@ test('the row of a finished job does not change with time', () => {
     assert.deepEqual(row, jobRow(job, now));
     assert.deepEqual(row, jobRow(job, now + 100 * hour));
   }
-  assert.equal(lasting, 5);
+  assert.equal(lasting, 6);
 });
 
 test('a row with capacity or pending changes is not final', () => {
