@@ -126,7 +126,6 @@ export async function progressOf(home: string, job: Job): Promise<Progress | nul
     .toSorted((one, other) => (one.counts[0]?.done ?? 0) - (other.counts[0]?.done ?? 0));
   if (slowest === undefined) return null;
   const { path, counts, changedAt } = slowest;
-  // An ended attempt has no remaining time.
   const isRunning = attempt.endedAt === null && attempt.ending === null;
   if (!isRunning || attempt.runningAt === null || changedAt === null) return { counts, pace: null };
   return { counts, pace: paceOf(oldestCounts(await readBeginning(path)), counts, changedAt - attempt.runningAt) };

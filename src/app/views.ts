@@ -197,7 +197,6 @@ function recoveringPhrase(job: Job, now: Instant): string | undefined {
   return backoffPhrase(job, now);
 }
 
-/** Before the first attempt: only this machine has a queue of jobman's own. */
 function firstWaitPhrase(job: Job): string {
   return `waiting for ${needsSlot(job) ? 'a slot' : 'the controller'}`;
 }
@@ -289,7 +288,6 @@ function endPhrase(job: Job): string {
   const attempt = job.attempts.findLast(({ ending }) => ending !== null);
   if (attempt === undefined || attempt.ending === null) return reasonPhrases[job.finish?.reason ?? 'stopped'];
   const { reason, evidence } = attempt.ending;
-  // With only one worker, its name is redundant.
   const isOneOfMany = evidence.worker !== undefined && workersOf(job, attempt).length > 1;
   const where = isOneOfMany ? `, ${formatWorker(evidence.worker)}` : '';
   switch (reason) {

@@ -14,7 +14,6 @@ import type { WindowWithJob, LabJob, WindowReport } from './lab-store.ts';
 export interface AttemptPlan {
   readonly folder: string;
   readonly isFrozen: boolean;
-  /** Arguments of staging.sh. */
   readonly args: readonly string[];
   readonly loadFrom: (AttemptRef & { readonly logFolder: string }) | null;
   readonly stage: number;

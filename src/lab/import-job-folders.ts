@@ -8,6 +8,7 @@ import { importedPrefix } from '../app/format.ts';
 import { parseInstant, type Instant } from '../core/model/time.ts';
 import type { ImportLine } from './import-old-data.ts';
 import type { ImportedJob } from './imported-job.ts';
+import { asObject, type Json } from './old-data.ts';
 
 export interface FolderReader {
   list(folder: string): readonly string[] | null;
@@ -48,8 +49,6 @@ function isId(name: string): boolean {
   return /^\d{6,}$/.test(name);
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
 /** By id. meta.json has entries by id, a list, or either of them under `jobs`. */
 function parseMeta(text: string | null): ReadonlyMap<string, Json> {
   let value: unknown = null;
@@ -58,14 +57,16 @@ function parseMeta(text: string | null): ReadonlyMap<string, Json> {
   } catch {
     // That program wrote the file in place, so it may be cut. The folders have the rest.
   }
-  const whole = isObject(value) && (isObject(value['jobs']) || Array.isArray(value['jobs'])) ? value['jobs'] : value;
+  const jobs = asObject(value)?.['jobs'];
+  const whole = asObject(jobs) !== undefined || Array.isArray(jobs) ? jobs : value;
   const pairs: readonly (readonly [string, unknown])[] = Array.isArray(whole)
-    ? whole.map((entry: unknown) => [isObject(entry) ? String(asText(entry['job_id']) ?? '') : '', entry])
-    : Object.entries(isObject(whole) ? whole : {});
+    ? whole.map((entry: unknown) => ['', entry])
+    : Object.entries(asObject(whole) ?? {});
   return new Map(
-    pairs.flatMap(([id, entry]) =>
-      isObject(entry) ? [[(asText(entry['job_id']) ?? id).padStart(6, '0'), entry]] : [],
-    ),
+    pairs.flatMap(([id, value]) => {
+      const entry = asObject(value);
+      return entry === undefined ? [] : [[(asText(entry['job_id']) ?? id).padStart(6, '0'), entry]];
+    }),
   );
 }
 
@@ -200,8 +201,4 @@ function parseTime(value: unknown): Instant | null {
 function asText(value: unknown): string | null {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : null;
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

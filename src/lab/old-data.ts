@@ -59,7 +59,7 @@ export interface OldJob {
 /** `alive`: the job was running when the file was written. */
 type OldStatus = 'finished' | 'error' | 'killed' | 'resumed' | 'rerunned' | 'alive' | 'unknown';
 
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /** Undefined if the value is not such a file: not an object, or without users. */
 export function parseOldData(value: unknown): OldData | undefined {
@@ -288,7 +288,8 @@ function splitArguments(line: string): { readonly args: readonly string[]; reado
   return { args: parts.map(unquote), problem: null };
 }
 
-function asObject(value: unknown): Json | undefined {
+/** Undefined for a list, null, or any other value. */
+export function asObject(value: unknown): Json | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
 }
 

@@ -46,7 +46,6 @@ export interface TpuProblem {
   readonly repair: Repair;
 }
 
-/** Google's states of a TPU that never recovers. */
 const lostStates = ['preempted', 'terminated', 'suspended', 'failed'];
 
 type ProblemCheck = (facts: SolveFacts) => Omit<TpuProblem, 'name'> | null;

@@ -20,7 +20,6 @@ export interface JobOnTpu {
 
 export interface TpuUsage {
   readonly jobs: readonly JobOnTpu[];
-  /** Jobs on the TPU that the lab does not know. */
   readonly otherJobs: readonly JobRow[];
   readonly booking: Booking | null;
   readonly holders: readonly DeviceHolder[];

@@ -8,7 +8,7 @@ import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { pluralize, formatDuration, formatTime } from '../format.ts';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from './cluster.ts';
-import { clusterPhase, clusterResult, type ClusterResult } from './job-result.ts';
+import { clusterPhase, clusterResult, startsOf, type ClusterResult } from './job-result.ts';
 
 /** A cluster and namespace to watch, and the access to it: the controller's own environment may differ. */
 export interface WatchedContext {
@@ -108,9 +108,7 @@ export function archivedResult(archived: ArchivedJob, now: Instant): ClusterResu
   if (phase !== 'cancelled' || archived.goneAt === null) return last;
   const { name, startedAt } = archived.job;
   // The program starts after the Job, once the pod has a node and an image.
-  const starts = archived.pods.flatMap(({ containers }) =>
-    containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt])),
-  );
+  const starts = archived.pods.flatMap(startsOf);
   const began = starts.length > 0 ? Math.min(...starts) : archived.pods.length === 0 ? startedAt : null;
   const before = began === null ? 'before it started' : `after running for ${formatDuration(archived.goneAt - began)}`;
   const message = `${name} was deleted ${formatDuration(now - archived.goneAt)} ago, ${before}.`;
@@ -175,7 +173,6 @@ export function clusterJobEvents({ job, pods, events }: ArchivedObservation): re
   }
   for (const event of events) {
     if (event.type !== 'Warning') continue;
-    // The Job's condition already reports its end.
     const isInConditions = job.conditions.some(
       ({ reason, message }) => reason === event.reason && message === event.message,
     );

@@ -120,7 +120,8 @@ export function clusterSummary(
   return { phase: 'recovering', reasonText: `${pluralize(job.failed, 'pod')} failed; the next ${phrase}` };
 }
 
-function startsOf({ containers }: ClusterPod): readonly Instant[] {
+/** The times at which the pod's programs started. */
+export function startsOf({ containers }: ClusterPod): readonly Instant[] {
   return containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt]));
 }
 

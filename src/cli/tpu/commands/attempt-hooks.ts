@@ -381,7 +381,9 @@ async function scanLog(path: string): Promise<{ readonly hasHistory: boolean; re
       hasHistory ||= text.includes(historyLine);
       tail = text.slice(-tailLength);
     }
-  } catch {}
+  } catch {
+    // The part that was read counts.
+  }
   return { hasHistory, tail };
 }
 

@@ -23,7 +23,6 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
     return exitCode.ok;
   }
   const ids = live.map(({ id }) => id);
-  // Users know a job by the window of its newest attempt.
   const windows = await cli.lab.store.windows({ jobs: ids });
   const newest = new Map(windows.map(({ window }) => [window.job, window.window]));
   // Only a job whose program has ended without a decision accepts this.
