@@ -226,6 +226,20 @@ suite('what the cluster has forgotten', () => {
     assert.match(err, /What gone ran was not kept, so it cannot be run again/);
   });
 
+  test('is the newest job for logs without a job', async () => {
+    const older = jobView({ id: '000007', name: 'iris', createdAt: kept.job.createdAt - 1 });
+    const services = { clusterArchive: async () => home([kept]) };
+    for (const args of [['logs'], ['logs', '-n', 'vision']]) {
+      const { err } = await run(args, [train], { jobs: [older], services });
+      assert.match(err, /^The newest job is gone in lab\/vision\.\n/);
+    }
+    const newer = jobView({ id: '000008', name: 'vit', createdAt: kept.job.createdAt + 1 });
+    assert.match(
+      (await run(['logs'], [train], { jobs: [newer], services })).err,
+      /^The newest job is 000008 \(vit\)\.\n/,
+    );
+  });
+
   test('in two clusters is ambiguous if no cluster is named', async () => {
     const done: string[] = [];
     const other: ArchivedJob = { ...kept, server: 'https://other', context: 'other', job: { ...kept.job, uid: 'u3' } };

@@ -31,8 +31,8 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
     ]);
   }
   const isNamed = args.length > 0 || flags.jobName !== undefined;
-  const jobs = isNamed ? args : [await newestJob(cli)];
-  return handleJobs(cli, flags, jobs, {
+  const { job, ...target } = isNamed ? {} : await newestJob(cli, flags);
+  return handleJobs(cli, { ...flags, ...target }, job === undefined ? args : [job], {
     stored: (client, refs) => printStoredLogs(cli, client, refs, flags),
     async cluster(cluster, job) {
       const { printClusterLogs } = await import('../cluster/logs.ts');
@@ -46,13 +46,31 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
   });
 }
 
-async function newestJob(cli: Cli): Promise<string> {
-  const client = await cli.services.client();
-  const [newest] = (await client.list({ owner: cli.io.user })).rows;
-  if (newest === undefined)
+interface NewestJob {
+  readonly job?: string;
+  readonly context?: string | undefined;
+  readonly namespace?: string | undefined;
+}
+
+/** Also of the jobs that this installation submitted to a cluster. */
+async function newestJob(cli: Cli, { namespace, context }: LogsFlags): Promise<NewestJob> {
+  const [client, { archivedRows }] = await Promise.all([cli.services.client(), import('../cluster/list.ts')]);
+  const [{ rows }, submitted] = await Promise.all([
+    client.list({ owner: cli.io.user }),
+    archivedRows(cli, { owner: cli.io.user }, new Set()),
+  ]);
+  const isInCluster = namespace !== undefined || context !== undefined;
+  const [newest] = [...(isInCluster ? [] : rows), ...submitted].toSorted(
+    (one, other) => other.createdAt - one.createdAt,
+  );
+  if (newest === undefined) {
     throw new JobmanError('You have no jobs yet. `jobman create train.yaml` creates one.', exitCode.notFound);
-  cli.note(`The newest job is ${newest.id} (${escapeLine(newest.name)}).`);
-  return newest.id;
+  }
+  const { id, name, zone, backend } = newest;
+  cli.note(`The newest job is ${backend === 'kubernetes' ? `${id} in ${zone}` : `${id} (${escapeLine(name)})`}.`);
+  if (backend !== 'kubernetes') return { job: id };
+  const end = zone?.lastIndexOf('/') ?? -1;
+  return { job: id, context: zone?.slice(0, end), namespace: zone?.slice(end + 1) };
 }
 
 async function printStoredLogs(
