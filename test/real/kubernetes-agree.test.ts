@@ -72,7 +72,7 @@ const kinds: readonly Kind[] = [
     flags: ['-r', flavor('disk', { requests, limits: { 'ephemeral-storage': '1M' } })],
     program: 'dd if=/dev/zero of=/big bs=1M count=30 2>/dev/null; sleep 300',
     phase: 'failed',
-    why: /^greedy failed .*: its pod was evicted from the node \S+\.$/,
+    why: /^greedy failed .*: its pod was evicted from node \S+\.$/,
     details: /^because +.*ephemeral/m,
     logs: '',
     wait: 1,

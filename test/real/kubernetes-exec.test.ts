@@ -117,7 +117,7 @@ suite('a command in a pod', () => {
     assert.equal(await person.output(['exec', 'many', '--pod', '1', '--', echo]), 'pod 1\n');
     const two = await person.run(['exec', 'many', '-w', '0,2', '--', 'exit $((JOB_COMPLETION_INDEX + 4))']);
     assert.equal(two.code, 6, 'the greatest');
-    const unclear = /--stdin is for one pod, and 3 of many run: 0 \(many-0-\w+\), .*Say which with --pod\./;
+    const unclear = /--stdin is for one pod, and 3 of many run: 0 \(many-0-\w+\), .*Choose one with --pod\./;
     await person.runRefused(2, unclear, 'exec many -i -- cat');
     assert.equal((await person.run('exec many --pod 7 -- true')).code, 3);
   });
@@ -362,6 +362,6 @@ suite('a forwarded port', () => {
     kube.kubectl('delete', 'job', 'web', '--wait=false');
     const ended = await forward.result;
     assert.equal(ended.code, 1);
-    assert.match(ended.stderr, /web is not in the cluster any more|web has ended/);
+    assert.match(ended.stderr, /web is not in the cluster any more|web has finished|web was deleted/);
   });
 });

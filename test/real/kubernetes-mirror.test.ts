@@ -98,7 +98,7 @@ suite("the owner's commands", () => {
     assert.match(await person.output('cancel long'), /^long is cancelled: .*; its logs and history are kept\.\n/);
     assert.equal(kube.jobs(), '');
     assert.match(await person.output('logs long'), /^begin\n/);
-    assert.match(await person.output('why long'), /^long was deleted .* ago, before it had ended; it had run for /);
+    assert.match(await person.output('why long'), /^long was deleted .* ago, after running for /);
     const history = await person.output('history long');
     for (const line of [/suspended/, /resumed/, /deleted from the cluster/]) assert.match(history, line);
 

@@ -124,7 +124,7 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
     for (const all of ['v234', 'v*']) await line(`tpu find ${all}`, /v2-32-6/);
     assert.doesNotMatch(await line('tpu find v2-32 -n', /v2-32-6/), /v2-32-p1/);
     assert.doesNotMatch(await line('tpu find v2-32 -p', /v2-32-p1/), /v2-32-6/);
-    await line('tpu kill w=101 xibo', new RegExp(`\\(job ${third.id}\\) of xibo is killed`));
+    await line('tpu kill w=101 xibo', new RegExp(`\\(job ${third.id}\\) of xibo`));
     for (const again of ['tpu kill-job -w=101 xibo', 'tpu -k window=101 xibo', 'tpu -kj 101 xibo']) {
       await line(again, /was killed already/);
     }

@@ -61,7 +61,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.match(output, /Job completed successfully/);
     // The window checks once a second, so the database knows of the end earlier.
     const pane = () => lab.tmux('capture-pane', '-p', '-t', '=ada:1');
-    assert.ok(await eventually(() => /its script has ended with exit code 0/.test(pane())), pane());
+    assert.ok(await eventually(() => /the script exited with code 0/.test(pane())), pane());
     assert.match(lab.tmux('list-windows', '-t', '=ada:'), /^1: first/m);
     assert.equal(flagValue(args, '--workdir')?.startsWith(join(world.folder, 'data/logs/ada/vit/')), true);
   });
@@ -139,7 +139,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.match(inUse.stderr, new RegExp(`Window ${window} \\(job ${id}\\) of ada is running`));
     assert.match(
       await lab.runOk('kill', `w=${window}`, 'ada'),
-      new RegExp(`Window ${window} \\(job ${id}\\) of ada is killed`),
+      new RegExp(`Killed window ${window} \\(job ${id}\\) of ada`),
     );
     assert.equal((await lab.show(id)).phase, 'cancelled');
     assert.ok(await eventually(() => trainingProcesses(workdir).length === 0), trainingProcesses(workdir).join('\n'));
@@ -152,7 +152,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     await lab.programArgs(id, 1);
     lab.tmux('kill-window', '-t', `=ada:${window}`);
     const heard = await eventually(
-      async () => /ada said disable-recovery/.test((await jobman(world, ['history', id], { env: lab.env })).stdout),
+      async () => /ada requested disable-recovery/.test((await jobman(world, ['history', id], { env: lab.env })).stdout),
       { withinMs: 90_000, everyMs: 300 },
     );
     assert.ok(heard, (await jobman(world, ['history', id], { env: lab.env })).stdout);
