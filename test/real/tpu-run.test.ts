@@ -152,7 +152,8 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     await lab.programArgs(id, 1);
     lab.tmux('kill-window', '-t', `=ada:${window}`);
     const heard = await eventually(
-      async () => /ada requested disable-recovery/.test((await jobman(world, ['history', id], { env: lab.env })).stdout),
+      async () =>
+        /ada requested disable-recovery/.test((await jobman(world, ['history', id], { env: lab.env })).stdout),
       { withinMs: 90_000, everyMs: 300 },
     );
     assert.ok(heard, (await jobman(world, ['history', id], { env: lab.env })).stdout);
