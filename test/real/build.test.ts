@@ -34,7 +34,7 @@ test("a clone's build runs, is reproducible, loads little at first, and includes
   runs();
   // The framework uses class names, which a bundle shortens. Our error messages must not depend on them.
   const wrong = spawnSync(join(top, 'bin/jobman'), ['logs', '1', '--tail', 'x'], { encoding: 'utf8', env });
-  assert.match(wrong.stderr, /^jobman: --tail `x`: expected a whole number\.\n/);
+  assert.match(wrong.stderr, /^jobman: --tail "x": expected a whole number\.\n/);
 
   const entry = readFileSync(join(bundle, 'main.cjs'), 'utf8');
   const beforeCache = entry.slice(0, entry.indexOf('enableCompileCache'));
