@@ -258,7 +258,7 @@ function runPhrase(job: Job, now: Instant): string {
 
 function stopPhrase(job: Job): string {
   const reason = openAttempt(job)?.ending?.reason ?? 'stopped';
-  // The age beside it is that of the request.
+  // The age next to it is that of the request.
   return job.desired !== 'running' || reason === 'stopped' ? requestedCommand(job) : reasonPhrases[reason];
 }
 
