@@ -20,10 +20,13 @@ const lowerRows = 3;
 /** In pixels. */
 const [charWidth, lineHeight, fontSize, padding, titleHeight] = [7.8, 18, 13, 12, 26];
 
-/** A wait on the screen is shown for at most this long. */
-const frameMsMax = 900;
-const lastFrameMs = 6000;
-const sampleMs = 500;
+/** How long the picture shows one phase of the job, for example `provisioning`, at most. */
+const waitMsMax = 1500;
+const runMsMax = 4500;
+const frameMsMin = 300;
+const lastFrameMs = 5000;
+const sampleMs = 300;
+const betweenLinesMs = 100;
 
 interface Frame {
   readonly upper: readonly string[];
@@ -98,9 +101,10 @@ async function record(): Promise<readonly Frame[]> {
     tmux('send-keys', '-t', session, 'Enter');
   };
 
-  sample();
   await type('upper', 'jobman create configs/quick-start.yaml --follow');
-  await until(/step +2[0-3]\d\//, 60_000);
+  await until(/step +1[78]0\//, 60_000);
+  // So that the cloud takes the TPU between two printed lines, and not while the workers print.
+  await sleep(betweenLinesMs);
   await type('lower', 'jobman emulator preempt 1');
   await until(/resuming/, 60_000);
   await until(/succeeded after/, 60_000);
@@ -109,29 +113,52 @@ async function record(): Promise<readonly Frame[]> {
   return frames;
 }
 
-/** A picture of every screen would be too large: screens that differ only by one more step of training are dropped. */
-function chooseFrames(frames: readonly Frame[]): readonly Frame[] {
+/** The phase in the status line, or `lines` while a terminal shows none. */
+function phaseOf({ upper }: Frame): string {
+  const status = upper.map((line) => /^ \d{6} \S+ (\w+)/.exec(stripVTControlCharacters(line))?.[1]);
+  return status.find((phase) => phase !== undefined) ?? 'lines';
+}
+
+/** Shortens every phase, and drops the screens that would be visible for too short a time. */
+function chooseFrames(recorded: readonly Frame[]): readonly Frame[] {
+  const first = recorded.findIndex(({ upper }) => upper.some((line) => line.includes('jobman create')));
+  const frames = recorded.slice(first);
   const chosen: Frame[] = [];
-  for (const [at, frame] of frames.entries()) {
-    const isLast = at === frames.length - 1;
-    const key = (one: Frame) =>
-      [...one.upper, ...one.lower]
-        .map((line) =>
-          stripVTControlCharacters(line)
-            .replaceAll(/\d+[.\d]*/g, '0')
-            .replaceAll(/[^\w\s$]/g, ''),
-        )
-        .join('\n');
-    const previous = chosen.at(-1);
-    const ms = Math.min(frame.ms, frameMsMax);
-    if (previous !== undefined && !isLast && key(previous) === key(frame) && previous.ms < frameMsMax)
-      chosen[chosen.length - 1] = { ...previous, ms: Math.min(previous.ms + ms, frameMsMax) };
-    else chosen.push({ ...frame, ms: isLast ? lastFrameMs : ms });
+  for (let from = 0; from < frames.length;) {
+    const phase = phaseOf(frames[from] as Frame);
+    let to = from;
+    while (to < frames.length && phaseOf(frames[to] as Frame) === phase) to++;
+    const inPhase = frames.slice(from, to);
+    const total = inPhase.reduce((sum, { ms }) => sum + ms, 0);
+    const scale = Math.min(1, (phase === 'running' ? runMsMax : waitMsMax) / total);
+    let shownMs = 0;
+    for (const [at, frame] of inPhase.entries()) {
+      shownMs += frame.ms * scale;
+      const isLastOfPhase = at === inPhase.length - 1;
+      if (shownMs < frameMsMin && !isLastOfPhase) continue;
+      chosen.push({ ...frame, ms: Math.max(shownMs, frameMsMin) });
+      shownMs = 0;
+    }
+    from = to;
   }
-  return chosen;
+  const last = chosen.pop();
+  return last === undefined ? [] : [...chosen, { ...last, ms: lastFrameMs }];
 }
 
 const escapes = new RegExp(String.raw`\u001B\[([\d;]*)m`, 'g');
+
+/** `--follow` prints nearly no colours. The picture has those of `jobman list`, and red for the loss of the TPU. */
+const highlights: readonly (readonly [pattern: RegExp, code: string])[] = [
+  [/preempted.*|SUSPENDING|DELETING/, '31'],
+  [/↻ recovering/, '35'],
+  [/▸ running|resuming at step \d+ from/, '34'],
+  [/succeeded/, '32'],
+];
+
+function highlight(line: string): string {
+  if (line.startsWith('$ ')) return line;
+  return highlights.reduce((text, [pattern, code]) => text.replace(pattern, `\u001B[${code}m$&\u001B[39m`), line);
+}
 
 /** A line as parts with the class of their colour. */
 function partsOf(line: string): readonly (readonly [style: string, text: string])[] {
@@ -180,7 +207,7 @@ function draw(frames: readonly Frame[]): string {
     const id = `l${ids.size}`;
     ids.set(line, id);
     const length = Math.round(Array.from(stripVTControlCharacters(line)).length * charWidth * 10) / 10;
-    const spans = partsOf(line)
+    const spans = partsOf(highlight(line))
       .map(([style, text]) => (style === '' ? escapeXml(text) : `<tspan class="${style}">${escapeXml(text)}</tspan>`))
       .join('');
     definitions.push(`<text id="${id}" textLength="${length}">${spans}</text>`);

@@ -1,13 +1,16 @@
 /**
- * The programs of docs/checkpoints.md and docs/multi-host.md, word for word, on the TPU emulator. The packages are in a
- * virtual environment outside of the checkout, which `.ci/run` makes; without it these tests are skipped loudly.
+ * The programs of docs/checkpoints.md, docs/multi-host.md and docs/sweeps.md, word for word, on the TPU emulator. The
+ * packages are in a virtual environment outside of the checkout, which `.ci/run` makes; without it these tests are skipped loudly.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { suite, test } from 'node:test';
+import { promisify } from 'node:util';
 import { examplesPython } from '../support/examples-python.ts';
 import { eventually } from '../support/eventually.ts';
+import { jobmanCommand } from '../support/jobman.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
@@ -18,6 +21,16 @@ function blockOf(page: string, language: string, after = ''): string {
   const [, block] = text.slice(text.indexOf(after)).match(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, 'm')) ?? [];
   assert.ok(block !== undefined, `${page} has no block of ${language} after "${after}"`);
   return block;
+}
+
+/** Runs a block of a page, with `jobman` on the path; returns its output. */
+async function runInShell(world: JobWorld, script: string): Promise<string> {
+  const bin = join(world.folder, 'bin');
+  mkdirSync(bin, { recursive: true });
+  const commandLine = jobmanCommand.map((arg) => `'${arg}'`).join(' ');
+  writeFileSync(join(bin, 'jobman'), `#!/bin/sh\nexec ${commandLine} "$@"\n`, { mode: 0o755 });
+  const env = { ...world.env, PATH: `${bin}${delimiter}${world.env['PATH']}` };
+  return (await promisify(execFile)('sh', ['-ec', script], { cwd: world.folder, env })).stdout;
 }
 
 /** Creates the job of a page's manifest with one of its programs. */
@@ -46,6 +59,22 @@ suite('the programs of the docs', () => {
     assert.match(await survivesPreemption(openJobWorld(t), 'plain', 'python3'), /^finished: 5\.878031$/m);
   });
 
+  test('a sweep creates a job for each value and collects their results', async (t) => {
+    if (!requireReal(t, 'python3', findProgram('python3'))) return;
+    const world = openJobWorld(t);
+    const page = 'docs/sweeps.md';
+    writeFileSync(join(world.folder, 'train.yaml'), blockOf(page, 'yaml'));
+    writeFileSync(join(world.folder, 'train.py'), blockOf('docs/checkpoints.md', 'python', '<!-- example: plain -->'));
+    writeFileSync(join(world.folder, '.gitignore'), '*\n!train.*\n');
+    await runInShell(world, blockOf(page, 'sh'));
+    await runInShell(world, 'jobman wait train-0.1 train-0.03 train-0.01');
+    const results = await runInShell(world, blockOf(page, 'sh', 'To collect results'));
+    assert.match(
+      results,
+      /^train-0\.1 finished: 5\.878031\ntrain-0\.03 finished: 5\.878031\ntrain-0\.01 finished: 5\.878031$/m,
+    );
+  });
+
   test('JAX with Orbax resumes from its last checkpoint', async (t) => {
     if (!requireReal(t, 'JAX and Orbax', existsSync(examplesPython))) return;
     assert.match(await survivesPreemption(openJobWorld(t), 'orbax', examplesPython), /^finished: 2\.94/m);
@@ -64,7 +93,8 @@ suite('the programs of the docs', () => {
 test('one W&B run id and the secret reach every attempt', async (t) => {
   const world = openJobWorld(t, { env: { WANDB_API_KEY: 'a-test-key' } });
   const file = join(world.folder, 'train.yaml');
-  const page = blockOf('docs/weights-and-biases.md', 'yaml').replace(/^gcsfuse:\n(?: +.*\n)+/m, 'local: {}\n\n');
+  const page = blockOf('docs/weights-and-biases.md', 'yaml').replace(/^tpu:[^]*?(?=^command:)/m, 'local: {}\n\n');
+  writeFileSync(join(world.folder, '.gitignore'), '*\n!train.*\n');
   writeFileSync(file, page.replace('python3 train.py', 'echo "$WANDB_RUN_ID $WANDB_RESUME ${#WANDB_API_KEY}"'));
   const id = await world.create(file, '--set', `job.checkpoint_dir=${join(world.folder, 'checkpoints')}`);
   await world.waitForFinish(id);
