@@ -20,7 +20,7 @@ const lowerRows = 3;
 /** In pixels. */
 const [charWidth, lineHeight, fontSize, padding, titleHeight] = [7.8, 18, 13, 12, 26];
 
-/** How long the picture shows one phase of the job, for example `provisioning`, at most. */
+/** The picture shows a phase of the job, for example `provisioning`, for at most this time. */
 const waitMsMax = 1500;
 const runMsMax = 4500;
 const frameMsMin = 300;
