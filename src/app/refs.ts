@@ -62,7 +62,7 @@ function ambiguousNameError(name: string, candidates: readonly Job[], now: Insta
     .map((job) => `${job.id}  ${phaseOf(job).padEnd(12)}  created ${formatAge(now - job.createdAt)} ago`);
   const more = candidates.length - lines.length;
   return new JobmanError(
-    `${pluralize(candidates.length, unfinished ? 'unfinished job' : 'finished job')} of the name "${name}": give an id.`,
+    `${pluralize(candidates.length, unfinished ? 'unfinished job' : 'finished job')} named "${name}": give an id.`,
     exitCode.conflict,
     more > 0 ? [...lines, `and ${more} older: jobman list --all --name ${name}`] : lines,
   );
@@ -75,6 +75,10 @@ export function manifestHint(name: string): readonly string[] {
 async function unknownNameError(store: Store, name: string): Promise<JobmanError> {
   const hint = manifestHint(name);
   if (hint.length > 0) return new JobmanError(`There is no job named "${name}".`, exitCode.notFound, hint);
+  if (name === 'all') {
+    const lines = ['Cancel all your jobs: jobman cancel --all', 'Several jobs: jobman stop 1 2'];
+    return new JobmanError('There is no job named "all".', exitCode.notFound, lines);
+  }
   const { jobs } = await store.list({ maxFinished: 50 });
   const near = didYouMean(name, [...new Set(jobs.map((job) => job.spec.name))]);
   const next = near === undefined ? 'List all jobs: jobman list --all' : `Did you mean ${near}?`;

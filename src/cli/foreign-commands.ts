@@ -11,7 +11,11 @@ const types =
 const login = '`jobman login` checks the login to Google Cloud.';
 const terminal = 'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.';
 const install =
-  'npm updates jobman; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.';
+  'In a clone of jobman, `git pull && npm install` updates it; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.';
+const checkpoints =
+  '`jobman show 1` shows the newest checkpoint and its folder, `jobman resume 1` continues from it (docs/checkpoints.md).';
+const kept = '`jobman stop 1` stops a job and keeps its TPU, `jobman stop 1 --release` releases it.';
+const docs = '`jobman --help` lists the commands; the folder docs/ of jobman has the manual.';
 const secrets = 'The manifest names secrets in job.secrets (docs/secrets.md); `jobman schema` describes the key.';
 const files = 'Files travel with the job: job.workdir and job.files in the manifest, or `jobman cp data 1:` later.';
 const manifest = '`jobman init` writes a commented manifest; configs/ has examples.';
@@ -32,7 +36,6 @@ const commandHints: Readonly<Record<string, string>> = {
   info: show,
   jobs: '`jobman list` lists the jobs.',
   tail: '`jobman logs 1 -f` follows the output of a job, `jobman logs 1 --tail 20` prints its last lines.',
-  log: '`jobman logs 1` prints the output of a job.',
   attach: '`jobman logs 1 -f` follows the output of a job; Ctrl-C detaches, and the job keeps running.',
   follow: '`jobman logs 1 -f` follows the output of a job.',
   events: '`jobman history 1` lists the events of a job.',
@@ -85,7 +88,26 @@ const commandHints: Readonly<Record<string, string>> = {
   upgrade: install,
   update: install,
   uninstall: install,
+  install,
   secret: secrets,
+  rename: 'A job keeps its name. `jobman create job.yaml --name vit` creates a job with another name.',
+  preempt: 'docs/emulator.md explains how to preempt a simulated TPU; `jobman emulator status` lists the TPUs.',
+  daemon: '`jobman controller start` starts the controller in the background; commands start it when it is needed.',
+  server: '`jobman controller start` starts the controller in the background; commands start it when it is needed.',
+  docs,
+  manual: docs,
+  man: docs,
+  prune: '`jobman clean --all` removes the files of finished jobs, `jobman gc` TPUs that no job uses.',
+  bash: '`jobman ssh 1` opens a shell on a worker, `jobman completion bash` prints the completion of commands.',
+  hold: kept,
+  release: kept,
+  checkpoint: checkpoints,
+  checkpoints,
+  regions: '`jobman zones` shows the answers of each zone to your jobs.',
+  metrics: '`jobman show 1` shows the progress of a job, `jobman logs 1 -f` follows its output.',
+  projects:
+    '`jobman tpus` lists the TPUs in your projects; `jobman settings set tpu.project my-project` sets the default.',
+  gpu: types,
   secrets,
   new: manifest,
   example: manifest,
@@ -121,6 +143,9 @@ const flagEquivalents: Readonly<Record<string, readonly string[]>> = {
   '--no-color': ['--color never'],
   '--no-colour': ['--color never'],
   '--limit': ['--tail'],
+  '--head': ['--tail'],
+  '--accelerator': ['--set tpu.accelerator=VALUE'],
+  '--zone': ['--set tpu.zone=VALUE'],
   '--lr': ['--set command.lr=VALUE'],
   '-a': ['--all'],
   '-c': ['--container'],

@@ -66,7 +66,7 @@ export function scan(flags: Flags, args: readonly Argument[], typed: readonly st
       return undefined;
     }
   };
-  const values = argumentsIn(args, positional, problems).map(([{ name, parse = String }, arg]) =>
+  const values = argumentsIn(flags, args, positional, problems).map(([{ name, parse = String }, arg]) =>
     arg === undefined ? undefined : read(name, arg, parse),
   );
   const flagValues: Record<string, unknown> = {};
@@ -114,6 +114,7 @@ function globalLength(flags: Flags, arg: string): number {
 }
 
 function argumentsIn(
+  { phase }: Flags,
   args: readonly Argument[],
   typed: readonly string[],
   problems: string[],
@@ -121,11 +122,23 @@ function argumentsIn(
   const last = args.at(-1);
   const extra = typed[args.length];
   if (last?.many === true) return typed.map((arg, at) => [args[at] ?? last, arg]);
-  if (extra !== undefined) throw usageError(`Unexpected argument "${extra}".`);
+  if (extra !== undefined) {
+    const isPhase = phase !== undefined && isParsed(phase, extra);
+    throw usageError(`Unexpected argument "${extra}".${isPhase ? ` Did you mean --phase ${extra}?` : ''}`);
+  }
   return args.map((argument, at) => {
     if (argument.needed === true && typed[at] === undefined) problems.push(`<${argument.name}> is missing.`);
     return [argument, typed[at]];
   });
+}
+
+function isParsed({ parse }: Flag, arg: string): boolean {
+  try {
+    parse(arg);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 type Found = readonly [name: string, value: string | undefined];

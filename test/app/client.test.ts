@@ -201,7 +201,7 @@ suite('of several jobs with one name', () => {
     await finish(fixture, '000002');
     const several = await refusal(fixture.client.sendCommand('iris', 'stop', { by: 'ada' }));
     assert.equal(several.code, 4);
-    assert.match(several.message, /^2 unfinished jobs of the name "iris": give an id\./);
+    assert.match(several.message, /^2 unfinished jobs named "iris": give an id\./);
     assert.deepEqual(
       several.lines.map((line) => line.split(/ {2,}/).slice(0, 2)),
       [
@@ -213,7 +213,7 @@ suite('of several jobs with one name', () => {
     await finish(fixture, '000001');
     await finish(fixture, '000003');
     const none = await refusal(fixture.client.sendCommand('iris', 'rerun', { by: 'ada' }));
-    assert.match(none.message, /^3 finished jobs of the name "iris"/);
+    assert.match(none.message, /^3 finished jobs named "iris"/);
     assert.equal(none.lines.length, 3);
   });
 });

@@ -85,7 +85,7 @@ test('a zone that could not be checked is shown with its error, which is the exi
   assert.equal(sleeping.code, 0);
   assert.match(sleeping.err, /^note: project emulator could not be checked/);
   const empty = await tpus({});
-  assert.deepEqual([empty.code, empty.err], [0, 'No TPU exists there.\n']);
+  assert.deepEqual([empty.code, empty.err], [0, 'No TPUs.\n']);
 });
 
 test('a narrow terminal drops columns in the documented order, and no line is too long', async () => {

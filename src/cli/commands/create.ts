@@ -17,6 +17,7 @@ import { columnsOf } from '../screen.ts';
 import type { CreateFlags } from '../table/flags.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { FileReader } from '../../manifest/files.ts';
+import { shellQuote } from '../../lab/run-script.ts';
 import type { JobSpec } from '../../core/model/spec.ts';
 
 export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: string): Promise<number> {
@@ -130,6 +131,12 @@ function printNotes(cli: Cli, { command, capacity, finish }: JobSpec, id: string
   );
 }
 
+/** The program that runs a script; undefined for another file. */
+export function interpreterOf(file: string): 'python3' | 'bash' | undefined {
+  if (/\.py$/i.test(file)) return 'python3';
+  return /\.sh$/i.test(file) ? 'bash' : undefined;
+}
+
 function manifestPath(flags: CreateFlags, path: string | undefined): string {
   if (path !== undefined && flags.config !== undefined) {
     throw usageError(`Two manifests are given, ${path} and ${flags.config}; one is enough.`);
@@ -137,6 +144,13 @@ function manifestPath(flags: CreateFlags, path: string | undefined): string {
   const only = path ?? flags.config;
   if (only === undefined) {
     throw usageError('Which manifest? `jobman create configs/quick-start.yaml` runs the example.');
+  }
+  const program = interpreterOf(only);
+  if (program !== undefined) {
+    throw usageError(`${only} is a program, not a manifest.`, [
+      `As a local job: jobman run -- ${program} ${shellQuote(only)}`,
+      'Write a manifest: jobman init',
+    ]);
   }
   return only;
 }

@@ -8,7 +8,7 @@ import { shellQuote } from '../../lab/run-script.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { disk, withFile } from '../disk.ts';
 import type { CreateFlags } from '../table/flags.ts';
-import { create, createFrom } from './create.ts';
+import { create, createFrom, interpreterOf } from './create.ts';
 
 export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { argsAfterDash: command, io } = cli;
@@ -53,12 +53,6 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
     command: { run: command.length === 1 ? command[0] : command.map(shellQuote).join(' ') },
   });
   return createFrom(cli, omitUndefined(flags), path, withFile(path, text));
-}
-
-/** The program that runs a script; undefined for another file. */
-export function interpreterOf(file: string): 'python3' | 'bash' | undefined {
-  if (/\.py$/i.test(file)) return 'python3';
-  return /\.sh$/i.test(file) ? 'bash' : undefined;
 }
 
 /** `train` for `LR=0.1 python3 train.py`, `ls` for `ls -l`, `pytest` for `python3 -m pytest`. */

@@ -21,7 +21,8 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
   else {
     cli.printAll(tpuLines(list.rows, columnsOf(io.stdout), io.now()));
     if (list.rows.length > 0) cli.note(formatTotals(list));
-    else if (list.unchecked.length === 0) cli.note('No TPU exists there.');
+    else if (list.unchecked.length === 0)
+      cli.note(`No TPUs${flags.project === undefined ? '' : ` in project ${escapeLine(flags.project)}`}.`);
     const shared = list.rows.find(({ owner }) => owner.kind === 'shared');
     if (shared !== undefined) cli.note(`To delete a TPU that was made with tpu apply: tpu delete ${shared.name}`);
   }

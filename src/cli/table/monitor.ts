@@ -51,7 +51,7 @@ export const monitor = grouped('Monitor', [
     load: async () => (await import('../commands/show.ts')).show,
   }),
   command({
-    names: ['logs'],
+    names: ['logs', 'log'],
     summary: 'Print the output of the workers',
     usage: '[job] [-f] [-w worker] [--step name] [--attempt n] [--tail lines] [--since time] [--grep pattern]',
     about:
