@@ -107,7 +107,7 @@ suite('bin/jobman', () => {
   test('reports in one sentence that there is no Node, or nothing to run', (t) => {
     const { top, write, run } = installTree(t);
     write('dist/main.js');
-    assert.match(run(join(top, 'bin/jobman')).stderr, /^jobman: .*there is none on PATH.*\n$/);
+    assert.match(run(join(top, 'bin/jobman')).stderr, /^jobman: .*PATH has no Node\..*\n$/);
 
     const empty = installTree(t);
     empty.write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
