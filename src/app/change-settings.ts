@@ -38,10 +38,8 @@ function settingNamed(key: string): SettingKey {
       ['See docs/kubernetes.md. Path of the file and current values: jobman settings'],
     );
   }
-  const suggestion = didYouMean(
-    key,
-    settingKeys.map((one) => one.key),
-  );
+  const keys = settingKeys.map((one) => one.key);
+  const suggestion = keys.find((one) => one.endsWith(`.${key}`)) ?? didYouMean(key, keys);
   throw new JobmanError(
     `There is no setting ${key}. ${suggestion === undefined ? 'List all: jobman settings' : `Did you mean ${suggestion}?`}`,
     exitCode.usage,

@@ -220,6 +220,7 @@ test('what is no setting, no value or no way to say it changes nothing', async (
     [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" must be a whole number/],
     [['set', 'local.slots'], /Unexpected arguments.*\n.*\n.*\n.*jobman settings set <key> <value>/],
     [['set', 'local.slots', '3', '4'], /Unexpected arguments/],
+    [['set', 'project', 'foo'], /There is no setting project\. Did you mean tpu\.project\?/],
     [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. List all: jobman settings/],
     [['change', 'local.slots', '3'], /Unexpected arguments/],
   ];

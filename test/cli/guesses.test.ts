@@ -74,6 +74,7 @@ suite('init', () => {
     [['--name', '12'], /job\.name: "12" is not a valid job name/],
     [['--checkpoints', ''], /job\.checkpoint_dir: is empty/],
     [['--checkpoints', 's3://b/x'], /"s3:\/\/b\/x" is no bucket/],
+    [['--accelerator', 'v4-8', '--checkpoints', './foo'], /"\.\/foo" is no bucket: expected gs:/],
     [['--zone', 'us-central2-b'], /--project and --zone choose a TPU/],
     [['--accelerator', 'emulator', '--project', 'lab-1234'], /--project and the TPU emulator exclude each other/],
     [['--accelerator', 'v4-8', '--project', 'Bad Project'], /"Bad Project" is not a valid project id/],

@@ -118,6 +118,9 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
   if (checkpoints !== null && bucket === null && /^gs:|^\w+:\/\//.test(checkpoints)) {
     throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
   }
+  if (accelerator !== 'local' && checkpoints !== null && bucket === null) {
+    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket/folder, or - for none.`);
+  }
   if (accelerator === 'local' && bucket !== null) {
     throw usageError('A local job writes its checkpoints to a folder: --checkpoints checkpoints');
   }
