@@ -56,6 +56,16 @@ suite('init', () => {
     assert.match(text, /^ {2}checkpoint_dir: checkpoints +#/m);
   });
 
+  test('asks again after a wrong answer', async (t) => {
+    const cwd = folder(t);
+    const input = ['v4-17', 'emulator', 'python3 train.py', './foo', 'gs://my-bucket/iris'];
+    const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input });
+    assert.equal(code, 0, err);
+    assert.match(err, /"v4-17" is no TPU type/);
+    assert.match(err, /"\.\/foo" is no bucket/);
+    assert.match(readFileSync(join(cwd, 'a.yaml'), 'utf8'), /bucket_name: my-bucket/);
+  });
+
   test('never overwrites, and needs flags without a terminal', async (t) => {
     const cwd = folder(t);
     const missing = await jobman(['init'], { cwd });

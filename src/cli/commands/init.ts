@@ -19,15 +19,11 @@ export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'job
   ]);
   if (existsSync(path)) throw exists;
   if (!existsSync(dirname(path))) throw new JobmanError(`There is no folder ${dirname(file)}.`, exitCode.notFound);
-  const accelerator = checkAccelerator(
-    flags.accelerator ??
-      (await ask(
-        cli,
-        'Where does the job run? A TPU type such as v4-16, emulator, or local',
-        '--accelerator',
-        'emulator',
-      )),
-  );
+  const question = 'Where does the job run? A TPU type such as v4-16, emulator, or local';
+  const accelerator =
+    flags.accelerator === undefined
+      ? await askUntilValid(cli, question, '--accelerator', 'emulator', checkAccelerator)
+      : checkAccelerator(flags.accelerator);
   if (accelerator === 'local' && (flags.project ?? flags.zone) !== undefined) {
     throw usageError('--project and --zone choose a TPU; a local job runs on this machine.');
   }
@@ -42,11 +38,12 @@ export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'job
   const checkpoints =
     flags.checkpoints ??
     (asksCheckpoints
-      ? await ask(
+      ? await askUntilValid(
           cli,
           `Where do checkpoints go? ${where}`,
           '--checkpoints',
           accelerator === 'local' ? 'checkpoints' : '-',
+          (answer) => checkCheckpoints(accelerator, answer),
         )
       : '-');
   const name =
@@ -74,6 +71,25 @@ export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'job
   cli.printResult({ file: path, name, accelerator }, `Wrote ${file}.`);
   cli.note(`Check: jobman validate ${file} · Start: jobman create ${file} --follow`);
   return exitCode.ok;
+}
+
+/** Asks again after an invalid answer. */
+async function askUntilValid(
+  cli: Cli,
+  question: string,
+  flag: string,
+  fallback: string,
+  check: (answer: string) => string,
+): Promise<string> {
+  for (;;) {
+    const answer = await ask(cli, question, flag, fallback);
+    try {
+      return check(answer);
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      cli.printStderr(error.message);
+    }
+  }
 }
 
 /** Throws a usage error if `create` would refuse the manifest, for example because of its name. */
@@ -105,6 +121,25 @@ function checkAccelerator(typed: string): string {
   ]);
 }
 
+function bucketIn(checkpoints: string | null): RegExpExecArray | null {
+  return /^gs:\/\/([^/]+)\/?(.*)$/.exec(checkpoints ?? '');
+}
+
+function checkCheckpoints(accelerator: string, checkpoints: string): string {
+  if (checkpoints === '-') return checkpoints;
+  const bucket = bucketIn(checkpoints);
+  if (bucket === null && /^gs:|^\w+:\/\//.test(checkpoints)) {
+    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
+  }
+  if (accelerator !== 'local' && bucket === null) {
+    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket/folder, or - for none.`);
+  }
+  if (accelerator === 'local' && bucket !== null) {
+    throw usageError('A local job writes its checkpoints to a folder: --checkpoints checkpoints');
+  }
+  return checkpoints;
+}
+
 interface Choices extends Omit<InitFlags, 'checkpoints'> {
   readonly accelerator: string;
   readonly command: string;
@@ -114,16 +149,8 @@ interface Choices extends Omit<InitFlags, 'checkpoints'> {
 
 async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
   const { accelerator, command, checkpoints, name } = choices;
-  const bucket = /^gs:\/\/([^/]+)\/?(.*)$/.exec(checkpoints ?? '');
-  if (checkpoints !== null && bucket === null && /^gs:|^\w+:\/\//.test(checkpoints)) {
-    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket or gs://my-bucket/folder.`);
-  }
-  if (accelerator !== 'local' && checkpoints !== null && bucket === null) {
-    throw usageError(`"${checkpoints}" is no bucket: expected gs://my-bucket/folder, or - for none.`);
-  }
-  if (accelerator === 'local' && bucket !== null) {
-    throw usageError('A local job writes its checkpoints to a folder: --checkpoints checkpoints');
-  }
+  if (checkpoints !== null) checkCheckpoints(accelerator, checkpoints);
+  const bucket = bucketIn(checkpoints);
   const folder = bucket === null ? checkpoints : `~/bucket/${bucket[2] === '' ? 'checkpoints' : bucket[2]}`;
   const line = (key: string, value: string, comment: string): string =>
     `  ${yamlOf({ [key]: value }).padEnd(40)} # ${comment}`;
