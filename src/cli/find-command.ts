@@ -24,7 +24,7 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
   const named = (name: string): C | undefined => program.commands.find(({ names }) => names.includes(name));
   if (!Object.hasOwn(program.families, first)) {
     const command = named(first);
-    if (command === undefined) throw unknownCommand(program, first);
+    if (command === undefined) throw unknownCommand(program, first, undefined, argv[start + 1]);
     return { command, args: [...before, ...argv.slice(start + 1)] };
   }
   // `controller --json status`
@@ -41,7 +41,8 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
   return { command: verbs, args: [...before, ...own, '--', ...rest] };
 }
 
-function unknownCommand(program: Program, typed: string, family?: string): JobmanError {
+/** The hint names the job that was typed. */
+function unknownCommand(program: Program, typed: string, family?: string, job = ''): JobmanError {
   const front = family === undefined ? '' : `${family} `;
   const names = program.commands
     .filter(({ hidden }) => hidden !== true)
@@ -49,7 +50,8 @@ function unknownCommand(program: Program, typed: string, family?: string): Jobma
     .flatMap((name) => (name.startsWith(front) ? [name.slice(front.length).split(' ')[0] ?? ''] : []));
   // A command of another tool wins over one with a similar spelling.
   const hint = foreignCommandHint(front + typed);
-  const lines = hint === undefined ? [`\`jobman ${front}--help\` lists all commands.`] : [hint];
+  const ownHint = /^\d{1,6}$/.test(job) ? hint?.replaceAll(/(`jobman [\w -]*?) 1\b/g, `$1 ${job}`) : hint;
+  const lines = ownHint === undefined ? [`\`jobman ${front}--help\` lists all commands.`] : [ownHint];
   return usageError(formatUnknownCommand(typed, hint === undefined ? names : []), lines);
 }
 

@@ -64,6 +64,7 @@ suite('the command line', () => {
     [['list', 'failed'], /Unexpected argument "failed"\. Did you mean --phase failed\?/],
     [['create', 'a.yaml', '--zone', 'us-west4-a'], /Unknown flag --zone\. Did you mean --set tpu\.zone=VALUE\?/],
     [['rename', '1', 'vit'], /A job keeps its name/],
+    [['restart', '6'], /`jobman resume 6` continues from the last checkpoint, `jobman rerun 6` starts over/],
     [['run', '42'], /There is no manifest "42"\.\n.*jobman continue 42/],
     [['run', 'a.yaml', '--', 'true'], /Unexpected argument "a\.yaml"/],
     [['list', '-z'], /Unknown flag -z/],
