@@ -109,6 +109,7 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
   const releasingFor = job.finish === null ? undefined : releaseDuration(job, now);
   if (releasingFor !== undefined && releasingFor > normalReleaseTime)
     return `deleting its TPU for ${formatAge(releasingFor)}`;
+  if (job.finish !== null && job.desired === 'deleted' && !job.removed) return 'being deleted';
   const age = formatAge(now - phaseSince(job));
   const isStopRequested = phase === 'stopping' && (openAttempt(job)?.ending ?? null) === null;
   const uncertain =

@@ -447,6 +447,16 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'its owner deletes it after its end, and its TPU is being deleted',
+    changes: { desired: 'deleted', desiredAt: noon + hour },
+    allocations: [{ ...readyAllocation, releasedAt: noon + hour }],
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit code 0 on every worker' }) }],
+    finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    now: noon + hour + 5 * second,
+    row: { phase: 'succeeded', reason: 'being deleted', price: 4 },
+    why: { message: 'Job 000042 succeeded 5s ago.' },
+  },
+  {
     life: 'its owner cancelled it after a preemption',
     changes: { desired: 'cancelled', desiredAt: noon + hour + 5 * second },
     allocations: [{ ...readyAllocation, releasedAt: noon + hour, goneAt: noon + hour + minute }],
