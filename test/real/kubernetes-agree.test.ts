@@ -120,7 +120,7 @@ const kinds: readonly Kind[] = [
     flags: ['-r', tinyFlavor, '--gpus', '1:A100'],
     phase: 'queued',
     why: /^gpu (?:waits for room|finds no node)/,
-    details: /^asks +.*nvidia\.com\/gpu 1/m,
+    details: /^requests +.*nvidia\.com\/gpu 1/m,
     logs: '',
     wait: null,
   },
@@ -226,7 +226,7 @@ suite('jobs of every kind', () => {
       name: 'poor',
       flags: [],
       phase: 'queued',
-      why: /^poor gets no pod: the quota small of \S+ is used up \(.*pods/,
+      why: /^poor gets no pod: the quota small of the namespace \S+ is used up \(.*pods/,
       details: /^because +FailedCreate: .*exceeded quota: small/m,
       logs: '',
       wait: null,
@@ -234,7 +234,7 @@ suite('jobs of every kind', () => {
     kube.kubectl('create', 'quota', 'jobs', '--hard=count/jobs.batch=1');
     const used = () => kube.field('.status.used', 'quota', 'jobs');
     await eventually(() => used().includes('"1"'), { withinMs: 30_000 });
-    const message = /Could not create the job poorer: the quota jobs of \S+ is used up/;
+    const message = /Could not create the job poorer: the quota jobs of (the namespace )?\S+ is used up/;
     await person.runRefused(1, message, [
       'submit',
       '-q',

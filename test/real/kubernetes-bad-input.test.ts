@@ -50,7 +50,7 @@ suite('an invalid command line', () => {
     const annotated = (text: string) => [...plain, '-a', text, '--', 'ls'];
     const image = (text: string) => ['submit', '-q', '-i', text, '-r', tinyFlavor, '--', 'ls'];
     const lines: readonly Wrong[] = [
-      [named('Train_7'), 2, /`Train_7`: .*small letters.*did you mean train-7\?/],
+      [named('Train_7'), 2, /"Train_7": .*small letters.*did you mean train-7\?/],
       [named('a'.repeat(64)), 2, /it has 64 characters; the limit of Kubernetes is 63/],
       [flavor(trailing), 2, /trailing\.json:4:31: remove this comma: nothing follows it/],
       [flavor(seed), 2, /seed\.json:3:5: /],
@@ -68,7 +68,7 @@ suite('an invalid command line', () => {
       [image(''), 2, /image/],
       [image('al pine'), 2, /al pine/],
       [['submit', '-q', '-r', tinyFlavor, '--', 'ls'], 2, /No image\. Pass -i, or set job\.defaultImage/],
-      [[...plain, 'ls'], 2, /Unexpected argument `ls`/],
+      [[...plain, 'ls'], 2, /Unexpected argument "ls"/],
       [`submit -q ${manifest}`, 2, /train\.yaml:2:9 job\.name: "Train" is not a valid name in Kubernetes/],
       [[...plain, '--file', 'nowhere.yaml'], 2, /nowhere\.yaml/],
       ['details', 2, /which job|Which job/],
@@ -104,7 +104,7 @@ suite('an invalid command line', () => {
 
     await person.submit('taken', 'ls', '--suspend');
     const before = kube.get<object>('job', 'taken');
-    const message = /The name taken is taken in .*\n  -j taken-2 is free/;
+    const message = /The name taken is taken in .*\n  Use -j taken-2 /;
     await person.runRefused(4, message, [...plain, '-j', 'taken', '--', 'ls']);
     assert.deepEqual(kube.get<object>('job', 'taken'), before);
   });
@@ -214,7 +214,7 @@ suite('a cluster that is busy, broken or away', () => {
     for (const answer of [busy, broken]) {
       proxy.setHandler(() => answer);
       proxy.takeRequests();
-      const message = new RegExp(`is too busy or broken \\(HTTP ${answer.code}\\)`);
+      const message = new RegExp(`failed or is overloaded, .*\\(HTTP ${answer.code}\\)`);
       await person.runRefused(5, message, `details -j patient-${answer.code} --namespace ${kube.namespace}`);
       const asked: number = proxy.takeRequests().length;
       assert.ok(asked > 1 && asked <= 5, `${asked} requests`);

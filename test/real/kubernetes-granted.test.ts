@@ -86,7 +86,7 @@ kubeTest('replaced resources are shown with both values: requested and granted',
     );
     // From then on jobman shows the cluster's values, and that they differ from the request.
     const details = await person.output(['details', name]);
-    assert.match(details, /^asks +cpu 10m, memory 30M \(flavor tiny\)$/m);
+    assert.match(details, /^requests +cpu 10m, memory 30M \(flavor tiny\)$/m);
     assert.match(
       details,
       /^replaced +request of memory: requested 20M, granted 30M; limit of memory: requested 20M, granted 30M$/m,

@@ -63,7 +63,7 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
       for (const line of [
         /^\S+ \(.+\) +. succeeded\n/,
         /^image +alpine$/m,
-        /^asks +cpu 1, memory 1G \(flavor no-gpu\)$/m,
+        /^requests +cpu 1, memory 1G \(flavor no-gpu\)$/m,
         /^jobman-\S+ +\S+ +\S+ +main +exit 0 /m,
       ]) {
         assert.match(details, line);
