@@ -71,7 +71,7 @@ suite('an invalid command line', () => {
       [[...plain, 'ls'], 2, /Unexpected argument "ls"/],
       [`submit -q ${manifest}`, 2, /train\.yaml:2:9 job\.name: "Train" is not a valid name in Kubernetes/],
       [[...plain, '--file', 'nowhere.yaml'], 2, /nowhere\.yaml/],
-      ['details', 2, /which job|Which job/],
+      ['history', 2, /which job|Which job/],
       ['delete -j one --all', 2, /--all/],
       ['-s nowhere.json list', 2, /nowhere\.json/],
     ];

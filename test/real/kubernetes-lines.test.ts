@@ -69,7 +69,7 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
         assert.match(details, line);
       }
 
-      assert.match(await person.output(`delete -j ${name}`), new RegExp(`^${name} is deleted: `));
+      assert.match(await person.output(`delete -j ${name}`), new RegExp(`^${name} and its pods are deleted from `));
       assert.equal(kube.kubectl('get', 'jobs,pods', '-o', 'name'), '');
       for (const verb of ['details', 'delete']) assert.equal((await person.run(`${verb} -j ${name}`)).code, 3, verb);
     });
@@ -155,7 +155,7 @@ kubeTest('without a cluster, commands that need none work, and the others name w
   await withoutConfig.output('submit -i alpine -r no-gpu --dry-run -- ls');
   const list = await withoutConfig.run('list');
   assert.equal(list.code, 5, 'no other job is shown');
-  assert.match(list.stderr, /^note: The cluster is not shown: .*there is no kubeconfig .*none\.$/m);
+  assert.match(list.stderr, /^note: The cluster is not shown: .*the kubeconfig .*none does not exist\.$/m);
   assert.match(await withoutConfig.output('--version'), /^jobman \d/);
   for (const [short, long] of [
     ['-v', '--version'],

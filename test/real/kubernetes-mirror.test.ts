@@ -89,7 +89,7 @@ suite("the owner's commands", () => {
     // Its pod is gone after its end; the archive has its end and its last output.
     const ended = async () => /long-\S+ ended with exit code 0/.test(await person.output('history long'));
     assert.ok(await eventually(ended, soon), await person.output('history long'));
-    assert.match(await person.output('resume long'), /^long is started; /);
+    assert.match(await person.output('resume long'), /^long is started with /);
     assert.equal(suspended(), 'false');
     assert.equal((await person.run('start long')).code, 4);
     assert.match((await person.run('rerun long')).stderr, /already active/);

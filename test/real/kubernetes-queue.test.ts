@@ -125,7 +125,7 @@ suite('the queue of a cluster', () => {
       const read = await queueOf(user);
       assert.equal(read[0]?.source, 'published');
       assert.deepEqual(groupsOf(read), expected(1));
-      assert.match((await user.run('queue')).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
+      assert.match((await user.run('queue')).stderr, /from the ConfigMap .*jobman-queue-position, \d+[sm] old/);
       // A user of another namespace, who may not even list that one.
       assert.deepEqual(groupsOf(jsonLines<Line>(await user.output('queue -n default --json'))), expected(0));
       await user.runRefused(1, /The permission `list` on jobs\.batch is missing/, 'queue --publish');
@@ -210,7 +210,7 @@ suite('the queue of a cluster', () => {
         ['older', 2, 'vision', 0],
       ],
     );
-    assert.match(await admin.output('list --name older'), /queued .* waits in the queue vision$/m);
+    assert.match(await admin.output('list --name older'), /queued .* waiting in the queue vision$/m);
     assert.match(await admin.output('why older'), /^older waits in the queue vision, which has not admitted it\.$/m);
     await admin.runRefused(4, /older waits in the queue vision until the queue admits it\./, 'start older');
   });
