@@ -186,7 +186,7 @@ sleep 1
         world
           .readLog(id, worker)
           .toString()
-          .match(/^told .*$/gm);
+          .match(/^signalled .*$/gm);
       for (const worker of [0, 1]) assert.deepEqual(reportOf(worker), ['signalled in attempt 1']);
     });
 
