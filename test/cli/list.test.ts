@@ -102,7 +102,7 @@ suite('list', () => {
   });
 
   test('names the command for a first job, and the filter that hides others', async () => {
-    assert.match((await jobman(['list'])).err, /No jobs yet\. Run an example: jobman create/);
+    assert.match((await jobman(['list'])).err, /No jobs yet\. Try one here: jobman run/);
     const filtered = await jobman(['list', '--phase', 'stopped', '--user=bob'], { jobs });
     assert.equal(filtered.err, 'No jobs of bob and stopped.\n');
     assert.equal(filtered.out, '');

@@ -143,7 +143,7 @@ function manifestPath(flags: CreateFlags, path: string | undefined): string {
   }
   const only = path ?? flags.config;
   if (only === undefined) {
-    throw usageError('Which manifest? `jobman create configs/quick-start.yaml` runs the example.');
+    throw usageError('Which manifest? For example: jobman create train.yaml · Write one: jobman init');
   }
   const program = interpreterOf(only);
   if (program !== undefined) {

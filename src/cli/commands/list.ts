@@ -118,7 +118,7 @@ function footer({ rows, more, notes }: JobList, query: ListQuery): string {
   const filters = filtersOf(query);
   if (filters.length > 0) return `No jobs ${filters.join(' and ')}.`;
   if (notes.length > 0) return 'No jobs.';
-  return 'No jobs yet. Run an example: jobman create configs/quick-start.yaml --follow';
+  return 'No jobs yet. Try one here: jobman run --follow -- echo hello · Write a manifest: jobman init';
 }
 
 function filtersOf(query: ListQuery): readonly string[] {
