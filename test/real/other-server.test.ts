@@ -152,7 +152,7 @@ test('jobman works with any server of the API, without login, with any project a
   await put('orphan', { labels: { ...(labels as object), 'jobman-job': '000077' } });
   const shows = async (): Promise<boolean> => (await runOk(...tpus)).includes('orphan');
   assert.ok(await eventually(shows, { withinMs: 30_000 }), 'a list hides new resources, and not forever');
-  assert.match(await runOk('gc', '--yes'), /nodes\/orphan is gone/);
+  assert.match(await runOk('gc', '--yes'), /nodes\/orphan is deleted/);
   assert.deepEqual(await ids('nodes'), others, 'resources of others are left alone');
   assert.match(await runOk('list'), /queued .*succeeded[^]*direct .*succeeded/);
   assert.deepEqual(server.strange, [], 'no request is outside the API');

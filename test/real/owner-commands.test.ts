@@ -139,7 +139,7 @@ test('a finished job keeps its TPU for the given time; a forced delete names the
   assert.equal(done.heldCapacity, 'v4-8');
   assert.match(
     await runOk(world, 'why', kept),
-    /It keeps its v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\.\n(.*\n)*next +Its v4-8 is released \(in \d+s\)\. Release it now: jobman stop 1 --release$/,
+    /It keeps its v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\.\n(.*\n)*next +The controller releases its v4-8 \(in \d+s\)\. Release it now: jobman stop 1 --release$/,
   );
   await world.waitForPhase(left, 'running');
 
