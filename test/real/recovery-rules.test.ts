@@ -65,7 +65,7 @@ test('exit codes, texts and workers are distinguished as documented', async (t) 
     /rule .*command failed \(exit code 42\) -> same allocation, rerun \(2 of 9 of this rule used\)/,
   );
   const why = await world.runOk(['history', printed]);
-  assert.match(why.stdout, /its log says NCCL\*timeout/);
+  assert.match(why.stdout, /log matches NCCL\*timeout/);
   const [ended] = (await world.waitForFinish(there, 1)).attempts;
   assert.deepEqual(ended?.exits.find(({ exitCode }) => exitCode === 1)?.workers, [0]);
 });

@@ -47,6 +47,8 @@ export interface LocalSpec {
   readonly workdir: string;
 }
 
+export type Pricing = 'spot' | 'ondemand' | 'preemptible';
+
 export interface TpuSpec {
   readonly kind: 'tpu';
   /** Ephemeral: requested by the job and released with it. Persistent: exists by name before and after it. */
@@ -60,7 +62,7 @@ export interface TpuSpec {
   /** `tpu.name`, interpolated. `nodeName` (allocate.ts) makes the name in the cloud from it. */
   readonly name: string;
   readonly runtimeVersion: string;
-  readonly pricing: 'spot' | 'ondemand' | 'preemptible';
+  readonly pricing: Pricing;
   /** Text of the script that runs on every boot of every worker, or null. */
   readonly startupScript: string | null;
   /** Network tags, which are also labels of the job. */
@@ -96,7 +98,7 @@ export interface TpuSpec {
 export interface TpuAlternative {
   readonly zone: string;
   readonly accelerator: string;
-  readonly pricing: TpuSpec['pricing'];
+  readonly pricing: Pricing;
   /** Each TPU generation needs its own. */
   readonly runtimeVersion: string;
   readonly topology?: string;
