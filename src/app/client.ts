@@ -4,7 +4,7 @@ import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
 import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
-import type { BackendName, JobSpec, Override, Reason, TpuSpec, WorkerId } from '../core/model/spec.ts';
+import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { RefPurpose } from './refs.ts';
 import type { FrozenWorkdir } from './workdir.ts';
@@ -29,7 +29,7 @@ export interface JobRow {
   readonly owner: string;
   readonly backend: BackendName | 'kubernetes';
   readonly accelerator: string;
-  readonly pricing: TpuSpec['pricing'] | null;
+  readonly pricing: Pricing | null;
   /** The zone; for a job of a cluster `context/namespace`. Null on this machine. */
   readonly zone: string | null;
   readonly worker0Address: string | null;

@@ -2,7 +2,7 @@
 // not be queried appears with its error; it never counts as empty.
 
 import { heldAllocations, type Job } from '../core/model/job.ts';
-import { alternativesOf, type TpuSpec } from '../core/model/spec.ts';
+import { alternativesOf, type Pricing, type TpuSpec } from '../core/model/spec.ts';
 import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { Grant } from './settings.ts';
@@ -19,7 +19,7 @@ export interface ObservedTpu {
   readonly queuedResourceState: string | null;
   /** Null if the cloud does not report it. */
   readonly accelerator: string | null;
-  readonly pricing: TpuSpec['pricing'] | 'reserved';
+  readonly pricing: Pricing | 'reserved';
   readonly label: { readonly installation: string; readonly job: string; readonly allocation: number } | null;
   /** The installation that made it as a shared TPU (`tpu apply`); null for every other TPU. */
   readonly sharedByInstallation: string | null;

@@ -4,7 +4,7 @@ import { plannedAllocation } from '../../src/core/decide/allocate.ts';
 import { newJob, withLifecycle } from '../../src/core/model/job.ts';
 import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../src/core/model/job.ts';
 import { presets } from '../../src/core/policy/presets.ts';
-import type { JobSpec, TpuSpec } from '../../src/core/model/spec.ts';
+import type { JobSpec, Pricing, TpuSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 
 export const noon = Date.UTC(2026, 10, 20, 12);
@@ -105,7 +105,7 @@ export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpe
 }
 
 /** A job in the simulator's own zone, where no request is refused, with the rules of `pre` and a short delay. */
-export function simulatedSpec(name: string, pricing: TpuSpec['pricing'] = 'ondemand'): JobSpec {
+export function simulatedSpec(name: string, pricing: Pricing = 'ondemand'): JobSpec {
   const plain = localSpec();
   return {
     ...plain,

@@ -14,7 +14,7 @@ import { allocationOf, capacityOf } from '../model/job.ts';
 import type { Attempt, CloudErrorKind, Job, CapacityAnswer } from '../model/job.ts';
 import type { Observed, AlternativeAnswer } from '../model/observation.ts';
 import { alternativeCount, capacityAt } from '../model/spec.ts';
-import type { TpuSpec } from '../model/spec.ts';
+import type { Pricing, TpuSpec } from '../model/spec.ts';
 import { avoidedAlternatives } from './recover.ts';
 import { minute } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
@@ -143,7 +143,7 @@ export interface AlternativeKey {
   readonly project: string;
   readonly zone: string;
   readonly accelerator: string;
-  readonly pricing: TpuSpec['pricing'];
+  readonly pricing: Pricing;
 }
 
 /** An answer to any job's request. */
