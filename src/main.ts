@@ -8,6 +8,7 @@ import { enableCompileCache } from 'node:module';
 import type { Interface } from 'node:readline';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { usageError } from './app/errors.ts';
 import type { Io, Stream } from './app/services.ts';
 import { version } from './version.ts';
 
@@ -18,8 +19,10 @@ if (cacheHome && hasDiskSpace(cacheHome)) enableCompileCache(join(cacheHome, 'jo
 
 // Opened on first use, because opening standard input has a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
-/** Node's stream may still hold data when the command ends. */
-let hasStream = false;
+/** True if the process must end by itself: Node's stream may still hold data when the command ends. */
+let mustDrain = false;
+/** Assigned before any command runs. */
+let createUsageError!: typeof usageError;
 let login: string | undefined;
 let reader: Interface | undefined;
 let lines: AsyncIterator<string> | undefined;
@@ -43,7 +46,9 @@ const io: Io = {
     raw: enterRawMode,
   },
   env: process.env,
-  cwd: currentFolder(),
+  get cwd() {
+    return currentFolder();
+  },
   get user() {
     return (login ??= loginName());
   },
@@ -66,7 +71,8 @@ const io: Io = {
 // One `import()` of one file, because each further file costs time. It is not imported above, because the code cache
 // must be enabled first.
 import('./wiring/start.ts')
-  .then(({ run, createServices, isShared, sharedUmask }) => {
+  .then(({ run, createServices, isShared, sharedUmask, usageError: imported }) => {
+    createUsageError = imported;
     const services = createServices(io);
     if (isShared(services.home)) process.umask(sharedUmask);
     return run(process.argv.slice(2), services);
@@ -75,7 +81,7 @@ import('./wiring/start.ts')
     (exitCode) => {
       process.exitCode = exitCode;
       // A normal shutdown of Node would take several milliseconds.
-      if (!hasStream) process.exit();
+      if (!mustDrain) process.exit();
     },
     (error: unknown) => {
       process.exitCode = 1;
@@ -162,7 +168,7 @@ function createSyncOutput(descriptor: number, open: () => NodeJS.WriteStream): S
 
 function createStreamOutput(stream: NodeJS.WriteStream): Stream {
   let closed = false;
-  hasStream = true;
+  mustDrain = true;
   stream.on('error', (error: NodeJS.ErrnoException) => {
     closed = true;
     reportWriteFailure(error);
@@ -197,20 +203,20 @@ function createStreamOutput(stream: NodeJS.WriteStream): Stream {
  */
 function reportWriteFailure(error: NodeJS.ErrnoException): void {
   if (error.code === 'EPIPE' || error.code === 'EIO') return;
-  // A stream may report its failure after the command has ended.
-  process.once('exit', () => {
+  mustDrain = true;
+  process.once('exit', () => (process.exitCode ||= 1));
+  void import('./cli/bug-report.ts').then(({ formatFailure }) => {
     const why = error.message.replace(/^E[A-Z]+: |, write$/g, '');
-    io.stderr.write(`jobman: The output is incomplete: ${why}.\n`);
-    process.exitCode ||= 1;
+    io.stderr.write(formatFailure(process.argv.slice(2), `The output is incomplete: ${why}.`));
   });
 }
 
-/** If the shell's folder was removed, PWD still names it, so that absolute paths work. */
+/** Throws JobmanError if the folder was removed. */
 function currentFolder(): string {
   try {
     return process.cwd();
   } catch {
-    return process.env['PWD'] || '/';
+    throw createUsageError('The current folder no longer exists.');
   }
 }
 

@@ -30,7 +30,6 @@ export async function openWorkers(services: Services, id: string, connection: 's
     relay !== undefined
       ? relay.start(id, worker, request)
       : deferSession(own().then((workers) => startSession(workers, ref, worker, request)));
-  const cwd = io.cwd;
 
   return {
     workers: (ref.allocation.hosts ?? []).map((_, worker) => worker),
@@ -39,11 +38,11 @@ export async function openWorkers(services: Services, id: string, connection: 's
     async put(worker, request) {
       await requireOriginalHome(databaseFile(home));
       const { copyToRemote } = await import('../remote/copy.ts');
-      return copyToRemote((session) => start(worker, session), { ...request, cwd });
+      return copyToRemote((session) => start(worker, session), { ...request, cwd: io.cwd });
     },
     async get(worker, request) {
       const { copyFromRemote } = await import('../remote/copy.ts');
-      return copyFromRemote((session) => start(worker, session), { ...request, cwd });
+      return copyFromRemote((session) => start(worker, session), { ...request, cwd: io.cwd });
     },
     async tunnel(worker, port) {
       try {

@@ -203,30 +203,6 @@ test('output into a file on a full disk does the same, wherever it fails', (t: T
   }
 });
 
-test('commands work in a folder that was removed', (t) => {
-  const world = openJobWorld(t);
-  const gone = join(world.folder, 'gone');
-  mkdirSync(gone);
-  const manifest = join(world.folder, 'job.yaml');
-  writeFileSync(manifest, 'local: {}\ncommand: {run: "true"}\n');
-  const inGone = (...argv: readonly string[]) => {
-    const script = 'cd "$1" && rmdir "$1" && shift && exec "$@" 2>&1';
-    mkdirSync(gone, { recursive: true });
-    return spawnSync('sh', ['-c', script, 'sh', gone, program, ...args, ...argv], {
-      env: { ...world.env, PWD: gone },
-      encoding: 'utf8',
-    });
-  };
-  const list = inGone('list');
-  assert.equal(list.status, 0, list.stdout);
-  const whole = inGone('validate', manifest);
-  assert.equal(whole.status, 0, whole.stdout);
-  const relative = inGone('validate', 'job.yaml');
-  assert.equal(relative.status, 2, relative.stdout);
-  assert.match(relative.stdout, /job\.yaml/);
-  assert.doesNotMatch(relative.stdout, /at .*\.ts|ENOENT: process\.cwd/);
-});
-
 const job = { owner: 'ada', spec: localSpec(), manifest: 'job: {}\n', at: noon };
 
 /** A world whose home is a file system; undefined (and the test skipped) when none can be mounted. */
