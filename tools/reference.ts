@@ -107,7 +107,7 @@ const tables: Readonly<Record<string, () => readonly string[]>> = {
       ['Verb', 'What it does'],
       Object.entries(verbs).map(([verb, { description }]) => [code(verb), description]),
     ),
-  'flags of every command': () => flagList(globalFlags),
+  'flags of every command': () => flagTable(globalFlags),
   evidence: () =>
     table(
       ['evidence', 'means', 'the log has'],
@@ -170,9 +170,9 @@ function commandSection(command: JobmanCommand, prose: ReadonlyMap<string, strin
   const parts = [
     `### ${heading}`,
     `\`\`\`\njobman ${typed} ${usage}`.trimEnd() + '\n```',
-    [`${summary}.`, ...(others.length === 0 ? [] : [`Other names: ${others.map(code).join(', ')}.`])].join(' ') +
-      (about === undefined ? '' : `\n${about}`),
-    flagList(flags).join('\n'),
+    [`${summary}.`, ...(others.length === 0 ? [] : [`Other names: ${others.map(code).join(', ')}.`])].join(' '),
+    about ?? '',
+    flagTable(flags).join('\n'),
     `\`\`\`sh\n${examples.map(([line, meaning]) => `${line}   # ${meaning}`).join('\n')}\n\`\`\``,
     codeList(exitCodes),
     more === undefined ? '' : `<!-- more -->\n${more}`,
@@ -185,16 +185,13 @@ function codeList(exitCodes: Readonly<Record<number, string>>): string {
   return rows.length === 0 ? '' : `Exit codes:\n\n${rows.join('\n')}`;
 }
 
-function flagList(flags: Flags): readonly string[] {
-  return Object.entries(flags).map(([name, { summary, also = [], value }]) => {
+function flagTable(flags: Flags): readonly string[] {
+  const rows = Object.entries(flags).map(([name, { summary, also = [], value }]) => {
     const letter = also.find((form) => form.length === 1);
     const form = `${flagName(name)}${value === undefined ? '' : ` ${value}`}`;
-    return `- ${letter === undefined ? '' : `\`-${letter}\`, `}${code(form)}: ${lowerFirst(summary)}.`;
+    return [`${letter === undefined ? '' : `\`-${letter}\`, `}${code(form)}`, summary];
   });
-}
-
-function lowerFirst(text: string): string {
-  return /^(?!Kubernetes|Google)[A-Z][a-z]/.test(text) ? text[0]?.toLowerCase() + text.slice(1) : text;
+  return rows.length === 0 ? [] : table(['Flag', 'Meaning'], rows);
 }
 
 if (import.meta.main) {

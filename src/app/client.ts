@@ -23,14 +23,14 @@ export interface ListQuery {
 }
 
 export interface JobRow {
-  /** Six digits; for a job of a cluster its name there. */
+  /** Six digits; for a job in a cluster its name there. */
   readonly id: string;
   readonly name: string;
   readonly owner: string;
   readonly backend: BackendName | 'kubernetes';
   readonly accelerator: string;
   readonly pricing: Pricing | null;
-  /** The zone; for a job of a cluster `context/namespace`. Null on this machine. */
+  /** The zone; for a job in a cluster `context/namespace`. Null on this machine. */
   readonly zone: string | null;
   readonly worker0Address: string | null;
   readonly phase: Phase;

@@ -9,9 +9,9 @@ import type { JobSpec, Override, WorkerId } from '../core/model/spec.ts';
 
 /** A job in a list. */
 export interface JobOutput extends Omit<JobRow, 'owner' | 'accelerator' | 'reasonText' | 'overrides'> {
-  /** Null for a job of a cluster that another tool made. */
+  /** Null for a job in a cluster that another tool made. */
   readonly owner: string | null;
-  /** The accelerator type; for a job of a cluster its flavor or requests. Null on this machine. */
+  /** The accelerator type; for a job in a cluster its flavor or requests. Null on this machine. */
   readonly accelerator: string | null;
   /** The reason for the phase, for people. */
   readonly message: string;

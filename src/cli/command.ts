@@ -14,6 +14,7 @@ export interface Command<Body = unknown> {
   readonly summary: string;
   /** The rest of the usage line: `<job>... [--release]`. */
   readonly usage: string;
+  /** An empty line separates its paragraphs. */
   readonly about?: string;
   readonly extraRows?: readonly [heading: string, rows: readonly Example[]];
   readonly examples: readonly Example[];

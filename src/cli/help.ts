@@ -48,7 +48,7 @@ export function commandHelp<C extends Command>(
     ...(others.length === 0
       ? []
       : wrapSentences(`Other name${others.length > 1 ? 's' : ''}: ${others.join(', ')}.`, columns)),
-    ...(command.about === undefined ? [] : wrapSentences(command.about, columns)),
+    ...(command.about?.split('\n\n') ?? []).flatMap((paragraph) => ['', ...wrapSentences(paragraph, columns)]),
     ...sectionLines(
       [
         ...(command.extraRows === undefined ? [] : [command.extraRows]),

@@ -201,13 +201,13 @@ interface ClusterLogLineOutput {
   readonly text: string;
 }
 
-/** An event of a job of a cluster, as jobman's archive and the cluster have it. */
+/** An event of a job in a cluster, as jobman's archive and the cluster have it. */
 interface ClusterEventOutput {
   readonly at: Instant;
   readonly message: string;
 }
 
-/** A job of a cluster. */
+/** A job in a cluster. */
 interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterContext, 'user'> {
   /** The user of the kubeconfig; null if the job is only in jobman's archive. */
   readonly clusterUser: string | null;
@@ -222,7 +222,7 @@ interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterContext, 'u
   readonly events: readonly object[];
 }
 
-/** The phase of a job of a cluster, with its explanation. */
+/** The phase of a job in a cluster, with its explanation. */
 interface ClusterVerdictOutput extends Omit<ClusterResult, 'reasonText'> {
   /** Its name in the cluster. */
   readonly id: string;

@@ -236,7 +236,7 @@ test('-n of lines, as it was typed before, is answered with --tail', async () =>
     assert.deepEqual([code, out], [2, '']);
     assert.equal(
       err,
-      'jobman: -n is the namespace of a cluster, not a number of lines.\n  For the last lines: --tail 20\n',
+      'jobman: -n is the namespace in a cluster, not a number of lines.\n  For the last lines: --tail 20\n',
     );
   }
 });

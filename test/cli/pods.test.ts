@@ -72,7 +72,7 @@ async function run(pods: readonly ClusterPod[], argv: readonly string[], end?: S
   return { ...(await jobman(argv, { services })), started };
 }
 
-suite('exec in a job of a cluster', () => {
+suite('exec in a job in a cluster', () => {
   const two = [pod('train-0-aaa', 0), pod('train-1-bbb', 1)];
 
   test('is for every pod that runs, by its number', async () => {
@@ -140,8 +140,8 @@ suite('exec in a job of a cluster', () => {
     const jobs = [jobView()];
     for (const [flag, message] of [
       ['-t', /A shell on a worker: jobman ssh 000042/],
-      ['--pod=1', /--pod needs a job of a cluster; a TPU has workers: --workers\./],
-      ['--container=x', /--container needs a job of a cluster; the job's own is --in-container\./],
+      ['--pod=1', /--pod needs a job in a cluster; a TPU has workers: --workers\./],
+      ['--container=x', /--container needs a job in a cluster; the job's own is --in-container\./],
     ] as const) {
       const { code, err } = await jobman(['exec', '42', flag, '--', 'ls'], { jobs });
       assert.equal(code, 2, flag);
@@ -149,13 +149,13 @@ suite('exec in a job of a cluster', () => {
     }
     const shell = await run(two, ['ssh', 'train']);
     assert.equal(shell.code, 2);
-    assert.match(shell.err, /train is a job of a cluster, .* jobman exec -j train -it -- sh/);
+    assert.match(shell.err, /train is a job in a cluster, .* jobman exec -j train -it -- sh/);
     const forward = await jobman(['port-forward', '42', '6006', '--pod', '1'], { jobs });
-    assert.match(forward.err, /--pod needs a job of a cluster; a TPU has workers: --worker\./);
+    assert.match(forward.err, /--pod needs a job in a cluster; a TPU has workers: --worker\./);
   });
 });
 
-suite('cp in a job of a cluster', () => {
+suite('cp in a job in a cluster', () => {
   const two = [pod('train-0-aaa', 0), pod('train-1-bbb', 1)];
 
   async function cp(pods: readonly ClusterPod[], ...args: readonly string[]) {

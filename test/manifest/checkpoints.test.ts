@@ -63,7 +63,7 @@ test('the id and the name of the job are available everywhere', () => {
   assert.equal(named.capacity.kind === 'tpu' && named.capacity.name, 'vit-000007');
 });
 
-test('a problem shows the id as it was written, and a job of a cluster has none', () => {
+test('a problem shows the id as it was written, and a job in a cluster has none', () => {
   assertRefused(tpu('job: {name: "a b ${job.id}"}\n'), /"a b \$\{job\.id\}" is not a valid job name/);
   assertRefused('kubernetes: {image: i}\njob: {name: "x-${job.id}"}\n', /\$\{job\.id\} is not a key of this manifest/);
   assert.equal(clusterOf('kubernetes: {image: i}\ncommand: {run: "echo ${job.name}"}\n').cluster.name, undefined);

@@ -75,7 +75,7 @@ suite('logs and history', () => {
 });
 
 suite("the owner's commands", () => {
-  kubeTest('stop, start, cancel and rerun of a job of a cluster', async (kube) => {
+  kubeTest('stop, start, cancel and rerun of a job in a cluster', async (kube) => {
     const person = kube.adminUser();
     const suspended = () => kube.field('.spec.suspend', 'job', 'long');
     const printed = async () => (await person.run('logs long')).stdout.includes('begin');

@@ -4,7 +4,7 @@ import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { withoutLogArchive, kubeTest, openFlakyProxy } from '../support/kube.ts';
 
-suite('a job of a cluster', () => {
+suite('a job in a cluster', () => {
   kubeTest('is submitted, followed, shown and deleted, as kubectl sees it', async (kube) => {
     const person = kube.adminUser();
     const followed = await person.submit('listing', 'echo one; echo two; sleep 1; echo three', '--follow');

@@ -1,5 +1,5 @@
 // Requests to one cluster: renewed logins, paged lists, refusals as messages. It retries here, because the controller
-// does not supervise jobs of a cluster: a user waits for the answer of one command.
+// does not supervise jobs in a cluster: a user waits for the answer of one command.
 
 import type { IncomingMessage } from 'node:http';
 import { type Duration, minute, second } from '../../core/model/time.ts';

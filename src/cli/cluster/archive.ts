@@ -131,7 +131,7 @@ export async function printHistory(
   { timeline }: HistoryFlags,
 ): Promise<number> {
   if (timeline === true) {
-    throw usageError('--timeline is of attempts, which a job of a cluster has none of.');
+    throw usageError('--timeline is of attempts, which a job in a cluster has none of.');
   }
   const now = cluster === null ? [] : clusterJobEvents(await observeJob(cluster, job));
   const byKey = new Map([...(await archive.events(job.uid)), ...now].map((event) => [event.key, event]));

@@ -108,5 +108,5 @@ export function expectClusterFlags(flags: LogsFlags): void {
     throw usageError('--container names one container, and --all-containers means all: use only one of the two.');
   }
   if (unsupported === undefined) return;
-  throw new JobmanError(`${unsupported[1]} is not for a job of a cluster; ${unsupported[2]}.`, exitCode.usage);
+  throw new JobmanError(`${unsupported[1]} is not for a job in a cluster; ${unsupported[2]}.`, exitCode.usage);
 }

@@ -45,7 +45,7 @@ async function cpOnWorkers(
 ): Promise<number> {
   for (const flag of ['pod', 'container'] as const) {
     if (flags[flag] !== undefined) {
-      throw usageError(`--${flag} needs a job of a cluster; a TPU has workers: --workers.`);
+      throw usageError(`--${flag} needs a job in a cluster; a TPU has workers: --workers.`);
     }
   }
   const { id } = await client.show(ref);

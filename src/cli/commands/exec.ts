@@ -44,12 +44,12 @@ async function execOnWorkers(
 
 function refuseClusterFlags({ tty, container, pod }: ExecFlags, id: string): void {
   if (tty === true) {
-    throw usageError(`--tty needs a job of a cluster. A shell on a worker: jobman ssh ${id}`);
+    throw usageError(`--tty needs a job in a cluster. A shell on a worker: jobman ssh ${id}`);
   }
   const unsupported = container === undefined ? (pod === undefined ? undefined : '--pod') : '--container';
   if (unsupported === undefined) return;
   const instead = unsupported === '--pod' ? 'a TPU has workers: --workers' : "the job's own is --in-container";
-  throw usageError(`${unsupported} needs a job of a cluster; ${instead}.`);
+  throw usageError(`${unsupported} needs a job in a cluster; ${instead}.`);
 }
 
 function expectContainer({ id, spec }: JobView): void {

@@ -21,7 +21,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     throw usageError('-n and -A exclude each other: -A means all namespaces.');
   }
   if (isEverywhere && flags.watch === true) {
-    throw usageError('--watch and -A exclude each other: --watch follows one namespace of a cluster.');
+    throw usageError('--watch and -A exclude each other: --watch follows one namespace in a cluster.');
   }
   const isContextNamed = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
   const usesCluster = isContextNamed || (await cli.services.isClusterConfigured());
@@ -36,7 +36,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   let jobs = others === undefined ? own : joinLists(own, others);
   const isAway = others?.error !== undefined;
   if (flags.all === true || isAway) {
-    // List the archived jobs of a cluster that does not answer.
+    // List the archived jobs in a cluster that does not answer.
     const archived = (await listArchived(cli, query, others?.reported)).filter(
       (row) => flags.all === true || isInContext(row, flags),
     );

@@ -26,7 +26,7 @@ const clusterFlags = [
 export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { namespace } = flags;
   if (namespace !== undefined && /^\d+$/.test(namespace)) {
-    throw usageError(`-n is the namespace of a cluster, not a number of lines.`, [
+    throw usageError(`-n is the namespace in a cluster, not a number of lines.`, [
       `For the last lines: --tail ${namespace}`,
     ]);
   }

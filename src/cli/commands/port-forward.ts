@@ -21,7 +21,7 @@ export async function portForward(
     async stored(client, [ref = '']) {
       const view = await client.show(ref);
       if (flags.pod !== undefined) {
-        throw usageError('--pod needs a job of a cluster; a TPU has workers: --worker.');
+        throw usageError('--pod needs a job in a cluster; a TPU has workers: --worker.');
       }
       return forwardToWorker(cli, client, view, parseMappings(rest, view.id), flags);
     },

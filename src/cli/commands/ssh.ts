@@ -16,7 +16,7 @@ export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: read
     },
     cluster(_cluster, { name }) {
       throw usageError(
-        `${name} is a job of a cluster, and its pods have no ssh. Open a shell in a pod: jobman exec -j ${name} -it -- sh`,
+        `${name} is a job in a cluster, and its pods have no ssh. Open a shell in a pod: jobman exec -j ${name} -it -- sh`,
       );
     },
   });

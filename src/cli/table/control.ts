@@ -7,7 +7,7 @@ export const control = grouped('Control', [
     names: ['start'],
     summary: 'Start a stopped job, or one that never started',
     usage: '<job>...',
-    about: 'In a cluster it undoes `stop`: new pods start.',
+    about: 'For a job in a cluster it undoes `stop`: new pods start.',
     examples: [['jobman start 42', 'from the beginning, on kept or new capacity']],
     flags: { jobName, ...contextFlags },
     args: [jobs],
@@ -18,8 +18,8 @@ export const control = grouped('Control', [
     summary: 'Stop the program on every worker and keep the capacity',
     usage: '<job>... [--release]',
     about:
-      'Prints what the job still holds and its price per hour. A job of a cluster is suspended: its pods end, and it holds ' +
-      'nothing.',
+      'Prints what the job still holds and its price per hour. A job in a cluster is suspended: its pods end, ' +
+      'and it holds nothing.',
     examples: [
       ['jobman stop 42', 'stop the program, keep the TPU'],
       ['jobman stop 42 --release', 'release the TPU too'],
@@ -33,7 +33,8 @@ export const control = grouped('Control', [
     summary: 'Start a job again from its last checkpoint',
     usage: '<job>... [--workdir]',
     about:
-      'JOBMAN_STAGE increases by one, and JOBMAN_RESUME_FROM names the checkpoint. In a cluster it is the same as `start`.',
+      'JOBMAN_STAGE increases by one, and JOBMAN_RESUME_FROM names the checkpoint. For a job in a cluster, ' +
+      '`resume` is the same as `start`.',
     examples: [
       ['jobman resume 42', 'on the kept capacity after a stop, on new capacity after a cancel'],
       ['jobman resume 42 --workdir', 'with the current files of job.workdir'],
@@ -51,11 +52,11 @@ export const control = grouped('Control', [
     summary: 'Start a job again from the beginning',
     usage: '<job>...',
     about:
-      'In a cluster it creates a new Job with the same spec, such as train-2 after train, even if the cluster has already ' +
-      'deleted the first one.',
+      'For a job in a cluster it creates a new Job with the same spec, such as train-2 after train. The first ' +
+      'one need not exist any more.',
     examples: [
       ['jobman rerun 42', 'stage 0 again: without a checkpoint, or from job.resume_from'],
-      ['jobman rerun -j listing', 'a job of a cluster, as listing-2'],
+      ['jobman rerun -j listing', 'a job in a cluster, as listing-2'],
     ],
     flags: { jobName, ...contextFlags },
     args: [jobs],
@@ -80,8 +81,8 @@ export const control = grouped('Control', [
     summary: 'Stop a job and release its capacity',
     usage: '<job>... | --all',
     about:
-      'In a cluster it deletes the Job; jobman keeps its logs and history. --all lists your unfinished jobs ' +
-      'and those that still hold capacity, and asks first.',
+      '--all lists your jobs that are unfinished or hold capacity, and asks first.\n\n' +
+      'For a job in a cluster it deletes the Job; jobman keeps its logs and history.',
     examples: [
       ['jobman cancel 42 43', 'several jobs; each gets its own answer'],
       ['jobman cancel --all --yes', 'every job that runs, waits or holds capacity; no question'],
@@ -95,17 +96,19 @@ export const control = grouped('Control', [
     summary: 'Cancel a job and remove it from the list once its capacity is released',
     usage: '<job>... [--force] | --all [--own]',
     about:
-      'Asks first if a TPU job still holds capacity; without a terminal it then needs --yes. A finished job that holds ' +
-      'nothing leaves the list at once. As long as its workers answer, jobman copies the missing part of its logs for up to ' +
-      'five minutes. In a cluster it deletes the Job without a question, and returns once the pods are deleted. ' +
-      '--all lists the jobs and asks first: your finished jobs in this database, and if a cluster is configured every Job ' +
-      'of the namespace, including those of other users and tools. With --namespace or --context, --all means only the cluster.',
+      'If a TPU job still holds capacity, the command asks first; without a terminal it needs --yes. The job ' +
+      'leaves the list once its capacity is released. Until then, and for at most five minutes, jobman copies ' +
+      'the rest of its logs.\n\n' +
+      '--all deletes all your finished jobs. If a cluster is configured, it also deletes every Job of the ' +
+      'namespace, including those of other users and tools. It lists them and asks first. With --namespace or ' +
+      '--context, it deletes Jobs of the cluster only.\n\n' +
+      'For a single job in a cluster it asks nothing, and returns once the pods are deleted.',
     examples: [
       ['jobman delete 42', 'leaves the list once its TPU is released'],
       ['jobman delete 42 --yes', 'without a question'],
       ['jobman delete 42 --force --yes', 'remove it now; its TPU may remain as an orphan (jobman gc)'],
       ['jobman delete --all', 'all your finished jobs'],
-      ['jobman delete --all --own --yes -n vision', 'all your jobs in a namespace of a cluster'],
+      ['jobman delete --all --own --yes -n vision', 'all your jobs in a namespace in a cluster'],
     ],
     flags: {
       force: boolFlag('Do not wait for the release; a TPU that remains is an orphan'),
@@ -122,7 +125,8 @@ export const control = grouped('Control', [
     summary: 'Remove the files of finished jobs',
     usage: '<job>... | --all',
     about:
-      '--all asks first; without a terminal it needs --yes. If the cluster has deleted the Job, the history is removed too.',
+      '--all asks first; without a terminal it needs --yes. If the cluster has deleted the Job, the history is ' +
+      'removed too.',
     examples: [
       ['jobman clean 42', 'remove its logs and copies; keep its history'],
       ['jobman clean --all --yes', 'the files of all your finished jobs'],
@@ -137,8 +141,9 @@ export const control = grouped('Control', [
     usage: '[job|name]... [--yes]',
     about:
       'An orphan is a TPU that this jobman created and no job owns, for example after a forced delete or a late ' +
-      'answer of the cloud. Without --yes nothing changes. Below the orphans it lists TPUs that it never deletes: TPUs of ' +
-      '`tpu apply` without a job (`tpu delete` deletes them), TPUs of another jobman, and TPUs without a label.',
+      'answer of the cloud.\n\n' +
+      'Below the orphans it lists TPUs that it never deletes: TPUs of `tpu apply` without a job (`tpu delete` ' +
+      'deletes them), TPUs of another jobman, and TPUs without a label.',
     examples: [
       ['jobman gc', "each orphan and the cloud's answer about it"],
       ['jobman gc --yes', 'release all of them'],

@@ -17,10 +17,11 @@ export const create = grouped('Create', [
     summary: 'Create a job from a manifest and start it',
     usage: '<file> [--follow] [--dry-run] [--name name] [--env name=value]... [--set key=value]...',
     about:
-      'Prints the id of the job. The job runs in the background. --follow shows what the job waits for and what its ' +
-      'workers print, and exits with the result of the job. Ctrl-C detaches: the job keeps running, and ' +
-      '`jobman logs 1 -f` attaches again. -f is --follow and takes no value: `jobman create -f train.yaml` creates the ' +
-      'job of train.yaml and follows it.',
+      'The job runs in the background, and the command prints its id.\n\n' +
+      '--follow shows what the job waits for and what its workers print, and exits with the result of the job. ' +
+      'Ctrl-C detaches: the job keeps running, and `jobman logs 1 -f` attaches again.\n\n' +
+      '-f is --follow and takes no value: `jobman create -f train.yaml` creates the job of train.yaml and ' +
+      'follows it.',
     examples: [
       ['jobman create configs/quick-start.yaml --follow', 'run the example on the TPU emulator and watch it'],
       ['jobman create train.yaml --set command.lr=0.01', 'change one key of the manifest for this job'],
@@ -36,9 +37,10 @@ export const create = grouped('Create', [
     summary: 'Run a manifest, or a command on this machine, as a job',
     usage: '<file> | [--name name] [--env name=value]... [--follow] -- <command>...',
     about:
-      '`jobman run train.yaml` is `jobman create train.yaml`. With `--` the command becomes a local job: it starts in the ' +
-      'current folder, runs in the background, and is named after the program. One argument after `--` is a line for the ' +
-      'shell; several are a program and its arguments.',
+      '`jobman run train.yaml` is `jobman create train.yaml`.\n\n' +
+      'With `--` the command becomes a local job. It starts in the current folder, runs in the background, and ' +
+      'is named after the program. One argument after `--` is a line for the shell; several are a program and ' +
+      'its arguments.',
     examples: [
       ['jobman run -- python3 train.py --lr 0.1', 'a local job named train'],
       ['jobman run --name sweep-1 --follow -- python3 train.py', 'name the job and follow it'],
@@ -55,9 +57,10 @@ export const create = grouped('Create', [
     summary: 'Submit a job to a Kubernetes cluster',
     usage: '[-i image] [-r flavor] [-j name] [--dry-run] [file] [-- argument...]',
     about:
-      "What follows `--` runs in the container, as arguments of the image's entry point; with -c it replaces the entry " +
-      'point. A flavor is a name in the settings (see jobman resources-flavors), a file, or JSON. Without -i and -r, ' +
-      'the image and flavor of the settings apply. Every user of the cluster can see the names of the job and of its flavor.',
+      "The arguments after `--` go to the image's entry point; with -c they replace it. A flavor is a name in " +
+      'the settings (see jobman resources-flavors), a file, or JSON. Without -i and -r, the image and flavor of ' +
+      'the settings apply.\n\n' +
+      'Every user of the cluster can see the names of the job and of its flavor.',
     examples: [
       ['jobman submit -i alpine -r no-gpu -- ls -al /', 'list a folder with the resources of the flavor no-gpu'],
       ['jobman submit -i alpine --dry-run -- ls', 'print the Job without contacting a cluster'],
@@ -80,9 +83,10 @@ export const create = grouped('Create', [
     summary: 'Write a commented manifest',
     usage: '[file] [--accelerator type|emulator|local] [--command command] [--checkpoints bucket|folder]',
     about:
-      'Asks where the job runs, what it runs, and where its checkpoints go; a flag answers its question. The file is ' +
-      'jobman.yaml unless you name another; an existing file is never overwritten. Without a terminal, --accelerator and ' +
-      '--command are required. `jobman create jobman.yaml` then starts the job.',
+      'Asks where the job runs, what it runs, and where its checkpoints go; a flag answers its question. ' +
+      'Without a terminal, --accelerator and --command are required.\n\n' +
+      'The file is jobman.yaml unless you name another. An existing file is never overwritten. `jobman create ' +
+      'jobman.yaml` then starts the job.',
     examples: [
       ['jobman init', 'answer three questions'],
       ['jobman init train.yaml --accelerator local --command "python3 train.py"', 'ask nothing'],
@@ -101,9 +105,10 @@ export const create = grouped('Create', [
     summary: 'Check a manifest and list every problem',
     usage: '<file> [--set key=value]... [--offline]',
     about:
-      '`create` refuses a manifest with a problem, also for a file or variable that is missing on this machine. It accepts ' +
-      'warnings. The check includes the locations of the buckets: a bucket in another region than the TPU is a problem. If ' +
-      'Cloud Storage does not answer within 3 s, a note says that the buckets were not checked.',
+      'Finds every problem for which `create` would refuse the manifest, including files and variables that are ' +
+      'missing on this machine. Warnings do not stop `create`.\n\n' +
+      'A bucket in another region than the TPU is a problem. If Cloud Storage does not answer within 3 s, a ' +
+      'note says that the buckets were not checked.',
     examples: [
       ['jobman validate train.yaml', 'list each problem with its line, column and key'],
       ['jobman validate train.yaml --set tpu.accelerator=v5litepod-16', 'with one key changed, as for create'],

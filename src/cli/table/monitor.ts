@@ -20,11 +20,10 @@ export const monitor = grouped('Monitor', [
     summary: 'List active jobs and the 50 most recently finished, newest first',
     usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [-n namespace | -A] [--watch]',
     about:
-      'A job is finished once it has succeeded, failed, been stopped or been cancelled. Phases: ' +
-      `${phases.join(', ')}. ` +
-      'A narrow terminal drops columns in this order: HOST, USER (if all jobs have the same), ZONE, AGE, ' +
-      'ACCELERATOR. With --watch the arrow keys select a job; enter shows its details, w why it is in its phase, l its ' +
-      'log, and ? lists all keys.',
+      'A job is finished once it has succeeded, failed, been stopped or been cancelled.\n\n' +
+      `Phases: ${phases.join(', ')}.\n\n` +
+      'With --watch the arrow keys select a job; enter shows its details, w explains its phase, l shows its log, and ' +
+      '? lists all keys.',
     examples: [
       ['jobman list', 'active and recently finished jobs'],
       ['jobman list --phase failed --phase recovering --name "vit-*"', 'filter by phase and name'],
@@ -55,9 +54,10 @@ export const monitor = grouped('Monitor', [
     summary: 'Print the output of the workers',
     usage: '[job] [-f] [-w worker] [--step name] [--attempt n] [--tail lines] [--since time] [--grep pattern]',
     about:
-      'Without a job it prints the log of the newest job. Each line begins with the number of its worker, unless --worker ' +
-      'chooses one. On a terminal, equal lines of several workers are shown once and long lines are cut. Control ' +
-      'characters are made visible; --raw prints the bytes unchanged.',
+      'Without a job it prints the log of the newest job.\n\n' +
+      'Each line begins with the number of its worker, unless --worker chooses one. A terminal shows equal ' +
+      'lines of several workers once, and cuts long lines. Control characters are made visible; --raw prints ' +
+      'the bytes unchanged.',
     examples: [
       ['jobman logs 42 -f', 'follow all workers, across preemptions, until the job has finished'],
       ['jobman logs 42 -w 3 --tail 100', 'the last hundred lines of worker 3'],
@@ -119,10 +119,12 @@ export const monitor = grouped('Monitor', [
     summary: 'List the jobs that wait for capacity: local slots, TPUs, Kubernetes',
     usage: '[-n namespace | -A] [--context name] [--publish]',
     about:
-      'Local jobs wait for a slot on this machine, TPU jobs for capacity in their zone. If a Kubernetes cluster is ' +
-      'configured, its active jobs are counted by flavor and by the resources of one pod, and its waiting jobs are listed with ' +
-      'their positions. Yours are the jobs of your namespace. Users who may not list the jobs of the whole cluster see the ' +
-      'list that --publish writes into a ConfigMap; deploy/kubernetes/ has a CronJob for that.',
+      'Local jobs wait for a slot on this machine, TPU jobs for capacity in their zone.\n\n' +
+      'If a Kubernetes cluster is configured, the command also counts its active jobs by flavor and by the ' +
+      'resources of one pod, and lists its waiting jobs with their positions. Yours are the jobs of your ' +
+      'namespace.\n\n' +
+      'Users who may not list the jobs of the whole cluster see the list that --publish writes into a ' +
+      'ConfigMap; deploy/kubernetes/ has a CronJob for that.',
     examples: [
       ['jobman queue', 'all queues'],
       ['jobman queue --json | jq -c \'select(.kind == "queued")\'', 'for programs: the jobs that wait'],
@@ -137,11 +139,11 @@ export const monitor = grouped('Monitor', [
     summary: 'List TPUs in your projects: owner, idle time, cost',
     usage: '[--all] [--zone z] [--project p] | --forget project',
     about:
-      'Lists every node and queued resource in the projects and zones of the settings, the jobs and the flags; if a project ' +
-      "comes without a zone, in all its zones. STATE is Google's. OWNER is the `owner` in tpu.metadata, otherwise the user of the job " +
-      'or of `tpu apply`; `orphan` (created by this jobman, but no job owns it: jobman gc), another jobman, or none. IDLE is ' +
-      'how long no command of jobman has run there; `?` if unknown. The most expensive idle TPU comes first. A narrow terminal ' +
-      'drops columns in this order: PRICING, READY, JOB, ZONE, TYPE.',
+      'Lists every node and queued resource in the projects and zones of the settings, the jobs and the flags. ' +
+      'A project without a zone is listed with all its zones. The most expensive idle TPU comes first.\n\n' +
+      "STATE is Google's. OWNER is the `owner` in tpu.metadata, otherwise the user of the job or of `tpu " +
+      'apply`. An `orphan` was created by this jobman, and no job owns it: `jobman gc` releases it. IDLE is the ' +
+      'time since jobman last ran a command there; `?` if unknown.',
     examples: [
       ['jobman tpus', 'used and idle TPUs'],
       ['jobman tpus --all --project my-project', 'every zone of a project'],
@@ -159,10 +161,11 @@ export const monitor = grouped('Monitor', [
     summary: 'List zones: last answer, last TPU granted, your jobs there',
     usage: '[--accelerator a] [--project p]',
     about:
-      'One row for each zone, accelerator type and pricing that your jobs have requested. LAST ANSWER is the newest answer to ' +
-      'any job, GRANTED the time of the last TPU and how long its job had waited. A job with tpu.alternatives skips a row ' +
-      'that had no capacity for another job in the last five minutes, unless no other alternative is left. This command ' +
-      'does not contact a cloud. A narrow terminal drops columns in this order: GRANTED, JOBS, PRICING.',
+      'One row for each zone, accelerator type and pricing that your jobs have requested. LAST ANSWER is the ' +
+      'newest answer to any job. GRANTED is the time of the last TPU, and how long its job had waited.\n\n' +
+      'A job with tpu.alternatives skips a row that had no capacity for another job in the last five minutes, ' +
+      'unless no other alternative is left.\n\n' +
+      'The command does not contact a cloud.',
     examples: [
       ['jobman zones', 'every zone, type and pricing that a job has requested'],
       ['jobman zones --accelerator v5e', 'every size of one generation'],
@@ -179,8 +182,9 @@ export const monitor = grouped('Monitor', [
     summary: 'List the images of the Harbor registry and their tags',
     usage: '[--refresh]',
     about:
-      'Lists the project of the settings (harbor.url, harbor.project), or every project that you may see. Answers of the ' +
-      'last ten minutes are reused and shown with their age. docs/harbor.md explains how to log in.',
+      'Lists the images of harbor.project, or of every project that you may see if the setting is empty. ' +
+      'Answers of the last ten minutes are reused and shown with their age. docs/harbor.md explains how to log ' +
+      'in.',
     examples: [
       ['jobman images', 'each image with its tags, newest first'],
       ['jobman images --refresh --json | jq -r .name', 'contact the registry; one object per line'],
@@ -197,8 +201,9 @@ export const monitor = grouped('Monitor', [
     summary: 'Show the description and tags of an image',
     usage: '-i <name[:tag|@digest]> [--refresh]',
     about:
-      'The description belongs to the image, not to a tag; a tag or a digest filters the table. jobman searches the project of ' +
-      'the settings for the name; if the settings name no project, the first part of the name is the project.',
+      'The description belongs to the image, not to a tag. A tag or a digest limits the table to it.\n\n' +
+      'jobman searches the project of the settings (harbor.project). Without this setting, the first part of ' +
+      'the name is the project.',
     examples: [
       ['jobman image-details -i ubuntu_python_tensorflow', 'the description and the newest tags'],
       ['jobman image-details -i lab/trainer:3.1cuda11', 'one tag of an image in the project lab'],
@@ -215,8 +220,8 @@ export const monitor = grouped('Monitor', [
     names: ['resources-flavors'],
     summary: 'List the resource flavors for Kubernetes jobs',
     about:
-      'Flavors are settings (job.resources.predefined), so this command does not contact a cluster. CPU and MEMORY are ' +
-      'requests, with the limit if it differs. GPUS is the sum of all kinds.',
+      'Flavors are settings (job.resources.predefined); the command does not contact a cluster. CPU and MEMORY ' +
+      'are requests, with the limit if it differs. GPUS is the sum of all kinds.',
     examples: [
       ['jobman resources-flavors', 'the flavors of the settings; the default is marked'],
       ['jobman -s lab.json resources-flavors --json', 'with another file of settings, one object per line'],

@@ -29,8 +29,8 @@ export const setup = grouped('Setup', [
     summary: 'Show effective settings and their sources, or change one',
     usage: '[list] | get <key> | set <key> <value> | unset <key>',
     about:
-      'Settings are in $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set), which you may also ' +
-      'edit. docs/settings.md explains each key. An invalid value changes nothing.',
+      'Settings are in $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set); you may ' +
+      'also edit the file. An invalid value changes nothing. docs/settings.md explains each key.',
     examples: [
       ['jobman settings', 'each value and its source: a variable, settings.json or the default'],
       ['jobman settings get tpu.project', 'one value'],
@@ -138,9 +138,10 @@ export const setup = grouped('Setup', [
     summary: 'Inject a fault into the TPU emulator',
     usage: '<verb> [target] [--option value]...',
     about:
-      "A target is a job's id or name, a node's name, or a worker of either: 1/3 is worker 3 of job 000001. Verbs from " +
-      '`stockout` on set a condition that lasts for a time (--for 10m), for a number of calls (--times 3), or until it is ' +
-      'cleared. docs/emulator.md shows each verb with its options.',
+      "A target is a job's id or name, a node's name, or a worker of either: 1/3 is worker 3 of job 000001. The " +
+      'verbs from `stockout` on set a condition. It lasts for a time (--for 10m), for a number of calls ' +
+      '(--times 3), or until it is cleared.\n\n' +
+      'docs/emulator.md shows each verb with its options.',
     extraRows: ['Verbs', emulatorVerbs],
     examples: [
       ['jobman emulator preempt 1', 'preempt the TPU of job 000001'],
@@ -154,9 +155,10 @@ export const setup = grouped('Setup', [
     summary: 'Import the jobs of the older TPU manager',
     usage: '<folder> [--apply]',
     about:
-      "The folder is that program's jobs/, in either of its layouts. Each job becomes a finished job with its manifest and " +
-      'logs; resume and rerun work on it. Without --apply the command prints what it would import, what it would skip, and ' +
-      'why. A job is never imported twice. `tpu import` imports the data.json of the lab.',
+      "The folder is that program's jobs/, in either of its layouts. Each job becomes a finished job with its " +
+      'manifest and logs; `resume` and `rerun` accept it. A job is never imported twice.\n\n' +
+      'Without --apply the command prints what it would import, what it would skip, and why. `tpu import` ' +
+      'imports the data.json of the lab.',
     examples: [
       ['jobman import ~/jobman/jobs', 'show what would be imported'],
       ['jobman import ~/jobman/jobs --apply', 'import it'],

@@ -8,8 +8,9 @@ export const workers = grouped('Workers', [
     summary: 'Open a shell on a worker',
     usage: '<job> [--worker n] [-- command...]',
     about:
-      "Runs the system's ssh on this terminal. For many workers at once: jobman exec. For an editor: jobman ssh-config. The " +
-      'connection ends within a minute if the worker does not answer, unless your ssh_config says otherwise.',
+      "Runs the system's ssh on this terminal. The connection ends within a minute if the worker does not " +
+      'answer, unless your ssh_config says otherwise.\n\n' +
+      'For many workers at once: jobman exec. For an editor: jobman ssh-config.',
     examples: [
       ['jobman ssh 42', 'worker 0'],
       ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],
@@ -24,18 +25,19 @@ export const workers = grouped('Workers', [
     summary: 'Run a command on several workers or pods at once',
     usage: '<job> [--workers all|0,2] [--timeout 30s] [--stdin] [-t] [--in-container] [--pod pod] -- <command>...',
     about:
-      "One argument after `--` is a line for the login shell of the worker: '$HOME', pipes and stars have their meaning " +
-      'there. Several arguments are a program and its arguments, passed unchanged without a shell. The command runs as after ' +
-      'a login, not in the environment of the job; --in-container runs it in the container of the job, with its variables ' +
-      'but without its secrets. With several workers each line begins with its worker; on a terminal, equal lines are shown ' +
-      'once, and the last line counts equal outputs: `same on 31/32`. Ctrl-C and a broken connection end the command on the ' +
-      'workers too. For a job of a cluster it runs in all running pods; -it attaches this terminal to one of them.',
+      'One argument after `--` is a line for the login shell of the worker, with variables, pipes and stars. ' +
+      'Several arguments are a program and its arguments, which run without a shell.\n\n' +
+      'The command runs in a login environment. --in-container runs it in the container of the job, with the ' +
+      'variables of the job but without its secrets.\n\n' +
+      'With several workers each line begins with its worker. A terminal shows equal lines once and ends with a ' +
+      'count: `same on 31/32`. Ctrl-C also ends the command on the workers.\n\n' +
+      'For a job in a cluster it runs in all running pods; -it attaches this terminal to one of them.',
     examples: [
       ["jobman exec 42 -- 'df -h / | tail -1'", 'a line for a shell, on all workers'],
       ['jobman exec 42 --workers 0,4-7 -- python3 train.py --check', 'a program and its arguments'],
       ['jobman exec 42 --json -- uptime | jq -r .stdout', 'one object per worker'],
       ["jobman exec 42 --workers 0 --stdin -- 'cat >notes' <notes", 'send input to one worker'],
-      ['jobman exec -j listing -it -- sh', 'a shell in the pod of a job of a cluster'],
+      ['jobman exec -j listing -it -- sh', 'a shell in the pod of a job in a cluster'],
     ],
     exitCodes: {
       0: 'the command exited with 0 on every worker',
@@ -52,17 +54,17 @@ export const workers = grouped('Workers', [
     summary: 'Copy files and folders to or from workers or pods',
     usage: '<from>... <to> [--workers all|0,2] [--pod pod] [--replace]',
     about:
-      'One side is `<job>:path`; relative paths there start in the login folder. The target is an existing folder or a new ' +
-      'path; a path that ends with a slash is a folder, which is created. Copies from several workers go to one folder per ' +
-      'worker: worker-0, worker-1. Times, links and the permissions of the owner are kept; your umask limits the other ' +
-      'permissions. A copy is atomic: it is renamed to its name once it is complete. Setuid bits, devices and FIFOs are not ' +
-      'copied. In a cluster it copies to and from the running pods. Relative paths start in the working directory of the ' +
-      'container, whose image needs `sh` and `tar`. Copies from several pods go to pod-0, pod-1.',
+      'One side is `<job>:path`; a relative path there starts in the login folder. The target is an existing ' +
+      'folder or a new path. If it ends with a slash, it is created as a folder.\n\n' +
+      'Copies from several workers go to one folder per worker: worker-0, worker-1. A copy gets its name once ' +
+      'it is complete. Times, links and the permissions of the owner are kept.\n\n' +
+      'In a cluster it copies to or from the running pods, with pod-0, pod-1 as folders. A relative path starts ' +
+      'in the working directory of the container, and the image needs `sh` and `tar`.',
     examples: [
       ['jobman cp train.py data 42:', 'a file and a folder, to all workers'],
       ['jobman cp 42:results ./', 'from all workers: ./worker-0/results and so on'],
       ['jobman cp 42:results/best.npz ./ --workers 0', 'from one: ./best.npz'],
-      ['jobman cp train:/out/model.bin ./ --pod 0', 'from a pod of a job of a cluster'],
+      ['jobman cp train:/out/model.bin ./ --pod 0', 'from a pod of a job in a cluster'],
     ],
     exitCodes: {
       3: 'there is no such file or folder',
@@ -78,12 +80,13 @@ export const workers = grouped('Workers', [
     summary: 'Forward a local port to a worker or pod, for example for TensorBoard',
     usage: '<job> <port|local:remote>... [--worker n] [--pod pod] [--address a]',
     about:
-      'Listens on the loopback address of this machine unless --address names another, until Ctrl-C or until the job no longer ' +
-      'has machines. If the job gets another TPU or pod, the connections go there, and a line says so.',
+      'Listens on the loopback address of this machine, unless --address names another. It runs until Ctrl-C, ' +
+      'or until the job no longer has machines. If the job gets another TPU or pod, the connections go there, ' +
+      'and a line says so.',
     examples: [
       ['jobman port-forward 42 6006', 'http://127.0.0.1:6006 is port 6006 of worker 0'],
       ['jobman port-forward 42 8080:6006 9999 --worker 3', 'two ports of worker 3'],
-      ['jobman port-forward -j vit-b16 8080:6006', 'the pod of a job of a cluster'],
+      ['jobman port-forward -j vit-b16 8080:6006', 'the pod of a job in a cluster'],
     ],
     exitCodes: {
       1: 'the job has finished and no longer has machines',
@@ -99,9 +102,9 @@ export const workers = grouped('Workers', [
     summary: 'Print the workers as hosts for ssh and editors',
     usage: '<job>...',
     about:
-      'Prints a Host block for each worker, `jobman-42-0` and so on; `jobman-42` is worker 0. For VS Code and other editors, ' +
-      'write the blocks to a file, and name the file in ~/.ssh/config: `Include jobman.config`. Write it again when the job has ' +
-      'a new TPU.',
+      'Prints a Host block for each worker: `jobman-42-0` and so on. `jobman-42` is worker 0.\n\n' +
+      'For VS Code and other editors, write the blocks to ~/.ssh/jobman.config and add `Include jobman.config` ' +
+      'to ~/.ssh/config. Write them again when the job has a new TPU.',
     examples: [
       ['jobman ssh-config 42 > ~/.ssh/jobman.config', 'for Include, or for ssh -F ~/.ssh/jobman.config jobman-42'],
     ],
@@ -114,10 +117,11 @@ export const workers = grouped('Workers', [
     summary: 'Run one setup step again on all workers of a job',
     usage: '<job> <step> [--force]',
     about:
-      'The steps are those of `setup.modules` (ssh, gcsfuse, docker, conda, venv), and `files` for job.files. If the check of ' +
-      'a step succeeds on a worker, jobman does nothing there; --force applies the step anyway. All workers run the step at ' +
-      'once, and a failure on one worker does not stop the others. The command refuses while the controller is setting up the job, and while the program ' +
-      'runs in what the step would replace. Ctrl-C detaches; steps that have started keep running.',
+      'The steps are those of `setup.modules` (ssh, gcsfuse, docker, conda, venv), and `files` for job.files. ' +
+      'All workers run the step at once; a failure on one does not stop the others. A worker where the check of ' +
+      'the step succeeds is skipped, unless you pass --force.\n\n' +
+      'The command refuses while the controller sets up the job, and while the program uses what the step would ' +
+      'replace. Ctrl-C detaches; steps that have started keep running.',
     examples: [
       ['jobman setup 42 gcsfuse', 'mount the buckets again where they are not mounted'],
       ['jobman setup 42 docker --force', 'pull the image again'],

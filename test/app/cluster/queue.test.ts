@@ -47,7 +47,7 @@ const unseen = { unscheduled: null, priorities: null, queuePriorities: null };
 
 const viewer: QueueViewer = { namespace: 'vision', owner: 'ada', gpuResources: [] };
 
-suite('a job of a cluster', () => {
+suite('a job in a cluster', () => {
   const unscheduled = new Set(['vision/train']);
   const cases: readonly (readonly [string, Partial<ClusterJob>, ReadonlySet<string> | null, string | undefined])[] = [
     ['with a pod that is ready runs', {}, unscheduled, 'running'],

@@ -20,8 +20,8 @@ export const jobCommands = grouped('Jobs', [
   tpuCommand(['run'], 'Run a working directory on a TPU', {
     usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
     about:
-      'Sources staging.sh of the directory with `ka=` and the name of the TPU. Without a TPU it uses the one that ka.sh of\n' +
-      'the directory names; with a type or -auto, a free one. If the TPU is in use, the command asks before it takes the TPU.\n' +
+      'Sources staging.sh of the directory with `ka=` and the name of the TPU. Without a TPU it uses the one that ka.sh of ' +
+      'the directory names; with a type or -auto, a free one. If the TPU is in use, the command asks before it takes the TPU. ' +
       'Every other key is a config: one of your aliases (`tpu -sa`) or config.a.b=value. Values are passed on unchanged.',
     examples: [
       ['tpu run v2-32-6 ada', "ada's working directory 1 on the TPU with this alias"],
@@ -85,7 +85,7 @@ export const jobCommands = grouped('Jobs', [
   tpuQuery(['check'], 'Show your jobs once', {
     usage: '[user] [-wdtsv]',
     about:
-      'Letters choose the columns: w window, tag and origin; d directory; t TPU; s status; v the last lines of the log.\n' +
+      'Letters choose the columns: w window, tag and origin; d directory; t TPU; s status; v the last lines of the log. ' +
       "Without letters the user's settings choose them.",
     examples: [
       ['tpu check ada', "ada's jobs"],

@@ -92,7 +92,7 @@ export const tpuCommands = grouped('TPUs', [
   }),
   tpuCommand(['delete'], 'Delete a TPU; the registry keeps its name', {
     about:
-      'Lists the jobs and programs that use the TPU, and always asks unless you pass --yes.\n' +
+      'Lists the jobs and programs that use the TPU, and always asks unless you pass --yes. ' +
       'The booking sheet shows the TPU as gone until `tpu apply` creates it again.',
     examples: [['tpu delete v2-32-p1', 'it costs nothing from then on']],
     takes: { tpu: 'one' },
