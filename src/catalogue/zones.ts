@@ -1,6 +1,7 @@
 // Zones: the TPU generations in each zone. The table serves early warnings, never a refusal: Google adds zones, and an
 // entry promises neither capacity nor permission. The TPU emulator offers exactly these.
-// Source: the catalogue of SkyPilot (live API, August 2025 to August 2026) and Google's page of TPU regions.
+// Sources: Google's page of TPU zones (docs.cloud.google.com/tpu/docs/regions-zones, read 2026-11-28) and the catalogue of
+// SkyPilot (live API, August 2025 to August 2026), which also lists zones that Google does not document.
 
 import { type Accelerator, acceleratorsOf, generations } from './accelerators.ts';
 import { didYouMean } from './did-you-mean.ts';
@@ -32,12 +33,13 @@ const offers: readonly Offer[] = [
     'us-central1-a us-east5-a us-east5-b us-east5-c us-south1-a us-south1-b us-south1-c us-east1-d europe-west1-b ' +
       'europe-west1-d europe-west4-b',
   ),
+  // Google's zones come first, because `init` proposes the first one. SkyPilot also lists us-central1-a, where Google's
+  // page has v5e and v5p but no v6e.
   offer(
     'v6e',
     'any',
-    'us-central1-a us-central1-b us-central1-c us-east1-d us-east4-a us-east5-a us-east5-b us-east5-c us-south1-a ' +
-      'us-south1-c us-west1-c europe-west4-a asia-northeast1-b asia-south1-b asia-south1-c asia-southeast1-b ' +
-      'southamerica-west1-a',
+    'us-central1-b us-east1-d us-east5-a us-east5-b europe-west4-a asia-northeast1-b southamerica-west1-a us-central1-c ' +
+      'us-east4-a us-east5-c us-south1-a us-south1-c us-west1-c asia-south1-b asia-south1-c asia-southeast1-b',
   ),
 ];
 

@@ -25,6 +25,12 @@ test('single machines and slices of the old generations are in different zones',
   assert.deepEqual(zonesOffering(known('tpu7x-8')), []);
 });
 
+test("Google's zones of v6e come first", () => {
+  const offered = zonesOffering(known('v6e-8'));
+  assert.deepEqual(offered.slice(0, 4), ['us-central1-b', 'us-east1-d', 'us-east5-a', 'us-east5-b']);
+  assert.ok(!offered.includes('us-central1-a'));
+});
+
 test('a misspelt zone gets a suggestion, preferably one with the requested type', () => {
   assert.equal(suggestZone('us-central2'), 'us-central2-b');
   assert.equal(suggestZone('us-central2-a'), 'us-central2-b');
