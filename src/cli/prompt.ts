@@ -61,7 +61,7 @@ export async function ask(cli: Cli, question: string, flag: string, fallback: st
   if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
     throw usageError(`${flag} is missing, and there is no terminal to ask on.`);
   }
-  cli.io.stderr.write(`${question} [${fallback}]: `);
+  cli.io.stderr.write(`${question}${fallback === '' ? '' : ` [${fallback}]`}: `);
   const answer = await cli.io.stdin.line();
   if (answer === null) throw new JobmanError('No answer; nothing was written.', exitCode.interrupted);
   return answer.trim() || fallback;

@@ -21,6 +21,9 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { generationOfVersion, suggestRuntimeVersion, runtimeVersions } from '../catalogue/runtime-versions.ts';
 import { suggestZone, zones, zonesOffering } from '../catalogue/zones.ts';
 
+/** The project in the examples of the documentation. */
+export const placeholderProject = 'my-project';
+
 /** Google's limit for the metadata of a node. */
 const maxStartupScriptBytes = 256 * 1024;
 
@@ -335,6 +338,10 @@ function checkIsOffered(sections: Sections, { tpu, project, path }: CapacityRequ
 }
 
 function checkProject(sections: Sections, project: string): void {
+  if (project === placeholderProject) {
+    sections.warning(['tpu', 'project'], `${project} is a placeholder; write the id of your Google Cloud project`);
+    return;
+  }
   if (project.includes(emulatorProject) || didYouMean(project, [emulatorProject]) === undefined) return;
   const message = `"${project}" is a Google Cloud project, where TPUs cost money, and not the TPU emulator`;
   sections.warning(['tpu', 'project'], message, emulatorProject);

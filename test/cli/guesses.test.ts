@@ -66,6 +66,53 @@ suite('init', () => {
     assert.match(readFileSync(join(cwd, 'a.yaml'), 'utf8'), /bucket_name: my-bucket/);
   });
 
+  test('asks for the project of a real TPU, and proposes a known one', async (t) => {
+    const cwd = folder(t);
+    const input = ['v4-16', 'python3 train.py', '', 'Lab', 'lab-1234', ''];
+    const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input });
+    assert.equal(code, 0, err);
+    assert.equal(err.match(/Which Google Cloud project\?: /g)?.length, 3);
+    assert.match(err, /"Lab" is not a valid project id/);
+    assert.match(readFileSync(join(cwd, 'a.yaml'), 'utf8'), /^ {2}project: lab-1234 /m);
+
+    mkdirSync(join(cwd, 'configurations'));
+    writeFileSync(join(cwd, 'active_config'), 'work\n');
+    writeFileSync(join(cwd, 'configurations/config_work'), '[core]\naccount = a@b.c\nproject = lab-5678\n');
+    const env = { CLOUDSDK_CONFIG: cwd };
+    const proposed = await jobman(['init', 'b.yaml'], { cwd, terminal, env, input: ['v4-16', 'true', '', ''] });
+    assert.match(proposed.err, /Which Google Cloud project\? \[lab-5678\]: /);
+    assert.match(readFileSync(join(cwd, 'b.yaml'), 'utf8'), /^ {2}project: lab-5678 /m);
+  });
+
+  test('without a known project writes a placeholder, which validate reports', async (t) => {
+    const cwd = folder(t);
+    await jobman(['init', '--accelerator', 'v4-16', '--command', 'true'], { cwd });
+    const { code, err } = await jobman(['validate', 'jobman.yaml', '--offline'], { cwd });
+    assert.equal(code, 0);
+    assert.match(err, /tpu\.project: my-project is a placeholder; write the id of your Google Cloud project/);
+  });
+
+  test('proposes a bucket for the checkpoints of a TPU of the emulator', async (t) => {
+    const cwd = folder(t);
+    const { err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input: ['', '', ''] });
+    assert.match(err, /or - for none \[gs:\/\/my-bucket\/checkpoints\]: /);
+    const text = readFileSync(join(cwd, 'a.yaml'), 'utf8');
+    assert.match(text, /^ {2}checkpoint_dir: ~\/bucket\/checkpoints /m);
+    assert.match(text, /^ {2}bucket_name: my-bucket /m);
+    assert.equal((await jobman(['validate', 'a.yaml', '--offline'], { cwd })).err, '');
+  });
+
+  test('asks again after a command that the manifest cannot contain', async (t) => {
+    const cwd = folder(t);
+    const input = ['local', 'echo ${job.nmae}', 'true', ''];
+    const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input });
+    assert.equal(code, 0, err);
+    assert.match(err, /command\.run: .*job\.nmae/);
+    assert.match(readFileSync(join(cwd, 'a.yaml'), 'utf8'), /^ {2}run: "?true"?$/m);
+    const empty = await jobman(['init', 'b.yaml', '--accelerator', 'local', '--command', ' '], { cwd });
+    assert.deepEqual([empty.code, existsSync(join(cwd, 'b.yaml'))], [2, false]);
+  });
+
   test('never overwrites, and needs flags without a terminal', async (t) => {
     const cwd = folder(t);
     const missing = await jobman(['init'], { cwd });

@@ -175,7 +175,7 @@ test('the folder of the command is inside the container when there is one', () =
 test('a bucket may be given by region, and every alternative of the job must have one', () => {
   const manifest = (buckets: string, more = ''): string => `job: {checkpoint_dir: ~/b/c}
 tpu:
-  project: my-project
+  project: lab-project
   accelerator: v5litepod-16
   zone: us-east5-b
   alternatives: [{zone: us-west4-a}, {zone: us-east5-a}]
@@ -239,7 +239,7 @@ test('a list of modules without command, or no section command, makes a job that
   assert.equal(listed.spec.finish.capacity, 'keep');
   assert.match(listed.warnings.join('\n'), /setup\.modules: does not list command, so the job only runs setup/);
   assert.equal(specOf(tpu(`${all}setup: {modules: [ssh, command]}\n`), { files }).spec.command.isSetupOnly, undefined);
-  const none = specOf('tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\n');
+  const none = specOf('tpu: {project: lab-project, accelerator: v4-16, zone: us-central2-b}\n');
   assert.equal(none.spec.command.isSetupOnly, true);
   assert.match(
     none.warnings.join('\n'),
@@ -247,11 +247,11 @@ test('a list of modules without command, or no section command, makes a job that
   );
   assert.doesNotMatch(none.warnings.join('\n'), /checkpoint_dir/);
   const released = specOf(
-    'tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\njob: {on_finish: release, loop: true}\n',
+    'tpu: {project: lab-project, accelerator: v4-16, zone: us-central2-b}\njob: {on_finish: release, loop: true}\n',
   );
   assert.equal(released.spec.finish.capacity, 'release');
   assert.match(released.warnings.join('\n'), /job\.loop: has no effect: the job runs no command/);
-  const kept = specOf('tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\njob: {keep_for: 1h}\n');
+  const kept = specOf('tpu: {project: lab-project, accelerator: v4-16, zone: us-central2-b}\njob: {keep_for: 1h}\n');
   assert.deepEqual(kept.warnings, []);
   assertRefused(
     'tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\nsetup: {modules: [command]}\n',

@@ -7,7 +7,7 @@ const bucket = 'gcsfuse: {bucket_name: abc, mount_path: ~/bucket}\n';
 
 /** A TPU job of a real project; nothing about it is doubtful until the test says so. */
 function job(keys: string, more = bucket, tpu = ''): string {
-  return `job: {checkpoint_dir: ~/bucket/c, ${keys}}\ntpu: {project: my-project, accelerator: v4-16, zone: us-central2-b, ${tpu}}\n${more}command: {run: ls}\n`;
+  return `job: {checkpoint_dir: ~/bucket/c, ${keys}}\ntpu: {project: lab-project, accelerator: v4-16, zone: us-central2-b, ${tpu}}\n${more}command: {run: ls}\n`;
 }
 
 /** A spot job whose checkpoints go to `dir`. */
@@ -100,7 +100,7 @@ test('limits that contradict each other cause a warning', () => {
 test('a TPU that is kept without a limit causes a warning if it costs money', () => {
   assert.match(only(job('on_finish: keep')), /job\.on_finish: keeps the TPU, at its full cost, until you release it/);
   assert.deepEqual(warningsOf(job('on_finish: keep, keep_for: 1h')), []);
-  assert.deepEqual(warningsOf(job('on_finish: keep').replace('my-project', 'emulator')), []);
+  assert.deepEqual(warningsOf(job('on_finish: keep').replace('lab-project', 'emulator')), []);
   assert.match(only(job('on_finish: keep', bucket, 'ownership: persistent')), /a persistent TPU is never released/);
   assert.match(only(job('keep_for: 1h')), /job\.keep_for: has no effect without job\.on_finish: keep/);
 });
@@ -174,28 +174,28 @@ const asks = (project: string, keys: string): string =>
 
 test('of Google a type or zone that no table has may be asked for, with a warning', () => {
   assert.match(
-    only(asks('my-project', 'accelerator: v4-16, zone: us-centrl2-b')),
+    only(asks('lab-project', 'accelerator: v4-16, zone: us-centrl2-b')),
     /tpu\.zone: "us-centrl2-b" is not a zone with TPUs that jobman knows; .* \(did you mean "us-central2-b"\?\)$/,
   );
   assert.match(
-    only(asks('my-project', 'accelerator: v4-16, zone: us-east1-d')),
+    only(asks('lab-project', 'accelerator: v4-16, zone: us-east1-d')),
     /tpu\.zone: us-east1-d has no v4-16, as far as jobman knows: the zones that offer it are us-central2-b \(did you mean "us-central2-b"\?\)$/,
   );
-  const newer = asks('my-project', 'accelerator: v9e-16, zone: us-central2-b, version: v2-alpha-tpuv9e');
+  const newer = asks('lab-project', 'accelerator: v9e-16, zone: us-central2-b, version: v2-alpha-tpuv9e');
   assert.match(only(newer), /tpu\.accelerator: "v9e-16" is not a TPU type that jobman knows; jobman requests it/);
   const { capacity } = specOf(newer).spec;
   assert.ok(capacity.kind === 'tpu' && capacity.accelerator === 'v9e-16');
   assert.equal(capacity.runtimeVersion, 'v2-alpha-tpuv9e');
   assertRefused(
-    asks('my-project', 'accelerator: v9e-16, zone: us-central2-b'),
+    asks('lab-project', 'accelerator: v9e-16, zone: us-central2-b'),
     /tpu\.version: is required: jobman does not know the runtime version of v9e-16/,
   );
   // A new size of a generation has the image of its generation.
-  const { capacity: larger } = specOf(asks('my-project', 'accelerator: v6e-512, zone: us-east5-b')).spec;
+  const { capacity: larger } = specOf(asks('lab-project', 'accelerator: v6e-512, zone: us-east5-b')).spec;
   assert.ok(larger.kind === 'tpu' && larger.runtimeVersion === 'v2-alpha-tpuv6e');
   // Google does not use this name of the generation.
   for (const type of ['v5e-16', 'V4-8', 'v4_8', 'banana']) {
-    assertRefused(asks('my-project', `accelerator: ${type}, zone: us-central2-b`), /is not a TPU type/);
+    assertRefused(asks('lab-project', `accelerator: ${type}, zone: us-central2-b`), /is not a TPU type/);
   }
 });
 
@@ -215,7 +215,7 @@ test('a job on the TPU emulator may request only what the emulator has', () => {
 
 test('a runtime version of another generation causes a warning, and a new one does not', () => {
   const version = (text: string): readonly string[] =>
-    warningsOf(asks('my-project', `accelerator: v6e-8, zone: us-east5-b, version: ${text}`));
+    warningsOf(asks('lab-project', `accelerator: v6e-8, zone: us-east5-b, version: ${text}`));
   assert.match(version('v2-alpha-tpuv5-lite').join(), /is for v5e, but the TPU is a v6e/);
   assert.match(version('tpu-ubuntu2204-bse').join(), /did you mean "tpu-ubuntu2204-base/);
   for (const text of ['v2-alpha-tpuv6e', 'tpu-ubuntu2204-base', 'tpu-vm-tf-2.19.1-pjrt', 'nightly']) {
@@ -227,7 +227,7 @@ test('a project whose name is similar to the TPU emulator causes a warning', () 
   const named = (project: string): string =>
     warningsOf(asks(project, 'accelerator: v4-16, zone: us-central2-b')).join();
   assert.match(named('emulatr'), /tpu\.project: "emulatr" is a Google Cloud project.*\(did you mean "emulator"\?\)/);
-  for (const project of ['my-project', 'emulator', 'my-emulator', 'emulator-2'])
+  for (const project of ['lab-project', 'emulator', 'my-emulator', 'emulator-2'])
     assert.equal(named(project), '', project);
 });
 

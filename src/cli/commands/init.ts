@@ -1,90 +1,170 @@
-import { existsSync, writeFileSync } from 'node:fs';
-import { basename, dirname, resolve } from 'node:path';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { stringify } from 'yaml';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { findAccelerator, suggestAccelerator } from '../../catalogue/accelerators.ts';
 import { zonesOffering } from '../../catalogue/zones.ts';
+import { emulatorProject } from '../../core/model/spec.ts';
+import { placeholderProject } from '../../manifest/capacity.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { withFile } from '../disk.ts';
 import { ask } from '../prompt.ts';
 import type { InitFlags } from '../table/flags.ts';
 
-/** Asks at most three questions. The written manifest passes `validate`. */
+/** The written manifest passes `validate`. */
 export async function init(cli: Cli, flags: InitFlags & GlobalFlags, file = 'jobman.yaml'): Promise<number> {
   const path = resolve(cli.io.cwd, file);
-  if (file === '') throw usageError('The path of the manifest is empty.');
-  const exists = new JobmanError(`${file} exists; nothing was written.`, exitCode.conflict, [
-    'Another name: jobman init NAME.yaml',
-  ]);
-  if (existsSync(path)) throw exists;
-  if (!existsSync(dirname(path))) throw new JobmanError(`There is no folder ${dirname(file)}.`, exitCode.notFound);
-  const question = 'Where does the job run? A TPU type such as v4-16, emulator, or local';
-  const accelerator =
-    flags.accelerator === undefined
-      ? await askUntilValid(cli, question, '--accelerator', 'emulator', checkAccelerator)
-      : checkAccelerator(flags.accelerator);
-  if (accelerator === 'local' && (flags.project ?? flags.zone) !== undefined) {
-    throw usageError('--project and --zone choose a TPU; a local job runs on this machine.');
-  }
-  if (accelerator === 'emulator' && (flags.project ?? 'emulator') !== 'emulator') {
-    throw usageError('--project and the TPU emulator exclude each other: its project is `emulator`.');
-  }
-  const command = flags.command ?? (await ask(cli, 'Which command?', '--command', 'python3 train.py'));
-  if (command.trim() === '') throw usageError('The command is empty.');
-  const where = accelerator === 'local' ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none';
-  const asksCheckpoints =
-    flags.checkpoints === undefined && (flags.accelerator === undefined || flags.command === undefined);
-  const checkpoints =
-    flags.checkpoints ??
-    (asksCheckpoints
-      ? await askUntilValid(
-          cli,
-          `Where do checkpoints go? ${where}`,
-          '--checkpoints',
-          accelerator === 'local' ? 'checkpoints' : '-',
-          (answer) => checkCheckpoints(accelerator, answer),
-        )
-      : '-');
-  const name =
-    flags.name ??
-    (basename(cli.io.cwd)
-      .replaceAll(/[^\w.-]+/g, '-')
-      .replace(/^[-\d]+/, '')
-      .slice(0, 100) ||
-      'my-job');
-  const text = await manifestOf(cli, {
-    ...flags,
-    accelerator,
-    command,
-    checkpoints: checkpoints === '-' ? null : checkpoints,
-    name,
-  });
-  await checkWritten(cli, path, text);
+  checkFile(path, file);
+  const choices = await choose(cli, flags, path);
+  const text = manifestOf(choices);
+  const problems = await problemsIn(cli, path, text);
+  if (problems.length > 0) throw usageError('The manifest would be invalid; nothing was written.', problems);
   try {
     writeFileSync(path, text, { flag: 'wx' });
   } catch (error) {
     // A link to a file that is missing is no file for existsSync.
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') throw exists;
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') throw fileExists(file);
     throw new JobmanError(`${file} cannot be written: ${messageOf(error)}.`, exitCode.failed);
   }
+  const { name, accelerator } = choices;
   cli.printResult({ file: path, name, accelerator }, `Wrote ${file}.`);
   cli.note(`Check: jobman validate ${file} · Start: jobman create ${file} --follow`);
   return exitCode.ok;
 }
 
+function checkFile(path: string, file: string): void {
+  if (file === '') throw usageError('The path of the manifest is empty.');
+  if (existsSync(path)) throw fileExists(file);
+  if (!existsSync(dirname(path))) throw new JobmanError(`There is no folder ${dirname(file)}.`, exitCode.notFound);
+}
+
+function fileExists(file: string): JobmanError {
+  return new JobmanError(`${file} exists; nothing was written.`, exitCode.conflict, [
+    'Another name: jobman init NAME.yaml',
+  ]);
+}
+
+interface Choices {
+  readonly name: string;
+  readonly accelerator: string;
+  readonly command: string;
+  /** Null for a local job. */
+  readonly project: string | null;
+  readonly zone: string | undefined;
+  readonly checkpoints: string | null;
+}
+
+/** Uses the flags, and asks the user for the rest. With --accelerator and --command it asks nothing. */
+async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): Promise<Choices> {
+  const asks = !cli.yes && (flags.accelerator === undefined || flags.command === undefined);
+  const choice = async (typed: string | undefined, question: Question): Promise<string> => {
+    if (typed !== undefined) return question.check(typed);
+    return asks ? askUntilValid(cli, question) : question.proposal;
+  };
+  const checkedBy =
+    (key: string, manifestWith: (value: string) => object): Question['check'] =>
+    async (value) => {
+      const problems = await problemsIn(cli, path, yamlOf(manifestWith(value)));
+      const found = problems.find((problem) => problem.startsWith(`${key}: `));
+      if (found !== undefined) throw usageError(`${found}.`);
+      return value;
+    };
+
+  const checkName = checkedBy('job.name', (name) => ({ job: { name }, local: {}, command: { run: 'true' } }));
+  const name = await checkName(flags.name ?? defaultName(cli.io.cwd));
+  const accelerator = await choice(flags.accelerator, {
+    text: 'Where does the job run? A TPU type such as v4-16, emulator, or local',
+    flag: '--accelerator',
+    proposal: 'emulator',
+    check: checkAccelerator,
+  });
+  checkProjectFlags(accelerator, flags);
+  const command = await choice(flags.command, {
+    text: 'Which command?',
+    flag: '--command',
+    proposal: 'python3 train.py',
+    check: checkedBy('command.run', (run) => ({ local: {}, command: { run } })),
+  });
+  const isGoogle = accelerator !== 'local' && accelerator !== 'emulator';
+  const known = isGoogle ? ((await cli.services.settings()).tpu.project ?? gcloudProject(cli)) : undefined;
+  const project = isGoogle
+    ? await choice(flags.project, {
+        text: 'Which Google Cloud project?',
+        flag: '--project',
+        proposal: known ?? (asks ? '' : placeholderProject),
+        check: checkedBy('tpu.project', (id) => ({ tpu: { project: id, accelerator } })),
+      })
+    : accelerator === 'emulator'
+      ? emulatorProject
+      : null;
+  const checkpoints = await choice(flags.checkpoints, {
+    text: `Where do checkpoints go? ${accelerator === 'local' ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none'}`,
+    flag: '--checkpoints',
+    proposal: proposedCheckpoints(accelerator),
+    check: (answer) => checkCheckpoints(accelerator, answer),
+  });
+  return {
+    name,
+    accelerator,
+    command,
+    project,
+    zone: flags.zone,
+    checkpoints: checkpoints === '-' ? null : checkpoints,
+  };
+}
+
+function checkProjectFlags(accelerator: string, { project, zone }: InitFlags): void {
+  if (accelerator === 'local' && (project ?? zone) !== undefined) {
+    throw usageError('--project and --zone choose a TPU; a local job runs on this machine.');
+  }
+  if (accelerator === 'emulator' && (project ?? emulatorProject) !== emulatorProject) {
+    throw usageError('--project and the TPU emulator exclude each other: its project is `emulator`.');
+  }
+}
+
+/** `create` makes a missing bucket of the emulator. A bucket of Google Cloud must exist, so none is proposed. */
+function proposedCheckpoints(accelerator: string): string {
+  if (accelerator === 'local') return 'checkpoints';
+  return accelerator === 'emulator' ? 'gs://my-bucket/checkpoints' : '-';
+}
+
+function defaultName(folder: string): string {
+  const name = basename(folder)
+    .replaceAll(/[^\w.-]+/g, '-')
+    .replace(/^[-\d]+/, '')
+    .slice(0, 100);
+  return name || 'my-job';
+}
+
+/** The project of gcloud's active configuration. */
+function gcloudProject({ io }: Cli): string | undefined {
+  const project = io.env['CLOUDSDK_CORE_PROJECT'];
+  if (project !== undefined) return project;
+  const folder = io.env['CLOUDSDK_CONFIG'] ?? join(io.userHome, '.config/gcloud');
+  try {
+    const name = io.env['CLOUDSDK_ACTIVE_CONFIG_NAME'] ?? readFileSync(join(folder, 'active_config'), 'utf8').trim();
+    const text = readFileSync(join(folder, 'configurations', `config_${name}`), 'utf8');
+    return /^project *= *(\S+)/m.exec(text)?.[1];
+  } catch {
+    return undefined;
+  }
+}
+
+interface Question {
+  readonly text: string;
+  readonly flag: string;
+  readonly proposal: string;
+  /** Throws a usage error for an invalid answer. */
+  readonly check: (answer: string) => string | Promise<string>;
+}
+
 /** Asks again after an invalid answer. */
-async function askUntilValid(
-  cli: Cli,
-  question: string,
-  flag: string,
-  fallback: string,
-  check: (answer: string) => string,
-): Promise<string> {
+async function askUntilValid(cli: Cli, { text, flag, proposal, check }: Question): Promise<string> {
   for (;;) {
-    const answer = await ask(cli, question, flag, fallback);
+    const answer = await ask(cli, text, flag, proposal);
     try {
-      return check(answer);
+      return await check(answer);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       cli.printStderr(error.message);
@@ -92,8 +172,8 @@ async function askUntilValid(
   }
 }
 
-/** Throws a usage error if `create` would refuse the manifest, for example because of its name. */
-async function checkWritten({ io, services }: Cli, path: string, text: string): Promise<void> {
+/** The reasons for which `create` would refuse the manifest: `job.name: ...`. */
+async function problemsIn({ io, services }: Cli, path: string, text: string): Promise<readonly string[]> {
   const { tpu } = await services.settings();
   const found = loadManifest({
     file: path,
@@ -105,11 +185,7 @@ async function checkWritten({ io, services }: Cli, path: string, text: string): 
     project: tpu.project,
     purpose: 'create',
   });
-  if (!('problems' in found)) return;
-  throw usageError(
-    'The manifest would be invalid; nothing was written.',
-    found.problems.map(({ path: key, message }) => `${key}: ${message}`),
-  );
+  return 'problems' in found ? found.problems.map(({ path: key, message }) => `${key}: ${message}`) : [];
 }
 
 function checkAccelerator(typed: string): string {
@@ -140,16 +216,7 @@ function checkCheckpoints(accelerator: string, checkpoints: string): string {
   return checkpoints;
 }
 
-interface Choices extends Omit<InitFlags, 'checkpoints'> {
-  readonly accelerator: string;
-  readonly command: string;
-  readonly checkpoints: string | null;
-  readonly name: string;
-}
-
-async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
-  const { accelerator, command, checkpoints, name } = choices;
-  if (checkpoints !== null) checkCheckpoints(accelerator, checkpoints);
+function manifestOf({ name, accelerator, command, project, zone, checkpoints }: Choices): string {
   const bucket = bucketIn(checkpoints);
   const folder = bucket === null ? checkpoints : `~/bucket/${bucket[2] === '' ? 'checkpoints' : bucket[2]}`;
   const line = (key: string, value: string, comment: string): string =>
@@ -164,7 +231,7 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
     line('name', name, 'shown in lists, and used in commands'),
   ];
   const run = [yamlOf({ command: { run: command } })];
-  if (accelerator === 'local') {
+  if (project === null) {
     return [
       ...head,
       ...saves,
@@ -178,7 +245,9 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
       '',
     ].join('\n');
   }
-  const { project, type, zone } = await placement(cli, choices);
+  const type = accelerator === 'emulator' ? 'v4-16' : accelerator;
+  const known = findAccelerator(type);
+  const offered = known === undefined ? undefined : zonesOffering(known)[0];
   return [
     ...head,
     line('workdir', '.', 'copied to every worker; the command starts in the copy'),
@@ -190,10 +259,12 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
     line(
       'project',
       project,
-      project === 'emulator' ? 'TPUs are simulated and free; for real ones, your project' : 'your Google Cloud project',
+      project === emulatorProject
+        ? 'TPUs are simulated and free; for real ones, your project'
+        : 'your Google Cloud project',
     ),
     line('accelerator', type, 'type and size of the TPU'),
-    line('zone', zone, 'keep the bucket in the same region'),
+    line('zone', zone ?? offered ?? 'us-central2-b', 'keep the bucket in the same region'),
     line('pricing', 'spot', 'spot | ondemand; a preempted spot job resumes on a new TPU'),
     '',
     ...(bucket === null
@@ -212,20 +283,4 @@ async function manifestOf(cli: Cli, choices: Choices): Promise<string> {
 /** Long lines are not folded. A text of several lines is quoted, so that a comment can follow it. */
 function yamlOf(value: object): string {
   return stringify(value, { lineWidth: 0, blockQuote: false }).trimEnd();
-}
-
-async function placement(
-  cli: Cli,
-  { accelerator, project, zone }: Choices,
-): Promise<{ readonly project: string; readonly type: string; readonly zone: string }> {
-  const type = accelerator === 'emulator' ? 'v4-16' : accelerator;
-  const found = findAccelerator(type);
-  const offered = zone ?? (found === undefined ? undefined : zonesOffering(found)[0]);
-  const { tpu } = await cli.services.settings();
-  const isEmulated = accelerator === 'emulator';
-  return {
-    project: project ?? (isEmulated ? 'emulator' : (tpu.project ?? 'my-project')),
-    type,
-    zone: offered ?? 'us-central2-b',
-  };
 }

@@ -83,12 +83,12 @@ export const create = grouped('Create', [
     summary: 'Write a commented manifest',
     usage: '[file] [--accelerator type|emulator|local] [--command command] [--checkpoints bucket|folder]',
     about:
-      'Asks where the job runs, what it runs, and where its checkpoints go; a flag answers its question. ' +
-      'Without a terminal, --accelerator and --command are required.\n\n' +
+      'Asks where the job runs, what it runs, in which project, and where its checkpoints go. A flag answers its ' +
+      'question; with --accelerator and --command nothing is asked. Without a terminal, these two are required.\n\n' +
       'The file is jobman.yaml unless you name another. An existing file is never overwritten. `jobman create ' +
       'jobman.yaml` then starts the job.',
     examples: [
-      ['jobman init', 'answer three questions'],
+      ['jobman init', 'answer three or four questions'],
       ['jobman init train.yaml --accelerator local --command "python3 train.py"', 'ask nothing'],
       [
         'jobman init --accelerator v4-16 --command "python3 train.py" --checkpoints gs://my-bucket/vit',

@@ -123,9 +123,9 @@ export const initFlags = {
     'type|emulator|local',
   ),
   command: stringFlag('What the job runs: a line for the shell', 'command'),
-  checkpoints: stringFlag('A bucket (gs://bucket/folder) or a folder', 'bucket|folder'),
+  checkpoints: stringFlag('A bucket (gs://bucket/folder), for a local job a folder, or - for none', 'bucket|folder'),
   name: stringFlag('Name of the job; by default the name of the current folder', 'name'),
-  project: stringFlag('Google Cloud project, instead of the one in the settings', 'project'),
+  project: stringFlag('Google Cloud project; by default that of the settings, or of gcloud', 'project'),
   zone: stringFlag('Zone of the TPU; by default one that offers the type', 'zone'),
 };
 export type InitFlags = FlagValues<typeof initFlags>;
