@@ -6,6 +6,7 @@ import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job
 import type { Phase } from '../core/decide/phase.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import type { LabEntry } from './lab-job.ts';
 import type { RefPurpose } from './refs.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, ManualStepResult } from './manual-step.ts';
@@ -231,6 +232,8 @@ export interface CreateRequest {
   readonly by?: string;
   /** The environment that secrets are taken from. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Set by `tpu run`: the job is created together with its first window and its booking. */
+  readonly lab?: LabEntry;
 }
 
 export interface CreatedJob {

@@ -33,7 +33,8 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
     await writeFile(manifestFile(draft), manifest, { mode: fileModeIn(draft) });
     if (spec.workdir !== undefined) await parts.freeze(spec.workdir.from, workdirFolder(draft, 1));
     await storeSecrets(draft, spec, request.env ?? {});
-    stored = await store.insert({ owner, by, spec, manifest, at: now() });
+    const { lab } = request;
+    stored = await store.insert({ owner, by, spec, manifest, at: now(), ...(lab !== undefined && { lab }) });
   } catch (error) {
     // An unwritable disk may refuse the removal too.
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);

@@ -9,6 +9,7 @@ import type { Launch } from '../core/decide/prepare.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId, CapacitySpec } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { JobRow } from './client.ts';
+import type { LabEntry } from './lab-job.ts';
 
 // ---------------------------------------------------------------------------------------------- time
 
@@ -31,6 +32,7 @@ export interface NewJob {
   readonly spec: JobSpec;
   readonly manifest: string;
   readonly at: Instant;
+  readonly lab?: LabEntry;
 }
 
 /** One line of a job's history; `seq` counts from 1 without gaps. */

@@ -1,6 +1,8 @@
 // Bookings: the contents of the booking sheet, and the sheet that is a table of the database. In that table a TPU
 // without a row is free.
 
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { RunBooking } from '../app/lab-job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { LabStore } from './lab-store.ts';
 import { aliasesOf, type LabTpu } from './tpus.ts';
@@ -64,6 +66,16 @@ export interface BookingSheet {
     change: BookingChange,
     unless?: (now: Booking) => string | null,
   ): Promise<{ readonly before: Booking | null; readonly refused: string | null }>;
+}
+
+/** Books the TPU for a run. Throws JobmanError (4) if another user has booked it since it was checked. */
+export async function bookRun(sheet: BookingSheet, tpu: string, run: RunBooking): Promise<void> {
+  const { user, seenUser, ...notes } = run;
+  const { refused } = await sheet.change(tpu, { status: 'running', user, ...notes }, (now) =>
+    isBookedByOther(now, { sheetName: user }) && now.user !== seenUser ? now.user : null,
+  );
+  if (refused !== null)
+    throw new JobmanError(`${refused} has just booked ${tpu}.`, exitCode.conflict, ['Nothing was started.']);
 }
 
 export interface BookingRow {

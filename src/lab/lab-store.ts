@@ -2,6 +2,7 @@
 // transaction that reads first, so that concurrent commands do not overwrite each other. `change` functions are pure
 // and fast, because other commands wait; they throw JobmanError to change nothing.
 
+import type { LabJob } from '../app/lab-job.ts';
 import type { Store } from '../app/ports.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
@@ -10,6 +11,8 @@ import type { ImportedJob } from './imported-job.ts';
 import type { LabUser } from './users.ts';
 import type { LabTpu } from './tpus.ts';
 import type { BookingRow } from './bookings.ts';
+
+export type { LabJob } from '../app/lab-job.ts';
 
 /** Without `cleared`: windows on the list. `of listed jobs` adds the cleared windows of their jobs. */
 interface WindowQuery {
@@ -85,27 +88,6 @@ export interface LabStore {
 
   /** Performs several changes in one transaction, for an import. `work` receives the store of the transaction. */
   transaction<Answer>(work: (store: LabStore) => Promise<Answer>): Promise<Answer>;
-}
-
-/** The facts of a `tpu run` that are not in the job's spec. */
-export interface LabJob {
-  readonly job: string;
-  /** Registry name, equal to the job's owner. */
-  readonly user: string;
-  /** The working directory when the job was created, and its number; null if a script ran from elsewhere. */
-  readonly directory: string;
-  readonly directoryNumber: number | null;
-  readonly tpu: string;
-  /** Arguments of staging.sh after `ka=`, in order: `--config.training.learning_rate=0.01`. */
-  readonly configs: readonly string[];
-  readonly tag: string | null;
-  /** False: no rule follows its end (`monitor=False`). */
-  readonly monitor: boolean;
-  readonly logStage: boolean;
-  /** The attempt of another job, on another TPU, that this job resumes or reruns. */
-  readonly parent: { readonly job: string; readonly attempt: number; readonly startMode: 'resume' | 'rerun' } | null;
-  /** The stage of its first attempt: the parent's stage + 1 after a resume, else 0. */
-  readonly baseStage: number;
 }
 
 export interface LabWindow {

@@ -1,10 +1,12 @@
 // Lab: the lab's part of the database. Statements that write run in a transaction.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
+import type { LabEntry } from '../app/lab-job.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
+import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { BookingRow } from '../lab/bookings.ts';
+import { bookRun, createLocalSheet, type BookingRow } from '../lab/bookings.ts';
 import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
 import type { LabTpu } from '../lab/tpus.ts';
@@ -305,6 +307,30 @@ async function addLabJob(db: Database, { job, user, ...details }: LabJob): Promi
   await sql`
     insert into lab_job (job, owner, parent, details)
     values (${jobNumber(job)}, ${user}, ${parentNumber(details)}, ${JSON.stringify(details)})`.execute(db);
+}
+
+/** Throws JobmanError (4) if another command has created a job on the TPU, or booked it, since it was checked. */
+export async function addLabEntry(
+  db: Database,
+  { id, owner, createdAt }: Job,
+  { job, knownJobs, booking }: LabEntry,
+): Promise<void> {
+  const winner = (await readLabJobs(db, all)).find((one) => one.tpu === job.tpu && !knownJobs.includes(one.job));
+  if (winner !== undefined)
+    throw new JobmanError(
+      `Job ${winner.job} of ${winner.user} has just started on ${job.tpu}. Yours was not started.`,
+      exitCode.conflict,
+      ['Run the command again to take the TPU.'],
+    );
+  await addLabJob(db, { ...job, job: id, user: owner });
+  await openWindow(db, id, 1, createdAt);
+  const run: RunOperation = (operation) => operation(db);
+  if (booking !== null)
+    await bookRun(
+      createLocalSheet(tpuStore(run, run), () => createdAt),
+      job.tpu,
+      booking,
+    );
 }
 
 async function readLabJobs(db: Database, where: Sql): Promise<readonly LabJob[]> {

@@ -6,7 +6,7 @@ import type { Store } from '../app/ports.ts';
 import type { LabStore } from '../lab/lab-store.ts';
 import { clusterStore } from './cluster-jobs.ts';
 import * as jobs from './jobs.ts';
-import { labStore } from './lab.ts';
+import { addLabEntry, labStore } from './lab.ts';
 import * as locations from './locations.ts';
 import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
 
@@ -27,7 +27,12 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
   return {
     // For callers that are about to write: a new database must get its installation id first.
     installationId: () => readBeforeWriting(readInstallationId),
-    insert: (job) => write(async (db) => jobs.insertJob(db, await readInstallationId(db), job, isIdTaken)),
+    insert: (job) =>
+      write(async (db) => {
+        const stored = await jobs.insertJob(db, await readInstallationId(db), job, isIdTaken);
+        if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
+        return stored;
+      }),
     load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
     manifest: (id) => read((db) => jobs.readManifest(db, id)),

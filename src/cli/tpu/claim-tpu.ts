@@ -73,7 +73,7 @@ export interface TpuClaim {
   /** Null if the TPU does not exist. */
   readonly zone: string | null;
   /** All jobs of the lab at the time of the claim. A later job on the TPU is a conflict. */
-  readonly knownJobs: ReadonlySet<string>;
+  readonly knownJobs: readonly string[];
   readonly booking: Booking | null;
   /** Ends the confirmed jobs and programs, and creates the TPU if needed. Nothing changes before this call. */
   prepare(): Promise<void>;
@@ -124,7 +124,7 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   });
   return {
     zone: seen.state === 'absent' ? null : seen.zone,
-    knownJobs: known,
+    knownJobs: [...known],
     booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
     async prepare() {
       const report = (line: string): void => cli.note(line);

@@ -1,105 +1,60 @@
-// Creates a job of the lab with its booking and its first window. If a later step fails, the earlier ones are undone.
+// Creates a job of the lab, and keeps its bookings up to date.
 
 import type { Client } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { JobmanError } from '../../app/errors.ts';
+import type { RunBooking } from '../../app/lab-job.ts';
 import type { JobSpec } from '../../core/model/spec.ts';
 import type { LabUser } from '../../lab/users.ts';
 import type { LabJob } from '../../lab/lab-store.ts';
 import { type RunRequest, scriptEnvironment, persistentTpuSpec } from '../../lab/run-spec.ts';
 import { siteSteps } from '../../lab/site-setup.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import { type BookingChange, type BookingSheet, isBookedByOther } from '../../lab/bookings.ts';
+import { type BookingSheet, bookRun } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
 import type { TpuCli } from './command.ts';
 import type { TpuClaim } from './claim-tpu.ts';
 
-export interface NewLabJob {
+interface NewLabJob {
   readonly user: LabUser;
   readonly by: string;
-  readonly tpu: LabTpu;
   readonly spec: JobSpec;
   readonly manifest: string;
-  readonly labJob: Omit<LabJob, 'job'>;
+  readonly labJob: Omit<LabJob, 'job' | 'user'>;
   readonly claim: Pick<TpuClaim, 'knownJobs' | 'booking'>;
   readonly notes: string | null;
 }
 
-/** Throws a conflict (4) and leaves nothing behind if another command has just created a job on the TPU. */
+/** Throws JobmanError (4) and creates nothing if another command has just created a job on the TPU, or booked it. */
 export async function createLabJob(
   cli: TpuCli,
   client: Client,
-  request: NewLabJob,
+  { user, by, spec, manifest, labJob, claim, notes }: NewLabJob,
 ): Promise<{ readonly id: string; readonly window: number }> {
-  const { user, by, tpu, spec, manifest, claim } = request;
-  const { store } = cli.lab;
-  const unbook = await bookFor(cli, request);
-  let id: string | undefined;
-  let isToUnbook = true;
-  try {
-    ({ id } = await client.create({ spec, manifest, owner: user.name, by, env: cli.io.env }));
-    const labJob: LabJob = { job: id, ...request.labJob };
-    // After this transaction the job is on the TPU. Its script waits for the row before it begins.
-    await store.transaction(async (inside) => {
-      const winner = (await inside.jobs()).find((one) => one.tpu === tpu.name && !claim.knownJobs.has(one.job));
-      // If the winner has the same user, the booking belongs to the winner.
-      isToUnbook = winner?.user !== user.name;
-      if (winner !== undefined)
-        throw new JobmanError(
-          `Job ${winner.job} of ${winner.user} has just started on ${tpu.name}. Yours was not started.`,
-          exitCode.conflict,
-          ['Run the command again to take the TPU.'],
-        );
-      await inside.addJob(labJob);
-    });
-  } catch (error) {
-    if (id !== undefined) {
-      await client.sendCommand(id, 'delete', { by, onBehalf: true });
-      await client.wake();
-    }
-    if (isToUnbook) await unbook();
-    throw error;
-  }
-  const { window } = await store.openWindow(id, 1, cli.io.now());
+  const { io } = cli;
+  const booking = runBooking(user, claim, notes);
+  // A spreadsheet cannot take part in the transaction.
+  const isLocal = (await cli.lab.site()).spreadsheet === null;
+  const lab = { job: labJob, knownJobs: claim.knownJobs, booking: isLocal ? booking : null };
+  const { id } = await client.create({ spec, manifest, owner: user.name, by, env: io.env, lab });
+  if (!isLocal) await bookStartedRun(cli, labJob.tpu, booking);
+  const { window } = await cli.lab.store.openWindow(id, 1, io.now());
   await wakeController(cli, client);
   return { id, window: window.window };
 }
 
-/** Returns a function that restores the booking. Throws JobmanError (4) if another user has just booked the TPU. */
-export async function bookFor(
-  cli: TpuCli,
-  { user, tpu, claim, notes }: Pick<NewLabJob, 'user' | 'tpu' | 'claim' | 'notes'>,
-): Promise<() => Promise<void>> {
-  const nothing = (): Promise<void> => Promise.resolve();
-  // Another user's notes do not apply to this run.
-  const newNotes = notes ?? (claim.booking !== null && claim.booking.user !== user.sheetName ? '' : undefined);
-  const change: BookingChange = {
-    status: 'running',
-    user: user.sheetName,
-    ...(newNotes !== undefined && { scriptNote: newNotes }),
-  };
-  try {
-    const sheet = await cli.lab.sheet();
-    const { before, refused } = await sheet.change(tpu.name, change, (now) =>
-      isBookedByOther(now, user) && now.user !== claim.booking?.user ? now.user : null,
-    );
-    if (refused !== null)
-      throw new JobmanError(`${refused} has just booked ${tpu.name}. Nothing was started.`, exitCode.conflict);
-    if (before === null) return nothing;
-    const { status, user: bookedFor, note, scriptNote } = before;
-    const restored = { user: bookedFor, note, scriptNote, ...(status.kind !== 'unknown' && { status: status.kind }) };
-    return async () => {
-      try {
-        await sheet.change(tpu.name, restored);
-      } catch (error) {
-        if (!(error instanceof JobmanError)) throw error;
-        cli.note(`The booking of ${tpu.name} was not undone: ${error.message}`);
-      }
-    };
-  } catch (error) {
-    if (!(error instanceof JobmanError) || error.code === exitCode.conflict) throw error;
-    cli.note(`The booking sheet was not changed: ${error.message}`);
-    return nothing;
-  }
+/** Another user's notes do not apply to this run. */
+export function runBooking(
+  { sheetName }: LabUser,
+  { booking }: Pick<TpuClaim, 'booking'>,
+  notes: string | null,
+): RunBooking {
+  const scriptNote = notes ?? (booking !== null && booking.user !== sheetName ? '' : undefined);
+  return { user: sheetName, seenUser: booking?.user ?? null, ...(scriptNote !== undefined && { scriptNote }) };
+}
+
+/** For a job that has started: a booking that another user has just made is only a note. */
+export function bookStartedRun(cli: TpuCli, tpu: string, booking: RunBooking): Promise<void> {
+  return changeSheet(cli, cli.note, (sheet) => bookRun(sheet, tpu, booking));
 }
 
 /** Changes only the user's own row: `running` when an attempt begins, `reserved` when it ends. */

@@ -150,6 +150,8 @@ suite('run', () => {
   test('a sheet that does not answer is a note; a booking that another user just made is a conflict', async (t) => {
     const world = await openLabJobWorld(t);
     const own = world.sheet;
+    const { site } = world;
+    world.site = { ...site, spreadsheet: { id: 'a', tab: null, credentials: '/key', endpoint: null } };
     world.sheet = () => Promise.reject(new JobmanError('the sheet sleeps.', exitCode.unreachable, ['no route']));
     const result = await world.tpu(['run', 'v2-32-6', 'xibo']);
     assert.equal(result.code, 0);
@@ -159,15 +161,23 @@ suite('run', () => {
     const sheet = await own();
     world.sheet = async () => ({
       ...sheet,
-      async change(...args) {
+      async read() {
+        const before = await sheet.read();
         await sheet.change(seven, { status: 'reserved', user: 'bob' });
-        return sheet.change(...args);
+        return before;
       },
     });
+    world.site = site;
     const late = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
     assert.equal(late.code, exitCode.conflict);
     assert.match(late.err, /bob has just booked/);
     assert.equal(await jobCount(world), 1);
+    assert.equal(await booked(world, seven), 'reserved bob');
+    await sheet.change(seven, { status: 'free', user: '' });
+    world.site = { ...site, spreadsheet: { id: 'a', tab: null, credentials: '/key', endpoint: null } };
+    const started = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
+    assert.equal(started.code, 0);
+    assert.match(started.err, /The booking sheet was not changed: bob has just booked/);
   });
 
   test('of two commands at the same time one wins; the other leaves neither job nor booking', async (t) => {

@@ -12,7 +12,7 @@ import { runTpu } from '../../support/output-schema.ts';
 import type { Job, Finish } from '../../../src/core/model/job.ts';
 import { tpuFromName } from '../../../src/lab/tpus.ts';
 import { type BookingSheet, createLocalSheet } from '../../../src/lab/bookings.ts';
-import { siteOf } from '../../../src/lab/site.ts';
+import { type Site, siteOf } from '../../../src/lab/site.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
 import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { openStore } from '../../../src/store/store.ts';
@@ -38,6 +38,7 @@ export interface LabJobWorld {
   readonly actions: string[];
   /** Our tmux windows by session. */
   readonly windows: Map<string, number[]>;
+  site: Site;
   /** The booking sheet; by default the table of the database. */
   sheet: () => Promise<BookingSheet>;
   readonly tpu: RunCli;
@@ -88,10 +89,11 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     unreachableTpus,
     windows,
     actions,
+    site,
     sheet: async () => createLocalSheet(labStore, () => now),
     async tpu(argv, options = {}) {
       const lab = aLab(labStore, {
-        site: async () => site,
+        site: async () => world.site,
         sheet: () => world.sheet(),
         tpus: async () => operations,
         tmuxWindows: async () => ({

@@ -32,16 +32,14 @@ import { endOnWorkers, resolveTpu } from '../claim-tpu.ts';
 
 const placeholderPane = '%jobman';
 
-/** Time to wait for the lab's row of a job, which is written shortly after the job itself. */
-const labJobTimeout = 15 * second;
-
 /** For a worker that only the controller can reach. If it cannot either, a recovery rule ends the attempt sooner. */
 const workerTimeout = 5 * minute;
 
 export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
   const [runFolder = ''] = raw;
   const { id, attempt } = ownAttempt(cli, runFolder !== '');
-  const labJob = await waitForLabJob(cli, id);
+  const labJob = await cli.lab.store.job(id);
+  if (labJob === null) throw new JobmanError(`Job ${id} is not a job of the lab.`, exitCode.notFound);
   try {
     return await beginAttempt(cli, labJob, attempt, runFolder);
   } catch (error) {
@@ -118,22 +116,6 @@ function ownAttempt({ io: { env } }: TpuCli, isValid: boolean): { readonly id: s
 
 function printLine(cli: TpuCli, sentence: string): void {
   cli.io.stderr.write(`-- ${sentence}\n`);
-}
-
-async function waitForLabJob(cli: TpuCli, id: string): Promise<LabJob> {
-  const { store } = cli.lab;
-  const end = cli.io.now() + labJobTimeout;
-  for (;;) {
-    const found = await store.job(id);
-    if (found !== null) return found;
-    if (cli.io.now() > end)
-      throw new JobmanError(
-        `The lab has no entry for job ${id}: the command that created it was interrupted.`,
-        exitCode.notFound,
-        ['Start it again with `tpu run`.'],
-      );
-    await sleep(200);
-  }
 }
 
 async function readViews(client: Client, { jobs }: Lineages): Promise<ReadonlyMap<string, JobView>> {

@@ -26,7 +26,7 @@ import {
 } from '../../../lab/run-spec.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../../lab/tpus.ts';
 import { wakeController } from '../../controller.ts';
-import { createLabJob, bookFor, tpuSpecContext } from '../create-lab-job.ts';
+import { bookStartedRun, createLabJob, runBooking, tpuSpecContext } from '../create-lab-job.ts';
 import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser } from '../resolve-user.ts';
 import { endJobs, resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, withClaimContext } from '../claim-tpu.ts';
@@ -63,11 +63,9 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
     const { id, window } = await createLabJob(cli, parts.client, {
       user,
       by,
-      tpu,
       spec,
       manifest: `# Created by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.userScript ?? ''}\n`,
       labJob: {
-        user: user.name,
         directory,
         directoryNumber: number,
         tpu: tpu.name,
@@ -249,12 +247,9 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
     );
   const claim = await claimTpu(cli, parts, { ...request, job: labJob.job });
   await claim.prepare();
-  const unbook = await bookFor(cli, { user, tpu, claim, notes: null });
   const answer = await client.sendCommand(labJob.job, startMode, { by, onBehalf: true });
-  if (!answer.ok) {
-    await unbook();
-    throw new JobmanError(answer.message, answer.exitCode);
-  }
+  if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);
+  await bookStartedRun(cli, tpu.name, runBooking(user, claim, null));
   const { window } = await cli.lab.store.openWindow(labJob.job, view.attempts.length + 1, cli.io.now());
   await wakeController(cli, client);
   const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
@@ -280,11 +275,10 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
   if (!isOver) await endJobs(cli, client, [labJob.job], { by, signal });
   await claim.prepare();
   const spec = retargetSpec(view.spec, specContext, labJob);
-  const { job: parent, ...same } = labJob;
+  const { job: parent, user: _user, ...same } = labJob;
   const { id, window } = await createLabJob(cli, client, {
     user,
     by,
-    tpu,
     spec,
     manifest: `# Created by: tpu ${startMode} windows=${number} tpu=${tpu.name} ${user.name}\n`,
     labJob: {

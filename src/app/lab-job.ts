@@ -1,0 +1,40 @@
+// The lab's part of a job: the store writes it in the transaction that creates the job.
+
+/** The facts of a `tpu run` that are not in the job's spec. */
+export interface LabJob {
+  readonly job: string;
+  /** Registry name, equal to the job's owner. */
+  readonly user: string;
+  /** The working directory when the job was created, and its number; null if a script ran from elsewhere. */
+  readonly directory: string;
+  readonly directoryNumber: number | null;
+  readonly tpu: string;
+  /** Arguments of staging.sh after `ka=`, in order: `--config.training.learning_rate=0.01`. */
+  readonly configs: readonly string[];
+  readonly tag: string | null;
+  /** False: no rule follows its end (`monitor=False`). */
+  readonly monitor: boolean;
+  readonly logStage: boolean;
+  /** The attempt of another job, on another TPU, that this job resumes or reruns. */
+  readonly parent: { readonly job: string; readonly attempt: number; readonly startMode: 'resume' | 'rerun' } | null;
+  /** The stage of its first attempt: the parent's stage + 1 after a resume, else 0. */
+  readonly baseStage: number;
+}
+
+/** The booking of a run in the booking sheet. */
+export interface RunBooking {
+  /** The user's name in the sheet. */
+  readonly user: string;
+  /** The user of the booking when the TPU was checked. A booking by yet another user is a conflict. */
+  readonly seenUser: string | null;
+  /** Absent: the notes stay. */
+  readonly scriptNote?: string;
+}
+
+export interface LabEntry {
+  readonly job: Omit<LabJob, 'job' | 'user'>;
+  /** All jobs of the lab when the TPU was checked. A later job on the TPU is a conflict. */
+  readonly knownJobs: readonly string[];
+  /** Null if the booking sheet is not a table of the database. */
+  readonly booking: RunBooking | null;
+}
