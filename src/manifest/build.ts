@@ -77,6 +77,8 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
     checkpointDir: checkpoints.checkpointDir,
     recovery: rules,
     isSetupOnly,
+    command,
+    context,
   });
   const env = { ...job.env, ...command.env };
   const secrets = readSecretSources(sections, job.secrets ?? {}, env, context);

@@ -13,7 +13,7 @@ import { second } from '../core/model/time.ts';
 import type { SetupModule } from '../setup/modules.ts';
 import { formatExactDuration } from './durations.ts';
 import type { Section } from './keys.ts';
-import { isWithin, remotePath } from './files.ts';
+import { isWithin, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 
 /** Time between Google's preemption notice and the end of a spot VM. Source: Google's documentation of spot VMs. */
@@ -27,6 +27,8 @@ interface ManifestParts {
   readonly checkpointDir: string | null;
   readonly recovery: RecoverySpec;
   readonly isSetupOnly: boolean;
+  readonly command: Partial<Section<'command'>>;
+  readonly context: ManifestContext;
 }
 
 export function addWarnings(sections: Sections, parts: ManifestParts): void {
@@ -35,6 +37,7 @@ export function addWarnings(sections: Sections, parts: ManifestParts): void {
   warnAboutFinish(sections, parts);
   warnAboutRules(sections, parts);
   warnAboutSecrets(sections, parts);
+  warnAboutMissingFiles(sections, parts);
 }
 
 const secretName = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$/i;
@@ -49,6 +52,36 @@ function warnAboutSecrets(sections: Sections, { job }: ManifestParts): void {
       `looks like a secret, but job.env is stored as plain text; use job.secrets for ${name}`,
     );
   }
+}
+
+/** A file next to the manifest that the first command names, and that a new TPU does not have. */
+function warnAboutMissingFiles(
+  sections: Sections,
+  { capacity, modules, runsOn, command, context }: ManifestParts,
+): void {
+  if (capacity?.kind !== 'tpu' || capacity.ownership === 'persistent' || capacity.startupScript !== null) return;
+  if (runsOn === 'controller' || sections.has(['job', 'workdir']) || command.workdir !== undefined) return;
+  // The file may be in the image, or among files that could not be read.
+  if (modules.some(({ name }) => name === 'docker') || !sections.isValid('job') || !sections.isValid('setup')) return;
+  const copied = modules.flatMap((module) => (module.name === 'files' ? module.files : [])).map(({ to }) => to);
+  const missing = filesOfFirstCommand(command.run ?? '').find(
+    (word) =>
+      context.files.inspect(localPath(word, context.folder, context.home)).kind === 'file' &&
+      !copied.includes(remotePath(word)),
+  );
+  if (missing === undefined) return;
+  const message = `names ${missing}, which is not on the workers; copy its folder with job.workdir: . or the file with job.files`;
+  sections.warning(['command', 'run'], message);
+}
+
+/** Words that may be relative paths. Later commands may need files that the first one has created. */
+function filesOfFirstCommand(run: string): readonly string[] {
+  const [first = ''] = run
+    .replaceAll(/^\s*(#|set |export ).*$/gm, '')
+    .trim()
+    .split(/[\n;&|]/);
+  const [program = '', ...args] = first.trim().split(/\s+/);
+  return [...(program.includes('/') ? [program] : []), ...args].filter((word) => /^(\.\/)?\w[\w./-]*$/.test(word));
 }
 
 function warnAboutCheckpoints(

@@ -38,6 +38,32 @@ test('a spot TPU without a folder for checkpoints causes a warning', () => {
   assert.deepEqual(warningsOf('local: {}\nrecovery: "loop: failures"\ncommand: {run: ls}\n'), []);
 });
 
+test('a file of the command that no worker has causes a warning', () => {
+  const files = { '/work/train.py': '', '/work/run.sh': '', '/work/a/b.py': '' };
+  const withRun = (run: string, keys = '', more = bucket, tpu = ''): string =>
+    job(keys, more, tpu).replace('run: ls', `run: ${JSON.stringify(run)}`);
+  assert.equal(
+    only(withRun('python3 -u train.py --lr 1'), { files }),
+    'cfg.yaml:4:16 command.run: names train.py, which is not on the workers; copy its folder with job.workdir: . or the file with job.files',
+  );
+  for (const run of ['./run.sh', 'bash run.sh | tee log', '# first\nset -e\npython3 a/b.py']) {
+    assert.match(only(withRun(run), { files }), /which is not on the workers/, run);
+  }
+  for (const text of [
+    withRun('python3 train.py', 'workdir: .'),
+    withRun('python3 train.py', 'files: ["train.py:"]').replace('train.py:"', 'train.py"'),
+    withRun('python3 train.py', '', `${bucket}docker: {image: i, mount_dirs: [~/bucket]}\n`),
+    withRun('python3 train.py', '', bucket, 'ownership: persistent, name: a'),
+    withRun('python3 ~/train.py'),
+    withRun('git clone x; cd x; python3 train.py'),
+    withRun('python3 other.py'),
+    withRun('train.py'),
+  ]) {
+    assert.deepEqual(warningsOf(text, { files }), [], text);
+  }
+  assert.deepEqual(warningsOf('local: {}\ncommand: {run: python3 train.py}\n', { files }), []);
+});
+
 test('checkpoints outside every bucket cause a warning', () => {
   assert.equal(
     only(saving('~/out')),
