@@ -1,3 +1,5 @@
+import { basename, dirname, join, resolve } from 'node:path';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { BucketFindings } from '../app/buckets.ts';
 import { exitCode, JobmanError, usageError, type ManifestProblem } from '../app/errors.ts';
@@ -71,6 +73,7 @@ export async function checkManifest(
   const { io, services } = cli;
   // An unset variable of a script gives an empty path, which would mean the current folder.
   if (path === '') throw usageError('The path of the manifest is empty.');
+  checkExists(path, io.cwd, files);
   const settings = await services.settings();
   const result = loadManifest({
     file: path,
@@ -99,6 +102,16 @@ export async function checkManifest(
   const problems = [...refused, ...found.problems];
   if (problems.length > 0) return { problems, warnings, unchecked };
   return { manifest: { spec, text: storedText }, warnings, unchecked };
+}
+
+function checkExists(path: string, cwd: string, files: FileReader): void {
+  const file = resolve(cwd, path);
+  if (files.inspect(file).kind !== 'absent') return;
+  const folder = files.inspect(dirname(file));
+  const manifests = folder.kind === 'folder' ? folder.entries.filter((name) => /\.ya?ml$/.test(name)) : [];
+  const near = didYouMean(basename(file), manifests);
+  const hint = near === undefined ? '' : ` Did you mean ${join(dirname(path), near)}?`;
+  throw usageError(`${path} does not exist.${hint}`);
 }
 
 /** Problems that depend on the settings: an unknown flavor, no image. For `validate`: `submit` reports them itself. */

@@ -49,10 +49,7 @@ export function loadManifest(
   // The shell expands `~`. A `~` that is still in the argument was quoted and belongs to the file's name.
   const file = localPath(input.file.startsWith('~') ? `./${input.file}` : input.file, input.cwd, input.home);
   const read = readTextFile(input.files, file, maxManifestBytes);
-  if ('reason' in read) {
-    const where = read.reason === 'does not exist' ? `${file} ` : '';
-    return { problems: [fileProblem(`the manifest ${where}${read.reason}`)], warnings: [], text: null };
-  }
+  if ('reason' in read) return { problems: [fileProblem(`the manifest ${read.reason}`)], warnings: [], text: null };
   return { ...parseManifest({ ...input, file, text: read.text }), text: read.text };
 }
 

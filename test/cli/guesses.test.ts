@@ -208,6 +208,16 @@ suite('run', () => {
   });
 });
 
+test('a manifest that does not exist leads to a file with a similar name', async (t) => {
+  const cwd = folder(t);
+  writeFileSync(join(cwd, 'train.yaml'), 'local: {}\n');
+  for (const command of ['create', 'validate', 'submit', 'run']) {
+    const { code, err } = await jobman([command, 'train.yml'], { cwd });
+    assert.deepEqual([code, err], [2, 'jobman: train.yml does not exist. Did you mean train.yaml?\n']);
+  }
+  assert.equal((await jobman(['create', 'x/y.yaml'], { cwd })).err, 'jobman: x/y.yaml does not exist.\n');
+});
+
 suite('other names', () => {
   test('list: ls, ps; show: status, describe, get, which list without a job', async () => {
     const list = await jobman(['list'], { jobs });

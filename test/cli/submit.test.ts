@@ -213,7 +213,7 @@ test('every flag sets its field of the Job', async () => {
 suite('nothing is submitted', () => {
   const cases: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
     [['-i', 'a', 'ls'], 2, /Unexpected argument "ls"\.\n.*jobman submit -i alpine -- ls/],
-    [['good.yaml'], 2, /the manifest \/good\.yaml does not exist/],
+    [['good.yaml'], 2, /^jobman: good\.yaml does not exist\.\n/],
     [
       ['-i', 'a', '-j', 'Train_1'],
       2,

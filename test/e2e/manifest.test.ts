@@ -11,18 +11,13 @@ import { openWorld } from '../support/world.ts';
 
 interface Case {
   readonly title: string;
-  /** The content of the file; null for no file, undefined for a folder of that name. */
-  readonly content: string | Uint8Array | null | undefined;
+  /** The content of the file; undefined for a folder of that name. */
+  readonly content: string | Uint8Array | undefined;
   /** All lines of the error message after the first, in order. */
   readonly messages: readonly RegExp[];
 }
 
 const cases: readonly Case[] = [
-  {
-    title: 'missing',
-    content: null,
-    messages: [/^ {2}x\.yaml: the manifest \/.*\/x\.yaml does not exist$/],
-  },
   { title: 'a directory', content: undefined, messages: [/^ {2}x\.yaml: the manifest is a folder$/] },
   { title: 'empty', content: '', messages: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
   { title: 'nothing but a comment', content: '# later\n', messages: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
@@ -106,7 +101,7 @@ for (const { title, content, messages } of cases) {
     const world = openWorld(t);
     const file = join(world.folder, 'x.yaml');
     if (content === undefined) mkdirSync(file);
-    else if (content !== null) writeFileSync(file, content);
+    else writeFileSync(file, content);
 
     const { code, stdout, stderr } = await jobman(world, ['create', 'x.yaml'], { withinMs: 20_000 });
 

@@ -23,7 +23,7 @@ function load(content: string | Uint8Array | undefined): string {
 }
 
 test('a file that is not a manifest gives one line', () => {
-  assert.equal(load(undefined), 'cfg.yaml: the manifest /work/cfg.yaml does not exist');
+  assert.equal(load(undefined), 'cfg.yaml: the manifest does not exist');
   assert.equal(load('local: {}\ncommand: {run: ls}\n'), 'fine');
   assert.equal(load(''), 'cfg.yaml:1:1: the manifest is empty');
   assert.equal(load('# only a comment\n---\n'), 'cfg.yaml:1:1: the manifest is empty');
