@@ -53,6 +53,11 @@ export function wantsJson(argv: readonly string[]): boolean {
   );
 }
 
+/** Throws JobmanError for a command that prints text for people or for a shell. */
+export function refuseJson(isJson: boolean | undefined, what: string): void {
+  if (isJson === true) throw usageError(`${what} has no JSON output.`);
+}
+
 export function createCli(services: Services, flags: GlobalFlags, argsAfterDash: readonly string[] = []): Cli {
   const json = flags.json === true || flags.output === 'json';
   // A program reads standard error too, and finds only errors there.

@@ -1,7 +1,7 @@
 import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { JobmanCommand } from './command.ts';
-import { reportError, createCli, wantsJson, type GlobalFlags } from './context.ts';
+import { reportError, createCli, refuseJson, wantsJson, type GlobalFlags } from './context.ts';
 import { findCommand, printHelp } from './find-command.ts';
 import { globalFlags } from './flags.ts';
 import { scan } from './scan.ts';
@@ -11,9 +11,11 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
   const { io } = services;
   let cli = createCli(services, { json: wantsJson(argv) });
   try {
-    if (wantsHelp(argv)) return printHelp(io, program, argv);
-    const found = findCommand(program, argv);
-    if (!('command' in found)) return printHelp(io, program, argv);
+    const found = wantsHelp(argv) ? null : findCommand(program, argv);
+    if (found === null || !('command' in found)) {
+      refuseJson(cli.json, 'Help');
+      return printHelp(io, program, argv);
+    }
     const { flags, args, argsAfterDash } = scanArguments(found.command, found.args);
     const given = flags as unknown as GlobalFlags;
     cli = createCli(services, given, argsAfterDash);

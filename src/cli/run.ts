@@ -38,6 +38,7 @@ async function runCommand(argv: readonly string[], services: AnyServices): Promi
     case '-v':
     case '-V':
     case '--version':
+      if (rest.length > 0) return runTableCommand(['version', ...rest], services);
       io.stdout.write(`jobman ${io.version}\n`);
       return exitCode.ok;
     case checkVersionArgument: {

@@ -89,6 +89,7 @@ test('jobman alone prints its version and the first steps, which are commands an
 });
 
 test('-v is the version, -h the help', async () => {
+  assert.equal((await jobman(['--version', '--json'])).out, '{"version":"1.2.3"}\n');
   for (const flag of ['-v', '--version']) assert.equal((await jobman([flag])).out, 'jobman 1.2.3\n');
   const [short, long] = [await jobman(['-h']), await jobman(['--help'])];
   assert.equal(short.out, long.out);

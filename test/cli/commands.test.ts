@@ -86,6 +86,14 @@ suite('the command line', () => {
     [['stop'], /Which job\?/],
     [['clean', '1', '--all'], /--all and jobs exclude each other/],
     [['completion', 'tcsh'], /expected one of bash, zsh, fish/],
+    [['completion', 'bash', '--json'], /"`jobman completion` has no JSON output\."/],
+    [['help', '--json'], /"Help has no JSON output\."/],
+    [['help', 'list', '--json'], /"Help has no JSON output\."/],
+    [['list', '--help', '-o', 'json'], /"Help has no JSON output\."/],
+    [['controller', '--json'], /"Help has no JSON output\."/],
+    [['ssh', '1', '--json'], /"`jobman ssh` has no JSON output\."/],
+    [['emulator', 'serve', '--json'], /"`jobman emulator serve` has no JSON output\."/],
+    [['logs', '1', '--raw', '--json'], /"--raw and --json exclude each other\."/],
   ] as const) {
     test(`refuses \`jobman ${argv.join(' ')}\` with exit code 2 and a sentence`, async () => {
       const { code, out, err, commands } = await jobman(argv, { jobs: [jobView()] });

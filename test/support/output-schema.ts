@@ -27,9 +27,9 @@ interface Printed {
 export function checkOutput(argv: readonly string[], { stdout, stderr, isTerminal }: Printed): void {
   if (!wantsJson(argv)) return;
   const command = commandOf(argv);
-  // These write a file of their own format, or text that the caller asked for.
-  if (command === null || /^(?:schema|completion|help|tpu (?:tldr|completion))$/.test(command)) return;
-  if (!argv.includes('--raw')) checkLines(command, stdout);
+  // It prints one document of several lines.
+  if (command === null || command === 'schema') return;
+  checkLines(command, stdout);
   if (!isTerminal) checkLines('error', stderr);
 }
 

@@ -7,7 +7,7 @@ import { isIdRef } from '../../app/refs.ts';
 import type { EmulatorTpu, EmulatorView } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
-import type { Cli } from '../context.ts';
+import { refuseJson, type Cli } from '../context.ts';
 import { foreignCommandHint } from '../foreign-commands.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -162,6 +162,7 @@ function parseAction(args: readonly string[]): {
 }
 
 export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number> {
+  refuseJson(cli.json, '`jobman emulator serve`');
   const { port, sshPort, seed, speed, state, hosts, gcsfuse, schedule, idleExit } = flags;
   const idleExitMs = idleExit === 'never' ? undefined : idleExit;
   const emulator = await cli.services.emulator();

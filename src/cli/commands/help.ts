@@ -3,12 +3,14 @@
 import { exitCode } from '../../app/errors.ts';
 import type { Program } from '../command.ts';
 import type { Shell } from '../completion/proposals.ts';
-import type { Cli } from '../context.ts';
+import { refuseJson, type Cli } from '../context.ts';
 import { printHelp } from '../find-command.ts';
 
 export function helpOf(program: Program) {
-  return async ({ io }: Cli, _flags: object, ...args: readonly string[]): Promise<number> =>
-    printHelp(io, program, args);
+  return async ({ io, json }: Cli, _flags: object, ...args: readonly string[]): Promise<number> => {
+    refuseJson(json, 'Help');
+    return printHelp(io, program, args);
+  };
 }
 
 export async function version(cli: Cli): Promise<number> {
@@ -19,6 +21,7 @@ export async function version(cli: Cli): Promise<number> {
 }
 
 export async function completion(cli: Cli, _flags: object, shell: Shell): Promise<number> {
+  refuseJson(cli.json, '`jobman completion`');
   cli.io.stdout.write(completionScript(shell));
   return exitCode.ok;
 }

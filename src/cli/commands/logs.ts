@@ -30,6 +30,7 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
       `For the last lines: --tail ${namespace}`,
     ]);
   }
+  if (flags.raw === true && cli.json) throw usageError('--raw and --json exclude each other.');
   const isNamed = args.length > 0 || flags.jobName !== undefined;
   const { job, ...target } = isNamed ? {} : await newestJob(cli, flags);
   return handleJobs(cli, { ...flags, ...target }, job === undefined ? args : [job], {

@@ -3,9 +3,10 @@ import type { SshHostOutput } from '../outputs.ts';
 import type { SshHost } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { handleJobs } from '../cluster/resolve-jobs.ts';
-import { type Cli, forEach, type GlobalFlags, splitRef, refsOf } from '../context.ts';
+import { type Cli, forEach, type GlobalFlags, refuseJson, splitRef, refsOf } from '../context.ts';
 
 export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  refuseJson(cli.json, '`jobman ssh`');
   const { refs, rest } = splitRef(args, flags.jobName);
   const anywhere = { jobName: flags.jobName, namespace: undefined, context: undefined };
   return handleJobs(cli, anywhere, refs, {

@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabStore } from '../../lab/lab-store.ts';
-import { reportError, createCli, wantsJson } from '../context.ts';
+import { reportError, createCli, refuseJson, wantsJson } from '../context.ts';
 import { commandHelp, programHelp } from '../help.ts';
 import { wrapSentences, inColumns } from '../render/aligned.ts';
 import { escapeLine } from '../../app/format.ts';
@@ -28,12 +28,15 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
       const { propose } = await import('./completion.ts');
       return await propose(others, services);
     }
-    if (['--version', '-v', '-V', 'version'].includes(first)) return print([`jobman ${io.version}`]);
+    if (['--version', '-v', '-V', 'version'].includes(first)) {
+      return print([flags.json === true ? JSON.stringify({ version: io.version }) : `jobman ${io.version}`]);
+    }
     const isRaw = table.some(({ names, takes }) => takes.raw === true && names.includes(first));
     const { flags: globals, rest } = isRaw ? { flags: {}, rest: argv } : splitGlobals(argv);
     flags = globals;
     const wantsHelp =
       globals.help === true || rest[0] === 'help' || (isRaw && others.some((arg) => arg === '-h' || arg === '--help'));
+    if (wantsHelp || rest.length === 0) refuseJson(flags.json, 'Help');
     if (wantsHelp) {
       const topic = rest[0] === 'help' ? rest.slice(1) : rest;
       return print(

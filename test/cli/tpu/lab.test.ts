@@ -171,7 +171,7 @@ suite('help', () => {
   test('first steps, all commands, and each command', async () => {
     const { tpu } = openLabWorld();
     assert.match((await tpu([])).out, /tpu add-user/);
-    assert.equal((await tpu(['--json', '-y'])).out, (await tpu([])).out);
+    assert.equal((await tpu(['--quiet', '-y'])).out, (await tpu([])).out);
     const whole = await tpu(['help']);
     assert.equal(whole.out, (await tpu(['-h'])).out);
     assert.equal(whole.out, (await tpu(['--help'])).out);
@@ -186,6 +186,23 @@ suite('help', () => {
         assert.equal(out, (await tpu([name, '--help'])).out);
       }
     }
+  });
+  test('has no JSON output', async () => {
+    const { tpu } = openLabWorld();
+    for (const line of [
+      [],
+      ['help'],
+      ['help', 'run'],
+      ['run', '--help'],
+      ['tldr'],
+      ['completion', 'bash'],
+      ['attach'],
+    ]) {
+      const { code, out, err } = await tpu([...line, '--json']);
+      assert.deepEqual([code, out], [2, ''], line.join(' '));
+      assert.match(err, /has no JSON output/);
+    }
+    assert.equal((await tpu(['--version', '--json'])).out, '{"version":"1.2.3"}\n');
   });
   test('fits a narrow terminal', async () => {
     const { tpu } = openLabWorld();

@@ -9,6 +9,7 @@ import type { RuleAnswer, RecoverableReason } from '../../../core/model/spec.ts'
 import type { Example } from '../../command.ts';
 import { completionScript } from '../../commands/help.ts';
 import { shells } from '../../completion/proposals.ts';
+import { refuseJson } from '../../context.ts';
 import { inColumns } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
 import { requiredText, type TpuCli, type ParsedArguments } from '../command.ts';
@@ -66,6 +67,7 @@ export const cheatSheet: readonly (readonly [heading: string, rows: readonly Exa
 ];
 
 export async function tldr(cli: TpuCli): Promise<number> {
+  refuseJson(cli.json, '`tpu tldr`');
   const columns = columnsOf(cli.io.stdout);
   const lines = cheatSheet.flatMap(([heading, rows], index) => [
     ...(index === 0 ? [] : ['']),
@@ -120,6 +122,7 @@ export async function completion(cli: TpuCli, args: ParsedArguments): Promise<nu
   const shell = shells.find((one) => one === name);
   if (shell === undefined)
     throw new JobmanError(`Unknown shell \`${name}\`. Supported: ${shells.join(', ')}.`, exitCode.usage);
+  refuseJson(cli.json, '`tpu completion`');
   cli.io.stdout.write(completionScript(shell, 'tpu'));
   return exitCode.ok;
 }

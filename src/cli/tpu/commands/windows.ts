@@ -8,6 +8,7 @@ import { timeFormatter } from '../../../lab/local-time.ts';
 import { parseName } from '../../../lab/names.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
+import { refuseJson } from '../../context.ts';
 import { requiredText, type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser, resolveUser, resolveUsers } from '../resolve-user.ts';
 import { findWindow, formatWindows } from '../user-windows.ts';
@@ -92,6 +93,7 @@ export async function addTag(cli: TpuCli, args: ParsedArguments): Promise<number
 }
 
 export async function attach(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  refuseJson(cli.json, '`tpu attach`');
   const user = await resolveUser(cli, args);
   const [number] = args.windows;
   const host = await cli.lab.tmuxWindows();
