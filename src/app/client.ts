@@ -204,6 +204,8 @@ export interface LogQuery {
 }
 
 export interface LogFile {
+  /** The id. */
+  readonly job: string;
   readonly path: string;
   readonly worker: WorkerId | null;
   readonly attempt: number | null;

@@ -28,7 +28,7 @@ const lastLineBytes = 4 * 1024;
 export async function logFilesOf(home: string, job: Job, query: LogQuery): Promise<readonly LogFile[]> {
   const folder = folderOf(home, job);
   if (query.step === 'job' || query.step === 'tpu') {
-    return existingFiles([{ path: noteFile(folder, query.step), worker: null, attempt: null }]);
+    return existingFiles(job, [{ path: noteFile(folder, query.step), worker: null, attempt: null }]);
   }
   if (query.step !== undefined && query.step !== 'command') return stepFiles(folder, job, query.step, query.worker);
   const attempt = attemptOf(job, query.attempt);
@@ -36,6 +36,7 @@ export async function logFilesOf(home: string, job: Job, query: LogQuery): Promi
   const workers = await workersIn(join(logFolder(folder), `attempt_${attempt.ordinal}`), 'command_worker_');
   const wanted = query.worker === undefined ? workers : [requireWorker(job, query.worker, attempt)];
   return existingFiles(
+    job,
     wanted.map((worker) => ({
       path: attemptFile(folder, attempt.ordinal, worker),
       worker,
@@ -182,7 +183,10 @@ async function stepFiles(
     );
   }
   const workers = worker === undefined ? await workersIn(logFolder(folder), `${asFileName(step)}_worker_`) : [worker];
-  return existingFiles(workers.map((each) => ({ path: stepFile(folder, step, each), worker: each, attempt: null })));
+  return existingFiles(
+    job,
+    workers.map((each) => ({ path: stepFile(folder, step, each), worker: each, attempt: null })),
+  );
 }
 
 async function workersIn(folder: string, prefix: string): Promise<readonly WorkerId[]> {
@@ -202,11 +206,14 @@ async function workersIn(folder: string, prefix: string): Promise<readonly Worke
   );
 }
 
-async function existingFiles(files: readonly Omit<LogFile, 'bytes'>[]): Promise<readonly LogFile[]> {
+async function existingFiles(
+  { id }: Job,
+  files: readonly Omit<LogFile, 'job' | 'bytes'>[],
+): Promise<readonly LogFile[]> {
   const sizes = await Promise.all(files.map(async ({ path }) => (await stat(path).catch(() => undefined))?.size));
   return files.flatMap((file, index) => {
     const bytes = sizes[index];
-    return bytes === undefined ? [] : [{ ...file, bytes }];
+    return bytes === undefined ? [] : [{ job: id, ...file, bytes }];
   });
 }
 

@@ -188,6 +188,7 @@ interface FindingOutput extends ManifestProblem {
 
 /** A line of a job's log, or a part of a very long line. */
 export interface LogLineOutput {
+  readonly job: string;
   readonly attempt: number | null;
   readonly worker: WorkerId | null;
   readonly text: string;
@@ -196,6 +197,7 @@ export interface LogLineOutput {
 }
 
 interface ClusterLogLineOutput {
+  readonly job: string;
   readonly pod: string;
   readonly container: string;
   readonly text: string;

@@ -72,6 +72,11 @@ suite('logs', () => {
     assert.deepEqual([none.code, none.out], [0, '']);
   });
 
+  test('with --json name the job in each line', async () => {
+    const { out } = await run(['logs', 'train', '--grep', 'loss 3', '--json'], cluster([train], [pod('first', 0)]));
+    assert.deepEqual(JSON.parse(out), { job: 'train', pod: 'train-first-0', container: 'main', text: 'loss 3' });
+  });
+
   test('that are followed begin with the last lines in which something is found', async () => {
     const busy = aClusterPod({ name: 'train-busy', jobUid: 'first', createdAt: at });
     const fake = cluster([train, train, null], [busy]);

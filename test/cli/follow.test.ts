@@ -66,7 +66,8 @@ function follow(t: TestContext, argv: readonly string[], options: CliHarnessOpti
       const path = join(folder, `attempt_${number}`, `command_worker_${worker}.log`);
       mkdirSync(join(folder, `attempt_${number}`), { recursive: true });
       appendFileSync(path, text);
-      if (!files.some((file) => file.path === path)) files.push({ path, worker, attempt: number, bytes: 0 });
+      if (!files.some((file) => file.path === path))
+        files.push({ job: '000001', path, worker, attempt: number, bytes: 0 });
       return [...files];
     },
     async waitForText(stream, text) {

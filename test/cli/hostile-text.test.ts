@@ -345,7 +345,7 @@ suite('text that controls a terminal', () => {
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const path = join(folder, 'log');
     writeFileSync(path, `${evil.replace('\r', '')}\n`);
-    const logs = [{ path, worker: 0, attempt: 1, bytes: 100 }];
+    const logs = [{ job: '000042', path, worker: 0, attempt: 1, bytes: 100 }];
     const { out } = await jobman(['logs', '42', '--json'], { jobs: [jobView()], logs, terminal });
     assertHarmless(out, 'logs --json');
     const { text } = JSON.parse(out) as { text: string };
@@ -390,8 +390,8 @@ test('the label in front of a log line is one argument, also for a container wit
     let text = '';
     const stdout = { isTerminal, closed: false, write: (part: string | Uint8Array) => (text += String(part)) };
     const cli = { io: { stdout }, screen: { colour: true }, json: false } as unknown as Cli;
-    const flags = { allContainers: true } as Parameters<typeof createLogPrinter>[1];
-    await createLogPrinter(cli, flags, true).write(
+    const flags = { allContainers: true } as Parameters<typeof createLogPrinter>[2];
+    await createLogPrinter(cli, 'train', flags, true).write(
       { name: `train-${evilName}`, index: null },
       evilName,
       Buffer.from('one\n'),

@@ -16,7 +16,7 @@ function logFiles(t: TestContext, ...contents: readonly (string | Uint8Array)[])
   return contents.map((content, worker) => {
     const path = join(folder, 'logs', `command_worker_${worker}.log`);
     writeFileSync(path, content);
-    return { path, worker, attempt: 1, bytes: content.length };
+    return { job: '000042', path, worker, attempt: 1, bytes: content.length };
   });
 }
 
@@ -66,7 +66,7 @@ suite('logs to a pipe', () => {
     const world = await import('./support/harness.ts');
     const { services } = world.createCliHarness({
       jobs: [jobView()],
-      logs: [{ path, worker: 0, attempt: 1, bytes: 7 }],
+      logs: [{ job: '000042', path, worker: 0, attempt: 1, bytes: 7 }],
     });
     const io = {
       ...services.io,
@@ -125,8 +125,8 @@ suite('logs to a pipe', () => {
   test('--json prints an object a line', async (t) => {
     const out = await printed(['--json'], logFiles(t, 'one\n"two"\n'));
     assert.deepEqual(jsonLines<object>(out), [
-      { attempt: 1, worker: 0, text: 'one', continues: false },
-      { attempt: 1, worker: 0, text: '"two"', continues: false },
+      { job: '000042', attempt: 1, worker: 0, text: 'one', continues: false },
+      { job: '000042', attempt: 1, worker: 0, text: '"two"', continues: false },
     ]);
   });
 

@@ -113,7 +113,7 @@ suite('list --watch', () => {
     const { folder } = openWorld(t);
     const path = join(folder, 'log');
     writeFileSync(path, Array.from({ length: 99 }, (_, index) => `step ${index}\n`).join(''));
-    const logs = [{ path, worker: 0, attempt: 3, bytes: 0 }];
+    const logs = [{ job: '000042', path, worker: 0, attempt: 3, bytes: 0 }];
     const { world, ended, shows } = watch(t, { jobs: [jobView()], logs, terminal: { columns: 80, rows: 24 } });
     await shows(/^> 000042/m);
     world.typeKeys('l');

@@ -80,7 +80,7 @@ export async function printArchivedLogs(
     );
     return exitCode.ok;
   }
-  const printer = createLogPrinter(cli, flags, wanted.length > 1 || job.parallelism > 1);
+  const printer = createLogPrinter(cli, job.name, flags, wanted.length > 1 || job.parallelism > 1);
   for (const name of wanted) {
     const index = indexOf(name);
     const ours = named.filter(({ pod }) => pod === name);

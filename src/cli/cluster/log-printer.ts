@@ -44,7 +44,7 @@ function matchingLines(piece: Uint8Array, grep: RegExp): readonly Uint8Array[] {
 
 const lineEnd = 0x0a;
 
-export function createLogPrinter(cli: Cli, flags: LogsFlags, hasPodLabel: boolean) {
+export function createLogPrinter(cli: Cli, job: string, flags: LogsFlags, hasPodLabel: boolean) {
   const { stdout } = cli.io;
   const { grep } = flags;
   const colour = stdout.isTerminal && cli.screen.colour;
@@ -76,7 +76,7 @@ export function createLogPrinter(cli: Cli, flags: LogsFlags, hasPodLabel: boolea
           if (hasEnd) lines.pop();
           const wanted = grep === undefined ? lines : lines.filter((line) => grep.test(line));
           const shown = wanted.map((line) =>
-            cli.json ? JSON.stringify({ pod: pod.name, container, text: line }) : front + sanitize(line),
+            cli.json ? JSON.stringify({ job, pod: pod.name, container, text: line }) : front + sanitize(line),
           );
           if (shown.length > 0) stdout.write(cli.json ? `${shown.join('\n')}\n` : rawBytes(`${shown.join('\n')}\n`));
         }

@@ -35,7 +35,7 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
   if (pods.length === 0 && flags.worker !== undefined && all.length > 0) {
     throw new JobmanError(`${job.name} has no pod ${flags.worker}.`, exitCode.notFound, [formatPodNumbers(job, all)]);
   }
-  const printer = createLogPrinter(cli, flags, pods.length > 1 || job.parallelism > 1);
+  const printer = createLogPrinter(cli, job.name, flags, pods.length > 1 || job.parallelism > 1);
   let isSilent = true;
   for (const [pod, container] of pods.flatMap((one) => containersOf(cli, one, flags))) {
     if (flags.previous === true && container.restarts === 0) {
@@ -87,7 +87,7 @@ export async function followClusterLogs(
   // Show all pods, with their numbers, if several run at the same time or one after another for one result.
   const isOfAll =
     flags.allPods === true || (flags.worker === undefined && (begun.parallelism > 1 || (begun.completions ?? 1) > 1));
-  const printer = createLogPrinter(cli, flags, isOfAll);
+  const printer = createLogPrinter(cli, begun.name, flags, isOfAll);
   const followed = followPods(cli, cluster, begun, { flags, printer, signal });
   let lastNote = '';
   let isLost = false;

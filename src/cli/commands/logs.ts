@@ -150,7 +150,7 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
   const workers = first.worker === null ? [] : [first.worker];
   const front = rules.numbered ? formatPrefix(workers, workers, rules) : '';
   for (const piece of first.pieces) {
-    const from = { attempt: files[0]?.attempt ?? null, worker: first.worker };
+    const from = { job: view.id, attempt: files[0]?.attempt ?? null, worker: first.worker };
     cli.io.stdout.write(
       rules.form === 'json' ? formatJson(from, piece) : rawBytes(front + formatBody({ ...piece, ends: true }, rules)),
     );

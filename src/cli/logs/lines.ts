@@ -66,10 +66,10 @@ function formatForPipe(text: string): string {
 
 /** One object per line, or per part of a very long line. */
 export function formatJson(
-  from: { readonly attempt: number | null; readonly worker: WorkerId | null },
+  { job, attempt, worker }: Pick<LogLineOutput, 'job' | 'attempt' | 'worker'>,
   piece: Piece,
 ): string {
-  const line: LogLineOutput = { ...from, text: piece.text, continues: !piece.ends };
+  const line: LogLineOutput = { job, attempt, worker, text: piece.text, continues: !piece.ends };
   return `${JSON.stringify(line)}\n`;
 }
 

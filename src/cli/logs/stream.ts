@@ -57,6 +57,7 @@ const patience = 300;
 interface Source extends LineSource {
   readonly file: FileHandle;
   readonly path: string;
+  readonly job: string;
   readonly attempt: number | null;
   readonly splitter: Splitter;
   offset: number;
@@ -136,7 +137,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
 
   return {
     expect: (workers) => printer.expect(workers),
-    async add({ path, worker, attempt }, isFirst) {
+    async add({ path, job, worker, attempt }, isFirst) {
       if (sources.some((source) => source.path === path)) return true;
       const file = await openLog(path);
       if (file === undefined) return false;
@@ -144,7 +145,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
       const offset = isWhole ? 0 : await offsetOfLast(file, rules.tail ?? 0);
       const queue = createQueue();
       const splitter = createSplitter(splitRules(rules), (piece) => queue.add(piece));
-      sources.push({ worker, queue, state: 'more', file, path, attempt, splitter, offset });
+      sources.push({ worker, queue, state: 'more', file, path, job, attempt, splitter, offset });
       printer.resetPrefixes();
       return true;
     },
@@ -242,8 +243,8 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
       if (inside !== undefined && inside !== source) text += '\n';
       const continues = inside !== undefined && inside === source;
       text +=
-        rules.form === 'json'
-          ? formatJson({ attempt: source?.attempt ?? null, worker: source?.worker ?? null }, piece)
+        rules.form === 'json' && source !== undefined
+          ? formatJson(source, piece)
           : (continues ? '' : prefixOf(from)) + formatBody(piece, rules);
       inside = piece.ends || rules.form === 'json' ? undefined : source;
     },
