@@ -27,14 +27,9 @@ export async function cleanFiles(home: string, job: Job, by: string): Promise<Co
   return { id: job.id, ok: true, message, exitCode: exitCode.ok };
 }
 
-/** Silently skips jobs that `cleanFiles` would refuse and jobs without files. */
-export async function cleanAll(home: string, jobs: readonly Job[], by: string): Promise<readonly CommandResult[]> {
-  const answers: CommandResult[] = [];
-  for (const job of jobs) {
-    if (job.owner !== by || !isFinished(job) || heldAllocations(job).length > 0) continue;
-    if (await exists(folderOf(home, job))) answers.push(await cleanFiles(home, job, by));
-  }
-  return answers;
+/** True if the job has files and `cleanFiles` would remove them. */
+export async function isCleanable(home: string, job: Job): Promise<boolean> {
+  return isFinished(job) && heldAllocations(job).length === 0 && exists(folderOf(home, job));
 }
 
 function isFinished(job: Job): boolean {

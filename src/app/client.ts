@@ -273,8 +273,10 @@ export interface Client {
   planStep(ref: Ref, step: string, by: string): Promise<StepPlan>;
   recordStep(ref: Ref, done: ManualStepResult): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
-  /** Removes the files of finished jobs: one job's, or all of this owner's if `ref` is null. One result per job. */
-  clean(ref: Ref | null, by: string): Promise<readonly CommandResult[]>;
+  /** Removes the files of a finished job. */
+  clean(ref: Ref, by: string): Promise<CommandResult>;
+  /** The owner's jobs whose files `clean` would remove. */
+  listCleanable(owner: string): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
   /** Grows with every change of any job. Cheap enough to read four times a second. */
   changeCount(): Promise<number>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */

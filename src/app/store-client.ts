@@ -117,10 +117,15 @@ export function createClient(parts: ClientParts): Client {
     },
 
     async clean(ref, by) {
-      const { cleanAll, cleanFiles } = await import('./clean.ts');
-      if (ref !== null) return [await cleanFiles(home, (await find(ref, 'change')).job, by)];
-      const { jobs } = await store.list({ owner: by, maxFinished: null, includeRemoved: true });
-      return cleanAll(home, jobs, by);
+      const { cleanFiles } = await import('./clean.ts');
+      return cleanFiles(home, (await find(ref, 'change')).job, by);
+    },
+
+    async listCleanable(owner) {
+      const { isCleanable } = await import('./clean.ts');
+      const { jobs } = await store.list({ owner, maxFinished: null, includeRemoved: true });
+      const cleanable = await Array.fromAsync(jobs, async (job) => ((await isCleanable(home, job)) ? [job] : []));
+      return cleanable.flat().map(({ id, spec: { name } }) => ({ id, name }));
     },
 
     changeCount: () => store.changeCount(),

@@ -72,15 +72,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
   return {
     ...client,
     sendCommand: (ref, verb, options) => asOwner((by) => client.sendCommand(ref, verb, { ...options, by }), options.by),
-    async clean(ref, by) {
-      if (ref === null) return client.clean(ref, by);
-      const one = async (owner: string): Promise<CommandResult> => {
-        const [answer] = await client.clean(ref, owner);
-        if (answer === undefined) throw new Error(`no answer about job ${ref}`);
-        return answer;
-      };
-      return [await asOwner(one, by)];
-    },
+    clean: (ref, by) => asOwner((owner) => client.clean(ref, owner), by),
     async create(request) {
       const { capacity } = request.spec;
       if (capacity.kind === 'tpu') {

@@ -547,20 +547,18 @@ test('clean removes the files of finished jobs only', async (t) => {
   mkdirSync(join(fixture.home, 'runs', over), { recursive: true });
   const folder = (id: string, owner = 'ada') => join(fixture.home, 'jobs', owner, id);
 
-  assert.match((await fixture.client.clean(live, 'ada'))[0]?.message ?? '', /has not finished/);
-  assert.match((await fixture.client.clean(holding, 'ada'))[0]?.message ?? '', /still holds its TPU/);
-  assert.match((await fixture.client.clean(foreign, 'ada'))[0]?.message ?? '', /belongs to bob/);
+  assert.match((await fixture.client.clean(live, 'ada')).message, /has not finished/);
+  assert.match((await fixture.client.clean(holding, 'ada')).message, /still holds its TPU/);
+  assert.match((await fixture.client.clean(foreign, 'ada')).message, /belongs to bob/);
 
-  const answers = await fixture.client.clean(null, 'ada');
-  assert.deepEqual(
-    answers.map(({ id, ok }) => [id, ok]),
-    [[over, true]],
-  );
+  const cleanable = async () => (await fixture.client.listCleanable('ada')).map(({ id }) => id);
+  assert.deepEqual(await cleanable(), [over]);
+  assert.equal((await fixture.client.clean(over, 'ada')).ok, true);
   assert.equal(existsSync(folder(over)), false);
   assert.equal(existsSync(join(fixture.home, 'runs', over)), false);
   assert.deepEqual([folder(holding), folder(live), folder(foreign, 'bob')].map(existsSync), [true, true, true]);
-  assert.deepEqual(await fixture.client.clean(null, 'ada'), []);
-  assert.match((await fixture.client.clean(over, 'ada'))[0]?.message ?? '', /no files left/);
+  assert.deepEqual(await cleanable(), []);
+  assert.match((await fixture.client.clean(over, 'ada')).message, /no files left/);
   assert.equal((await fixture.client.show(over)).id, over, 'its record stays');
 });
 

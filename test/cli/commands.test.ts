@@ -198,12 +198,18 @@ suite('delete', () => {
   });
 });
 
-test('clean --all asks; one job does not', async () => {
+test('clean --all lists the jobs and asks; one job does not', async () => {
   assert.deepEqual((await jobman(['clean', '42'], { jobs: [jobView()] })).commands, ['clean 42']);
-  assert.equal((await jobman(['clean', '--all'])).code, 4);
-  assert.deepEqual((await jobman(['clean', '--all', '--yes'])).commands, ['clean all']);
-  assert.deepEqual((await jobman(['clean', '--all'], { terminal, input: ['n'] })).commands, []);
-  assert.match((await jobman(['clean', '--all', '--yes'])).err, /^None of your finished jobs has files left\.\n$/);
+  const jobs = [jobView({ id: '000002', name: 'vit', phase: 'failed' }), jobView({ id: '000001' })];
+  const refused = await jobman(['clean', '--all'], { jobs });
+  assert.deepEqual([refused.code, refused.commands], [4, []]);
+  assert.equal(refused.err, '  000002  vit\njobman: Nothing was removed. Confirm with --yes.\n');
+  assert.deepEqual((await jobman(['clean', '--all', '--yes'], { jobs })).commands, ['clean 000002']);
+  const asked = await jobman(['clean', '--all'], { jobs, terminal, input: ['n'] });
+  assert.deepEqual([asked.code, asked.commands], [1, []]);
+  assert.match(asked.err, /Remove the files of 1 finished job\? \[y\/N\]/);
+  const none = await jobman(['clean', '--all'], { jobs: jobs.slice(1) });
+  assert.deepEqual([none.code, none.err], [0, 'Nothing to clean.\n']);
 });
 
 test('wait --json is the same as show --json, with its times', async () => {

@@ -87,12 +87,12 @@ for (const [what, logins, env, login, refused] of [
     const answer = await client.sendCommand(job.id, 'cancel', { by: login });
     if (refused === null) {
       assert.equal(answer.ok, true, answer.message);
-      assert.match((await client.clean(job.id, login))[0]?.message ?? '', /has not finished/);
+      assert.match((await client.clean(job.id, login)).message, /has not finished/);
     } else {
       assert.equal(answer.exitCode, 4);
       assert.match(answer.message, refused);
       assert.equal((await client.show(job.id)).desired, 'running');
-      assert.match((await client.clean(job.id, login))[0]?.message ?? '', /only its owner may clean it\./);
+      assert.match((await client.clean(job.id, login)).message, /only its owner may clean it\./);
     }
     const { message } = await client.sendCommand(strange.id, 'cancel', { by: login });
     assert.match(

@@ -1,5 +1,5 @@
 import type { ContinueFlags } from '../table/flags.ts';
-import type { CommandResult, CommandOptions, Client, JobRow, JobView, Ref } from '../../app/client.ts';
+import type { CommandOptions, Client, JobRow, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
 import { escapeLine, pluralize } from '../../app/format.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
@@ -204,9 +204,7 @@ function heldCapacity(view: JobView): string | undefined {
 
 export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
   const client = await cli.services.client();
-  const worstOf = (answers: readonly CommandResult[]): number =>
-    Math.max(exitCode.ok, ...answers.map((answer) => printAnswer(cli, answer)));
-  const cleanOne = async (ref: Ref): Promise<number> => worstOf(await client.clean(ref, cli.io.user));
+  const cleanOne = async (ref: Ref): Promise<number> => printAnswer(cli, await client.clean(ref, cli.io.user));
   if (flags.all !== true) {
     return handleJobs(cli, flags, args, {
       isChange: true,
@@ -224,21 +222,27 @@ export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: re
     });
   }
   expectOnlyAll(flags, args);
-  const question = 'Remove the logs and copies of all your finished jobs?';
-  if (await confirm(cli, question, 'Nothing was removed.')) {
-    const answers = await client.clean(null, cli.io.user);
-    const worst = worstOf(answers);
-    const archive = await cli.services.clusterArchive();
-    const archived = (await archive.jobs({})).filter(({ goneAt, job }) => goneAt !== null && job.owner === cli.io.user);
-    if (answers.length === 0 && archived.length === 0) cli.note('None of your finished jobs has files left.');
-    if (archived.length === 0) return worst;
-    const { cleanArchived } = await import('../cluster/archive.ts');
-    let code = worst;
-    for (const job of archived) code = Math.max(code, await cleanArchived(cli, archive, job));
-    return code;
+  const jobs = await client.listCleanable(cli.io.user);
+  const archive = await cli.services.clusterArchive();
+  const archived = (await archive.jobs({})).filter(({ goneAt, job }) => goneAt !== null && job.owner === cli.io.user);
+  const count = jobs.length + archived.length;
+  if (count === 0) {
+    cli.note('Nothing to clean.');
+    return exitCode.ok;
   }
-  cli.note('Nothing was removed.');
-  return exitCode.failed;
+  if (!cli.yes) {
+    for (const { id, name } of jobs) cli.printStderr(`  ${id}  ${escapeLine(name)}`);
+    for (const { job } of archived) cli.printStderr(`  ${escapeLine(job.name)}`);
+  }
+  if (!(await confirm(cli, `Remove the files of ${pluralize(count, 'finished job')}?`, 'Nothing was removed.'))) {
+    cli.note('Nothing was removed.');
+    return exitCode.failed;
+  }
+  const ids = jobs.map(({ id }) => id);
+  let code = await forEach(cli, ids, cleanOne);
+  const { cleanArchived } = await import('../cluster/archive.ts');
+  for (const job of archived) code = Math.max(code, await cleanArchived(cli, archive, job));
+  return code;
 }
 
 /** Only follows a job that is active. --cmd-only starts the command on the workers that the job holds ready. */

@@ -125,7 +125,7 @@ export const control = grouped('Control', [
     summary: 'Remove the files of finished jobs',
     usage: '<job>... | --all',
     about:
-      '--all asks first; without a terminal it needs --yes. If the cluster has deleted the Job, the history is ' +
+      '--all lists the jobs and asks first; without a terminal it needs --yes. If the cluster has deleted the Job, the history is ' +
       'removed too.',
     examples: [
       ['jobman clean 42', 'remove its logs and copies; keep its history'],

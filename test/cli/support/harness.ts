@@ -23,6 +23,7 @@ import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../support/output-schema.ts';
 import type { Verb } from '../../../src/core/decide/commands.ts';
 import type { Event } from '../../../src/core/model/event.ts';
+import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { localSpec } from '../../support/builders.ts';
@@ -217,9 +218,10 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       );
     },
     async clean(ref) {
-      commands.push(`clean ${ref ?? 'all'}`);
-      return ref === null ? [] : [{ id: '000001', ok: true, message: 'cleaned', exitCode: 0 }];
+      commands.push(`clean ${ref}`);
+      return { id: find(ref).id, ok: true, message: 'cleaned', exitCode: 0 };
     },
+    listCleanable: async () => jobs.filter(({ phase }) => isFinishedPhase(phase)),
     planStep: unavailable('setup steps'),
     recordStep: unavailable('setup steps'),
     changeCount: async () => changes,
