@@ -8,7 +8,7 @@ import type { LabStore } from '../../lab/lab-store.ts';
 import type { Proposal } from '../command.ts';
 import { formatProposals, proposalsOf } from '../completion/proposals.ts';
 import { currentUser } from './resolve-user.ts';
-import { acceptedKeys, windowKeys } from './tokenize.ts';
+import { acceptedKeys, windowKeys } from './parse-arguments.ts';
 import type { TpuCommand } from './command.ts';
 import { table, tpuProgram } from './table.ts';
 

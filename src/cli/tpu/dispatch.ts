@@ -9,8 +9,8 @@ import { wrapSentences, inColumns } from '../render/aligned.ts';
 import { escapeLine } from '../../app/format.ts';
 import { columnsOf } from '../screen.ts';
 import type { KnownNames, TpuCli, TpuCommand } from './command.ts';
-import { acceptedKeys } from './tokenize.ts';
-import { findCommand, parseArguments } from './parse-arguments.ts';
+
+import { acceptedKeys, findCommand, parseArguments } from './parse-arguments.ts';
 import { replacementHint, removedCommands, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
 
 /** Returns the exit code. Throws only for bugs in jobman. */

@@ -2,13 +2,12 @@
 // type, a number or another argument. An argument with two meanings or none is a problem; nothing is guessed or
 // ignored.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { acceleratorFromName, findTpuBySuffix, type LabTpu, parseAccelerator } from '../../lab/tpus.ts';
 import { parseCount } from '../parse.ts';
-import { formatUnknownCommand, withReason } from '../scan.ts';
+import { formatUnknownCommand, formatUnknownFlag, withReason } from '../scan.ts';
 import type { Count, KnownNames, TpuArgument, TpuRow, ParsedArguments } from './command.ts';
-import { acceptedKeys, tokenize, windowKeys } from './tokenize.ts';
 
 /** Finds the command of a line and the remaining arguments. Throws JobmanError (2) if there is none. */
 export function findCommand<Row extends TpuRow>(
@@ -29,10 +28,40 @@ export function findCommand<Row extends TpuRow>(
   if (only !== undefined && found.length === 1) return { ...only, rest: typed.toSpliced(only.at, 1) };
   if (found.length > 1) {
     const verbs = found.map(({ verb }) => `\`${verb}\``).join(' and ');
-    throw new JobmanError(`${verbs} are both commands. Put the command first.`, exitCode.usage);
+    throw usageError(`${verbs} are both commands. Put the command first.`);
   }
   const names = table.filter(({ hidden }) => !hidden).flatMap((one) => one.names);
-  throw new JobmanError(formatUnknownCommand(first, names), exitCode.usage, ['See `tpu help`.']);
+  throw usageError(formatUnknownCommand(first, names), ['See `tpu help`.']);
+}
+
+export const windowKeys: readonly string[] = ['window', 'windows', 'w'];
+
+/** What one or several arguments of the line give a value to. */
+interface Slot<Value> {
+  /** With its article, for messages: `the user`. */
+  readonly label: string;
+  /** Its names in `key=value`; the first one makes the meaning unambiguous. */
+  readonly keys: readonly string[];
+  readonly max: number;
+  readonly values: Value[];
+  /** Throws an Error for an unknown name or an invalid value. */
+  readonly read: (text: string, key?: string) => Value;
+}
+
+interface Line {
+  readonly row: TpuRow;
+  readonly known: KnownNames;
+  readonly problems: JobmanError[];
+  readonly user: Slot<string>;
+  readonly tpu: Slot<LabTpu>;
+  readonly types: Slot<string>;
+  readonly windows: Slot<number>;
+  readonly numbers: ReadonlyMap<string, Slot<number>>;
+  readonly texts: ReadonlyMap<string, Slot<string>>;
+  readonly keys: ReadonlyMap<string, Slot<string>>;
+  readonly configs: Map<string, Slot<string>>;
+  readonly flags: Set<string>;
+  readonly letters: Set<string>;
 }
 
 /** Throws JobmanError with all problems of the line: (3) if every problem is an unknown name, otherwise (2). */
@@ -46,7 +75,7 @@ export function parseArguments(
   const line = emptyLine(row, known);
   if (!isRaw) readLine(line, typed);
   // Another problem may be the reason for a missing argument.
-  const [first, ...others] = line.problems.length > 0 ? line.problems : isRaw ? [] : missingArguments(line);
+  const [first, ...others] = line.problems.length > 0 || isRaw ? line.problems : missingArguments(line);
   if (first !== undefined) {
     const isMissing = [first, ...others].every(({ code }) => code === exitCode.notFound);
     throw new JobmanError(first.message, isMissing ? exitCode.notFound : exitCode.usage, [
@@ -54,97 +83,138 @@ export function parseArguments(
       `See \`tpu help ${verb}\`.`,
     ]);
   }
-  const { user, tpu, types, windows, numbers, texts, keys, configs, flags, letters } = line;
+  const valuesOf = <Value>(slots: ReadonlyMap<string, Slot<Value>>): [string, Value][] =>
+    [...slots].flatMap(([name, { values }]) => values.map((value): [string, Value] => [name, value]));
   return {
     verb,
     raw: isRaw ? typed : [],
-    user: user.values[0] ?? null,
-    tpu: tpu.values[0] ?? null,
-    types: types.values,
-    windows: windows.values,
-    numbers: Object.fromEntries(numbers),
-    texts: Object.fromEntries(texts),
-    keys: Object.fromEntries(keys),
-    configs: [...configs],
-    flags,
-    letters: [...letters].join(''),
+    user: line.user.values[0] ?? null,
+    tpu: line.tpu.values[0] ?? null,
+    types: line.types.values,
+    windows: line.windows.values,
+    numbers: Object.fromEntries(valuesOf(line.numbers)),
+    texts: Object.fromEntries(valuesOf(line.texts)),
+    keys: Object.fromEntries(valuesOf(line.keys)),
+    configs: valuesOf(line.configs),
+    flags: line.flags,
+    letters: [...line.letters].join(''),
   };
 }
 
-interface Slot<Value> {
-  /** With its article, for messages: `the user`. */
-  readonly label: string;
-  /** A key that makes the meaning unambiguous. */
-  readonly key: string;
-  readonly max: number;
-  readonly values: Value[];
-  /** Throws JobmanError for an unknown name or an invalid value. */
-  read(text: string): Value;
-}
-
-interface Line {
-  readonly row: TpuRow;
-  readonly known: KnownNames;
-  readonly problems: JobmanError[];
-  readonly user: Slot<string>;
-  readonly tpu: Slot<LabTpu>;
-  readonly types: Slot<string>;
-  readonly windows: Slot<number>;
-  readonly numbers: Map<string, number>;
-  readonly texts: Map<string, string>;
-  readonly keys: Map<string, string>;
-  readonly configs: Map<string, string>;
-  readonly flags: Set<string>;
-  readonly letters: Set<string>;
-}
-
 function emptyLine(row: TpuRow, known: KnownNames): Line {
-  const { tpu, types = 'accelerators', windows } = row.takes;
+  const { takes, args } = row;
+  const { types = 'accelerators' } = takes;
+  const argumentSlots = <Value>(isNumber: boolean, read: Slot<Value>['read']): ReadonlyMap<string, Slot<Value>> =>
+    new Map(
+      args
+        .filter(({ number = false }) => number === isNumber)
+        .map(({ name, summary }) => [name, newSlot(`the ${summary}`, [name], 1, read)]),
+    );
   return {
     row,
     known,
     problems: [],
-    user: { label: 'the user', key: 'user', max: 1, values: [], read: (name) => readUser(known, name) },
-    tpu: { label: 'the TPU', key: 'tpu', max: maxCount(tpu), values: [], read: (name) => readTpu(known, name) },
-    types: {
-      label: 'a type of TPU',
-      key: 'type',
-      max: Infinity,
-      values: [],
-      read(text) {
-        if (isType(text, types)) return text;
-        throw new JobmanError(`\`${text}\` is not a TPU type such as v2-32.`, exitCode.usage);
-      },
-    },
-    windows: {
-      label: 'the window',
-      key: 'window',
-      max: maxCount(windows),
-      values: [],
-      read(text) {
-        if (isNumber(text)) return Number(text);
-        throw new JobmanError(`\`${text}\` is not a window number.`, exitCode.usage);
-      },
-    },
-    numbers: new Map(),
-    texts: new Map(),
-    keys: new Map(),
+    user: newSlot('the user', takes.user === undefined ? [] : ['user', 'id'], 1, (text, key) =>
+      key === 'id' ? readUserId(known, text) : readUser(known, text),
+    ),
+    tpu: newSlot('the TPU', takes.tpu === undefined ? [] : ['tpu', 'ka'], maxCount(takes.tpu), (name) =>
+      readTpu(known, name),
+    ),
+    types: newSlot('a type of TPU', takes.types === undefined ? [] : ['type'], Infinity, (text) => {
+      if (isType(text, types)) return text;
+      throw usageError(`\`${text}\` is not a TPU type such as v2-32.`);
+    }),
+    windows: newSlot('the window', takes.windows === undefined ? [] : windowKeys, maxCount(takes.windows), (text) => {
+      if (isNumber(text)) return Number(text);
+      throw usageError(`\`${text}\` is not a window number.`);
+    }),
+    numbers: argumentSlots(true, parseCount),
+    texts: argumentSlots(false, String),
+    keys: new Map(
+      Object.entries(takes.keys ?? {}).map(([name, { also = [], parse }]) => {
+        const forms = also.filter((form) => !form.startsWith('-'));
+        return [name, newSlot(name, [name, ...forms], 1, (text) => String(parse(text)))];
+      }),
+    ),
     configs: new Map(),
     flags: new Set(),
     letters: new Set(),
   };
 }
 
+function newSlot<Value>(label: string, keys: readonly string[], max: number, read: Slot<Value>['read']): Slot<Value> {
+  return { label, keys, max, values: [], read };
+}
+
+function slotsOf({ user, tpu, types, windows, numbers, texts, keys }: Line): readonly Slot<unknown>[] {
+  return [...keys.values(), ...numbers.values(), ...texts.values(), user, tpu, types, windows];
+}
+
+function findSlot(line: Line, key: string): Slot<unknown> | undefined {
+  return slotsOf(line).find(({ keys }) => keys.includes(key));
+}
+
+export function acceptedKeys(row: TpuRow): readonly string[] {
+  const line = emptyLine(row, { users: [], tpus: [], tpuAliases: new Map() });
+  return slotsOf(line).flatMap(({ keys }) => keys);
+}
+
+// ------------------------------------------------------------------------------------------ forms of arguments
+
+const windowFlags: readonly string[] = ['-w', '-window', '-windows', '--window', '--windows'];
+
+/** Reads pairs and flags, and then the other arguments. After `--` nothing is a flag. */
 function readLine(line: Line, typed: readonly string[]): void {
   const bare: string[] = [];
-  for (const token of tokenize(line.row, typed)) {
-    if (token.form === 'pair') assignPair(line, token.key, token.value, token.typed);
-    else if (token.form === 'flag') line.flags.add(token.name);
-    else if (token.form === 'letters') for (const letter of token.letters) line.letters.add(letter);
-    else if (token.form === 'bare') bare.push(token.text);
-    else addProblem(line, token.message);
+  const { takes } = line.row;
+  let mayBeFlag = true;
+  for (let at = 0; at < typed.length; at += 1) {
+    const arg = typed[at] ?? '';
+    if (mayBeFlag && arg === '--') {
+      mayBeFlag = false;
+      continue;
+    }
+    const [key] =
+      takes.windows !== undefined && windowFlags.includes(arg)
+        ? ['window']
+        : (Object.entries(takes.keys ?? {}).find(([, { also }]) => arg.startsWith('-') && also?.includes(arg)) ?? []);
+    if (mayBeFlag && key !== undefined) {
+      at += 1;
+      const value = typed[at];
+      if (value === undefined) addProblem(line, `\`${arg}\` needs a value.`);
+      else assignPair(line, key, value, `${arg} ${value}`);
+    } else if (!readPair(line, arg) && !(mayBeFlag && readFlag(line, arg))) bare.push(arg);
   }
   assignBare(line, bare);
+}
+
+/** Splits a `key=value` at the first equals sign. An argument that begins like a path is not a pair. */
+function readPair(line: Line, arg: string): boolean {
+  const [, dashes = '', key = '', value = ''] = /^(-{0,2})([^\s=/.~-][^\s=/]*)=(.*)$/s.exec(arg) ?? [];
+  if (key === '') return false;
+  // `-w=101` equals `w=101`. Configs may be written as scripts receive them: `--config.lr=0.1`.
+  if (dashes !== '' && findSlot(line, key) === undefined && line.row.takes.configs !== true) return false;
+  assignPair(line, key, value, arg);
+  return true;
+}
+
+function readFlag(line: Line, arg: string): boolean {
+  const { flags, takes } = line.row;
+  if (!/^-./.test(arg)) return false;
+  const typedName = arg.replace(/^--?/, '');
+  const found = Object.entries(flags).find(([name, { also = [] }]) => name === typedName || also.includes(typedName));
+  const letters = arg.startsWith('--') ? [] : typedName.split('');
+  if (found !== undefined) line.flags.add(found[0]);
+  else if (letters.length > 0 && letters.every((letter) => takes.letters?.includes(letter)))
+    for (const letter of letters) line.letters.add(letter);
+  else {
+    const near = didYouMean(
+      typedName,
+      Object.entries(flags).flatMap(([name, { also = [] }]) => [name, ...also]),
+    );
+    addProblem(line, formatUnknownFlag(arg, near === undefined ? undefined : `-${near}`));
+  }
+  return true;
 }
 
 /** True for a type such as `v2-32` or `v5e-8`. A family needs only the form: `v2`, `v234`, `v*`, `v3+`. */
@@ -152,83 +222,55 @@ function isType(text: string, forms: 'accelerators' | 'families'): boolean {
   return parseAccelerator(text) !== null || (forms === 'families' && /^v(\*|\d+[a-z]*\+?)(-\d+)?$/.test(text));
 }
 
-function addProblem(line: Line, message: string, code: number = exitCode.usage): void {
-  line.problems.push(new JobmanError(message, code));
-}
-
-function take<Value>(line: Line, typed: string, read: () => Value, store: (value: Value) => void): void {
-  let value;
-  try {
-    value = read();
-  } catch (error) {
-    if (error instanceof JobmanError) line.problems.push(error);
-    else addProblem(line, withReason(`\`${typed}\``, error));
-    return;
-  }
-  store(value);
+function addProblem(line: Line, message: string): void {
+  line.problems.push(usageError(message));
 }
 
 function assignPair(line: Line, key: string, value: string, typed: string): void {
-  const { takes, args } = line.row;
-  const own = Object.entries(takes.keys ?? {}).find(([name, { also = [] }]) => name === key || also.includes(key));
-  const argument = args.find(({ name }) => name === key);
-  if (!acceptedKeys(line.row).includes(key)) {
-    if (takes.configs === true) setOnce(line, line.configs, key, value, typed);
-    else addProblem(line, unknownKeyMessage(line, key, typed));
-  } else if (value === '') addProblem(line, `\`${typed}\` has no value.`);
-  else if (own !== undefined) {
-    const [name, { parse }] = own;
-    take(
-      line,
-      typed,
-      () => String(parse(value)),
-      (read) => setOnce(line, line.keys, name, read, typed),
-    );
-  } else if (argument?.number)
-    take(
-      line,
-      typed,
-      () => parseCount(value),
-      (read) => setOnce(line, line.numbers, key, read, typed),
-    );
-  else if (argument !== undefined) setOnce(line, line.texts, key, value, typed);
-  else if (key === 'user') fill(line, line.user, value, typed);
-  else if (key === 'id') {
-    const found = line.known.users.find(({ id }) => isNumber(value) && id === Number(value));
-    if (found !== undefined) fill(line, line.user, found.name, typed);
-    else addProblem(line, `There is no user with the id ${value}. \`tpu list-users\` shows them.`, exitCode.notFound);
-  } else if (key === 'type') fill(line, line.types, value, typed);
-  else if (windowKeys.includes(key)) for (const one of value.split(',')) fill(line, line.windows, one, typed);
-  else if (takes.types !== undefined && findTpu(line.known, value) === undefined && isType(value, takes.types))
+  const { takes } = line.row;
+  const slot = findSlot(line, key);
+  if (slot === undefined && takes.configs === true) {
+    const config = line.configs.get(key) ?? newSlot(key, [key], 1, String);
+    line.configs.set(key, config);
+    fill(line, config, value, typed);
+  } else if (slot === undefined) addProblem(line, unknownKeyMessage(line, key, typed));
+  else if (value === '') addProblem(line, `\`${typed}\` has no value.`);
+  else if (slot === line.windows) for (const one of value.split(',')) fill(line, slot, one, typed);
+  else if (
+    slot === line.tpu &&
+    findTpu(line.known, value) === undefined &&
+    takes.types !== undefined &&
+    isType(value, takes.types)
+  )
     fill(line, line.types, value, typed);
-  else fill(line, line.tpu, value, typed);
+  else fill(line, slot, value, typed, key);
 }
 
 /** A second, different value is a problem. The same value twice is allowed. */
-function setOnce<Value>(line: Line, into: Map<string, Value>, name: string, value: Value, typed: string): void {
-  const before = into.get(name);
-  if (before !== undefined && before !== value)
-    addProblem(line, `\`${typed}\`: ${name} is already \`${String(before)}\`.`);
-  else into.set(name, value);
+function fill<Value>(
+  line: Line,
+  { label, values, max, read }: Slot<Value>,
+  text: string,
+  typed = text,
+  key?: string,
+): void {
+  let value: Value;
+  try {
+    value = read(text, key);
+  } catch (error) {
+    line.problems.push(error instanceof JobmanError ? error : usageError(withReason(`\`${typed}\``, error)));
+    return;
+  }
+  if (values.includes(value)) return;
+  const [first] = values;
+  const shown = typeof first === 'object' && first !== null && 'name' in first ? first.name : first;
+  if (values.length < max) values.push(value);
+  else addProblem(line, `\`${typed}\`: ${label} is already ${String(shown)}.`);
 }
 
-function fill<Value>(line: Line, slot: Slot<Value>, text: string, typed = text): void {
-  const { label, values, max } = slot;
-  take(
-    line,
-    typed,
-    () => slot.read(text),
-    (value) => {
-      if (values.includes(value)) return;
-      const [first] = values;
-      const shown = typeof first === 'object' && first !== null && 'name' in first ? first.name : first;
-      if (values.length < max) values.push(value);
-      else addProblem(line, `\`${typed}\`: ${label} is already ${String(shown)}.`);
-    },
-  );
-}
+// ------------------------------------------------------------------------------------------ arguments without a key
 
-interface BareKind extends Pick<Slot<unknown>, 'label' | 'key' | 'max'> {
+interface BareKind extends Pick<Slot<unknown>, 'label' | 'keys' | 'max'> {
   readonly isSet: boolean;
   matches(text: string): boolean;
   assign(text: string): void;
@@ -236,7 +278,7 @@ interface BareKind extends Pick<Slot<unknown>, 'label' | 'key' | 'max'> {
 
 /** Two possible kinds of an argument, or two values for one kind while another argument is open, are a problem. */
 function assignBare(line: Line, bare: readonly string[]): void {
-  const open = line.row.args.filter(({ name, number }) => number !== true && !line.texts.has(name));
+  const open = line.row.args.filter(({ name }) => line.texts.get(name)?.values.length === 0);
   // If a key already set this kind, a bare value may be an argument.
   const kinds = bareKinds(line).filter(({ isSet }) => !(isSet && open.length > 0));
   const rest: string[] = [];
@@ -247,7 +289,7 @@ function assignBare(line: Line, bare: readonly string[]): void {
     else if (kind !== undefined && other !== undefined)
       addProblem(
         line,
-        `\`${arg}\` may be ${kind.label} or ${other.label}. Write ${kind.key}=${arg} or ${other.key}=${arg}.`,
+        `\`${arg}\` may be ${kind.label} or ${other.label}. Write ${kind.keys[0]}=${arg} or ${other.keys[0]}=${arg}.`,
       );
     else if (kind === undefined) rest.push(arg);
     else claimed.set(kind, [...(claimed.get(kind) ?? []), arg]);
@@ -260,7 +302,7 @@ function assignBare(line: Line, bare: readonly string[]): void {
       const [arg = ''] = found;
       addProblem(
         line,
-        `${either} may be ${kind.label} or the ${slot.summary}. Write ${kind.key}=${arg} or ${slot.name}=${arg}.`,
+        `${either} may be ${kind.label} or the ${slot.summary}. Write ${kind.keys[0]}=${arg} or ${slot.name}=${arg}.`,
       );
     } else for (const arg of found) kind.assign(arg);
   }
@@ -269,59 +311,57 @@ function assignBare(line: Line, bare: readonly string[]): void {
 
 function bareKinds(line: Line): readonly BareKind[] {
   const { known, row, user, tpu, types, windows } = line;
-  const { takes } = row;
-  const { types: forms } = takes;
+  const { types: forms } = row.takes;
   const isUsed = (text: string): boolean => findTpu(known, text) !== undefined;
-  const kinds: BareKind[] = [];
-  const addKind = <Value>(slot: Slot<Value>, matches: BareKind['matches'], isSet = slot.values.length > 0): number =>
-    kinds.push({ ...slot, isSet, matches, assign: (text) => fill(line, slot, text) });
-  if (takes.user !== undefined) addKind(user, (text) => findUser(known, text) !== undefined);
-  if (takes.tpu !== undefined) addKind(tpu, isUsed);
-  // `v2-1` has the form of a type but is none. Labs use such names for TPUs, and then it means that TPU.
-  if (forms !== undefined)
-    addKind(types, (text) => isType(text, forms) && (!isUsed(text) || parseAccelerator(text) !== null), false);
-  if (takes.windows !== undefined) {
-    const hasOne = windows.max === 1;
-    kinds.push({
-      ...windows,
-      isSet: hasOne && windows.values.length > 0,
-      matches: (text) => isNumber(text) || (!hasOne && /^\d+(,\d+)+$/.test(text)),
+  const numbers = [...line.numbers.values()];
+  const kindOf = <Value>(slot: Slot<Value>, matches: BareKind['matches']): BareKind => ({
+    ...slot,
+    isSet: slot.values.length >= slot.max,
+    matches,
+    assign: (text) => fill(line, slot, text),
+  });
+  const kinds: BareKind[] = [
+    kindOf(user, (text) => findUser(known, text) !== undefined),
+    kindOf(tpu, isUsed),
+    // `v2-1` has the form of a type but is none. Labs use such names for TPUs, and then it means that TPU.
+    kindOf(
+      types,
+      (text) => isType(text, forms ?? 'accelerators') && (!isUsed(text) || parseAccelerator(text) !== null),
+    ),
+    {
+      ...kindOf(windows, (text) => isNumber(text) || (windows.max > 1 && /^\d+(,\d+)+$/.test(text))),
       assign: (text) => text.split(',').forEach((one) => fill(line, windows, one)),
-    });
-  }
-  const numbers = row.args.filter(({ number }) => number);
-  const [first] = numbers;
-  const next = (): TpuArgument | undefined => numbers.find(({ name }) => !line.numbers.has(name));
-  if (first !== undefined)
-    kinds.push({
-      label: `the ${first.summary}`,
-      key: first.name,
+    },
+    ...numbers.slice(0, 1).map((first): BareKind => ({
+      ...first,
       max: numbers.length,
-      isSet: next() === undefined,
+      isSet: numbers.every(({ values }) => values.length > 0),
       matches: isNumber,
       assign(text) {
-        const open = next();
-        if (open === undefined) addProblem(line, `Unexpected number \`${text}\`.`);
-        else line.numbers.set(open.name, Number(text));
+        const next = numbers.find(({ values }) => values.length === 0);
+        if (next === undefined) addProblem(line, `Unexpected number \`${text}\`.`);
+        else next.values.push(Number(text));
       },
-    });
-  return kinds;
+    })),
+  ];
+  return kinds.filter(({ keys }) => keys.length > 0);
 }
 
 function assignTexts(line: Line, open: readonly TpuArgument[], bare: readonly string[]): void {
   const left = [...bare];
   const slots = [...open];
+  const assign = ({ name }: TpuArgument, text: string): unknown => line.texts.get(name)?.values.push(text);
   // Arguments with a pattern first. For the others only the order counts.
   for (const slot of open) {
     const at = left.findIndex((arg) => slot.pattern?.test(arg) === true);
     if (at < 0) continue;
-    line.texts.set(slot.name, left[at] ?? '');
+    assign(slot, left[at] ?? '');
     left.splice(at, 1);
     slots.splice(slots.indexOf(slot), 1);
   }
   for (const [index, arg] of left.entries()) {
     const slot = slots[index];
-    if (slot !== undefined) line.texts.set(slot.name, arg);
+    if (slot !== undefined) assign(slot, arg);
     else addProblem(line, unexpectedArgumentMessage(line, arg));
   }
 }
@@ -334,6 +374,8 @@ function isNumber(text: string): boolean {
   return /^\d{1,9}$/.test(text);
 }
 
+// ------------------------------------------------------------------------------------------ known names
+
 function findUser({ users }: KnownNames, text: string): string | undefined {
   const name = text.normalize('NFC');
   return users.find((user) => user.name === name)?.name;
@@ -345,6 +387,12 @@ function readUser(known: KnownNames, name: string): string {
   const names = known.users.map((user) => user.name);
   const hint = suggestion(name, names, ' `tpu list-users` shows them.');
   throw new JobmanError(`There is no user ${name}.${hint}`, exitCode.notFound);
+}
+
+function readUserId({ users }: KnownNames, text: string): string {
+  const found = users.find(({ id }) => String(id) === text);
+  if (found !== undefined) return found.name;
+  throw new JobmanError(`There is no user with the id ${text}. \`tpu list-users\` shows them.`, exitCode.notFound);
 }
 
 /** The TPU; its full name if only an alias knows it; undefined if it is unknown. */
@@ -365,22 +413,23 @@ function tpuNames({ tpus, tpuAliases }: KnownNames): readonly string[] {
   return [...tpuAliases.keys(), ...tpus.map(({ name }) => name)];
 }
 
+// ------------------------------------------------------------------------------------------ problems
+
 function missingArguments({ row, user, tpu, windows, numbers, texts }: Line): readonly JobmanError[] {
-  const { takes, args } = row;
   const messages: string[] = [];
-  const isNeeded = (count: Count | undefined): boolean => count === 'one' || count === 'some';
-  if (isNeeded(takes.tpu) && tpu.values.length === 0)
-    messages.push('Which TPU? Give its alias or full name; `tpu list` shows them.');
-  if (isNeeded(takes.windows) && windows.values.length === 0)
-    messages.push('Which window? Give its number; `tpu check` shows them.');
-  for (const { name, summary, needed, number } of args) {
-    if (!needed || numbers.has(name) || texts.has(name)) continue;
+  const isMissing = (count: Count | undefined, { values }: Slot<unknown>): boolean =>
+    (count === 'one' || count === 'some') && values.length === 0;
+  if (isMissing(row.takes.tpu, tpu)) messages.push('Which TPU? Give its alias or full name; `tpu list` shows them.');
+  if (isMissing(row.takes.windows, windows)) messages.push('Which window? Give its number; `tpu check` shows them.');
+  for (const { name, summary, needed, number } of row.args) {
+    const isGiven = (numbers.get(name) ?? texts.get(name))?.values.length === 1;
+    if (!needed || isGiven) continue;
     // The intended argument may have been read as the user.
     const [named] = user.values;
     const asUser = named === undefined || number ? '' : ` \`${named}\` was read as the user.`;
     messages.push(`The ${summary} is missing.${asUser} You can give it as ${name}=...`);
   }
-  return messages.map((message) => new JobmanError(message, exitCode.usage));
+  return messages.map((message) => usageError(message));
 }
 
 function unknownKeyMessage({ row }: Line, key: string, typed: string): string {
@@ -397,9 +446,8 @@ function danglingAliasMessage(alias: string, name: string): string {
 
 function unexpectedArgumentMessage({ row, known }: Line, arg: string): string {
   const { takes, args, flags } = row;
-  const users = takes.user === undefined ? [] : known.users.map(({ name }) => name);
-  const tpus = takes.tpu === undefined ? [] : tpuNames(known);
-  const near = suggestion(arg, [...users, ...tpus, ...Object.keys(flags)], '');
+  const users = known.users.map(({ name }) => name);
+  const near = suggestion(arg, [...users, ...tpuNames(known), ...Object.keys(flags)], '');
   const kinds = [
     ...(takes.user === undefined ? [] : ['user']),
     ...(takes.tpu === undefined ? [] : ['TPU']),

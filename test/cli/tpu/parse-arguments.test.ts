@@ -178,8 +178,8 @@ suite('an ambiguous argument is an error that shows both meanings', () => {
     ['run v4-8 xibo', /`v4-8` may be the TPU or a type of TPU\. Write tpu=v4-8 or type=v4-8\./],
     ['check xibo lyy', /`lyy`: the user is already xibo\./],
     ['run v2-32-1 v2-32-6', /`v2-32-6`: the TPU is already kmh-tpuvm-v2-32-1\./],
-    ['run tag=a tag=b', /`tag=b`: tag is already `a`/],
-    ['run lr=1 lr=2', /`lr=2`: lr is already `1`/],
+    ['run tag=a tag=b', /`tag=b`: tag is already a\./],
+    ['run lr=1 lr=2', /`lr=2`: lr is already 1\./],
     ['xibo check monitor', /`check` and `monitor` are both commands\. Put the command first\./],
     ['set-dir 2 3 xibo', /may be the number of a working directory, 1 to 100 or the path/],
   ];

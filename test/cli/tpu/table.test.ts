@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { KnownNames } from '../../../src/cli/tpu/command.ts';
 import { cheatSheet } from '../../../src/cli/tpu/commands/help.ts';
-import { acceptedKeys } from '../../../src/cli/tpu/tokenize.ts';
+import { acceptedKeys } from '../../../src/cli/tpu/parse-arguments.ts';
 import { findCommand, parseArguments } from '../../../src/cli/tpu/parse-arguments.ts';
 import { replacementHint, removedCommands, table } from '../../../src/cli/tpu/table.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
