@@ -123,6 +123,8 @@ suite('an argument', () => {
     assert.equal(code, 3);
     assert.match(err, /There is no job named "nothing", here or in lab\/vision\./);
     assert.match(out, /^train /);
+    const waited = await run(['wait', 'nothing', '--json'], [train], { jobs: [] });
+    assert.equal((JSON.parse(waited.err) as { error: { job: string } }).error.job, 'nothing');
     const away = await run(['why', 'nothing'], 'away', { jobs: [] });
     assert.equal(away.code, 5);
     assert.match(

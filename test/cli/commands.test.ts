@@ -84,6 +84,9 @@ suite('the command line', () => {
     [['validate', ''], /path of the manifest is empty/],
     [['create', 'a.yaml', '--config=b.yaml'], /Two manifests are given/],
     [['stop'], /Which job\?/],
+    [['continue'], /Which job\?/],
+    [['continue', '1', '42'], /Continue one job at a time: it runs in the foreground\./],
+    [['continue', 'x', 'y'], /Continue one job at a time: it runs in the foreground\./],
     [['clean', '1', '--all'], /--all and jobs exclude each other/],
     [['completion', 'tcsh'], /expected one of bash, zsh, fish/],
     [['completion', 'bash', '--json'], /"`jobman completion` has no JSON output\."/],
@@ -210,6 +213,25 @@ test('clean --all lists the jobs and asks; one job does not', async () => {
   assert.match(asked.err, /Remove the files of 1 finished job\? \[y\/N\]/);
   const none = await jobman(['clean', '--all'], { jobs: jobs.slice(1) });
   assert.deepEqual([none.code, none.err], [0, 'Nothing to clean.\n']);
+});
+
+test('an error of one job names it in JSON', async () => {
+  for (const [argv, job, code] of [
+    [['exec', '7', '--', 'ls'], '000007', 3],
+    [['cp', 'a', '7:a'], '000007', 3],
+    [['continue', '7'], '000007', 3],
+    [['port-forward', '7', '6006'], '000007', 3],
+    [['ssh-config', '7'], '000007', 3],
+    [['wait', '7'], '000007', 3],
+    [['exec', 'nemo', '--', 'ls'], 'nemo', 3],
+    [['setup', '-j', 'nemo', 'docker'], 'nemo', 3],
+    [['continue', '-j', 'nemo'], 'nemo', 3],
+    [['exec', '42'], '000042', 2],
+  ] as const) {
+    const shown = await jobman(['--json', ...argv], { jobs: [jobView()] });
+    assert.equal(shown.code, code, shown.err);
+    assert.equal((JSON.parse(shown.err) as { error: { job: string } }).error.job, job, argv.join(' '));
+  }
 });
 
 test('wait --json is the same as show --json, with its times', async () => {

@@ -37,7 +37,7 @@ export async function forwardToPod(
         try {
           const now = await cluster.job(job.name);
           if (now === null || now.uid !== job.uid) {
-            return printError(cli, `${job.name} is no longer in the cluster.`);
+            return printError(cli, `${job.name} is no longer in the cluster.`, exitCode.failed, { job: job.name });
           }
           const next = await currentPod(cli, cluster, now, wanted).catch((error: unknown) => {
             if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
@@ -46,7 +46,14 @@ export async function forwardToPod(
           if (isLost) cli.note('The cluster answers again.');
           isLost = false;
           if (next === undefined && isClusterFinished(now)) {
-            return printError(cli, `${job.name} has finished (${clusterPhase(now)}) and has no running pod any more.`);
+            return printError(
+              cli,
+              `${job.name} has finished (${clusterPhase(now)}) and has no running pod any more.`,
+              exitCode.failed,
+              {
+                job: job.name,
+              },
+            );
           }
           if (next?.uid === pod?.uid) continue;
           moved();

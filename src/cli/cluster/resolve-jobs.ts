@@ -9,7 +9,7 @@ import { mayBeActive, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import { reportError, missingJobError, type Cli } from '../context.ts';
+import { forEach, reportError, missingJobError, type Cli } from '../context.ts';
 import { withTimeout } from './join-sources.ts';
 
 export interface ContextFlags {
@@ -55,6 +55,8 @@ export interface Resolution {
   readonly client: Client;
   readonly archive: ClusterArchive;
   readonly jobs: readonly ResolvedJob[];
+  /** The name or id of each job, as typed. */
+  readonly names: readonly string[];
   close(): Promise<void>;
 }
 
@@ -67,12 +69,12 @@ export async function handleJobs(
 ): Promise<number> {
   const purpose = handlers.isChange === true || handlers.needsWorkers === true ? 'change' : 'read';
   const resolution = await resolveJobs(cli, flags, args, purpose, handlers.isChange === true);
-  const { client, archive, jobs } = resolution;
+  const { client, archive, jobs, names } = resolution;
   try {
     let worst: number = exitCode.ok;
     const refs = jobs.flatMap((resolved) => (resolved.kind === 'stored' ? [resolved.ref] : []));
-    if (refs.length > 0) worst = Math.max(worst, await handlers.stored(client, refs));
-    const names = [...args, ...(flags.jobName === undefined ? [] : [flags.jobName])];
+    if (refs.length === 1) worst = await forEach(cli, refs, () => handlers.stored(client, refs));
+    if (refs.length > 1) worst = await handlers.stored(client, refs);
     for (const [at, resolved] of jobs.entries()) {
       try {
         if (resolved.kind === 'cluster') {
@@ -126,6 +128,7 @@ export async function resolveJobs(
     ...(flags.jobName === undefined ? [] : [{ text: flags.jobName, isExact: true }]),
   ];
   if (requestedJobs.length === 0) throw missingJobError();
+  const names = requestedJobs.map(({ text }) => text);
   const { services } = cli;
   const client = await services.client();
   const isContextNamed = flags.namespace !== undefined || flags.context !== undefined;
@@ -134,7 +137,7 @@ export async function resolveJobs(
   const uses = !areStored && (isContextNamed || (await services.isClusterConfigured()));
   if (areStored || (!uses && !archive.isUsed)) {
     const jobs = await Promise.all(requestedJobs.map((requested) => resolveStored(client, requested, purpose)));
-    return { client, archive, jobs, close: async () => undefined };
+    return { client, archive, jobs, names, close: async () => undefined };
   }
   const opened = uses
     ? await openOrError(services.cluster(omitUndefined({ context: flags.context, namespace: flags.namespace })))
@@ -154,7 +157,7 @@ export async function resolveJobs(
         isContextNamed ? other : await findInOtherNamespace(cli, clusters, archive, requested.text, other, isChange),
       );
     }
-    return { client, archive, jobs, close: clusters.close };
+    return { client, archive, jobs, names, close: clusters.close };
   } catch (error) {
     await clusters.close();
     throw error;
@@ -203,11 +206,9 @@ async function findStored(
   const other = isExact && cluster !== null ? await withTimeout(cluster.job(name), null).catch(() => null) : null;
   if (other === null || cluster === null || found.kind !== 'stored') return found;
   const { context, namespace } = cluster.context();
-  throw new JobmanError(
-    `Two jobs are named "${name}": ${found.ref} here, and one in ${context}/${namespace}.`,
-    exitCode.conflict,
-    [`Give the id, or --namespace ${namespace}.`],
-  );
+  const message = `Two jobs are named "${name}": ${found.ref} here, and one in ${context}/${namespace}.`;
+  const hint = `Give the id, or --namespace ${namespace}.`;
+  return { kind: 'none', error: new JobmanError(message, exitCode.conflict, [hint]) };
 }
 
 async function findInCluster(

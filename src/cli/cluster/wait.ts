@@ -15,14 +15,14 @@ export interface WaitFlags extends JobFlags {
 }
 
 /** The worst exit code of the jobs outside the store: 130 if the user left, 1 after the timeout. */
-export async function waitForCluster(cli: Cli, { jobs }: Resolution, flags: WaitFlags): Promise<number> {
+export async function waitForCluster(cli: Cli, { jobs, names }: Resolution, flags: WaitFlags): Promise<number> {
   const { signal: left, release } = abortOnSignal(cli);
   const late = new AbortController();
   const cancelTimeout = callAfter(flags.timeout, () => late.abort());
   const signal = AbortSignal.any([left, late.signal]);
   const open = new Set<string>();
 
-  const one = async (resolved: Resolution['jobs'][number]): Promise<number> => {
+  const one = async (resolved: Resolution['jobs'][number], at: number): Promise<number> => {
     try {
       switch (resolved.kind) {
         case 'stored':
@@ -50,7 +50,7 @@ export async function waitForCluster(cli: Cli, { jobs }: Resolution, flags: Wait
       }
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      return reportError(error, cli);
+      return reportError(error, cli, { job: names[at] });
     }
   };
   const printFinal = (name: string, result: Parameters<typeof printClusterResult>[2]): number => {

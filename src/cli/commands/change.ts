@@ -5,7 +5,7 @@ import { escapeLine, pluralize } from '../../app/format.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { handleJobs, type JobFlags } from '../cluster/resolve-jobs.ts';
-import { type Cli, forEach, type GlobalFlags, refsOf, printAnswer } from '../context.ts';
+import { type Cli, forEach, type GlobalFlags, missingJobError, refsOf, printAnswer } from '../context.ts';
 import { wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { confirm, confirmIfRequired } from '../prompt.ts';
@@ -251,9 +251,17 @@ export async function continueJob(
   flags: ContinueFlags & GlobalFlags,
   ...args: readonly string[]
 ): Promise<number> {
+  const names = flags.jobName === undefined ? args : [...args, flags.jobName];
+  if (names.length > 1) throw usageError('Continue one job at a time: it runs in the foreground.');
+  if (names.length === 0) throw missingJobError();
   const client = await cli.services.client();
-  const [ref, second] = await refsOf(client, args, flags.jobName, 'change');
-  if (ref === undefined || second !== undefined) throw usageError('Continue one job at a time.');
+  return forEach(cli, names, async () => {
+    const [ref = ''] = await refsOf(client, args, flags.jobName, 'change');
+    return continueToEnd(cli, client, ref, flags);
+  });
+}
+
+async function continueToEnd(cli: Cli, client: Client, ref: Ref, flags: ContinueFlags): Promise<number> {
   const [{ followToEnd }, { id, desired, phase, attempts }] = await Promise.all([
     import('../follow/follow.ts'),
     client.show(ref),

@@ -95,7 +95,9 @@ async function forwardToWorker(
             ({ goneAt, releasedAt, workers }) => goneAt === null && releasedAt === null && workers.length > 0,
           );
           if (!isThere && isFinishedPhase(phase)) {
-            return printError(cli, `Job ${id} has finished (${phase}) and has no machines any more.`);
+            return printError(cli, `Job ${id} has finished (${phase}) and has no machines any more.`, exitCode.failed, {
+              job: id,
+            });
           }
           if (!isThere && wasThere)
             cli.note(`Job ${id} has no machines now (${phase}); forwarding continues on the new ones.`);

@@ -1,10 +1,11 @@
 import type { SetupFlags } from '../table/flags.ts';
+import type { Client, Ref } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import type { StepRunner } from '../../app/services.ts';
 import type { StepPlan } from '../../app/manual-step.ts';
 import { pluralize, escapeLine } from '../../app/format.ts';
 import type { OutcomeResult } from '../../core/model/observation.ts';
-import { printError, type Cli, type GlobalFlags } from '../context.ts';
+import { forEach, printError, refsOf, splitRef, type Cli, type GlobalFlags } from '../context.ts';
 import { createOutputDisplay } from '../hosts/worker-output.ts';
 
 interface WorkerResult {
@@ -14,13 +15,21 @@ interface WorkerResult {
 
 /** 0 if the step succeeds on every worker, otherwise 1; the job's history records the result. */
 export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const { io } = cli;
-  const client = await cli.services.client();
-  const named = flags.jobName;
-  const [ref, step, extra] = named === undefined ? args : [await client.resolveName(named, 'change'), ...args];
-  if (ref === undefined || step === undefined || extra !== undefined) {
+  const { refs, rest } = splitRef(args, flags.jobName);
+  const [step, extra] = rest;
+  const name = flags.jobName ?? refs[0];
+  if (name === undefined || step === undefined || extra !== undefined) {
     throw usageError('Give one job and one of its setup steps: jobman setup 42 docker');
   }
+  return forEach(cli, [name], async () => {
+    const client = await cli.services.client();
+    const [ref = ''] = await refsOf(client, refs, flags.jobName, 'change');
+    return runOnJob(cli, client, ref, step, flags);
+  });
+}
+
+async function runOnJob(cli: Cli, client: Client, ref: Ref, step: string, flags: SetupFlags): Promise<number> {
+  const { io } = cli;
   const force = flags.force === true;
   const plan = await client.planStep(ref, step, io.user);
   const runner = await cli.services.stepRunner(plan.job);
