@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { createGenerator, type Schema } from 'ts-json-schema-generator';
+import { fieldMeanings } from './field-meanings.ts';
 
 type TypeName = Extract<Schema['type'], string>;
 
@@ -33,11 +34,66 @@ export function outputSchema(): OutputSchema {
     encodeRefs: false,
   });
   const { definitions = {}, properties = {} } = generator.createSchema('Outputs');
-  return convert({
+  const schema = convert({
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     $defs: definitions as OutputSchema['$defs'],
     outputs: properties as OutputSchema['outputs'],
   });
+  const described = Object.entries(schema.$defs).map(([name, type]) => [name, withMeanings(name, type, schema.$defs)]);
+  return { ...schema, $defs: Object.fromEntries(described) as OutputSchema['$defs'] };
+}
+
+/** The type with a description of each field. A field that a type has from another one has the meaning of that one. */
+function withMeanings(name: string, type: Schema, defs: OutputSchema['$defs']): Schema {
+  const bases = [name, ...baseTypes(name, defs)];
+  const describe = (schema: Schema, path: string): Schema => {
+    const { properties, items, anyOf } = schema;
+    const fields = Object.entries((properties ?? {}) as Readonly<Record<string, Schema>>).map(([field, inner]) => {
+      const specific = bases.map(
+        (base) => fieldMeanings[`${base}${path}.${field}`] ?? fieldMeanings[`${base}.${field}`],
+      );
+      const description = specific.find((text) => text !== undefined) ?? inner.description ?? fieldMeanings[field];
+      return [field, { ...describe(inner, `${path}.${field}`), ...(description === undefined ? {} : { description }) }];
+    });
+    return {
+      ...schema,
+      ...(properties === undefined ? {} : { properties: Object.fromEntries(fields) as Schema['properties'] }),
+      ...(isObject(items) ? { items: describe(items, path) } : {}),
+      ...(anyOf === undefined
+        ? {}
+        : { anyOf: (anyOf as readonly Schema[]).map((one) => describe(one, `${path}${kindPath(one)}`)) }),
+    };
+  };
+  const described = describe(type, '');
+  const description = fieldMeanings[name] ?? type.description;
+  return description === undefined ? described : { ...described, description };
+}
+
+function kindPath({ properties }: Schema): string {
+  const kind = (properties?.['kind'] as Schema | undefined)?.const;
+  return kind === undefined ? '' : `.${literal(kind)}`;
+}
+
+/** The types whose fields, three or more, the type has too, largest first. */
+function baseTypes(name: string, defs: OutputSchema['$defs']): readonly string[] {
+  const fieldsOf = (type: string): Readonly<Record<string, unknown>> => defs[type]?.properties ?? {};
+  const fields = fieldsOf(name);
+  const isBase = (type: string): boolean => {
+    const own = Object.entries(fieldsOf(type));
+    return (
+      own.length >= 3 &&
+      own.length < Object.keys(fields).length &&
+      own.every(([field, schema]) => typeOf(schema as Schema) === typeOf((fields[field] ?? {}) as Schema))
+    );
+  };
+  const size = (type: string): number => Object.keys(fieldsOf(type)).length;
+  return Object.keys(defs)
+    .filter(isBase)
+    .toSorted((a, b) => size(b) - size(a));
+}
+
+function isObject(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** One definition a line, so that a change is easy to read. */
@@ -101,7 +157,9 @@ export function generateJsonPage(text: string, { outputs, $defs }: OutputSchema)
     written.add(name);
     const schema = $defs[name];
     if (schema === undefined) return;
-    types.push(`### ${name}\n\n${typeText(schema)}`);
+    const [base] = baseTypes(name, $defs);
+    types.push(`### ${name}\n\n${typeText(schema, name, base === undefined ? undefined : [base, $defs[base] ?? {}])}`);
+    if (base !== undefined) add(base);
     for (const other of referencesIn(schema)) add(other);
   };
   for (const schema of Object.values(outputs)) for (const name of referencesIn(schema)) add(name);
@@ -117,30 +175,47 @@ function referencesIn(schema: unknown): readonly string[] {
   return [...new Set([...found].map(([, name = '']) => name))];
 }
 
-function typeText(schema: Schema): string {
+/** A type that has all fields of another one names it instead of repeating them. */
+function typeText(schema: Schema, name: string, base?: readonly [name: string, schema: Schema]): string {
   const about = schema.description === undefined ? '' : `${oneLine(schema.description)}\n\n`;
   const kinds = (schema.anyOf ?? []) as readonly Schema[];
-  if (kinds.length > 0 && kinds.every(({ properties }) => properties?.['kind'] !== undefined)) {
-    return (
-      about +
-      table(kinds.flatMap((one) => fieldRows(one, literal((one.properties?.['kind'] as Schema | undefined)?.const))))
-    );
+  if (kinds.length > 0 && kinds.every((one) => kindPath(one) !== '')) {
+    return about + table(kinds.flatMap((one) => kindRows(one, name)));
   }
-  return about + (schema.properties === undefined ? `${typeOf(schema)}.` : table(fieldRows(schema)));
+  if (schema.properties === undefined) return `${about}${typeOf(schema)}.`;
+  if (base === undefined) return about + table(fieldRows(schema));
+  const inherited = Object.keys(base[1].properties ?? {});
+  const own = Object.entries(schema.properties).filter(([field]) => !inherited.includes(field));
+  const rows = fieldRows({ ...schema, properties: Object.fromEntries(own) });
+  return `${about}All fields of ${link(base[0])}, and:\n\n${table(rows)}`;
 }
 
 type Row = readonly [field: string, type: string, meaning: string];
 
+/** One kind of an object. `at` and `seq` are in every event. */
+function kindRows(schema: Schema, name: string): readonly Row[] {
+  const { kind, at: _at, seq: _seq, ...properties } = schema.properties as Readonly<Record<string, Schema>>;
+  const value = literal(kind?.const);
+  return [
+    [`**\`${value}\`**`, '', fieldMeanings[`${name}.kind.${value}`] ?? ''],
+    ...fieldRows({ ...schema, properties }),
+  ];
+}
+
 /** The fields of an object, and below them those of the objects in it. */
-function fieldRows({ properties = {}, required = [] }: Schema, of = '', front = ''): readonly Row[] {
+function fieldRows({ properties = {}, required = [] }: Schema, front = ''): readonly Row[] {
   return Object.entries(properties as Readonly<Record<string, Schema>>).flatMap(([name, schema]): readonly Row[] => {
-    if (of !== '' && (name === 'at' || name === 'seq')) return [];
     const absent = required.includes(name) ? '' : '?';
-    const field = of !== '' && name === 'kind' ? `**\`${of}\`**` : `\`${front}${name}\`${absent}`;
     const meaning = schema.description === undefined ? '' : oneLine(schema.description);
-    const inner = [schema, ...((schema.anyOf ?? []) as readonly Schema[])].find((one) => one.properties !== undefined);
-    const type = of !== '' && name === 'kind' ? '' : typeOf(schema);
-    return [[field, type, meaning], ...(inner === undefined ? [] : fieldRows(inner, '', `${front}${name}.`))];
+    const items = isObject(schema.items) ? [schema.items] : [];
+    const inner = [schema, ...((schema.anyOf ?? []) as readonly Schema[]), ...items].find(
+      (one) => one.properties !== undefined,
+    );
+    const path = `${front}${name}${inner !== undefined && items.includes(inner) ? '[]' : ''}`;
+    return [
+      [`\`${front}${name}\`${absent}`, typeOf(schema), meaning],
+      ...(inner === undefined ? [] : fieldRows(inner, `${path}.`)),
+    ];
   });
 }
 

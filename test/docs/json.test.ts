@@ -7,6 +7,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ErrorOutput } from '../../src/cli/outputs.ts';
 import { jobmanProgram } from '../../src/cli/table.ts';
 import { table } from '../../src/cli/tpu/table.ts';
+import { fieldMeanings } from '../../tools/field-meanings.ts';
 import { formatSchema, generateJsonPage, jsonPage, outputSchema, schemaFile } from '../../tools/json-schema.ts';
 import { jobman } from '../cli/support/harness.ts';
 import { root } from '../support/root.ts';
@@ -18,6 +19,19 @@ test('the schema and the page are those of src/cli/outputs.ts', () => {
   assert.equal(read(schemaFile), formatSchema(schema), `Run \`npm run reference\` and commit ${schemaFile}.`);
   const page = read(jsonPage);
   assert.equal(page, generateJsonPage(page, schema), `Run \`npm run reference\` and commit ${jsonPage}.`);
+});
+
+test('every field of every object has a meaning, and no meaning is left over', () => {
+  const page = read(jsonPage);
+  assert.deepEqual(
+    page.match(/^\|.*\| \|$/gm) ?? [],
+    [],
+    'Write a doc comment, or an entry in tools/field-meanings.ts.',
+  );
+  const cells = new Set([...page.matchAll(/^\|.*\| (.*) \|$/gm)].map(([, meaning]) => meaning));
+  const paragraphs = new Set(page.split('\n'));
+  const unused = Object.entries(fieldMeanings).filter(([, text]) => !cells.has(text) && !paragraphs.has(text));
+  assert.deepEqual(unused, []);
 });
 
 test('each output is of a command', () => {
