@@ -124,7 +124,7 @@ function ruleLines(spec: JobSpec): readonly string[] {
       (rule) =>
         `${reasonPhrases[rule.reason]}, ${formatConditions(rule)} -> ${formatAnswer(rule.answer)}${formatTerms(rule)}`,
     );
-  return [`rule ${recovery.preset}: ${formatBudget(recovery) ?? 'no automatic recovery'}`, ...byLog, ...rows];
+  return [`preset ${recovery.preset}: ${formatBudget(recovery) ?? 'no automatic recovery'}`, ...byLog, ...rows];
 }
 
 function isConditional({ evidence, exitCodes, worker }: RecoveryRule): boolean {

@@ -575,7 +575,7 @@ test('a plan has the requests and the rules, and stores nothing', async (t) => {
     ['ssh', 'docker'],
   );
   assert.match(plan.command, /^on every worker:\npython3 train\.py$/);
-  assert.match(plan.rules.join('\n'), /rule pre: 100 preemptions allowed\npreempted -> resume on a new allocation/);
+  assert.match(plan.rules.join('\n'), /preset pre: 100 preemptions allowed\npreempted -> resume on a new allocation/);
   assert.match(plan.limits.join('\n'), /stopped with TERM, killed after 30s/);
   assert.deepEqual(readdirSync(join(fixture.home, '..')).includes('home'), false, 'not even the home is made');
   assert.match((await fixture.client.plan(localSpec())).requests.join(), /a slot on this machine/);

@@ -542,7 +542,7 @@ suite('create', () => {
       steps: [],
       command: 'true',
       script: null,
-      rules: ['pass: preempted -> fail'],
+      rules: ['preset pass: no automatic recovery', 'preempted -> fail'],
       limits: ['no time limit'],
       pricePerHourUsd: null,
       simulated: false,
@@ -552,8 +552,13 @@ suite('create', () => {
     assert.deepEqual(commands, []);
     assert.match(out, /^Plan for iris \(nothing was created\)/);
     assert.match(out, /\nrequests {2}this machine\n/);
-    assert.match(out, /\nrules {5}pass: preempted -> fail\n/);
+    assert.match(out, /\nrules {5}preset pass: no automatic recovery\nlimits/);
     assert.match(out, /\nprice {5}free: it runs on this machine\n/);
+    writeFileSync(join(folder, 'rules.yaml'), `${manifest}recovery: {rules: [{reason: hung, then: resume}]}\n`);
+    for (const args of [['rules.yaml'], ['iris.yaml', '--verbose']]) {
+      const all = await jobman(['create', ...args, '--dry-run'], { cwd: folder, plan });
+      assert.match(all.out, /\nrules {5}preset pass: no automatic recovery\n {10}preempted -> fail\n/, args.join(' '));
+    }
     const json = await jobman(['create', 'iris.yaml', '--dry-run', '--json'], { cwd: folder, plan });
     assert.deepEqual(JSON.parse(json.out), { ...plan, warnings: [] });
   });

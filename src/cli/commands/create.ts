@@ -19,6 +19,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { FileReader } from '../../manifest/files.ts';
 import { shellQuote } from '../../lab/run-script.ts';
 import type { JobSpec } from '../../core/model/spec.ts';
+import { presets } from '../../core/policy/presets.ts';
 
 export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: string): Promise<number> {
   return createFrom(cli, flags, manifestPath(flags, path));
@@ -53,7 +54,7 @@ export async function createFrom(
     const plan = await client.plan(spec);
     const columns = columnsOf(io.stdout);
     if (cli.json) cli.printJson({ ...plan, warnings: findings });
-    else cli.print(planLines(plan, columns, flags.verbose === true).join('\n'));
+    else cli.print(planLines(plan, spec, columns, flags.verbose === true).join('\n'));
     const confirmation = await client.checkPolicy(spec);
     if (confirmation !== null && confirmation.mayProceed !== true)
       cli.note(`note: ${confirmation.message}: create will ask first.`);
@@ -155,7 +156,7 @@ function manifestPath(flags: CreateFlags, path: string | undefined): string {
   return only;
 }
 
-function planLines(plan: Plan, columns: number | null, verbose = false): readonly string[] {
+function planLines(plan: Plan, { recovery }: JobSpec, columns: number | null, verbose: boolean): readonly string[] {
   const rows: (readonly [string, string])[] = [];
   const list = (label: string, texts: readonly string[]) => {
     for (const [index, text] of texts.entries()) rows.push([index === 0 ? label : '', text]);
@@ -165,7 +166,8 @@ function planLines(plan: Plan, columns: number | null, verbose = false): readonl
   list('setup', plan.steps);
   list('command', plan.command.trimEnd().split('\n'));
   if (verbose && plan.script !== null) list('script', plan.script.split('\n'));
-  list('rules', plan.rules);
+  // docs/recovery.md explains the presets, so only a job with rules of its own needs the whole list.
+  list('rules', verbose || !Object.hasOwn(presets, recovery.preset) ? plan.rules : plan.rules.slice(0, 1));
   list('limits', plan.limits);
   const head = `Plan for ${plan.name} (nothing was created)`;
   return [...(columns === null ? [head] : wrap(head, columns)), ...labelled(rows, columns)];

@@ -113,7 +113,7 @@ export const createFlags = {
   namespace: valueFlag('With a section kubernetes: the namespace', 'name', parseObjectName, 'n'),
   context: stringFlag('With a section kubernetes: the context of the kubeconfig', 'context'),
   noCheck: boolFlag('Create the job even without a login to Google Cloud'),
-  verbose: boolFlag('With --dry-run: also print the script that runs the command'),
+  verbose: boolFlag('With --dry-run: also print the script that runs the command, and every rule of the preset'),
 };
 export type CreateFlags = FlagValues<typeof createFlags>;
 
