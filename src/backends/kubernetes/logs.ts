@@ -1,7 +1,5 @@
 // Reads the log of one container as whole lines, without loss or repetition, over several connections. A cluster
 // resumes a log only at a whole second, so jobman requests timestamps and skips known lines of the last two seconds.
-// The log of an ended pod does not change: there jobman counts bytes and omits the timestamps, which are a third of a
-// short line.
 
 import { second, type Duration } from '../../core/model/time.ts';
 import { LogLineTooLong, type ClusterLogQuery } from '../../app/cluster/cluster.ts';
@@ -43,8 +41,7 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
   const path = `/api/v1/namespaces/${source.namespace}/pods/${source.pod}`;
   const purpose = `read the log of ${source.pod}`;
   const state = await logStateOf(api, path, source.container, signal).catch((): LogState => 'running');
-  const hasPodEnded = state === 'pod-ended' && timestamps !== true && after === undefined;
-  const cursor = hasPodEnded ? createByteCursor() : createLogCursor({ timestamps });
+  const cursor = createLogCursor({ timestamps });
   if (after !== undefined && after.length > 0) {
     cursor.take(Buffer.from(after.buffer, after.byteOffset, after.byteLength));
     cursor.beginReply();
@@ -63,7 +60,7 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
         path: `${path}/log`,
         query: {
           container: source.container,
-          timestamps: !hasPodEnded,
+          timestamps: true,
           follow: !isLast,
           previous: query.previous,
           ...cursor.nextQuery(query),
@@ -73,18 +70,15 @@ async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQ
       });
       try {
         if (isLost) onLost?.(null);
-        hasOutput ||= !hasPodEnded;
+        hasOutput = true;
         isLost = false;
         endedCleanly = false;
         for await (const piece of body as AsyncIterable<Buffer>) {
-          const before = cursor.pendingBytes();
           const fresh = cursor.take(piece);
           if (cursor.pendingBytes() > maxLineBytes) throw lineTooLongError(source);
-          if (fresh.length > 0 || (hasPodEnded && cursor.pendingBytes() > before)) {
-            hasOutput = true;
-            losses = 0;
-          }
-          if (fresh.length > 0) yield fresh;
+          if (fresh.length === 0) continue;
+          losses = 0;
+          yield fresh;
         }
       } finally {
         body.destroy();
@@ -148,38 +142,6 @@ function isWaiting(error: unknown): boolean {
   );
 }
 
-/** A cursor for an ended pod. Its log does not change, so the cursor skips known bytes by their number. */
-function createByteCursor(): ReturnType<typeof createLogCursor> {
-  let receivedBytes = 0;
-  let replyBytes = 0;
-  let partialLine: Buffer = Buffer.alloc(0);
-  return {
-    nextQuery: ({ tail, since }) => ({
-      tailLines: tail,
-      sinceTime: since === undefined ? undefined : new Date(since).toISOString(),
-    }),
-    take(piece) {
-      const fresh = piece.subarray(Math.max(0, Math.min(receivedBytes - replyBytes, piece.length)));
-      replyBytes += piece.length;
-      receivedBytes += fresh.length;
-      const end = fresh.lastIndexOf(lineEnd) + 1;
-      const earlierPart = end === 0 ? fresh.subarray(0, 0) : partialLine;
-      const lines =
-        earlierPart.length === 0 ? fresh.subarray(0, end) : Buffer.concat([earlierPart, fresh.subarray(0, end)]);
-      partialLine = end === 0 ? Buffer.concat([partialLine, fresh]) : fresh.subarray(end);
-      return lines;
-    },
-    pendingBytes: () => partialLine.length,
-    unfinishedLine: () =>
-      receivedBytes === partialLine.length && lostLogPattern.test(partialLine.toString('latin1'))
-        ? partialLine.subarray(0, 0)
-        : partialLine,
-    beginReply() {
-      replyBytes = 0;
-    },
-  };
-}
-
 function lineTooLongError({ pod, container }: LogSource): LogLineTooLong {
   return new LogLineTooLong(
     `${pod} printed a line longer than ${maxLineBytes / 1024 / 1024} MiB; jobman reads its log up to that line.`,
@@ -198,14 +160,6 @@ function readError(error: unknown, { pod }: LogSource): unknown {
     { cause: error },
   );
 }
-
-const lineEnd = 0x0a;
-
-/**
- * The answer of a node without the container; it looks like output
- * (https://github.com/kubernetes/kubernetes/issues/142258). In a log with timestamps it has none.
- */
-const lostLogPattern = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$/;
 
 /** `restarting`: another run of the container follows. `pod-ended`: none of the pod's containers prints again. */
 type LogState = 'running' | 'restarting' | 'ended' | 'pod-ended';
