@@ -172,6 +172,20 @@ export function matchesShape(value: unknown, shape: Shape, allowNull = false): b
   });
 }
 
+/** The value of a JSON text; undefined if it is not JSON or does not match the shape. */
+export function parseShape<const S extends Shape>(
+  text: string,
+  shape: S,
+  allowNull = false,
+): ShapeValue<S> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return matchesShape(value, shape, allowNull) ? (value as ShapeValue<S>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function isList(shape: Exclude<Shape, string>): shape is readonly [Shape] {
   return Array.isArray(shape);
 }

@@ -12,9 +12,8 @@ import type {
 import { JobmanError, messageOf } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { type Channels, type ClusterAccess, openChannels } from './channels.ts';
-import { isForbidden } from './status.ts';
+import { isForbidden, readExecStatus } from './status.ts';
 import { randomBytes } from 'node:crypto';
-import { matchesShape, type Shape, type ShapeValue } from '../../app/json.ts';
 
 /** Time to wait for the end of a stopped program: TERM, KILL after three seconds, then the report of its end. */
 const stopTimeout: Duration = 8 * second;
@@ -359,26 +358,7 @@ async function runShortProgram(
   return status;
 }
 
-const form = {
-  status: 'string',
-  reason: 'string',
-  message: 'string',
-  details: { causes: [{ reason: 'string', message: 'string' }] },
-} as const satisfies Shape;
-
-type ExecStatus = ShapeValue<typeof form>;
-
-/** A status of another shape becomes the message of the result. */
-export function readExecStatus(bytes: Uint8Array): ExecStatus {
-  const written = Buffer.from(bytes).toString('utf8');
-  try {
-    const value: unknown = JSON.parse(written);
-    if (matchesShape(value, form)) return value as ExecStatus;
-  } catch {
-    // Not JSON.
-  }
-  return { message: written };
-}
+type ExecStatus = ReturnType<typeof readExecStatus>;
 
 function sessionEndOf({ status, reason, message, details }: ExecStatus): SessionEnd {
   if (status === 'Success') return { kind: 'ended', exitCode: 0, signal: null };

@@ -2,13 +2,14 @@
 // jobman does not use the client library. The format: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/files.ts';
+import { matchesShape, type Shape, type ShapeValue } from '../../app/json.ts';
 
 export interface KubeconfigSources {
   readonly setting: ClusterSettings['kubeConfig'];
@@ -31,15 +32,44 @@ export interface KubeContext {
   readonly source: string;
 }
 
-type KubeCluster = ValuesOf<typeof clusterKinds> & { readonly server: string };
+const contextShape = { cluster: 'string', user: 'string', namespace: 'string' } as const satisfies Shape;
+const clusterShape = {
+  server: 'string',
+  'certificate-authority': 'string',
+  'certificate-authority-data': 'string',
+  'insecure-skip-tls-verify': 'boolean',
+  'tls-server-name': 'string',
+  'proxy-url': 'string',
+} as const satisfies Shape;
+const userShape = {
+  'client-certificate': 'string',
+  'client-certificate-data': 'string',
+  'client-key': 'string',
+  'client-key-data': 'string',
+  token: 'string',
+  tokenFile: 'string',
+  username: 'string',
+  password: 'string',
+  as: 'string',
+  'as-uid': 'string',
+  'as-groups': ['string'],
+  exec: {
+    command: 'string',
+    args: ['string'],
+    env: [{ name: 'string', value: 'string' }],
+    apiVersion: 'string',
+    installHint: 'string',
+    provideClusterInfo: 'boolean',
+  },
+  'auth-provider': { name: 'string', config: { '*': 'string' } },
+} as const satisfies Shape;
+
+type KubeCluster = ShapeValue<typeof clusterShape> & { readonly server: string };
 
 /** The `user` of a kubeconfig, with the original keys. */
-export type KubeUser = Omit<ValuesOf<typeof userKinds>, 'exec' | 'auth-provider'> & {
-  readonly exec?: KubeExec;
-  readonly 'auth-provider'?: { readonly name: string; readonly config?: Readonly<Record<string, unknown>> };
-};
+export type KubeUser = ShapeValue<typeof userShape>;
 
-export type KubeExec = ValuesOf<typeof execKinds> & { readonly command: string };
+export type KubeExec = NonNullable<KubeUser['exec']>;
 
 const podServiceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
 
@@ -70,29 +100,24 @@ export async function readKubeContext(sources: KubeconfigSources, options: Clust
     }
     return pod;
   }
-  const merged = mergeKubeconfigs(files.map(readKubeconfig));
+  const configs = files.map(readKubeconfig);
   const fileNames = files.join(', ');
-  const contextName = options.context ?? merged.current;
-  const names = [...merged.contexts.keys()];
+  const contextName = options.context ?? configs.map(({ document }) => document['current-context']).find(isName);
+  const names = [...new Set(configs.flatMap((config) => entriesOf(config, 'contexts').map(({ name }) => name)))];
   if (contextName === undefined || contextName === '') {
     throw new JobmanError(`The kubeconfig ${fileNames} has no current context.`, exitCode.unreachable, [
       `Use --context, or choose one with kubectl config use-context: ${names.join(', ') || 'there are none'}.`,
     ]);
   }
-  const context = merged.contexts.get(contextName);
+  const context = findEntry(configs, 'context', contextName, contextShape);
   if (context === undefined) {
     const suggestion = didYouMean(contextName, names);
     throw new JobmanError(`The kubeconfig ${fileNames} has no context ${contextName}.`, exitCode.notFound, [
       suggestion === undefined ? `The contexts are: ${names.join(', ') || 'none'}.` : `Did you mean ${suggestion}?`,
     ]);
   }
-  const validate = createValidator(fileNames);
-  validate(`The context ${contextName}`, context, contextKinds);
-  const cluster = merged.clusters.get(context.cluster ?? '');
-  const user = merged.users.get(context.user ?? '') ?? {};
-  if (cluster !== undefined) validate(`The cluster ${context.cluster}`, cluster, clusterKinds);
-  validate(`The user ${context.user}`, user, userKinds);
-  if (user.exec !== undefined) validate(`The section exec of the user ${context.user}`, user.exec, execKinds);
+  const cluster = findEntry(configs, 'cluster', context.cluster, clusterShape);
+  const user = findEntry(configs, 'user', context.user, userShape) ?? {};
   if (cluster?.server === undefined) {
     throw new JobmanError(
       `The context ${contextName} of ${fileNames} refers to the cluster ${String(context.cluster)}, which has no server there.`,
@@ -140,18 +165,14 @@ function noKubeconfigError(sources: KubeconfigSources): JobmanError {
 
 // ------------------------------------------------------------------------------------------ files
 
-type RawContext = ValuesOf<typeof contextKinds>;
-
-interface ParsedKubeconfig {
-  readonly current: string | undefined;
-  readonly contexts: ReadonlyMap<string, RawContext>;
-  readonly clusters: ReadonlyMap<string, Partial<KubeCluster>>;
-  readonly users: ReadonlyMap<string, KubeUser>;
+interface KubeconfigFile {
+  readonly file: string;
+  readonly document: Readonly<Record<string, unknown>>;
 }
 
 const pathKeys = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile'];
 
-function readKubeconfig(file: string): ParsedKubeconfig {
+function readKubeconfig(file: string): KubeconfigFile {
   let text: string;
   try {
     text = isPipe(file) ? readPipe(file) : readRegularFile(file).toString('utf8');
@@ -166,13 +187,7 @@ function readKubeconfig(file: string): ParsedKubeconfig {
     throw new JobmanError(`The kubeconfig ${file} is not valid YAML.`, exitCode.usage, [first], { cause: error });
   }
   if (!isObject(document)) throw new JobmanError(`The kubeconfig ${file} is empty.`, exitCode.unreachable);
-  const current = document['current-context'];
-  return {
-    current: typeof current === 'string' && current !== '' ? current : undefined,
-    contexts: entriesByName(document['contexts'], 'context', file),
-    clusters: entriesByName(document['clusters'], 'cluster', file),
-    users: entriesByName(document['users'], 'user', file),
-  };
+  return { file, document };
 }
 
 /** True for an inherited pipe, as the shell passes it for `KUBECONFIG=<(decrypt config)`. */
@@ -190,121 +205,45 @@ function readPipe(path: string): string {
   return text;
 }
 
-function entriesByName<T>(list: unknown, field: string, file: string): ReadonlyMap<string, T> {
-  const found = new Map<string, T>();
-  for (const entry of Array.isArray(list) ? list : []) {
-    if (!isObject(entry) || typeof entry['name'] !== 'string') continue;
-    const value = isObject(entry[field]) ? withoutNulls(entry[field]) : {};
-    for (const key of pathKeys) {
-      const path = value[key];
-      if (typeof path === 'string' && path !== '' && !isAbsolute(path)) value[key] = join(dirname(file), path);
+function entriesOf({ document }: KubeconfigFile, list: string): readonly { readonly name: string }[] {
+  const entries = document[list];
+  return Array.isArray(entries) ? entries.filter((entry) => isObject(entry) && isName(entry['name'])) : [];
+}
+
+/** The context, cluster or user of a name, with absolute paths. As for kubectl, the first file that defines it wins. */
+function findEntry<S extends Shape & object>(
+  configs: readonly KubeconfigFile[],
+  kind: 'context' | 'cluster' | 'user',
+  name: string | undefined,
+  shape: S,
+): ShapeValue<S> | undefined {
+  for (const config of configs) {
+    const entry = entriesOf(config, `${kind}s`).find((one) => one.name === name);
+    if (entry === undefined) continue;
+    const written = (entry as Readonly<Record<string, unknown>>)[kind];
+    const fields = Object.entries(isObject(written) ? written : {}).filter(([, value]) => value !== null);
+    for (const [key, value] of fields) {
+      const expected = (shape as Readonly<Record<string, Shape>>)[key];
+      const isRight = expected === undefined || matchesShape(value, expected, true);
+      // The message omits the value, which may be a secret.
+      if (!isRight || (key === 'exec' && !isName((value as KubeExec).command))) {
+        throw new JobmanError(
+          `The ${kind} ${name} in the kubeconfig ${config.file} cannot be used: ${key} has an invalid value.`,
+          exitCode.unreachable,
+        );
+      }
     }
-    // A login program is searched in PATH unless its name contains a slash.
-    const exec = value['exec'];
-    if (isObject(exec) && typeof exec['command'] === 'string' && exec['command'].includes('/')) {
-      value['exec'] = { ...withoutNulls(exec), command: resolve(dirname(file), exec['command']) };
-    }
-    if (!found.has(entry['name'])) found.set(entry['name'], value as T);
+    return Object.fromEntries(fields.map(([key, value]) => [key, withAbsolutePath(key, value, config.file)])) as never;
   }
-  return found;
+  return undefined;
 }
 
-function withoutNulls(map: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(map).filter(([, value]) => value !== null));
-}
-
-/** The type of each kind. `line` has no control characters, because it goes into a header or a command line. */
-interface KindValues {
-  readonly line: string;
-  readonly text: string;
-  readonly bool: boolean;
-  readonly lines: readonly string[];
-  readonly map: object;
-  readonly pairs: readonly { readonly name: string; readonly value: string }[];
-  readonly command: string;
-}
-
-type Kind = keyof KindValues;
-type ValuesOf<Kinds extends Readonly<Record<string, Kind>>> = {
-  readonly [Key in keyof Kinds]?: KindValues[Kinds[Key]];
-};
-
-const contextKinds = { cluster: 'line', user: 'line', namespace: 'line' } as const;
-const clusterKinds = {
-  server: 'line',
-  'certificate-authority': 'line',
-  'certificate-authority-data': 'text',
-  'insecure-skip-tls-verify': 'bool',
-  'tls-server-name': 'line',
-  'proxy-url': 'line',
-} as const;
-const userKinds = {
-  'client-certificate': 'line',
-  'client-certificate-data': 'text',
-  'client-key': 'line',
-  'client-key-data': 'text',
-  token: 'line',
-  tokenFile: 'line',
-  username: 'line',
-  password: 'text',
-  as: 'line',
-  'as-uid': 'line',
-  'as-groups': 'lines',
-  exec: 'map',
-  'auth-provider': 'map',
-} as const;
-const execKinds = {
-  command: 'command',
-  args: 'lines',
-  env: 'pairs',
-  apiVersion: 'line',
-  installHint: 'text',
-  provideClusterInfo: 'bool',
-} as const;
-
-// eslint-disable-next-line no-control-regex
-const isLine = (value: unknown): boolean => typeof value === 'string' && !/[\0-\x08\x0a-\x1f\x7f]/.test(value);
-const isList = (value: unknown, of: (item: unknown) => boolean): boolean =>
-  value === null || (Array.isArray(value) && value.every(of));
-
-const kinds: Readonly<Record<Kind, { readonly isValid: (value: unknown) => boolean; readonly description: string }>> = {
-  line: { isValid: isLine, description: 'a text without line breaks' },
-  text: { isValid: (value) => typeof value === 'string', description: 'text' },
-  bool: { isValid: (value) => typeof value === 'boolean', description: 'true or false' },
-  lines: { isValid: (value) => isList(value, isLine), description: 'a list of texts' },
-  map: { isValid: isObject, description: 'a map' },
-  pairs: {
-    isValid: (value) => isList(value, (item) => isObject(item) && isLine(item['name']) && isLine(item['value'])),
-    description: 'a list of entries with a name and a value',
-  },
-  command: { isValid: (value) => isLine(value) && value !== '', description: 'the name of a program' },
-};
-
-/** The check throws JobmanError (unreachable). Its message omits the value, which may be a secret. */
-function createValidator(file: string) {
-  return (subject: string, map: object, expected: Readonly<Record<string, Kind>>): void => {
-    for (const [key, kind] of Object.entries(expected)) {
-      const value = (map as Readonly<Record<string, unknown>>)[key];
-      if (value === undefined && kind !== 'command') continue;
-      if (kinds[kind].isValid(value)) continue;
-      throw new JobmanError(
-        `${subject} in the kubeconfig ${file} cannot be used: ${key} must be ${kinds[kind].description}.`,
-        exitCode.unreachable,
-      );
-    }
-  };
-}
-
-/** Merges like kubectl: the first file that defines a name wins. */
-function mergeKubeconfigs(configs: readonly ParsedKubeconfig[]): ParsedKubeconfig {
-  const firstOf = <T>(pick: (config: ParsedKubeconfig) => ReadonlyMap<string, T>): ReadonlyMap<string, T> =>
-    new Map(configs.toReversed().flatMap((config) => [...pick(config)]));
-  return {
-    current: configs.find(({ current }) => current !== undefined)?.current,
-    contexts: firstOf(({ contexts }) => contexts),
-    clusters: firstOf(({ clusters }) => clusters),
-    users: firstOf(({ users }) => users),
-  };
+function withAbsolutePath(key: string, value: unknown, file: string): unknown {
+  if (pathKeys.includes(key) && isName(value)) return resolve(dirname(file), value);
+  if (key !== 'exec') return value;
+  const exec = value as KubeExec;
+  // A login program is searched in PATH unless its name contains a slash.
+  return exec.command?.includes('/') === true ? { ...exec, command: resolve(dirname(file), exec.command) } : exec;
 }
 
 // ------------------------------------------------------------------------------------------ pods
@@ -336,4 +275,8 @@ function podContext(
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
 }

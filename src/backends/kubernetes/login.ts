@@ -8,6 +8,7 @@ import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { formatTime } from '../../app/format.ts';
 import type { KubeContext, KubeExec } from './kubeconfig.ts';
 import { readRegularFile } from '../../app/files.ts';
+import { parseShape, type Shape } from '../../app/json.ts';
 import { runLoginProgram } from '../../http/login-program.ts';
 import {
   createHttpClient,
@@ -143,7 +144,7 @@ function formatUser(context: KubeContext): string {
   if (user.as !== undefined) return user.as;
   try {
     const token = tokenOf(context);
-    if (token !== undefined) return subjectOf(token) ?? userName;
+    if (token !== undefined) return claimsOf(token).sub ?? userName;
     if (user.username !== undefined) return user.username;
     const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
     const [, name] = cert === undefined ? [] : (/^CN=(.+)$/m.exec(new X509Certificate(cert).subject) ?? []);
@@ -166,12 +167,8 @@ function loginExpiry(context: KubeContext): Instant | null {
 }
 
 function expiryOf(token: string): Instant | null {
-  try {
-    const { exp } = claimsOf(token) ?? {};
-    return typeof exp === 'number' ? exp * second : null;
-  } catch {
-    return null;
-  }
+  const { exp } = claimsOf(token);
+  return typeof exp === 'number' ? exp * second : null;
 }
 
 /** Kubernetes 1.26 removed the auth providers other than oidc in favour of login programs. */
@@ -183,16 +180,10 @@ function unknownProviderError({ name, userName }: KubeContext, provider: string)
   );
 }
 
-function subjectOf(token: string): string | undefined {
-  const { sub } = claimsOf(token) ?? {};
-  return typeof sub === 'string' ? sub : undefined;
-}
-
-/** The claims of a JSON web token; undefined for another kind of token. Throws SyntaxError for an invalid payload. */
-function claimsOf(token: string): { readonly sub?: unknown; readonly exp?: unknown } | undefined {
-  const [, payload, signature] = token.split('.');
-  if (payload === undefined || signature === undefined) return undefined;
-  return JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as object;
+/** The claims of a JSON web token; none for another kind of token. */
+function claimsOf(token: string): { readonly sub?: string; readonly exp?: number } {
+  const [, payload = ''] = token.split('.');
+  return parseShape(Buffer.from(payload, 'base64url').toString('utf8'), { sub: 'string', exp: 'number' }, true) ?? {};
 }
 
 // ------------------------------------------------------------------------------------------ login programs
@@ -207,11 +198,15 @@ interface ExecCredential {
   readonly expiresAt: Instant | null;
 }
 
+const credentialShape = {
+  status: { token: 'string', clientCertificateData: 'string', clientKeyData: 'string', expirationTimestamp: 'string' },
+} as const satisfies Shape;
+
 /** A program that does not ask the user needs less time than this. A program that does ask has no terminal here. */
 const loginProgramTimeout = 2 * minute;
 
 async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environment): Promise<ExecCredential> {
-  const { stdout, stderr, failure } = await runLoginProgram([exec.command, ...(exec.args ?? [])], {
+  const { stdout, stderr, failure } = await runLoginProgram([exec.command ?? '', ...(exec.args ?? [])], {
     env: {
       ...env,
       ...Object.fromEntries((exec.env ?? []).map(({ name, value }) => [name, value])),
@@ -227,20 +222,11 @@ async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environme
       [...stderr.trim().split('\n'), ...(exec.installHint ?? '').trim().split('\n')].filter((line) => line !== ''),
     );
   if (failure !== undefined) throw loginError(failure);
-  let answer: unknown;
-  try {
-    answer = JSON.parse(stdout);
-  } catch {
-    throw loginError('did not print a credential');
-  }
-  const { status } = (answer ?? {}) as { readonly status?: Readonly<Record<string, unknown>> };
-  const field = (key: string): string | undefined => {
-    const value = status?.[key];
-    return typeof value === 'string' && value !== '' ? value : undefined;
-  };
-  const [token, cert, key] = [field('token'), field('clientCertificateData'), field('clientKeyData')];
-  if (token === undefined && cert === undefined) throw loginError('returned neither a token nor a certificate');
-  return { ...omitUndefined({ token, cert, key }), expiresAt: parseInstant(field('expirationTimestamp')) };
+  const answer = parseShape(stdout, credentialShape, true);
+  if (answer === undefined) throw loginError('did not print a credential');
+  const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp } = answer.status ?? {};
+  if (!token && !cert) throw loginError('returned neither a token nor a certificate');
+  return { ...omitUndefined({ token, cert, key }), expiresAt: parseInstant(expirationTimestamp) };
 }
 
 function execInfo(exec: KubeExec, { cluster }: KubeContext): object {
@@ -266,16 +252,16 @@ async function renewIdToken(
   let client: HttpClient | undefined;
   try {
     const token = refreshToken ?? requiredField(config, 'refresh-token');
-    const ca = authorityOf(config);
+    const ca = fileOrData(context, config['idp-certificate-authority'], config['idp-certificate-authority-data']);
     client = createHttpClient({
       env,
-      trust: ca === undefined ? {} : { ca },
+      trust: omitUndefined({ ca }),
       limits: { answer: 20 * second, total: 20 * second, bytes: 1 << 20 },
     });
     const issuer = requireHttps(requiredField(config, 'idp-issuer-url')).replace(/\/+$/, '');
     const provider = await requestJson(client, { url: `${issuer}/.well-known/openid-configuration` });
     const id = requiredField(config, 'client-id');
-    const password = typeof config['client-secret'] === 'string' ? config['client-secret'] : '';
+    const password = config['client-secret'] ?? '';
     // A client with a secret authenticates by HTTP Basic (RFC 6749, 2.3.1).
     const pair = Buffer.from([id, password].map(encodeURIComponent).join(':')).toString('base64');
     const form = { grant_type: 'refresh_token', refresh_token: token, ...(password === '' ? { client_id: id } : {}) };
@@ -306,24 +292,10 @@ async function requestJson(client: HttpClient, request: HttpRequest): Promise<Oi
   const { host } = new URL(request.url);
   const reply = await client.request({ ...request, headers: { accept: 'application/json', ...request.headers } });
   if (reply instanceof NoReply) throw new Error(`${host} did not answer: ${reply.message}`);
-  let answer: unknown;
-  try {
-    answer = JSON.parse(reply.bytes.toString('utf8'));
-  } catch {
-    // Not JSON; the status is reported below.
-  }
-  const value = (typeof answer === 'object' && answer !== null ? answer : {}) as OidcConfig;
+  const value = (parseShape(reply.bytes.toString('utf8'), {}) ?? {}) as OidcConfig;
   if (reply.status < 300) return value;
   const errors = [value['error'], value['error_description']].filter((one) => typeof one === 'string');
   throw new Error(`${host} refused the request (${[`HTTP ${reply.status}`, ...errors].join(', ')})`);
-}
-
-function authorityOf({
-  'idp-certificate-authority': file,
-  'idp-certificate-authority-data': data,
-}: OidcConfig): Buffer | undefined {
-  if (typeof data === 'string' && data !== '') return Buffer.from(data, 'base64');
-  return typeof file === 'string' && file !== '' ? readRegularFile(file) : undefined;
 }
 
 function requiredField(config: OidcConfig, key: string): string {

@@ -3,19 +3,25 @@
 
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import { certificateProblem, type NoReply } from '../../http/reply.ts';
 
-export interface Status {
+const statusShape = {
+  kind: 'string',
+  status: 'string',
+  reason: 'string',
+  message: 'string',
+  details: { kind: 'string', causes: [{ reason: 'string', message: 'string', field: 'string' }] },
+  metadata: { continue: 'string' },
+} as const satisfies Shape;
+
+type StatusFields = ShapeValue<typeof statusShape>;
+
+export interface Status extends StatusFields {
   readonly code: number;
   /** `AlreadyExists`, `Forbidden`, `Invalid`, `Expired`, … */
   readonly reason: string;
   readonly message: string;
-  readonly details?: {
-    readonly name?: string;
-    readonly kind?: string;
-    readonly causes?: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
-  };
-  readonly metadata?: { readonly continue?: string };
 }
 
 /** The cluster refused a request. `status` is the cluster's answer, for callers that react to it. */
@@ -29,49 +35,19 @@ export class ClusterRefusal extends JobmanError {
   }
 }
 
-/** The Status of a reply. The page of a proxy has none: its first 300 characters become the message. */
+/** The Status of a reply. Another text, such as the page of a proxy, becomes the message: its first 300 characters. */
 export function readStatus(code: number, bytes: Buffer): Status {
   const text = bytes.toString('utf8');
-  try {
-    const value = fieldsOf(JSON.parse(text));
-    if (value['kind'] === 'Status') {
-      const { continue: next } = fieldsOf(value['metadata']);
-      return {
-        code,
-        reason: textOrUndefined(value['reason']) ?? '',
-        message: textOrUndefined(value['message']) ?? '',
-        details: detailsOf(fieldsOf(value['details'])),
-        ...(typeof next === 'string' ? { metadata: { continue: next } } : {}),
-      };
-    }
-  } catch {
-    // Not JSON.
-  }
-  return { code, reason: '', message: text.slice(0, 300).trim() };
+  const found = parseShape(text, statusShape);
+  return found?.kind === 'Status'
+    ? { reason: '', message: '', ...found, code }
+    : { code, reason: '', message: text.slice(0, 300).trim() };
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-/** Values of unexpected types count as missing. */
-function detailsOf({ name, kind, causes }: Fields): NonNullable<Status['details']> {
-  const all = Array.isArray(causes) ? causes.map(fieldsOf) : [];
-  return {
-    ...textFieldsOf({ name, kind }),
-    causes: all.map(({ reason, message, field }) => textFieldsOf({ reason, message, field })),
-  };
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? (value as Fields) : {};
-}
-
-function textOrUndefined(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
-}
-
-function textFieldsOf<Name extends string>(parts: Readonly<Record<Name, unknown>>): Partial<Record<Name, string>> {
-  const texts = Object.entries(parts).filter(([, value]) => typeof value === 'string');
-  return Object.fromEntries(texts) as Partial<Record<Name, string>>;
+/** The end of a program in a container. A status of another shape becomes the message. */
+export function readExecStatus(bytes: Uint8Array): StatusFields {
+  const text = Buffer.from(bytes).toString('utf8');
+  return parseShape(text, statusShape) ?? { message: text };
 }
 
 interface FailedRequest {
@@ -110,10 +86,8 @@ export function refusalOf(
       return forbiddenRefusal(status, { clusterContext, purpose });
     case 404:
       if (status.details?.kind === 'namespaces') {
-        return refuse(
-          `There is no namespace ${status.details.name ?? clusterContext.namespace} in ${clusterContext.context}.`,
-          exitCode.notFound,
-        );
+        const [, name = clusterContext.namespace] = /^namespaces "(.+)" not found/.exec(status.message) ?? [];
+        return refuse(`There is no namespace ${name} in ${clusterContext.context}.`, exitCode.notFound);
       }
       return refuse(`Could not ${purpose}: it does not exist in ${where}.`, exitCode.notFound);
     case 409:

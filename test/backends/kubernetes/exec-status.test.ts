@@ -5,7 +5,8 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { createReportReader, readExecStatus, withExitReport } from '../../../src/backends/kubernetes/exec.ts';
+import { createReportReader, withExitReport } from '../../../src/backends/kubernetes/exec.ts';
+import { readExecStatus } from '../../../src/backends/kubernetes/status.ts';
 import { openServer } from './support/server.ts';
 
 const text = 'JOBMAN_EXEC=0123456789abcdef: ';

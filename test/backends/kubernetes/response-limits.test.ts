@@ -376,7 +376,7 @@ test('the index of a pod is a number, or none', () => {
   assert.deepEqual(['7', '12abc', '', '1e400', '-1', 'NaN'].map(indexOf), [7, null, null, null, null, null]);
 });
 
-test('a refusal whose parts are of other kinds is a refusal without them', () => {
+test('a refusal whose parts are of other kinds is a refusal with its text', () => {
   const context = { context: 'lab', namespace: 'vision', server: 'https://x', user: 'ada' };
   for (const strange of ['{}', '5', 'null', '[null]', '"x"', '[{"message":{}},null,5]']) {
     for (const code of [400, 401, 403, 404, 409, 422, 429, 500]) {
@@ -387,6 +387,5 @@ test('a refusal whose parts are of other kinds is a refusal without them', () =>
       });
       for (const line of [message, ...lines]) assert.doesNotMatch(line, /\[object|undefined|NaN/);
     }
-    assert.equal(readStatus(403, Buffer.from(`{"kind":"Status","details":${strange}}`)).message, '');
   }
 });
