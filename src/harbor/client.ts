@@ -3,7 +3,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
-import { matchesShape, type Shape } from '../app/json.ts';
+import { parseShape, type Shape, type ShapeValue } from '../app/json.ts';
 import { readRegularFile } from '../app/files.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import { certificateProblem, NoReply, type Reply } from '../http/reply.ts';
@@ -94,14 +94,9 @@ export function createHarborClient(connection: HarborConnection) {
     return reply;
   }
 
-  function parsed<T>({ bytes }: Reply, isRight: (value: unknown) => boolean, { action }: HarborRequest): T {
-    let value: unknown;
-    try {
-      value = JSON.parse(bytes.toString('utf8'));
-    } catch {
-      value = undefined;
-    }
-    if (isRight(value)) return value as T;
+  function parsed<const S extends Shape>({ bytes }: Reply, shape: S, { action }: HarborRequest): ShapeValue<S> {
+    const value = parseShape(bytes.toString('utf8'), shape, true);
+    if (value !== undefined) return value;
     throw new JobmanError(`Could not ${action}: the server at ${base} is not Harbor.`, exitCode.unreachable, [
       'The setting harbor.url is the address in a browser, like https://harbor.example.com.',
     ]);
@@ -109,7 +104,7 @@ export function createHarborClient(connection: HarborConnection) {
 
   return {
     async get<T>(request: HarborRequest) {
-      return parsed<T>(await send(request), (value) => matchesShape(value, request.form, true), request);
+      return parsed(await send(request), request.form, request) as T;
     },
     async list<T>(request: HarborRequest) {
       const items: T[] = [];
@@ -117,12 +112,8 @@ export function createHarborClient(connection: HarborConnection) {
       for (let page = 1; page <= maxPages; page += 1) {
         const answer = await send({ ...request, query: { ...request.query, page, page_size: pageSize } });
         // Harbor may send an empty list as null.
-        const some =
-          parsed<readonly T[] | null>(
-            answer,
-            (value) => value === null || matchesShape(value, [request.form], true),
-            request,
-          ) ?? [];
+        const isNull = answer.bytes.toString('utf8').trim() === 'null';
+        const some = isNull ? [] : (parsed(answer, [request.form], request) as readonly T[]);
         if (some.length > 0 && before?.equals(answer.bytes) === true) break;
         before = answer.bytes;
         for (const item of some) items.push(item);
@@ -156,17 +147,13 @@ function readCaFile(caFile: string | null): string | undefined {
   return text;
 }
 
-/** Messages of an error such as `{"errors": [{"code": "NOT_FOUND", "message": "…"}]}`. */
+const errorShape = { errors: [{ code: 'string', message: 'string' }] } as const satisfies Shape;
+
 function serverMessages(text: string): readonly string[] {
-  try {
-    const { errors } = JSON.parse(text) as {
-      readonly errors?: readonly { readonly code?: unknown; readonly message?: unknown }[];
-    };
-    return (errors ?? []).map(({ code, message }) => `${String(code)}: ${String(message)}`);
-  } catch {
-    const [first = ''] = text.trim().split('\n');
-    return first === '' || first.startsWith('<') ? [] : [first.slice(0, 300)];
-  }
+  const body = parseShape(text, errorShape, true);
+  if (body !== undefined) return (body.errors ?? []).map(({ code, message }) => `${code}: ${message}`);
+  const [first = ''] = text.trim().split('\n');
+  return first === '' || first.startsWith('<') ? [] : [first.slice(0, 300)];
 }
 
 function toHarborError(

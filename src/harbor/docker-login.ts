@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isFileMissing, messageOf } from '../app/errors.ts';
+import { parseShape } from '../app/json.ts';
 import { second } from '../core/model/time.ts';
 import { runLoginProgram } from '../http/login-program.ts';
 import type { Environment } from '../http/client.ts';
@@ -83,16 +84,14 @@ async function runCredentialHelper(name: string, address: string, env: DockerCon
     const [firstLine = ''] = stdout.trim().split('\n');
     return problem(`the docker credential helper ${program} ${failure}${firstLine === '' ? '' : `: ${firstLine}`}`);
   }
-  try {
-    const { Username, Secret } = JSON.parse(stdout) as { readonly Username?: unknown; readonly Secret?: unknown };
-    if (typeof Username !== 'string' || typeof Secret !== 'string' || Username === '') return noLogin;
-    // An identity token, which Docker exchanges for another; Harbor's API does not accept it.
-    if (Username === '<token>')
-      return problem(`${program} has a token for ${address}, but Harbor needs a user with a password`);
-    return { login: { user: Username, password: Secret }, problem: null };
-  } catch {
-    return problem(`${program} printed no valid login`);
-  }
+  const answer = parseShape(stdout, { Username: 'string', Secret: 'string' });
+  if (answer === undefined) return problem(`${program} printed no valid login`);
+  const { Username, Secret } = answer;
+  if (Username === undefined || Secret === undefined || Username === '') return noLogin;
+  // An identity token, which Docker exchanges for another; Harbor's API does not accept it.
+  if (Username === '<token>')
+    return problem(`${program} has a token for ${address}, but Harbor needs a user with a password`);
+  return { login: { user: Username, password: Secret }, problem: null };
 }
 
 function problem(text: string): LoginResult {

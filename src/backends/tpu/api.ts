@@ -4,7 +4,7 @@
 // revision 20260127; messages in public reports of TPU projects; google.rpc.Code.
 
 import { JobmanError, messageOf } from '../../app/errors.ts';
-import { matchesShape, type Shape, type ShapeValue } from '../../app/json.ts';
+import { matchesShape, parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import type { BucketStatus } from '../../app/ports.ts';
 import type { CloudError, CloudErrorKind } from '../../core/model/job.ts';
 import { second, type Duration } from '../../core/model/time.ts';
@@ -292,7 +292,8 @@ export function createGoogleApiClient(options: {
     }
     const { status } = reply;
     const text = reply.bytes.toString('utf8');
-    const value = parseObject(text);
+    // Every reply of the API is a JSON object, even an empty list; an empty body is a truncated reply.
+    const value = parseShape(text, {});
     // Google's API never redirects; a login page of the network does.
     if (status >= 300 && status < 400) {
       return {
@@ -372,16 +373,6 @@ function errorAnswer(httpStatus: number, value: object | undefined, text: string
 
 function unreachableAnswer(status: 'NOT_SENT' | 'NO_ANSWER', raw: string): Answer<never> {
   return { ok: false, status, error: unreachableError(raw) };
-}
-
-/** Every reply of the API is a JSON object, even an empty list; an empty body is a truncated reply. */
-function parseObject(text: string): object | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function hostOf(url: string): string {

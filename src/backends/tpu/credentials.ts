@@ -3,7 +3,8 @@
 // memory.
 
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
-import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
+import { minute, parseInstant, second, type Duration, type Instant } from '../../core/model/time.ts';
+import { parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import { googleLimits, isLoopback } from '../../http/client.ts';
 import { NoLoginError, type Credentials, type Headers } from './api.ts';
 
@@ -186,31 +187,26 @@ interface Token {
 export function parseToken(printed: string, at: Instant): Token | undefined {
   const text = printed.trim();
   if (!text.startsWith('{')) return isToken(text) ? { value: text, expiresAt: null } : undefined;
-  const answer = parseObject(text);
-  const { credential } = answer;
-  const fields = typeof credential === 'object' && credential !== null ? (credential as typeof answer) : answer;
-  const value = fields['access_token'] ?? fields['token'];
-  if (!isToken(value)) return undefined;
-  return { value, expiresAt: expiryOf(fields, at) };
+  const answer = parseShape(text, { ...tokenShape, credential: tokenShape }, true);
+  const fields = answer?.credential ?? answer ?? {};
+  const value = fields.access_token ?? fields.token ?? '';
+  return isToken(value) ? { value, expiresAt: expiryOf(fields, at) } : undefined;
 }
+
+const tokenShape = {
+  access_token: 'string',
+  token: 'string',
+  expires_in: 'number',
+  token_expiry: 'string',
+  expiry: 'string',
+} as const satisfies Shape;
 
 /** The characters of a bearer token (RFC 6750, 2.1). */
-function isToken(value: unknown): value is string {
-  return typeof value === 'string' && /^[\w.~+/-]+=*$/.test(value);
+function isToken(value: string): boolean {
+  return /^[\w.~+/-]+=*$/.test(value);
 }
 
-function parseObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(text) as Readonly<Record<string, unknown>>;
-  } catch {
-    return {};
-  }
-}
-
-function expiryOf(fields: Readonly<Record<string, unknown>>, at: Instant): Instant | null {
-  const seconds = fields['expires_in'];
-  if (typeof seconds === 'number' && Number.isFinite(seconds)) return at + seconds * second;
-  const expiry = fields['token_expiry'] ?? fields['expiry'];
-  const end = typeof expiry === 'string' ? Date.parse(expiry) : Number.NaN;
-  return Number.isNaN(end) ? null : end;
+function expiryOf(fields: ShapeValue<typeof tokenShape>, at: Instant): Instant | null {
+  const { expires_in: seconds, token_expiry: expiry = fields.expiry } = fields;
+  return typeof seconds === 'number' ? at + seconds * second : parseInstant(expiry);
 }

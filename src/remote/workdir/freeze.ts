@@ -2,8 +2,6 @@
 // git ignores are skipped; outside of a repository everything is copied. Files go from one tar to another, which keeps
 // modes, times and links, whatever bytes their names contain.
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { lstat, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
@@ -22,6 +20,7 @@ const ignoredNames = new Set(['.git', '__pycache__', '.DS_Store']);
 const maxCopyTries = 5;
 
 const gitTimeout = 2 * minute;
+const copyTimeout = 10 * minute;
 const maxListBytes = 64 * 1024 * 1024;
 const maxDiffBytes = 32 * 1024 * 1024;
 
@@ -224,28 +223,21 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1024 / 1024).toFixed(bytes < 10 * 1024 * 1024 ? 1 : 0)} MiB`;
 }
 
-async function copy(from: string, to: string, paths: readonly string[], env: Env): Promise<void> {
-  const reader = spawn('tar', ['-c', '-f', '-', '-C', from, ...tarPathOptions], { stdio: 'pipe', env });
-  const writer = spawn('tar', ['-x', '-p', '-f', '-', '-C', to], { stdio: 'pipe', env });
-  const errors: string[] = [];
-  for (const tar of [reader, writer]) {
-    tar.stderr.on('data', (chunk: Buffer) => errors.length < 20 && errors.push(chunk.toString()));
-  }
-  reader.stdin.on('error', () => undefined);
-  reader.stdin.end(joinPaths(paths));
-  // The reading tar stops at the end marker of the archive; unread padding after it is no error.
-  writer.stdin.on('error', () => undefined);
-  writer.stdin.once('close', () => reader.stdout.resume());
-  writer.stdout.resume();
-  reader.stdout.pipe(writer.stdin);
-  const [[read], [written]] = await Promise.all([exitCodeOf(reader), exitCodeOf(writer)]);
-  // 1: a file changed while it was read. The archive is still complete.
-  if ((read === 0 || read === 1) && written === 0) return;
-  throw unusable(from, errors.join('').trim() || `tar ended with ${read ?? 'a signal'} and ${written ?? 'a signal'}`);
-}
+/** The reading tar ends with 1 if a file changed while it was read. The archive is still complete. */
+const copyScript = `from=$1 to=$2
+shift 2
+code=$({ { tar -c -f - -C "$from" "$@"; echo $? >&3; } | tar -x -p -f - -C "$to" >&2; } 3>&1) && [ "$code" -le 1 ]`;
 
-function exitCodeOf(tar: ReturnType<typeof spawn>): Promise<[number | null]> {
-  return once(tar, 'close') as Promise<[number | null]>;
+async function copy(from: string, to: string, paths: readonly string[], env: Env): Promise<void> {
+  const result = await runProcess({
+    argv: ['sh', '-c', copyScript, 'sh', from, to, ...tarPathOptions],
+    stdin: joinPaths(paths),
+    env,
+    timeoutMs: copyTimeout,
+    maxOutputBytes: 4_096,
+  });
+  if (result.exitCode === 0) return;
+  throw unusable(from, textFrom(result.stderr) || (result.error ?? `tar ended with ${result.exitCode ?? 'a signal'}`));
 }
 
 /** Names on standard input, each ended by a NUL; none is taken for a flag, and no folder is entered. */
