@@ -3,14 +3,13 @@
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex, Writable } from 'node:stream';
-import type * as Ssh2Module from 'ssh2';
 import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
 import { messageOf } from '../app/errors.ts';
 import { createLimiter } from '../app/concurrency.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { processAsStream } from './process.ts';
 import { createSshConfigReader, isHostName, defaultSshConfig, type SshConfig, type SshDefaults } from './ssh-config.ts';
-import { fingerprint, keyFromWire, loadKey, type HostKeys } from './ssh-keys.ts';
+import { fingerprint, keyFromWire, loadKey, loadSsh2, type HostKeys, type Ssh2 } from './ssh-keys.ts';
 import type { SshTarget } from './ssh.ts';
 
 /** Both are less than the eight seconds of an observation, so that the observation can report the cause. */
@@ -54,8 +53,6 @@ const hostKeyTypes: readonly ServerHostKeyAlgorithm[] = [
   'rsa-sha2-256',
 ];
 
-type Ssh2 = typeof Ssh2Module;
-
 export interface Problem {
   readonly problem: string;
 }
@@ -80,7 +77,6 @@ export function createConnector(
   const configs = createSshConfigReader(options);
   const gate = createLimiter(options.maxConnecting);
   const handshaking = new Set<Client>();
-  let loaded: Promise<Ssh2> | undefined;
   let isClosed = false;
 
   async function configOf({ host, port, user, usesUserConfig }: SshTarget): Promise<SshConfig> {
@@ -92,8 +88,7 @@ export function createConnector(
   async function connect(target: SshTarget, isUrgent: boolean): Promise<Connection | Problem> {
     const began = performance.now();
     if (!isHostName(target.host)) return { problem: `${target.host} is not a host name` };
-    loaded ??= import('ssh2').then((module) => ('default' in module ? (module.default as Ssh2) : module));
-    const ssh2 = await loaded;
+    const ssh2 = await loadSsh2();
     const config = await configOf(target);
     const login = await loginMethods(target, config, ssh2, options.userHome);
     if (login.methods.length === 0) {

@@ -2,9 +2,10 @@
 // has one file of host keys in OpenSSH's own format, so that the system's ssh can use it (UserKnownHostsFile with
 // HostKeyAlias), and pinning and forgetting need no lock.
 
-import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { chmod, link, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import type * as Ssh2Module from 'ssh2';
 import type { ParsedKey } from 'ssh2';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import { fileModeIn, isGroupShared, makeFolder } from '../app/files.ts';
@@ -23,13 +24,15 @@ export interface OwnKey {
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');
   const file = join(folder, 'id_ed25519');
+  const ssh2 = await loadSsh2();
   let text: string | undefined = await readIfExists(file);
   if (text === undefined) {
     makeFolder(folder);
-    await createOnce(file, createKeyText(), 0o600);
+    const pair = ssh2.utils.generateKeyPairSync('ed25519', { comment: keyComment });
+    await createOnce(file, pair.private, 0o600);
     text = await readFile(file, 'utf8');
   }
-  const publicKey = publicKeyOf(text, file);
+  const publicKey = publicKeyOf(text, file, ssh2);
   // The public file is a copy for users and for `ssh-copy-id`; the private file is authoritative.
   if ((await readIfExists(`${file}.pub`)) !== `${publicKey}\n`) {
     const fresh = `${file}.pub.${randomBytes(6).toString('hex')}`;
@@ -90,56 +93,20 @@ async function readIfExists(file: string): Promise<string | undefined> {
 
 const keyComment = 'jobman';
 
-/**
- * A new ed25519 key in OpenSSH's format (PROTOCOL.key of OpenSSH), which ssh2 and the system's ssh both read. Node
- * writes PKCS#8, which neither accepts for ed25519.
- */
-function createKeyText(): string {
-  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-  const seed = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
-  const point = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
-  const shared = Buffer.concat([field('ssh-ed25519'), field(point)]);
-  const check = randomBytes(4);
-  const secret = [check, check, shared, field(Buffer.concat([seed, point])), field(keyComment)];
-  const length = secret.reduce((sum, part) => sum + part.length, 0);
-  const padding = Buffer.from(Array.from({ length: (8 - (length % 8)) % 8 }, (_, index) => index + 1));
-  const body = Buffer.concat([
-    Buffer.from('openssh-key-v1\0', 'latin1'),
-    field('none'),
-    field('none'),
-    field(''),
-    number(1),
-    field(shared),
-    field(Buffer.concat([...secret, padding])),
-  ]);
-  const lines = body.toString('base64').replaceAll(/.{1,70}/gu, '$&\n');
-  return `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}-----END OPENSSH PRIVATE KEY-----\n`;
+export type Ssh2 = typeof Ssh2Module;
+
+/** Loads the SSH library on demand: most commands do not connect. */
+export async function loadSsh2(): Promise<Ssh2> {
+  const module = await import('ssh2');
+  return 'default' in module ? (module.default as Ssh2) : module;
 }
 
-/** Reads the public line from the private file: its public part follows unencrypted after four fields and a count. */
-function publicKeyOf(text: string, file: string): string {
-  const body = Buffer.from(text.replaceAll(/-----.*-----|\s/gu, ''), 'base64');
-  let at = 'openssh-key-v1\0'.length;
-  if (body.subarray(0, at).toString('latin1') !== 'openssh-key-v1\0') {
+function publicKeyOf(text: string, file: string, { utils }: Ssh2): string {
+  const key = utils.parseKey(text);
+  if (key instanceof Error || !key.isPrivateKey()) {
     throw new Error(`${file} is not a key in OpenSSH format; move it away, and jobman creates a new one`);
   }
-  for (let skipped = 0; skipped < 3; skipped += 1) at += 4 + body.readUInt32BE(at);
-  at += 4;
-  const shared = body.subarray(at + 4, at + 4 + body.readUInt32BE(at));
-  const type = shared.subarray(4, 4 + shared.readUInt32BE(0)).toString('latin1');
-  return `${type} ${shared.toString('base64')} ${keyComment}`;
-}
-
-/** A string in SSH's encoding: its length, then its bytes (RFC 4251, 5). */
-function field(value: string | Uint8Array): Buffer {
-  const bytes = Buffer.from(value);
-  return Buffer.concat([number(bytes.length), bytes]);
-}
-
-function number(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
+  return `${key.type} ${key.getPublicSSH().toString('base64')} ${keyComment}`;
 }
 
 export type HostKeys = ReturnType<typeof createHostKeys>;
