@@ -6,7 +6,6 @@
 import { readFileSync } from 'node:fs';
 import { minute, day, type Instant } from '../core/model/time.ts';
 import { formatJsonProblems } from '../schema/json.ts';
-import { JsonTextError } from '../schema/tree.ts';
 import {
   urlOrNull,
   listOf,
@@ -346,14 +345,8 @@ export async function parseSettingValues(
 ): Promise<SettingValues> {
   const settingsError = (message: string, found: readonly FoundProblem[] = []) =>
     new JobmanError(message, exitCode.usage, formatJsonProblems(text, path, found));
-  try {
-    const { values, problems } = await readSettings(text, table, otherSections);
-    if (values === undefined)
-      throw settingsError(`${path} should contain one object like { "local": { "slots": 8 } }.`);
-    if (problems.length === 0) return values;
-    throw settingsError(`${path} has invalid settings. Nothing was changed.`, problems);
-  } catch (error) {
-    if (!(error instanceof JsonTextError)) throw error;
-    throw settingsError(`${path} is not valid JSON. Nothing was changed.`, [error.finding]);
-  }
+  const { values, problems } = await readSettings(text, table, otherSections);
+  if (problems.length > 0) throw settingsError(`${path} has invalid settings. Nothing was changed.`, problems);
+  if (values === undefined) throw settingsError(`${path} should contain one object like { "local": { "slots": 8 } }.`);
+  return values;
 }

@@ -10,13 +10,13 @@ import {
   type Report,
   escapeControls,
 } from './problems.ts';
-import { maxDepth, invisibleCharacters, type Tree } from './tree.ts';
+import { maxDepth, type Tree } from './tree.ts';
 
-/** Returns the result of `read` and the problems that it reports. Throws JsonTextError for text that is no JSON. */
+/** Returns the result of `read` and the problems that it reports; undefined for text that is no JSON. */
 export async function readJson<T>(
   text: string,
   read: (tree: Tree, report: Report) => T,
-): Promise<{ readonly value: T; readonly problems: readonly FoundProblem[] }> {
+): Promise<{ readonly value: T | undefined; readonly problems: readonly FoundProblem[] }> {
   const tree = treeWithoutPositions(text);
   if (tree !== undefined) {
     const findings = newFindings();
@@ -25,12 +25,13 @@ export async function readJson<T>(
   }
   const { parseJson } = await import('./yaml.ts');
   const findings = newFindings();
-  return { value: read(parseJson(text), findings), problems: findings.problems };
+  const positioned = parseJson(text, findings);
+  const value = positioned === undefined ? undefined : read(positioned, findings);
+  return { value, problems: findings.problems };
 }
 
 /** Undefined for text that is no JSON, and for JSON with a repeated name. */
 function treeWithoutPositions(text: string): Tree | undefined {
-  if (invisibleCharacters.test(text)) return undefined;
   let names = 0;
   try {
     const tree = treeOf(JSON.parse(text.replace(/^\uFEFF/, '')), 0, () => (names += 1));

@@ -183,7 +183,6 @@ export function objectOf<N extends FieldKinds, O extends FieldKinds>(
     description: `an object like ${example}`,
     read(tree, path, report) {
       if (tree.kind !== 'map') return reportProblem(tree, path, report, `must be an object like ${example}`);
-      for (const one of tree.duplicates ?? []) reportProblem(one, [...path, one.name], report, 'is a duplicate');
       const values: Record<string, unknown> = {};
       for (const [name, entry] of tree.entries) {
         const field = Object.hasOwn(fields, name) ? fields[name] : undefined;

@@ -4,7 +4,7 @@
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { readJson } from './json.ts';
 import { reportProblem, type Kind } from './kinds.ts';
-import { linePosOf, type FoundProblem, type Report } from './problems.ts';
+import type { FoundProblem, Report } from './problems.ts';
 import type { Mapping } from './tree.ts';
 
 export interface Setting<T> {
@@ -68,7 +68,7 @@ export function settingAt(settings: unknown, { key, isSecret }: SettingKey): unk
   return isSecret === true && value !== null ? '(set)' : value;
 }
 
-/** `values` are the valid ones; undefined when the text is no object. `otherSections` belong to another table. */
+/** `values` are the valid ones; undefined when the text is no JSON or no object. `otherSections` belong to another table. */
 export async function readSettings(
   text: string,
   table: SettingsTable,
@@ -78,10 +78,6 @@ export async function readSettings(
   const keys = settings.map(({ key }) => key);
 
   const readSection = (section: Mapping, path: readonly string[], values: Map<string, unknown>, report: Report) => {
-    for (const one of section.duplicates ?? []) {
-      const line = one.firstPosition.in === 'file' ? linePosOf(text)(one.firstPosition.offset).line : 0;
-      reportProblem(one, [...path, one.name], report, `is a duplicate of line ${line}`);
-    }
     for (const [name, entry] of section.entries) {
       const { value } = entry;
       const at = [...path, name];

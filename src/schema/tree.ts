@@ -1,6 +1,6 @@
 // Tree: the contents of a file as maps, lists and scalars with their positions, from JSON (json.ts) or YAML (yaml.ts).
 
-import type { FoundProblem, SourcePosition } from './problems.ts';
+import type { SourcePosition } from './problems.ts';
 
 export type Tree = Scalar | List | Mapping | Unknown;
 
@@ -30,14 +30,6 @@ export interface Mapping {
   readonly position: SourcePosition;
   /** Position of the key that has the map as its value; missing keys are reported there. */
   readonly keyPosition: SourcePosition;
-  /** Further entries under an existing name. For YAML the reader reports them itself. */
-  readonly duplicates?: readonly DuplicateKey[];
-}
-
-export interface DuplicateKey {
-  readonly name: string;
-  readonly position: SourcePosition;
-  readonly firstPosition: SourcePosition;
 }
 
 export interface Entry {
@@ -45,21 +37,8 @@ export interface Entry {
   readonly value: Tree;
 }
 
-export class JsonTextError extends Error {
-  readonly finding: FoundProblem;
-
-  constructor(finding: FoundProblem) {
-    super(finding.message);
-    this.name = 'JsonTextError';
-    this.finding = finding;
-  }
-}
-
 /** Deeper nesting is a mistake or an attack on the stack. */
 export const maxDepth = 64;
-
-/** JSON.parse accepts these in a string, and users cannot see them. */
-export const invisibleCharacters = /[\u007f-\u009f]/;
 
 export function childOf(tree: Tree, name: string | number): Tree | undefined {
   if (tree.kind === 'list') return tree.items[Number(name)];

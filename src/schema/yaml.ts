@@ -1,29 +1,9 @@
 // YAML: converts documents of the `yaml` package to trees. YAML includes JSON, so it also finds positions in JSON.
 
-import {
-  CST,
-  isAlias,
-  isMap,
-  isNode,
-  isPair,
-  isScalar,
-  isSeq,
-  Lexer,
-  parseDocument,
-  type Document,
-  type LineCounter,
-} from 'yaml';
+import { isAlias, isMap, isNode, isPair, isScalar, isSeq, parseDocument, type Document, type LineCounter } from 'yaml';
 import { reportProblem } from './kinds.ts';
-import { newFindings, type FoundProblem, type SourcePosition, type Report } from './problems.ts';
-import {
-  JsonTextError,
-  maxDepth,
-  invisibleCharacters,
-  type Entry,
-  type DuplicateKey,
-  type Scalar,
-  type Tree,
-} from './tree.ts';
+import type { SourcePosition, Report } from './problems.ts';
+import { maxDepth, type Entry, type Scalar, type Tree } from './tree.ts';
 
 /** Limit for all values: aliases can multiply a small text into a huge tree. */
 const maxNodes = 20_000;
@@ -46,7 +26,6 @@ export function treeOf(
   document: Document.Parsed,
   positionAt: (offset: number) => SourcePosition,
   report: Report,
-  duplicateKeys: 'reported' | 'kept' = 'reported',
 ): Tree | undefined {
   let nodes = 0;
   let isWithinLimit = true;
@@ -63,7 +42,7 @@ export function treeOf(
     const emptyScalar: Scalar = { kind: 'scalar', value: null, source: '', position };
     nodes += 1;
     if (nodes > maxNodes) {
-      const message = `the manifest has more than ${maxNodes} values after its aliases (*name) are resolved`;
+      const message = `the file has more than ${maxNodes} values after its aliases (*name) are resolved`;
       if (isWithinLimit) reportProblem({ position: positionAt(0) }, [], report, message);
       isWithinLimit = false;
       return emptyScalar;
@@ -88,7 +67,6 @@ export function treeOf(
     }
     if (isMap(node)) {
       const entries = new Map<string, Entry>();
-      const duplicates: DuplicateKey[] = [];
       const inner = [...openNodes, node];
       const merges: { tree: Tree; position: SourcePosition }[] = [];
       for (const pair of node.items) {
@@ -99,30 +77,17 @@ export function treeOf(
           continue;
         }
         const key = scalarOf(pair.key, keyPosition).source;
-        const first = entries.get(key)?.position;
-        if (first !== undefined && duplicateKeys === 'kept')
-          duplicates.push({ name: key, position: keyPosition, firstPosition: first });
-        else if (first !== undefined) {
-          reportProblem(
-            { position: keyPosition },
-            [...path, key],
-            report,
-            'appears twice in this map; remove one of them',
-          );
+        if (entries.has(key)) {
+          const message = 'appears twice in this map; remove one of them';
+          reportProblem({ position: keyPosition }, [...path, key], report, message);
+          continue;
         }
-        if (first !== undefined) continue;
         const value = convert(pair.value, [...path, key], keyOffset, inner);
         if (key === '<<' && pair.key.type === 'PLAIN') merges.push({ tree: value, position: keyPosition });
         else entries.set(key, { position: keyPosition, value });
       }
       for (const merge of merges) mergeInto(entries, merge.tree, merge.position, path, report);
-      return {
-        kind: 'map',
-        entries,
-        position,
-        keyPosition: positionAt(offset),
-        ...(duplicates.length > 0 && { duplicates }),
-      };
+      return { kind: 'map', entries, position, keyPosition: positionAt(offset) };
     }
     if (isSeq(node)) {
       const inner = [...openNodes, node];
@@ -172,94 +137,41 @@ function startOffset(node: unknown): number | undefined {
   return range?.[0];
 }
 
-/** Values with positions. `name` names the text in messages. Throws JsonTextError when it is no JSON (RFC 8259). */
-export function parseJson(source: string, name = 'the file'): Tree {
-  // YAML does not treat a single carriage return as white space.
-  const text = source.replaceAll('\r', '\n');
-  const finding = findJsonMistake(text, name);
-  if (finding !== undefined) throw new JsonTextError(finding);
-  const tree = treeOf(parseDocument(text, options), filePosition, newFindings(), 'kept');
-  if (tree === undefined) throw new JsonTextError(findingAt(0, `${name} has more than ${maxNodes} values`));
-  return tree;
-}
-
-function isJson(source: string): boolean {
+/** Undefined after reporting that the text is no JSON (RFC 8259) or is too large. */
+export function parseJson(text: string, report: Report): Tree | undefined {
   try {
-    JSON.parse(source);
-    return !invisibleCharacters.test(source);
-  } catch {
+    JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch (error) {
+    const { message } = error as SyntaxError;
+    const position = filePosition(mistakeOffset(text, message));
+    return reportProblem({ position }, [], report, message.replace(/( in JSON)? at position .*$|, (\.\.\.)?".*$/s, ''));
+  }
+  // YAML does not treat a single carriage return as white space.
+  return treeOf(parseDocument(text.replaceAll('\r', '\n'), options), filePosition, report);
+}
+
+/** V8 reports the position of a mistake, except of an unexpected token: it follows the longest text without one. */
+function mistakeOffset(text: string, message: string): number {
+  const [, position] = / at position (\d+)/.exec(message) ?? [];
+  if (position !== undefined) return Number(position);
+  let [correct, wrong] = [0, text.length + 1];
+  while (wrong - correct > 1) {
+    const end = Math.floor((correct + wrong) / 2);
+    if (hasUnexpectedToken(text.slice(0, end))) wrong = end;
+    else correct = end;
+  }
+  return correct;
+}
+
+function hasUnexpectedToken(text: string): boolean {
+  try {
+    JSON.parse(text);
     return false;
+  } catch (error) {
+    return String(error).startsWith('SyntaxError: Unexpected token');
   }
-}
-
-/** The first mistake in the JSON: comments, unquoted text and trailing commas are valid only in YAML. */
-function findJsonMistake(text: string, name: string): FoundProblem | undefined {
-  const open: ('}' | ']')[] = [];
-  let expected: 'value' | 'name' | 'colon' | 'comma' = 'value';
-  let previous = { source: '', offset: 0 };
-  for (const token of tokensOf(text)) {
-    const { source, offset } = token;
-    const end = open.at(-1);
-    const isEnd = source === end && (expected === 'comma' || /^[{[]$/.test(previous.source));
-    if (isEnd) {
-      open.pop();
-      expected = 'comma';
-    } else if (expected === 'colon') {
-      if (source !== ':') return findingAt(offset, missingColonMessage(previous.source));
-      expected = 'value';
-    } else if (expected === 'comma') {
-      if (end === undefined) return findingAt(offset, `${name} must contain one object; this is text after its end`);
-      if (source !== ',') return findingAt(offset, `"," or "${end}" is missing before this`);
-      expected = end === '}' ? 'name' : 'value';
-    } else if (source === end && previous.source === ',') {
-      return findingAt(previous.offset, 'remove this comma: nothing follows it');
-    } else if (expected === 'name') {
-      if (/^[\w$]/.test(source)) return findingAt(offset, 'put this name in double quotes');
-      if (!source.startsWith('"') || !isJson(source)) return findingAt(offset, notJsonMessage(source));
-      expected = 'colon';
-    } else if (source === '{' || source === '[') {
-      if (open.length >= maxDepth) return findingAt(offset, 'this is nested too deep');
-      open.push(source === '{' ? '}' : ']');
-      expected = source === '{' ? 'name' : 'value';
-    } else {
-      if (!isJson(source)) return findingAt(offset, notJsonMessage(source));
-      expected = 'comma';
-    }
-    previous = token;
-  }
-  const end = open.at(-1);
-  if (expected === 'colon') return findingAt(text.length, missingColonMessage(previous.source));
-  if (expected !== 'comma') return findingAt(text.length, `${name} ends here`);
-  return end === undefined ? undefined : findingAt(text.length, `${name} ends here, but "${end}" is missing`);
-}
-
-/** Tokens without white space. The library returns unquoted texts with a space between them as one token. */
-function* tokensOf(text: string): Generator<{ readonly source: string; readonly offset: number }> {
-  let offset = 0;
-  for (const token of new Lexer().lex(text)) {
-    // These tokens only announce how to read the next one.
-    if (token === CST.DOCUMENT || token === CST.FLOW_END || token === CST.SCALAR) continue;
-    const parts = /^["'#]/.test(token) ? [{ 0: token, index: 0 }] : token.matchAll(/[^ \t\r\n\uFEFF]+/g);
-    for (const { 0: source, index } of parts) yield { source, offset: offset + index };
-    offset += token.length;
-  }
-}
-
-function missingColonMessage(name: string): string {
-  return `a colon must follow the name ${name}`;
-}
-
-function notJsonMessage(source: string): string {
-  if (source.startsWith('"')) return 'this text does not end on its line, or contains an invalid \\ escape';
-  if (source.startsWith("'")) return 'put this text in double quotes';
-  if (/^(?:\/\/|\/\*|#)/.test(source)) return 'JSON has no comments';
-  return `${JSON.stringify(String.fromCodePoint(source.codePointAt(0) ?? 0))} is not valid here`;
 }
 
 function filePosition(offset: number): SourcePosition {
   return { in: 'file', offset };
-}
-
-function findingAt(offset: number, message: string): FoundProblem {
-  return { position: filePosition(offset), path: '', message };
 }

@@ -70,7 +70,7 @@ test('all problems of the file are reported at once, with line, column and sugge
   assert.deepEqual(await problemsOf(t, text), [
     '3:5: Unknown setting "tpu.projcet"; did you mean "tpu.project"?',
     '4:16: "tpu.sshPort" must be a port from 1 to 65535, not "22"',
-    '4:22: "tpu.sshPort" is a duplicate of line 4',
+    '4:22: "tpu.sshPort" appears twice in this map; remove one of them',
     '6:3: Unknown setting "locale"; did you mean "local"?',
     '7:23: "local.slots" must be a whole number of at least 1, not 0',
     '7:28: Unknown setting "slots"; did you mean "local.slots"?',
@@ -88,16 +88,16 @@ test('all problems of the file are reported at once, with line, column and sugge
 
 test('invalid JSON is reported with its position', async (t) => {
   const cases: readonly (readonly [string, string])[] = [
-    ['{ "tpu": ', '1:10: the file ends here'],
-    ['{\n  "local": { "slots": 2, }\n}', '2:24: remove this comma: nothing follows it'],
-    ['{ "local": { "slots": 2 } // two\n}', '1:27: "," or "}" is missing before this'],
-    ['// mine\n{}', '1:1: JSON has no comments'],
-    ["{ 'local': {} }", '1:3: put this text in double quotes'],
-    ['{ local: {} }', '1:3: put this name in double quotes'],
-    ['{ "local" {} }', '1:11: a colon must follow the name "local"'],
-    ['{ "tpu": { "project": "lab\n" } }', '1:23: this text does not end on its line, or contains an invalid \\ escape'],
-    ['{} {}', '1:4: the file must contain one object; this is text after its end'],
-    ['{ "local": { "slots": True } }', '1:23: "T" is not valid here'],
+    ['{ "tpu": ', '1:10: Unexpected end of JSON input'],
+    ['{\n  "local": { "slots": 2, }\n}', '2:26: Expected double-quoted property name'],
+    ['{ "local": { "slots": 2 } // two\n}', `1:27: Expected ',' or '}' after property value`],
+    ['// mine\n{}', `1:1: Unexpected token '/'`],
+    ["{ 'local': {} }", `1:3: Expected property name or '}'`],
+    ['{ local: {} }', `1:3: Expected property name or '}'`],
+    ['{ "local" {} }', `1:11: Expected ':' after property name`],
+    ['{ "tpu": { "project": "lab\n" } }', '1:27: Bad control character in string literal'],
+    ['{} {}', '1:4: Unexpected non-whitespace character after JSON'],
+    ['{ "local": { "slots": True } }', `1:23: Unexpected token 'T'`],
   ];
   for (const [text, message] of cases) assert.deepEqual(await problemsOf(t, text), [message], text);
 });
@@ -224,6 +224,6 @@ test('a wrong key or value is refused with a message, and nothing changes', asyn
   assert.equal(existsSync(home), false);
   await setSetting(home, 'local.slots', '3');
   writeFileSync(file, '{ "local": { "slots": 3, } }');
-  assert.match(await refusal('local.slots', '4'), /settings\.json is not valid JSON.*1:24: remove this comma/);
+  assert.match(await refusal('local.slots', '4'), /settings\.json has invalid settings.*1:26: Expected double-quoted/);
   assert.equal(readFileSync(file, 'utf8'), '{ "local": { "slots": 3, } }');
 });

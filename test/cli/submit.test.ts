@@ -221,7 +221,7 @@ suite('nothing is submitted', () => {
     ],
     [['-i', 'a', '-j', 'x'.repeat(64)], 2, /has 64 characters; the limit of Kubernetes is 63/],
     [['-i', 'a', '-a', '{"n": 1}'], 2, /annotations:1:7: "n" should be a text, not 1; write "1"/],
-    [['-i', 'a', '-a', '{"n": "1",}'], 2, /annotations:1:10: remove this comma/],
+    [['-i', 'a', '-a', '{"n": "1",}'], 2, /annotations:1:11: Expected double-quoted property name/],
     [['-i', 'a', '-r', 'no-gpus'], 3, /There is no flavor no-gpus, .*Did you mean no-gpu\?/],
     [['-i', 'a', '-r', '{"resources": {"requests": {}}}'], 2, /flavor:1:1: a flavor needs a "name"/],
     [['-i', 'a', '-c'], 2, /-c replaces the entry point/],

@@ -4,9 +4,9 @@
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { isQualifiedName } from '../../manifest/kubernetes-values.ts';
 import { formatJsonProblems } from '../../schema/json.ts';
-import { JsonTextError, isNull, toPlainValue, type Mapping, type Tree } from '../../schema/tree.ts';
+import { isNull, toPlainValue, type Mapping, type Tree } from '../../schema/tree.ts';
 import { reportProblem } from '../../schema/kinds.ts';
-import { newFindings, type FoundProblem, type Report } from '../../schema/problems.ts';
+import { newFindings, type Findings, type FoundProblem, type Report } from '../../schema/problems.ts';
 import { parseJson } from '../../schema/yaml.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import {
@@ -38,21 +38,18 @@ export interface Flavor {
 /** Throws JobmanError (usage) with every problem, each with its line and column in `source`. */
 export function parseFlavor(text: string, source: string): Flavor {
   const findings = newFindings();
-  const flavor = readFlavor(parseJsonText(text, source), findings);
+  const flavor = readFlavor(parseJsonText(text, source, findings), findings);
   if (flavor === undefined || findings.problems.length > 0) {
     throw jsonError(`${source} is not a flavor.`, text, source, findings.problems);
   }
   return flavor;
 }
 
-/** Throws JobmanError (usage) with the position of the first syntax error. */
-export function parseJsonText(text: string, source: string): Tree {
-  try {
-    return parseJson(text, 'the text');
-  } catch (error) {
-    if (!(error instanceof JsonTextError)) throw error;
-    throw jsonError(`${source} is not valid JSON.`, text, source, [error.finding]);
-  }
+/** Reports repeated keys. Throws JobmanError (usage) with the position of the first syntax error. */
+export function parseJsonText(text: string, source: string, findings: Findings): Tree {
+  const tree = parseJson(text, findings);
+  if (tree === undefined) throw jsonError(`${source} is not valid JSON.`, text, source, findings.problems);
+  return tree;
 }
 
 export function jsonError(
@@ -151,7 +148,6 @@ function membersOf(
   of: string,
   report: Report,
 ): ReadonlyMap<string, Tree> {
-  for (const one of tree.duplicates ?? []) reportProblem(one, [], report, `duplicate key "${one.name}"`);
   const found = new Map<string, Tree>();
   for (const [name, entry] of tree.entries) {
     if (known === null || known.includes(name)) found.set(name, entry.value);

@@ -301,14 +301,13 @@ function countProblems({ parallelism, completions }: SubmitInput, name: string):
 /** The annotations of `-a`, an object of texts. Throws JobmanError (usage) with the position of each problem. */
 export function parseAnnotations(written: string): Readonly<Record<string, string>> {
   const source = 'annotations';
-  const tree = parseJsonText(written, source);
-  const form = `{ "team": "vision" }`;
   const findings = newFindings();
+  const tree = parseJsonText(written, source, findings);
+  const form = `{ "team": "vision" }`;
   if (tree.kind !== 'map') {
     reportProblem(tree, [], findings, `write an object like ${form}`);
     throw jsonError('The annotations are not a JSON object.', written, source, findings.problems);
   }
-  for (const one of tree.duplicates ?? []) reportProblem(one, [], findings, `duplicate key "${one.name}"`);
   const found: Record<string, string> = {};
   for (const [name, entry] of tree.entries) {
     const is = toPlainValue(entry.value);

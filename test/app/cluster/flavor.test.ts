@@ -54,12 +54,12 @@ suite('a flavor is refused, with the position, for', () => {
     [
       'a comma behind the last limit, as in the older manual',
       '{\n  "name": "a",\n  "resources": {\n    "requests": { "cpu": "1" },\n    "limits": { "cpu": "1" },\n  }\n}',
-      /^flavor:5:29: remove this comma: nothing follows it$/m,
+      /^flavor:6:3: Expected double-quoted property name$/m,
     ],
     [
       'a comma that is missing',
       '{\n  "name": "no-gpu"\n  "resources": {}\n}',
-      /^flavor:3:3: "," or "}" is missing before this$/m,
+      /^flavor:3:3: Expected ',' or '}' after property value$/m,
     ],
     ['no name', `{ "resources": { ${requests} } }`, /^flavor:1:1: a flavor needs a "name"$/m],
     ['an empty name', `{ "name": " ", "resources": { ${requests} } }`, /^flavor:1:11: "name" should be a text$/m],
@@ -135,7 +135,7 @@ suite('the flavor of an argument', () => {
   test('is a file of another name', () => assert.equal(find('big.json').name, 'big'));
   test('is JSON in the argument', () => assert.equal(find(' {"name":"x","resources":{"requests":{}}}').name, 'x'));
   test('has the position of a mistake in a file', () => {
-    assert.match(refusal(() => find('bad.json')).message, /bad\.json:1:16: remove this comma/);
+    assert.match(refusal(() => find('bad.json')).message, /bad\.json:1:18: Expected double-quoted property name/);
   });
   test('gets a suggestion if it does not exist', () => {
     const { code, message } = refusal(() => find('smal'));
