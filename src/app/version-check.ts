@@ -1,6 +1,7 @@
 // Version check: the result of the last check for a newer jobman, and the time of the next. A separate process checks
 // and writes a file, so that a command reads only the file and never waits.
 
+import { readFileSync } from 'node:fs';
 import { day, minute, type Duration, type Instant } from '../core/model/time.ts';
 
 export interface VersionNotes {
@@ -9,7 +10,7 @@ export interface VersionNotes {
   readonly intervalMs: Duration;
   readonly message: string | null;
   readonly lastError: string | null;
-  /** The checked source (`newVersion.repository`); null in files of the older jobman. */
+  /** The checked source (`newVersion.repository`). */
   readonly repository: string | null;
 }
 
@@ -20,54 +21,36 @@ export const defaultCheckInterval: Duration = day;
 /** Lower limit of the interval, whatever the settings say. */
 export const minCheckInterval: Duration = minute;
 
-/** True if the notes are about that repository. Notes of the older jobman name none and match any. */
-export function isAbout(notes: VersionNotes, repository: string | null): boolean {
-  return repository !== null && (notes.repository ?? repository) === repository;
-}
+const noNotes: VersionNotes = {
+  lastCheck: 0,
+  remoteVersion: null,
+  intervalMs: defaultCheckInterval,
+  message: null,
+  lastError: null,
+  repository: null,
+};
 
-/** Undefined if the file is not ours. The older jobman's `{ lastCheck, remoteVersion }` is valid. */
-export function parseVersionNotes(text: string): VersionNotes | undefined {
-  let value: unknown;
+/** Empty notes for an unreadable file, and for notes about another repository. */
+export function readVersionNotes(file: string, repository: string | null): VersionNotes {
   try {
-    value = JSON.parse(text);
+    const notes = { ...noNotes, ...(JSON.parse(readFileSync(file, 'utf8')) as Partial<VersionNotes>) };
+    return notes.repository === repository ? notes : noNotes;
   } catch {
-    return undefined;
+    return noNotes;
   }
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { lastCheck, remoteVersion, intervalMs, message, lastError, repository } = value as Readonly<
-    Record<string, unknown>
-  >;
-  const at = typeof lastCheck === 'number' ? lastCheck : typeof lastCheck === 'string' ? Date.parse(lastCheck) : NaN;
-  if (!Number.isFinite(at)) return undefined;
-  const textOf = (one: unknown): string | null => (typeof one === 'string' && one !== '' ? one : null);
-  return {
-    lastCheck: at,
-    remoteVersion: textOf(remoteVersion),
-    intervalMs: typeof intervalMs === 'number' && intervalMs > 0 ? intervalMs : defaultCheckInterval,
-    message: textOf(message),
-    lastError: textOf(lastError),
-    repository: textOf(repository),
-  };
-}
-
-export function serializeVersionNotes(notes: VersionNotes): string {
-  return `${JSON.stringify({ ...notes, lastCheck: new Date(notes.lastCheck).toISOString() })}\n`;
 }
 
 /** A time in the future comes from a clock that has been set back since. */
-export function isCheckDue(notes: VersionNotes | undefined, now: Instant): boolean {
-  if (notes === undefined) return true;
-  const since = now - notes.lastCheck;
-  return since < -minCheckInterval || since >= Math.max(notes.intervalMs, minCheckInterval);
+export function isCheckDue({ lastCheck, intervalMs }: VersionNotes, now: Instant): boolean {
+  const since = now - lastCheck;
+  return since < -minCheckInterval || since >= Math.max(intervalMs, minCheckInterval);
 }
 
-/** Undefined if it is not newer or not a version. */
-export function versionNotice(notes: VersionNotes | undefined, own: string): string | undefined {
-  const other = notes?.remoteVersion ?? null;
-  if (notes === undefined || other === null) return undefined;
-  const order = compareVersions(other, own);
-  if (order === undefined || order <= 0) return undefined;
-  return `jobman ${other} is available; this is ${own}.${notes.message === null ? '' : ` ${notes.message}`}`;
+/** Null if it is not newer or not a version. */
+export function versionNotice({ remoteVersion: other, message }: VersionNotes, own: string): string | null {
+  const order = other === null ? undefined : compareVersions(other, own);
+  if (order === undefined || order <= 0) return null;
+  return `jobman ${other} is available; this is ${own}.${message === null ? '' : ` ${message}`}`;
 }
 
 /** The grammar of https://semver.org (2.0.0), with an optional leading `v`. Build metadata has no order. */

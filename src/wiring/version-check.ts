@@ -2,19 +2,17 @@
 
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { JobmanError, messageOf } from '../app/errors.ts';
+import { join } from 'node:path';
+import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
+import { messageOf } from '../app/errors.ts';
 import { makeFolder, settingsFile, writeAtomically } from '../app/files.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { SettingsFiles } from '../app/settings.ts';
 import {
-  minCheckInterval,
   defaultCheckInterval,
-  isAbout,
   isCheckDue,
   checkVersionArgument,
-  parseVersionNotes,
-  serializeVersionNotes,
+  readVersionNotes,
   versionNotice,
   type VersionNotes,
 } from '../app/version-check.ts';
@@ -25,7 +23,6 @@ import { parseDuration } from '../manifest/durations.ts';
 
 const checkTimeout: Duration = 2 * minute;
 
-/** The file name of an older jobman, so that both share one file. */
 function lastCheckFile(home: string): string {
   return join(home, 'last_update_check.json');
 }
@@ -33,38 +30,22 @@ function lastCheckFile(home: string): string {
 /** Reads the result of the last check, and starts a check if one is due. Never throws or waits. */
 export function newerVersion(services: Services): string | null {
   const { io, home } = services;
+  const files = services.settingsFiles();
+  const repository = repositoryIn(files);
+  if (repository === null) return null;
   const file = lastCheckFile(home);
-  const notes = readNotes(file);
-  let repository: string | null = null;
+  const notes = readVersionNotes(file, repository);
   try {
-    const files = services.settingsFiles();
-    repository = repositoryIn(files);
-    if (repository !== null && isDue(notes, repository, io)) {
-      recordStart(file, notes, repository, io);
+    if (isCheckDue(notes, io.now())) {
+      makeFolder(home);
+      // Before the check, so that a failing one is not repeated at once.
+      writeAtomically(file, JSON.stringify({ ...notes, repository, lastCheck: io.now() }));
       startCheck(io, home, files.explicit);
     }
   } catch {
     // Without a check, the version of the last one is reported.
   }
-  // `-s` may name another repository than the last check used, or none.
-  const isOfThis = notes !== undefined && isAbout(notes, repository);
-  return (isOfThis ? versionNotice(notes, io.version) : undefined) ?? null;
-}
-
-/** Notes about another repository cause at most one check a minute. */
-function isDue(notes: VersionNotes | undefined, repository: string, io: Io): boolean {
-  return isCheckDue(
-    notes === undefined || isAbout(notes, repository) ? notes : { ...notes, intervalMs: minCheckInterval },
-    io.now(),
-  );
-}
-
-function readNotes(file: string): VersionNotes | undefined {
-  try {
-    return parseVersionNotes(readFileSync(file, 'utf8'));
-  } catch {
-    return undefined;
-  }
+  return versionNotice(notes, io.version);
 }
 
 /** Searches the text, because parsing takes longer than most commands. The last file wins. */
@@ -85,22 +66,6 @@ function repositoryIn({ home, explicit, template }: SettingsFiles): string | nul
 /** The section contains no objects. */
 const repositoryPattern = /"newVersion"\s*:\s*\{[^{}]*?"repository"\s*:\s*(null|"(?:[^"\\]|\\.)*")/;
 
-/** A failing check is not repeated at once. */
-function recordStart(file: string, notes: VersionNotes | undefined, repository: string, io: Io): void {
-  const before = notes !== undefined && isAbout(notes, repository) ? notes : noNotes;
-  makeFolder(dirname(file));
-  writeAtomically(file, serializeVersionNotes({ ...before, repository, lastCheck: io.now() }));
-}
-
-const noNotes: VersionNotes = {
-  lastCheck: 0,
-  remoteVersion: null,
-  intervalMs: defaultCheckInterval,
-  message: null,
-  lastError: null,
-  repository: null,
-};
-
 function startCheck(io: Io, home: string, named: string | undefined): void {
   const [program = '', ...before] = io.launcher;
   const child = spawn(program, [...before, checkVersionArgument, ...(named === undefined ? [] : [named])], {
@@ -117,36 +82,29 @@ function startCheck(io: Io, home: string, named: string | undefined): void {
 export async function checkVersion(services: Services): Promise<void> {
   const { io, home } = services;
   const file = lastCheckFile(home);
-  const seen = repositoryIn(services.settingsFiles());
-  const notes = readNotes(file);
-  const before = notes === undefined || (seen !== null && !isAbout(notes, seen)) ? noNotes : notes;
-  const write = (found: Partial<VersionNotes>): void =>
-    writeAtomically(
-      file,
-      serializeVersionNotes({ ...before, repository: seen, lastError: null, ...found, lastCheck: io.now() }),
-    );
+  const repository = repositoryIn(services.settingsFiles());
+  const found: Partial<Mutable<VersionNotes>> = { lastError: null };
   try {
-    const { repository, packageJsonPath, customMessage, check } = (await services.clusterSettings()).settings
-      .newVersion;
-    const rest = { intervalMs: parseDuration(check) ?? defaultCheckInterval, message: customMessage };
-    if (repository === null) {
-      write({ ...rest, remoteVersion: null });
-      return;
-    }
-    const { remoteVersion } = await import('../app/version-source.ts');
-    try {
-      const signal = AbortSignal.timeout(checkTimeout);
-      const fetch = (address: string, bytes: number): Promise<Buffer> => download(io, address, bytes, signal);
-      const wanted = packageJsonPath ?? 'package.json';
-      const found = await remoteVersion({ repository, packageJsonPath: wanted, fetch, signal });
-      write({ ...rest, remoteVersion: found });
-    } catch (error) {
-      write({ ...rest, lastError: messageOf(error) });
-    }
+    const { newVersion } = (await services.clusterSettings()).settings;
+    found.intervalMs = parseDuration(newVersion.check) ?? defaultCheckInterval;
+    found.message = newVersion.customMessage;
+    found.remoteVersion = await remoteVersionOf(io, newVersion);
   } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-    write({ lastError: error.message });
+    found.lastError = messageOf(error);
   }
+  const notes = { ...readVersionNotes(file, repository), repository, ...found, lastCheck: io.now() };
+  writeAtomically(file, JSON.stringify(notes));
+}
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
+type SourceSettings = LoadedClusterSettings['settings']['newVersion'];
+
+async function remoteVersionOf(io: Io, { repository, packageJsonPath }: SourceSettings): Promise<string | null> {
+  if (repository === null) return null;
+  const { remoteVersion } = await import('../app/version-source.ts');
+  const signal = AbortSignal.timeout(checkTimeout);
+  const fetch = (address: string, bytes: number): Promise<Buffer> => download(io, address, bytes, signal);
+  return remoteVersion({ repository, packageJsonPath: packageJsonPath ?? 'package.json', fetch, signal });
 }
 
 /** Downloads at most `bytes` bytes; follows redirections. Throws an Error with a message for users. */

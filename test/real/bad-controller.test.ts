@@ -108,7 +108,7 @@ test('invalid settings are reported by a start of the controller, as by every ot
   const result = await world.jobman(['controller', 'start']);
   const others = await world.jobman(['create', world.localManifest('true')]);
   assert.equal(result.code, 2);
-  assert.match(result.stderr, /^jobman: \S+settings\.json is not valid JSON\./);
+  assert.match(result.stderr, /^jobman: \S+settings\.json has invalid settings\./);
   assert.deepEqual([result.code, result.stderr], [others.code, others.stderr]);
 });
 

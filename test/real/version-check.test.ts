@@ -5,7 +5,7 @@ import { createServer, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parseVersionNotes } from '../../src/app/version-check.ts';
+import type { VersionNotes } from '../../src/app/version-check.ts';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
 import { hasTerminal, runInTerminal } from '../support/run-in-terminal.ts';
@@ -18,7 +18,7 @@ function settings(world: World, newVersion: object): void {
 
 const notesOf = (world: World) => {
   const file = join(world.home, 'last_update_check.json');
-  return existsSync(file) ? parseVersionNotes(readFileSync(file, 'utf8')) : undefined;
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as VersionNotes) : undefined;
 };
 
 test('found by the first command, reported by the second', async (t) => {
