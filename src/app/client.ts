@@ -23,13 +23,16 @@ export interface ListQuery {
   readonly all?: boolean;
 }
 
+/** A job in a list. */
 export interface JobRow {
   /** Six digits; for a job in a cluster its name there. */
   readonly id: string;
   readonly name: string;
-  readonly owner: string;
+  /** Null for a job in a cluster that another tool made. */
+  readonly owner: string | null;
   readonly backend: BackendName | 'kubernetes';
-  readonly accelerator: string;
+  /** The accelerator type; for a job in a cluster its flavor or requests. Null on this machine. */
+  readonly accelerator: string | null;
   readonly pricing: Pricing | null;
   /** The zone; for a job in a cluster `context/namespace`. Null on this machine. */
   readonly zone: string | null;
@@ -37,7 +40,8 @@ export interface JobRow {
   readonly phase: Phase;
   /** The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none. */
   readonly heldCapacity: string | null;
-  readonly reasonText: string;
+  /** The reason for the phase, for people. */
+  readonly message: string;
   /** The owner's last request. */
   readonly desired: Desired;
   /** Number of resumes. */
@@ -45,7 +49,8 @@ export interface JobRow {
   /** Number of the newest attempt; 0 before the first. */
   readonly attempt: number;
   readonly tags: readonly string[];
-  readonly overrides?: readonly Override[];
+  /** The values of `--set`, in order. */
+  readonly overrides: readonly Override[];
   readonly createdAt: Instant;
   readonly phaseStartedAt: Instant;
   /** Estimated dollars per hour of the capacity held now; null without capacity or without a known price. */
@@ -108,10 +113,12 @@ export interface AllocationView {
   }[];
 }
 
+/** A worker of the newest attempt. */
 export interface WorkerView {
   readonly worker: WorkerId;
   readonly address: string | null;
-  readonly stateText: string;
+  /** Its state, for people. */
+  readonly message: string;
   /** Age of the newest output; null without any. */
   readonly logAgeMs: Duration | null;
   readonly lastLine: string | null;
@@ -133,9 +140,10 @@ export interface WorkdirCopyView extends FrozenWorkdir {
 }
 
 export interface JobView extends JobRow {
+  readonly owner: string;
   readonly why: Why;
   /** The progress in the program's own output: `step 40,210 of 90,000 (44%)`; null if the output contains none. */
-  readonly progressText: string | null;
+  readonly progress: string | null;
   readonly checkpoint: CheckpointView | null;
   readonly checkpointDir: string | null;
   /** The consequence of a preemption now, as a sentence; null if no cloud can preempt the job or nothing runs. */

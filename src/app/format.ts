@@ -2,6 +2,7 @@
 // first use costs 19 ms, half of what a whole `list` may take.
 
 import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import type { JobRow } from './client.ts';
 import type { Reason } from '../core/model/spec.ts';
 
 /** One unit, rounded down: `48s`, `9m`, `14h`, `3d`. For columns. Never negative: two clocks differ a little. */
@@ -147,6 +148,11 @@ const control = /\p{Cc}(\[[0-9;:]*m)?|[\u202a-\u202e\u2066-\u2069]/gu;
 
 export function hexDigits(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
+}
+
+/** `v5litepod-16`, or `this machine`. */
+export function formatMachine({ backend, accelerator }: Pick<JobRow, 'backend' | 'accelerator'>): string {
+  return accelerator ?? (backend === 'local' ? 'this machine' : '-');
 }
 
 /** `running`; `stopped, holds v4-8` for a finished job that still holds capacity. */

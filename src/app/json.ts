@@ -1,34 +1,11 @@
 // The JSON of `--json` and of a job's copies for scripts: the program's own values, with times as RFC 3339 in UTC,
 // which every language reads.
 
-import type { AttemptView, JobRow, JobView, WorkerView } from './client.ts';
+import type { AttemptView, JobView } from './client.ts';
 import type { Event } from '../core/model/event.ts';
 import { hexDigits } from './format.ts';
 import type { Evidence, Exit } from '../core/model/job.ts';
-import type { JobSpec, Override, WorkerId } from '../core/model/spec.ts';
-
-/** A job in a list. */
-export interface JobOutput extends Omit<JobRow, 'owner' | 'accelerator' | 'reasonText' | 'overrides'> {
-  /** Null for a job in a cluster that another tool made. */
-  readonly owner: string | null;
-  /** The accelerator type; for a job in a cluster its flavor or requests. Null on this machine. */
-  readonly accelerator: string | null;
-  /** The reason for the phase, for people. */
-  readonly message: string;
-  /** The values of `--set`, in order. */
-  readonly overrides: readonly Override[];
-}
-
-export function rowJson({ reasonText: message, overrides = [], ...row }: JobRow): JobOutput {
-  const { backend, owner, accelerator } = row;
-  return {
-    ...row,
-    owner: backend === 'kubernetes' && owner === '-' ? null : owner,
-    accelerator: backend === 'local' || accelerator === '-' ? null : accelerator,
-    message,
-    overrides,
-  };
-}
+import type { JobSpec, WorkerId } from '../core/model/spec.ts';
 
 /** Evidence for the end of an attempt. */
 interface EvidenceOutput {
@@ -58,33 +35,19 @@ interface AttemptOutput extends Omit<AttemptView, 'evidence' | 'exits'> {
   readonly exits: readonly (Omit<Exit, 'signal'> & { readonly signal: string | null })[];
 }
 
-/** A worker of the newest attempt. */
-interface WorkerOutput extends Omit<WorkerView, 'stateText'> {
-  /** Its state, for people. */
-  readonly message: string;
-}
-
 /** A job with everything that has happened to it. */
-export interface ShownJobOutput
-  extends JobOutput, Omit<JobView, keyof JobRow | 'progressText' | 'attempts' | 'workers'> {
-  /** The progress in the program's own output: `step 40,210 of 90,000 (44%)`. */
-  readonly progress: string | null;
+export interface ShownJobOutput extends Omit<JobView, 'attempts'> {
   readonly attempts: readonly AttemptOutput[];
-  readonly workers: readonly WorkerOutput[];
 }
 
-export function viewJson({ progressText: progress, ...view }: JobView): ShownJobOutput {
-  const { reasonText: _reasonText, ...rest } = view;
+export function viewJson(view: JobView): ShownJobOutput {
   return {
-    ...rest,
-    ...rowJson(view),
-    progress,
+    ...view,
     attempts: view.attempts.map((attempt) => ({
       ...attempt,
       evidence: attempt.evidence === null ? null : evidenceJson(attempt.evidence),
       exits: attempt.exits.map(({ signal = null, ...exit }) => ({ ...exit, signal })),
     })),
-    workers: view.workers.map(({ stateText: message, ...worker }) => ({ ...worker, message })),
     spec: withoutSecrets(view.spec),
   };
 }

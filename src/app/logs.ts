@@ -62,7 +62,7 @@ export async function workerViews(home: string, job: Job): Promise<readonly Work
       return {
         worker,
         address: addressOf(allocation, worker),
-        stateText: formatExit(attempt, worker) ?? state,
+        message: formatExit(attempt, worker) ?? state,
         lastLine: lastLineOf(text),
         changedAt,
       };

@@ -46,7 +46,7 @@ export async function showJob(sources: ViewSources, job: Job): Promise<JobView> 
   return {
     ...jobRow(job, now),
     why: whyOf(job, now, context),
-    progressText: progress === null ? null : formatProgress(progress),
+    progress: progress === null ? null : formatProgress(progress),
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     ifPreempted: formatIfPreempted(job, context, checkpoint, now),

@@ -28,9 +28,9 @@ import { formatCloudStatus } from './cloud-status.ts';
 export const maxReasonLength = 32;
 
 /** Raise this when a row gets another field or phrase: the stored rows of finished jobs are then rebuilt. */
-export const listRowVersion = 10;
+export const listRowVersion = 11;
 
-export function jobRow(job: Job, now: Instant): JobRow {
+export function jobRow(job: Job, now: Instant): JobRow & { readonly owner: string } {
   const capacity = capacityOf(job, lastAllocation(job));
   const tpuSpec = capacity.kind === 'tpu' ? capacity : null;
   const phase = phaseOf(job);
@@ -40,18 +40,18 @@ export function jobRow(job: Job, now: Instant): JobRow {
     name: job.spec.name,
     owner: job.owner,
     backend: capacity.kind,
-    accelerator: tpuSpec?.accelerator ?? 'this machine',
+    accelerator: tpuSpec?.accelerator ?? null,
     pricing: tpuSpec?.pricing ?? null,
     zone: tpuSpec?.zone ?? null,
     worker0Address: currentAddress(lastAllocation(job)),
     phase,
     heldCapacity: heldCapacity(job),
-    reasonText: truncatePhrase(reasonOf(job, phase, now)),
+    message: truncatePhrase(reasonOf(job, phase, now)),
     desired: job.desired,
     stage: attempt?.stage ?? 0,
     attempt: attempt?.ordinal ?? 0,
     tags: job.spec.tags,
-    ...(job.spec.overrides !== undefined && { overrides: job.spec.overrides }),
+    overrides: job.spec.overrides ?? [],
     createdAt: job.createdAt,
     phaseStartedAt: phaseSince(job),
     pricePerHourUsd: pricePerHour(job),

@@ -5,7 +5,7 @@
 // objects of Kubernetes have fields that may be absent. A text for people is called `message`; no program should compare
 // it.
 
-import type { CommandResult, Plan, Why } from '../app/client.ts';
+import type { CommandResult, JobRow, Plan, Why } from '../app/client.ts';
 import type { ClusterResult } from '../app/cluster/job-result.ts';
 import type { ClusterContext } from '../app/cluster/cluster.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
@@ -13,7 +13,7 @@ import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.
 import type { QueueSource } from '../app/cluster/queue-source.ts';
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
-import type { EventOutput, JobOutput, ShownJobOutput } from '../app/json.ts';
+import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
 import type { ControllerStatus, EmulatorTpu } from '../app/services.ts';
 import type { TpuRow } from '../app/tpus.ts';
@@ -40,8 +40,8 @@ interface Outputs {
   readonly submit: KubernetesObject | ClusterLogLineOutput;
   readonly validate: FindingOutput;
   readonly schema: JsonSchema;
-  readonly list: JobOutput;
-  readonly show: ShownJobOutput | ClusterJobOutput | JobOutput;
+  readonly list: JobRow;
+  readonly show: ShownJobOutput | ClusterJobOutput | JobRow;
   readonly logs: LogLineOutput | ClusterLogLineOutput;
   readonly history: EventOutput | ClusterEventOutput;
   readonly why: Why | ClusterVerdictOutput;
@@ -171,7 +171,7 @@ interface MessageOutput {
 
 // ------------------------------------------------------------------------------------------ jobs
 
-export interface CreatedJobOutput extends JobOutput {
+export interface CreatedJobOutput extends JobRow {
   /** Warnings about the manifest. */
   readonly warnings: readonly ManifestProblem[];
 }
@@ -367,7 +367,7 @@ interface SlotsOutput {
 }
 
 /** A job of the database that waits for a slot or a TPU. */
-interface QueuedJobOutput extends JobOutput {
+interface QueuedJobOutput extends JobRow {
   readonly kind: 'queued';
   /** From 1; null for a TPU, whose queue only the cloud knows. */
   readonly position: number | null;

@@ -338,10 +338,10 @@ async function readWaitReasons(
     import('../app/typical-wait.ts'),
   ]);
   const waitOf = async (job: Job): Promise<string> => {
-    const { phase, reasonText } = jobRow(job, now);
+    const { phase, message } = jobRow(job, now);
     // The row already shows that the job recovers or that its script has begun.
     const isShown = phase === 'recovering' || phase === 'running';
-    const waits = reasonText === '' ? phase : isShown ? reasonText : `${phase}: ${reasonText}`;
+    const waits = message === '' ? phase : isShown ? message : `${phase}: ${message}`;
     return (await isLongerThanTypical(store, job, now)) ? `${waits}, longer than usual` : waits;
   };
   const known = waiting.flatMap((labJob) => jobs.get(labJob.job) ?? []);

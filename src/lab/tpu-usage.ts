@@ -120,7 +120,7 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
     ...jobs.map(({ job, row, window }) => {
       const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
       const status = formatStatus(row);
-      const [is, why] = row.reasonText.startsWith(status) ? [row.reasonText, ''] : [status, row.reasonText];
+      const [is, why] = row.message.startsWith(status) ? [row.message, ''] : [status, row.message];
       return `${where} of ${job.user} is ${is} on ${called}${why === '' ? '' : `: ${why}`}`;
     }),
     ...otherJobs.map((row) => `job ${row.id} (${row.name}) of ${row.owner} is ${formatStatus(row)} on ${called}`),

@@ -481,7 +481,7 @@ test('show has the attempts, the allocations with their addresses, and the newes
   assert.deepEqual(view.workers[0], {
     worker: 0,
     address: '192.0.2.0',
-    stateText: 'running',
+    message: 'running',
     logAgeMs: minute,
     lastLine: '20%',
   });

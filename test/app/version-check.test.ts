@@ -6,12 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
-import {
-  compareVersions,
-  isCheckDue,
-  versionNotice,
-  type VersionNotes,
-} from '../../src/app/version-check.ts';
+import { compareVersions, isCheckDue, versionNotice, type VersionNotes } from '../../src/app/version-check.ts';
 import { remoteVersion } from '../../src/app/version-source.ts';
 import { download } from '../../src/wiring/version-check.ts';
 import { openWorld, type World } from '../support/world.ts';

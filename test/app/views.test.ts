@@ -776,8 +776,8 @@ for (const one of cases) {
     const row = jobRow(job, now);
     assert.equal(row.phase, sees.phase);
     assert.equal(formatStatus(row), sees.status ?? sees.phase);
-    assert.equal(row.reasonText, sees.reason);
-    assert.ok(row.reasonText.length <= maxReasonLength);
+    assert.equal(row.message, sees.reason);
+    assert.ok(row.message.length <= maxReasonLength);
     assert.equal(row.pricePerHourUsd, sees.price ?? null);
     const answer = whyOf(job, now, { events });
     for (const [name, value] of Object.entries(why)) assert.deepEqual(answer[name as keyof Why], value, name);
@@ -801,7 +801,7 @@ test('an imported job whose end is unknown is not reported as stopped by its own
   const ending = endedAttempt('stopped', { message: 'imported, was RUNNING' });
   const stopped = { at: noon + hour, verdict: 'stopped', reason: 'stopped' } as const;
   const job: Job = { ...withAttempts(aJob(), [{ ...gone, requestedAt: null }], [ending]), finish: stopped };
-  assert.equal(jobRow(job, noon + 2 * hour).reasonText, 'imported, was RUNNING');
+  assert.equal(jobRow(job, noon + 2 * hour).message, 'imported, was RUNNING');
   assert.match(
     whyOf(job, noon + 2 * hour, { events: [] }).message,
     /^Job 000042 counts as stopped \(imported, was RUNNING\)/,
@@ -813,7 +813,7 @@ test('a job that another user ended names that user', () => {
   const by = (user: string): string => {
     const { job } = applyCommand(life, 'cancel', { by: user, onBehalf: true }, noon + hour);
     const finish = { at: noon + hour, verdict: 'cancelled', reason: 'stopped' } as const;
-    return jobRow({ ...job, finish }, noon + 2 * hour).reasonText;
+    return jobRow({ ...job, finish }, noon + 2 * hour).message;
   };
   assert.equal(by('bob'), 'by bob');
   assert.equal(by('ada'), 'by its owner');
@@ -851,7 +851,7 @@ test('the failed worker is named if there are several', () => {
         finish: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
       },
       noon + 2 * hour,
-    ).reasonText;
+    ).message;
   assert.equal(failed(4), 'exit 1, worker 3');
   assert.equal(failed(1), 'exit 1');
 });
@@ -946,7 +946,7 @@ for (const [phase, job] of [
     const now = noon + 32 * minute;
     const allocations = job.allocations.map((one) => withLifecycle({ ...one, unreachableWho: 'login' }));
     const without = { ...job, allocations };
-    assert.equal(jobRow(without, now).reasonText, 'no login for 2m');
+    assert.equal(jobRow(without, now).message, 'no login for 2m');
     const why = whyOf(without, now, { events: [checkFailed] });
     assert.equal(
       why.message,
@@ -972,7 +972,7 @@ for (const [phase, job] of [
     );
     assert.equal(why.rule, null);
     assert.equal(why.nextCheckAt, now + 16 * second);
-    assert.equal(jobRow(job, now).reasonText, 'no answer for 2m');
+    assert.equal(jobRow(job, now).message, 'no answer for 2m');
   });
 }
 
@@ -1100,7 +1100,7 @@ test('the exit of a killed program on a spot TPU is not decided yet', () => {
     'killed by SIGKILL (exit code 137), 12s ago at 20 Nov 13:00:00 UTC; usually the machine ran out of memory, or a user killed the program',
   );
   assert.equal(why.rule, 'pre: preempted -> new allocation, resume (0 of 100 used); else pre: command failed -> fail');
-  const { reasonText: reason } = jobRow(job, noon + hour + 12 * second);
+  const { message: reason } = jobRow(job, noon + hour + 12 * second);
   assert.ok(reason.length <= maxReasonLength);
   assert.equal(reason, 'killed by SIGKILL just now');
   // The log pattern decides which rule would apply.
@@ -1171,11 +1171,11 @@ test('a vanished program was not unreachable', () => {
     ...withAttempts(aJob(localSpec()), [here], [ending]),
     finish: { at: noon + hour, verdict: 'failed', reason: 'unreachable' },
   };
-  assert.equal(jobRow(job, noon + hour).reasonText, 'program vanished');
+  assert.equal(jobRow(job, noon + hour).message, 'program vanished');
   assert.match(whyOf(job, noon + hour, { events: [] }).message, /^Job 000042 failed 0s ago \(program vanished\)/);
   const silent = endedAttempt('unreachable', { message: 'worker 0 does not answer', worker: 0 });
   assert.equal(
-    jobRow({ ...job, attempts: withAttempts(job, [here], [silent]).attempts }, noon + hour).reasonText,
+    jobRow({ ...job, attempts: withAttempts(job, [here], [silent]).attempts }, noon + hour).message,
     'unreachable',
   );
 });

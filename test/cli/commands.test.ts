@@ -249,7 +249,7 @@ suite('show', () => {
     allocations,
     stage: 1,
     attempt: 2,
-    workers: [{ worker: 0, address: '10.0.0.1', stateText: 'running', logAgeMs: 4_000, lastLine: ' 9%\r10%\u001b[2J' }],
+    workers: [{ worker: 0, address: '10.0.0.1', message: 'running', logAgeMs: 4_000, lastLine: ' 9%\r10%\u001b[2J' }],
   });
 
   test('shows the attempts and the workers', async () => {
@@ -351,7 +351,7 @@ test('show of many workers has those that are unlike the others', async () => {
   const workers = Array.from({ length: 64 }, (_, worker) => ({
     worker,
     address: '10.0.0.1',
-    stateText: worker === 41 ? 'setup' : 'running',
+    message: worker === 41 ? 'setup' : 'running',
     logAgeMs: worker === 50 ? 600_000 : 1_000,
     lastLine: `step ${worker}`,
   }));

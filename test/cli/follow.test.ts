@@ -261,7 +261,7 @@ suite('a verdict', () => {
 
 suite('logs -f', () => {
   test('ends with 0 when the job has finished, whatever its result', async (t) => {
-    const failed = jobView({ ...succeeded, phase: 'failed', reasonText: 'exit 1' });
+    const failed = jobView({ ...succeeded, phase: 'failed', message: 'exit 1' });
     const { world, ended, log, waitForText } = follow(t, ['logs', '1', '-f']);
     world.setJobs([running], {}, log(0, 'hello'));
     await eventually(() => false, { withinMs: 100 });
@@ -303,7 +303,7 @@ suite('wait', () => {
       id: '000002',
       name: 'other',
       phase: 'stopped',
-      reasonText: 'by its owner',
+      message: 'by its owner',
     });
     const { world, ended, waitForText } = follow(t, ['wait', '1', '2']);
     world.setJobs([running, other]);

@@ -258,7 +258,7 @@ test('schema knows the commands of two words, other names, and commands that pri
   assert.equal((await schemaOf('tpu', 'create')).$ref, '#/$defs/AppliedTpuOutput');
   assert.equal((await schemaOf('tpu', 'add-user')).$ref, '#/$defs/MessageOutput');
   assert.equal((await jobman(['schema', 'list', 'x'])).code, 2);
-  assert.equal((await schemaOf('ps')).$ref, '#/$defs/JobOutput');
+  assert.equal((await schemaOf('ps')).$ref, '#/$defs/JobRow');
   assert.equal((await schemaOf('ssh')).$ref, '#/$defs/MessageOutput');
   assert.match((await schemaOf('manifest')).title, /manifest/i);
   const { code, err } = await jobman(['schema', 'lst']);

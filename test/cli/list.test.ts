@@ -12,10 +12,10 @@ const jobs = [
     name: 'eval-sweep',
     accelerator: 'v6e-8',
     phase: 'queued',
-    reasonText: 'no capacity for 9m',
+    message: 'no capacity for 9m',
   }),
   jobView(),
-  jobView({ id: '000041', name: 'vit-l16-1e4', phase: 'failed', reasonText: 'exit 1, worker 3' }),
+  jobView({ id: '000041', name: 'vit-l16-1e4', phase: 'failed', message: 'exit 1, worker 3' }),
 ];
 const headings = (out: string) => out.split('\n')[0]?.split(/ {2,}/);
 

@@ -26,7 +26,7 @@ const spec = { ...jobView().spec, steps: [{ name: 'files' }, { name: 'gcsfuse' }
 
 const queued = jobView({
   phase: 'queued',
-  reasonText: 'waits for capacity, 8s',
+  message: 'waits for capacity, 8s',
   phaseStartedAt: now - 8 * second,
   attempts: [attempt(1, { createdAt: now - 8 * second })],
   allocations: [allocation(1, { message: 'CREATING for 8s' })],
@@ -41,7 +41,7 @@ const reported = {
 const preempted = jobView({
   ...queued,
   phase: 'recovering',
-  reasonText: 'preempted, 8s ago',
+  message: 'preempted, 8s ago',
   attempts: [attempt(1, { startedAt: now - 15 * second, reason: 'preempted' })],
   allocations: [allocation(1, { ...reported, readyAt: now - 18 * second })],
 });
@@ -61,7 +61,7 @@ const setUp = jobView({
 const running = jobView({
   ...setUp,
   phase: 'running',
-  reasonText: 'running for 8s, 1 preemption',
+  message: 'running for 8s, 1 preemption',
   attempt: 2,
 });
 
@@ -100,13 +100,13 @@ suite('at 100 columns', () => {
   });
 
   test('a step that fails is named next to the setup', () => {
-    const failing = jobView({ ...setUp, reasonText: 'docker failed, 2 times' });
+    const failing = jobView({ ...setUp, message: 'docker failed, 2 times' });
     assert.ok(shown(failing).includes('   setup     1s     files, gcsfuse; docker failed, 2 times'));
   });
 
   test('one that runs takes a line, with what is not as it should be', () => {
     assert.deepEqual(shown(running), [` 000042 ▸ running 8s, attempt 2, 2 workers  ${leave}`]);
-    const silent = jobView({ ...running, reasonText: 'no answer for 2m' });
+    const silent = jobView({ ...running, message: 'no answer for 2m' });
     assert.equal(shown(silent)[0]?.slice(0, 60), ' 000042 ▸ running 8s, attempt 2, 2 workers: no answer for 2m');
   });
 });

@@ -33,7 +33,7 @@ const attempt = attemptView({ workers: [0, 1, 2, 3] });
 const queued = jobView({
   phase: 'queued',
   phaseStartedAt: now,
-  reasonText: 'waits for capacity',
+  message: 'waits for capacity',
   attempts: [attempt],
   why,
 });
@@ -238,7 +238,7 @@ suite('silences', () => {
     seconds.map((age, worker) => ({
       worker,
       address: null,
-      stateText: 'running',
+      message: 'running',
       logAgeMs: age === null ? null : age * second,
       lastLine: null,
     }));

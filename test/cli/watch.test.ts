@@ -57,7 +57,7 @@ suite('list --watch', () => {
     const { world, ended, glass, shows } = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 } });
     await shows(/1 running {3}↑↓ select · enter details · w why · l logs · q quit$/m);
     assert.match(glass()[1] ?? '', /^> 000042/);
-    world.setJobs([jobView({ phase: 'failed', reasonText: 'exit 1' })]);
+    world.setJobs([jobView({ phase: 'failed', message: 'exit 1' })]);
     await shows(/1 failed/);
     assert.match(world.out(), /\]2;1 running/, 'The window is named after what is in the list.');
     const before = glass();
@@ -190,7 +190,7 @@ suite('list --watch', () => {
     world.setJobs([jobView(), jobView({ id: '000043', phase: 'recovering' })]);
     assert.ok(await eventually(() => ids().length === 3));
     world.setJobs([
-      jobView({ reasonText: 'running for 2h, 2 preemptions' }),
+      jobView({ message: 'running for 2h, 2 preemptions' }),
       jobView({ id: '000043', phase: 'recovering' }),
     ]);
     world.signal();

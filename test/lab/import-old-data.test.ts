@@ -172,7 +172,7 @@ test('invalid entries are skipped with a reason', async (t) => {
   const listed = await Promise.all(
     [twelve, windows[4]].map(async (one) => {
       const { job } = (await store.load(one?.job.job ?? '')) ?? assert.fail();
-      return [jobRow(job, noon).reasonText, job.desired];
+      return [jobRow(job, noon).message, job.desired];
     }),
   );
   assert.deepEqual(

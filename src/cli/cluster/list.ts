@@ -118,7 +118,7 @@ export async function archivedRows(
     const row: JobRow = {
       ...rowOf(job, archived, now),
       phase,
-      reasonText: reason,
+      message: reason,
       phaseStartedAt: since,
     };
     return matchesQuery(row, query) ? [row] : [];
@@ -130,19 +130,20 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
   return {
     id: job.name,
     name: job.name,
-    owner: job.owner ?? '-',
+    owner: job.owner ?? null,
     backend: 'kubernetes',
-    accelerator: job.flavor ?? (formatAmounts(job.requests) || '-'),
+    accelerator: job.flavor ?? (formatAmounts(job.requests) || null),
     pricing: null,
     zone: `${context.context}/${job.namespace}`,
     worker0Address: null,
     phase,
     heldCapacity: null,
-    reasonText: clusterReason(job, now),
+    message: clusterReason(job, now),
     desired: 'running',
     stage: 0,
     attempt: 0,
     tags: [],
+    overrides: [],
     createdAt: job.createdAt,
     phaseStartedAt: job.endedAt ?? job.startedAt ?? job.createdAt,
     pricePerHourUsd: null,
@@ -150,8 +151,8 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
   };
 }
 
-export function withObservation(row: JobRow, { phase, reasonText }: PodObservation): JobRow {
-  return { ...row, phase, reasonText };
+export function withObservation(row: JobRow, { phase, reasonText: message }: PodObservation): JobRow {
+  return { ...row, phase, message };
 }
 
 export function matchesQuery(row: JobRow, { owner, phases, name }: ListQuery): boolean {

@@ -1,7 +1,7 @@
 import type { ContinueFlags } from '../table/flags.ts';
 import type { CommandOptions, Client, JobRow, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
-import { escapeLine, pluralize } from '../../app/format.ts';
+import { escapeLine, formatMachine, pluralize } from '../../app/format.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { handleJobs, type JobFlags } from '../cluster/resolve-jobs.ts';
@@ -198,8 +198,8 @@ function heldCapacity(view: JobView): string | undefined {
     );
   if (!held) return undefined;
   return view.pricePerHourUsd === null
-    ? view.accelerator
-    : `${view.accelerator}, which costs ${formatHourlyCost(view, view.pricePerHourUsd)}`;
+    ? formatMachine(view)
+    : `${formatMachine(view)}, which costs ${formatHourlyCost(view, view.pricePerHourUsd)}`;
 }
 
 export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {

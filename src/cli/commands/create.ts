@@ -1,7 +1,6 @@
 import type { JobRow, Plan } from '../../app/client.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { rowJson } from '../../app/json.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wakeController } from '../controller.ts';
@@ -64,7 +63,7 @@ export async function createFrom(
   if (!(await confirmIfRequired(cli, client, spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
   const request = { spec, manifest: manifest.text, owner: io.user, env: io.env };
   const createdJson = (row: JobRow, warnings: readonly string[]): CreatedJobOutput => ({
-    ...rowJson(row),
+    ...row,
     warnings: [...findings, ...warnings.map((warning) => problemJson(path, fileProblem(warning)))],
   });
   if (flags.follow !== true) {

@@ -2,7 +2,7 @@
 
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { formatAge, escapeLine } from '../../app/format.ts';
+import { formatAge, escapeLine, formatMachine } from '../../app/format.ts';
 import { isIdRef } from '../../app/refs.ts';
 import type { EmulatorTpu, EmulatorView } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
@@ -115,7 +115,7 @@ function noTpuError(job: JobView): JobmanError {
   const which = job.allocations.length > 1 ? 'a new' : 'its';
   const why = isFinishedPhase(job.phase)
     ? `it has finished (${job.phase}). More: jobman show ${number}`
-    : `it is ${job.phase} and waits for ${which} ${job.accelerator}. More: jobman why ${number}`;
+    : `it is ${job.phase} and waits for ${which} ${formatMachine(job)}. More: jobman why ${number}`;
   return new JobmanError(`${subject} holds no TPU now: ${why}`, exitCode.conflict);
 }
 

@@ -6,7 +6,6 @@ import { joinLists } from '../cluster/join-sources.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
-import { rowJson } from '../../app/json.ts';
 import { listLines } from '../render/list.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { columnsOf } from '../screen.ts';
@@ -42,7 +41,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     );
     jobs = joinLists(jobs, { rows: archived, more: 0, notes: [] });
   }
-  if (cli.json) cli.printJsonLines(jobs.rows.map(rowJson));
+  if (cli.json) cli.printJsonLines(jobs.rows);
   else {
     const columns = columnsOf(io.stdout);
     cli.printAll(listLines(jobs.rows, { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now() }));

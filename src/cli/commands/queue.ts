@@ -6,7 +6,6 @@ import { queueView, type QueueGroup, type QueuePosition, type QueueView } from '
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatAge, pluralize, escapeLine } from '../../app/format.ts';
-import { rowJson } from '../../app/json.ts';
 import type { JobRow } from '../../app/client.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Instant } from '../../core/model/time.ts';
@@ -51,7 +50,7 @@ async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolea
       waiting.map((row) => ({
         kind: 'queued' as const,
         position: isLocal(row) ? local.indexOf(row) + 1 : null,
-        ...rowJson(row),
+        ...row,
       })),
     );
     return false;
@@ -66,12 +65,12 @@ async function printStoredQueues(cli: Cli, mayBeSilent: boolean): Promise<boolea
     isLocal(row) ? `local ${local.indexOf(row) + 1}` : 'tpu',
     row.id,
     escapeLine(row.name),
-    escapeLine(row.owner),
+    escapeLine(row.owner ?? '-'),
     escapeLine(
       isLocal(row) ? '1 slot' : [row.accelerator, row.pricing, row.zone].filter((part) => part !== null).join(' '),
     ),
     formatAge(now - row.phaseStartedAt),
-    escapeLine(row.reasonText),
+    escapeLine(row.message),
   ]);
   const heads = ['QUEUE', 'JOB ID', 'NAME', 'USER', 'REQUESTS', 'WAITED', 'DETAIL'];
   const sides = ['left', 'left', 'left', 'left', 'left', 'right', 'left'] as const;

@@ -227,8 +227,8 @@ export function waitingLines(views: readonly JobView[], now: Instant, layout: La
     // The reason of a running job begins with its age, which the line has already.
     const fact =
       view.phase === 'running'
-        ? (view.progressText ?? view.reasonText.replace(/^running for [\ddhms]+(, |$)/, ''))
-        : view.reasonText;
+        ? (view.progress ?? view.message.replace(/^running for [\ddhms]+(, |$)/, ''))
+        : view.message;
     return cutEnd(fact === '' ? head : `${head}: ${escapeLine(fact)}`, columns);
   });
   const more = open.length > shown.length ? [` ${open.length - shown.length} more`] : [];

@@ -301,8 +301,7 @@ export function verdictLine(view: JobView): string {
   const end = `${view.id} ${view.name} ${view.phase} after ${formatDuration(view.phaseStartedAt - requestedAt(view))}${holds}`;
   if (view.phase === 'succeeded') return escapeLine(end);
   const { evidence = null, reason = null } = view.attempts.at(-1) ?? {};
-  const evidenceText =
-    evidence === null || reason === null ? view.reasonText : formatEnding(view, { reason, evidence });
+  const evidenceText = evidence === null || reason === null ? view.message : formatEnding(view, { reason, evidence });
   const more = view.phase === 'failed' ? `. \`jobman why ${Number(view.id)}\` says more.` : '';
   return escapeLine(`${end}${evidenceText === '' ? '' : `: ${evidenceText}`}${more}`);
 }

@@ -6,6 +6,7 @@ import {
   pluralize,
   escapeLine,
   formatDuration,
+  formatMachine,
   reasonPhrases,
   formatTimestamp,
   formatStatus,
@@ -149,7 +150,7 @@ const foldedNote = '; equal lines are shown once';
 
 function formatWait(view: JobView): string {
   const { evidence, typicalWait } = view.why;
-  return escapeLine(`${evidence ?? view.reasonText}${typicalWait === null ? '' : `; usually ${typicalWait}`}`);
+  return escapeLine(`${evidence ?? view.message}${typicalWait === null ? '' : `; usually ${typicalWait}`}`);
 }
 
 function newSilences(view: JobView, detectSilence: SilenceDetector): readonly string[] {
@@ -181,7 +182,7 @@ function formatSteps({ spec, attempts }: JobView): string {
 }
 
 function formatCapacity(view: JobView): string {
-  return escapeLine([view.accelerator, view.pricing, view.zone].filter((part) => part !== null).join(' '));
+  return escapeLine([formatMachine(view), view.pricing, view.zone].filter((part) => part !== null).join(' '));
 }
 
 /** A screen reader reads nothing from an unchanged picture. */
@@ -284,7 +285,7 @@ export function statusLines(
     const count = view.attempts.at(-1)?.workers.length ?? 0;
     const attempt = `${head}, attempt ${view.attempt}`;
     const workers = count === 0 ? '' : `, ${pluralize(count, 'worker')}`;
-    const progress = view.progressText === null ? '' : `, ${escapeLine(view.progressText)}`;
+    const progress = view.progress === null ? '' : `, ${escapeLine(view.progress)}`;
     const full = [workers + progress, workers, ''].map((facts) => `${attempt}${facts}${formatRunFact(view)}`);
     const line = full.find((text) => width(text) <= columns) ?? full.at(-1) ?? head;
     const whole = exitHints.map((leave) => `${line}   ${leave}`).find((text) => width(text) <= columns);
@@ -307,13 +308,13 @@ function fittingHint(exitHints: ExitHints, columns: number): string {
 
 /** The reason of a running job, unless it is only its age: a worker does not answer, the job was preempted before. */
 function formatRunFact(view: JobView): string {
-  return view.reasonText.startsWith('running for ') ? '' : `: ${escapeLine(view.reasonText)}`;
+  return view.message.startsWith('running for ') ? '' : `: ${escapeLine(view.message)}`;
 }
 
 function formatHeadFact(view: JobView): string {
   const ending = view.attempts.findLast(({ reason }) => reason !== null)?.reason ?? null;
   if (view.phase === 'recovering' && ending !== null) return `: ${reasonPhrases[ending]}`;
-  return view.phase === 'stopping' ? `: ${escapeLine(view.reasonText)}` : '';
+  return view.phase === 'stopping' ? `: ${escapeLine(view.message)}` : '';
 }
 
 interface Part {
@@ -350,7 +351,7 @@ function partsOf(view: JobView, now: Instant): readonly Part[] {
   ];
   const steps = formatSteps(view);
   if (steps !== '') {
-    const failing = attempt.startedAt === null && /failed/.test(view.reasonText) ? `; ${view.reasonText}` : '';
+    const failing = attempt.startedAt === null && /failed/.test(view.message) ? `; ${view.message}` : '';
     parts.push({ label: 'setup', length: (attempt.startedAt ?? now) - readyAt, text: `${steps}${failing}` });
   }
   const command = `${formatCommandWorkers(view)}${attempt.startMode === 'resume' ? ', from the last checkpoint' : ''}`;

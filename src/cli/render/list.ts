@@ -1,5 +1,5 @@
 import type { JobRow } from '../../app/client.ts';
-import { formatAge, escapeLine, formatStatus } from '../../app/format.ts';
+import { formatAge, escapeLine, formatMachine, formatStatus } from '../../app/format.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, stylePhase, type Styler } from '../screen.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
@@ -23,14 +23,14 @@ interface Column {
 
 const columns = {
   id: { title: 'JOB ID', text: (row) => escapeLine(row.id) },
-  user: { title: 'USER', text: (row) => escapeLine(row.owner) },
+  user: { title: 'USER', text: (row) => escapeLine(row.owner ?? '-') },
   name: { title: 'NAME', text: (row) => escapeLine(row.name) },
-  accelerator: { title: 'ACCELERATOR', text: (row) => escapeLine(row.accelerator) },
+  accelerator: { title: 'ACCELERATOR', text: (row) => escapeLine(formatMachine(row)) },
   zone: { title: 'ZONE', text: (row) => escapeLine(row.zone ?? '-') },
   host: { title: 'HOST', text: (row) => escapeLine(row.worker0Address ?? '-') },
   status: { title: 'STATUS', text: (row, layout) => `${glyph(layout, row.phase)} ${escapeLine(formatStatus(row))}` },
   age: { title: 'AGE', text: (row, layout) => formatAge(layout.now - row.createdAt), align: 'right' },
-  reason: { title: 'DETAIL', text: (row) => escapeLine(row.reasonText) },
+  reason: { title: 'DETAIL', text: (row) => escapeLine(row.message) },
 } as const satisfies Readonly<Record<string, Column>>;
 
 type ColumnName = keyof typeof columns;
@@ -165,7 +165,7 @@ function twoLines(row: JobRow, layout: ListLayout): readonly string[] {
   const name = cutMiddle(escapeLine(row.name), most - id.length - age.length - 4);
   const first = padEnd(`${id}  ${name}`, most - age.length) + age;
   const status = cutEnd(columns.status.text(row, layout), most - 2);
-  const reason = cutEnd(escapeLine(row.reasonText), most - 4 - width(status));
+  const reason = cutEnd(escapeLine(row.message), most - 4 - width(status));
   const styled = stylePhase(layout.styler, row.phase, status);
   const rest = reason === '' ? '' : `  ${styleRow(row, reason, layout)}`;
   return [styleRow(row, first, layout), `  ${styleRow(row, styled, layout)}${rest}`];

@@ -15,6 +15,7 @@ import {
   formatDate,
   formatUsd,
   formatDuration,
+  formatMachine,
   reasonPhrases,
   escapeLine,
   formatStatus,
@@ -57,7 +58,7 @@ function heading(view: JobView, layout: ShowLayout): readonly string[] {
 function facts(view: JobView, layout: ShowLayout): readonly string[] {
   const rows: (readonly [string, string])[] = [['why', view.why.message]];
   rows.push(...whyRows(view.why, layout.now), ['where', formatWhere(view, layout)]);
-  if (view.progressText !== null) rows.push(['progress', view.progressText]);
+  if (view.progress !== null) rows.push(['progress', view.progress]);
   if (view.checkpoint !== null) rows.push(['saved', formatSaved(view.checkpoint, layout.now)]);
   if (view.ifPreempted !== null) rows.push(['if lost', view.ifPreempted]);
   const cost = formatCost(view);
@@ -120,10 +121,10 @@ function formatCost(view: JobView): string | null {
 function formatWhere(view: JobView, layout: ShowLayout): string {
   const { capacity, workdir } = view.spec;
   if (view.backend === 'local' && capacity.kind === 'local') {
-    return `${view.accelerator}, in ${formatStartFolder(workdir, capacity)}`;
+    return `${formatMachine(view)}, in ${formatStartFolder(workdir, capacity)}`;
   }
   const allocation = view.allocations.at(-1);
-  const hardware = [view.accelerator, view.pricing].filter((part) => part !== null).join(' ');
+  const hardware = [formatMachine(view), view.pricing].filter((part) => part !== null).join(' ');
   const parts = [hardware, view.zone, allocation === undefined ? null : formatAllocation(allocation, layout)];
   return parts.filter((part) => part !== null && part !== '').join(', ');
 }
@@ -238,7 +239,7 @@ const workerColumns: readonly {
 }[] = [
   { title: 'WORKER', side: 'right', text: ({ worker }) => String(worker) },
   { title: 'HOST', side: 'left', isDropped: true, text: ({ address }) => escapeLine(address ?? '-') },
-  { title: 'STATE', side: 'left', text: ({ stateText }) => escapeLine(stateText) },
+  { title: 'STATE', side: 'left', text: ({ message }) => escapeLine(message) },
   { title: 'LOG AGE', side: 'right', text: ({ logAgeMs }) => (logAgeMs === null ? '-' : formatAge(logAgeMs)) },
   { title: 'LAST LINE', side: 'left', text: lastLine },
 ];
@@ -246,8 +247,8 @@ const workerColumns: readonly {
 /** First workers with a rare state, then those with the oldest log. */
 function unusualWorkers(all: readonly WorkerView[]): readonly WorkerView[] {
   const counts = new Map<string, number>();
-  for (const { stateText } of all) counts.set(stateText, (counts.get(stateText) ?? 0) + 1);
-  const rarity = ({ stateText }: WorkerView) => counts.get(stateText) ?? 0;
+  for (const { message } of all) counts.set(message, (counts.get(message) ?? 0) + 1);
+  const rarity = ({ message }: WorkerView) => counts.get(message) ?? 0;
   const age = ({ logAgeMs }: WorkerView) => logAgeMs ?? 0;
   const chosen = new Set(
     all.toSorted((one, other) => rarity(one) - rarity(other) || age(other) - age(one)).slice(0, maxRows),

@@ -1,7 +1,7 @@
 import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { formatLocalTimeOfDay } from '../../app/format.ts';
-import { rowJson, timesAsText } from '../../app/json.ts';
+import { timesAsText } from '../../app/json.ts';
 import type { ContextFlags } from '../cluster/resolve-jobs.ts';
 import { joinLists } from '../cluster/join-sources.ts';
 import type { WatchedRows } from '../cluster/watched.ts';
@@ -251,7 +251,7 @@ function createRowPrinter(cli: Cli, source: ListSource): () => Promise<readonly 
     if (note !== lastNote && note !== '') cli.note(`note: ${note}`);
     lastNote = note;
     const changed = seen.update(list.rows, io.now());
-    if (cli.json) return changed.map((row) => JSON.stringify(rowJson(row), timesAsText));
+    if (cli.json) return changed.map((row) => JSON.stringify(row, timesAsText));
     const lines = listLines(changed, {
       columns: null,
       styler: screen.styleOut,
@@ -266,7 +266,7 @@ function createRowPrinter(cli: Cli, source: ListSource): () => Promise<readonly 
 
 /** The reason is left out, because it has an age. */
 function fingerprintOf(row: JobRow): string {
-  return JSON.stringify({ ...row, reasonText: '' });
+  return JSON.stringify({ ...row, message: '' });
 }
 
 interface ScreenState {

@@ -317,7 +317,7 @@ export async function jobman(
 }
 
 /** A job that runs, with whatever the test wants to be different. */
-const aRow: JobRow = {
+const aRow = {
   id: '000042',
   name: 'vit-l16-3e4',
   owner: 'alice',
@@ -328,20 +328,21 @@ const aRow: JobRow = {
   worker0Address: '10.164.0.7',
   phase: 'running',
   heldCapacity: null,
-  reasonText: 'running for 2h, 2 preemptions',
+  message: 'running for 2h, 2 preemptions',
   desired: 'running',
   stage: 2,
   attempt: 3,
   tags: [],
+  overrides: [],
   createdAt: now - 14 * 3_600_000,
   phaseStartedAt: now - 125 * 60_000,
   pricePerHourUsd: null,
   simulated: false,
-};
+} satisfies JobRow;
 
 /** Without the fields that only `show` has. */
 function rowOf(view: JobView): JobRow {
-  const fields = [...Object.keys(aRow), 'overrides'];
+  const fields = Object.keys(aRow);
   return Object.fromEntries(Object.entries(view).filter(([field]) => fields.includes(field))) as unknown as JobRow;
 }
 
@@ -351,7 +352,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     ...aRow,
     id,
     why: aWhy({ id, message: '4 of 4 workers alive.', next: 'check in 16 s' }),
-    progressText: null,
+    progress: null,
     checkpoint: null,
     checkpointDir: null,
     workdirCopies: [],

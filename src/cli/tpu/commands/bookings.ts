@@ -61,7 +61,7 @@ async function withJobs(cli: TpuCli, bookings: readonly Booking[]): Promise<read
       if (booking.status.kind !== 'free') return booking;
       const [first] = jobsByTpu.on(booking.tpu);
       const [other] = first === undefined ? await manifestJobsOn({ show }, rows, jobsByTpu, booking.tpu) : [];
-      const owner = first?.job.user ?? other?.owner;
+      const owner = first?.job.user ?? other?.owner ?? undefined;
       if (owner === undefined) return booking;
       const user = users.find(({ name }) => name === owner)?.sheetName ?? owner;
       const where = typeof first?.window !== 'number' ? `job ${first?.job.job ?? other?.id}` : `window ${first.window}`;

@@ -29,7 +29,7 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   // Only a job whose program has ended without a decision accepts this.
   const judged: string[] = [];
   for (const { id, owner } of live)
-    if ((await client.sendCommand(id, 'accept-exit', { by: owner, onBehalf: true })).ok) judged.push(id);
+    if ((await client.sendCommand(id, 'accept-exit', { by: owner ?? '', onBehalf: true })).ok) judged.push(id);
   const notice = await cli.lab.checkNow(ids);
   for (const user of users) {
     const troubles = await readTroubles(cli, user);
