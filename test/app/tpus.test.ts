@@ -406,7 +406,7 @@ test('a TPU with our label that no job claims is an orphan, recorded or not; a j
   assert.equal((await yard.store.orphans()).length, 1, 'observing records nothing');
 });
 
-test('TPUs of other installations and without an owner are shown separately and never as orphans; those of users are omitted', async (t) => {
+test('TPUs of other installations or without an owner are not orphans and are listed separately', async (t) => {
   const yard = await openYard(t);
   yard.there = [
     yard.tpu(),

@@ -540,7 +540,7 @@ suite('a job that was submitted to another namespace', () => {
     assert.match(err, /lab\/quota does not have a1 any more/);
   });
 
-  test('leaves its name to the current namespace for reading, and is not confused with it for changing', async () => {
+  test('reading commands take the job of the current namespace, and changing commands refuse an ambiguous name', async () => {
     const here: ClusterJob = { ...train, name: 'a1', uid: 'u8' };
     const both = { vision: [here], quota: [elsewhere] };
     const read = await ask(['why', 'a1'], both, [keptJob(elsewhere)]);

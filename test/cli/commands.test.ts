@@ -676,7 +676,7 @@ suite('gc', () => {
     assert.match(err, /no orphan 7/);
   });
 
-  test('shows what is not ours apart, with or without --yes, and names a project that could not be asked', async () => {
+  test('lists other TPUs separately, with or without --yes, and names a project that does not answer', async () => {
     const { acts, others, missed, state, services } = orphanOperations(orphan('000001', 'present', 'READY'));
     state.forgettable.push('other');
     const theirs = `projects/lab/locations/us-west4-a/nodes/theirs`;

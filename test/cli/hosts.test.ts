@@ -289,7 +289,7 @@ suite('cp', () => {
     assert.equal(err, 'jobman: [1-2] ~/data exists; --replace replaces it with the copy.\nCopied: 1 of 3 workers.\n');
   });
 
-  test('says of a copy that went wrong in part how much of it was made, and otherwise that there is none', async () => {
+  test('reports how much of a failed copy was made, or that nothing was', async () => {
     for (const failed of [
       { kind: 'unreachable', reason: 'connection refused' },
       { kind: 'failed', cause: 'missing', reason: 'there is no log' },

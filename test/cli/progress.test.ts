@@ -134,7 +134,7 @@ suite('on a narrow terminal', () => {
   });
 });
 
-test('plain lines have their times in order, also where a phase began before the event that is said with it', () => {
+test('plain lines are in the order of their times, even if a phase began before its event', () => {
   const lines: string[] = [];
   const cli = {
     io: { now: () => now },

@@ -56,7 +56,7 @@ x             us-west4-a  v5litepod-16  spot     READY    jobman q7k2zz  -      
   assert.equal(code, 0);
 });
 
-test('a zone that could not be checked is shown with its error, which is the exit code if no zone answered; a stopped emulator is only a note', async () => {
+test('a zone that does not answer is listed with its error; the command fails only if no zone answers', async () => {
   const asleep = { project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true };
   const refused = {
     project: 'lab',

@@ -112,7 +112,7 @@ suite('wait without a terminal', () => {
 });
 
 suite('wait on a terminal', () => {
-  test('draws what is waited for, since when, what the other side says, what is usual, and how to come back', async () => {
+  test('shows what the job waits for, since when, the last answer, the usual wait, and how to return', async () => {
     const waited = waitFor(['wait', '42', '--color=never'], { terminal });
     await waited.at(now, /Ctrl-C/);
     const glass = createTerminalScreen();

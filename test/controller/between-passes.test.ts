@@ -41,7 +41,7 @@ test('a program that is starting is not ended when the clock jumps a day during 
   );
 });
 
-test('a stop of a local job takes effect within seconds although its wake-up was lost and its next pass is hours away', async (t) => {
+test('a local job stops within seconds even if the wake-up of the controller was lost', async (t) => {
   const life = await runningIn(t, { spec: { capacity: { kind: 'local', ownership: 'persistent', workdir: '/' } } });
   // Longer than its interval, so that passes without a change have happened.
   assert.equal(await life.runUntil(() => false, 4 * hour), false);
@@ -153,7 +153,7 @@ test('a start that failed here for lack of file descriptors is no failure of the
   assert.equal(starts, 6);
 });
 
-test('an allocation that was deleted during an orphan collection is collected once more before the controller exits', async (t) => {
+test('before the controller exits, orphan collection checks an allocation that was deleted meanwhile', async (t) => {
   const answer = Promise.withResolvers<void>();
   let isHeld = false;
   let isReleased = false;

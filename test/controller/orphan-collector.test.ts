@@ -141,7 +141,7 @@ test('all jobs of one location share one request', async (t) => {
   assert.deepEqual(cloud.asked.flat().toSorted(), ['good-a', 'good-b']);
 });
 
-test('a zone is collected for a week after its last job, however many others have finished, and without end if one was not observed as deleted', async (t) => {
+test('orphan collection checks a zone for a week after its last job, and longer if a TPU there was never observed as deleted', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   await endedJob(store, 'unsure-a', null);
   await endedJob(store, 'early-a');
@@ -154,7 +154,7 @@ test('a zone is collected for a week after its last job, however many others hav
   assert.deepEqual(cloud.asked.flat(), ['unsure-a']);
 });
 
-test('a recorded orphan is forgotten when two collections have missed it, and not if its location did not answer', async (t) => {
+test('an orphan is forgotten after two collections without it; a location without an answer does not count', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   await endedJob(store, 'good-a');
   await endedJob(store, 'dead-a');

@@ -62,7 +62,7 @@ test('a lost machine is released at once, however many workers are being set up'
   assert.equal(performer.size, 20);
 });
 
-test('a release waits for the rest of an output that is not followed yet, as after the start of a new controller', async () => {
+test('a new controller copies the rest of the logs before it releases a TPU', async () => {
   const { performer, job, name, done } = performing({
     steps: 1,
     mirror: {

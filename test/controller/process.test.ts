@@ -77,7 +77,7 @@ async function begun(home: string): Promise<void> {
   assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
 }
 
-test('a running controller has a file with its pid, excludes a second one, and leaves no file when it is stopped', async (t) => {
+test('a running controller writes its pid to a file, excludes a second one, and removes the file at the end', async (t) => {
   const home = await newHome(t);
   const { onStop, stop } = stoppable();
   assert.equal(readController(home), null);
@@ -110,7 +110,7 @@ test('while a controller starts, clients never read the pid of a killed one', as
   assert.deepEqual([...notified], [4242]);
 });
 
-test('new settings end it in order, so that its caller restarts; a request to exit wins over them', async (t) => {
+test('new settings end the controller so that its caller restarts it, and a request to exit has priority', async (t) => {
   const home = await newHome(t);
   let isChanged = false;
   const isOutdated = async () => isChanged;

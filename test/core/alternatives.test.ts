@@ -96,7 +96,7 @@ suite('an alternative without capacity', () => {
     });
   }
 
-  test('after a full round each alternative has its own delay, and every one is requested in each round', () => {
+  test('after a full round each alternative has its own delay, and each round requests all of them', () => {
     const world = new AlternativesWorld({ 0: 'stockout', 1: 'quota', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 12, 3 * hour);
     for (let round = 0; round < 4; round += 1) {
@@ -266,7 +266,7 @@ suite("another job's answer", () => {
   });
 });
 
-test('a list that lacks an accepted request does not prove the end of the queue, however long the wait was', () => {
+test('one list without an accepted request does not prove that the request is gone', () => {
   const world = new AlternativesWorld({ 0: 'waiting' });
   world.runUntil(() => false, 19 * minute);
   const now = world.now + 2 * minute;
@@ -444,7 +444,7 @@ test('a refusal and a success are recorded with the alternative, the time and th
   assert.ok((records[1]?.waited ?? 0) >= 22 * second, 'from the first request on');
 });
 
-test('a refused recreation of a persistent TPU is an answer of its alternative, and its being ready is none', () => {
+test('a refused recreation of a persistent TPU counts as an answer of its alternative, and a ready one does not', () => {
   const records: string[] = [];
   for (const state of ['refused', 'ready']) {
     const world = new World(spec({ steps: [], capacity: { ...tpu, ownership: 'persistent' } }));

@@ -114,7 +114,7 @@ test('a command that started while the clock was ahead runs no longer than its l
   assert.ok(world.now >= since + hour);
 });
 
-test('a backoff from a clock that was ahead is shortened; the correction is one event, and the events reproduce the state', () => {
+test('after the clock was set back, a backoff is shortened, and the events reproduce the state', () => {
   const given = spec();
   const world = new World({ ...given, recovery: { ...given.recovery, rules: presets['loop: failures'] } });
   world.runUntilIdle();

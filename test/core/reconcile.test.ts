@@ -91,7 +91,7 @@ test('nothing is requested while it is unknown whether it exists', () => {
   assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
 });
 
-test('an allocation that the cloud refuses to show is requested while no request is confirmed, and counts as no silence', () => {
+test('without permission to see an allocation, the job requests it until a request is confirmed', () => {
   const world = new World();
   world.pass();
   const refuse = () => {
@@ -132,7 +132,7 @@ test('a missing login is an event of its own, also during a silence of the cloud
   assert.deepEqual(details, ['log in', 'the cloud does not answer']);
 });
 
-test('an accepted request is not sent again before two observations, ten seconds apart, have missed the allocation', () => {
+test('an accepted request is repeated only after two observations, ten seconds apart, without the allocation', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -186,7 +186,7 @@ test('another resource of the same name ends the job and is never released', () 
   assert.ok(!world.eventKinds().includes('allocation_released'));
 });
 
-test('capacity that fails before it is ready is released, deleted, and requested under a new number at the pace of its error', () => {
+test('capacity that fails before it is ready is released and requested again, after the delay of its error', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -218,7 +218,7 @@ test('a queue that fails repeatedly is requested with growing delays, and it sta
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-test('a new command of the owner starts a new wait: the request is sent at once, and then with growing delays', () => {
+test('after a command of the owner, the request is sent at once and then with growing delays', () => {
   const world = new World();
   world.pass();
   world.pass();
@@ -502,7 +502,7 @@ test('no worker is judged while another one is silent: it may be the cause', () 
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
 });
 
-test('a program that is killed on spot capacity is judged only after the cloud had time to report a preemption', () => {
+test('a program that is killed on a spot TPU ends its attempt only after the cloud had time to report a preemption', () => {
   const world = running();
   world.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: world.now };
   world.runUntilIdle();
@@ -526,7 +526,7 @@ function cutOff(given: Parameters<typeof spec>[0] = {}): World {
   return world;
 }
 
-test('a script here that loses its connection to spot capacity is judged only after the cloud had time to report a preemption', () => {
+test('if a script here loses its connection to a spot TPU, the attempt ends only after the cloud had time to report a preemption', () => {
   const world = cutOff();
   world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
@@ -842,7 +842,7 @@ test('the owner need not wait for a silent worker on which nothing was started',
   assert.equal(phaseOf(world.job), 'cancelled');
 });
 
-test('a stop keeps capacity whose worker is silent for ten graces, and then releases it, because nothing else would', () => {
+test('a stopped job releases its capacity after ten grace periods of silence', () => {
   const world = running();
   host(world, 1).isAnswering = false;
   world.command('stop');
@@ -878,7 +878,7 @@ test('while the cloud does not answer either, a stop releases nothing', () => {
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
 });
 
-test('the wait for maintenance has no limit: the limit on the wait for capacity is about capacity that was never ready', () => {
+test('capacity_wait does not limit the wait for maintenance', () => {
   const world = new World(spec({ limits: { ...spec().limits, capacityWaitMs: 20 * minute } }));
   world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   world.runUntilIdle();
@@ -1038,7 +1038,7 @@ test('a rule may recreate a persistent TPU: released, deleted, and requested und
   );
 });
 
-test('while the old TPU of a recreation is being deleted, it is not taken for the new one of its name', () => {
+test('while a TPU is recreated, the old one does not count as the new one', () => {
   const world = new World(spec({ capacity: persistent, preset: 'reapply' }));
   world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   world.runUntilIdle();
@@ -1272,7 +1272,7 @@ test('a finished job keeps its capacity as long as its spec says', () => {
   assert.equal(world.now, end + 30 * minute);
 });
 
-test('a failed job holds its capacity for debugging, a succeeded one does not, and its owner may release it at once', () => {
+test('only a failed job holds its capacity for debugging, and its owner may release it earlier', () => {
   const held = spec({ preset: 'pass', finish: { capacity: 'release', keepForMs: null, holdOnFailureMs: 2 * hour } });
   const failed = running(held);
   failed.exitAll(3);
@@ -1362,7 +1362,7 @@ test('a fact that was not observed counts as unknown, and an unknown allocation 
   assert.equal(world.job, job);
 });
 
-test('a persistent node that a user recreated is another one: the rule answers at once, and the new one is used and not deleted', () => {
+test('if a user recreates a persistent TPU, the rule answers at once and the job uses the new one', () => {
   for (const runsOn of ['workers', 'controller'] as const) {
     const world = running(spec({ preset: 'pre', capacity: persistent, command: { ...spec().command, runsOn } }));
     world.recreateNode();
@@ -1401,7 +1401,7 @@ test('a script here that loses its connection because a user deletes an on-deman
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
 });
 
-test('an answer of the cloud that is older than the grace does not clear it, however long the rest of the pass took', () => {
+test('an answer of the cloud that is older than the grace period does not count', () => {
   const spot = { ...persistent, pricing: 'preemptible' as const };
   const lost = cutOff({ capacity: spot });
   lost.runUntilIdle();
@@ -1451,7 +1451,7 @@ test('a setup step that fails after its attempt has ended counts in that attempt
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-test('a persistent TPU that the job had recreated is lost once another user has created one of its name, which is left alone', () => {
+test('a persistent TPU is lost once another user has recreated it, and the job does not touch the new one', () => {
   const world = running(spec({ preset: 'reapply', capacity: persistent }));
   world.preempt();
   world.runUntil(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);

@@ -93,7 +93,7 @@ test('an exit that waits for the cloud is judged at once when its owner asks for
   assert.ok(world.events.some((event) => event.kind === 'command_received' && event.verb === 'accept-exit'));
 });
 
-test('a program that is killed on spot capacity has an event of its exit while the cloud may still report a preemption', () => {
+test("if a program is killed on a spot TPU, the history shows its exit while jobman waits for the cloud's report", () => {
   const world = new World();
   world.runUntilIdle();
   world.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: world.now };
@@ -119,7 +119,7 @@ test('an exit that is judged at once has no event of its own', () => {
   );
 });
 
-test('an answer of the cloud from long before the exit does not clear it, and a worker whose clock is ahead delays only one pass', () => {
+test('only an answer of the cloud after the exit counts, even if the clock of the worker is ahead', () => {
   const taken = new World();
   taken.runUntilIdle();
   const early = taken.observe();

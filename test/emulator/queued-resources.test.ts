@@ -32,7 +32,7 @@ test('a request waits, is PROVISIONING with its node CREATING, and becomes ACTIV
   assert.equal(node.schedulingConfig.spot, true);
 });
 
-test('after a preemption the node shows it, the request is SUSPENDING, then the node is removed and the request stays SUSPENDED', async (t) => {
+test('after a preemption the node is PREEMPTED and then deleted; its queued resource is SUSPENDING, then SUSPENDED', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
   cloud.clock.advance(minutes(4));
@@ -51,7 +51,7 @@ test('after a preemption the node shows it, the request is SUSPENDING, then the 
   assert.equal(await cloud.queuedState('q1'), 'NOT_FOUND');
 });
 
-test('deletion: refused on ACTIVE without force, fails in the operation while provisioning, with force deletes the nodes first', async (t) => {
+test('an active queued resource is deleted only with force, after its nodes; while provisioning, its deletion fails', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
   const early = await cloud.ok('DELETE', 'queuedResources/q1?force=True');

@@ -200,7 +200,7 @@ command: {run: ls}
   assertRefused(manifest('{us-east5-b: aaa}'), /is not a region; write a zone without its letter/);
 });
 
-test('a container starts where command.workdir or docker.workdir says, below the copy of job.workdir where one is given', () => {
+test('a container starts in command.workdir or docker.workdir, below the copy of job.workdir', () => {
   const start = (more: string, job = '{}'): string | undefined => {
     const text = `docker: {image: i${more}}\njob: ${job}\n`;
     const { spec } = specOf(tpu(text), { files: { '/work/sub/a.py': '' } });

@@ -105,7 +105,7 @@ test('a database of a newer version is refused and not changed', async (t) => {
   await world.runOk(['create', world.localManifest('true'), '--dry-run']);
 });
 
-test('two jobs created at once with one name get two ids; rerun refuses the name, and reading commands take the newest', async (t) => {
+test('two jobs may have one name: reading commands take the newest, and rerun refuses the name', async (t) => {
   const world = openJobWorld(t);
   const manifest = world.localManifest('echo $JOBMAN_JOB_ID', { name: 'twin' });
   const ids = await Promise.all([world.create(manifest), world.create(manifest)]);

@@ -53,7 +53,7 @@ test('a failure, a kill, a hang and a timeout have different reasons on this mac
   assert.equal(world.readLog(ids.failed).toString(), 'first\nboom\n');
 });
 
-test('a kill on one of two workers and a hang on both end the job on both, and a failed step shows its last output', async (t) => {
+test('a kill on one worker or a hang ends the job on both, and a failed step shows its last output', async (t) => {
   const world = openJobWorld(t);
   // Not on spot, where a killed program first waits half a minute for a preemption.
   const killed = await world.create(

@@ -222,7 +222,7 @@ const logFilesOf = ({ home }: JobWorld, store: Store) =>
 
 const isTrouble = (trouble: string) => (error: unknown) => error instanceof StoreError && error.kind === trouble;
 
-test('a database whose WAL was not merged before the file system became read-only is read completely, and refuses writes', async (t) => {
+test('a read-only database is read with its write-ahead log, and refuses writes', async (t) => {
   const world = mountedWorld(t, '4m');
   if (world === undefined) return;
   const writer = open(world);

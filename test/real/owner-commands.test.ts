@@ -123,7 +123,7 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
   assert.throws(() => readFileSync(world.jobFolder(id, 'config.yaml')), { code: 'ENOENT' });
 });
 
-test('a finished job keeps its TPU for the given time; a forced delete names the TPU that it leaves, and gc releases it', async (t) => {
+test('a finished job keeps its TPU for keep_for; gc releases a TPU that a forced delete has left', async (t) => {
   const world = openJobWorld(t);
   const kept = await world.create(
     world.tpuManifest('true', {

@@ -96,7 +96,7 @@ test('on hosts with sshd a job is set up, runs, is stopped, resumes, is preempte
   assert.match(logText(world, id), /\nover\n$/);
 });
 
-test('an sshd host that hangs, refuses SSH or has a full disk costs nothing; one without power costs its attempt', async (t) => {
+test('an attempt survives an sshd host that hangs, refuses SSH or has a full disk, but not a power loss', async (t) => {
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await world.create(manifest(world));

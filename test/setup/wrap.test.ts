@@ -239,7 +239,7 @@ test('a login that began before its user joined the group docker still gets ther
   assert.deepEqual(host.run(wrapCommand('echo here', [docker], named())), { code: 0, out: 'here\n' });
 });
 
-test('a secret reaches the program in a container and no file, no argument and no variable of the client of docker', (t) => {
+test("a secret reaches only the program in a container, not the docker client's files, arguments or variables", (t) => {
   const host = openHost(t);
   withDocker(host);
   const secret = "it's $HOME `x`\n two lines ";

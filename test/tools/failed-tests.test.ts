@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
-test('has each failed test with its file, a failure of a file itself, and no suite that failed only by its tests', (t) => {
+test('lists each failed test with its file, and a file that failed itself', (t) => {
   const { folder, env } = openWorld(t);
   const file = (name: string, text: string): void => writeFileSync(join(folder, name), text);
   const fails = "{ throw new Error('no'); }";

@@ -179,7 +179,7 @@ suite('a queue', () => {
     );
   });
 
-  test('has the same positions for jobs of one second and one priority, because their order is unknown', () => {
+  test('gives jobs of the same second and priority the same positions', () => {
     const waits = (name: string, priority: number, age: number) =>
       queued({ name, priority, createdAt: now - age, state: 'waiting' });
     const { positions } = queueView(

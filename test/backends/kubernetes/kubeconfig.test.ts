@@ -197,7 +197,7 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     );
   });
 
-  test('through an identity provider takes its id token while it holds, then one by the refresh token', async (t) => {
+  test('through an identity provider uses its id token until it expires, then gets another with the refresh token', async (t) => {
     let time = now;
     const idToken = (name: string, seconds: number): string => {
       const claims = Buffer.from(JSON.stringify({ sub: name, exp: time / 1000 + seconds })).toString('base64url');
