@@ -105,7 +105,7 @@ function wrapForStream(text: string, stream: Stream): string {
 }
 
 interface ErrorContext {
-  /** The job that failed, if the command takes several. */
+  /** Its id or name. */
   readonly job?: string | undefined;
   readonly program?: 'jobman' | 'tpu';
 }

@@ -20,7 +20,7 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
     if (before.length === 0) return { nothing: true };
     throw usageError('Which command?', ['`jobman --help` lists them.']);
   }
-  if (first.startsWith('-')) throw unknownFlag(globalFlags, first.split('=')[0] ?? first);
+  if (first.startsWith('-')) throw unknownGlobalFlag(first);
   const named = (name: string): C | undefined => program.commands.find(({ names }) => names.includes(name));
   if (!Object.hasOwn(program.families, first)) {
     const command = named(first);
@@ -35,10 +35,15 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
   const command = named(`${first} ${second}`);
   if (command !== undefined) return { command, args: [...before, ...others] };
   const verbs = program.commands.find(({ names, hidden }) => hidden === true && names[0].startsWith(`${first} `));
-  if (verbs === undefined || second.startsWith('-')) throw unknownCommand(program, second, first);
+  if (second.startsWith('-')) throw unknownGlobalFlag(second);
+  if (verbs === undefined) throw unknownCommand(program, second, first);
   // The options of a verb belong to the emulator; the global flags are ours.
   const { own, rest } = separateGlobals(globalFlags, [second, ...others]);
   return { command: verbs, args: [...before, ...own, '--', ...rest] };
+}
+
+function unknownGlobalFlag(typed: string): JobmanError {
+  return unknownFlag(globalFlags, typed.split('=')[0] ?? typed);
 }
 
 /** The hint names the job that was typed. */

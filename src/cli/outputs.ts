@@ -140,7 +140,7 @@ export interface ErrorOutput {
     /** The exit code for this failure. A command that failed for several jobs exits with the highest. */
     readonly exitCode: number;
     readonly message: string;
-    /** The job that failed, if the command takes several. */
+    /** The job that failed; null if the failure is not about one job. */
     readonly job: string | null;
     /** More sentences and commands for the next step. */
     readonly hints: readonly string[];

@@ -76,6 +76,8 @@ suite('the command line', () => {
     [['logs', '1', '--tail', 'few'], /--tail "few": expected a whole number/],
     [['logs', '1', '--grep', '('], /--grep "\(": not a regular expression/],
     [['wait', '1', '--timeout', 'soon'], /expected a length of time/],
+    [['controller', '--bogus'], /Unknown flag --bogus\.\n/],
+    [['emulator', '--jsn'], /Unknown flag --jsn\. Did you mean --json\?/],
     [['controller', 'strat'], /Unknown command "strat"\. Did you mean "start"\?/],
     [['controller', 'foo'], /Unknown command "foo"\.\n/],
     [['validate'], /<file> is missing/],

@@ -181,7 +181,7 @@ suite('an ambiguous argument is an error that shows both meanings', () => {
     ['run tag=a tag=b', /`tag=b`: tag is already a\./],
     ['run lr=1 lr=2', /`lr=2`: lr is already 1\./],
     ['xibo check monitor', /`check` and `monitor` are both commands\. Put the command first\./],
-    ['set-dir 2 3 xibo', /may be the number of a working directory, 1 to 100 or the path/],
+    ['set-dir 2 3 xibo', /may be the number \(1 to 100\) of a working directory or the path/],
   ];
   for (const [line, expected] of lines) {
     test(line, () => {
@@ -232,6 +232,7 @@ suite('an unknown argument is an error', () => {
     ['add-tag 7 xibo one two', /Unexpected argument `two`/, 2],
     ['check xibo 7', /Unknown user `7`/, 2],
     ['swap-dir 1 2 3 xibo', /Unexpected number `3`/, 2],
+    ['get-dir xibo', /^The number \(1 to 100\) of a working directory is missing\. You can give it as dir=\.\.\./, 2],
     ['resume xibo', /Which window\?/, 2],
     ['describe', /Which TPU\?/, 2],
     [

@@ -4,7 +4,7 @@ import type { PresetName } from '../../../core/policy/presets.ts';
 import { readBoolean } from '../../../lab/user-settings.ts';
 import { boolFlag, valueFlag } from '../../flags.ts';
 
-export const anyDirectory = { name: 'dir', number: true, summary: 'number of a working directory, 1 to 100' } as const;
+export const anyDirectory = { name: 'dir', number: true, summary: 'number (1 to 100) of a working directory' } as const;
 export const directory = { ...anyDirectory, needed: true } as const;
 export const alias = { name: 'alias', needed: true, summary: 'alias' } as const;
 
