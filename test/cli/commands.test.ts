@@ -950,6 +950,12 @@ suite('completion', () => {
     assert.deepEqual(await proposed('logs', '00004'), ['000042', '000043']);
     assert.deepEqual(await proposed('stop', '000042', 'be'), ['bert']);
     assert.deepEqual(await proposed('completion', ''), ['bash', 'zsh', 'fish']);
+    assert.deepEqual(await proposed('schema', 'li'), ['list']);
+    assert.deepEqual(await proposed('schema', 'contr'), ['controller']);
+    assert.deepEqual(await proposed('help', 'controller', 'sta'), ['status', 'start']);
+    assert.deepEqual(await proposed('help', 'list', ''), []);
+    assert.deepEqual(await proposed('init', '--accelerator', 'v2-'), ['v2-8', 'v2-32', 'v2-128', 'v2-256', 'v2-512']);
+    assert.deepEqual((await proposed('init', '--accelerator', '')).slice(0, 3), ['emulator', 'local', 'v2-8']);
     // Every command that takes a job proposes jobs, one with a second name too.
     for (const args of [['show'], ['details'], ['why'], ['emulator', 'preempt']])
       assert.deepEqual(await proposed(...args, ''), ['000042', '000043', 'bert', 'vit-l16-3e4']);

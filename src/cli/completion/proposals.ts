@@ -1,4 +1,5 @@
 import type { Candidate, PartialLine, Proposal, Propose } from '../command.ts';
+import { acceleratorsOf, generations } from '../../catalogue/accelerators.ts';
 import { escapeLine } from '../../app/format.ts';
 
 export async function setupSteps(line: PartialLine): Promise<readonly Candidate[]> {
@@ -67,6 +68,21 @@ export async function settingArguments({ args }: PartialLine): Promise<readonly 
   if (args.length > 1 || args[0] === 'list') return [];
   const { settingKeys } = await import('../../app/settings.ts');
   return settingKeys.map(({ key }) => key);
+}
+
+/** A command such as `controller status` is two arguments. */
+export function commandNames({ program, args: [family] }: PartialLine): readonly string[] {
+  const names = program.commands.filter(({ hidden }) => hidden !== true).map(({ names: [name] }) => name.split(' '));
+  const proposed = names.map(([first = '', second = '']) =>
+    family === undefined ? first : first === family ? second : '',
+  );
+  return [...new Set(proposed)];
+}
+
+/** Only the smallest of each generation, because some have a hundred. */
+export function acceleratorTypes(): readonly string[] {
+  const types = generations.flatMap((generation) => acceleratorsOf(generation).slice(0, 8));
+  return ['emulator', 'local', ...types.map(({ type }) => type)];
 }
 
 export const shells = ['bash', 'zsh', 'fish'] as const;

@@ -1,3 +1,4 @@
+import { commandNames } from '../completion/proposals.ts';
 import { command, grouped } from '../command.ts';
 import { createFlags, initFlags, submitFlags, validateFlags } from './flags.ts';
 
@@ -129,7 +130,9 @@ export const create = grouped('Create', [
       ['jobman schema controller status', 'the object of a command with two words'],
       ['jobman schema error', 'one line on standard error'],
     ],
-    args: [{ name: 'command', summary: 'The command whose --json output is described', many: true }],
+    args: [
+      { name: 'command', summary: 'The command whose --json output is described', many: true, propose: commandNames },
+    ],
     load: async (program) => (await import('../commands/validate.ts')).schemaFor(program),
   }),
 ]);

@@ -12,7 +12,7 @@ import {
   parseVariable,
   parseVolume,
 } from '../cluster-flags.ts';
-import { jobRefs, logSteps } from '../completion/proposals.ts';
+import { acceleratorTypes, jobRefs, logSteps } from '../completion/proposals.ts';
 import {
   choiceFlag,
   type FlagValues,
@@ -118,10 +118,10 @@ export const createFlags = {
 export type CreateFlags = FlagValues<typeof createFlags>;
 
 export const initFlags = {
-  accelerator: stringFlag(
-    'Where the job runs: a TPU type such as v4-16, the emulator, or this machine',
-    'type|emulator|local',
-  ),
+  accelerator: {
+    ...stringFlag('Where the job runs: a TPU type such as v4-16, the emulator, or this machine', 'type|emulator|local'),
+    propose: acceleratorTypes,
+  },
   command: stringFlag('What the job runs: a line for the shell', 'command'),
   checkpoints: stringFlag('A bucket (gs://bucket/folder), for a local job a folder, or - for none', 'bucket|folder'),
   name: stringFlag('Name of the job; by default the name of the current folder', 'name'),

@@ -1,5 +1,5 @@
-import { emulatorVerbs, emulatorArguments, settingArguments, shells } from '../completion/proposals.ts';
-import { command, grouped, type Propose } from '../command.ts';
+import { commandNames, emulatorVerbs, emulatorArguments, settingArguments, shells } from '../completion/proposals.ts';
+import { command, grouped } from '../command.ts';
 import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
 import { parseCount, parseDurationOrNever } from '../parse.ts';
 import { emulatorServeFlags } from './flags.ts';
@@ -11,9 +11,6 @@ const shell = {
   parse: parseChoice(shells),
   propose: () => shells,
 } as const;
-const commandNames: Propose = ({ program }) =>
-  program.commands.filter(({ hidden }) => hidden !== true).map(({ names: [name] }) => name);
-
 export const setup = grouped('Setup', [
   command({
     names: ['login'],
