@@ -219,7 +219,8 @@ async function existingFiles(
 
 // ------------------------------------------------------------------------------------------ the ends of a file
 
-async function readEnd(
+/** Empty without a readable file. `changedAt` is the time of the last write. */
+export async function readEnd(
   path: string,
   maxBytes: number,
 ): Promise<{ readonly text: string; readonly changedAt: Instant | null }> {

@@ -1,14 +1,20 @@
 // The rows of `tpu check` and `tpu monitor`: one for each attempt on a user's list. Reading them changes nothing.
 
-import { statSync } from 'node:fs';
 import { basename } from 'node:path';
 import { attemptFile, folderOf } from '../app/job-folder.ts';
+import { readEnd } from '../app/logs.ts';
 import { reasonPhrases } from '../app/format.ts';
 import type { Attempt, Ending, Job } from '../core/model/job.ts';
-import { failedCallPatterns, type LogScan, formatLogPhase } from '../core/model/log-lines.ts';
+import {
+  failedCallPatterns,
+  formatLogPhase,
+  lastCharacters,
+  newestPhase,
+  patternAfterProgress,
+  type LogPhase,
+} from '../core/model/log-lines.ts';
 import type { Instant } from '../core/model/time.ts';
 import { type AttemptRef, type Lineages, readLineages, lineageOf, attemptKey, stageOf } from './lineage.ts';
-import { openLogCache, readLog } from './log-reading.ts';
 import type { LabUser } from './users.ts';
 import type { WindowWithJob, LabJob, LabStore, LabWindow } from './lab-store.ts';
 import { shortName } from './tpus.ts';
@@ -66,6 +72,16 @@ export interface CheckRow {
   readonly message: string;
   /** True if the user closed its tmux window. Then no rule follows its end. */
   readonly windowClosed: boolean;
+}
+
+/** The end of an attempt's log. */
+interface LogScan {
+  readonly phase: LogPhase;
+  /** The known failure since the last line of progress. */
+  readonly pattern: string | null;
+  /** The newest characters, for people. */
+  readonly tail: string;
+  readonly changedAt: Instant | null;
 }
 
 interface CheckInput {
@@ -244,65 +260,62 @@ export function errorOf({ reason, evidence }: Pick<Ending, 'reason' | 'evidence'
   return evidence.exitCode === undefined ? 'unknown' : `exit ${evidence.exitCode}`;
 }
 
-export interface CheckReader {
-  read(now: Instant): Promise<readonly CheckRow[]>;
-  /** Keeps the progress of log reading for the next process. After a failure that process reads the logs again. */
-  saveCache(): void;
+export async function readCheckRows(
+  lab: { readonly store: LabStore; readonly home: string; readonly namePrefix: string },
+  user: LabUser,
+  now: Instant,
+): Promise<readonly CheckRow[]> {
+  const { store, home, namePrefix } = lab;
+  const read = await store.windows({ user: user.name, cleared: 'of listed jobs' });
+  const windows = read.filter(({ window }) => window.clearedAt === null);
+  const listed = [...new Set(windows.map(({ window }) => window.job))];
+  const [jobStates, labJobs] = await Promise.all([store.jobStates(user.name, listed), store.jobs(user.name)]);
+  const jobs = new Map(jobStates.map((job) => [job.id, job]));
+  const pending = labJobs.filter(({ job }) => jobs.get(job)?.finish === null && !listed.includes(job));
+  const shown = new Set([...listed, ...pending.map(({ job }) => job)]);
+  // A job on another TPU names its parent. The parent does not name its child.
+  const wanted = labJobs.filter(({ job, parent }) => shown.has(job) || (parent !== null && shown.has(parent.job)));
+  const lineages = await readLineages(store, [...wanted, ...windows.map(({ job }) => job)], read);
+  const logs = new Map<string, LogScan>();
+  const hangTimes = new Map<string, Instant>();
+  for (const { window } of windows) {
+    const job = jobs.get(window.job);
+    if (job === undefined) continue;
+    const log = await readLog(attemptFile(folderOf(home, job), window.attempt, 'controller'), user.settings);
+    const name = attemptKey(window);
+    logs.set(name, log);
+    const hangsAt = hangTime(job, window.attempt, log);
+    if (hangsAt !== null) hangTimes.set(name, hangsAt);
+  }
+  const waiting = labJobs.filter(({ job }) => pending.some((one) => one.job === job) || isBlocked(jobs.get(job)));
+  const [waitReasons, nextSteps] = await Promise.all([
+    readWaitReasons(store, waiting, jobs, now),
+    readNextSteps(jobStates, now),
+  ]);
+  return checkRows({
+    windows,
+    pending,
+    waitReasons,
+    nextSteps,
+    lineages,
+    jobs,
+    logs,
+    hangTimes,
+    namePrefix,
+    now,
+  });
 }
 
-export function createCheckReader(given: {
-  readonly store: LabStore;
-  readonly home: string;
-  readonly user: LabUser;
-  readonly namePrefix: string;
-}): CheckReader {
-  const { store, home, user, namePrefix } = given;
-  const cache = openLogCache(home, user.name);
-  const bounds = { first: user.settings.monitor_length, tail: user.settings.show_length };
+const maxCharacterBytes = 4;
+
+async function readLog(path: string, settings: LabUser['settings']): Promise<LogScan> {
+  const { text, changedAt } = await readEnd(path, settings.monitor_length * maxCharacterBytes);
+  const end = lastCharacters(text, settings.monitor_length);
   return {
-    async read(now) {
-      const read = await store.windows({ user: user.name, cleared: 'of listed jobs' });
-      const windows = read.filter(({ window }) => window.clearedAt === null);
-      const listed = [...new Set(windows.map(({ window }) => window.job))];
-      const [jobStates, labJobs] = await Promise.all([store.jobStates(user.name, listed), store.jobs(user.name)]);
-      const jobs = new Map(jobStates.map((job) => [job.id, job]));
-      const pending = labJobs.filter(({ job }) => jobs.get(job)?.finish === null && !listed.includes(job));
-      const shown = new Set([...listed, ...pending.map(({ job }) => job)]);
-      // A job on another TPU names its parent. The parent does not name its child.
-      const wanted = labJobs.filter(({ job, parent }) => shown.has(job) || (parent !== null && shown.has(parent.job)));
-      const lineages = await readLineages(store, [...wanted, ...windows.map(({ job }) => job)], read);
-      const logs = new Map<string, LogScan>();
-      const hangTimes = new Map<string, Instant>();
-      for (const { window } of windows) {
-        const job = jobs.get(window.job);
-        if (job === undefined) continue;
-        const path = attemptFile(folderOf(home, job), window.attempt, 'controller');
-        const name = attemptKey(window);
-        const log = readLog(path, cache.get(name), bounds);
-        logs.set(name, log);
-        const hangsAt = hangTime(job, window.attempt, log, path);
-        if (hangsAt !== null) hangTimes.set(name, hangsAt);
-      }
-      cache.replace(logs);
-      const waiting = labJobs.filter(({ job }) => pending.some((one) => one.job === job) || isBlocked(jobs.get(job)));
-      const [waitReasons, nextSteps] = await Promise.all([
-        readWaitReasons(store, waiting, jobs, now),
-        readNextSteps(jobStates, now),
-      ]);
-      return checkRows({
-        windows,
-        pending,
-        waitReasons,
-        nextSteps,
-        lineages,
-        jobs,
-        logs,
-        hangTimes,
-        namePrefix,
-        now,
-      });
-    },
-    saveCache: () => cache.write(),
+    phase: newestPhase(end),
+    pattern: patternAfterProgress(end)?.pattern ?? null,
+    tail: lastCharacters(end, settings.show_length),
+    changedAt,
   };
 }
 
@@ -316,13 +329,12 @@ function isBlocked(job: Job | undefined): boolean {
   return unreachableAt !== null || isWaitedFor;
 }
 
-function hangTime(job: Job, ordinal: number, { pattern }: LogScan, path: string): Instant | null {
+function hangTime(job: Job, ordinal: number, { pattern, changedAt }: LogScan): Instant | null {
   const { failedCallTimeoutMs } = job.spec.limits;
   const attempt = job.attempts[ordinal - 1];
   if (failedCallTimeoutMs === undefined || pattern === null || !failedCallPatterns.includes(pattern)) return null;
-  if (attempt === undefined || attempt.ending !== null) return null;
-  const printedAt = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
-  return printedAt === undefined ? null : Math.floor(printedAt) + failedCallTimeoutMs;
+  if (attempt === undefined || attempt.ending !== null || changedAt === null) return null;
+  return changedAt + failedCallTimeoutMs;
 }
 
 /** By job: the phrase of `list` for its wait. Loads half of the rules, so only if a job waits. */

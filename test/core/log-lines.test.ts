@@ -1,20 +1,14 @@
-// The progress that a log shows, read in parts.
+// The progress that a log shows.
 
 import assert from 'node:assert/strict';
-import { appendFileSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import fc from 'fast-check';
-import { readLog } from '../../src/lab/log-reading.ts';
 import {
-  emptyLogScan,
   phaseOfLine,
   formatLogPhase,
-  continueScan,
-  type LogScan,
   matchPattern,
   failurePatterns,
+  newestPhase,
+  patternAfterProgress,
 } from '../../src/core/model/log-lines.ts';
 
 /** Lines as programs and the lab's scripts print them, with their phases. */
@@ -54,97 +48,25 @@ test('a phase counts only as a whole word', () => {
   }
 });
 
-function readAll(...pieces: readonly string[]): LogScan {
-  let soFar = emptyLogScan;
-  for (const piece of pieces) soFar = continueScan(soFar, piece, soFar.offset + Buffer.byteLength(piece), 200);
-  return soFar;
-}
+const phaseIn = (text: string): string => formatLogPhase(newestPhase(text));
+const patternIn = (text: string): string | null => patternAfterProgress(text)?.pattern ?? null;
 
 test('the newest line counts, and a working program does not return to its beginning', () => {
-  assert.equal(formatLogPhase(readAll('Staging files...\n').phase), 'Staging');
-  assert.equal(formatLogPhase(readAll('Staging files...\nInitializing\n').phase), 'Initializing');
-  assert.equal(formatLogPhase(readAll('ep=1\nSampling 10\n').phase), 'Sampling');
-  assert.equal(formatLogPhase(readAll('ep=1\nSampling 10\nep=2.5\n').phase), 'Running(ep 2.5)');
-  assert.equal(formatLogPhase(readAll('ep=1\n', 'Initializing the evaluation\n').phase), 'Running(ep 1)');
-  assert.equal(formatLogPhase(readAll('ep=1\nInitializing the evaluation\n').phase), 'Running(ep 1)');
-  assert.equal(formatLogPhase(readAll('nothing', ' of that kind\n').phase), 'Unknown');
+  assert.equal(phaseIn('Staging files...\n'), 'Staging');
+  assert.equal(phaseIn('Staging files...\nInitializing\n'), 'Initializing');
+  assert.equal(phaseIn('ep=1\nSampling 10\n'), 'Sampling');
+  assert.equal(phaseIn('ep=1\nSampling 10\nep=2.5\n'), 'Running(ep 2.5)');
+  assert.equal(phaseIn('ep=1\nInitializing the evaluation\n'), 'Running(ep 1)');
+  assert.equal(phaseIn('nothing of that kind\n'), 'Unknown');
 });
 
 test('a known failure is reported until a line of progress, and the plain text "error" is none', () => {
-  assert.equal(readAll('ep=1\nan error of 0.3 remains, Error bars are wide, FAIL\n').pattern, null);
-  assert.equal(readAll('ep=1\nE: GRPC error: unavailable\n').pattern, 'grpc');
-  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'some text\n').pattern, 'grpc');
-  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'ep=1.5\n').pattern, null);
-  assert.equal(readAll('ep=1\nE: GRPC error\nep=1.5\n').pattern, null);
-  assert.equal(readAll('RESOURCE_EXHAUSTED: GRPC error\n').pattern, 'out_of_memory');
-});
-
-test('any division of a log into parts gives the same result', () => {
-  const text = [
-    'Staging files...',
-    'Initializing',
-    'compiling a step\r',
-    'ep=1.25 loss 0.3',
-    'x: GRPC error',
-    'ünd so weiter',
-    'ep=13.75',
-  ];
-  fc.assert(
-    fc.property(fc.shuffledSubarray(text), fc.array(fc.nat(200), { maxLength: 6 }), (some, cuts) => {
-      const whole = `${some.join('\n')}\n`;
-      const offsets = [...new Set(cuts.map((cut) => cut % whole.length))].toSorted((a, b) => a - b);
-      const pieces = [0, ...offsets].map((from, index) => whole.slice(from, offsets[index] ?? whole.length));
-      const [one, other] = [readAll(whole), readAll(...pieces)];
-      assert.deepEqual({ ...one }, { ...other });
-    }),
-  );
-});
-
-test('a file is read from the last offset, and only its end at first', (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-phases-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, 'log');
-  const bounds = { first: 40, tail: 10 };
-  assert.deepEqual(readLog(path, null, bounds), emptyLogScan);
-
-  writeFileSync(path, `ep=1 long ago\n${'.'.repeat(400)}\n`);
-  const first = readLog(path, null, bounds);
-  assert.equal(first.phase.kind, 'unknown');
-  assert.equal(first.offset, 415);
-  assert.equal(first.tail, `${'.'.repeat(9)}\n`);
-  assert.equal(readLog(path, first, bounds), first);
-
-  // An incomplete character waits for its rest.
-  const euro = Buffer.from('€');
-  appendFileSync(path, 'ep=2 ');
-  appendFileSync(path, euro.subarray(0, 2));
-  const second = readLog(path, first, bounds);
-  assert.equal(formatLogPhase(second.phase), 'Running(ep 2)');
-  assert.equal(second.offset, 420);
-  appendFileSync(path, euro.subarray(2));
-  const third = readLog(path, second, bounds);
-  assert.equal(third.offset, 423);
-  assert.ok(third.tail.endsWith('ep=2 €'));
-
-  // Another log of that name starts from its beginning.
-  writeFileSync(path, 'Staging files...\n');
-  assert.equal(formatLogPhase(readLog(path, third, bounds).phase), 'Staging');
-});
-
-test('of five gigabytes only the end is read, and later output up to a limit', (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-phases-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, 'log');
-  const file = openSync(path, 'w');
-  // Holes take no space on the disk, and reading them would take seconds and as much memory.
-  writeSync(file, 'ep=7\n', 5 * 1024 ** 3);
-  const first = readLog(path, null, { first: 800, tail: 200 });
-  assert.equal(formatLogPhase(first.phase), 'Running(ep 7)');
-  writeSync(file, 'ep=8\n', 8 * 1024 ** 3);
-  closeSync(file);
-  const second = readLog(path, first, { first: 800, tail: 200 });
-  assert.equal(formatLogPhase(second.phase), 'Running(ep 8)');
-  assert.equal(second.offset, 8 * 1024 ** 3 + 5);
+  assert.equal(patternIn('ep=1\nan error of 0.3 remains, Error bars are wide, FAIL\n'), null);
+  assert.equal(patternIn('ep=1\nE: GRPC error: unavailable\n'), 'grpc');
+  assert.equal(patternIn('ep=1\nE: GRPC error\nsome text\n'), 'grpc');
+  assert.equal(patternIn('ep=1\nE: GRPC error\nep=1.5\n'), null);
+  assert.equal(patternIn('ep=1\nE: GRPC error\nep=1.5\n'), null);
+  assert.equal(patternIn('RESOURCE_EXHAUSTED: GRPC error\n'), 'out_of_memory');
 });
 
 for (const { name, anyOf } of failurePatterns) {

@@ -36,7 +36,7 @@ export function findCommand<Row extends TpuRow>(
 
 export const windowKeys: readonly string[] = ['window', 'windows', 'w'];
 
-/** What one or several arguments of the line give a value to. */
+/** The value of one argument or several. */
 interface Slot<Value> {
   /** With its article, for messages: `the user`. */
   readonly label: string;

@@ -1,28 +1,12 @@
 // Log lines: the cause of a program's failure and its progress, as its output shows them.
 //
-// A log is read in parts, so the state of the scan is a value passed from one read to the next. A phase counts only as
-// a whole word of the line: a folder `staging` or a key `num_epochs` does not count. The newest such line counts: a
-// program that samples between two epochs is running again afterwards.
+// A phase counts only as a whole word of the line: a folder `staging` or a key `num_epochs` does not count. The newest
+// such line counts: a program that samples between two epochs is running again afterwards.
 
 /** Progress of a run; `unknown` until a line shows it. `epoch` is as the program prints it: `3.2`, `12`. */
 export type LogPhase =
   | { readonly kind: 'unknown' | 'staging' | 'initializing' | 'compiling' | 'sampling' }
   | { readonly kind: 'running'; readonly epoch: string };
-
-/** State of the scan between two reads of a log. */
-export interface LogScan {
-  /** Number of bytes read so far. */
-  readonly offset: number;
-  readonly phase: LogPhase;
-  /** Name of the known pattern since the last line of progress. Null for none. */
-  readonly pattern: string | null;
-  /** The beginning of a line that is not complete yet. */
-  readonly unfinished: string;
-  /** The newest characters, for people. */
-  readonly tail: string;
-}
-
-export const emptyLogScan: LogScan = { offset: 0, phase: { kind: 'unknown' }, pattern: null, unfinished: '', tail: '' };
 
 /** Only both ends of a longer line are read. A line may print a whole tensor. */
 const maxLineLength = 2_000;
@@ -63,37 +47,21 @@ function isBeginning({ kind }: LogPhase): boolean {
   return kind === 'unknown' || kind === 'staging' || kind === 'initializing';
 }
 
-/** The state after these new characters, which end at byte `offset`. Keeps `maxTail` characters for people. */
-export function continueScan(soFar: LogScan, text: string, offset: number, maxTail: number): LogScan {
-  if (text === '') return { ...soFar, offset };
-  const unread = soFar.unfinished + text;
-  // A progress bar overwrites itself, so a carriage return ends a line as well.
-  const lines = unread.split(/[\r\n]/);
-  const found = newestPhase(lines);
-  const phase =
-    found === undefined || (isBeginning(found.phase) && !isBeginning(soFar.phase)) ? soFar.phase : found.phase;
-  // The program survived any error before a line of progress.
-  const isProgress = found !== undefined && !isBeginning(found.phase);
-  const since = isProgress ? lines.slice(found.line).join('\n') : unread;
-  const pattern = matchPattern(since)?.pattern ?? (isProgress ? null : soFar.pattern);
-  return {
-    offset,
-    phase,
-    pattern,
-    unfinished: (lines.at(-1) ?? '').slice(-maxLineLength),
-    tail: lastCharacters(soFar.tail + text, maxTail),
-  };
+/** The newest phase in this end of a log. */
+export function newestPhase(text: string): LogPhase {
+  return newestPhaseLine(text.split(/[\r\n]/))?.phase ?? { kind: 'unknown' };
 }
 
 /** The first known pattern after the last line of progress: the program survived any error before that line. */
 export function patternAfterProgress(text: string): ReturnType<typeof matchPattern> {
+  // A progress bar overwrites itself, so a carriage return ends a line as well.
   const lines = text.split(/[\r\n]/);
-  const found = newestPhase(lines);
+  const found = newestPhaseLine(lines);
   const isProgress = found !== undefined && !isBeginning(found.phase);
   return matchPattern(isProgress ? lines.slice(found.line).join('\n') : text);
 }
 
-function newestPhase(lines: readonly string[]): { readonly phase: LogPhase; readonly line: number } | undefined {
+function newestPhaseLine(lines: readonly string[]): { readonly phase: LogPhase; readonly line: number } | undefined {
   let beginning: { readonly phase: LogPhase; readonly line: number } | undefined;
   for (let line = lines.length - 1; line >= 0; line -= 1) {
     const phase = phaseOfLine(lines[line] ?? '');

@@ -4,6 +4,8 @@
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { run, runTpu } from '../../support/output-schema.ts';
 import { openStore } from '../../../src/store/store.ts';
+import { defaultLabSettings } from '../../../src/app/settings.ts';
+import { siteOf } from '../../../src/lab/site.ts';
 import type { WindowWithJob, LabJob, LabStore } from '../../../src/lab/lab-store.ts';
 import { aLabJob, aTpu, aUser, noon } from '../../support/lab-builders.ts';
 import { localSpec } from '../../support/builders.ts';
@@ -38,7 +40,7 @@ export const unavailable = (what: string) => (): Promise<never> =>
 export function aLab(labStore: LabStore, parts: Partial<Lab> = {}): Lab {
   return {
     store: labStore,
-    site: unavailable('site'),
+    site: async () => siteOf(defaultLabSettings, { home: '/', userHome: '/' }),
     sheet: unavailable('booking sheet'),
     tpus: unavailable('TPU operations'),
     tmuxWindows: unavailable('tmux'),

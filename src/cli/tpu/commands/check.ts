@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import type { NewsOutput } from '../../outputs.ts';
 import { exitCode } from '../../../app/errors.ts';
 import { escapeLine } from '../../../app/format.ts';
-import { createCheckReader, isUnderWay } from '../../../lab/check-rows.ts';
+import { isUnderWay } from '../../../lab/check-rows.ts';
 import { timeFormatter } from '../../../lab/local-time.ts';
 import { newsTimeFormatter, type JobNews, newsEventKinds, groupNews } from '../../../lab/news.ts';
 import { actsForAnother, type LabUser } from '../../../lab/users.ts';
@@ -15,15 +15,12 @@ import { columnsOf } from '../../screen.ts';
 import type { TpuHandler, TpuCli } from '../command.ts';
 import { currentUser, resolveUser } from '../resolve-user.ts';
 import { columnsFor, rowJson, rowLines } from '../screen/rows.ts';
+import { readRows } from '../user-windows.ts';
 
 export const check: TpuHandler = async (cli, args) => {
-  const { io, lab, screen, services } = cli;
+  const { io, screen } = cli;
   const user = await resolveUser(cli, args);
-  const { namePrefix } = await lab.site();
-  const reader = createCheckReader({ store: lab.store, home: services.home, user, namePrefix });
-  const now = io.now();
-  const rows = await reader.read(now);
-  reader.saveCache();
+  const rows = await readRows(cli, user);
   if (cli.json) {
     cli.printJsonLines(rows.map(rowJson));
     await restartIfKilled(cli, createWaker(cli), rows.some(isUnderWay));
@@ -33,7 +30,7 @@ export const check: TpuHandler = async (cli, args) => {
     letters: columnsFor(args.letters, user.settings),
     columns: columnsOf(io.stdout),
     style: screen.styleOut,
-    clock: timeFormatter(user.settings.time_zone, now),
+    clock: timeFormatter(user.settings.time_zone, io.now()),
   });
   io.stdout.write([...lines.heading, ...lines.rows.flat()].map((line) => `${line}\n`).join(''));
   if (rows.length === 0) cli.note(`${user.name} has no windows. \`tpu run <tpu> ${user.name}\` starts a job.`);
@@ -45,11 +42,8 @@ export const monitor: TpuHandler = async (cli, args) => runMonitor(cli, await re
 
 /** The monitor of the user, also for `tpu run`. Without letters it shows the columns of the user's settings. */
 export async function runMonitor(cli: TpuCli, user: LabUser, letters = ''): Promise<number> {
-  const { lab, services } = cli;
-  const { namePrefix } = await lab.site();
-  const reader = createCheckReader({ store: lab.store, home: services.home, user, namePrefix });
   const { watchWindows } = await import('../screen/monitor.ts');
-  return watchWindows(cli, { user, letters, reader });
+  return watchWindows(cli, { user, letters });
 }
 
 const maxNewsLines = 12;

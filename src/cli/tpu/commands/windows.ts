@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { pluralize, escapeLine } from '../../../app/format.ts';
-import { createCheckReader, type Trouble, troubleOf } from '../../../lab/check-rows.ts';
+import { type Trouble, troubleOf } from '../../../lab/check-rows.ts';
 import { timeFormatter } from '../../../lab/local-time.ts';
 import { parseName } from '../../../lab/names.ts';
 import type { LabUser } from '../../../lab/users.ts';
@@ -11,7 +11,7 @@ import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { refuseJson } from '../../context.ts';
 import { requiredText, type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser, resolveUser, resolveUsers } from '../resolve-user.ts';
-import { findWindow, formatWindows } from '../user-windows.ts';
+import { findWindow, formatWindows, readRows } from '../user-windows.ts';
 
 export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const users = await resolveUsers(cli, args);
@@ -72,9 +72,7 @@ function printChecked(
 }
 
 async function readTroubles(cli: TpuCli, user: LabUser): Promise<ReadonlyMap<string, Trouble>> {
-  const { io, lab, services } = cli;
-  const reader = createCheckReader({ store: lab.store, home: services.home, user, namePrefix: '' });
-  const rows = await reader.read(io.now());
+  const rows = await readRows(cli, user);
   return new Map(rows.flatMap(({ status, job }) => [[job, troubleOf(status)] as const]).filter(hasTrouble));
 }
 

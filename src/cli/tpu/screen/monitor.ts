@@ -3,7 +3,7 @@
 
 import { JobmanError } from '../../../app/errors.ts';
 import { second, type Instant } from '../../../core/model/time.ts';
-import { type CheckRow, isUnderWay, type CheckReader } from '../../../lab/check-rows.ts';
+import { type CheckRow, isUnderWay } from '../../../lab/check-rows.ts';
 import { attemptKey } from '../../../lab/lineage.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import { controllerCheckInterval, controllerNote, createWaker } from '../../controller.ts';
@@ -13,25 +13,21 @@ import { createRowTracker, watchUntilExit, type LiveScreen } from '../../watch/l
 import type { TpuCli } from '../command.ts';
 import { timeFormatter, formatTimeZone } from '../../../lab/local-time.ts';
 import { timesAsText } from '../../../app/json.ts';
+import { readRows } from '../user-windows.ts';
 import { type ColumnLetter, columnsFor, isColumn, rowJson, rowLines, toggleColumn } from './rows.ts';
 
 export interface MonitorOptions {
   readonly user: LabUser;
   readonly letters: string;
-  readonly reader: CheckReader;
 }
 
 /** Runs until the user leaves. The last frame stays on the screen. */
 export async function watchWindows(cli: TpuCli, watched: MonitorOptions): Promise<number> {
-  try {
-    return await watchUntilExit(cli, {
-      screen: ({ keyboard }) => windowScreen(cli, watched, keyboard !== undefined),
-      lines: rowPrinter(cli, watched),
-      linesInterval: watched.user.settings.monitor_upd_time * second,
-    });
-  } finally {
-    watched.reader.saveCache();
-  }
+  return watchUntilExit(cli, {
+    screen: ({ keyboard }) => windowScreen(cli, watched, keyboard !== undefined),
+    lines: rowPrinter(cli, watched),
+    linesInterval: watched.user.settings.monitor_upd_time * second,
+  });
 }
 
 /** Equal for equal rows. The last output changes all the time, so it does not count. */
@@ -39,7 +35,7 @@ function comparableRow(row: CheckRow): string {
   return JSON.stringify({ ...row, message: '' });
 }
 
-function windowScreen(cli: TpuCli, { user, letters, reader }: MonitorOptions, hasKeys: boolean): LiveScreen {
+function windowScreen(cli: TpuCli, { user, letters }: MonitorOptions, hasKeys: boolean): LiveScreen {
   const { io, screen } = cli;
   const every = user.settings.monitor_upd_time * second;
   const seen = createRowTracker(attemptKey, comparableRow);
@@ -55,7 +51,7 @@ function windowScreen(cli: TpuCli, { user, letters, reader }: MonitorOptions, ha
       if (now - checkedAt < every) return false;
       checkedAt = now;
       try {
-        rows = await reader.read(now);
+        rows = await readRows(cli, user);
         // Restarts a controller that was killed, as by a reboot. A missing controller is reported next to the rows.
         if (now - controllerAt >= controllerCheckInterval) {
           controllerAt = now;
@@ -129,35 +125,19 @@ function renderFrame(rows: readonly CheckRow[], picture: Frame): readonly string
 
 function footerLine({ columns, hasKeys }: Frame): string {
   if (!hasKeys) return 'Ctrl-C quit';
-  return longestThatFits(
-    [
-      'show or hide: w window · d directory · t TPU · s status · v output     q quit',
-      'w window · d directory · t TPU · s status · v output · q quit',
-      'w window  d dir  t TPU  s status  v output  q quit',
-      'w d t s v columns  q quit',
-      'q quit',
-    ],
-    columns,
-  );
-}
-
-function longestThatFits(variants: readonly string[], columns: number): string {
-  return variants.find((line) => width(line) <= columns) ?? cutEnd(variants.at(-1) ?? '', columns);
+  const long = 'show or hide: w window · d directory · t TPU · s status · v output     q quit';
+  return width(long) <= columns ? long : cutEnd('q quit  w d t s v columns', columns);
 }
 
 function headerLine(rows: readonly CheckRow[], picture: Frame): string {
   const { user, columns, trouble, clock, checkedAt } = picture;
-  const what = `${escapeLine(user.name)}  ${formatCounts(rows)}`;
-  const when = `${clock(checkedAt)} ${formatTimeZone(user.settings.time_zone)}`;
-  const every = `every ${user.settings.monitor_upd_time} s`;
-  const stale = trouble === null ? [] : [`not updated: ${escapeLine(trouble)}`];
-  const variants = [
-    [what, when, every, ...stale],
-    [what, when, ...stale],
-    [what, clock(checkedAt), ...stale],
-    [what, ...stale],
-  ].map((parts) => parts.join('  '));
-  return longestThatFits(variants, columns);
+  const parts = [
+    `${escapeLine(user.name)}  ${formatCounts(rows)}`,
+    ...(trouble === null ? [] : [`not updated: ${escapeLine(trouble)}`]),
+    `${clock(checkedAt)} ${formatTimeZone(user.settings.time_zone)}`,
+    `every ${user.settings.monitor_upd_time} s`,
+  ];
+  return cutEnd(parts.join('  '), columns);
 }
 
 function formatCounts(rows: readonly CheckRow[]): string {
@@ -166,14 +146,14 @@ function formatCounts(rows: readonly CheckRow[]): string {
   return running === 0 ? windows : `${windows}, ${running} running`;
 }
 
-function rowPrinter(cli: TpuCli, { user, letters, reader }: MonitorOptions): () => Promise<readonly string[]> {
+function rowPrinter(cli: TpuCli, { user, letters }: MonitorOptions): () => Promise<readonly string[]> {
   const { io, screen } = cli;
   const columns = columnsFor(letters, user.settings);
   const seen = createRowTracker(attemptKey, comparableRow);
   let hasHeading = false;
   return async () => {
     const now = io.now();
-    const rows = await reader.read(now);
+    const rows = await readRows(cli, user);
     if (rows.length === 0 && !seen.isBegun)
       cli.note(escapeLine(`${user.name} has no windows yet. Waiting for one; press Ctrl-C to quit.`));
     const changed = seen.update(rows, now);
