@@ -36,6 +36,7 @@ export interface JobRow {
   readonly pricing: Pricing | null;
   /** The zone; for a job in a cluster `context/namespace`. Null on this machine. */
   readonly zone: string | null;
+  /** Address of worker 0; null without capacity. */
   readonly worker0Address: string | null;
   readonly phase: Phase;
   /** The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none. */
@@ -52,6 +53,7 @@ export interface JobRow {
   /** The values of `--set`, in order. */
   readonly overrides: readonly Override[];
   readonly createdAt: Instant;
+  /** Time at which the phase began. */
   readonly phaseStartedAt: Instant;
   /** Estimated dollars per hour of the capacity held now; null without capacity or without a known price. */
   readonly pricePerHourUsd: number | null;
@@ -121,6 +123,7 @@ export interface WorkerView {
   readonly message: string;
   /** Age of the newest output; null without any. */
   readonly logAgeMs: Duration | null;
+  /** The newest line of output; null without any. */
   readonly lastLine: string | null;
 }
 
