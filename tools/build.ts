@@ -63,8 +63,8 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
   ['log-files', ['src/app/logs.ts']],
   // The state of one job, with the rules that decide about it.
-  ['one-job', ['src/app/show.ts', 'src/cli/commands/history.ts']],
-  ['log', ['src/cli/commands/logs.ts']],
+  ['one-job', ['src/app/show.ts', 'src/cli/jobs/stored.ts', 'src/cli/render/show.ts', 'src/cli/render/history.ts']],
+  ['log', ['src/cli/commands/logs.ts', 'src/cli/logs/stored.ts']],
   ['cluster', ['src/wiring/cluster.ts']],
   ['submit', ['src/cli/commands/submit.ts']],
 ];

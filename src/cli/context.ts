@@ -173,23 +173,6 @@ export function missingJobError(): JobmanError {
   return usageError('Which job? Give its id or name; `jobman list` shows them.');
 }
 
-interface JobPrinter {
-  readonly objects: () => readonly Output[];
-  readonly lines: () => readonly string[];
-}
-
-/** An empty line separates the jobs' texts. Resolves with the worst exit code. */
-export function printEachJob(cli: Cli, refs: readonly Ref[], show: (ref: Ref) => Promise<JobPrinter>): Promise<number> {
-  let isFirst = true;
-  return forEach(cli, refs, async (ref) => {
-    const { objects, lines } = await show(ref);
-    if (cli.json) cli.printJsonLines(objects());
-    else cli.printAll([...(isFirst ? [] : ['']), ...lines()]);
-    isFirst = false;
-    return exitCode.ok;
-  });
-}
-
 /** A failure is reported and does not stop the others; resolves with the worst exit code. */
 export async function forEach(cli: Cli, jobs: readonly Ref[], act: (job: Ref) => Promise<number>): Promise<number> {
   let worst: number = exitCode.ok;

@@ -375,8 +375,8 @@ suite('text that controls a terminal', () => {
     assert.deepEqual(past.toSorted(), [
       'cli/block.ts',
       'cli/cluster/log-printer.ts',
-      'cli/commands/logs.ts',
       'cli/hosts/worker-output.ts',
+      'cli/logs/stored.ts',
       'cli/logs/stream.ts',
       'cli/output.ts',
     ]);

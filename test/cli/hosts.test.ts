@@ -211,7 +211,7 @@ suite('exec', () => {
     assert.deepEqual(got, ['one\ntwo\n']);
     const refused = await jobman(['exec', '42', '--stdin', '--', 'cat'], options(workers, { input }));
     assert.equal(refused.code, 2);
-    assert.match(refused.err, /--stdin goes to one worker/);
+    assert.match(refused.err, /--stdin is for one worker/);
   });
 
   test('refuses what makes no sense before anything is asked of a worker', async () => {

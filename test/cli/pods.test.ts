@@ -128,7 +128,7 @@ suite('exec in a job in a cluster', () => {
   test('with input or a terminal is for one pod', async () => {
     const { code, err, started } = await exec(two, '--stdin', '--', 'cat');
     assert.equal(code, 2);
-    assert.match(err, /--stdin is for one pod, and 2 of train run/);
+    assert.match(err, /--stdin is for one pod, and this command runs on 2 pods/);
     assert.equal(started.length, 0, 'nothing was begun');
     const [one] = (await exec(two, '--stdin', '--pod', '1', '--', 'cat')).started;
     assert.deepEqual([one?.request.hasInput, one?.request.terminal], [true, null]);

@@ -309,7 +309,7 @@ command:
     (await ask(port, 'GET /index.html HTTP/1.0\r\n\r\n')).endsWith('page\n');
   assert.ok(await eventually(answers, later));
   await world.output('emulator', 'preempt', '1');
-  await forward.waitForOutput('000001 has new machines', 90_000);
+  await forward.waitForOutput('000001 has moved: forwarding to worker', 90_000);
   assert.ok(await eventually(answers, later));
   forward.child.kill('SIGINT');
   assert.equal((await forward.result).code, 130);

@@ -4,10 +4,10 @@ import { replacedResourcesAnnotation } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { archivedResult, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { clusterResult, type ClusterObservation, type ClusterResult } from '../../app/cluster/job-result.ts';
-import { exitCode } from '../../app/errors.ts';
 import { formatAge, formatTimeOfDay, pluralize, escapeLine } from '../../app/format.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
+import type { JobText } from '../jobs/handle.ts';
 import { aligned, labelled } from '../render/aligned.ts';
 import { columnsOf, glyph, stylePhase } from '../screen.ts';
 import { observeJob } from './observe.ts';
@@ -24,15 +24,15 @@ interface Details {
   readonly archived?: Pick<ArchivedJob, 'observedAt' | 'goneAt'>;
 }
 
-export async function printDetails(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
+export async function clusterDetails(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<JobText> {
   const observation = await observeJob(cluster, job);
   const result = clusterResult(observation, cli.io.now());
-  return print(cli, { observation, result, context: cluster.context(), object: await cluster.raw(job.name) });
+  return detailsText(cli, { observation, result, context: cluster.context(), object: await cluster.raw(job.name) });
 }
 
-export function printArchivedDetails(cli: Cli, archived: ArchivedJob): number {
+export function archivedDetails(cli: Cli, archived: ArchivedJob): JobText {
   const { server, context, job, observedAt, goneAt } = archived;
-  return print(cli, {
+  return detailsText(cli, {
     observation: { ...archived, nodes: null, allPods: null },
     result: archivedResult(archived, cli.io.now()),
     context: { context, server, namespace: job.namespace },
@@ -41,29 +41,17 @@ export function printArchivedDetails(cli: Cli, archived: ArchivedJob): number {
   });
 }
 
-function print(cli: Cli, details: Details): number {
+function detailsText(cli: Cli, details: Details): JobText {
   const { observation, result, context, object, archived } = details;
-  if (cli.json) {
-    const { phase, message, evidence } = result;
-    const { job } = observation;
-    const { user: clusterUser = null, ...location } = context;
-    const { pods, events } = observation;
-    cli.printJson({
-      id: job.name,
-      backend: 'kubernetes',
-      ...location,
-      clusterUser,
-      phase,
-      message,
-      evidence,
-      archivedAt: archived?.observedAt ?? null,
-      goneAt: archived?.goneAt ?? null,
-      object,
-      pods,
-      events,
-    });
-  } else cli.io.stdout.write(`${detailLines(cli, details, columnsOf(cli.io.stdout)).join('\n')}\n`);
-  return exitCode.ok;
+  const { phase, message, evidence } = result;
+  const { job, pods, events } = observation;
+  const { user: clusterUser = null, ...location } = context;
+  const times = { archivedAt: archived?.observedAt ?? null, goneAt: archived?.goneAt ?? null };
+  const verdict = { id: job.name, backend: 'kubernetes', ...location, clusterUser, phase, message, evidence } as const;
+  return {
+    objects: () => [{ ...verdict, ...times, object, pods, events }],
+    lines: () => detailLines(cli, details, columnsOf(cli.io.stdout)),
+  };
 }
 
 function detailLines(

@@ -7,7 +7,7 @@ import { second, type Duration } from '../../core/model/time.ts';
 import { reportError, printError, type Cli } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
 import { escapeLine } from '../../app/format.ts';
-import { attachTerminal } from './exec.ts';
+import { attachTerminal } from './attach.ts';
 import { followClusterLogs } from './logs.ts';
 import { mainContainer } from './pods.ts';
 import { podsOf, observeJob } from './observe.ts';

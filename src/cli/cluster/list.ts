@@ -17,7 +17,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
-import type { ContextFlags } from './resolve-jobs.ts';
+import type { ContextFlags } from '../jobs/handle.ts';
 import { clusterTimeout } from './join-sources.ts';
 
 const maxFinishedShown = 50;

@@ -27,7 +27,7 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
   const all = await podsOf(cluster, job);
   const pods = selectedPods(all, flags);
   const printArchived = async (isWanted: (pod: string, container: string) => boolean): Promise<boolean> =>
-    (await import('./archive.ts')).printArchivedPods(cli, job, flags, isWanted);
+    (await import('./archived-logs.ts')).printArchivedPods(cli, job, flags, isWanted);
   const isGone = (name: string): boolean => !all.some((pod) => pod.name === name);
   // A single pod is the newest one, and deleted pods are older. With all pods, deleted ones come first.
   if ((flags.allPods === true || pods.length === 0) && (await printArchived(isGone)) && pods.length === 0)
@@ -118,7 +118,7 @@ export async function followClusterLogs(
         followed.reportRestarts(pods);
         if (followed.isIdle() && isOver) {
           if (!followed.hasTaken())
-            await (await import('./archive.ts')).printArchivedPods(cli, begun, flags, () => true);
+            await (await import('./archived-logs.ts')).printArchivedPods(cli, begun, flags, () => true);
           if (isGone) cli.note(`${begun.name} was deleted meanwhile.`);
           else await printReason(cli, cluster, job, '');
           return 'ended';
@@ -216,7 +216,7 @@ function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: Follow
     if (error.code === exitCode.notFound) {
       // The pod was listed, and deleted before its log was opened.
       const isWanted = (name: string, of: string): boolean => name === pod.name && of === container.name;
-      if (!(await (await import('./archive.ts')).printArchivedPods(cli, job, flags, isWanted)))
+      if (!(await (await import('./archived-logs.ts')).printArchivedPods(cli, job, flags, isWanted)))
         cli.note(`${pod.name} was deleted before its log was read.`);
       return;
     }

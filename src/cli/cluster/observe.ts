@@ -1,14 +1,6 @@
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import {
-  type ClusterObservation,
-  clusterResult,
-  type ClusterResult,
-  isClusterFinished,
-} from '../../app/cluster/job-result.ts';
-import type { Cli } from '../context.ts';
-import { labelled } from '../render/aligned.ts';
-import { columnsOf } from '../screen.ts';
+import { type ClusterObservation, isClusterFinished } from '../../app/cluster/job-result.ts';
 
 /** Oldest first, without pods of an earlier Job of the same name, which may still be ending. */
 export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
@@ -47,18 +39,4 @@ async function listAllPods(cluster: Cluster): Promise<readonly ClusterPod[] | nu
     if (error instanceof JobmanError && error.code === exitCode.failed) return null;
     throw error;
   }
-}
-
-export async function printWhy(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  return printClusterResult(cli, job.name, clusterResult(await observeJob(cluster, job), cli.io.now()));
-}
-
-export function printClusterResult(cli: Cli, name: string, { phase, message, evidence }: ClusterResult): number {
-  if (cli.json) cli.printJson({ id: name, backend: 'kubernetes', phase, message, evidence });
-  else {
-    cli.printSentence(message);
-    if (evidence !== null)
-      for (const line of labelled([['because', evidence]], columnsOf(cli.io.stdout))) cli.print(line);
-  }
-  return exitCode.ok;
 }

@@ -1,9 +1,11 @@
-import type { ExecFlags } from '../table/flags.ts';
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
 import { mainContainer as mainOf } from '../../app/cluster/job-object.ts';
-import { clusterResult } from '../../app/cluster/job-result.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
+import type { ForwardTarget } from '../hosts/forwarded-ports.ts';
+import type { JobHandle, Machines } from '../jobs/handle.ts';
+import type { PortForwardFlags } from '../table/flags.ts';
 import { podsOf, observeJob } from './observe.ts';
 
 interface NumberedPod {
@@ -12,12 +14,83 @@ interface NumberedPod {
   readonly pod: ClusterPod;
 }
 
-/** By number, the newest of each. Throws JobmanError (conflict) if the chosen pod does not run. */
-export async function runningPods(
+type MachineFlags = Parameters<JobHandle['machines']>[1];
+
+/** Throws JobmanError (conflict) if a chosen pod or its container does not run. */
+export async function openPods(cli: Cli, cluster: Cluster, job: ClusterJob, flags: MachineFlags): Promise<Machines> {
+  if (flags.inContainer === true) {
+    throw usageError(
+      '--in-container is for a TPU job; every command in a pod runs in a container, and --container says which.',
+    );
+  }
+  const pods = await selectPods(cli, cluster, job, flags);
+  const { cwd } = cli.io;
+  const targets = new Map(
+    pods.map(({ number, pod }) => {
+      const { name: container } = runningContainer(cli, pod, flags.container);
+      return [number, { pod: pod.name, container }];
+    }),
+  );
+  const target = (number: number): ClusterTarget => {
+    const found = targets.get(number);
+    if (found === undefined) throw new Error(`no pod has the number ${number}`);
+    return found;
+  };
+  return {
+    noun: 'pod',
+    selected: [...targets.keys()],
+    count: targets.size,
+    names: new Map(pods.map(({ number, pod }) => [number, pod.name])),
+    start: (number, request) => cluster.exec(target(number), { ...request, terminal: null }),
+    attach: (number, request) => cluster.exec(target(number), { ...request, hasInput: true }),
+    put: (number, request) => cluster.put(target(number), { ...request, cwd }),
+    get: (number, request) => cluster.get(target(number), { ...request, cwd }),
+    close: () => undefined,
+  };
+}
+
+export async function podPortTarget(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
-  { pod: wanted }: Pick<ExecFlags, 'pod'>,
+  flags: PortForwardFlags,
+): Promise<ForwardTarget> {
+  const wanted = flags.pod ?? (flags.worker === undefined ? undefined : String(flags.worker));
+  const current = async (now: ClusterJob) => (await runningPods(cli, cluster, now, wanted))[0]?.pod;
+  let pod = await current(job);
+  const name = pod?.name ?? job.name;
+  return {
+    name,
+    job: job.name,
+    facts: { job: job.name, worker: pod?.index ?? null, pod: name },
+    async connect(port) {
+      const tunnel = pod === undefined ? undefined : await cluster.tunnel(pod.name, port);
+      if (tunnel !== undefined && !('problem' in tunnel)) return tunnel;
+      return `${job.name} is not reached: ${tunnel?.problem ?? 'it has no pod that runs now'}`;
+    },
+    async check() {
+      const now = await cluster.job(job.name);
+      if (now === null || now.uid !== job.uid) return { kind: 'deleted' };
+      const next = await current(now).catch((error: unknown) => {
+        if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
+        return undefined;
+      });
+      if (next !== undefined && next.uid === pod?.uid) return { kind: 'same' };
+      pod = next;
+      if (next !== undefined) return { kind: 'moved', to: `pod ${next.name}` };
+      const phase = clusterPhase(now);
+      return isClusterFinished(now) ? { kind: 'finished', phase } : { kind: 'none', phase };
+    },
+    close: () => undefined,
+  };
+}
+
+/** By number, the newest of each. Throws JobmanError (conflict) if the chosen pod does not run. */
+async function runningPods(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  wanted: string | undefined,
 ): Promise<readonly NumberedPod[]> {
   const all = numberPods(await podsOf(cluster, job));
   const why = async (): Promise<string> => clusterResult(await observeJob(cluster, job), cli.io.now()).message;
@@ -43,38 +116,22 @@ export async function runningPods(
 }
 
 /** Throws JobmanError (conflict) if a pod of `--pod` or `--workers` does not run. */
-export async function selectPods(
+async function selectPods(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
-  { pod: named, workers }: Pick<ExecFlags, 'pod' | 'workers' | 'container'>,
+  { pod: named, workers }: MachineFlags,
 ): Promise<readonly NumberedPod[]> {
   if (named !== undefined && workers !== undefined) {
     throw new JobmanError('--pod and --workers both select pods; use only one of the two.', exitCode.usage);
   }
-  const pods = await runningPods(cli, cluster, job, { pod: named });
+  const pods = await runningPods(cli, cluster, job, named);
   if (workers === undefined || workers === 'all') return pods;
   const found = pods.filter(({ number }) => workers.some(([from, to]) => from <= number && number <= to));
   const missing = workers.find(([from, to]) => !found.some(({ number }) => from <= number && number <= to));
   if (missing === undefined) return found;
   const numbers = pods.map(({ number }) => number).join(', ');
   throw new JobmanError(`No pod ${missing[0]} of ${job.name} runs; these do: ${numbers}.`, exitCode.conflict);
-}
-
-export function targetsOf(cli: Cli, pods: readonly NumberedPod[], container: string | undefined) {
-  const names = new Map(pods.map(({ number, pod }) => [number, pod.name]));
-  const targets = new Map(
-    pods.map(({ number, pod }) => [number, { pod: pod.name, container: runningContainer(cli, pod, container).name }]),
-  );
-  return {
-    names,
-    numbers: [...names.keys()],
-    target: (number: number): ClusterTarget => {
-      const found = targets.get(number);
-      if (found === undefined) throw new Error(`no pod has the number ${number}`);
-      return found;
-    },
-  };
 }
 
 function numberPods(pods: readonly ClusterPod[]): readonly NumberedPod[] {

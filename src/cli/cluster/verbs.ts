@@ -9,7 +9,6 @@ import {
   rerunObject,
 } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob, ClusterRemoval } from '../../app/cluster/cluster.ts';
-import type { ArchivedJob } from '../../app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { type Cli, reportError, printDone, printRefusal } from '../context.ts';
@@ -24,7 +23,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
-import type { ContextFlags } from './resolve-jobs.ts';
+import type { ContextFlags } from '../jobs/handle.ts';
 import { observePods, isUnready } from './list.ts';
 
 const copyTimeout: Duration = 20 * second;
@@ -126,24 +125,7 @@ async function waitForStoppedPods(
   }
 }
 
-/** For a job that is not in its cluster only `rerun` works, if the cluster answers. */
-export async function runArchivedVerb(
-  cli: Cli,
-  archive: ClusterArchive,
-  { job, object }: ArchivedJob,
-  cluster: Cluster | null,
-  verb: ClusterVerb,
-): Promise<number> {
-  if (verb !== 'rerun' || cluster === null) {
-    return printRefusal(cli, job.name, `${job.name} is not in its cluster, so there is nothing to ${verb}.`);
-  }
-  if (object === null) {
-    return printRefusal(cli, job.name, `What ${job.name} ran was not kept, so it cannot be run again.`);
-  }
-  return rerun(cli, archive, cluster, JSON.parse(object) as V1Job);
-}
-
-async function rerun(cli: Cli, archive: ClusterArchive, cluster: Cluster, object: V1Job): Promise<number> {
+export async function rerun(cli: Cli, archive: ClusterArchive, cluster: Cluster, object: V1Job): Promise<number> {
   const context = cluster.context();
   const before = object.metadata?.name ?? '';
   try {

@@ -9,7 +9,7 @@ import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Cli } from '../context.ts';
-import type { ContextFlags } from './resolve-jobs.ts';
+import type { ContextFlags } from '../jobs/handle.ts';
 import {
   createPodObserver,
   limitFinished,

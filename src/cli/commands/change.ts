@@ -1,34 +1,20 @@
 import type { ContinueFlags } from '../table/flags.ts';
-import type { CommandOptions, Client, JobRow, JobView, Ref } from '../../app/client.ts';
+import type { Client, CommandOptions, JobRow, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
-import { escapeLine, formatMachine, pluralize } from '../../app/format.ts';
-import { formatHourlyCost } from '../../app/phrases.ts';
+import { escapeLine, pluralize } from '../../app/format.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { handleJobs, type JobFlags } from '../cluster/resolve-jobs.ts';
 import { type Cli, forEach, type GlobalFlags, missingJobError, refsOf, printAnswer } from '../context.ts';
 import { wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
+import type { JobFlags, JobHandle } from '../jobs/handle.ts';
+import { forEachJob } from '../jobs/resolve.ts';
 import { confirm, confirmIfRequired } from '../prompt.ts';
-import type { Verb } from '../../core/decide/commands.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 
 const createCommand =
   <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => Omit<CommandOptions, 'by'> = () => ({})) =>
   (cli: Cli, flags: JobFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
-    handleJobs(cli, flags, args, {
-      isChange: true,
-      stored: (client, refs) => runStoredVerb(cli, client, verb, refs, optionsOf(flags)),
-      async cluster(cluster, job) {
-        const { runClusterVerb } = await import('../cluster/verbs.ts');
-        return runClusterVerb(cli, await cli.services.clusterArchive(), cluster, job, verb);
-      },
-      async archived(archive, job, cluster) {
-        const { runArchivedVerb } = await import('../cluster/verbs.ts');
-        return runArchivedVerb(cli, archive, job, cluster, verb);
-      },
-      // The archive keeps the object, so a deleted job can be run again.
-      ...(verb === 'rerun' ? { includesHidden: true } : {}),
-    });
+    changeJobs(cli, flags, args, (job) => job.perform(verb, optionsOf(flags)));
 
 export const start = createCommand('start');
 export const stop = createCommand('stop', ({ release }: { readonly release?: boolean | undefined }) => ({
@@ -39,6 +25,15 @@ export const resume = createCommand('resume', ({ workdir }: { readonly workdir?:
 }));
 export const rerun = createCommand('rerun');
 const cancelJobs = createCommand('cancel');
+
+function changeJobs(
+  cli: Cli,
+  flags: JobFlags,
+  args: readonly Ref[],
+  change: (job: JobHandle) => Promise<number>,
+): Promise<number> {
+  return forEachJob(cli, flags, args, 'change', change, (client) => wakeController(cli, client));
+}
 
 interface AllFlags extends JobFlags {
   readonly all?: boolean | undefined;
@@ -90,41 +85,9 @@ async function changeAll(
     return exitCode.failed;
   }
   const ids = jobs.map(({ id }) => id);
-  return runForEach(cli, client, ids, async (id) =>
+  return changeJobs(cli, {}, ids, async ({ id }) =>
     printAnswer(cli, await client.sendCommand(id, verb, { by: cli.io.user })),
   );
-}
-
-async function runStoredVerb(
-  cli: Cli,
-  client: Client,
-  verb: Verb,
-  refs: readonly Ref[],
-  options: Omit<CommandOptions, 'by'>,
-): Promise<number> {
-  const needsConsent = ['start', 'resume', 'rerun'].includes(verb);
-  const action = `${verb.charAt(0).toUpperCase()}${verb.slice(1)} it`;
-  return runForEach(cli, client, refs, async (ref) => {
-    if (needsConsent && !(await confirmIfRequired(cli, client, ref, action, `Job ${ref} did not change`)))
-      return exitCode.failed;
-    return printAnswer(cli, await client.sendCommand(ref, verb, { by: cli.io.user, ...options }));
-  });
-}
-
-async function runForEach(
-  cli: Cli,
-  client: Client,
-  refs: readonly Ref[],
-  run: (ref: Ref) => Promise<number>,
-): Promise<number> {
-  let isAccepted = false;
-  const code = await forEach(cli, refs, async (ref) => {
-    const one = await run(ref);
-    isAccepted ||= one === exitCode.ok;
-    return one;
-  });
-  if (isAccepted) await wakeController(cli, client);
-  return code;
 }
 
 interface DeleteFlags extends AllFlags {
@@ -144,84 +107,13 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
       : Math.max(inCluster, await changeAll(cli, 'delete', ({ phase }) => isFinishedPhase(phase), 'Delete'));
   }
   if (flags.own === true) throw usageError('--own needs --all: it selects your own Jobs of the namespace.');
-  return handleJobs(cli, flags, args, {
-    isChange: true,
-    stored: (client, refs) => deleteStored(cli, client, refs, flags),
-    async cluster(cluster, job) {
-      const { deleteClusterJob } = await import('../cluster/verbs.ts');
-      return deleteClusterJob(cli, cluster, job);
-    },
-    async archived(archive, job, cluster) {
-      const { hideArchived } = await import('../cluster/archive.ts');
-      return hideArchived(cli, archive, job, cluster);
-    },
-  });
-}
-
-async function deleteStored(
-  cli: Cli,
-  client: Client,
-  refs: readonly Ref[],
-  flags: DeleteFlags & GlobalFlags,
-): Promise<number> {
-  return runForEach(cli, client, refs, async (ref) => {
-    const view = await client.show(ref);
-    const held = heldCapacity(view);
-    if (held !== undefined) {
-      const job = `Job ${view.id} (${escapeLine(view.name)}) holds ${held}.`;
-      const question = `${job} Stop its program, release it and delete the job?`;
-      const refused = `${job} It was not deleted.`;
-      if (!(await confirm(cli, question, refused))) {
-        cli.note(refused);
-        return exitCode.failed;
-      }
-    }
-    return printAnswer(
-      cli,
-      await client.sendCommand(view.id, 'delete', { by: cli.io.user, force: flags.force === true }),
-    );
-  });
-}
-
-/** `v4-8, which costs about $4.00/h`; undefined unless an ephemeral allocation may exist and is not being released. */
-function heldCapacity(view: JobView): string | undefined {
-  const isReleased = view.desired === 'cancelled' || view.desired === 'deleted';
-  const held =
-    !isReleased &&
-    view.allocations.some(
-      ({ ownership, state, requestedAt, releasedAt, goneAt }) =>
-        ownership === 'ephemeral' &&
-        state !== 'refused' &&
-        requestedAt !== null &&
-        releasedAt === null &&
-        goneAt === null,
-    );
-  if (!held) return undefined;
-  return view.pricePerHourUsd === null
-    ? formatMachine(view)
-    : `${formatMachine(view)}, which costs ${formatHourlyCost(view, view.pricePerHourUsd)}`;
+  return changeJobs(cli, flags, args, (job) => job.delete(flags.force === true));
 }
 
 export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
-  const client = await cli.services.client();
-  const cleanOne = async (ref: Ref): Promise<number> => printAnswer(cli, await client.clean(ref, cli.io.user));
-  if (flags.all !== true) {
-    return handleJobs(cli, flags, args, {
-      isChange: true,
-      worksOffline: true,
-      stored: (_, refs) => forEach(cli, refs, cleanOne),
-      async cluster(cluster, job) {
-        const { refuseClean } = await import('../cluster/archive.ts');
-        return refuseClean(cli, cluster, job);
-      },
-      includesHidden: true,
-      async archived(archive, job) {
-        const { cleanArchived } = await import('../cluster/archive.ts');
-        return cleanArchived(cli, archive, job);
-      },
-    });
-  }
+  if (flags.all !== true) return forEachJob(cli, flags, args, 'change', (job) => job.clean());
   expectOnlyAll(flags, args);
+  const client = await cli.services.client();
   const jobs = await client.listCleanable(cli.io.user);
   const archive = await cli.services.clusterArchive();
   const archived = (await archive.jobs({})).filter(({ goneAt, job }) => goneAt !== null && job.owner === cli.io.user);
@@ -239,8 +131,8 @@ export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: re
     return exitCode.failed;
   }
   const ids = jobs.map(({ id }) => id);
-  let code = await forEach(cli, ids, cleanOne);
-  const { cleanArchived } = await import('../cluster/archive.ts');
+  let code = ids.length === 0 ? exitCode.ok : await forEachJob(cli, {}, ids, 'change', (job) => job.clean());
+  const { cleanArchived } = await import('../cluster/archived-job.ts');
   for (const job of archived) code = Math.max(code, await cleanArchived(cli, archive, job));
   return code;
 }

@@ -1,15 +1,14 @@
 import type { CpFlags } from '../table/flags.ts';
 import type { CopyOutput } from '../outputs.ts';
-import type { Client } from '../../app/client.ts';
-import type { CopyEnd, CopyRequest, WorkerAccess } from '../../app/worker-access.ts';
+import type { CopyEnd, CopyRequest } from '../../app/worker-access.ts';
 import { exitCode, type JobmanError, usageError } from '../../app/errors.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
 import { pluralize, formatBytes, escapeLine } from '../../app/format.ts';
 import { drawStatusLine } from '../block.ts';
 import { printError, type Cli, type GlobalFlags } from '../context.ts';
-import { handleJobs } from '../cluster/resolve-jobs.ts';
+import type { Machines } from '../jobs/handle.ts';
+import { forEachJob } from '../jobs/resolve.ts';
 import { abortOnSignal } from '../interrupt.ts';
-import { selectWorkers } from '../hosts/run-on-workers.ts';
 import { workersLabel } from '../logs/lines.ts';
 
 /** Each copy reads its files again, and all share one connection. */
@@ -17,55 +16,14 @@ const maxConcurrentCopies = 8;
 
 export async function cp(cli: Cli, flags: CpFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { ref, copies } = parseCopies(args);
-  const { namespace, context } = flags;
-  return handleJobs(cli, { namespace, context, jobName: undefined }, [ref], {
-    needsWorkers: true,
-    stored: (client, [id = '']) => cpOnWorkers(cli, client, id, copies, flags),
-    async cluster(cluster, job) {
-      const { selectPods, targetsOf } = await import('../cluster/pods.ts');
-      const { numbers, target } = targetsOf(cli, await selectPods(cli, cluster, job, flags), flags.container);
-      const { cwd } = cli.io;
-      const access: CopyAccess = {
-        noun: 'pod',
-        workers: numbers,
-        put: (number, request) => cluster.put(target(number), { ...request, cwd }),
-        get: (number, request) => cluster.get(target(number), { ...request, cwd }),
-      };
-      return copyAll(cli, access, numbers, copies, flags.replace === true);
-    },
-  });
-}
-
-async function cpOnWorkers(
-  cli: Cli,
-  client: Client,
-  ref: string,
-  copies: readonly Copy[],
-  flags: CpFlags,
-): Promise<number> {
-  for (const flag of ['pod', 'container'] as const) {
-    if (flags[flag] !== undefined) {
-      throw usageError(`--${flag} needs a job in a cluster; a TPU has workers: --workers.`);
+  return forEachJob(cli, flags, [ref], 'change', async (job) => {
+    const machines = await job.machines('own', flags);
+    try {
+      return await copyAll(cli, machines, copies, flags.replace === true);
+    } finally {
+      machines.close();
     }
-  }
-  const { id } = await client.show(ref);
-  const access = await cli.services.workers(id, 'own');
-  try {
-    const workers = selectWorkers(flags.workers, access.workers, id);
-    const copied: CopyAccess = {
-      noun: 'worker',
-      workers: access.workers,
-      put: (worker, request) => access.put(worker, request),
-      get: (worker, request) => access.get(worker, request),
-    };
-    return await copyAll(cli, copied, workers, copies, flags.replace === true);
-  } finally {
-    access.close();
-  }
-}
-
-interface CopyAccess extends Pick<WorkerAccess, 'workers' | 'put' | 'get'> {
-  readonly noun: 'worker' | 'pod';
+  });
 }
 
 interface Copy {
@@ -103,15 +61,9 @@ function usage(sentence: string): JobmanError {
   ]);
 }
 
-async function copyAll(
-  cli: Cli,
-  access: CopyAccess,
-  workers: readonly number[],
-  copies: readonly Copy[],
-  replace: boolean,
-): Promise<number> {
+async function copyAll(cli: Cli, machines: Machines, copies: readonly Copy[], replace: boolean): Promise<number> {
   const { signal, release } = abortOnSignal(cli);
-  const { noun } = access;
+  const { noun, selected: workers } = machines;
   const progress = showProgress(cli, workers.length, noun);
   const failures = new Map<string, number[]>();
   let code: number = exitCode.ok;
@@ -125,7 +77,7 @@ async function copyAll(
       // Files of the same name from several workers must not overwrite each other.
       const target = direction === 'get' && workers.length > 1 ? `${to === '' ? '.' : to}/${noun}-${worker}/` : to;
       const request: CopyRequest = { from, to: target, replace, onProgress: progress.add, signal };
-      const end = await access[direction](worker, request);
+      const end = await machines[direction](worker, request);
       if (cli.json) cli.printJson(copyJson(worker, from, end));
       if (end.kind === 'done') {
         copied += 1;
@@ -148,7 +100,7 @@ async function copyAll(
     progress.end();
   }
   for (const [sentence, on] of cli.json ? [] : failures) {
-    const who = access.workers.length === 1 ? '' : `[${workersLabel(on)}] `;
+    const who = machines.count === 1 ? '' : `[${workersLabel(on)}] `;
     printError(cli, `${who}${escapeLine(sentence)}`);
   }
   if (signal.aborted) return exitCode.interrupted;
@@ -196,7 +148,7 @@ function formatFailure(end: Exclude<CopyEnd, { kind: 'done' }>): string {
   return end.cause === 'conflict' ? `${end.reason}; --replace replaces it with the copy.` : end.reason;
 }
 
-function showProgress(cli: Cli, count: number, noun: CopyAccess['noun']) {
+function showProgress(cli: Cli, count: number, noun: Machines['noun']) {
   const begun = cli.io.now();
   let bytes = 0;
   let done = 0;

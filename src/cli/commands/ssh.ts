@@ -1,26 +1,14 @@
 import type { SshFlags } from '../table/flags.ts';
 import type { SshHostOutput } from '../outputs.ts';
 import type { SshHost } from '../../app/worker-access.ts';
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { handleJobs } from '../cluster/resolve-jobs.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { forEachJob } from '../jobs/resolve.ts';
 import { type Cli, forEach, type GlobalFlags, refuseJson, splitRef, refsOf } from '../context.ts';
 
 export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   refuseJson(cli.json, '`jobman ssh`');
   const { refs, rest } = splitRef(args, flags.jobName);
-  const anywhere = { jobName: flags.jobName, namespace: undefined, context: undefined };
-  return handleJobs(cli, anywhere, refs, {
-    needsWorkers: true,
-    async stored(client, [ref = '']) {
-      const { id } = await client.show(ref);
-      return cli.services.onTerminal(await cli.services.sshArgv(id, flags.worker ?? 0, rest));
-    },
-    cluster(_cluster, { name }) {
-      throw usageError(
-        `${name} is a job in a cluster, and its pods have no ssh. Open a shell in a pod: jobman exec -j ${name} -it -- sh`,
-      );
-    },
-  });
+  return forEachJob(cli, { jobName: flags.jobName }, refs, 'change', (job) => job.ssh(flags.worker ?? 0, rest));
 }
 
 export async function sshConfig(

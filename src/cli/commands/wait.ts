@@ -1,16 +1,17 @@
-import type { Client, JobView, Ref } from '../../app/client.ts';
-import { exitCode } from '../../app/errors.ts';
+import type { Client, JobView } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { isIdRef } from '../../app/refs.ts';
 import { formatTimeOfDay, pluralize, formatDuration, escapeLine, formatStatus } from '../../app/format.ts';
 import { viewJson } from '../../app/json.ts';
 import { createBlock, openWindow, type TerminalWindow } from '../block.ts';
-import { resolveJobs } from '../cluster/resolve-jobs.ts';
-import type { WaitFlags } from '../cluster/wait.ts';
-import { type Cli, forEach, type GlobalFlags, verdictCode, printError } from '../context.ts';
+import { type Cli, type GlobalFlags, verdictCode, printError, reportError } from '../context.ts';
 import { controllerCheckInterval, ensureController } from '../controller.ts';
 import { isNotFoundError, verdictLine } from '../follow/follow.ts';
 import { createProgress, formatExitHints, type Progress, formatTitle } from '../follow/progress.ts';
 import { createEventFormatter, type EventFormatter } from '../follow/annotations.ts';
-import { abortOnSignal, pause } from '../interrupt.ts';
+import { abortOnSignal, callAfter, pause } from '../interrupt.ts';
+import type { JobFlags, JobHandle } from '../jobs/handle.ts';
+import { resolveJobs } from '../jobs/resolve.ts';
 import { cutEnd, width } from '../render/cell.ts';
 import { glyph } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -22,35 +23,83 @@ const pollInterval: Duration = 250;
 const refreshInterval: Duration = 1_000;
 const refreshBatch = 8;
 
+interface WaitFlags extends JobFlags {
+  readonly timeout?: Duration | undefined;
+}
+
 export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const resolution = await resolveJobs(cli, flags, args);
+  const { client, jobs, close } = await resolveJobs(cli, flags, args, 'read');
+  const { signal: left, release } = abortOnSignal(cli);
+  const late = new AbortController();
+  const cancelTimeout = callAfter(flags.timeout, () => late.abort());
+  const signal = AbortSignal.any([left, late.signal]);
+  const open = new Set<string>();
+  const waitFor = async (name: string, job: JobHandle | JobmanError): Promise<number> => {
+    try {
+      if (job instanceof JobmanError) throw job;
+      if (job.wait === undefined) {
+        open.add((await client.show(job.id)).id);
+        return exitCode.ok;
+      }
+      open.add(name);
+      const code = await job.wait(signal);
+      if (code !== null) open.delete(name);
+      return code ?? exitCode.ok;
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      open.delete(name);
+      return reportError(error, cli, { job: name });
+    }
+  };
   try {
-    const refs = resolution.jobs.flatMap((resolved) => (resolved.kind === 'stored' ? [resolved.ref] : []));
-    if (refs.length === resolution.jobs.length) return await waitForStored(cli, resolution.client, refs, flags);
-    const { waitForCluster } = await import('../cluster/wait.ts');
+    const others = jobs.filter(({ found }) => found instanceof JobmanError || found.wait !== undefined);
+    const stored = jobs.filter((job) => !others.includes(job));
+    let worst: number = exitCode.ok;
+    for (const { name, found } of stored) worst = Math.max(worst, await waitFor(name, found));
+    const ids = [...open];
     const codes = await Promise.all([
-      waitForCluster(cli, resolution, flags),
-      ...(refs.length === 0 ? [] : [waitForStored(cli, resolution.client, refs, flags)]),
+      ...others.map(({ name, found }) => waitFor(name, found)),
+      ...(ids.length === 0 ? [] : [waitForStored(cli, client, ids, open, signal)]),
     ]);
-    return Math.max(...codes);
+    worst = Math.max(worst, ...codes);
+    if (open.size === 0) return worst;
+    const names = [...open].join(', ');
+    if (left.aborted) {
+      const back = `jobman wait ${[...open].map(shortRef).join(' ')}`;
+      cli.printStderr(`Stopped waiting; ${names} ${open.size === 1 ? 'keeps' : 'keep'} running. Wait again: ${back}`);
+      return exitCode.interrupted;
+    }
+    printError(cli, `Not finished after ${formatDuration(flags.timeout ?? 0)}: ${names}. The jobs keep running.`);
+    return Math.max(worst, exitCode.failed);
   } finally {
-    await resolution.close();
+    cancelTimeout();
+    release();
+    await close();
   }
 }
 
-async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], flags: WaitFlags): Promise<number> {
-  const { io } = cli;
-  const open = new Set<string>();
-  let worst = await forEach(cli, refs, async (ref) => {
-    open.add((await client.show(ref)).id);
-    return exitCode.ok;
-  });
+const shortRef = (ref: string): string => (isIdRef(ref) ? String(Number(ref)) : ref);
 
+/** Takes finished jobs out of `open` and resolves with the worst exit code when none of `ids` is left, or at the signal. */
+async function waitForStored(
+  cli: Cli,
+  client: Client,
+  ids: readonly string[],
+  open: Set<string>,
+  signal: AbortSignal,
+): Promise<number> {
+  const { io } = cli;
+  const left = new Set(ids);
+  let worst: number = exitCode.ok;
   const views = new Map<string, JobView>();
   const seqs = new Map<string, number>();
-  const back = `jobman wait ${[...open].map(Number).join(' ')}`;
+  const back = `jobman wait ${ids.map(Number).join(' ')}`;
   const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
-  const display = createWaitDisplay(cli, [...open], back, window);
+  const display = createWaitDisplay(cli, ids, back, window);
+  const finish = (id: string): void => {
+    left.delete(id);
+    open.delete(id);
+  };
   const verdict = (view: JobView) => {
     display.clear();
     cli.printResult(viewJson(view), verdictLine(view));
@@ -69,52 +118,34 @@ async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], fla
       seqs.set(id, news.at(-1)?.seq ?? seqs.get(id) ?? 0);
       views.set(id, view);
       if (!isFinishedPhase(view.phase)) return;
-      open.delete(id);
+      finish(id);
       verdict(view);
     } catch (error) {
       if (!isNotFoundError(error)) throw error;
-      open.delete(id);
+      finish(id);
       display.clear();
       worst = Math.max(worst, printError(cli, `Job ${id} was deleted meanwhile.`, exitCode.failed, { job: id }));
     }
   };
 
-  const began = io.now();
-  const { signal, release } = abortOnSignal(cli);
   try {
     let changes = -1;
-    let polledAt = began;
+    let polledAt = io.now();
     // Check the controller at once: waiting needs a running controller.
-    let controllerAt = began - controllerCheckInterval;
+    let controllerAt = polledAt - controllerCheckInterval;
     for (let isFirst = true; ; isFirst = false) {
       const seen = await client.changeCount();
-      if (seen !== changes || io.now() - polledAt >= refreshInterval * Math.ceil(open.size / refreshBatch)) {
+      if (seen !== changes || io.now() - polledAt >= refreshInterval * Math.ceil(left.size / refreshBatch)) {
         changes = seen;
-        for (const id of open) await poll(id);
+        for (const id of left) await poll(id);
         polledAt = io.now();
       }
-      if (open.size === 0) {
+      if (left.size === 0 || signal.aborted) {
         if (!isFirst) window.ring();
         return worst;
       }
-      if (signal.aborted) {
-        display.clear();
-        cli.printStderr(
-          `Stopped waiting; ${[...open].join(', ')} ${open.size === 1 ? 'keeps' : 'keep'} running. Wait again: ${back}`,
-        );
-        return exitCode.interrupted;
-      }
-      if (flags.timeout !== undefined && io.now() - began >= flags.timeout) {
-        display.clear();
-        printError(
-          cli,
-          `Not finished after ${formatDuration(flags.timeout)}: ${[...open].join(', ')}. The jobs keep running.`,
-        );
-        window.ring();
-        return Math.max(worst, exitCode.failed);
-      }
       display.tick(
-        [...open].flatMap((id) => views.get(id) ?? []),
+        [...left].flatMap((id) => views.get(id) ?? []),
         io.now(),
       );
       if (io.now() - controllerAt >= controllerCheckInterval) {
@@ -125,7 +156,6 @@ async function waitForStored(cli: Cli, client: Client, refs: readonly Ref[], fla
     }
   } finally {
     display.close();
-    release();
   }
 }
 

@@ -2,8 +2,10 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine } from '../../app/format.ts';
-import type { Cli } from '../context.ts';
-import { abortOnSignal } from '../interrupt.ts';
+import type { Phase } from '../../core/decide/phase.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { printError, type Cli } from '../context.ts';
+import { abortOnSignal, pause } from '../interrupt.ts';
 
 export interface PortMapping {
   readonly localPort: number;
@@ -68,22 +70,35 @@ function listen(
 }
 
 /** A worker or a pod, which another one may replace meanwhile. */
-interface ForwardTarget {
+export interface ForwardTarget {
   readonly name: string;
+  /** Begins sentences: `Job 000007`, `train`. */
+  readonly job: string;
   readonly facts: { readonly job: string; readonly worker: number | null; readonly pod: string | null };
   /** Resolves with the problem, as a sentence, if the target is not reached. */
   readonly connect: (port: number) => Promise<Duplex | string>;
-  /** Calls `moved` after each change of the target. Resolves with the exit code, also after `signal`. */
-  readonly waitUntilEnd: (signal: AbortSignal, moved: () => void) => Promise<number>;
+  /** After `moved`, `connect` uses the new target. Throws JobmanError. */
+  readonly check: () => Promise<TargetCheck>;
+  readonly close: () => void;
 }
+
+type TargetCheck =
+  | { readonly kind: 'same' }
+  | { readonly kind: 'deleted' }
+  | { readonly kind: 'moved'; readonly to: string }
+  | { readonly kind: 'none'; readonly phase: Phase }
+  | { readonly kind: 'finished'; readonly phase: Phase };
+
+const checkInterval: Duration = 2 * second;
 
 /** A broken tunnel costs one connection; the next one goes to the current target. */
 export async function forwardPorts(
   cli: Cli,
   mappings: readonly PortMapping[],
   address = loopbackAddress,
-  { name, facts, connect, waitUntilEnd }: ForwardTarget,
+  target: ForwardTarget,
 ): Promise<number> {
+  const { name, facts, connect } = target;
   const sockets = new Set<Socket>();
   const servers: Server[] = [];
   const reported = new Set<string>();
@@ -127,10 +142,48 @@ export async function forwardPorts(
       else cli.print(`${formatUrl(address, port)} forwards to port ${remotePort} of ${name}`);
     }
     cli.note(formatReachability(address));
-    return await waitUntilEnd(signal, closeConnections);
+    return await waitUntilEnd(cli, target, signal, closeConnections);
   } finally {
     release();
     for (const server of servers) server.close();
     closeConnections();
+    target.close();
   }
+}
+
+/** Until Ctrl-C (130), or until the job has finished and has nothing to connect to (1). */
+async function waitUntilEnd(
+  cli: Cli,
+  { job, facts, check }: ForwardTarget,
+  signal: AbortSignal,
+  moved: () => void,
+): Promise<number> {
+  const noun = facts.pod === null ? 'machines' : 'running pod';
+  let isThere = true;
+  let isLost = false;
+  while (!signal.aborted) {
+    await pause(checkInterval, signal);
+    try {
+      const found = await check();
+      if (isLost) cli.note('The cluster answers again.');
+      isLost = false;
+      if (found.kind === 'deleted')
+        return printError(cli, `${job} was deleted meanwhile.`, exitCode.failed, { job: facts.job });
+      if (found.kind === 'finished') {
+        return printError(cli, `${job} has finished (${found.phase}) and has no ${noun} any more.`, exitCode.failed, {
+          job: facts.job,
+        });
+      }
+      if (found.kind === 'same') continue;
+      moved();
+      if (found.kind === 'moved') cli.note(`${job} has moved: forwarding to ${found.to}.`);
+      else if (isThere) cli.note(`${job} has no ${noun} now (${found.phase}); forwarding continues when it has.`);
+      isThere = found.kind === 'moved';
+    } catch (error) {
+      if (!(error instanceof JobmanError) || error.code !== exitCode.unreachable) throw error;
+      if (!isLost) cli.note(`${error.message} Still trying.`);
+      isLost = true;
+    }
+  }
+  return exitCode.interrupted;
 }

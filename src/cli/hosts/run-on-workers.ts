@@ -5,13 +5,7 @@ import type { ProgramOutput } from '../outputs.ts';
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { constants } from 'node:os';
-import {
-  workerNotFound,
-  type Program,
-  type Session,
-  type SessionEnd,
-  type WorkerAccess,
-} from '../../app/worker-access.ts';
+import type { Program, Session, SessionEnd } from '../../app/worker-access.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { pluralize, escapeLine, formatDuration } from '../../app/format.ts';
 import { drawStatusLine } from '../block.ts';
@@ -19,7 +13,7 @@ import { type Cli, printError } from '../context.ts';
 import { type OutputDisplay, createOutputDisplay } from './worker-output.ts';
 import { callAfter } from '../interrupt.ts';
 import { workersLabel } from '../logs/lines.ts';
-import type { WorkerChoice } from '../parse.ts';
+import type { Machines } from '../jobs/handle.ts';
 
 /** One argument is a line for a shell, as with ssh; several are a program and its arguments, unchanged. */
 export function parseProgram(args: readonly string[], id: string): Program {
@@ -34,22 +28,9 @@ export function parseProgram(args: readonly string[], id: string): Program {
   return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: args };
 }
 
-/** Resolves with the common exit code when each worker has ended. With `pods`, --json includes the pods' names. */
-export async function runOnWorkers(
-  cli: Cli,
-  access: Pick<WorkerAccess, 'start'>,
-  {
-    workers,
-    program,
-    flags,
-    pods,
-  }: {
-    readonly workers: readonly number[];
-    readonly program: Program;
-    readonly flags: ExecFlags;
-    readonly pods?: ReadonlyMap<number, string>;
-  },
-): Promise<number> {
+/** Resolves with the common exit code when each machine has ended. */
+export async function runOnWorkers(cli: Cli, machines: Machines, program: Program, flags: ExecFlags): Promise<number> {
+  const { selected: workers, names: pods } = machines;
   const { io } = cli;
   const running = new Map<number, Session>();
   const outcomes: WorkerOutcome[] = [];
@@ -75,7 +56,7 @@ export async function runOnWorkers(
   async function runOne(worker: number): Promise<void> {
     const digest = createDigest();
     const output = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
-    const session = access.start(worker, {
+    const session = machines.start(worker, {
       program,
       environment: flags.inContainer === true ? 'container' : 'host',
       hasInput: flags.stdin === true,
@@ -278,12 +259,4 @@ function label(outcomes: readonly WorkerOutcome[]): string {
 
 function formatWhich(of: readonly WorkerOutcome[], count: number): string {
   return of.length * 2 > count ? `${of.length}/${count}` : label(of);
-}
-
-/** In order, each once. Throws JobmanError for a number that the job does not have. */
-export function selectWorkers(choice: WorkerChoice | undefined, all: readonly number[], id: string): readonly number[] {
-  if (choice === undefined || choice === 'all') return all;
-  const outOfRange = choice.find(([, to]) => to >= all.length)?.[1];
-  if (outOfRange !== undefined) throw workerNotFound(id, outOfRange, all.length);
-  return all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
 }

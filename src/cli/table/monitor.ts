@@ -81,7 +81,7 @@ export const monitor = grouped('Monitor', [
     ],
     flags: { timeline: boolFlag('Draw the attempts on a time axis'), jobName, ...contextFlags },
     args: [jobs],
-    load: async () => (await import('../commands/history.ts')).history,
+    load: async () => (await import('../commands/show.ts')).history,
   }),
   command({
     names: ['why'],

@@ -2,7 +2,7 @@ import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { formatLocalTimeOfDay } from '../../app/format.ts';
 import { timesAsText } from '../../app/json.ts';
-import type { ContextFlags } from '../cluster/resolve-jobs.ts';
+import type { ContextFlags } from '../jobs/handle.ts';
 import { joinLists } from '../cluster/join-sources.ts';
 import type { WatchedRows } from '../cluster/watched.ts';
 import type { Cli } from '../context.ts';

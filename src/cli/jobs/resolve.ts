@@ -9,158 +9,84 @@ import { mayBeActive, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import { forEach, reportError, missingJobError, type Cli } from '../context.ts';
-import { withTimeout } from './join-sources.ts';
-
-export interface ContextFlags {
-  readonly namespace?: string | undefined;
-  readonly context?: string | undefined;
-}
-
-export interface JobFlags extends ContextFlags {
-  readonly jobName?: string | undefined;
-}
-
-/** Each handler resolves with an exit code. */
-export interface JobHandlers {
-  readonly stored: (client: Client, refs: readonly Ref[]) => Promise<number>;
-  readonly cluster: (cluster: Cluster, job: ClusterJob) => Promise<number>;
-  /** For a job that only the archive has; by default an error names the commands for archived jobs. */
-  readonly archived?: (archive: ClusterArchive, job: ArchivedJob, cluster: Cluster | null) => Promise<number>;
-  readonly includesHidden?: true;
-  /** Refuses a name in two namespaces, and a job whose cluster cannot be reached. */
-  readonly isChange?: true;
-  /** Works on machines: of several jobs with one name, the unfinished one is meant. */
-  readonly needsWorkers?: true;
-  /** The command changes only the archive, so it does not need the cluster. */
-  readonly worksOffline?: true;
-}
-
-type ResolvedJob =
-  | { readonly kind: 'stored'; readonly ref: Ref }
-  /** `cluster` is open in the namespace of the job. */
-  | { readonly kind: 'cluster'; readonly job: ClusterJob; readonly cluster: Cluster }
-  /** `isCertain`: nothing can have changed since. `isGone`: the cluster has reported that it does not have the job. */
-  | {
-      readonly kind: 'archived';
-      readonly job: ArchivedJob;
-      readonly note: string;
-      readonly isCertain: boolean;
-      readonly isGone: boolean;
-      readonly cluster: Cluster | null;
-    }
-  | { readonly kind: 'none'; readonly error: JobmanError };
+import { missingJobError, reportError, type Cli } from '../context.ts';
+import { withTimeout } from '../cluster/join-sources.ts';
+import type { ArchivedCopy } from '../cluster/archived-job.ts';
+import type { ContextFlags, JobFlags, JobHandle, JobText } from './handle.ts';
+import { storedJob } from './stored.ts';
 
 export interface Resolution {
   readonly client: Client;
-  readonly archive: ClusterArchive;
-  readonly jobs: readonly ResolvedJob[];
-  /** The name or id of each job, as typed. */
-  readonly names: readonly string[];
-  close(): Promise<void>;
+  readonly jobs: readonly { readonly name: string; readonly found: JobHandle | JobmanError }[];
+  readonly close: () => Promise<void>;
 }
 
-/** Stored jobs first. A missing job is reported and does not stop the others. Resolves with the worst exit code. */
-export async function handleJobs(
-  cli: Cli,
-  flags: JobFlags,
-  args: readonly string[],
-  handlers: JobHandlers,
-): Promise<number> {
-  const purpose = handlers.isChange === true || handlers.needsWorkers === true ? 'change' : 'read';
-  const resolution = await resolveJobs(cli, flags, args, purpose, handlers.isChange === true);
-  const { client, archive, jobs, names } = resolution;
-  try {
-    let worst: number = exitCode.ok;
-    const refs = jobs.flatMap((resolved) => (resolved.kind === 'stored' ? [resolved.ref] : []));
-    if (refs.length === 1) worst = await forEach(cli, refs, () => handlers.stored(client, refs));
-    if (refs.length > 1) worst = await handlers.stored(client, refs);
-    for (const [at, resolved] of jobs.entries()) {
-      try {
-        if (resolved.kind === 'cluster') {
-          worst = Math.max(worst, await handlers.cluster(resolved.cluster, resolved.job));
-        }
-        if (resolved.kind === 'archived') {
-          if (handlers.isChange === true && handlers.worksOffline !== true && !resolved.isGone)
-            throw notChangedError(resolved);
-          if (handlers.archived === undefined || (resolved.job.hidden && handlers.includesHidden !== true))
-            throw onlyArchivedError(resolved);
-          cli.note(resolved.note);
-          worst = Math.max(worst, await handlers.archived(archive, resolved.job, resolved.cluster));
-          // The exit code says that the answer may be old.
-          if (!resolved.isCertain) worst = Math.max(worst, exitCode.unreachable);
-        }
-        if (resolved.kind === 'none') throw resolved.error;
-      } catch (error) {
-        if (!(error instanceof JobmanError)) throw error;
-        worst = Math.max(worst, reportError(error, cli, { job: names[at] }));
-      }
-    }
-    return worst;
-  } finally {
-    await resolution.close();
-  }
-}
+type Found =
+  | { readonly kind: 'job'; readonly handle: JobHandle }
+  /** `cluster` is open in the namespace of the job. */
+  | { readonly kind: 'cluster'; readonly job: ClusterJob; readonly cluster: Cluster }
+  | ({ readonly kind: 'archived' } & ArchivedCopy)
+  | { readonly kind: 'none'; readonly error: JobmanError };
 
-export function onlyArchivedError({ job: { job }, note, isGone }: ArchivedResolution): JobmanError {
-  const lines = [`Its logs and history remain: jobman logs ${job.name}, jobman history ${job.name}`];
-  return isGone
-    ? new JobmanError(`${job.name} is deleted. ${note}`, exitCode.notFound, lines)
-    : new JobmanError(`${job.name} cannot be reached. ${note}`, exitCode.unreachable, lines);
-}
-
-type ArchivedResolution = Pick<Extract<ResolvedJob, { readonly kind: 'archived' }>, 'job' | 'note' | 'isGone'>;
-
-function notChangedError({ job: { job }, note }: ArchivedResolution): JobmanError {
-  return new JobmanError(`Nothing changed: ${job.name} may still run in its cluster. ${note}`, exitCode.unreachable);
-}
-
-/** Throws JobmanError without a job, for a name of two jobs, and with `isChange` for a name in two namespaces. */
+/** Throws JobmanError without a job, and for a name of two jobs. To change a job, its name must be in one namespace. */
 export async function resolveJobs(
   cli: Cli,
   flags: JobFlags,
   args: readonly string[],
-  purpose: RefPurpose = 'read',
-  isChange = false,
+  purpose: RefPurpose,
 ): Promise<Resolution> {
   const requestedJobs = [
     ...args.map((text) => ({ text, isExact: false })),
     ...(flags.jobName === undefined ? [] : [{ text: flags.jobName, isExact: true }]),
   ];
   if (requestedJobs.length === 0) throw missingJobError();
-  const names = requestedJobs.map(({ text }) => text);
   const { services } = cli;
   const client = await services.client();
   const isContextNamed = flags.namespace !== undefined || flags.context !== undefined;
   const areStored = requestedJobs.every(({ text, isExact }) => isIdRef(text) && !isExact) && !isContextNamed;
   const archive = await services.clusterArchive();
   const uses = !areStored && (isContextNamed || (await services.isClusterConfigured()));
-  if (areStored || (!uses && !archive.isUsed)) {
-    const jobs = await Promise.all(requestedJobs.map((requested) => resolveStored(client, requested, purpose)));
-    return { client, archive, jobs, names, close: async () => undefined };
-  }
+  const usesStoreOnly = areStored || (!uses && !archive.isUsed);
   const opened = uses
     ? await openOrError(services.cluster(omitUndefined({ context: flags.context, namespace: flags.namespace })))
     : null;
   const cluster = opened === null || opened instanceof JobmanError ? null : opened;
   const clusters = createOpenClusters(cli, cluster);
+  const find = async (requested: RequestedJob): Promise<Found> => {
+    const stored = isContextNamed ? null : await findStored(cli, client, cluster, requested, purpose);
+    if (stored !== null && (stored.kind === 'job' || usesStoreOnly || stored.error.code !== exitCode.notFound))
+      return stored;
+    const other = await findInCluster(cli, opened, archive, flags, requested.text);
+    if (isContextNamed) return other;
+    return findInOtherNamespace(cli, clusters, archive, requested.text, other, purpose === 'change');
+  };
   try {
-    const jobs: ResolvedJob[] = [];
+    const jobs: Resolution['jobs'][number][] = [];
     for (const requested of requestedJobs) {
-      const found = isContextNamed ? null : await findStored(client, cluster, requested, purpose);
-      if (found !== null) {
-        jobs.push(found);
-        continue;
-      }
-      const other = await findInCluster(cli, opened, archive, flags, requested.text);
-      jobs.push(
-        isContextNamed ? other : await findInOtherNamespace(cli, clusters, archive, requested.text, other, isChange),
-      );
+      const found = await find(requested);
+      jobs.push({ name: requested.text, found: await handleOf(cli, archive, found) });
     }
-    return { client, archive, jobs, names, close: clusters.close };
+    return { client, jobs, close: clusters.close };
   } catch (error) {
     await clusters.close();
     throw error;
+  }
+}
+
+async function handleOf(cli: Cli, archive: ClusterArchive, found: Found): Promise<JobHandle | JobmanError> {
+  switch (found.kind) {
+    case 'job':
+      return found.handle;
+    case 'none':
+      return found.error;
+    case 'cluster': {
+      const { clusterJob } = await import('../cluster/cluster-job.ts');
+      return clusterJob(cli, archive, found.cluster, found.job);
+    }
+    case 'archived': {
+      const { archivedJob } = await import('../cluster/archived-job.ts');
+      return archivedJob(cli, archive, found);
+    }
   }
 }
 
@@ -178,35 +104,26 @@ interface RequestedJob {
   readonly isExact: boolean;
 }
 
-async function resolveStored(
-  client: Client,
-  { text, isExact }: RequestedJob,
-  purpose: RefPurpose,
-): Promise<ResolvedJob> {
-  if (isIdRef(text) && !isExact) return { kind: 'stored', ref: text };
-  try {
-    return { kind: 'stored', ref: await client.resolveName(text, purpose) };
-  } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-    return { kind: 'none', error };
-  }
-}
-
 async function findStored(
+  cli: Cli,
   client: Client,
   cluster: Cluster | null,
-  requested: RequestedJob,
+  { text: name, isExact }: RequestedJob,
   purpose: RefPurpose,
-): Promise<ResolvedJob | null> {
-  const { text: name, isExact } = requested;
-  const found = await resolveStored(client, requested, purpose);
-  if (isIdRef(name) && !isExact) return found;
-  if (found.kind === 'none' && found.error.code === exitCode.notFound) return null;
+): Promise<Extract<Found, { readonly kind: 'job' | 'none' }>> {
+  if (isIdRef(name) && !isExact) return { kind: 'job', handle: storedJob(cli, client, name) };
+  let id: Ref;
+  try {
+    id = await client.resolveName(name, purpose);
+  } catch (error) {
+    if (error instanceof JobmanError) return { kind: 'none', error };
+    throw error;
+  }
   // An explicit name must be unambiguous. A cluster that does not answer counts as having no such job.
   const other = isExact && cluster !== null ? await withTimeout(cluster.job(name), null).catch(() => null) : null;
-  if (other === null || cluster === null || found.kind !== 'stored') return found;
+  if (other === null || cluster === null) return { kind: 'job', handle: storedJob(cli, client, id) };
   const { context, namespace } = cluster.context();
-  const message = `Two jobs are named "${name}": ${found.ref} here, and one in ${context}/${namespace}.`;
+  const message = `Two jobs are named "${name}": ${id} here, and one in ${context}/${namespace}.`;
   const hint = `Give the id, or --namespace ${namespace}.`;
   return { kind: 'none', error: new JobmanError(message, exitCode.conflict, [hint]) };
 }
@@ -217,7 +134,7 @@ async function findInCluster(
   archive: ClusterArchive,
   flags: ContextFlags,
   name: string,
-): Promise<ResolvedJob> {
+): Promise<Found> {
   const isContextNamed = flags.namespace !== undefined || flags.context !== undefined;
   let problem = opened instanceof JobmanError ? opened : null;
   const current = opened === null || opened instanceof JobmanError ? null : opened.context();
@@ -300,9 +217,9 @@ async function findInOtherNamespace(
   clusters: OpenClusters,
   archive: ClusterArchive,
   name: string,
-  found: ResolvedJob,
+  found: Found,
   isChange: boolean,
-): Promise<ResolvedJob> {
+): Promise<Found> {
   // An archived job of the current namespace, while the cluster does not answer.
   if (found.kind === 'archived' && !found.isCertain) return found;
   const here = clusters.own?.context();
@@ -364,4 +281,61 @@ function ambiguousNamespaceError(contexts: readonly string[], { context, job }: 
   return new JobmanError(`Several jobs are named "${job.name}": in ${contexts.join(' and in ')}.`, exitCode.conflict, [
     `Choose one: --context ${context} -n ${job.namespace}`,
   ]);
+}
+
+/** A failure is reported and does not stop the others. Resolves with the worst exit code. */
+export async function forEachJob(
+  cli: Cli,
+  flags: JobFlags,
+  args: readonly string[],
+  purpose: RefPurpose,
+  act: (job: JobHandle) => Promise<number>,
+  /** Runs at the end, unless every stored job failed. */
+  after?: (client: Client) => Promise<void>,
+): Promise<number> {
+  const resolution = await resolveJobs(cli, flags, args, purpose);
+  let worst: number = exitCode.ok;
+  let isStoredDone = false;
+  try {
+    for (const { name, found } of resolution.jobs) {
+      try {
+        if (found instanceof JobmanError) throw found;
+        const code = await act(found);
+        worst = Math.max(worst, code);
+        isStoredDone ||= found.isStored && code === exitCode.ok;
+      } catch (error) {
+        if (!(error instanceof JobmanError)) throw error;
+        worst = Math.max(worst, reportError(error, cli, { job: name }));
+      }
+    }
+    if (isStoredDone) await after?.(resolution.client);
+    return worst;
+  } finally {
+    await resolution.close();
+  }
+}
+
+/** Prints a text for each job; an empty line separates them. */
+export function printEachJob(
+  cli: Cli,
+  flags: JobFlags,
+  args: readonly string[],
+  textOf: (job: JobHandle) => Promise<JobText>,
+  after: (client: Client) => Promise<void>,
+): Promise<number> {
+  let isFirst = true;
+  return forEachJob(
+    cli,
+    flags,
+    args,
+    'read',
+    async (job) => {
+      const { objects, lines, exitCode: code = exitCode.ok } = await textOf(job);
+      if (cli.json) cli.printJsonLines(objects());
+      else cli.printAll([...(isFirst ? [] : ['']), ...lines()]);
+      isFirst = false;
+      return code;
+    },
+    after,
+  );
 }

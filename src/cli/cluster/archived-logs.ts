@@ -1,32 +1,13 @@
-// Commands on archived cluster jobs: the cluster has deleted the job, or cannot be reached.
-
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
-import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import type { ClusterJob } from '../../app/cluster/cluster.ts';
 import { readArchivedLog } from '../../app/cluster/archived-logs.ts';
-import {
-  mayBeActive,
-  archivedPhase,
-  archivedResult,
-  clusterJobEvents,
-  type ArchivedJob,
-} from '../../app/cluster/archive.ts';
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { pluralize, escapeLine } from '../../app/format.ts';
+import { archivedResult, type ArchivedJob } from '../../app/cluster/archive.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { pluralize } from '../../app/format.ts';
 import type { LogsFlags } from '../table/flags.ts';
-import { printDone, printRefusal, type Cli } from '../context.ts';
-import { historyLines } from '../render/history.ts';
-import type { JobFlags } from './resolve-jobs.ts';
+import type { Cli } from '../context.ts';
 import { createLogPrinter, expectClusterFlags, wantedPieces } from './log-printer.ts';
 import { mainContainer } from './pods.ts';
-import { printClusterResult, observeJob } from './observe.ts';
-
-export interface HistoryFlags extends JobFlags {
-  readonly timeline?: boolean | undefined;
-}
-
-export function whyArchived(cli: Cli, archived: ArchivedJob): number {
-  return printClusterResult(cli, archived.job.name, archivedResult(archived, cli.io.now()));
-}
 
 /** `logs` from the archive, for the pods that `isWanted` selects. False if the archive has no such log. */
 export async function printArchivedPods(
@@ -120,62 +101,4 @@ function mainLogs<T extends { readonly container: string }>(
   const main = mainContainer(pods.find((pod) => pod.name === name)?.containers ?? []);
   const found = ours.filter(({ container }) => container === main?.name);
   return found.length > 0 ? found : ours.slice(0, 1);
-}
-
-/** `history` from the archive, merged with the cluster's current events if the cluster has the job. */
-export async function printHistory(
-  cli: Cli,
-  archive: ClusterArchive,
-  job: ClusterJob,
-  cluster: Cluster | null,
-  { timeline }: HistoryFlags,
-): Promise<number> {
-  if (timeline === true) {
-    throw usageError('--timeline is of attempts, which a job in a cluster has none of.');
-  }
-  const now = cluster === null ? [] : clusterJobEvents(await observeJob(cluster, job));
-  const byKey = new Map([...(await archive.events(job.uid)), ...now].map((event) => [event.key, event]));
-  const events = [...byKey.values()].toSorted((one, other) => one.at - other.at);
-  const { io, screen } = cli;
-  if (cli.json) {
-    cli.printJsonLines(events.map(({ at, message }) => ({ at, message })));
-    return exitCode.ok;
-  }
-  const lines = [
-    screen.styleOut('bold', escapeLine(`${job.name} (${job.owner ?? 'made by another tool'})`)),
-    ...historyLines(events, io.stdout.isTerminal ? io.stdout.size().columns : null, io.now()),
-  ];
-  io.stdout.write(`${lines.join('\n')}\n`);
-  return exitCode.ok;
-}
-
-export async function hideArchived(
-  cli: Cli,
-  archive: ClusterArchive,
-  { job }: ArchivedJob,
-  cluster: Cluster | null,
-): Promise<number> {
-  if (cluster === null)
-    throw new JobmanError(`${job.name} cannot be deleted: its cluster cannot be reached.`, exitCode.unreachable);
-  await archive.hide(job.uid);
-  const message = `${job.name} is off the list; its logs and history stay until they are cleaned: jobman clean ${job.name}`;
-  return printDone(cli, job.name, message);
-}
-
-export async function cleanArchived(cli: Cli, archive: ClusterArchive, archived: ArchivedJob): Promise<number> {
-  const { name, owner } = archived.job;
-  if (owner !== null && owner !== cli.io.user)
-    return printRefusal(cli, name, `${name} belongs to ${owner}; only its owner may clean it.`);
-  if (archived.goneAt === null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped') {
-    return printRefusal(cli, name, `${name} was not over when it was last seen, so its logs are kept.`);
-  }
-  await archive.remove(archived);
-  return printDone(cli, name, `The logs and history of ${name} are removed.`);
-}
-
-/** The controller would archive the job again. */
-export function refuseClean(cli: Cli, cluster: Cluster, { name }: ClusterJob): number {
-  const { context, namespace } = cluster.context();
-  const message = `${name} is still in ${context}/${namespace}, so its logs are kept; jobman delete ${name} removes it there first.`;
-  return printRefusal(cli, name, message);
 }

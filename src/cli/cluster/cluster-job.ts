@@ -1,0 +1,122 @@
+// A job in a cluster.
+
+import type { ClusterArchive } from '../../app/cluster/commands.ts';
+import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import { clusterJobEvents } from '../../app/cluster/archive.ts';
+import { clusterPhase, clusterResult, type ClusterResult } from '../../app/cluster/job-result.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
+import { escapeLine } from '../../app/format.ts';
+import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
+import { printError, printRefusal, verdictCode, type Cli } from '../context.ts';
+import type { JobHandle, JobText } from '../jobs/handle.ts';
+import { labelled, wrapSentences } from '../render/aligned.ts';
+import { historyLines } from '../render/history.ts';
+import { columnsOf } from '../screen.ts';
+import { observeJob } from './observe.ts';
+
+export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, job: ClusterJob): JobHandle {
+  const { name } = job;
+  return {
+    id: name,
+    isStored: false,
+    async show() {
+      const { clusterDetails } = await import('./details.ts');
+      return clusterDetails(cli, cluster, job);
+    },
+    why: async () => clusterWhy(cli, name, clusterResult(await observeJob(cluster, job), cli.io.now())),
+    history: (isTimeline) => clusterHistory(cli, archive, job, cluster, isTimeline),
+    async logs(flags) {
+      const { printClusterLogs } = await import('./logs.ts');
+      return printClusterLogs(cli, cluster, job, flags);
+    },
+    async perform(verb) {
+      const { runClusterVerb } = await import('./verbs.ts');
+      return runClusterVerb(cli, archive, cluster, job, verb);
+    },
+    async delete() {
+      const { deleteClusterJob } = await import('./verbs.ts');
+      return deleteClusterJob(cli, cluster, job);
+    },
+    async clean() {
+      // The controller would archive the job again.
+      const { context, namespace } = cluster.context();
+      const kept = `${name} is still in ${context}/${namespace}, so its logs are kept`;
+      return printRefusal(cli, name, `${kept}; jobman delete ${name} removes it there first.`);
+    },
+    wait: (signal) => waitForJob(cli, cluster, job, signal),
+    async machines(_use, flags) {
+      const { openPods } = await import('./pods.ts');
+      return openPods(cli, cluster, job, flags);
+    },
+    async portTarget(flags) {
+      const { podPortTarget } = await import('./pods.ts');
+      return podPortTarget(cli, cluster, job, flags);
+    },
+    ssh() {
+      throw usageError(
+        `${name} is a job in a cluster, and its pods have no ssh. Open a shell in a pod: jobman exec -j ${name} -it -- sh`,
+      );
+    },
+  };
+}
+
+export function clusterWhy(cli: Cli, name: string, { phase, message, evidence }: ClusterResult): JobText {
+  const columns = columnsOf(cli.io.stdout);
+  return {
+    objects: () => [{ id: name, backend: 'kubernetes', phase, message, evidence }],
+    lines: () => [
+      ...wrapSentences(escapeLine(message), columns),
+      ...(evidence === null ? [] : labelled([['because', evidence]], columns)),
+    ],
+  };
+}
+
+/** Prints the result of a finished job and resolves with its exit code. */
+export function printVerdict(cli: Cli, name: string, result: ClusterResult): number {
+  const { objects, lines } = clusterWhy(cli, name, result);
+  if (cli.json) cli.printJsonLines(objects());
+  else cli.printAll(lines());
+  return verdictCode(result);
+}
+
+/** From the archive, merged with the cluster's current events if the cluster has the job. */
+export async function clusterHistory(
+  cli: Cli,
+  archive: ClusterArchive,
+  job: ClusterJob,
+  cluster: Cluster | null,
+  isTimeline: boolean,
+): Promise<JobText> {
+  if (isTimeline) throw usageError('--timeline is of attempts, which a job in a cluster has none of.');
+  const now = cluster === null ? [] : clusterJobEvents(await observeJob(cluster, job));
+  const byKey = new Map([...(await archive.events(job.uid)), ...now].map((event) => [event.key, event]));
+  const events = [...byKey.values()].toSorted((one, other) => one.at - other.at);
+  const { io, screen } = cli;
+  return {
+    objects: () => events.map(({ at, message }) => ({ at, message })),
+    lines: () => [
+      screen.styleOut('bold', escapeLine(`${job.name} (${job.owner ?? 'made by another tool'})`)),
+      ...historyLines(events, columnsOf(io.stdout), io.now()),
+    ],
+  };
+}
+
+async function waitForJob(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<number | null> {
+  let before: Phase | undefined;
+  const onLost = (why: string | null): void =>
+    cli.note(why === null ? 'The cluster answers again.' : `The cluster does not answer (${why}); still trying.`);
+  for await (const change of cluster.watchJobs({ name: job.name, signal, onLost })) {
+    const isAbsent = change.kind === 'synced' && before === undefined;
+    if (isAbsent || (change.kind === 'gone' && change.object.uid === job.uid)) {
+      return printError(cli, `${job.name} was deleted meanwhile.`, exitCode.failed, { job: job.name });
+    }
+    if (change.kind !== 'changed' || change.object.uid !== job.uid) continue;
+    const phase = clusterPhase(change.object);
+    if (phase === before) continue;
+    before = phase;
+    const result = clusterResult(await observeJob(cluster, change.object), cli.io.now());
+    if (isFinishedPhase(phase)) return printVerdict(cli, job.name, { ...result, phase });
+    if (!cli.json) cli.note(result.message);
+  }
+  return null;
+}

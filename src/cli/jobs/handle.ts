@@ -1,0 +1,69 @@
+// A job that an argument names, wherever it lives: in the store, in a cluster, or only in the archive of a cluster.
+// Commands call its methods and do not ask which of the three it is.
+
+import type { CommandOptions } from '../../app/client.ts';
+import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../../app/worker-access.ts';
+import type { ClusterAttachRequest, ClusterSession } from '../../app/cluster/cluster.ts';
+import type { ClusterVerb } from '../../app/cluster/commands.ts';
+import type { ForwardTarget } from '../hosts/forwarded-ports.ts';
+import type { Output } from '../outputs.ts';
+import type { ExecFlags, LogsFlags, PortForwardFlags } from '../table/flags.ts';
+
+export interface ContextFlags {
+  readonly namespace?: string | undefined;
+  readonly context?: string | undefined;
+}
+
+export interface JobFlags extends ContextFlags {
+  readonly jobName?: string | undefined;
+}
+
+/** Methods that resolve with a number print their result and resolve with the exit code. */
+export interface JobHandle {
+  /** The id of a stored job, otherwise the name. */
+  readonly id: string;
+  readonly isStored: boolean;
+  show(): Promise<JobText>;
+  why(isExplained: boolean): Promise<JobText>;
+  history(isTimeline: boolean): Promise<JobText>;
+  logs(flags: LogsFlags): Promise<number>;
+  perform(verb: ClusterVerb, options: Omit<CommandOptions, 'by'>): Promise<number>;
+  delete(isForced: boolean): Promise<number>;
+  clean(): Promise<number>;
+  /** Null if the signal came first. Absent for a stored job: one loop waits for all of them. */
+  wait?(signal: AbortSignal): Promise<number | null>;
+  /** The caller closes them. */
+  machines(use: 'own' | 'shared', flags: MachineFlags): Promise<Machines>;
+  portTarget(flags: PortForwardFlags): Promise<ForwardTarget>;
+  ssh(worker: number, command: readonly string[]): Promise<number>;
+}
+
+export interface JobText {
+  readonly objects: () => readonly Output[];
+  readonly lines: () => readonly string[];
+  /** 0 unless the text may be old. */
+  readonly exitCode?: number;
+  /** True for a stored job that a controller may still change. */
+  readonly isActive?: boolean;
+}
+
+type MachineFlags = Pick<ExecFlags, 'workers' | 'pod' | 'container' | 'inContainer' | 'tty'>;
+
+/** The workers or running pods that the flags select, by their numbers. */
+export interface Machines {
+  readonly noun: 'worker' | 'pod';
+  readonly selected: readonly number[];
+  /** The count of all workers of the job, or of the selected pods. */
+  readonly count: number;
+  /** Names of the pods. */
+  readonly names?: ReadonlyMap<number, string>;
+  start(machine: number, request: SessionRequest): Session;
+  /** Only a pod has a terminal to attach; `jobman ssh` is the one of a worker. */
+  readonly attach?: (
+    machine: number,
+    request: ClusterAttachRequest & Pick<SessionRequest, 'program'>,
+  ) => ClusterSession;
+  put(machine: number, request: CopyRequest): Promise<CopyEnd>;
+  get(machine: number, request: CopyRequest): Promise<CopyEnd>;
+  close(): void;
+}
