@@ -2,7 +2,7 @@
 // `history` and `events.jsonl` would be worth nothing.
 
 import type { Event } from '../src/core/model/event.ts';
-import { correctBackoff, correctTime } from '../src/core/decide/fold.ts';
+import { correctBackoff, correctTime } from '../src/core/decide/clock.ts';
 import type { Allocation, AllocationFields, Attempt, ExitSeen, Job, TriedAlternative } from '../src/core/model/job.ts';
 import type { Instant } from '../src/core/model/time.ts';
 

@@ -6,7 +6,7 @@ import type { LogFiles } from '../src/app/ports.ts';
 import type { Job } from '../src/core/model/job.ts';
 import type { WorkerId } from '../src/core/model/spec.ts';
 import type { Chance } from './chance.ts';
-import type { Launch } from '../src/core/decide/prepare.ts';
+import type { Launch } from '../src/core/decide/launch.ts';
 import type { Run, World } from './world.ts';
 
 export interface Disk {

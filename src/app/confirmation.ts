@@ -12,7 +12,7 @@ import { formatCapacityCost, isSimulated, formatAccelerator } from './phrases.ts
 import { pluralize } from './format.ts';
 import { grantEnd, type Grant } from './settings.ts';
 import type { Store } from './ports.ts';
-import { checkpointFolder } from '../core/decide/prepare.ts';
+import { checkpointFolder } from '../core/decide/launch.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { resolve } from './refs.ts';

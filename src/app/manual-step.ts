@@ -3,7 +3,7 @@
 import { usableAllocation } from '../core/decide/allocate.ts';
 import type { Event } from '../core/model/event.ts';
 import { openAttempt, stepsOf, type Allocation, type Job } from '../core/model/job.ts';
-import { resolvedStep } from '../core/decide/prepare.ts';
+import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';

@@ -18,7 +18,7 @@ import { typicalWaitFor } from './typical-wait.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
 import { failedAttempt, whyOf, type WhyContext } from './why.ts';
 import { workdirViews } from './workdir.ts';
-import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/decide/prepare.ts';
+import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/decide/launch.ts';
 import { readRegularFile } from './files.ts';
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';

@@ -4,7 +4,7 @@
 import { needsSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { capacityWaitEnd, isPermanent } from '../core/decide/allocate.ts';
 import type { Event } from '../core/model/event.ts';
-import { keptUntil, giveUpAt } from '../core/decide/end.ts';
+import { keptUntil } from '../core/decide/finish.ts';
 import {
   allocationOf,
   lastAllocation,
@@ -19,7 +19,14 @@ import {
 } from '../core/model/job.ts';
 import { hasAlternatives, exhaustsAlternative, alternativeAfter } from '../core/decide/alternatives.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
-import { allowance, answerFor, isOnHeldCapacity, unreachableGraceOf, continuationOf } from '../core/decide/recover.ts';
+import {
+  allowance,
+  answerFor,
+  continuationOf,
+  giveUpAt,
+  isOnHeldCapacity,
+  unreachableGraceOf,
+} from '../core/decide/recover.ts';
 import { situations, type SituationName } from '../core/decide/situations.ts';
 import type { RecoverableReason } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';

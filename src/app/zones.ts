@@ -9,7 +9,7 @@ import {
   alternativeKey,
   type AnswerRecord,
   type AlternativeKey,
-} from '../core/decide/alternatives.ts';
+} from '../core/decide/capacity-answers.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import { isSimulated } from './phrases.ts';
 import type { Store } from './ports.ts';

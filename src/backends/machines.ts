@@ -6,7 +6,7 @@ import { mapConcurrent } from '../app/concurrency.ts';
 import type { AllocationRef, MachinePort, ManualStepOptions, TailReceiver, WorkerRef } from '../app/ports.ts';
 import { commandWorkers, openAttempt, type Evidence, type Job } from '../core/model/job.ts';
 import { known, unknown, type Observed, type OutcomeResult, type WorkerStatus } from '../core/model/observation.ts';
-import type { Launch } from '../core/decide/prepare.ts';
+import type { Launch } from '../core/decide/launch.ts';
 import type { SetupStep, StepFile, WorkerId } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import {

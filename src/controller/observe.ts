@@ -27,7 +27,7 @@ import {
   type Known,
 } from '../core/model/observation.ts';
 import { matchPattern, patternAfterProgress } from '../core/model/log-lines.ts';
-import { answersToOtherJobs, type AnswerRecord } from '../core/decide/alternatives.ts';
+import { answersToOtherJobs, type AnswerRecord } from '../core/decide/capacity-answers.ts';
 import { alternativeCount } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { DrainTimeouts, LogMirror } from './log-mirror.ts';

@@ -14,7 +14,7 @@ import {
   type Job,
 } from '../core/model/job.ts';
 import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
-import { launchOf, resolvedStep } from '../core/decide/prepare.ts';
+import { launchOf, resolvedStep } from '../core/decide/launch.ts';
 import { minute, second } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import { isSameOutput, type DrainTimeouts, type LogMirror, type Output } from './log-mirror.ts';

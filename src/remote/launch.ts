@@ -8,7 +8,7 @@
 // Before the start the devices are checked: a chip serves one process at a time, and a program that finds it taken
 // fails with a meaningless error or waits forever.
 
-import { checkpointRecord, type Launch } from '../core/decide/prepare.ts';
+import { checkpointRecord, type Launch } from '../core/decide/launch.ts';
 import { workdirPlaceholder, type ResumeFrom } from '../core/model/spec.ts';
 import { writeFileCommand, prelude, quote } from './run-folder.ts';
 
@@ -21,7 +21,7 @@ export interface LauncherOptions {
   /** JOBMAN_RESUME_FROM becomes the newest complete entry that counts, or the folder if it has no complete one. */
   readonly resume: boolean;
   /**
-   * Entries that this owner's records do not list count (`checkpointRecord` in prepare.ts). Null: every entry counts.
+   * Entries that this owner's records do not list count (`checkpointRecord`). Null: every entry counts.
    */
   readonly checkpointRecord: { readonly owner: string; readonly worker: string } | null;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. */

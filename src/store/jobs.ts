@@ -23,7 +23,7 @@ import type { Job } from '../core/model/job.ts';
 import { subjectKey } from '../core/model/decision.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
-import { answersIn } from '../core/decide/alternatives.ts';
+import { answersIn } from '../core/decide/capacity-answers.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { sql, type Database, type Sql } from './sql.ts';

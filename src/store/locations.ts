@@ -3,7 +3,7 @@
 
 import { locationPrefix, type AllocationRef, type Orphan } from '../app/ports.ts';
 import { capacityOf, type Allocation, type Job } from '../core/model/job.ts';
-import type { AnswerRecord } from '../core/decide/alternatives.ts';
+import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import { alternativeCount } from '../core/model/spec.ts';
 import { hour } from '../core/model/time.ts';
 import { sql, type Database } from './sql.ts';

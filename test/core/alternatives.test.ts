@@ -15,8 +15,8 @@ import { reconcile } from '../../src/core/decide/reconcile.ts';
 import type { TpuSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import { World, spec, tpu, tpuWithAlternatives, freshJob, t0 } from './world.ts';
-import { answersIn, answersToOtherJobs } from '../../src/core/decide/alternatives.ts';
-import type { AnswerRecord } from '../../src/core/decide/alternatives.ts';
+import { answersIn, answersToOtherJobs } from '../../src/core/decide/capacity-answers.ts';
+import type { AnswerRecord } from '../../src/core/decide/capacity-answers.ts';
 
 /** The answer of each alternative; one without an entry provides capacity. */
 type Answers = Readonly<Record<number, CloudErrorKind | 'waiting' | 'unclear'>>;

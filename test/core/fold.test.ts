@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { subjectKey } from '../../src/core/model/decision.ts';
-import { correctBackoff, correctTime, correctTimes } from '../../src/core/decide/fold.ts';
+import { correctBackoff, correctTime, correctTimes } from '../../src/core/decide/clock.ts';
 import { historyMismatches } from '../../sim/history-replay.ts';
 import { lastAttempt } from '../../src/core/model/job.ts';
 import { phaseOf } from '../../src/core/decide/phase.ts';

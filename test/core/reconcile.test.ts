@@ -10,7 +10,7 @@ import { historyMismatches } from '../../sim/history-replay.ts';
 import { violationsOf } from '../../sim/pass-invariants.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
 import { phaseOf } from '../../src/core/decide/phase.ts';
-import { giveUpAt } from '../../src/core/decide/end.ts';
+import { giveUpAt } from '../../src/core/decide/recover.ts';
 import type { SetupStep } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import { World, local, spec, step, tpu } from './world.ts';

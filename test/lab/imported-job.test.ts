@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { applyCommand } from '../../src/core/decide/commands.ts';
-import { beginAttempt } from '../../src/core/decide/end.ts';
+import { beginAttempt } from '../../src/core/decide/advance.ts';
 import { historyMismatches } from '../../sim/history-replay.ts';
 import { heldAllocations } from '../../src/core/model/job.ts';
 import { phaseOf } from '../../src/core/decide/phase.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addAllocation } from '../../src/core/decide/allocate.ts';
 import { newJob } from '../../src/core/model/job.ts';
-import { resolvedStep } from '../../src/core/decide/prepare.ts';
+import { resolvedStep } from '../../src/core/decide/launch.ts';
 import { assertEach, assertRefused, specOf, stepNames, stepsOf, problemText, tpu } from './fake-files.ts';
 
 const all = `ssh: {private_key: ~/.ssh/id}

@@ -20,7 +20,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { MachinePort, WorkerRef } from '../../src/app/ports.ts';
-import type { Launch } from '../../src/core/decide/prepare.ts';
+import type { Launch } from '../../src/core/decide/launch.ts';
 import { withLifecycle } from '../../src/core/model/job.ts';
 import type { Attempt, Job } from '../../src/core/model/job.ts';
 import type { OutcomeResult, RunStatus, WorkerStatus } from '../../src/core/model/observation.ts';

@@ -3,19 +3,12 @@
 import { chain, withEvents, unchanged, withAllocation, withAttempt } from '../model/decision.ts';
 import type { Change, Action } from '../model/decision.ts';
 import { allocationOf, wasNeverCreated, isUnconfirmed, isUnusable, lastAllocation } from '../model/job.ts';
-import type {
-  Allocation,
-  Attempt,
-  CloudError,
-  CloudErrorKind,
-  Job,
-  CapacityAnswer,
-  TriedAlternative,
-} from '../model/job.ts';
-import type { AllocationStatus, Observed } from '../model/observation.ts';
+import type { Allocation, Attempt, CloudError, CloudErrorKind, Job } from '../model/job.ts';
+import type { AllocationStatus, Observation, Observed } from '../model/observation.ts';
 import { clamp, backoffDelay, earliest, hour, minute, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 import type { CapacitySpec, JobSpec } from '../model/spec.ts';
+import { observedAllocation } from './view.ts';
 
 /** An allocation counts as absent once two observations, at least this long apart, have missed it. */
 export const confirmationDelay: Duration = 10 * second;
@@ -128,73 +121,6 @@ export function requestAnother(job: Job, attempt: Attempt, now: Instant): Change
   );
 }
 
-/**
- * Moves the attempt to its next alternative. If every request was refused, nothing exists and the same allocation is
- * requested there, so that weeks of refusals do not grow the list of allocations. If a request got no answer, that
- * allocation may still appear: it is released, and another one is added. Orphan collection finds it if it appears later.
- */
-export function tryNextAlternative(
-  job: Job,
-  attempt: Attempt,
-  {
-    answer,
-    next,
-  }: { readonly answer: CapacityAnswer; readonly next: { readonly alternative: number; readonly notBefore: Instant } },
-  now: Instant,
-): Change {
-  const allocation = allocationOf(job, attempt.allocation);
-  const { ordinal, alternative = 0 } = allocation;
-  const alternativesTried = alternativesTriedAfter(attempt, allocation, answer, now);
-  const noted = withAttempt(job, attempt.ordinal, { alternativesTried });
-  const where = { allocation: ordinal, alternative, answer, next: next.alternative };
-  const event = { kind: 'alternative_exhausted', ...where } as const;
-  const target = { alternative: next.alternative, notBefore: Math.max(now, next.notBefore) };
-  if (wasNeverCreated(allocation))
-    return chain(withEvents(noted, now, event), (after) => requestAlternative(after, attempt, target, now));
-  const left = withAllocation(noted, ordinal, { superseded: { at: now, answer } });
-  return chain(withEvents(left, now, event), (after) =>
-    switchAllocation(after, attempt, { why: 'this alternative has no capacity', ...target }, now),
-  );
-}
-
-/** The tried alternatives of the attempt, with this newest answer. */
-export function alternativesTriedAfter(
-  { alternativesTried = [] }: Attempt,
-  { alternative = 0, lastError }: Allocation,
-  answer: CapacityAnswer,
-  at: Instant,
-): readonly TriedAlternative[] {
-  const before = alternativesTried.find((one) => one.alternative === alternative);
-  const error = lastError?.error.kind === answer ? { error: lastError.error } : {};
-  const tried = { alternative, failedRequests: (before?.failedRequests ?? 0) + 1, answer, at, ...error };
-  return [...alternativesTried.filter((one) => one !== before), tried];
-}
-
-function requestAlternative(
-  job: Job,
-  { ordinal, allocation }: Attempt,
-  { alternative, notBefore }: { readonly alternative: number; readonly notBefore: Instant },
-  now: Instant,
-): Change {
-  const reset = { alternative, requestedAt: null, errorCount: 0, lastError: null, firstMissedAt: null };
-  return moveAttempt(withAllocation(job, allocation, reset), ordinal, allocation, notBefore, now);
-}
-
-/** Moves an allocation that was not requested yet to another alternative. */
-export function chooseAlternative(
-  job: Job,
-  { ordinal, allocation, notBeforeAt }: Attempt,
-  chosen: { readonly alternative: number; readonly notBefore: Instant },
-  now: Instant,
-): Change {
-  const { alternative = 0 } = allocationOf(job, allocation);
-  const changed = withAllocation(job, allocation, { alternative: chosen.alternative });
-  const event = { kind: 'alternative_skipped', allocation, alternative, next: chosen.alternative } as const;
-  const skipped = withEvents(changed, now, event);
-  if (chosen.notBefore <= notBeforeAt) return skipped;
-  return chain(skipped, (next) => moveAttempt(next, ordinal, allocation, chosen.notBefore, now));
-}
-
 /** Releases the attempt's allocation and adds another one, which is not requested before that time. */
 export function switchAllocation(
   job: Job,
@@ -209,7 +135,8 @@ export function switchAllocation(
   );
 }
 
-function moveAttempt(job: Job, ordinal: number, allocation: number, notBefore: Instant, now: Instant): Change {
+/** The command has not started yet, so the attempt stays the same. */
+export function moveAttempt(job: Job, ordinal: number, allocation: number, notBefore: Instant, now: Instant): Change {
   const moved = withAttempt(job, ordinal, { allocation, notBeforeAt: notBefore, movedAt: now });
   return withEvents(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBeforeAt: notBefore });
 }
@@ -308,13 +235,13 @@ const maxReleaseTime: Duration = 15 * minute;
 /** The releases that are due, whatever the situation of the job. */
 export function planReleases(
   job: Job,
-  observationOf: (ordinal: number) => Observed<AllocationStatus>,
+  observation: Observation,
   now: Instant,
 ): { readonly actions: readonly Action[]; readonly wakeAt: Instant | undefined } {
   const actions: Action[] = [];
   let wakeAt: Instant | undefined;
   for (const allocation of releasingAllocations(job)) {
-    const dueAt = releaseDueAt(job, allocation, observationOf(allocation.ordinal));
+    const dueAt = releaseDueAt(job, allocation, observedAllocation(observation, allocation.ordinal, now));
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
     const nextCheck = now + clamp(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
     // If this time has passed, the observation of this pass failed, and `nextCheck` is enough.

@@ -1,4 +1,4 @@
-// Alternatives: chooses the alternative that is requested next, and the time. The kind of the last error decides:
+// Alternatives: when an attempt leaves its alternative, which one is requested next, and when. The answer decides:
 //
 // - no capacity, no quota, or a request that waits too long: the next alternative is tried at once; after a full round
 //   each alternative has its own backoff
@@ -9,32 +9,25 @@
 // The attempt fails once every alternative is skipped or lacks a permission. The answers are in
 // `Attempt.alternativesTried`.
 
-import { isPermanent, retryDelay, alternativesTriedAfter } from './allocate.ts';
-import { allocationOf, capacityOf } from '../model/job.ts';
-import type { Attempt, CloudErrorKind, Job, CapacityAnswer } from '../model/job.ts';
-import type { Observed, AlternativeAnswer } from '../model/observation.ts';
-import { alternativeCount, capacityAt } from '../model/spec.ts';
-import type { Pricing, TpuSpec } from '../model/spec.ts';
+import { isLost, isPermanent, isUnobservable, moveAttempt, retryDelay, switchAllocation } from './allocate.ts';
+import { chain, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
+import type { Change } from '../model/decision.ts';
+import { allocationOf, wasNeverCreated } from '../model/job.ts';
+import type { Allocation, Attempt, CapacityAnswer, CloudErrorKind, Job, TriedAlternative } from '../model/job.ts';
+import type { AlternativeAnswer, Observed } from '../model/observation.ts';
+import { alternativeCount } from '../model/spec.ts';
 import { avoidedAlternatives } from './recover.ts';
 import { minute } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
-import type { Event } from '../model/event.ts';
+import type { AttemptView } from './view.ts';
 
-export interface NextAlternative {
+interface NextAlternative {
   readonly alternative: number;
   readonly notBefore: Instant;
 }
 
-interface AlternativeState {
-  readonly alternative: number;
-  readonly failedRequests: number;
-  /** Undefined if it was not tried. */
-  readonly answer: CapacityAnswer | undefined;
-  readonly at: Instant;
-}
-
-/** For this long a refusal of another job's request counts as an answer to this job. */
-const recentAnswerLifetime: Duration = 5 * minute;
+/** Answers of the alternatives to any job. */
+type AnswersToAll = Observed<readonly AlternativeAnswer[]> | undefined;
 
 export function hasAlternatives(job: Job): boolean {
   return alternativeCount(job.spec.capacity) > 1;
@@ -45,72 +38,190 @@ export function exhaustsAlternative(answer: CloudErrorKind): boolean {
   return answer === 'stockout' || answer === 'quota' || isPermanent(answer);
 }
 
-/**
- * The alternative to request next. Candidates are the open ones with the fewest requests, and those that lack a
- * permission. The first is the one that may be requested earliest, then the one that the manifest names first. A recent
- * refusal of another job's request moves an alternative behind the others. Undefined if none is open. Alternatives in a
- * zone that a recovery rule avoids are no candidates.
- */
-export function nextAlternative(
-  job: Job,
-  attempt: Attempt,
-  answers: Observed<readonly AlternativeAnswer[]> | undefined,
-  now: Instant,
-): NextAlternative | undefined {
-  const avoided = avoidedAlternatives(job, attempt);
-  const left = alternativeStates(job, attempt).filter(({ alternative }) => !avoided.has(alternative));
-  return firstAvailable(job, attempt, left, answers, now);
+// ------------------------------------------------------------------------------------------ leaving an alternative
+
+/** The answer of the current alternative, if it has no capacity to give, and the next alternative. */
+export function exhaustedAlternativeOf(
+  view: AttemptView,
+): { readonly answer: CapacityAnswer; readonly next: NextAlternative } | undefined {
+  const { job, now, attempt, allocation, alternativeAnswers } = view;
+  const { readyAt, requestedAt, releasedAt, confirmedAt, lastError, hasUnansweredRequest } = allocation;
+  if (allocation.ownership === 'persistent' || !hasAlternatives(job)) return undefined;
+  if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
+  const refusal = confirmedAt === null || isLost(allocation) ? lastError?.error.kind : undefined;
+  // Without permission jobman can neither list nor delete there. If a request may have gone through, the refusal ends
+  // the attempt.
+  if (refusal !== undefined && isPermanent(refusal) && hasUnansweredRequest === true) return undefined;
+  const isExhausted = refusal !== undefined && exhaustsAlternative(refusal) && isRefusalCertain(view, refusal);
+  const answer = isExhausted ? refusal : hasWaitedTooLong(view) ? 'waiting' : undefined;
+  if (answer === undefined) return undefined;
+  const next = alternativeAfter(job, attempt, answer, alternativeAnswers, now);
+  return next === undefined ? undefined : { answer, next };
 }
 
-function firstAvailable(
+/** Unless the refusal is permanent, an earlier request may have gone through, which only an observation can exclude. */
+function isRefusalCertain({ observedState, observed, allocation }: AttemptView, refusal: CloudErrorKind): boolean {
+  return observedState !== undefined || isUnobservable(observed, allocation) || isPermanent(refusal);
+}
+
+function hasWaitedTooLong({ job, now, observed, observedState, allocation }: AttemptView): boolean {
+  const { confirmedAt, lastError, hasUnansweredRequest } = allocation;
+  const waitEnd = alternativeWaitEnd(job, allocation);
+  if (waitEnd === undefined || now < waitEnd) return false;
+  if (observedState === 'waiting') return true;
+  const isAbsent = observedState === 'absent' || isUnobservable(observed, allocation);
+  // An accepted allocation may be missing from one list, so two lists must miss it first. A request without an answer
+  // (its process was killed, or its reply was lost) is sent again before the wait counts.
+  const isAnswered = lastError !== null && (hasUnansweredRequest !== true || lastError.at >= waitEnd);
+  return isAbsent && confirmedAt === null && isAnswered;
+}
+
+/** End of the wait in the current alternative. Undefined if it has no limit or nothing is requested. */
+export function alternativeWaitEnd(job: Job, allocation: Allocation): Instant | undefined {
+  const { capacity } = job.spec;
+  const { readyAt, requestedAt, releasedAt, confirmedAt } = allocation;
+  if (capacity.kind !== 'tpu' || capacity.alternativesWaitMs === undefined || !hasAlternatives(job)) return undefined;
+  if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
+  // Count from the acceptance, because an old request may have been accepted only now.
+  return (confirmedAt ?? requestedAt) + capacity.alternativesWaitMs;
+}
+
+/**
+ * Moves the attempt to its next alternative. If every request was refused, nothing exists and the same allocation is
+ * requested there, so that weeks of refusals do not grow the list of allocations. If a request got no answer, that
+ * allocation may still appear: it is released, and another one is added. Orphan collection finds it if it appears later.
+ */
+export function tryNextAlternative(
   job: Job,
   attempt: Attempt,
-  left: readonly AlternativeState[],
-  answers: Observed<readonly AlternativeAnswer[]> | undefined,
+  { answer, next }: { readonly answer: CapacityAnswer; readonly next: NextAlternative },
   now: Instant,
-): NextAlternative | undefined {
-  const open = left.filter(({ answer }) => answer === undefined || answer === 'waiting' || !isPermanent(answer));
-  if (open.length === 0) return undefined;
-  const fewest = Math.min(...open.map(({ failedRequests }) => failedRequests));
-  const leastRequested = open.filter(({ failedRequests }) => failedRequests === fewest);
-  const forbidden = left.filter(({ answer }) => answer === 'permission');
-  const candidates = [...leastRequested, ...forbidden].map((state) => ({
-    alternative: state.alternative,
-    notBefore: mayRequestAt(job, attempt, state),
-    avoidedUntil: recentRefusalEnd(answers, state.alternative, now),
-  }));
-  const [first] = candidates.toSorted(
-    (one, other) =>
-      Math.max(one.notBefore, one.avoidedUntil) - Math.max(other.notBefore, other.avoidedUntil) ||
-      one.alternative - other.alternative,
+): Change {
+  const allocation = allocationOf(job, attempt.allocation);
+  const { ordinal, alternative = 0 } = allocation;
+  const isReused = wasNeverCreated(allocation);
+  const target = { alternative: next.alternative, notBefore: Math.max(now, next.notBefore) };
+  const answered = withAttempt(job, attempt.ordinal, {
+    alternativesTried: alternativesTriedAfter(attempt, allocation, answer, now),
+  });
+  const left = isReused ? answered : withAllocation(answered, ordinal, { superseded: { at: now, answer } });
+  const event = { kind: 'alternative_exhausted', allocation: ordinal, alternative, answer } as const;
+  return chain(withEvents(left, now, { ...event, next: next.alternative }), (after) =>
+    isReused
+      ? reuseAllocation(after, attempt, target, now)
+      : switchAllocation(after, attempt, { why: 'this alternative has no capacity', ...target }, now),
   );
-  return first === undefined ? undefined : { alternative: first.alternative, notBefore: first.notBefore };
 }
+
+/** The tried alternatives of the attempt, with this newest answer. */
+function alternativesTriedAfter(
+  { alternativesTried = [] }: Attempt,
+  { alternative = 0, lastError }: Allocation,
+  answer: CapacityAnswer,
+  at: Instant,
+): readonly TriedAlternative[] {
+  const before = alternativesTried.find((one) => one.alternative === alternative);
+  const error = lastError?.error.kind === answer ? { error: lastError.error } : {};
+  const tried = { alternative, failedRequests: (before?.failedRequests ?? 0) + 1, answer, at, ...error };
+  return [...alternativesTried.filter((one) => one !== before), tried];
+}
+
+function reuseAllocation(
+  job: Job,
+  { ordinal, allocation }: Attempt,
+  { alternative, notBefore }: NextAlternative,
+  now: Instant,
+): Change {
+  const reset = { alternative, requestedAt: null, errorCount: 0, lastError: null, firstMissedAt: null };
+  return moveAttempt(withAllocation(job, allocation, reset), ordinal, allocation, notBefore, now);
+}
+
+// ------------------------------------------------------------------------------------------ before the first request
+
+/** The alternative to request first, if it is not the current one and nothing was requested yet. */
+export function betterAlternativeOf(view: AttemptView): NextAlternative | undefined {
+  const { job, attempt, allocation, alternativeAnswers, now } = view;
+  if (allocation.requestedAt !== null || !hasAlternatives(job)) return undefined;
+  const next = firstAvailable(job, attempt, allowedAlternatives(job, attempt), alternativeAnswers, now);
+  return next?.alternative === (allocation.alternative ?? 0) ? undefined : next;
+}
+
+/** Moves an allocation that was not requested yet to another alternative. */
+export function chooseAlternative(
+  job: Job,
+  { ordinal, allocation, notBeforeAt }: Attempt,
+  chosen: NextAlternative,
+  now: Instant,
+): Change {
+  const { alternative = 0 } = allocationOf(job, allocation);
+  const changed = withAllocation(job, allocation, { alternative: chosen.alternative });
+  const event = { kind: 'alternative_skipped', allocation, alternative, next: chosen.alternative } as const;
+  const skipped = withEvents(changed, now, event);
+  if (chosen.notBefore <= notBeforeAt) return skipped;
+  return chain(skipped, (next) => moveAttempt(next, ordinal, allocation, chosen.notBefore, now));
+}
+
+// ------------------------------------------------------------------------------------------ the next alternative
 
 /** The alternative after that answer. A queue is left only for another alternative that may have capacity. */
 export function alternativeAfter(
   job: Job,
   attempt: Attempt,
   answer: CapacityAnswer,
-  answers: Observed<readonly AlternativeAnswer[]> | undefined,
+  answersToAll: AnswersToAll,
   now: Instant,
 ): NextAlternative | undefined {
   const allocation = allocationOf(job, attempt.allocation);
   const after = { ...attempt, alternativesTried: alternativesTriedAfter(attempt, allocation, answer, now) };
-  if (answer !== 'waiting') return nextAlternative(job, after, answers, now);
-  const avoided = avoidedAlternatives(job, attempt);
-  const others = alternativeStates(job, after).filter(
-    (one) =>
-      one.alternative !== (allocation.alternative ?? 0) && one.answer !== 'permission' && !avoided.has(one.alternative),
-  );
-  return firstAvailable(job, after, others, answers, now);
+  const allowed = allowedAlternatives(job, after);
+  const current = allocation.alternative ?? 0;
+  const others = allowed.filter((one) => one.alternative !== current && one.answer !== 'permission');
+  return firstAvailable(job, after, answer === 'waiting' ? others : allowed, answersToAll, now);
 }
 
-function alternativeStates(job: Job, { alternativesTried = [] }: Attempt): readonly AlternativeState[] {
-  return Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative) => {
-    const tried = alternativesTried.find((one) => one.alternative === alternative);
-    return { alternative, failedRequests: tried?.failedRequests ?? 0, answer: tried?.answer, at: tried?.at ?? 0 };
+interface AlternativeState {
+  readonly alternative: number;
+  readonly failedRequests: number;
+  /** Undefined if it was not tried. */
+  readonly answer: CapacityAnswer | undefined;
+  readonly at: Instant;
+}
+
+/** All alternatives, except those in a zone that a recovery rule avoids. */
+function allowedAlternatives(job: Job, attempt: Attempt): readonly AlternativeState[] {
+  const avoided = avoidedAlternatives(job, attempt);
+  return Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative): AlternativeState => {
+    const tried = attempt.alternativesTried?.find((one) => one.alternative === alternative);
+    return tried ?? { alternative, failedRequests: 0, answer: undefined, at: 0 };
+  }).filter(({ alternative }) => !avoided.has(alternative));
+}
+
+/**
+ * Candidates are the alternatives with the fewest requests whose error may pass, and those that lack a permission. The
+ * first is the one that may be requested earliest, then the one that the manifest names first. A recent refusal of
+ * another job's request moves an alternative behind the others. Undefined if no error may pass.
+ */
+function firstAvailable(
+  job: Job,
+  attempt: Attempt,
+  states: readonly AlternativeState[],
+  answersToAll: AnswersToAll,
+  now: Instant,
+): NextAlternative | undefined {
+  const open = states.filter(({ answer }) => answer === undefined || answer === 'waiting' || !isPermanent(answer));
+  if (open.length === 0) return undefined;
+  const fewest = Math.min(...open.map(({ failedRequests }) => failedRequests));
+  const leastRequested = open.filter(({ failedRequests }) => failedRequests === fewest);
+  const forbidden = states.filter(({ answer }) => answer === 'permission');
+  const candidates = [...leastRequested, ...forbidden].map((state) => {
+    const notBefore = mayRequestAt(job, attempt, state);
+    const availableAt = Math.max(notBefore, recentRefusalEnd(answersToAll, state.alternative, now));
+    return { alternative: state.alternative, notBefore, availableAt };
   });
+  const [first] = candidates.toSorted(
+    (one, other) => one.availableAt - other.availableAt || one.alternative - other.alternative,
+  );
+  return first === undefined ? undefined : { alternative: first.alternative, notBefore: first.notBefore };
 }
 
 /** A long queue is no error, so it may be joined again without a backoff. */
@@ -123,97 +234,15 @@ function mayRequestAt(
   return at + retryDelay(answer, failedRequests, job.id, attempt.ordinal, alternative);
 }
 
-function recentRefusalEnd(
-  answers: Observed<readonly AlternativeAnswer[]> | undefined,
-  alternative: number,
-  now: Instant,
-): Instant {
-  if (answers?.kind !== 'known') return 0;
-  const found = answers.value.find((one) => one.alternative === alternative);
+/** For this long a refusal of another job's request counts as an answer to this job. */
+const recentAnswerLifetime: Duration = 5 * minute;
+
+/** 0 if no job was refused there recently. */
+function recentRefusalEnd(answersToAll: AnswersToAll, alternative: number, now: Instant): Instant {
+  if (answersToAll?.kind !== 'known') return 0;
+  const found = answersToAll.value.find((one) => one.alternative === alternative);
   if (found === undefined || (found.answer !== 'stockout' && found.answer !== 'quota')) return 0;
   const until = found.at + recentAnswerLifetime;
   // An answer in the future was stored before the clock was set back.
   return until > now && found.at <= now ? until : 0;
-}
-
-// ------------------------------------------------------------------------------------------ answers for other jobs
-
-/** The properties that make alternatives of different jobs the same. */
-export interface AlternativeKey {
-  readonly project: string;
-  readonly zone: string;
-  readonly accelerator: string;
-  readonly pricing: Pricing;
-}
-
-/** An answer to any job's request. */
-export interface AnswerRecord extends AlternativeKey {
-  /** `ready`: it provided an allocation. */
-  readonly answer: CapacityAnswer | 'ready';
-  readonly at: Instant;
-  /** Time from the request to the answer. */
-  readonly waited: Duration;
-  readonly job: string;
-}
-
-/** Answers about the alternative itself. Other errors are temporary failures of the API. */
-const informativeAnswers: readonly string[] = ['stockout', 'quota', 'permission', 'invalid', 'not_found', 'waiting'];
-
-/** The answers in these events. A ready persistent TPU is no answer: it does not show how much capacity is left. */
-export function answersIn(job: Job, events: readonly Event[]): readonly AnswerRecord[] {
-  return events.flatMap((event): readonly AnswerRecord[] => {
-    const answer = answerOf(job, event);
-    const allocation = 'allocation' in event ? job.allocations[event.allocation - 1] : undefined;
-    if (answer === undefined || allocation === undefined) return [];
-    if (allocation.ownership === 'persistent' && answer === 'ready') return [];
-    // If the same pass moved the allocation to another alternative, the answer is from the one before.
-    const exhausted = events.find(
-      (one) => one.kind === 'alternative_exhausted' && one.allocation === allocation.ordinal,
-    );
-    const alternative = exhausted?.kind === 'alternative_exhausted' ? exhausted.alternative : allocation.alternative;
-    const capacity = capacityOf(job, { ...allocation, ...(alternative !== undefined && { alternative }) });
-    if (capacity.kind !== 'tpu') return [];
-    const waited = Math.max(0, event.at - (allocation.requestedAt ?? event.at));
-    return [{ ...alternativeKey(capacity), answer, at: event.at, waited, job: job.id }];
-  });
-}
-
-function answerOf(job: Job, event: Event): AnswerRecord['answer'] | undefined {
-  switch (event.kind) {
-    case 'allocation_refused':
-      return informativeAnswers.includes(event.error.kind) ? event.error.kind : undefined;
-    case 'alternative_exhausted':
-      return event.answer;
-    case 'allocation_seen': {
-      // A repaired allocation that is ready again is no new answer.
-      const isFirst = job.allocations[event.allocation - 1]?.readyAt === event.at;
-      return event.state === 'ready' && isFirst ? 'ready' : undefined;
-    }
-    default:
-      return undefined;
-  }
-}
-
-export function alternativeKey({ project, zone, accelerator, pricing }: TpuSpec): AlternativeKey {
-  return { project, zone, accelerator, pricing };
-}
-
-export function isSameAlternative(one: AlternativeKey, other: AlternativeKey): boolean {
-  return (
-    one.project === other.project &&
-    one.zone === other.zone &&
-    one.accelerator === other.accelerator &&
-    one.pricing === other.pricing
-  );
-}
-
-/** For each alternative of the job, the newest answer that another job got. */
-export function answersToOtherJobs(job: Job, answers: readonly AnswerRecord[]): readonly AlternativeAnswer[] {
-  return Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative) => {
-    const capacity = capacityAt(job.spec.capacity, alternative);
-    const newest = answers
-      .filter((one) => one.job !== job.id && capacity.kind === 'tpu' && isSameAlternative(one, capacity))
-      .toSorted((one, other) => other.at - one.at)[0];
-    return newest === undefined ? [] : [{ alternative, answer: newest.answer, at: newest.at }];
-  }).flat();
 }

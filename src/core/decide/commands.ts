@@ -5,7 +5,7 @@ import { usableAllocation } from './allocate.ts';
 import { chain, withEvents, unchanged, withAttempt } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
 import type { EventBody } from '../model/event.ts';
-import { removeFromList } from './end.ts';
+import { removeFromList } from './finish.ts';
 import { heldAllocations, openAttempt } from '../model/job.ts';
 import type { Desired, Job, StartRequest } from '../model/job.ts';
 import type { SituationName } from './situations.ts';

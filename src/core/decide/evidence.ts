@@ -5,7 +5,7 @@ import type { AllocationState, Attempt, Evidence, TaskFailure } from '../model/j
 import type { WorkerId } from '../model/spec.ts';
 import { minute, second } from '../model/time.ts';
 import type { Duration } from '../model/time.ts';
-import type { WorkerRun, View } from './facts.ts';
+import type { View, WorkerRun } from './view.ts';
 
 /** The pattern in the output of that attempt on one worker. */
 export function matchedPattern(

@@ -1,9 +1,9 @@
 // Recover: decides what follows the end of an attempt. The rules are data (policy/presets.ts).
 
-import { capacityTraits } from './allocate.ts';
+import { capacityTraits, isLost } from './allocate.ts';
 import type { AppliedRule } from '../model/event.ts';
 import { allocationOf } from '../model/job.ts';
-import type { Attempt, Ending, Evidence, Job, Finish, StartRequest } from '../model/job.ts';
+import type { Allocation, Attempt, Ending, Evidence, Job, Finish, StartRequest } from '../model/job.ts';
 import { capacityAt, alternativeCount } from '../model/spec.ts';
 import type { RuleAnswer, Reason, RecoverySpec, RecoveryRule, RecoverableReason } from '../model/spec.ts';
 import { backoffDelay, second, type Duration, type Instant } from '../model/time.ts';
@@ -148,7 +148,7 @@ export type Continuation =
       readonly on: RuleAnswer['on'];
       /** The alternative that a new allocation tries first. */
       readonly alternative: number;
-      readonly notBefore: Instant;
+      readonly notBeforeAt: Instant;
       readonly applied: AppliedRule;
     }
   | { readonly next: 'start_request' }
@@ -156,9 +156,7 @@ export type Continuation =
 
 /** The continuation if the ending attempt ended now. The owner's commands come before any rule. */
 export function continuationOf(job: Job, attempt: Attempt, now: Instant): Continuation {
-  const { ending } = attempt;
-  if (ending === null) throw new Error(`job ${job.id}: attempt ${attempt.ordinal} is not ending`);
-  const { reason, evidence } = ending;
+  const { reason, evidence } = endingOf(job, attempt);
   if (job.desired !== 'running') return finishAs(reason === 'succeeded' ? 'succeeded' : stoppedVerdict(job));
   if (job.startRequest !== null) return { next: 'start_request' };
   switch (reason) {
@@ -176,6 +174,12 @@ export function continuationOf(job: Job, attempt: Attempt, now: Instant): Contin
     case 'hung':
       return continuationByRule(job, attempt, reason, evidence, now);
   }
+}
+
+/** Throws if the attempt is not ending, which is a bug. */
+export function endingOf(job: Job, { ordinal, ending }: Attempt): Ending {
+  if (ending === null) throw new Error(`job ${job.id}: attempt ${ordinal} is not ending`);
+  return ending;
 }
 
 function finishAs(verdict: Finish['verdict'], applied: AppliedRule | null = null): Continuation {
@@ -219,7 +223,7 @@ function continuationByRule(
     ...nextStart(attempt, answer.then),
     on: replaceable ? answer.on : 'same',
     alternative: firstAllowedAlternative(job, attempt),
-    notBefore: now + delayAfter(job, attempt, reason, used, rule),
+    notBeforeAt: now + delayAfter(job, attempt, reason, used, rule),
     applied,
   };
 }
@@ -270,9 +274,21 @@ function delayAfter(
 }
 
 // ------------------------------------------------------------------------------------------ silent workers
+//
+// How long jobman waits for a worker that does not answer. All of these count only while the cloud answers and reports
+// the TPU as ready, except the last. The grace is `recovery.unreachable_grace`.
+//
+// | the attempt | capacity | from | graces | then | |
+// |---|---|---|---|---|---|
+// | continues | any | the silence | 1 | it ends as unreachable | `unreachableGraceOf` |
+// | continues, see `isOnHeldCapacity` | persistent | the silence | 10 | the same | `unreachableGraceOf` |
+// | ends, another follows | ephemeral | the later of its end and the silence | 1 | the capacity is released | `giveUpAt` |
+// | ends, and so does the job | ephemeral | the same | 10 | the capacity is released | `giveUpAt` |
+// | ends | persistent | the silence | 10 | its programs count as ended, and the job fails | `persistentGiveUpAt` |
+// | ends | persistent, taken by the cloud | the loss | 1 | its programs count as ended | `lossGraceEnd` |
 
-/** Kept or persistent capacity waits for a silent worker this many times longer, so that its owner can repair it. */
-export const keptGraceFactor = 10;
+/** Kept or persistent capacity waits this many times longer, so that its owner can repair the worker. */
+const keptGraceFactor = 10;
 
 /**
  * True for an attempt that its owner requested on capacity of an earlier attempt, while its command has not started. If
@@ -283,21 +299,37 @@ export function isOnHeldCapacity(job: Job, attempt: Attempt): boolean {
   return job.attempts.some(({ ordinal, allocation }) => ordinal < attempt.ordinal && allocation === attempt.allocation);
 }
 
-/** The longest silence of a worker. jobman cannot replace persistent capacity, so the owner's new attempt waits longer. */
+/** jobman cannot replace persistent capacity, so the owner's new attempt waits longer for its workers. */
 export function unreachableGraceOf(job: Job, attempt: Attempt): Duration {
   const { unreachableGraceMs } = job.spec.recovery;
   const isPersistent = allocationOf(job, attempt.allocation).ownership === 'persistent';
   return isPersistent && isOnHeldCapacity(job, attempt) ? keptGraceFactor * unreachableGraceMs : unreachableGraceMs;
 }
 
+/** A silent worker never confirms that its program has ended. Undefined while all workers answer. */
+export function giveUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {
+  const { ownership, unreachableAt, unreachableWho } = allocationOf(job, attempt.allocation);
+  if (ownership === 'persistent') return persistentGiveUpAt(job, attempt);
+  if (attempt.ending === null || unreachableAt === null || unreachableWho !== 'worker') return undefined;
+  const graces = continuationOf(job, attempt, now).next === 'finish' ? keptGraceFactor : 1;
+  return Math.max(attempt.ending.startedAt, unreachableAt) + graces * job.spec.recovery.unreachableGraceMs;
+}
+
 /**
- * The end of the wait for a silent worker of a persistent allocation. jobman does not release the allocation, so the job
- * fails without it. A program that still runs there is stopped before the next one starts. Undefined for an ephemeral
- * allocation, while all workers answer, and while the cloud does not answer.
+ * jobman does not release the allocation, so the job fails without it. A program that still runs there is stopped before
+ * the next one starts.
  */
 export function persistentGiveUpAt(job: Job, attempt: Attempt): Instant | undefined {
   const { ownership, unreachableAt, unreachableWho, releasedAt } = allocationOf(job, attempt.allocation);
   if (ownership !== 'persistent' || releasedAt !== null) return undefined;
   if (attempt.ending === null || unreachableAt === null || unreachableWho !== 'worker') return undefined;
   return unreachableAt + keptGraceFactor * job.spec.recovery.unreachableGraceMs;
+}
+
+/** jobman does not release the allocation, so no observation proves that it is gone. Undefined if the cloud keeps it. */
+export function lossGraceEnd(job: Job, allocation: Allocation): Instant | undefined {
+  const { ownership, releasedAt, lastObserved } = allocation;
+  if (ownership !== 'persistent' || releasedAt !== null || lastObserved === null || !isLost(allocation))
+    return undefined;
+  return lastObserved.at + job.spec.recovery.unreachableGraceMs;
 }

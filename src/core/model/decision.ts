@@ -1,5 +1,5 @@
-// Decision: the result of `reconcile`. Actions are plain data that the controller performs. Rules return a changed
-// record with its events.
+// Decision: the result of `reconcile`. Actions are plain data that the controller performs. Rules return the changed
+// job with its events.
 
 import { withLifecycle } from './job.ts';
 import type { AllocationFields, Attempt, Job } from './job.ts';
@@ -50,9 +50,19 @@ export type Action =
       readonly signal: 'stop' | 'kill';
     };
 
-// ------------------------------------------------------------------------------------------ changes of a record
+/** Does nothing until that time. Without a time the job waits for a command, a slot or the end of a release. */
+export function wait(job: Job, wakeAt?: Instant): Decision {
+  return { ...unchanged(job), actions: [], wakeAt };
+}
 
-/** A new record and the events that led to it, in order. */
+/** The job changed, so the next step may follow at once. */
+export function recheckNow(change: Change, now: Instant): Decision {
+  return { ...change, actions: [], wakeAt: now };
+}
+
+// ------------------------------------------------------------------------------------------ changes of a job
+
+/** The changed job and the events of the change, in order. */
 export interface Change {
   readonly job: Job;
   readonly events: readonly Event[];

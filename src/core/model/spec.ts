@@ -158,11 +158,11 @@ export interface CommandSpec {
   readonly secrets?: Readonly<Record<string, SecretSource>>;
   /** The folder in which the command starts; may begin with `workdirPlaceholder`. Null: the login folder. */
   readonly workdir: string | null;
-  /** Folder for checkpoints. `checkpointFolder` (prepare.ts) gives the folder of one attempt. */
+  /** Folder for checkpoints. `checkpointFolder` gives the folder of one attempt. */
   readonly checkpointDir: string | null;
   /**
    * `own`: jobman makes a folder for each start from the beginning. `named`: the manifest names the folder, and
-   * JOBMAN_RESUME_FROM names only entries that the job made since its newest start from the beginning (prepare.ts).
+   * JOBMAN_RESUME_FROM names only entries that the job made since its newest start from the beginning.
    * `shared`: any entry of a folder that the manifest names. Absent (records of an earlier version): `shared`.
    */
   readonly checkpoints?: 'own' | 'named' | 'shared';
@@ -316,7 +316,7 @@ interface StopSpec {
   readonly graceMs: Duration;
 }
 
-export interface FinishSpec {
+interface FinishSpec {
   /** For ephemeral capacity when the job has finished. */
   readonly capacity: 'release' | 'keep';
   /** Longest time to keep it. Null: until a user releases it. */

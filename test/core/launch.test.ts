@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lastAttempt } from '../../src/core/model/job.ts';
 import type { Allocation, Attempt } from '../../src/core/model/job.ts';
-import { launchOf, resolvedStep, checkpointFolder, checkpointOwner } from '../../src/core/decide/prepare.ts';
+import { launchOf, resolvedStep, checkpointFolder, checkpointOwner } from '../../src/core/decide/launch.ts';
 import { nodeNamePlaceholder } from '../../src/core/model/spec.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { World, local, spec, step } from './world.ts';

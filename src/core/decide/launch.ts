@@ -1,59 +1,10 @@
-// Prepare: the setup steps before the command, and the values that it starts with.
+// Launch: the values with which a command or a setup step starts on a worker, and the checkpoint folder of an attempt.
 
-import type { Action } from '../model/decision.ts';
-import { allocationOf, commandWorkers, failureOf, stepsOf, capacityOf, taskKey } from '../model/job.ts';
-import type { Allocation, Attempt, Job, TaskFailure, WorkerTask } from '../model/job.ts';
-import { backoffDelay, earliest, minute, second } from '../model/time.ts';
-import type { Instant } from '../model/time.ts';
+import { allocationOf, capacityOf, commandWorkers } from '../model/job.ts';
+import type { Allocation, Attempt, Job } from '../model/job.ts';
 import { nodeNamePlaceholder, withBuckets } from '../model/spec.ts';
 import type { CommandSpec, ResumeFrom, SecretSource, SetupStep, WorkerId } from '../model/spec.ts';
-import type { View } from './facts.ts';
 import { regionOf } from '../../catalogue/zones.ts';
-
-// ------------------------------------------------------------------------------------------ steps
-
-/** Workers that answer and have steps left, each with its first unproven step. */
-export function unprovenWorkers(view: View): readonly { readonly worker: number; readonly step: SetupStep }[] {
-  if (view.attempt?.commandOnly === true) return [];
-  return view.workers.flatMap(({ worker, status }) => {
-    if (worker === 'controller' || status === undefined) return [];
-    const { proofs } = status;
-    const step = stepsOf(view.job).find(({ key }) => !proofs.includes(key));
-    return step === undefined ? [] : [{ worker, step }];
-  });
-}
-
-/** The steps that should be in progress now, on all workers in parallel, and the time at which the next one is due. */
-export function planSteps(
-  view: View,
-  attempt: Attempt,
-): { readonly actions: readonly Action[]; readonly wakeAt: Instant | undefined } {
-  const actions: Action[] = [];
-  let wakeAt: Instant | undefined;
-  for (const { worker, step } of unprovenWorkers(view)) {
-    const dueAt = retryAt(view.job, attempt, { kind: 'step', worker, step: step.name });
-    if (dueAt > view.now) wakeAt = earliest(wakeAt, dueAt);
-    else {
-      const { allocation, ordinal } = attempt;
-      actions.push({ kind: 'step', allocation, worker, step: step.name, attempt: ordinal });
-    }
-  }
-  return { actions, wakeAt };
-}
-
-export function areTriesExhausted(job: Job, { tries, isFinal }: TaskFailure): boolean {
-  return isFinal === true || tries >= Math.max(1, job.spec.limits.setupTries);
-}
-
-/** Time of the next try on that worker: 5 s after a failure, doubling to 2 min. 0 if the task never failed. */
-export function retryAt(job: Job, attempt: Attempt, task: WorkerTask): Instant {
-  const failure = failureOf(attempt, task);
-  if (failure === undefined) return 0;
-  const tries = Math.max(1, failure.tries);
-  return failure.lastAt + backoffDelay(5 * second, 2 * minute, tries, job.id, attempt.ordinal, taskKey(task));
-}
-
-// ------------------------------------------------------------------------------------------ the command
 
 /** The input of a host for one run of the command, without placeholders. */
 export interface Launch {

@@ -1,0 +1,70 @@
+// Finish: the end of a job, and the capacity that it keeps afterwards.
+
+import { isLost, release } from './allocate.ts';
+import { chain, withEvents } from '../model/decision.ts';
+import type { Change, Decision } from '../model/decision.ts';
+import { heldAllocations } from '../model/job.ts';
+import type { Allocation, Finish, Job } from '../model/job.ts';
+import type { Reason } from '../model/spec.ts';
+import { earliest, minute } from '../model/time.ts';
+import type { Duration, Instant } from '../model/time.ts';
+
+export function finishJob(job: Job, verdict: Finish['verdict'], reason: Reason, now: Instant): Change {
+  const finish: Finish = { at: now, verdict, reason };
+  return withEvents({ ...job, finish, startRequest: null }, now, { kind: 'finished', verdict, reason });
+}
+
+/** For a finished job: releases the capacity that it may not keep, and leaves the list if it was deleted and holds none. */
+export function cleanUp(change: Change, now: Instant): Decision {
+  const { job } = change;
+  if (job.removed) return { ...change, actions: [], wakeAt: undefined };
+  const surplus = heldAllocations(job).filter((one) => one.releasedAt === null && !isKeptNow(job, one, now));
+  const released = chain(
+    change,
+    ...surplus.map((one) => (next: Job) => release(next, one.ordinal, releaseReason(job, one), now)),
+  );
+  const held = heldAllocations(released.job);
+  if (job.desired === 'deleted' && held.length === 0)
+    return { ...chain(released, (next) => removeFromList(next, now)), actions: [], wakeAt: undefined };
+  // Kept capacity is observed because it costs money, and must be released if the cloud takes it.
+  const isKeeping = held.some((one) => one.releasedAt === null);
+  return { ...released, actions: [], wakeAt: isKeeping ? earliest(now + minute, keptUntil(job)) : undefined };
+}
+
+function isKeptNow(job: Job, allocation: Allocation, now: Instant): boolean {
+  const until = keptUntil(job);
+  return keepsAtFinish(job, allocation, job.finish?.verdict) && (until === undefined || now < until);
+}
+
+/** True if a job that finishes so keeps this capacity: after `stop` if it is usable, otherwise as the manifest says. */
+export function keepsAtFinish(job: Job, allocation: Allocation, verdict: Finish['verdict'] | undefined): boolean {
+  if (allocation.readyAt === null || isLost(allocation)) return false;
+  if (job.desired === 'stopped') return true;
+  return job.desired === 'running' && keepDuration(job, verdict) !== 0;
+}
+
+/** Time at which kept capacity is released. Undefined if it is kept until a user releases it, or not kept. */
+export function keptUntil(job: Job): Instant | undefined {
+  if (job.desired !== 'running' || job.finish === null) return undefined;
+  const keepFor = keepDuration(job, job.finish.verdict);
+  return keepFor === null || keepFor === 0 ? undefined : job.finish.at + keepFor;
+}
+
+/** Null: until a user releases it. */
+function keepDuration({ spec: { finish } }: Job, verdict: Finish['verdict'] | undefined): Duration | null {
+  const kept = finish.capacity === 'keep' ? finish.keepForMs : 0;
+  const held = verdict === 'failed' ? (finish.holdOnFailureMs ?? 0) : 0;
+  return kept === null ? null : Math.max(kept, held);
+}
+
+function releaseReason(job: Job, allocation: Allocation): string {
+  if (isLost(allocation)) return 'it is lost';
+  if (job.desired !== 'running') return 'requested by the owner';
+  if (keepDuration(job, job.finish?.verdict) !== 0) return 'its keep time is over';
+  return `the job has ${job.finish?.verdict ?? 'finished'}`;
+}
+
+/** The rows stay for history. */
+export function removeFromList(job: Job, now: Instant): Change {
+  return withEvents({ ...job, removed: true }, now, { kind: 'removed' });
+}
