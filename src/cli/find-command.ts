@@ -66,7 +66,7 @@ const maxHelpColumns = 100;
 /** Throws JobmanError (2) for an unknown name. */
 export function printHelp<C extends Command>(io: Io, program: Program<C>, argv: readonly string[]): number {
   const found = argv[countLeadingGlobals(argv)]?.startsWith('-') === false ? findCommand(program, argv) : null;
-  const columns = Math.min(maxHelpColumns, io.stdout.isTerminal ? io.stdout.size().columns : requestedColumns(io.env));
+  const columns = helpColumns(io);
   const lines =
     found === null || 'nothing' in found
       ? programHelp(program, columns)
@@ -75,6 +75,10 @@ export function printHelp<C extends Command>(io: Io, program: Program<C>, argv: 
         : commandHelp(program, found.command, columns);
   io.stdout.write(`${lines.join('\n')}\n`);
   return exitCode.ok;
+}
+
+export function helpColumns({ stdout, env }: Io): number {
+  return Math.min(maxHelpColumns, stdout.isTerminal ? stdout.size().columns : requestedColumns(env));
 }
 
 /** COLUMNS, for help in a pipe such as a pager's. */

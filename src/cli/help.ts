@@ -1,20 +1,20 @@
 import type { Command, Example, Program } from './command.ts';
 import { flagName, type Flags } from './flags.ts';
-import { fillLines, width } from './render/cell.ts';
-import { wrapSentences, inColumns } from './render/aligned.ts';
+import { fillLines, width, wrap } from './render/cell.ts';
+import { inColumns } from './render/aligned.ts';
 
-export function programHelp(program: Program, columns: number | null): readonly string[] {
+export function programHelp(program: Program, columns: number): readonly string[] {
   const [heading, globals] = program.globals;
   const lists = program.groups.map((group) => [group, commandRows(program, group)] as const);
   return [
     `Usage: ${program.name} ${program.usage}`,
     ...sectionLines(program.listsGlobalFlags ? [...lists, [heading, flagRows(globals)] as const] : lists, columns),
     '',
-    ...program.footer.flatMap((sentence) => wrapSentences(sentence, columns)),
+    ...program.footer.flatMap((sentence) => wrap(sentence, columns)),
   ];
 }
 
-export function familyHelp(program: Program, family: string, columns: number | null): readonly string[] {
+export function familyHelp(program: Program, family: string, columns: number): readonly string[] {
   const commands = program.commands.filter(({ names }) => names[0].startsWith(`${family} `));
   const rows = commands.map(
     ({ names, usage, summary, hidden }) =>
@@ -23,7 +23,7 @@ export function familyHelp(program: Program, family: string, columns: number | n
   return [
     `Usage: ${program.name} ${family} <command>`,
     '',
-    ...wrapSentences(program.families[family] ?? '', columns),
+    ...wrap(program.families[family] ?? '', columns),
     '',
     ...inColumns(rows, columns),
     ...sectionLines(
@@ -33,22 +33,16 @@ export function familyHelp(program: Program, family: string, columns: number | n
   ];
 }
 
-export function commandHelp<C extends Command>(
-  program: Program<C>,
-  command: C,
-  columns: number | null,
-): readonly string[] {
+export function commandHelp<C extends Command>(program: Program<C>, command: C, columns: number): readonly string[] {
   const [name, ...others] = command.names;
   const typed = command.hidden === true && name.includes(' ') ? name.split(' ').slice(0, -1).join(' ') : name;
   const [heading, globals] = program.globals;
   return [
     ...usageLines(`Usage: ${program.name} ${typed}`, command.usage, columns),
     '',
-    ...wrapSentences(`${command.summary}.`, columns),
-    ...(others.length === 0
-      ? []
-      : wrapSentences(`Other name${others.length > 1 ? 's' : ''}: ${others.join(', ')}.`, columns)),
-    ...(command.about?.split('\n\n') ?? []).flatMap((paragraph) => ['', ...wrapSentences(paragraph, columns)]),
+    ...wrap(`${command.summary}.`, columns),
+    ...(others.length === 0 ? [] : wrap(`Other name${others.length > 1 ? 's' : ''}: ${others.join(', ')}.`, columns)),
+    ...(command.about?.split('\n\n') ?? []).flatMap((paragraph) => ['', ...wrap(paragraph, columns)]),
     ...sectionLines(
       [
         ...(command.extraRows === undefined ? [] : [command.extraRows]),
@@ -85,14 +79,14 @@ function commandRows({ commands, families }: Program, group: string): readonly E
 
 function sectionLines(
   lists: readonly (readonly [heading: string, rows: readonly Example[]])[],
-  columns: number | null,
+  columns: number,
 ): readonly string[] {
   return lists.flatMap(([heading, rows]) => (rows.length === 0 ? [] : ['', heading, ...inColumns(rows, columns)]));
 }
 
-function usageLines(prefix: string, usage: string, columns: number | null): readonly string[] {
+function usageLines(prefix: string, usage: string, columns: number): readonly string[] {
   const line = `${prefix} ${usage}`.trimEnd();
-  if (columns === null || width(line) <= columns) return [line];
+  if (width(line) <= columns) return [line];
   // A bracketed group is one part: `[--set key=value]...`.
   const parts = usage.match(/\[[^\]]*\]\S*|\S+/g) ?? [];
   const indent = width(prefix) + 1;

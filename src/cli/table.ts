@@ -26,8 +26,8 @@ export const jobmanProgram: Program<(typeof commands)[number]> = {
   listsGlobalFlags: false,
   footer: [
     '`jobman <command> --help` shows its flags and examples.',
-    'Name a job by its id (1 is 000001) or its name; most commands take several jobs. Commands that only read take the ' +
-      'newest job of a name; commands that change a job take its only unfinished one.',
+    'Name a job by its id (1 is 000001) or its name; most commands take several jobs. If several jobs have the name, ' +
+      'commands that only read take the newest, and commands that change a job take the only unfinished one.',
     'A job is finished once it has succeeded, failed, been stopped or been cancelled.',
     '`jobman tpu` (or `tpu`) has the commands of a lab that shares TPUs: `tpu help`.',
     '',

@@ -90,7 +90,7 @@ export type Shell = (typeof shells)[number];
 
 /** From `stockout` on a verb leaves a condition. */
 export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[] = [
-  ['preempt', 'preempt a node, as Google does with spot capacity'],
+  ['preempt', 'preempt a node, as Google does with spot TPUs'],
   ['maintenance', 'take a node down for maintenance; it comes back with its disks'],
   ['kill-host', 'cut the power of one worker: it does not answer, and its node stays READY'],
   ['hang-host', 'freeze one worker: its processes stop and its connections are silent'],
@@ -99,22 +99,19 @@ export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[
   ['start-host', 'clear all faults of one worker; boot it if it has no power'],
   ['stockout', 'have no capacity in a zone, for a type or a generation'],
   ['capacity', 'limit the chips of a generation in a zone'],
-  [
-    'quota',
-    'limit what a project holds in a region: cores (chips for v5e and v6e), `addresses`, `requests` per minute',
-  ],
+  ['quota', 'limit the cores (for v5e and v6e: chips), `addresses` or `requests` per minute of a project in a region'],
   ['reserve', 'reserve chips of a generation in a zone'],
   ['price', 'set the price of a chip per hour in US dollars; `bill` uses it'],
   [
     'permission',
     'deny a zone, a permission (tpu.nodes.create, storage.objects.get), `login` (expired) or `api` (disabled)',
   ],
-  ['hold', 'keep queued requests waiting and creations unfinished'],
-  ['fail', 'fail the next creation, or the next `times`'],
-  ['slow', 'take `factor` times longer, or delay every reply (for `storage`: its replies) by `replies`'],
-  ['drop', 'lose the reply to the next change, or to the next `times`; the change is made'],
-  ['flaky', 'answer 503 with probability `p`: to some calls, in a zone, or from `storage`'],
+  ['hold', 'keep queued requests waiting, and creations unfinished'],
+  ['fail', 'fail the next creation, or as many as `times`'],
+  ['slow', 'take `factor` times longer, or delay every reply by `replies` (of `storage`: only its replies)'],
+  ['drop', 'make the next change, or as many as `times`, and lose the reply'],
+  ['flaky', 'answer calls with 503, with probability `p`: every call, one kind, those of a zone, or of `storage`'],
   ['bucket', 'show or set the location of a bucket: a region, a zone, US, EU, ASIA, NAM4, or two regions with a comma'],
-  ['bill', 'show what all nodes so far would have cost at Google'],
+  ['bill', 'show what all nodes so far would cost at Google'],
   ['clear', 'remove conditions: those of one verb, or all'],
 ];

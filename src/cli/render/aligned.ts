@@ -65,11 +65,6 @@ export function labelled(rows: readonly (readonly [string, string])[], columns: 
 
 const labelWidth = 10;
 
-/** Keeps the line breaks of the text if it fits. */
-export function wrapSentences(text: string, columns: number | null): readonly string[] {
-  return columns === null || width(text) <= columns ? [text] : wrap(text.replaceAll('\n', ' '), columns);
-}
-
 export function inColumns(rows: readonly (readonly [string, string])[], columns: number | null): string[] {
   const left = Math.max(...rows.map(([first]) => width(first)).filter((size) => size <= 48), 0);
   return rows.flatMap(([first, second]) => {

@@ -5,9 +5,10 @@ import type { LabServices } from '../../lab/lab.ts';
 import type { LabStore } from '../../lab/lab-store.ts';
 import { reportError, createCli, refuseJson, wantsJson } from '../context.ts';
 import { commandHelp, programHelp } from '../help.ts';
-import { wrapSentences, inColumns } from '../render/aligned.ts';
+import { helpColumns } from '../find-command.ts';
+import { inColumns } from '../render/aligned.ts';
+import { wrap } from '../render/cell.ts';
 import { escapeLine } from '../../app/format.ts';
-import { columnsOf } from '../screen.ts';
 import type { KnownNames, TpuCli, TpuCommand } from './command.ts';
 
 import { acceptedKeys, findCommand, parseArguments } from './parse-arguments.ts';
@@ -16,7 +17,7 @@ import { replacementHint, removedCommands, splitGlobals, table, type TpuGlobals,
 /** Returns the exit code. Throws only for bugs in jobman. */
 export async function dispatch(argv: readonly string[], services: LabServices): Promise<number> {
   const { io } = services;
-  const columns = columnsOf(io.stdout);
+  const columns = helpColumns(io);
   const print = (lines: readonly string[]): number => {
     io.stdout.write(lines.map((line) => `${line}\n`).join(''));
     return exitCode.ok;
@@ -98,7 +99,7 @@ async function readKnownNames(store: LabStore, { takes }: TpuCommand): Promise<K
   return { users, tpus, tpuAliases };
 }
 
-function gettingStarted(version: string, columns: number | null): readonly string[] {
+function gettingStarted(version: string, columns: number): readonly string[] {
   return [
     `tpu (jobman ${version}): run jobs on your lab's TPUs`,
     '',
@@ -114,9 +115,6 @@ function gettingStarted(version: string, columns: number | null): readonly strin
       columns,
     ),
     '',
-    ...wrapSentences(
-      '`tpu tldr` shows the most common commands, `tpu help` all commands, `tpu help run` one command.',
-      columns,
-    ),
+    ...wrap('`tpu tldr` shows the most common commands, `tpu help` all commands, `tpu help run` one command.', columns),
   ];
 }

@@ -33,7 +33,7 @@ const scopeOptions = { pricing: 'pricing', project: 'text' } as const;
 
 export const verbs: Readonly<Record<string, AdminVerb>> = {
   preempt: {
-    description: 'preempt a node, as Google does with spot capacity',
+    description: 'preempt a node, as Google does with spot TPUs',
     target: 'node',
     options: { after: 'duration' },
     run(world, { node }, options) {
@@ -96,7 +96,7 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
   },
   quota: {
     description:
-      'limit what a project holds in a region: cores (chips for v5e and v6e), `addresses`, `requests` per minute',
+      'limit the cores (for v5e and v6e: chips), `addresses` or `requests` per minute of a project in a region',
     target: 'offering',
     extraTargets: ['addresses', 'requests'],
     options: { ...countedOptions, ...scopeOptions, limit: 'number' },
@@ -124,17 +124,17 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
     options: countedOptions,
   },
   hold: {
-    description: 'keep queued requests waiting and creations unfinished',
+    description: 'keep queued requests waiting, and creations unfinished',
     target: 'request',
     options: conditionOptions,
   },
   fail: {
-    description: 'fail the next creation, or the next `times`',
+    description: 'fail the next creation, or as many as `times`',
     target: 'request',
     options: { ...countedOptions, code: 'number', message: 'text' },
   },
   slow: {
-    description: 'take `factor` times longer, or delay every reply (for `storage`: its replies) by `replies`',
+    description: 'take `factor` times longer, or delay every reply by `replies` (of `storage`: only its replies)',
     target: 'request',
     extraTargets: ['storage'],
     // In Storage only replies take time, and Storage belongs to no zone or project.
@@ -146,12 +146,12 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
     options: { ...countedOptions, factor: 'number', replies: 'duration' },
   },
   drop: {
-    description: 'lose the reply to the next change, or to the next `times`; the change is made',
+    description: 'make the next change, or as many as `times`, and lose the reply',
     target: 'call',
     options: countedOptions,
   },
   flaky: {
-    description: 'answer 503 with probability `p`: to some calls, in a zone, or from `storage`',
+    description: 'answer calls with 503, with probability `p`: every call, one kind, those of a zone, or of `storage`',
     target: 'call',
     extraTargets: [...zones, 'storage'],
     options: { ...countedOptions, p: 'share' },
@@ -174,7 +174,7 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
     },
   },
   bill: {
-    description: 'show what all nodes so far would have cost at Google',
+    description: 'show what all nodes so far would cost at Google',
     target: 'none',
     options: {},
     run: (world) => formatBill(billOf(world)),

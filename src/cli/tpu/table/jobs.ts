@@ -20,9 +20,10 @@ export const jobCommands = grouped('Jobs', [
   tpuCommand(['run'], 'Run a working directory on a TPU', {
     usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
     about:
-      'Sources staging.sh of the directory with `ka=` and the name of the TPU. Without a TPU it uses the one that ka.sh of ' +
-      'the directory names; with a type or -auto, a free one. If the TPU is in use, the command asks before it takes the TPU. ' +
-      'Every other key is a config: one of your aliases (`tpu -sa`) or config.a.b=value. Values are passed on unchanged.',
+      'Sources staging.sh of the directory with `ka=` and the full name of the TPU.\n\n' +
+      'Without a TPU it uses the one that ka.sh of the directory names; with a type or -auto, a free one. If the TPU is in ' +
+      'use, the command asks first.\n\n' +
+      'Every other key is a config: one of your aliases (`tpu -sa`) or config.a.b=value. The program gets its value unchanged.',
     examples: [
       ['tpu run v2-32-6 ada', "ada's working directory 1 on the TPU with this alias"],
       ['tpu run v2-32-p1 bob dir=2 tag=deep lr=0.01 -q', 'directory 2, with a tag and a config; without the monitor'],
@@ -31,7 +32,7 @@ export const jobCommands = grouped('Jobs', [
     ],
     exitCodes: {
       2: 'wrong usage; nothing was started',
-      4: 'the TPU is not ready, or is in use and you did not agree to take it',
+      4: 'the TPU is not ready, or is in use',
     },
     takes: {
       user: true,
@@ -39,7 +40,7 @@ export const jobCommands = grouped('Jobs', [
       types: 'accelerators',
       configs: true,
       keys: {
-        tag: stringFlag('A tag, shown next to the window', 'T'),
+        tag: stringFlag('A tag, shown with the window', 'T'),
         rule,
         monitor: valueFlag('False: do not recover the job after it ends', 'True', parseBoolean),
         ssn: notes,
