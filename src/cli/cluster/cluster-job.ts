@@ -9,7 +9,8 @@ import { escapeLine } from '../../app/format.ts';
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import { printError, printRefusal, verdictCode, type Cli } from '../context.ts';
 import type { JobHandle, JobText } from '../jobs/handle.ts';
-import { labelled, wrapSentences } from '../render/aligned.ts';
+import { labelled } from '../render/aligned.ts';
+import { wrap } from '../render/cell.ts';
 import { historyLines } from '../render/history.ts';
 import { columnsOf } from '../screen.ts';
 import { observeJob } from './observe.ts';
@@ -65,7 +66,7 @@ export function clusterWhy(cli: Cli, name: string, { phase, message, evidence }:
   return {
     objects: () => [{ id: name, backend: 'kubernetes', phase, message, evidence }],
     lines: () => [
-      ...wrapSentences(escapeLine(message), columns),
+      ...wrap(escapeLine(message), columns ?? Number.POSITIVE_INFINITY),
       ...(evidence === null ? [] : labelled([['because', evidence]], columns)),
     ],
   };
