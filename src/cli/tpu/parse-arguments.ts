@@ -362,7 +362,7 @@ function assignTexts(line: Line, open: readonly TpuArgument[], bare: readonly st
   for (const [index, arg] of left.entries()) {
     const slot = slots[index];
     if (slot !== undefined) assign(slot, arg);
-    else addProblem(line, unexpectedArgumentMessage(line, arg));
+    else line.problems.push(unexpectedArgumentError(line, arg));
   }
 }
 
@@ -444,7 +444,8 @@ function danglingAliasMessage(alias: string, name: string): string {
   return `The TPU ${name} of the alias ${alias} is not registered; \`tpu register ${name}\` adds it.`;
 }
 
-function unexpectedArgumentMessage({ row, known }: Line, arg: string): string {
+/** (3) for what may be the name of a user or TPU. */
+function unexpectedArgumentError({ row, known }: Line, arg: string): JobmanError {
   const { takes, args, flags } = row;
   const users = known.users.map(({ name }) => name);
   const near = suggestion(arg, [...users, ...tpuNames(known), ...Object.keys(flags)], '');
@@ -454,9 +455,12 @@ function unexpectedArgumentMessage({ row, known }: Line, arg: string): string {
     ...(takes.types === undefined ? [] : ['type']),
     ...(takes.windows === undefined && !args.some(({ number }) => number) ? [] : ['number']),
   ];
-  if (kinds.length === 0 || args.some(({ number }) => !number)) return `Unexpected argument \`${arg}\`.${near}`;
+  if (kinds.length === 0 || args.some(({ number }) => !number))
+    return usageError(`Unexpected argument \`${arg}\`.${near}`);
   const alias = known.tpuAliases.get(arg);
-  if (takes.tpu !== undefined && alias !== undefined) return danglingAliasMessage(arg, alias);
+  if (takes.tpu !== undefined && alias !== undefined) {
+    return new JobmanError(danglingAliasMessage(arg, alias), exitCode.notFound);
+  }
   const quotes = takes.types === 'families' ? " Put a pattern such as v* in quotes: 'v*'." : '';
   const last = kinds.pop() ?? '';
   const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
@@ -467,7 +471,8 @@ function unexpectedArgumentMessage({ row, known }: Line, arg: string): string {
       : takes.user !== undefined && known.users.length === 0
         ? ' There are no users yet; `tpu add-user` adds one.'
         : '';
-  return `Unknown ${list} \`${arg}\`.${near}${hint}${quotes}`;
+  const code = takes.user === undefined && takes.tpu === undefined ? exitCode.usage : exitCode.notFound;
+  return new JobmanError(`Unknown ${list} \`${arg}\`.${near}${hint}${quotes}`, code);
 }
 
 function suggestion(arg: string, candidates: readonly string[], otherwise: string): string {

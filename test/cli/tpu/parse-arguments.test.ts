@@ -214,10 +214,11 @@ suite('an ambiguous argument is an error that shows both meanings', () => {
 suite('an unknown argument is an error', () => {
   const lines: readonly (readonly [string, RegExp, number])[] = [
     ['chekc xibo', /Unknown command "chekc"\. Did you mean "check"\?/, 2],
-    ['check xbo', /Unknown user `xbo`\. Did you mean xibo\?/, 2],
+    ['check xbo', /Unknown user `xbo`\. Did you mean xibo\?/, 3],
+    ['describe nothing', /Unknown TPU `nothing`\./, 3],
     ['check user=xbo', /There is no user xbo\. Did you mean xibo\?/, 3],
     ['check id=9', /There is no user with the id 9/, 3],
-    ['run v2-32-7 xibo', /Unknown user, TPU, type or number `v2-32-7`\. Did you mean v2-32-1\?.*`tpu register`/, 2],
+    ['run v2-32-7 xibo', /Unknown user, TPU, type or number `v2-32-7`\. Did you mean v2-32-1\?.*`tpu register`/, 3],
     ['run tpu=v9-99-9', /There is no TPU v9-99-9/, 3],
     ['describe lost', /The TPU kmh-gone of the alias lost is not registered/, 3],
     ['run v2-32-6 -aply', /Unknown flag -aply\. Did you mean -apply\?/, 2],
@@ -230,7 +231,7 @@ suite('an unknown argument is an error', () => {
     ['kill 7 -w', /`-w` needs a value/, 2],
     ['check lr=1', /Unknown key in `lr=1`/, 2],
     ['add-tag 7 xibo one two', /Unexpected argument `two`/, 2],
-    ['check xibo 7', /Unknown user `7`/, 2],
+    ['check xibo 7', /Unknown user `7`/, 3],
     ['swap-dir 1 2 3 xibo', /Unexpected number `3`/, 2],
     ['get-dir xibo', /^The number \(1 to 100\) of a working directory is missing\. You can give it as dir=\.\.\./, 2],
     ['resume xibo', /Which window\?/, 2],
