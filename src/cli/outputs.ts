@@ -108,6 +108,7 @@ interface Outputs {
   readonly 'tpu solve': TpuProblemOutput | SolvedOutput;
   readonly 'tpu apply': AppliedTpuOutput;
   readonly 'tpu reapply': AppliedTpuOutput;
+  readonly 'tpu restart': AppliedTpuOutput;
   readonly 'tpu delete': DeletedTpuOutput;
   readonly 'tpu list': LabTpuOutput;
   readonly 'tpu get-dir': DirectoryOutput;

@@ -41,21 +41,21 @@ export interface DoctorFinding {
 type Check = (state: LabState) => readonly Omit<DoctorFinding, 'check'>[];
 
 const checks: Readonly<Record<string, Check>> = {
-  'stopped controller': ({ isControllerRunning, rows }) => {
+  stopped_controller: ({ isControllerRunning, rows }) => {
     const live = [...rows.values()].filter(({ phase }) => !isFinishedPhase(phase));
     if (isControllerRunning || live.length === 0) return [];
     const message = `No controller runs, so nothing recovers ${pluralize(live.length, 'unfinished job')}.`;
     return [{ message, remedy: 'jobman controller start' }];
   },
-  'alias of an unregistered TPU': ({ tpus, tpuAliases }) =>
+  unregistered_alias: ({ tpus, tpuAliases }) =>
     [...tpuAliases]
       .filter(([, name]) => !tpus.some((tpu) => tpu.name === name))
       .map(([alias, name]) => ({
         message: `The TPU ${name} of the alias ${alias} is not registered.`,
         remedy: `tpu register ${name}    or: tpu del-tpu-alias ${alias}`,
       })),
-  'ambiguous name': ambiguousNames,
-  'two users with one name in the booking sheet': ({ users }) =>
+  ambiguous_name: ambiguousNames,
+  duplicate_booking_name: ({ users }) =>
     users.flatMap(({ name, sheetName }, index) =>
       users
         .slice(0, index)
@@ -66,28 +66,28 @@ const checks: Readonly<Record<string, Check>> = {
           remedy: `tpu del-user ${name}    and then: tpu add-user ${name} sheet=ANOTHER dir=...`,
         })),
     ),
-  'TPU without a zone': ({ tpus }) =>
+  tpu_without_zone: ({ tpus }) =>
     tpus
       .filter(({ zone }) => zone === null)
       .map(({ name }) => ({
         message: `The zone of ${name} is unknown.`,
         remedy: `tpu register ${name} zone=ZONE`,
       })),
-  'TPU in another zone': ({ tpus, zones }) =>
+  tpu_in_other_zone: ({ tpus, zones }) =>
     tpus
       .filter(({ zone }) => zone !== null && zones.length > 0 && !zones.includes(zone))
       .map(({ name, zone }) => ({
         message: `${name} is in ${zone}, which is not in the setting lab.zones.`,
         remedy: `jobman settings set lab.zones '${JSON.stringify([...zones, zone])}'    or: tpu register ${name} zone=ZONE`,
       })),
-  'TPU of unknown type': ({ tpus }) =>
+  unknown_tpu_type: ({ tpus }) =>
     tpus
       .filter(({ accelerator }) => parseAccelerator(accelerator) === null)
       .map(({ name, accelerator }) => ({
         message: `${name} is registered with the unknown type ${accelerator}.`,
         remedy: `tpu register ${name} type=TYPE`,
       })),
-  'missing directory': ({ users, isGone }) =>
+  missing_directory: ({ users, isGone }) =>
     users.flatMap(({ name, directories }) =>
       Object.entries(directories)
         .filter(([, folder]) => isGone(folder))
@@ -96,7 +96,7 @@ const checks: Readonly<Record<string, Check>> = {
           remedy: `tpu del-dir ${number} ${name}    or, in another folder: tpu set-cur ${number} ${name}`,
         })),
     ),
-  'window that cannot be resumed': ({ users, jobs, windows, rows, isGone }) =>
+  unresumable_window: ({ users, jobs, windows, rows, isGone }) =>
     newestListed(windows)
       .filter(({ window: { report, job, user } }) => {
         if (!users.some(({ name }) => name === user)) return false;
@@ -109,7 +109,7 @@ const checks: Readonly<Record<string, Check>> = {
         message: `Window ${window} of ${user} cannot be resumed: the copy of its code is gone (${report?.stageFolder}).`,
         remedy: `tpu rerun window=${window} ${user}    runs the current code of the directory`,
       })),
-  'duplicate window': ({ windows }) => {
+  duplicate_window: ({ windows }) => {
     const shown = windows.filter(({ window }) => window.clearedAt === null).map(({ window }) => window);
     return shown
       .filter(({ user, window }, index) =>
@@ -120,7 +120,7 @@ const checks: Readonly<Record<string, Check>> = {
         remedy: `tpu clear ${user}    removes finished jobs from the list`,
       }));
   },
-  'zombie window': ({ users, windows, tmux }) =>
+  zombie_window: ({ users, windows, tmux }) =>
     users.flatMap(({ name, session }) => {
       const listed = windows.filter(({ window }) => window.user === name && window.clearedAt === null);
       const zombies = (tmux.get(session) ?? []).filter(
@@ -131,8 +131,8 @@ const checks: Readonly<Record<string, Check>> = {
       const message = `The tmux session "${session}" has ${which} ${zombies.join(', ')} without a job on the list of ${name}.`;
       return [{ message, remedy: `tpu -czw ${name}` }];
     }),
-  'zombie job': zombieJobs,
-  'missing parent': ({ jobs, windows }) => {
+  zombie_job: zombieJobs,
+  missing_parent: ({ jobs, windows }) => {
     const known = new Set(jobs.map(({ job }) => job));
     const number = new Map(windows.map(({ window }) => [attemptKey(window), window.window]));
     return jobs.flatMap(({ job, user, parent }) => {
@@ -143,7 +143,7 @@ const checks: Readonly<Record<string, Check>> = {
       return [{ message, remedy: 'It can be rerun, but its first resume has no checkpoint to load.' }];
     });
   },
-  'two jobs on one TPU': ({ jobs, rows }) => {
+  tpu_with_two_jobs: ({ jobs, rows }) => {
     const running = jobs.filter(({ job }) => rows.get(job)?.phase === 'running');
     return [...Map.groupBy(running, ({ tpu }) => tpu)]
       .filter(([, on]) => on.length > 1)
@@ -152,7 +152,7 @@ const checks: Readonly<Record<string, Check>> = {
         remedy: `jobman cancel ${Number(on.at(-1)?.job)}    cancels the newer one`,
       }));
   },
-  'booked without a job': ({ bookings, jobs, rows, users }) =>
+  booked_without_job: ({ bookings, jobs, rows, users }) =>
     bookings
       .filter(
         ({ status, tpu }) => status === 'running' && !jobs.some((job) => job.tpu === tpu && isLive(rows, job.job)),
@@ -164,7 +164,7 @@ const checks: Readonly<Record<string, Check>> = {
           remedy: `tpu release ${tpu}${name === undefined ? '' : ` ${name}`}    unless a user runs a program there manually`,
         };
       }),
-  'wrong file modes': ({ wrongModes }) => {
+  wrong_file_modes: ({ wrongModes }) => {
     const [first, ...others] = wrongModes ?? [];
     if (first === undefined) return [];
     const more = others.length === 0 ? '' : `, and ${pluralize(others.length, 'other file')} too`;

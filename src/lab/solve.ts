@@ -60,7 +60,7 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
   lost: ({ state }) =>
     tpuProblem(isState(state, ...lostStates), `the TPU was lost (${stateName(state)})`, { kind: 'reapply' }),
   stopped: ({ state }) => tpuProblem(isState(state, 'stopped'), 'the TPU is stopped', { kind: 'restart' }),
-  'not ready': ({ state }) =>
+  not_ready: ({ state }) =>
     tpuProblem(
       state.kind === 'known' && !isState(state, 'ready', 'absent', 'stopped', ...lostStates),
       `the TPU is ${stateName(state)}`,
@@ -69,7 +69,7 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
         duration: minute,
       },
     ),
-  'SSH fails': ({ unresponsive, workers }) => {
+  ssh_fails: ({ unresponsive, workers }) => {
     // A restart does not change a refused login.
     const isRefused = unresponsive.every((one) =>
       /authenti|publickey|host key|permission denied|no SSH key|no available SSH key/i.test(one.message),
@@ -81,13 +81,13 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
       isRefused && workers.length === 0 ? { kind: 'manual', description: advice } : { kind: 'restart' },
     );
   },
-  'disk full': ({ workers }) =>
+  disk_full: ({ workers }) =>
     workerProblem(
       workers.filter(({ disks }) => disks.some(({ freeMb }) => freeMb < minFreeMb)),
       (found) => `less than ${minFreeMb} MB of disk free on ${formatWorkers(found)}`,
       scriptRepair(freeDiskScript, 'remove cached packages, old logs and traces', 5 * minute),
     ),
-  'wrong clock': ({ workers }) =>
+  wrong_clock: ({ workers }) =>
     workerProblem(
       workers.filter(({ clockAheadMs }) => Math.abs(clockAheadMs) > maxClockSkew),
       (found) => {
@@ -96,7 +96,7 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
       },
       scriptRepair(setClockScript, 'set the clock from the time servers', minute),
     ),
-  'share missing': ({ workers, site }) => {
+  share_missing: ({ workers, site }) => {
     const found = workers.filter(({ shares }) => shares.some(({ state }) => state !== 'mounted'));
     const wrong = found.flatMap(({ shares }) => shares.filter(({ state }) => state !== 'mounted'));
     const targets = [...new Set(wrong.map(({ share, state }) => `${share.target} (${shareStateText[state]})`))].join(
@@ -111,43 +111,43 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
         : scriptRepair(mountScript(wanted)?.apply ?? 'true', 'mount the shares', 15 * minute),
     );
   },
-  'not logged in to W&B': ({ workers }) =>
+  wandb_login_missing: ({ workers }) =>
     workerProblem(
       workers.filter(({ isLoggedIn }) => isLoggedIn === false),
       (found) => `no login to W&B on ${formatWorkers(found)}`,
       { kind: 'login', description: 'log in to W&B' },
     ),
-  'no Python': ({ workers, site }) =>
+  python_missing: ({ workers, site }) =>
     workerProblem(
       workers.filter(({ hasPython }) => !hasPython),
       (found) => `${site.python ?? 'python3'} does not exist on ${formatWorkers(found)}`,
       { kind: 'manual', description: 'check that one of the shares has lab.python of the settings' },
     ),
-  'device busy': ({ workers }) =>
+  device_busy: ({ workers }) =>
     workerProblem(
       workers.filter((one) => one.holders.length > 0),
       (found) => formatHolders(found.flatMap(({ holders }) => holders)).join('; '),
       { kind: 'end', holders: workers.flatMap(({ holders }) => holders) },
     ),
-  'stale lock file': ({ workers }) =>
+  stale_lock_file: ({ workers }) =>
     workerProblem(
       workers.filter(({ lock, holders }) => lock !== null && lock.openedBy.length === 0 && holders.length === 0),
       (found) => `the process that made libtpu's lock file on ${formatWorkers(found)} is gone`,
       scriptRepair(removeLockScript, `remove ${lockFile}`, minute),
     ),
-  'libtpu in use': ({ environment }) =>
+  libtpu_in_use: ({ environment }) =>
     tpuProblem(
       environment?.class === 'occupied',
       `libtpu is in use on worker ${environment?.worker} by an unknown program: ${environment?.message}`,
       { kind: 'restart' },
     ),
-  'Python hangs': ({ environment }) =>
+  python_hangs: ({ environment }) =>
     tpuProblem(environment?.class === 'timeout', `Python hangs before it sees the devices: ${environment?.message}`, {
       kind: 'restart',
     }),
-  'Python fails': ({ environment }) =>
+  python_fails: ({ environment }) =>
     workerProblem(
-      environment?.class === 'file error' || environment?.class === 'unknown' ? [environment] : [],
+      environment?.class === 'file_error' || environment?.class === 'unknown' ? [environment] : [],
       ([found]) => `Python on worker ${found?.worker} does not see the devices: ${found?.message}`,
       { kind: 'manual', description: 'repair the environment of lab.python' },
     ),

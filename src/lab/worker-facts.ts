@@ -134,8 +134,8 @@ export function parseHolder(worker: number, line: string): readonly DeviceHolder
   return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
 }
 
-/** `file error`: Python or a file that it needs is missing, as when a share is not mounted. */
-export type EnvironmentClass = 'success' | 'file error' | 'occupied' | 'timeout' | 'unknown';
+/** `file_error`: Python or a file that it needs is missing, as when a share is not mounted. */
+export type EnvironmentClass = 'success' | 'file_error' | 'occupied' | 'timeout' | 'unknown';
 
 export interface EnvironmentCheck {
   readonly class: EnvironmentClass;
@@ -158,12 +158,12 @@ timeout -k 5 ${pythonTimeout / second} ${program} -c 'import jax; print(jax.loca
 
 const errorPatterns: readonly (readonly [EnvironmentClass, RegExp])[] = [
   ['occupied', /The TPU is already in use|libtpu_lockfile|Device or resource busy/],
-  ['file error', /No such file or directory/],
+  ['file_error', /No such file or directory/],
 ];
 
 export function worstEnvironment(answers: readonly WorkerAnswer[]): EnvironmentCheck {
   const each = answers.map(classifyAnswer);
-  const worst = (['occupied', 'file error', 'timeout', 'unknown'] as const)
+  const worst = (['occupied', 'file_error', 'timeout', 'unknown'] as const)
     .map((one) => each.find((environment) => environment.class === one))
     .find((found) => found !== undefined);
   return worst ?? each[0] ?? { class: 'unknown', message: 'there are no workers', worker: 0 };

@@ -43,49 +43,49 @@ const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, messag
     ['missing', { state: state('absent'), workers: [] }, /does not exist/, 'apply'],
     ['lost', { state: state('preempted'), workers: [] }, /lost \(preempted\)/, 'reapply'],
     ['stopped', { state: state('stopped'), workers: [] }, /is stopped/, 'restart'],
-    ['not ready', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
+    ['not_ready', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
     [
-      'SSH fails',
+      'ssh_fails',
       { workers: [healthy], unresponsive: [{ worker: 1, message: 'it no longer answers' }] },
       /^no SSH connection to worker 1: it no longer answers$/,
       'restart',
     ],
     [
-      'disk full',
+      'disk_full',
       broken({ disks: [{ path: '/tmp', freeMb: 12 }] }),
       /^less than 500 MB of disk free on worker 1$/,
       'script',
     ],
-    ['wrong clock', broken({ clockAheadMs: -95 * second }), /^the clock is 95 s off on worker 1$/, 'script'],
+    ['wrong_clock', broken({ clockAheadMs: -95 * second }), /^the clock is 95 s off on worker 1$/, 'script'],
     [
-      'share missing',
+      'share_missing',
       broken({ shares: [{ share, state: 'silent' }] }),
       /\/home-nfs \(server does not answer\)/,
       'script',
     ],
-    ['not logged in to W&B', broken({ isLoggedIn: false }), /^no login to W&B on worker 1$/, 'login'],
-    ['no Python', broken({ hasPython: false }), /^\/home-nfs\/python does not exist on worker 1$/, 'manual'],
+    ['wandb_login_missing', broken({ isLoggedIn: false }), /^no login to W&B on worker 1$/, 'login'],
+    ['python_missing', broken({ hasPython: false }), /^\/home-nfs\/python does not exist on worker 1$/, 'manual'],
     [
-      'device busy',
+      'device_busy',
       broken({ holders: [holder] }),
       /process 7 on worker 1 \(lyy\) uses the device: python main\.py/,
       'end',
     ],
     [
-      'stale lock file',
+      'stale_lock_file',
       broken({ lock: { openedBy: [] } }),
       /^the process that made libtpu's lock file on worker 1 is gone$/,
       'script',
     ],
-    ['libtpu in use', python('occupied', 'already in use'), /worker 1 by an unknown program/, 'restart'],
+    ['libtpu_in_use', python('occupied', 'already in use'), /worker 1 by an unknown program/, 'restart'],
     [
-      'Python hangs',
+      'python_hangs',
       python('timeout', 'it did not end'),
       /hangs before it sees the devices: it did not end/,
       'restart',
     ],
     [
-      'Python fails',
+      'python_fails',
       python('unknown', 'No module named jax'),
       /worker 1 does not see the devices: No module/,
       'manual',
@@ -119,12 +119,12 @@ test('problems are in the order of causes; a lock file is stale only if no proce
   const both = findProblems({ ...facts, ...broken({ hasPython: false, shares: [{ share, state: 'missing' }] }) });
   assert.deepEqual(
     both.map(({ name }) => name),
-    ['share missing', 'no Python'],
+    ['share_missing', 'python_missing'],
   );
   const held = findProblems({ ...facts, ...broken({ holders: [holder], lock: { openedBy: [] } }) });
   assert.deepEqual(
     held.map(({ name }) => name),
-    ['device busy'],
+    ['device_busy'],
   );
   assert.deepEqual(findProblems({ ...facts, ...broken({ lock: { openedBy: [9] } }) }), []);
 });
@@ -172,7 +172,7 @@ const answers: readonly (readonly [expected: EnvironmentCheck['class'], WorkerAn
   ['unknown', { kind: 'ended', worker: 0, code: 0, output: '[CpuDevice(id=0)]\n' }],
   ['unknown', { kind: 'ended', worker: 0, code: 1, output: 'ModuleNotFoundError: No module named jax\n' }],
   ['unknown', { kind: 'ended', worker: 0, code: 0, output: '' }],
-  ['file error', { kind: 'ended', worker: 0, code: 127, output: '/x/python: No such file or directory\n' }],
+  ['file_error', { kind: 'ended', worker: 0, code: 127, output: '/x/python: No such file or directory\n' }],
   ['occupied', { kind: 'ended', worker: 0, code: 1, output: 'RuntimeError: The TPU is already in use by process 7\n' }],
   ['timeout', { kind: 'ended', worker: 0, code: 124, output: '' }],
   ['timeout', { kind: 'no_answer', worker: 0, message: 'it did not end within 150 s' }],

@@ -134,7 +134,7 @@ suite('TPUs by the tpu command', () => {
     await assertOutput('[TpuDevice(id=0, process_index=0)]', 'success', 0);
     await onAll(name, 'umount /home-nfs');
     const { stdout, stderr } = await tpu('check-env', 'v4-16-1');
-    assert.equal(stdout, 'file error\n');
+    assert.equal(stdout, 'file_error\n');
     assert.match(stderr, /tpu mount-disk lab-tpuvm-v4-16-1/);
   });
 
@@ -145,17 +145,17 @@ suite('TPUs by the tpu command', () => {
     assert.match(described, /Used by +no job or program/);
     assert.match(described, /shares missing on workers 0, 1: \/home-nfs \(not mounted\)/);
     const dry = await ends(1, 'solve', 'v4-16-1', '--dry-run');
-    assert.match(dry.stdout, /^share missing: .*\n {2}repair: mount the shares on workers 0, 1\n/m);
-    assert.match(dry.stdout, /^stale lock file: .*\n {2}repair: remove \/tmp\/libtpu_lockfile/m);
+    assert.match(dry.stdout, /^share_missing: .*\n {2}repair: mount the shares on workers 0, 1\n/m);
+    assert.match(dry.stdout, /^stale_lock_file: .*\n {2}repair: remove \/tmp\/libtpu_lockfile/m);
     assert.match((await onAll(name, 'ls /tmp; cat /proc/self/mounts')).join(), /libtpu_lockfile/);
     const solved = await ends(0, 'solve', 'v4-16-1');
     // Without the share there is no Python either; the repair restores both.
-    assert.match(solved.stdout, /is repaired \(share missing, stale lock file\)\.\n$/);
+    assert.match(solved.stdout, /is repaired \(share_missing, stale_lock_file\)\.\n$/);
     assert.match(await ok('describe', 'v4-16-1'), /Python +\[TpuDevice/);
     assert.match(await ok('solve', 'v4-16-1'), /has no problem/);
     await onAll(name, 'umount /home-nfs; : >/tmp/no-server');
     const left = await ends(1, 'solve', name);
-    assert.match(left.stdout, /still has problems:\n +share missing: .*; the repair did not help\n +no Python/);
+    assert.match(left.stdout, /still has problems:\n +share_missing: .*; the repair did not help\n +python_missing/);
     await onAll(name, 'rm /tmp/no-server');
     await ok('solve', name);
   });
@@ -163,9 +163,9 @@ suite('TPUs by the tpu command', () => {
   hostTest('a worker with a full disk is still checked, and the repair is shown', async () => {
     await world.jobman(['emulator', 'fill-disk', name, '--worker', '1']);
     const full = await ends(1, 'solve', name);
-    assert.match(full.stdout, /^disk full: less than 500 MB of disk free on worker 1$/m);
+    assert.match(full.stdout, /^disk_full: less than 500 MB of disk free on worker 1$/m);
     assert.match(full.stderr, /worker 1: Largest folders \(MB\):/);
-    assert.match(full.stdout, /still has problems:\n +disk full: .*; the repair did not help/);
+    assert.match(full.stdout, /still has problems:\n +disk_full: .*; the repair did not help/);
     await world.jobman(['emulator', 'start-host', name, '--worker', '1']);
     await ok('solve', name);
   });
@@ -179,7 +179,7 @@ suite('TPUs by the tpu command', () => {
     assert.deepEqual(await addresses(name), await addresses(name));
     await ends(4, 'solve', name);
     const ended = await ends(0, 'solve', name, '--yes');
-    assert.match(ended.stdout, /device busy: process \d+ on worker 1 \(\w+\) uses the device: sleep 31351/);
+    assert.match(ended.stdout, /device_busy: process \d+ on worker 1 \(\w+\) uses the device: sleep 31351/);
     assert.match(await ok('describe', name), /Used by +no job or program/);
   });
 
@@ -215,7 +215,7 @@ suite('TPUs by the tpu command', () => {
     const unsure = await ends(4, 'solve', spot);
     assert.match(unsure.stderr, /The programs on worker 0 are unknown: .*--yes/);
     const again = await ends(0, 'solve', spot, '--yes');
-    assert.match(again.stdout, /^SSH fails: no SSH connection to worker 0.*\n.*is repaired \(SSH fails\)/);
+    assert.match(again.stdout, /^ssh_fails: no SSH connection to worker 0.*\n.*is repaired \(ssh_fails\)/);
     assert.match((await tpu('mount-disk', spot)).stderr, /The settings have no share for us-central2-b/);
   });
 

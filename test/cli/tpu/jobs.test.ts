@@ -603,4 +603,10 @@ suite('a TPU with an unfinished job', () => {
       assert.deepEqual(world.actions, []);
     }
   });
+
+  test('a restart prints an object with --json', async (t) => {
+    const { code, out } = await (await openLabJobWorld(t)).tpu(['restart', 'v2-32-6', '-y', '--json']);
+    assert.equal(code, 0);
+    assert.deepEqual(JSON.parse(out), { tpu: six, zone: 'us-central2-b', prepared: true });
+  });
 });

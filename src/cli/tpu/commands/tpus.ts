@@ -47,7 +47,7 @@ export const describe: TpuHandler = (cli, args) =>
     // Python.
     const isIdle = hasWorkers(state) && facts.unresponsive.length === 0 && uses.length === 0 && site.python !== null;
     const environment = isIdle ? await checkPython(tpus, tpu, site, signal) : null;
-    const wrong = findProblems({ ...facts, environment }).filter(({ name }) => name !== 'device busy');
+    const wrong = findProblems({ ...facts, environment }).filter(({ name }) => name !== 'device_busy');
     const booking = booked.bookings.find((one) => one.tpu === tpu.name) ?? null;
     if (cli.json) {
       const { project, accelerator, pricing, runtimeVersion } = tpu;
@@ -115,7 +115,7 @@ export const checkEnv: TpuHandler = (cli, args) =>
 
 const hints: Readonly<Record<EnvironmentClass, string | null>> = {
   success: null,
-  'file error': '`tpu mount-disk TPU` mounts the shares, which may have it; `tpu solve TPU` finds other reasons.',
+  file_error: '`tpu mount-disk TPU` mounts the shares, which may have it; `tpu solve TPU` finds other reasons.',
   occupied: '`tpu describe TPU` shows who uses it.',
   timeout: '`tpu solve TPU` finds the reason.',
   unknown: '`tpu solve TPU` finds the reason.',
@@ -209,8 +209,10 @@ export const restart: TpuHandler = (cli, args) =>
     await context.tpus.restart(context.tpu, context.report, context.signal);
     // Mounts do not survive a reboot.
     const code = await prepareWorkers(context, state.zone);
-    const failed = code === exitCode.ok ? '' : ', but its workers are not prepared';
-    cli.printSentence(`Restarted ${context.tpu.name}${failed}.`);
+    const isPrepared = code === exitCode.ok;
+    const failed = isPrepared ? '' : ', but its workers are not prepared';
+    const result = { tpu: context.tpu.name, zone: state.zone, prepared: isPrepared };
+    printResult(cli, result, `Restarted ${context.tpu.name}${failed}.`);
     return code;
   });
 

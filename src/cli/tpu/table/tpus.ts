@@ -54,7 +54,7 @@ export const tpuCommands = grouped('TPUs', [
     load: async () => (await import('../commands/tpus.ts')).checkStatus,
   }),
   tpuQuery(['check-env'], 'Check that Python on the workers sees the TPU', {
-    examples: [['tpu check-env v2-32-6', 'success, file error, occupied, timeout or unknown']],
+    examples: [['tpu check-env v2-32-6', 'success, file_error, occupied, timeout or unknown']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).checkEnv,
   }),
