@@ -9,16 +9,19 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import { mapConcurrent } from '../../../app/concurrency.ts';
 import type { WorkerHosts } from '../workers.ts';
 import { hostsOf } from '../resources.ts';
-import { applyTpu, deleteTpu, reapplyTpu, restartTpu } from './changes.ts';
 import {
-  unknownStateError,
+  applyTpu,
+  deleteTpu,
   findNode,
+  reapplyTpu,
+  restartTpu,
   stateName,
+  unknownStateError,
   type ChangeParts,
   type KnownNodeResult,
   type NodeSearchResult,
   type TpuOperationsParts,
-} from './wait.ts';
+} from './changes.ts';
 import { endProgramsScript, holdersScript, parseEndResult, parseHolders, runScript } from './worker-scripts.ts';
 
 const maxConcurrentWorkers = 64;
@@ -185,14 +188,9 @@ function readIfSucceeded<Read>(answer: WorkerAnswer, read: (worker: number, outp
 
 function unreachableWorkers(answers: readonly WorkerAnswer[]): { readonly worker: number; readonly message: string }[] {
   return answers.flatMap((one) => {
-    if (one.kind === 'no_answer') return [{ worker: one.worker, message: one.message }];
-    return one.code === 0
-      ? []
-      : [
-          {
-            worker: one.worker,
-            message: one.output.trim().split('\n').at(-1) || `the shell exited with code ${one.code}`,
-          },
-        ];
+    const { worker } = one;
+    if (one.kind === 'no_answer') return [{ worker, message: one.message }];
+    const lastLine = one.output.trim().split('\n').at(-1);
+    return one.code === 0 ? [] : [{ worker, message: lastLine || `the shell exited with code ${one.code}` }];
   });
 }
