@@ -31,7 +31,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       const wait = event.notBeforeAt - event.at;
       const pause = wait > 0 ? `, starts in ${formatDuration(wait)}` : '';
       const steps = event.commandOnly === true ? ', without setup' : '';
-      return `attempt ${event.attempt} on allocation ${event.allocation}: ${startModePhrases[event.startMode]}, stage ${event.stage}${steps}${pause}`;
+      return `attempt ${event.attempt} created: ${startModePhrases[event.startMode]}, stage ${event.stage}, for allocation ${event.allocation}${steps}${pause}`;
     }
     case 'attempt_moved':
       return `attempt ${event.attempt} moved to allocation ${event.allocation}`;
@@ -90,6 +90,17 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'removed':
       return 'removed from the list; its history and logs are kept';
   }
+}
+
+/** A preempted TPU is first SUSPENDING, then SUSPENDED, which is one loss. */
+export function withoutRepeatedLosses(events: readonly Event[]): readonly Event[] {
+  const states = new Map<number, AllocationState>();
+  return events.filter((event) => {
+    if (event.kind !== 'allocation_seen') return true;
+    const before = states.get(event.allocation);
+    states.set(event.allocation, event.state);
+    return event.state !== 'lost' || before !== 'lost';
+  });
 }
 
 /** The cloud's answer for `tpu.log`; null for any other event. */

@@ -53,7 +53,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           allocation: 2,
           notBeforeAt: noon + 38 * second,
         },
-        'attempt 2 on allocation 2: resume, stage 1, starts in 38s',
+        'attempt 2 created: resume, stage 1, for allocation 2, starts in 38s',
       ],
       [
         {
@@ -66,7 +66,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           allocation: 1,
           notBeforeAt: noon,
         },
-        'attempt 2 on allocation 1: fresh start, stage 0, without setup',
+        'attempt 2 created: fresh start, stage 0, for allocation 1, without setup',
       ],
     ],
     attempt_moved: [

@@ -447,6 +447,18 @@ suite('history', () => {
     );
   });
 
+  test('shows one loss of a TPU, of which the cloud reports two states', async () => {
+    const seen = { at: now, kind: 'allocation_seen', allocation: 1, state: 'lost' } as const;
+    const lost = {
+      '000042': [
+        { ...seen, message: 'SUSPENDING' },
+        { ...seen, message: 'SUSPENDED' },
+      ],
+    };
+    const { out } = await jobman(['history', '42'], { jobs: [jobView()], events: lost });
+    assert.match(out, /allocation 1 is lost \(SUSPENDING\)\n$/);
+  });
+
   test('breaks a long sentence below its beginning, and on a narrow terminal below its time', async () => {
     const jobs = [jobView({ attempts, allocations })];
     const at = async (columns: number) => {

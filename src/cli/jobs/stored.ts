@@ -4,7 +4,7 @@ import type { Client, CommandOptions, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine, formatMachine } from '../../app/format.ts';
-import { describeEvent } from '../../app/history.ts';
+import { describeEvent, withoutRepeatedLosses } from '../../app/history.ts';
 import { viewJson } from '../../app/json.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { workerNotFound, type WorkerAccess } from '../../app/worker-access.ts';
@@ -67,7 +67,10 @@ async function storedHistory(cli: Cli, client: Client, ref: Ref, isTimeline: boo
       screen.styleOut('bold', `${view.id} ${escapeLine(view.name)} (${escapeLine(view.owner)})`),
       ...(isTimeline ? timelineLines(view, columns ?? plainColumns, io.now()) : []),
       ...historyLines(
-        events.map(({ event }) => ({ at: event.at, message: describeEvent(event, view) })),
+        withoutRepeatedLosses(events.map(({ event }) => event)).map((event) => ({
+          at: event.at,
+          message: describeEvent(event, view),
+        })),
         columns,
         io.now(),
       ),
