@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import type { Services } from '../../src/app/services.ts';
 import { formatBug } from '../../src/cli/bug-report.ts';
 import { findCommand } from '../../src/cli/find-command.ts';
 import { jobmanProgram } from '../../src/cli/table.ts';
@@ -284,6 +285,18 @@ test('a global flag may come between the two words of a command', () => {
   const found = findCommand(jobmanProgram, ['-q', 'controller', '--json', 'logs', '--tail', '3']);
   assert.ok('command' in found);
   assert.deepEqual([found.command.names, found.args], [['controller logs'], ['-q', '--json', '--tail', '3']]);
+});
+
+test('controller logs prints lines for people', async (t) => {
+  const logFile = join(folder(t), 'controller.log');
+  const entry = { level: 40, time: '2026-11-28T07:14:04.624Z', tries: 2, msg: 'cannot use the database\u001b' };
+  writeFileSync(logFile, `${JSON.stringify(entry)}\nnode:fs:1\n`);
+  const status = async () => ({ running: false, pid: null, version: null, startedAt: null, logFile });
+  const services = { controller: async () => ({ status }) } as unknown as Partial<Services>;
+  const { out } = await jobman(['controller', 'logs'], { services });
+  assert.equal(out, '2026-11-28T07:14:04.624Z warn cannot use the database\\x1b tries=2\nnode:fs:1\n');
+  const [first] = jsonLines((await jobman(['controller', 'logs', '--json'], { services })).out);
+  assert.deepEqual(first, { message: JSON.stringify(entry) });
 });
 
 test('an error names the id of its job with six digits', async () => {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatDuration } from '../../app/format.ts';
+import { escapeLine, formatDuration } from '../../app/format.ts';
 import type { Cli } from '../context.ts';
 import type { Duration } from '../../core/model/time.ts';
 
@@ -58,9 +58,25 @@ export async function logs(cli: Cli, { tail = defaultTail }: { readonly tail?: n
   const lines = text.trimEnd().split('\n');
   const shown = lines.slice(Math.max(0, lines.length - tail));
   if (cli.json) cli.printJsonLines(shown.map((message) => ({ message })));
-  else cli.printAll(shown);
+  else cli.printAll(shown.map(formatLogLine));
   cli.note(`From ${logFile}`);
   return exitCode.ok;
+}
+
+const levels: Readonly<Record<number, string>> = { 30: 'info', 40: 'warn', 50: 'error', 60: 'fatal' };
+
+/** `2026-11-28T07:14:04.624Z info controller started`. A crash also leaves lines that are no JSON. */
+function formatLogLine(line: string): string {
+  let entry: unknown;
+  try {
+    entry = JSON.parse(line);
+  } catch {
+    return line;
+  }
+  if (typeof entry !== 'object' || entry === null || !('msg' in entry)) return line;
+  const { time, level, msg, ...fields } = entry as Readonly<Record<string, unknown>>;
+  const pairs = Object.entries(fields).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
+  return escapeLine([time, levels[Number(level)] ?? level, msg, ...pairs].join(' '));
 }
 
 export async function install(cli: Cli): Promise<number> {
