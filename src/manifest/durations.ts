@@ -17,35 +17,15 @@ export function parseDuration(text: string): Duration | undefined {
   return bounded(total);
 }
 
-const unitPatterns: readonly (readonly [RegExp, string])[] = [
-  [/^(ms|msecs?|millis|milliseconds?)$/, 'ms'],
-  [/^(s|secs?|seconds?)$/, 's'],
-  [/^(m|mins?|minutes?)$/, 'm'],
-  [/^(h|hrs?|hours?)$/, 'h'],
-  [/^(d|days?)$/, 'd'],
-];
-
-/** Understands notations of other programs (`1-00:00:00`, `PT5M`, `2 weeks`); `null` means no limit. */
+/** Understands `2 hours and 3 min`, and `1-12:00:00` as in Slurm; `null` means no limit. */
 export function suggestDuration(text: string): string | undefined {
   const plain = text.trim().toLowerCase();
   if (/^(-1|none|never|no|off|false|inf|infinite|infinity|unlimited|forever)$/.test(plain)) return 'null';
   const clock = /^(?:(\d+)-)?(\d+):(\d\d):(\d\d)$/.exec(plain);
-  if (clock !== null) {
-    const [days = 0, hours = 0, minutes = 0, seconds = 0] = clock.slice(1).map((part) => Number(part ?? 0));
-    return formatExactDuration(days * day + hours * hour + minutes * minute + seconds * second);
-  }
-  const pairs = plain
-    .replace(/^p(?=[\dt])/, '')
-    .replaceAll(/(?<=^|[a-z])t(?=\d)/g, ' ')
-    .replaceAll(/,|\band\b/g, ' ');
-  if (!/^(\s*\d+(\.\d+)?\s*[a-z]+)+\s*$/.test(pairs)) return undefined;
-  let suggestion = '';
-  for (const [, amount = '', unitText = ''] of pairs.matchAll(/(\d+(?:\.\d+)?)\s*([a-z]+)/g)) {
-    const unit = unitPatterns.find(([pattern]) => pattern.test(unitText))?.[1];
-    if (/^(w|weeks?)$/.test(unitText)) suggestion += `${Number(amount) * 7}d`;
-    else if (unit === undefined) return undefined;
-    else suggestion += `${amount}${unit}`;
-  }
+  if (clock !== null) return `${clock[1] ?? 0}d${clock[2]}h${clock[3]}m${clock[4]}s`.replaceAll(/(?<!\d)0+[dhms]/g, "") || "0s";
+  const suggestion = plain
+    .replaceAll(/(\d)\s*([smhd])(?:ec|in|our|r|ay|econd|inute)?s?\b/g, '$1$2')
+    .replaceAll(/[\s,]|and/g, '');
   return parseDuration(suggestion) === undefined ? undefined : suggestion;
 }
 

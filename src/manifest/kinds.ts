@@ -131,11 +131,8 @@ export function flag(description: string): Key<boolean> {
 
 function suggestBool(tree: Tree): string | undefined {
   if (tree.kind !== 'scalar') return undefined;
-  const text = tree.source.trim().toLowerCase();
-  if (/^(y|t|1|enabled?|always)$/.test(text)) return 'true';
-  if (/^(n|f|0|disabled?|none|never)$/.test(text)) return 'false';
-  const near = didYouMean(text, ['true', 'false', 'yes', 'off']);
-  return near === undefined ? undefined : near === 'true' || near === 'yes' ? 'true' : 'false';
+  const near = didYouMean(tree.source.trim().toLowerCase(), ['true', 'yes', 'false', 'off']);
+  return near === 'yes' ? 'true' : near === 'off' ? 'false' : near;
 }
 
 export function int(min: number, max: number = Number.MAX_SAFE_INTEGER): Kind<number> {

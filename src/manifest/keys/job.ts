@@ -24,21 +24,6 @@ import { variableName, environmentNames, setByJobman } from './environments.ts';
 /** Signals that ask a program to end, by their names in Slurm and Docker. */
 const signals = ['TERM', 'INT', 'HUP', 'QUIT', 'USR1', 'USR2', 'KILL'] as const;
 
-/** `SIGINT`, `sigint` and the numbers of kill(1). */
-function suggestSignal(written: string): string | undefined {
-  const numbers: Readonly<Record<string, string>> = {
-    1: 'HUP',
-    2: 'INT',
-    3: 'QUIT',
-    9: 'KILL',
-    10: 'USR1',
-    12: 'USR2',
-    15: 'TERM',
-  };
-  const name = written.trim().toUpperCase().replace(/^SIG/, '');
-  return signals.find((signal) => signal === name) ?? numbers[name];
-}
-
 const retired = {
   id: setByJobman,
   user: setByJobman,
@@ -125,7 +110,7 @@ export const job = {
         { defaultText: 'no limit', example: '12h' },
       ),
       stop_signal: key(
-        oneOf(signals, suggestSignal),
+        oneOf(signals, (written) => signals.find((signal) => written.trim().toUpperCase() === `SIG${signal}`)),
         'Signal that asks the program to end: at a stop, at a limit, and when another worker fails. Written without `SIG`.',
         { defaultText: 'TERM', example: 'INT' },
       ),
