@@ -7,7 +7,6 @@ import type { Section } from './keys.ts';
 import { localPath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
-import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { fileProblem, type Problem } from '../schema/problems.ts';
 
 type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`
@@ -138,24 +137,41 @@ function reportProblems(
 
 type JobFile = { readonly job: Readonly<Record<string, unknown>> } | { readonly problems: readonly Problem[] };
 
-const topKeys = ['apiVersion', 'kind', 'metadata', 'spec', 'status'];
+type Check = readonly [path: string, isValid: (value: unknown) => boolean, message: string];
 
-/**
- * https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/; a submit omits the fields that
- * the cluster sets.
- */
-const metadataKeys = `name generateName namespace labels annotations finalizers ownerReferences uid
-  resourceVersion generation creationTimestamp deletionTimestamp deletionGracePeriodSeconds managedFields selfLink`.split(
-  /\s+/,
-);
+const isAbsent = (value: unknown): boolean => value === undefined || value === null;
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isText = (value: unknown): boolean => typeof value === 'string';
+const isStringMap = (value: unknown): boolean => isObject(value) && Object.values(value as object).every(isText);
+const needsTexts = 'must be an object of texts; a number needs quotes';
+
+/** The parts that jobman reads or changes. The cluster refuses every other mistake (`fieldValidation=Strict`). */
+const jobChecks: readonly Check[] = [
+  ['kind', (value) => value === 'Job', 'must be Job; for other objects use kubectl apply'],
+  ['apiVersion', (value) => value === 'batch/v1', 'must be batch/v1'],
+  ['metadata', (value) => isAbsent(value) || isObject(value), 'must be an object'],
+  ['metadata.name', (value) => isAbsent(value) || isText(value), 'must be a text'],
+  ['metadata.namespace', (value) => isAbsent(value) || isText(value), 'must be a text'],
+  ['metadata.labels', (value) => isAbsent(value) || isStringMap(value), needsTexts],
+  ['metadata.annotations', (value) => isAbsent(value) || isStringMap(value), needsTexts],
+  ['spec', isObject, 'is required: the spec of the Job'],
+  ['spec.template', isObject, 'is required: the template of the pods'],
+  ['spec.template.metadata', (value) => isAbsent(value) || isObject(value), 'must be an object'],
+  ['spec.template.metadata.labels', (value) => isAbsent(value) || isStringMap(value), needsTexts],
+  [
+    'spec.template.spec.containers',
+    (value) => Array.isArray(value) && value.length > 0 && value.every(isObject),
+    'must be a list of the containers of a pod',
+  ],
+];
 
 /** Reads the one Job of the file. Never throws because of the text. */
 export function readJobFile(text: string): JobFile {
   const lines = new LineCounter();
   const problems: Problem[] = [];
-  const report = (offset: number, path: string, message: string, suggestion: string | null = null): void => {
+  const report = (offset: number, path: string, message: string): void => {
     const { line, col } = lines.linePos(offset);
-    problems.push({ ...fileProblem(message), path, suggestion, line, column: col });
+    problems.push({ ...fileProblem(message), path, line, column: col });
   };
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
   const nonEmpty = (Array.isArray(documents) ? documents : []).filter(({ contents }) => contents !== null);
@@ -179,76 +195,19 @@ export function readJobFile(text: string): JobFile {
     if (isNode(node) && node.range !== null && node.range !== undefined) return node.range[0];
     return path.length === 0 ? 0 : offsetOf(path.slice(0, -1));
   };
-  let job: unknown;
+  let job: Readonly<Record<string, unknown>>;
   try {
-    job = document.toJS({ maxAliasCount: 100 });
+    job = document.toJS({ maxAliasCount: 100 }) as typeof job;
   } catch (error) {
     return { problems: [fileProblem(error instanceof Error ? error.message : String(error))] };
   }
-  const at = (value: unknown, ...path: readonly (string | number)[]): unknown =>
-    path.reduce<unknown>(
-      (within, key) =>
-        typeof within === 'object' && within !== null ? (within as Record<string, unknown>)[key] : undefined,
-      value,
-    );
-  const expect = (path: readonly string[], isValid: (value: unknown) => boolean, message: string): void => {
-    if (!isValid(at(job, ...path))) report(offsetOf(path), path.join('.'), message);
-  };
-  const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
-  const isObjectOrAbsent = (value: unknown): boolean => value === undefined || value === null || isObject(value);
-  const isStringMap = (value: unknown): boolean =>
-    value === undefined ||
-    value === null ||
-    (isObject(value) && Object.values(value as object).every((one) => typeof one === 'string'));
-
-  expect(
-    ['kind'],
-    (value) => value === 'Job',
-    `must be Job, not ${formatValue(at(job, 'kind'))}; for other objects use kubectl apply`,
-  );
-  expect(
-    ['apiVersion'],
-    (value) => value === 'batch/v1',
-    `must be batch/v1, not ${formatValue(at(job, 'apiVersion'))}`,
-  );
-  const expectKeys = (map: unknown, path: string, known: readonly string[]): void => {
-    if (!isMap(map)) return;
-    for (const { key } of map.items) {
-      const name = String(isNode(key) ? key.toJSON() : key);
-      if (known.includes(name)) continue;
-      const offset = isNode(key) ? (key.range?.[0] ?? 0) : 0;
-      report(offset, `${path}${name}`, 'is not a field of a Job', didYouMean(name, known) ?? null);
-    }
-  };
-  expectKeys(contents, '', topKeys);
-  expectKeys(document.get('metadata', true), 'metadata.', metadataKeys);
-  expect(['metadata'], isObjectOrAbsent, 'must be an object');
-  expect(['metadata', 'name'], (value) => value === undefined || typeof value === 'string', 'must be a text');
-  expect(['metadata', 'namespace'], (value) => value === undefined || typeof value === 'string', 'must be a text');
-  expect(['metadata', 'labels'], isStringMap, 'must be an object of texts; a number needs quotes');
-  expect(['metadata', 'annotations'], isStringMap, 'must be an object of texts; a number needs quotes');
-  expect(['spec'], isObject, 'is required: the spec of the Job');
-  if (isObject(at(job, 'spec'))) {
-    expect(['spec', 'template'], isObject, 'is required: the template of the pods');
-    expect(['spec', 'template', 'metadata'], isObjectOrAbsent, 'must be an object');
-    expect(
-      ['spec', 'template', 'metadata', 'labels'],
-      isStringMap,
-      'must be an object of texts; a number needs quotes',
-    );
-    if (isObject(at(job, 'spec', 'template'))) {
-      expect(
-        ['spec', 'template', 'spec', 'containers'],
-        (value) => Array.isArray(value) && value.length > 0 && value.every(isObject),
-        'must be a list of the containers of a pod',
-      );
-    }
+  for (const [path, isValid, message] of jobChecks) {
+    const keys = path.split('.');
+    const isBelowProblem = problems.some((other) => path.startsWith(`${other.path}.`));
+    const value = keys.reduce<unknown>((at, key) => (isObject(at) ? (at as typeof job)[key] : undefined), job);
+    if (!isBelowProblem && !isValid(value)) report(offsetOf(keys), path, message);
   }
-  return problems.length > 0 ? { problems } : { job: job as Readonly<Record<string, unknown>> };
-}
-
-function formatValue(value: unknown): string {
-  return value === undefined ? 'missing' : JSON.stringify(value);
+  return problems.length > 0 ? { problems } : { job };
 }
 
 /** True for a file with a Kubernetes object, even an invalid one: a manifest has neither key at its top. */
