@@ -17,6 +17,7 @@ import {
   mayBeActive,
   type ArchivedJob,
 } from '../app/cluster/archive.ts';
+import { createLimiter } from '../app/concurrency.ts';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
@@ -325,20 +326,7 @@ export function createLogCopier(options: {
 }) {
   const { cluster, store, view, timers, signal, report } = options;
   const works = new Set<Promise<void>>();
-  const waiting: (() => void)[] = [];
-  let slotsInUse = 0;
-
-  async function withSlot(act: () => Promise<void>): Promise<void> {
-    if (slotsInUse >= maxFollowedLogs) await new Promise<void>((resolve) => waiting.push(resolve));
-    else slotsInUse += 1;
-    try {
-      await act();
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) slotsInUse -= 1;
-      else next();
-    }
-  }
+  const withSlot = createLimiter(maxFollowedLogs);
 
   async function end({ job, pod, container }: ContainerLog, state: 'complete' | 'truncated'): Promise<void> {
     await store.archiveLog(job.uid, { pod, container, state });
@@ -404,7 +392,6 @@ export function createLogCopier(options: {
     },
     /** Call it after the signal has aborted. */
     async ended(): Promise<void> {
-      for (const go of waiting.splice(0)) go();
       await Promise.allSettled(works);
       view.following.clear();
     },

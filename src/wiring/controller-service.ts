@@ -6,7 +6,6 @@ import type { ControllerService, ControllerStatus, Io } from '../app/services.ts
 import type { Settings } from '../app/settings.ts';
 import { isControllerRunning, readController } from '../controller/lock.ts';
 
-const startTimeout = 15_000;
 /** Time that a controller has to finish its passes after a request to leave. */
 const exitTimeout = 30_000;
 
@@ -85,7 +84,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     async start() {
       const running = readController(home);
       if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
-      const { startDetached, pollUntil } = await import('./processes.ts');
+      const { startInBackground, pollUntil } = await import('./processes.ts');
       if (running !== null) {
         await requestControllerExit(io.version);
         const hasExited = await pollUntil(async () => (isControllerRunning(home) ? undefined : true), exitTimeout);
@@ -99,20 +98,18 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       }
       // Wrong settings are reported here, with their own exit code.
       await parts.settings();
-      const { exitedForMs, lastOutput } = await startDetached({ io, home }, ['controller', 'run'], log);
-      // If another client started a controller at the same time, ours exits, and this waits for the other one.
-      const hasFailed = (): boolean => exitedForMs() > 0 && !isControllerRunning(home);
-      const started = await pollUntil(async () => readController(home) ?? undefined, startTimeout, hasFailed);
-      if (started === undefined) {
-        throw new JobmanError(
-          hasFailed()
-            ? `The controller failed to start. Its log: ${log}`
-            : `The controller was started but does not answer. Its log: ${log}`,
-          exitCode.failed,
-          lastOutput(),
-        );
-      }
-      return { started: true, pid: started.pid };
+      const { pid } = await startInBackground({
+        io,
+        home,
+        name: 'The controller',
+        args: ['controller', 'run'],
+        logFile: log,
+        find: async () => readController(home) ?? undefined,
+        timeoutMs: 15_000,
+        otherStartMs: 2_000,
+        failureCode: exitCode.failed,
+      });
+      return { started: true, pid };
     },
 
     async install() {

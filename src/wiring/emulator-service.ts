@@ -11,7 +11,7 @@ import { minute, second } from '../core/model/time.ts';
 import { runAdminVerb, queryEmulator } from '../emulator/admin.ts';
 import { EmulatorError, embeddedSpeed } from '../emulator/contract.ts';
 import type { FaultCondition, NodeRecord, QueuedResourceRecord } from '../emulator/world/records.ts';
-import { startDetached, pollUntil } from './processes.ts';
+import { pollUntil, startInBackground, terminateProcess } from './processes.ts';
 
 /** A server in the settings (tpu.endpoint), such as another emulator, replaces the TPU emulator. */
 export function isServedByEmulator(settings: Pick<Settings, 'tpu'>, project: string): boolean {
@@ -24,13 +24,9 @@ export interface EmulatorEndpoint {
   readonly pid: number;
 }
 
-/** An emulator with hundreds of hosts starts slowly after a crash. */
-const startTimeout = 30_000;
 const stopTimeout = 30_000;
 /** An emulator that a command started exits after this time without TPUs; the next command starts it again. */
 const idleExitMs = 10 * minute;
-/** An emulator that ended at once may have met another one that is starting and will answer soon. */
-const otherStartTimeout = 5_000;
 
 function emulatorFolder(home: string): string {
   return join(home, 'emulator');
@@ -61,20 +57,18 @@ export async function ensureEmulator(
 ): Promise<{ readonly started: boolean; readonly endpoint: EmulatorEndpoint }> {
   const found = await findEmulator(home);
   if (found !== undefined) return { started: false, endpoint: found };
-  const log = join(home, 'emulator.log');
-  const args = ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`];
-  const { exitedForMs, lastOutput } = await startDetached({ io, home, pendingSpec }, args, log);
-  const hasFailed = (): boolean => exitedForMs() > otherStartTimeout;
-  const endpoint = await pollUntil(() => findEmulator(home), startTimeout, hasFailed);
-  if (endpoint === undefined) {
-    throw new JobmanError(
-      hasFailed()
-        ? `The TPU emulator failed to start. Its log: ${log}`
-        : `The TPU emulator was started but does not answer. Its log: ${log}`,
-      exitCode.unreachable,
-      lastOutput(),
-    );
-  }
+  const endpoint = await startInBackground({
+    io,
+    home,
+    name: 'The TPU emulator',
+    args: ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`],
+    logFile: join(home, 'emulator.log'),
+    pendingSpec,
+    find: () => findEmulator(home),
+    timeoutMs: 30_000,
+    otherStartMs: 5_000,
+    failureCode: exitCode.unreachable,
+  });
   return { started: true, endpoint };
 }
 
@@ -119,7 +113,6 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
     async stop() {
       const endpoint = await findEmulator(home);
       if (endpoint === undefined) return { stopped: false };
-      const { terminateProcess } = await import('./processes.ts');
       await terminateProcess(endpoint.pid);
       const gone = await pollUntil(
         async () => ((await findEmulator(home)) === undefined ? true : undefined),

@@ -6,7 +6,7 @@ import { closeSync, fstatSync, openSync, readFileSync, statfsSync, existsSync } 
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileError } from '../app/errors.ts';
+import { fileError, JobmanError } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
 import type { Io } from '../app/services.ts';
 import type { Job } from '../core/model/job.ts';
@@ -14,18 +14,45 @@ import type { JobSpec } from '../core/model/spec.ts';
 import { runProcess } from '../remote/process.ts';
 import { databaseFile } from './paths.ts';
 
-interface DetachedProcess {
-  /** Milliseconds since it has certainly exited; 0 while it may run. */
-  readonly exitedForMs: () => number;
-  readonly lastOutput: () => readonly string[];
+interface BackgroundProgram<T> {
+  readonly io: Io;
+  readonly home: string;
+  /** For messages: `The controller`. */
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly logFile: string;
+  /** The job that needs it, if it is not stored yet. */
+  readonly pendingSpec?: JobSpec | undefined;
+  /** Its answer; undefined while it does not answer. Another client may have started it at the same time. */
+  readonly find: () => Promise<T | undefined>;
+  readonly timeoutMs: number;
+  /** A program that ended may have met another one that is starting and answers within this time. */
+  readonly otherStartMs: number;
+  readonly failureCode: number;
 }
 
-/** Runs `jobman <args>` with the `backgroundEnvironment`. Throws StoreError when `logFile` cannot be written. */
-export async function startDetached(
-  { io, home, pendingSpec }: { readonly io: Io; readonly home: string; readonly pendingSpec?: JobSpec | undefined },
-  args: readonly string[],
-  logFile: string,
-): Promise<DetachedProcess> {
+/** Runs `jobman <args>` with the `backgroundEnvironment` and waits for its answer. Throws JobmanError without one. */
+export async function startInBackground<T>(program: BackgroundProgram<T>): Promise<T> {
+  const { name, logFile, find, timeoutMs, otherStartMs, failureCode } = program;
+  const { exitedForMs, lastOutput } = await startDetached(program);
+  const hasFailed = (): boolean => exitedForMs() > otherStartMs;
+  const found = await pollUntil(find, timeoutMs, hasFailed);
+  if (found !== undefined) return found;
+  const problem = hasFailed() ? 'failed to start' : 'was started but does not answer';
+  throw new JobmanError(`${name} ${problem}. Its log: ${logFile}`, failureCode, lastOutput());
+}
+
+/** `exitedForMs`: milliseconds since it has certainly exited; 0 while it may run. */
+async function startDetached({
+  io,
+  home,
+  args,
+  logFile,
+  pendingSpec,
+}: Omit<BackgroundProgram<unknown>, 'find'>): Promise<{
+  readonly exitedForMs: () => number;
+  readonly lastOutput: () => readonly string[];
+}> {
   const env = await backgroundEnvironment(io, home, pendingSpec);
   let log: number;
   try {
