@@ -22,7 +22,8 @@ export function suggestDuration(text: string): string | undefined {
   const plain = text.trim().toLowerCase();
   if (/^(-1|none|never|no|off|false|inf|infinite|infinity|unlimited|forever)$/.test(plain)) return 'null';
   const clock = /^(?:(\d+)-)?(\d+):(\d\d):(\d\d)$/.exec(plain);
-  if (clock !== null) return `${clock[1] ?? 0}d${clock[2]}h${clock[3]}m${clock[4]}s`.replaceAll(/(?<!\d)0+[dhms]/g, "") || "0s";
+  if (clock !== null)
+    return `${clock[1] ?? 0}d${clock[2]}h${clock[3]}m${clock[4]}s`.replaceAll(/(?<!\d)0+[dhms]/g, '') || '0s';
   const suggestion = plain
     .replaceAll(/(\d)\s*([smhd])(?:ec|in|our|r|ay|econd|inute)?s?\b/g, '$1$2')
     .replaceAll(/[\s,]|and/g, '');

@@ -106,7 +106,6 @@ export function createControllerService(parts: ControllerParts): ControllerServi
         logFile: log,
         find: async () => readController(home) ?? undefined,
         timeoutMs: 15_000,
-        otherStartMs: 2_000,
         failureCode: exitCode.failed,
       });
       return { started: true, pid };

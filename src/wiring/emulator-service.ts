@@ -66,7 +66,6 @@ export async function ensureEmulator(
     pendingSpec,
     find: () => findEmulator(home),
     timeoutMs: 30_000,
-    otherStartMs: 5_000,
     failureCode: exitCode.unreachable,
   });
   return { started: true, endpoint };

@@ -14,46 +14,26 @@ import type { JobSpec } from '../core/model/spec.ts';
 import { runProcess } from '../remote/process.ts';
 import { databaseFile } from './paths.ts';
 
-interface BackgroundProgram<T> {
+/**
+ * Runs `jobman <args>` with the `backgroundEnvironment`, and returns the first answer of `find`. Another client may have
+ * started the program at the same time, so `find` has two more seconds after ours has ended. Throws StoreError when
+ * `logFile` cannot be written, and JobmanError without an answer.
+ */
+export async function startInBackground<T>(program: {
   readonly io: Io;
   readonly home: string;
-  /** For messages: `The controller`. */
   readonly name: string;
   readonly args: readonly string[];
   readonly logFile: string;
-  /** The job that needs it, if it is not stored yet. */
   readonly pendingSpec?: JobSpec | undefined;
-  /** Its answer; undefined while it does not answer. Another client may have started it at the same time. */
   readonly find: () => Promise<T | undefined>;
   readonly timeoutMs: number;
-  /** A program that ended may have met another one that is starting and answers within this time. */
-  readonly otherStartMs: number;
   readonly failureCode: number;
-}
-
-/** Runs `jobman <args>` with the `backgroundEnvironment` and waits for its answer. Throws JobmanError without one. */
-export async function startInBackground<T>(program: BackgroundProgram<T>): Promise<T> {
-  const { name, logFile, find, timeoutMs, otherStartMs, failureCode } = program;
-  const { exitedForMs, lastOutput } = await startDetached(program);
-  const hasFailed = (): boolean => exitedForMs() > otherStartMs;
-  const found = await pollUntil(find, timeoutMs, hasFailed);
-  if (found !== undefined) return found;
-  const problem = hasFailed() ? 'failed to start' : 'was started but does not answer';
-  throw new JobmanError(`${name} ${problem}. Its log: ${logFile}`, failureCode, lastOutput());
-}
-
-/** `exitedForMs`: milliseconds since it has certainly exited; 0 while it may run. */
-async function startDetached({
-  io,
-  home,
-  args,
-  logFile,
-  pendingSpec,
-}: Omit<BackgroundProgram<unknown>, 'find'>): Promise<{
-  readonly exitedForMs: () => number;
-  readonly lastOutput: () => readonly string[];
-}> {
-  const env = await backgroundEnvironment(io, home, pendingSpec);
+}): Promise<T> {
+  const { io, home, name, logFile } = program;
+  const env = await backgroundEnvironment(io, home, program.pendingSpec);
+  let endedAt = Number.POSITIVE_INFINITY;
+  const hasFailed = (): boolean => performance.now() - endedAt > otherStartTimeout;
   let log: number;
   try {
     makeFolder(dirname(logFile));
@@ -61,30 +41,30 @@ async function startDetached({
   } catch (error) {
     throw fileError(logFile, error);
   }
+  const { size } = fstatSync(log);
   try {
-    const { size } = fstatSync(log);
-    const [program = '', ...before] = io.launcher;
-    const child = spawn(program, [...before, ...args], {
+    const [launcher = '', ...before] = io.launcher;
+    const child = spawn(launcher, [...before, ...program.args], {
       // The user's folder may be unmounted or removed while the program runs.
       cwd: '/',
       env: { ...env, JOBMAN_HOME: home } as NodeJS.ProcessEnv,
       stdio: ['ignore', log, log],
       detached: true,
     });
-    let endedAt: number | null = null;
-    const ended = (): void => void (endedAt ??= performance.now());
+    const ended = (): void => void (endedAt = Math.min(endedAt, performance.now()));
     child.on('error', ended);
     child.on('exit', ended);
     child.unref();
-    return {
-      exitedForMs: () => (endedAt === null ? 0 : performance.now() - endedAt),
-      lastOutput: () => linesAfter(logFile, size),
-    };
   } finally {
     closeSync(log);
   }
+  const found = await pollUntil(program.find, program.timeoutMs, hasFailed);
+  if (found !== undefined) return found;
+  const problem = hasFailed() ? 'failed to start' : 'was started but does not answer';
+  throw new JobmanError(`${name} ${problem}. Its log: ${logFile}`, program.failureCode, linesAfter(logFile, size));
 }
 
+const otherStartTimeout = 2_000;
 const maxOutputLines = 5;
 
 function linesAfter(file: string, offset: number): readonly string[] {
