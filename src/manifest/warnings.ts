@@ -65,23 +65,23 @@ function warnAboutMissingFiles(
   if (modules.some(({ name }) => name === 'docker') || !sections.isValid('job') || !sections.isValid('setup')) return;
   const copied = modules.flatMap((module) => (module.name === 'files' ? module.files : [])).map(({ to }) => to);
   const missing = filesOfFirstCommand(command.run ?? '').find(
-    (word) =>
-      context.files.inspect(localPath(word, context.folder, context.home)).kind === 'file' &&
-      !copied.includes(remotePath(word)),
+    (path) =>
+      context.files.inspect(localPath(path, context.folder, context.home)).kind === 'file' &&
+      !copied.includes(remotePath(path)),
   );
   if (missing === undefined) return;
   const message = `names ${missing}, which is not on the workers; copy its folder with job.workdir: . or the file with job.files`;
   sections.warning(['command', 'run'], message);
 }
 
-/** Words that may be relative paths. Later commands may need files that the first one has created. */
+/** Arguments that may be relative paths. Later commands may need files that the first one has created. */
 function filesOfFirstCommand(run: string): readonly string[] {
   const [first = ''] = run
     .replaceAll(/^\s*(#|set |export ).*$/gm, '')
     .trim()
     .split(/[\n;&|]/);
   const [program = '', ...args] = first.trim().split(/\s+/);
-  return [...(program.includes('/') ? [program] : []), ...args].filter((word) => /^(\.\/)?\w[\w./-]*$/.test(word));
+  return [...(program.includes('/') ? [program] : []), ...args].filter((path) => /^(\.\/)?\w[\w./-]*$/.test(word));
 }
 
 function warnAboutCheckpoints(

@@ -112,7 +112,7 @@ suite('wait without a terminal', () => {
 });
 
 suite('wait on a terminal', () => {
-  test('shows what the job waits for, since when, the last answer, the usual wait, and how to return', async () => {
+  test('shows what the job waits for, since when, the last answer, the typical wait, and how to return', async () => {
     const waited = waitFor(['wait', '42', '--color=never'], { terminal });
     await waited.at(now, /Ctrl-C/);
     const glass = createTerminalScreen();
