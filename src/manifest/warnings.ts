@@ -81,7 +81,7 @@ function filesOfFirstCommand(run: string): readonly string[] {
     .trim()
     .split(/[\n;&|]/);
   const [program = '', ...args] = first.trim().split(/\s+/);
-  return [...(program.includes('/') ? [program] : []), ...args].filter((path) => /^(\.\/)?\w[\w./-]*$/.test(word));
+  return [...(program.includes('/') ? [program] : []), ...args].filter((path) => /^(\.\/)?\w[\w./-]*$/.test(path));
 }
 
 function warnAboutCheckpoints(
