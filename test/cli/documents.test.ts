@@ -2,23 +2,35 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
-import { flagName, globalFlags } from '../../src/cli/flags.ts';
+import { flagName, globalFlags, type Flag } from '../../src/cli/flags.ts';
 import { commands } from '../../src/cli/table.ts';
 import { table } from '../../src/cli/tpu/table.ts';
 import { phases } from '../../src/core/decide/phase.ts';
 import { verbs } from '../../src/emulator/world/verbs.ts';
 import { jobman } from './support/harness.ts';
 
+/** Flags of the older `tpu` program that its users type. */
+const olderMeanings = new Set([
+  ...['run', 'resume', 'rerun'].flatMap((verb) => [`tpu ${verb} -f`, `tpu ${verb} -q`]),
+  ...['-n', '-p', '-a'].map((flag) => `tpu find ${flag}`),
+]);
+
 test('a short flag means the same in every command of jobman and tpu', () => {
   const meanings = new Map<string, string>();
-  const rows = [...commands, ...table];
-  for (const { names, flags } of rows) {
-    for (const [name, { also = [] }] of Object.entries({ ...flags, ...globalFlags })) {
-      for (const letter of also.filter((form) => form.length === 1)) {
+  const rows = [
+    ...commands.map(({ names, flags }) => ({ command: names[0], flags: { ...flags, ...globalFlags } })),
+    ...table.map(({ names, flags, takes }) => ({ command: `tpu ${names[0]}`, flags: { ...flags, ...takes.keys } })),
+  ];
+  for (const { command, flags } of rows) {
+    for (const [name, { also = [] }] of Object.entries<Flag>(flags)) {
+      const letters = [name, ...also].map((form) => form.replace(/^-/, '')).filter((form) => form.length === 1);
+      for (const letter of letters) {
+        if (olderMeanings.has(`${command} -${letter}`)) continue;
         // `--workers 0,2` of several and `--worker 3` of one.
-        const meaning = name === 'workers' ? 'worker' : name;
+        const long = [name, ...also].find((form) => form.length > 1 && form !== `-${letter}`) ?? name;
+        const meaning = long === 'workers' ? 'worker' : long;
         const known = meanings.get(letter) ?? meaning;
-        assert.equal(meaning, known, `-${letter} of ${names[0]}`);
+        assert.equal(meaning, known, `-${letter} of ${command}`);
         meanings.set(letter, known);
       }
     }

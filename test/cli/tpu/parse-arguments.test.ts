@@ -152,7 +152,8 @@ suite('lines of the manual', () => {
     ['set-dir /srv/a=b 2 xibo', { user: 'xibo', numbers: { dir: 2 }, texts: { path: '/srv/a=b' } }],
     ['release v2-32-6 xibo', { user: 'xibo', tpu: six }],
     ['kill v2-32-6 xibo', { user: 'xibo', tpu: six }],
-    ['log 7 -n 50', { windows: [7], keys: { n: '50' } }],
+    ['log 7 --tail 50', { windows: [7], keys: { tail: '50' } }],
+    ['log 7 tail=50', { windows: [7], keys: { tail: '50' } }],
   ];
   for (const [line, expected] of lines) test(line, () => assert.deepEqual(nonEmpty(read(line)), expected));
 

@@ -120,7 +120,7 @@ export const log: TpuHandler = async (cli, args) => {
   const user = await resolveUser(cli, args);
   const [number = 0] = args.windows;
   const { job, attempt } = (await findWindow(cli, user, number)).window;
-  const lines = args.keys['n'];
+  const lines = args.keys['tail'];
   const { logs } = await import('../../commands/logs.ts');
   return logs(
     cli,

@@ -6,7 +6,7 @@ import { parseCount } from '../../parse.ts';
 import { tpuCommand, tpuQuery } from '../command.ts';
 import { anyDirectory, askNotes, columnLetters, notes, parseBoolean, presets, claimFlags } from './shared.ts';
 
-const tail = valueFlag('Show only the last lines', 'lines', parseCount, 'tail', '-n', '--tail');
+const tail = valueFlag('Show only the last lines', 'lines', parseCount, '--tail');
 const rule = choiceFlag('What follows a preemption or a failure: see `tpu check-rules`', presets);
 
 const restartDefinition = {
@@ -106,9 +106,9 @@ export const jobCommands = grouped('Jobs', [
     load: async () => (await import('../commands/check.ts')).monitor,
   }),
   tpuQuery(['log', 'logs'], 'Print the output of a job', {
-    usage: '<window> [user] [-f] [-n lines]',
+    usage: '<window> [user] [-f] [--tail lines]',
     examples: [['tpu log 101 ada -f', 'follow the output of window 101']],
-    takes: { user: true, windows: 'one', keys: { n: tail } },
+    takes: { user: true, windows: 'one', keys: { tail } },
     flags: { f: boolFlag('Follow the output', 'follow') },
     load: async () => (await import('../commands/windows.ts')).log,
   }),
