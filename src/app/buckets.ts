@@ -7,6 +7,7 @@ import { regionOf } from '../catalogue/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { Problem } from '../schema/problems.ts';
 import { messageOf } from './errors.ts';
+import { withTimeout } from './concurrency.ts';
 import { formatList } from './format.ts';
 import type { BucketStatus, BucketPort } from './ports.ts';
 
@@ -79,17 +80,9 @@ function regionsOf(zones: readonly string[]): string {
   return formatList([...new Set(zones.map(regionOf))]);
 }
 
-async function observeInTime(port: BucketPort, bucket: string, timeout: Duration): Promise<BucketStatus> {
-  let timer: NodeJS.Timeout | undefined;
-  const timedOut = new Promise<BucketStatus>((resolve) => {
-    const status: BucketStatus = { kind: 'unknown', reason: `no answer within ${timeout / second} s` };
-    timer = setTimeout(() => resolve(status), timeout);
-  });
-  try {
-    return await Promise.race([port.observe(bucket), timedOut]);
-  } catch (error) {
-    return { kind: 'unknown', reason: messageOf(error) };
-  } finally {
-    clearTimeout(timer);
-  }
+function observeInTime(port: BucketPort, bucket: string, timeout: Duration): Promise<BucketStatus> {
+  const unknownStatus = (reason: string): BucketStatus => ({ kind: 'unknown', reason });
+  return withTimeout(timeout, port.observe(bucket), () =>
+    unknownStatus(`no answer within ${timeout / second} s`),
+  ).catch((error: unknown) => unknownStatus(messageOf(error)));
 }

@@ -1,3 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Duration } from '../core/model/time.ts';
+
 /** Results in the order of the items, at most `limit` at a time. After a failure no further work starts. */
 export async function mapConcurrent<Item, Answer>(
   items: readonly Item[],
@@ -37,4 +40,11 @@ export function createLimiter(limit: number): <Answer>(work: () => Promise<Answe
       else next();
     }
   };
+}
+
+/** The result of `work`, or of `onTimeout` if that takes longer. The work continues. */
+export function withTimeout<T, U>(length: Duration, work: Promise<T>, onTimeout: () => U): Promise<T | U> {
+  const over = new AbortController();
+  const late = pause(length, undefined, { signal: over.signal }).then(onTimeout);
+  return Promise.race([work, late]).finally(() => over.abort());
 }

@@ -4,6 +4,7 @@
 import { readFile } from 'node:fs/promises';
 import type { sheets_v4 } from '@googleapis/sheets';
 import type { JWT } from 'google-auth-library';
+import { withTimeout } from '../app/concurrency.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { googleLimits } from '../http/client.ts';
 import { second } from '../core/model/time.ts';
@@ -57,25 +58,20 @@ export function createSheetsApi(
     request: (values: ValuesClient, signal: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
     if (outage !== undefined && performance.now() < outage.until) throw sheetError(outage.error, credentials);
-    const { promise: late, reject } = Promise.withResolvers<never>();
     const controller = new AbortController();
-    let timer: NodeJS.Timeout | undefined;
     try {
       client ??= open();
       // Loading the client library does not count as the sheet's response time.
       const values = await client;
-      timer = setTimeout(() => {
+      return await withTimeout(timeout, request(values, controller.signal), () => {
         const error = new Error(`no answer within ${timeout / second} s`);
         outage = { error, until: performance.now() + outageCooldown };
-        reject(error);
         controller.abort();
-      }, timeout);
-      return await Promise.race([request(values, controller.signal), late]);
+        throw error;
+      });
     } catch (error) {
       client = undefined;
       throw sheetError(error, credentials);
-    } finally {
-      clearTimeout(timer);
     }
   }
 

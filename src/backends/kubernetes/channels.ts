@@ -2,6 +2,8 @@
 // https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
 
 import type { OutgoingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
@@ -30,7 +32,6 @@ export type Channels = ReturnType<typeof createChannels>;
 
 /** Ends a channel. Only the protocol `v5.channel.k8s.io` (since 1.29) has this message. */
 const closeSignal = 255;
-const maxBufferedBytes = 1 << 20;
 /** Time between pings, and the silence after which the connection counts as broken. */
 const pings: { readonly interval: Duration; readonly timeout: Duration } = {
   interval: 10 * second,
@@ -45,13 +46,11 @@ const maxRefusalBytes = 1 << 20;
 export async function openChannels(cluster: ClusterAccess, request: ChannelsRequest): Promise<Channels> {
   const { api, clusterContext } = cluster;
   const { purpose } = request;
-  const reader = createReader(request.onMessage);
   try {
-    const { socket } = await api.reportSlow(request, () =>
-      api.sendWithLogin<OpenedSocket>(purpose, () => handshake(cluster, request.path, reader.receive)),
+    const opened = await api.reportSlow(request, () =>
+      api.sendWithLogin<OpenedSocket>(purpose, () => handshake(cluster, request.path)),
     );
-    reader.start(socket);
-    return createChannels(socket, reader);
+    return createChannels(opened, request.onMessage);
   } catch (error) {
     if (!(error instanceof ClusterRefusal)) throw error;
     // The cluster itself refuses with a reason. A refusal without one comes from a proxy or from an unreachable node.
@@ -71,12 +70,13 @@ export async function openChannels(cluster: ClusterAccess, request: ChannelsRequ
 interface OpenedSocket {
   readonly status: 101;
   readonly socket: WebSocket;
+  /** Ends when the connection is closed. */
+  readonly messages: Readable;
 }
 
 async function handshake(
   { connection, clusterContext }: ClusterAccess,
   path: string,
-  onMessage: (bytes: Buffer) => void,
 ): Promise<OpenedSocket | Reply | NoReply> {
   const { WebSocket } = await import('ws');
   const { headers, agent } = await connection.headersAndAgent();
@@ -87,12 +87,14 @@ async function handshake(
     agent,
     handshakeTimeout,
   });
-  // The first message may arrive with the handshake.
+  // The first message may arrive with the handshake. An unread one stops the reading.
+  const messages = new Readable({ objectMode: true, read: () => socket.resume() });
   socket.on('message', (data, isBinary) => {
-    if (isBinary) onMessage(data as Buffer);
+    if (isBinary && !messages.push(data)) socket.pause();
   });
+  socket.on('close', () => messages.push(null));
   return new Promise((resolve) => {
-    socket.once('open', () => resolve({ status: 101, socket }));
+    socket.once('open', () => resolve({ status: 101, socket, messages }));
     socket.once('error', (error) => resolve(toNoReply(error, false)));
     socket.once('unexpected-response', (outgoing, incoming) => {
       const { statusCode: status = 0, headers: replyHeaders } = incoming;
@@ -106,55 +108,7 @@ async function handshake(
   });
 }
 
-type Reader = ReturnType<typeof createReader>;
-
-function createReader(onMessage: ChannelsRequest['onMessage']) {
-  const started = Promise.withResolvers<void>();
-  let delivered = started.promise;
-  let bufferedBytes = 0;
-  let isPaused = false;
-  let failed: unknown;
-  let socket: WebSocket | undefined;
-  const pauseOrResume = (): void => {
-    if (isPaused ? bufferedBytes < maxBufferedBytes / 2 : bufferedBytes > maxBufferedBytes) {
-      isPaused = !isPaused;
-      if (isPaused) socket?.pause();
-      else socket?.resume();
-    }
-  };
-  return {
-    receive: (message: Buffer): void => {
-      const [channel, bytes] = [message[0], message.subarray(1)];
-      if (channel === undefined || channel === closeSignal) return;
-      bufferedBytes += bytes.length;
-      pauseOrResume();
-      delivered = delivered.then(async () => {
-        try {
-          if (failed === undefined) await onMessage(channel, bytes);
-        } catch (error) {
-          failed = error;
-          socket?.terminate();
-        }
-        bufferedBytes -= bytes.length;
-        pauseOrResume();
-      });
-    },
-    start(opened: WebSocket): void {
-      socket = opened;
-      if (isPaused) opened.pause();
-      // Such a message must wait until the caller has the connection.
-      setImmediate(started.resolve);
-    },
-    /** Resolves when all received messages are handled; rejects with the error of `onMessage`. */
-    async delivered() {
-      await delivered;
-      if (failed !== undefined) throw failed;
-    },
-  };
-}
-
-function createChannels(socket: WebSocket, reader: Reader) {
-  let isClosed = false;
+function createChannels({ socket, messages }: OpenedSocket, onMessage: ChannelsRequest['onMessage']) {
   let closeReason: string | null = null;
   let lastActivityAt = performance.now();
   const recordActivity = (): void => void (lastActivityAt = performance.now());
@@ -166,23 +120,33 @@ function createChannels(socket: WebSocket, reader: Reader) {
       socket.terminate();
     } else socket.ping();
   }, pings.interval);
-  const closed = new Promise<string | null>((resolve, reject) => {
-    socket.on('error', (error) => void (closeReason ??= error.message));
-    socket.on('close', (code, reason) => {
-      isClosed = true;
-      clearInterval(timer);
-      // 1000 and 1005 are regular ends, with and without a code (RFC 6455, 7.4.1).
-      if (code !== 1000 && code !== 1005)
-        closeReason ??= reason.toString('utf8') || `the connection was lost (${code})`;
-      reader.delivered().then(() => resolve(closeReason), reject);
-    });
+  socket.on('error', (error) => void (closeReason ??= error.message));
+  socket.on('close', (code, reason) => {
+    clearInterval(timer);
+    // 1000 and 1005 are regular ends, with and without a code (RFC 6455, 7.4.1).
+    if (code !== 1000 && code !== 1005) closeReason ??= reason.toString('utf8') || `the connection was lost (${code})`;
   });
+
+  async function deliver(): Promise<string | null> {
+    // The caller needs the connection before its first message.
+    await nextTurn();
+    try {
+      for await (const message of messages as AsyncIterable<Buffer>) {
+        const [channel] = message;
+        if (channel !== undefined && channel !== closeSignal) await onMessage(channel, message.subarray(1));
+      }
+    } finally {
+      socket.terminate();
+    }
+    return closeReason;
+  }
+
+  const closed = deliver();
   closed.catch(() => undefined);
   return {
     /** Resolves after the last message is handled: null after a regular end, otherwise the reason of the loss. */
     closed,
     send(channel: number, bytes: Uint8Array): Promise<void> {
-      if (isClosed) return Promise.resolve();
       const message = Buffer.allocUnsafe(bytes.length + 1);
       message[0] = channel;
       message.set(bytes, 1);
@@ -191,11 +155,10 @@ function createChannels(socket: WebSocket, reader: Reader) {
     /** Ends the data of a channel. Returns false if the protocol of this cluster cannot do that. */
     end(channel: number): boolean {
       if (socket.protocol !== 'v5.channel.k8s.io') return false;
-      if (!isClosed) socket.send(Buffer.from([closeSignal, channel]), () => undefined);
+      socket.send(Buffer.from([closeSignal, channel]), () => undefined);
       return true;
     },
     close(): void {
-      if (isClosed) return;
       socket.close();
       setTimeout(() => socket.terminate(), second).unref();
     },

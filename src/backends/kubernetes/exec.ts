@@ -9,6 +9,7 @@ import type {
   ClusterTarget,
   TerminalSize,
 } from '../../app/cluster/cluster.ts';
+import { withTimeout } from '../../app/concurrency.ts';
 import { JobmanError, messageOf } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { type Channels, type ClusterAccess, openChannels } from './channels.ts';
@@ -149,17 +150,11 @@ async function isEndedOverNewConnection(
   target: ClusterTarget,
   marker: string,
 ): Promise<boolean> {
-  const timeout = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => timeout.resolve(undefined), stopTimeout);
   try {
-    return (
-      (await Promise.race([runShortProgram(cluster, target, endCommand(marker)), timeout.promise]))?.status ===
-      'Success'
-    );
+    const work = runShortProgram(cluster, target, endCommand(marker));
+    return (await withTimeout(stopTimeout, work, () => undefined))?.status === 'Success';
   } catch {
     return false;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

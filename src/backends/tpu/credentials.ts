@@ -3,6 +3,7 @@
 // memory.
 
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
+import { withTimeout } from '../../app/concurrency.ts';
 import { minute, parseInstant, second, type Duration, type Instant } from '../../core/model/time.ts';
 import { parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import { googleLimits, isLoopback } from '../../http/client.ts';
@@ -23,6 +24,10 @@ const expiryMargin: Duration = 1 * minute;
 const loginTimeout: Duration = 20 * second;
 /** A failed login is not retried for this long, because each try starts programs and searches for hosts. */
 const failureCacheTime: Duration = 5 * second;
+
+function loginTimedOut(): never {
+  throw new JobmanError(`Google Cloud's login did not answer within ${loginTimeout / second} s`, exitCode.unreachable);
+}
 
 const noLoginMessage =
   'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login';
@@ -90,7 +95,7 @@ export function createLogin(options: {
   return {
     async headers() {
       if (failure !== undefined && failure.until > now()) throw failure.error;
-      pending ??= withTimeout(loginTimeout, freshHeaders())
+      pending ??= withTimeout(loginTimeout, freshHeaders(), loginTimedOut)
         .catch((error: unknown) => {
           failure = { error, until: now() + failureCacheTime };
           throw error;
@@ -154,24 +159,6 @@ async function applicationDefaultCredentials(): Promise<{ headers(): Promise<Hea
   }
   // The headers include the quota project, if the login names one.
   return { headers: async () => Object.fromEntries((await client.getRequestHeaders()).entries()) };
-}
-
-async function withTimeout<T>(timeout: Duration, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () =>
-        reject(
-          new JobmanError(`Google Cloud's login did not answer within ${timeout / second} s`, exitCode.unreachable),
-        ),
-      timeout,
-    );
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 interface Token {

@@ -17,17 +17,3 @@ export function joinLists(own: JobList, others: JobList): JobList {
 
 /** Limit for the cluster's answer to a list: the user may not want its jobs at all. */
 export const clusterTimeout: Duration = 2 * second;
-
-export async function withTimeout<T, U>(work: Promise<T>, fallback: U): Promise<T | U> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<U>((resolve) => {
-    timer = setTimeout(() => resolve(fallback), clusterTimeout);
-  });
-  // A failure after the timeout must not become an unhandled rejection.
-  work.catch(() => undefined);
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -10,7 +10,8 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { missingJobError, reportError, type Cli } from '../context.ts';
-import { withTimeout } from '../cluster/join-sources.ts';
+import { withTimeout } from '../../app/concurrency.ts';
+import { clusterTimeout } from '../cluster/join-sources.ts';
 import type { ArchivedCopy } from '../cluster/archived-job.ts';
 import type { ContextFlags, JobFlags, JobHandle, JobText } from './handle.ts';
 import { storedJob } from './stored.ts';
@@ -120,8 +121,16 @@ async function findStored(
     throw error;
   }
   // An explicit name must be unambiguous. A cluster that does not answer counts as having no such job.
+<<<<<<< HEAD:src/cli/jobs/resolve.ts
   const other = isExact && cluster !== null ? await withTimeout(cluster.job(name), null).catch(() => null) : null;
   if (other === null || cluster === null) return { kind: 'job', handle: storedJob(cli, client, id) };
+=======
+  const other =
+    isExact && cluster !== null
+      ? await withTimeout(clusterTimeout, cluster.job(name), () => null).catch(() => null)
+      : null;
+  if (other === null || cluster === null || found.kind !== 'stored') return found;
+>>>>>>> e674b921 (Use one withTimeout, and let a stream hold the messages of a pod):src/cli/cluster/resolve-jobs.ts
   const { context, namespace } = cluster.context();
   const message = `Two jobs are named "${name}": ${id} here, and one in ${context}/${namespace}.`;
   const hint = `Give the id, or --namespace ${namespace}.`;
