@@ -1,6 +1,7 @@
 // The `data.json` of the earlier program. Its versions differ in names (`staage_dir`, `MONITOR_config`) and forms
 // (`start_time` as one text or as one for each time zone). Unreadable parts are reported, never guessed.
 
+import { splitArguments } from '../catalogue/shell.ts';
 import type { Instant } from '../core/model/time.ts';
 import { acceleratorFromName, isTpuName, type LabTpu, pricingFromName } from './tpus.ts';
 import { defaultAliases } from './names.ts';
@@ -205,8 +206,10 @@ function parseJob(job: Json): OldJob {
   const status =
     rawStatus === null || rawStatus === undefined ? 'alive' : (statuses[asText(rawStatus) ?? ''] ?? 'unknown');
   if (status === 'unknown') notes.push(`its status is ${JSON.stringify(rawStatus)}`);
-  const { args, problem } = splitArguments(asText(job['extra_configs']) ?? '');
-  if (problem !== null) notes.push(problem);
+  const line = asText(job['extra_configs']) ?? '';
+  const args = splitArguments(line);
+  if (args === undefined)
+    notes.push(`its configs have an unclosed quote and are split at spaces: ${JSON.stringify(line)}`);
   const given = asObject(job['rules']);
   const rule = rules[`${String(given?.['preempted'])} ${String(given?.['grpc'])}`] ?? null;
   if (rule === null && !isEmpty(job['rules'])) notes.push(`its rules are unknown: ${JSON.stringify(job['rules'])}`);
@@ -221,7 +224,7 @@ function parseJob(job: Json): OldJob {
     tag: asText(job['job_tags']) ?? (tags.length === 0 ? null : tags.join(',')),
     logFolder: asText(job['log_dir']),
     stageFolder: asText(job['stage_dir']) ?? asText(job['staage_dir']),
-    configs: args,
+    configs: args ?? line.split(/\s+/),
     status,
     error: asText(job['error']),
     stage: asInteger(job['stage']) ?? 0,
@@ -268,24 +271,6 @@ function parseTime(value: unknown): Instant | null {
   const [year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0] = match.slice(1).map(Number);
   const time = Date.UTC(year, month - 1, day, hour, minute, second);
   return Number.isFinite(time) ? time : null;
-}
-
-const quotedArgument = /(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+/gs;
-
-function splitArguments(line: string): { readonly args: readonly string[]; readonly problem: string | null } {
-  const parts = line.match(quotedArgument) ?? [];
-  if (line.replaceAll(quotedArgument, '').trim() !== '')
-    return {
-      args: line.split(/\s+/).filter((one) => one !== ''),
-      problem: `its configs have an unclosed quote and are split at spaces: ${JSON.stringify(line)}`,
-    };
-  const unquote = (part: string): string =>
-    part.replaceAll(
-      /'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)/gs,
-      (_, single?: string, double?: string, escaped?: string) =>
-        single ?? escaped ?? (double ?? '').replaceAll(/\\(["\\$`])/g, '$1'),
-    );
-  return { args: parts.map(unquote), problem: null };
 }
 
 /** Undefined for a list, null, or any other value. */

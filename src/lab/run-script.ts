@@ -2,10 +2,12 @@
 // asks `tpu __begin` for everything that depends on the attempt, and `tpu __end` for the result. In between it sources
 // staging.sh in the directory.
 
+import { quote } from '../catalogue/shell.ts';
+
 /** `launcher` is the command line that starts this program, without `tpu`. */
 export function labScript(launcher: readonly string[]): string {
   return `# Created by tpu run. \`tpu __begin\` prints the directory and the arguments of this attempt.
-jobman_launcher=(${launcher.map(shellQuote).join(' ')})
+jobman_launcher=(${launcher.map(quote).join(' ')})
 jobman_begun=$("\${jobman_launcher[@]}" tpu __begin "\${0%/*}") || exit
 eval "$jobman_begun"
 jobman_stopped=
@@ -35,11 +37,9 @@ export function beginShellCode(of: {
   readonly exports: Readonly<Record<string, string | null>>;
 }): string {
   const lines = Object.entries(of.exports).map(([name, value]) =>
-    value === null ? `unset -v ${name}` : `export ${name}=${shellQuote(value)}`,
+    value === null ? `unset -v ${name}` : `export ${name}=${quote(value)}`,
   );
-  return [...lines, `jobman_folder=${shellQuote(of.folder)}`, `set -- ${of.args.map(shellQuote).join(' ')}`, ''].join(
-    '\n',
-  );
+  return [...lines, `jobman_folder=${quote(of.folder)}`, `set -- ${of.args.map(quote).join(' ')}`, ''].join('\n');
 }
 
 /**
@@ -56,7 +56,7 @@ export function wrapperPrograms(of: {
 }): Readonly<Record<string, string>> {
   const { folder, launcher, window, pane, sshPort } = of;
   return {
-    tpu: `#!/bin/sh\nexec ${launcher.map(shellQuote).join(' ')} tpu "$@"\n`,
+    tpu: `#!/bin/sh\nexec ${launcher.map(quote).join(' ')} tpu "$@"\n`,
     tmux: tmuxWrapper({ folder, window, pane }),
     ...(sshPort !== null && {
       ssh: `#!/bin/sh\n${findRealProgram('ssh', folder)}${addPortOption('-p', sshPort)}`,
@@ -71,7 +71,7 @@ function findRealProgram(name: string, folder: string): string {
 set -f
 IFS=:
 for at in $PATH; do
-  [ "$at" = ${shellQuote(folder)} ] || [ ! -x "$at/${name}" ] || [ -d "$at/${name}" ] || { real=$at/${name}; break; }
+  [ "$at" = ${quote(folder)} ] || [ ! -x "$at/${name}" ] || [ -d "$at/${name}" ] || { real=$at/${name}; break; }
 done
 unset IFS
 set +f
@@ -96,7 +96,7 @@ asks() {
       -pt | -t)
         [ "$1" = -t ] || prints=yes
         shift
-        case $1 in '' | ${shellQuote(of.pane)}) ;; *) return 1 ;; esac
+        case $1 in '' | ${quote(of.pane)}) ;; *) return 1 ;; esac
         ;;
       -*) return 1 ;;
       *)
@@ -109,7 +109,7 @@ asks() {
   [ -n "$prints" ] && [ "$format" = '#S:#I' ]
 }
 if asks "$@"; then
-  printf '%s\\n' ${shellQuote(of.window)}
+  printf '%s\\n' ${quote(of.window)}
   exit
 fi
 ${findRealProgram('tmux', of.folder)}if [ -z "$real" ]; then
@@ -118,10 +118,4 @@ ${findRealProgram('tmux', of.folder)}if [ -z "$real" ]; then
 fi
 exec "$real" "$@"
 `;
-}
-
-/** Quotes a text as one literal argument of a POSIX shell. Throws on NUL, which no argument can contain. */
-export function shellQuote(text: string): string {
-  if (text.includes('\0')) throw new Error('a shell argument cannot contain a NUL character');
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

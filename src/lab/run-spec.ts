@@ -1,5 +1,6 @@
 // Builds the spec of a job for `tpu run`. Pure: the command reads its inputs.
 
+import { quote } from '../catalogue/shell.ts';
 import { basename } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
@@ -9,7 +10,7 @@ import { presets } from '../core/policy/presets.ts';
 import type { CommandSpec, JobSpec, RecoverySpec, SetupStep, TpuSpec } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
 import type { LabJob } from './lab-store.ts';
-import { labScript, shellQuote } from './run-script.ts';
+import { labScript } from './run-script.ts';
 import type { Site } from './site.ts';
 import { parseAccelerator, type LabTpu } from './tpus.ts';
 
@@ -124,7 +125,7 @@ export function scriptEnvironment(
 
 /** `source staging.sh ka=... --config...`, quoted for a shell. */
 export function formatCommandLine(tpu: string, configs: readonly string[]): string {
-  return `source staging.sh ${[`ka=${tpu}`, ...configs].map(shellQuote).join(' ')}`;
+  return `source staging.sh ${[`ka=${tpu}`, ...configs].map(quote).join(' ')}`;
 }
 
 /** The TPU that ka.sh assigns to VM_NAME, or null. Throws JobmanError (2) if there are several. */

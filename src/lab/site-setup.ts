@@ -1,12 +1,12 @@
 // Setup of a TPU's workers for one site: NFS shares and the W&B login. Used by commands, and as setup steps of a `tpu`
 // job, which run again on a new TPU. A check changes nothing; an apply is safe to repeat.
 
+import { quote } from '../catalogue/shell.ts';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import type { SetupStep, StepFile } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
-import { shellQuote } from './run-script.ts';
 import type { NfsShare, Site } from './site.ts';
 
 /** POSIX shell. Both exit with 0 if the setup is done. After a failure the last line of `apply` is the reason. */
@@ -28,7 +28,7 @@ export function mountScript(shares: readonly NfsShare[]): SetupScript | null {
     shares
       .map(
         ({ source, target, options }) =>
-          `${verb} ${[source, target, options === '' ? 'vers=3' : options].map(shellQuote).join(' ')} || exit 1\n`,
+          `${verb} ${[source, target, options === '' ? 'vers=3' : options].map(quote).join(' ')} || exit 1\n`,
       )
       .join('');
   return {

@@ -2,8 +2,8 @@
 // script checks that its Python sees the devices. All workers of a slice run together, because libtpu opens their
 // devices together.
 
+import { quote } from '../catalogue/shell.ts';
 import { type Duration, type Instant, second } from '../core/model/time.ts';
-import { shellQuote } from './run-script.ts';
 import type { NfsShare, Site } from './site.ts';
 import type { DeviceHolder, WorkerAnswer } from './tpu-operations.ts';
 
@@ -32,7 +32,7 @@ export const lockFile = '/tmp/libtpu_lockfile';
 /** The script changes nothing. */
 export function factsScript(shares: readonly NfsShare[], { python }: Pick<Site, 'python'>): string {
   const shareLines = shares.map(
-    ({ source, target }, index) => `print_share ${index} ${shellQuote(source)} ${shellQuote(target)}\n`,
+    ({ source, target }, index) => `print_share ${index} ${quote(source)} ${quote(target)}\n`,
   );
   return `${processFunctions}${findHoldersFunction}
 print_share() {
@@ -54,7 +54,7 @@ printf 'clock\\t%s\\n' "$now"
 for path in / /tmp "$HOME"; do
   printf 'disk\\t%s\\t%s\\n' "$path" "$(df -Pk "$path" 2>/dev/null | awk 'NR == 2 { print $4 }')"
 done
-${shareLines.join('')}command -v ${shellQuote(python ?? 'python3')} >/dev/null 2>&1 && printf 'python\\n'
+${shareLines.join('')}command -v ${quote(python ?? 'python3')} >/dev/null 2>&1 && printf 'python\\n'
 if [ -e ${lockFile} ]; then
   open=
   for file in $(as_administrator find /proc/[0-9]*/fd -type l -lname ${lockFile} 2>/dev/null); do
@@ -150,8 +150,8 @@ export const environmentTimeout: Duration = pythonTimeout + 30 * second;
 
 /** The script prints JAX's devices: `[TpuDevice(id=0, ...)]`. */
 export function environmentScript({ python }: Pick<Site, 'python'>): string {
-  const program = shellQuote(python ?? 'python3');
-  return `command -v ${program} >/dev/null 2>&1 || { echo ${shellQuote(`${python ?? 'python3'}: No such file or directory`)}; exit 127; }
+  const program = quote(python ?? 'python3');
+  return `command -v ${program} >/dev/null 2>&1 || { echo ${quote(`${python ?? 'python3'}: No such file or directory`)}; exit 127; }
 timeout -k 5 ${pythonTimeout / second} ${program} -c 'import jax; print(jax.local_devices())' 2>&1
 `;
 }

@@ -13,7 +13,7 @@ import type {
   SshModule,
   VenvModule,
 } from '../setup/modules.ts';
-import { splitArguments } from '../setup/script.ts';
+import { splitArguments } from '../catalogue/shell.ts';
 import { mountsOf, bucketNameOf } from './buckets.ts';
 import { fileProblem, readTextFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import { readJobFiles } from './job-files.ts';

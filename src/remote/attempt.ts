@@ -4,7 +4,8 @@
 import { constants } from 'node:os';
 import type { RunStatus, WorkerStatus } from '../core/model/observation.ts';
 import type { Instant } from '../core/model/time.ts';
-import { prelude, quote, startTimeoutMs } from './run-folder.ts';
+import { quote } from '../catalogue/shell.ts';
+import { prelude, startTimeoutMs } from './run-folder.ts';
 
 /**
  * The exit codes of a program that a machine ends before it goes down: 128 plus SIGHUP, SIGKILL or SIGTERM. Such an

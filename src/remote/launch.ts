@@ -10,7 +10,8 @@
 
 import { checkpointRecord, type Launch } from '../core/decide/launch.ts';
 import { workdirPlaceholder, type ResumeFrom } from '../core/model/spec.ts';
-import { writeFileCommand, prelude, quote } from './run-folder.ts';
+import { quote } from '../catalogue/shell.ts';
+import { writeFileCommand, prelude } from './run-folder.ts';
 
 export interface LauncherOptions {
   /** JOBMAN_RUN of its processes. Null: no marker, and processes that the program leaves behind stay. */

@@ -21,6 +21,7 @@
 //   <root>/steps/<allocation>/<step key>/try_<n>/
 //       each try of a setup step, in the same form as an attempt
 
+import { quote } from '../catalogue/shell.ts';
 import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 
@@ -142,11 +143,3 @@ nap() {
 export const prelude = `
 ${readBootCommand}
 ${shellFunctions}`;
-
-/**
- * The text in single quotes, taken literally by every POSIX shell. Throws on a NUL, which no shell argument can hold.
- */
-export function quote(text: string): string {
-  if (text.includes('\0')) throw new Error('a shell argument cannot contain a NUL character');
-  return `'${text.replaceAll("'", `'\\''`)}'`;
-}

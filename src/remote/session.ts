@@ -8,7 +8,8 @@
 
 import { messageOf } from '../app/errors.ts';
 import type { Program, Session, SessionEnd } from '../app/worker-access.ts';
-import { quote, shellFunctions } from './run-folder.ts';
+import { quote } from '../catalogue/shell.ts';
+import { shellFunctions } from './run-folder.ts';
 
 /** Ends the output of a login shell's start-up files on standard error. */
 const beginMarker = 'jobman begins here\n';

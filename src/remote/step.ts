@@ -3,7 +3,8 @@
 
 import type { SetupStep } from '../core/model/spec.ts';
 import { launcherScript } from './launch.ts';
-import { writeFileCommand, prelude, quote, readBootCommand } from './run-folder.ts';
+import { quote } from '../catalogue/shell.ts';
+import { writeFileCommand, prelude, readBootCommand } from './run-folder.ts';
 
 /** A file that a step needs on the worker. `to` may begin with `~/`; a relative path is below the home folder. */
 export interface StepFileBytes {

@@ -1,6 +1,7 @@
 import type { SetupStep } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
-import { aptFunctions, quote, quotePath, writeFile, createStep } from './script.ts';
+import { quote } from '../catalogue/shell.ts';
+import { aptFunctions, quotePath, writeFile, createStep } from './script.ts';
 import { condaCheck, condaEnsure, condaExec, venvCheck, venvEnsure, venvExec } from './environments.ts';
 import type { CondaModule, DockerModule, VariableNames, VenvModule } from './modules.ts';
 

@@ -1,7 +1,8 @@
 import type { SetupStep } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
 import type { CondaModule, VenvModule } from './modules.ts';
-import { quote, writeFile, contentKey, createStep, aptFunctions, quotePath } from './script.ts';
+import { quote } from '../catalogue/shell.ts';
+import { writeFile, contentKey, createStep, aptFunctions, quotePath } from './script.ts';
 
 export function condaStep(module: CondaModule): SetupStep {
   return createStep({ name: 'conda', check: condaCheck(module), apply: condaEnsure(module), timeoutMs: 60 * minute });

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { minute } from '../core/model/time.ts';
 import type { FilesModule, SshKey, SshModule } from './modules.ts';
-import { createStep, quote } from './script.ts';
+import { quote } from '../catalogue/shell.ts';
+import { createStep } from './script.ts';
 import { basename } from 'node:path/posix';
 import type { SetupStep, StepFile } from '../core/model/spec.ts';
 import { workdirKey } from '../core/model/job.ts';

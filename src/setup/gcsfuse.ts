@@ -1,6 +1,7 @@
 import type { SetupStep } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
-import { aptFunctions, quote, quotePath, writeFile, createStep } from './script.ts';
+import { quote } from '../catalogue/shell.ts';
+import { aptFunctions, quotePath, writeFile, createStep } from './script.ts';
 import type { BucketMount, GcsfuseModule } from './modules.ts';
 
 export function gcsfuseStep(module: GcsfuseModule): SetupStep {

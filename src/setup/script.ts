@@ -1,12 +1,7 @@
 import { createHash } from 'node:crypto';
+import { quote } from '../catalogue/shell.ts';
 import type { SetupStep, StepFile } from '../core/model/spec.ts';
 import type { Duration } from '../core/model/time.ts';
-
-/** Quotes any text for a POSIX shell, readable if no quotes are needed. Throws for a NUL character. */
-export function quote(text: string): string {
-  if (text.includes('\0')) throw new Error('a shell argument cannot contain a NUL character');
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
 
 /** Quotes a path on a worker; `~` and `~/x` are below the login folder of the user who runs the script. */
 export function quotePath(path: string): string {
@@ -20,33 +15,6 @@ export function writeFile(target: string, text: string): string {
   let end = 'JOBMAN_END';
   while (lines.includes(end)) end += '_';
   return `cat >${target} <<'${end}'\n${text.endsWith('\n') || text === '' ? text : `${text}\n`}${end}\n`;
-}
-
-/** Splits flags as a shell does (spaces, quotes, backslashes) without expansion. Undefined for an open quote. */
-export function splitArguments(line: string): readonly string[] | undefined {
-  const args: string[] = [];
-  let arg: string | undefined;
-  let quoting = '';
-  for (let at = 0; at < line.length; at += 1) {
-    const character = line[at] ?? '';
-    if (quoting === "'" && character !== "'") arg += character;
-    else if (character === quoting && quoting !== '') quoting = '';
-    else if (quoting === '' && (character === '"' || character === "'")) {
-      quoting = character;
-      arg ??= '';
-    } else if (character === '\\' && quoting !== "'") {
-      const next = line[at + 1];
-      if (next === undefined) return undefined;
-      arg = `${arg ?? ''}${quoting === '"' && !'"\\$`'.includes(next) ? '\\' : ''}${next}`;
-      at += 1;
-    } else if (quoting === '' && /\s/.test(character)) {
-      if (arg !== undefined) args.push(arg);
-      arg = undefined;
-    } else arg = `${arg ?? ''}${character}`;
-  }
-  if (quoting !== '') return undefined;
-  if (arg !== undefined) args.push(arg);
-  return args;
 }
 
 /** The key covers the scripts and the inline files. Of a file that is read only at the setup, it covers the name. */

@@ -4,6 +4,7 @@
 // writing connection and migrates the tables; it then serves both. Without a database, a reader gets an empty one in
 // memory.
 
+import { quote } from '../catalogue/shell.ts';
 import { statSync, realpathSync, existsSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { dirname, basename, join } from 'node:path';
@@ -392,7 +393,7 @@ function recoverySteps(file: string): readonly string[] {
   const name = basename(file);
   let aside = 'damaged';
   for (let count = 2; existsSync(join(home, aside)); count += 1) aside = `damaged-${count}`;
-  const putAside = `cd ${shellQuote(home)} && mkdir ${aside} && mv ${name}* ${aside}/`;
+  const putAside = `cd ${quote(home)} && mkdir ${aside} && mv ${name}* ${aside}/`;
   const first = 'First: jobman controller stop';
   const jobs = join(home, 'jobs');
   const filesNote = `The files of each job are in ${jobs}/<user>/<job id>/ (config.yaml, job.json, logs/).`;
@@ -403,8 +404,4 @@ function recoverySteps(file: string): readonly string[] {
   const made = new Date(statSync(backup).mtimeMs).toISOString();
   const back = `${putAside} && cp -p ${aside}/${basename(backup)} ${name}`;
   return [first, `To restore the backup of ${made}: ${back}`, filesNote, orphanNote];
-}
-
-function shellQuote(path: string): string {
-  return /^[\w./@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import { runProcess, type ProcessResult } from '../remote/process.ts';
-import { quote } from '../remote/run-folder.ts';
+import { quote } from '../catalogue/shell.ts';
 
 interface ServiceOptions {
   readonly io: Io;

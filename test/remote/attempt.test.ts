@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { parseObservation } from '../../src/remote/attempt.ts';
-import { quote } from '../../src/remote/run-folder.ts';
+import { quote } from '../../src/catalogue/shell.ts';
 
 const whole = `jobman-observation 1
 boot 1a2b

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { quote, quotePath, splitArguments, writeFile } from '../../src/setup/script.ts';
+import { quote, splitArguments } from '../../src/catalogue/shell.ts';
+import { quotePath, writeFile } from '../../src/setup/script.ts';
 
 /** The arguments that a real shell makes of a script. */
 function sh(script: string, env: Readonly<Record<string, string>> = {}): string {

@@ -15,7 +15,8 @@ import type { WorkerId } from '../../core/model/spec.ts';
 import { second, type Instant } from '../../core/model/time.ts';
 import { attemptFiles, invalidVariable } from '../../remote/launch.ts';
 import { startDetached } from '../../remote/process.ts';
-import { bootIdFile, quote, runMarker } from '../../remote/run-folder.ts';
+import { quote } from '../../catalogue/shell.ts';
+import { bootIdFile, runMarker } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
 import { createMachines, expectedAttempt, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
 import {

@@ -13,7 +13,7 @@ import type { Host } from '../../core/model/job.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { createHostKeys, ensureOwnKey } from '../../remote/ssh-keys.ts';
-import { quote } from '../../remote/run-folder.ts';
+import { quote } from '../../catalogue/shell.ts';
 import { isHostName, type SshConfig } from '../../remote/ssh-config.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
 import type { TransportResult } from '../../remote/transport.ts';

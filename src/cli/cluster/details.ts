@@ -1,3 +1,4 @@
+import { quote } from '../../catalogue/shell.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import type { Cluster, ClusterContainer, ClusterJob, ClusterContext, ClusterPod } from '../../app/cluster/cluster.ts';
 import { replacedResourcesAnnotation } from '../../app/cluster/job-object.ts';
@@ -103,18 +104,14 @@ function objectRows(object: V1Job | null): readonly (readonly [string, string])[
   const rows = containers.flatMap(({ name, command, args, resources }): (readonly [string, string])[] => {
     const limits = formatAmounts(resources?.limits ?? {});
     return [
-      ...(command === undefined ? [] : [['command', named(name, formatShellCommand(command))] as const]),
-      ...(args === undefined ? [] : [['args', named(name, formatShellCommand(args))] as const]),
+      ...(command === undefined ? [] : [['command', named(name, command.map(quote).join(' '))] as const]),
+      ...(args === undefined ? [] : [['args', named(name, args.map(quote).join(' '))] as const]),
       ...(limits === '' ? [] : [['limits', named(name, limits)] as const]),
     ];
   });
   const all = Object.entries(object?.metadata?.annotations ?? {});
   const notes = all.filter(([key]) => key !== replacedResourcesAnnotation).map(([key, value]) => `${key}=${value}`);
   return [...rows, ...(notes.length === 0 ? [] : [['notes', notes.join(', ')] as const])];
-}
-
-function formatShellCommand(args: readonly string[]): string {
-  return args.map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`)).join(' ');
 }
 
 /** For a window of `list --watch`. `screen` is `show` or `why`. */

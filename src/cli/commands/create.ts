@@ -1,3 +1,4 @@
+import { quote } from '../../catalogue/shell.ts';
 import type { JobRow, Plan } from '../../app/client.ts';
 import { formatHourlyCost } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
@@ -16,7 +17,6 @@ import { columnsOf } from '../screen.ts';
 import type { CreateFlags } from '../table/flags.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { FileReader } from '../../manifest/files.ts';
-import { shellQuote } from '../../lab/run-script.ts';
 import type { JobSpec } from '../../core/model/spec.ts';
 import { presets } from '../../core/policy/presets.ts';
 
@@ -148,7 +148,7 @@ function manifestPath(flags: CreateFlags, path: string | undefined): string {
   const program = interpreterOf(only);
   if (program !== undefined) {
     throw usageError(`${only} is a program, not a manifest.`, [
-      `As a local job: jobman run -- ${program} ${shellQuote(only)}`,
+      `As a local job: jobman run -- ${program} ${quote(only)}`,
       'Write a manifest: jobman init',
     ]);
   }

@@ -1,10 +1,10 @@
 // `jobman run FILE` creates the job of a manifest; `jobman run -- CMD` a local job from a command line.
 
+import { quote } from '../../catalogue/shell.ts';
 import { basename, extname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { usageError } from '../../app/errors.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import { shellQuote } from '../../lab/run-script.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { disk, withFile } from '../disk.ts';
 import type { CreateFlags } from '../table/flags.ts';
@@ -17,12 +17,12 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
     const program = file === undefined ? undefined : interpreterOf(file);
     if (file !== undefined && program !== undefined) {
       throw usageError(`${file} is not a manifest.`, [
-        `To run it as a local job: jobman run -- ${[program, ...args.map(shellQuote)].join(' ')}`,
+        `To run it as a local job: jobman run -- ${[program, ...args.map(quote)].join(' ')}`,
       ]);
     }
     if (unexpected !== undefined) {
       throw usageError(`Unexpected argument "${unexpected}".`, [
-        `To run a command as a job: jobman run -- ${args.map(shellQuote).join(' ')}`,
+        `To run a command as a job: jobman run -- ${args.map(quote).join(' ')}`,
       ]);
     }
     if (file === undefined && flags.config === undefined) {
@@ -50,7 +50,7 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
   const text = stringify({
     job: { name: nameOf(command) },
     local: { workdir: io.cwd },
-    command: { run: command.length === 1 ? command[0] : command.map(shellQuote).join(' ') },
+    command: { run: command.length === 1 ? command[0] : command.map(quote).join(' ') },
   });
   return createFrom(cli, omitUndefined(flags), path, withFile(path, text));
 }

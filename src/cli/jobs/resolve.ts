@@ -121,16 +121,11 @@ async function findStored(
     throw error;
   }
   // An explicit name must be unambiguous. A cluster that does not answer counts as having no such job.
-<<<<<<< HEAD:src/cli/jobs/resolve.ts
-  const other = isExact && cluster !== null ? await withTimeout(cluster.job(name), null).catch(() => null) : null;
-  if (other === null || cluster === null) return { kind: 'job', handle: storedJob(cli, client, id) };
-=======
   const other =
     isExact && cluster !== null
       ? await withTimeout(clusterTimeout, cluster.job(name), () => null).catch(() => null)
       : null;
-  if (other === null || cluster === null || found.kind !== 'stored') return found;
->>>>>>> e674b921 (Use one withTimeout, and let a stream hold the messages of a pod):src/cli/cluster/resolve-jobs.ts
+  if (other === null || cluster === null) return { kind: 'job', handle: storedJob(cli, client, id) };
   const { context, namespace } = cluster.context();
   const message = `Two jobs are named "${name}": ${id} here, and one in ${context}/${namespace}.`;
   const hint = `Give the id, or --namespace ${namespace}.`;

@@ -285,7 +285,7 @@ suite('the system’s ssh', () => {
     };
     assert.deepEqual(await after(), []);
     assert.deepEqual(await after('ps aux | head'), ['ps aux | head']);
-    assert.deepEqual(await after('echo', "it's", '$HOME'), [`'echo' 'it'\\''s' '$HOME'`]);
+    assert.deepEqual(await after('echo', "it's", '$HOME'), [`echo 'it'\\''s' '$HOME'`]);
   });
 
   test('on a TPU that existed before is given the keys of its user too', async (t) => {

@@ -7,7 +7,7 @@ import { second, type Duration } from '../../../core/model/time.ts';
 import { findHoldersFunction, parseHolder, processFunctions } from '../../../lab/worker-facts.ts';
 import type { EndRequest, DeviceHolder, WorkerAnswer } from '../../../lab/tpu-operations.ts';
 import { createOutputBuffer } from '../../../remote/process.ts';
-import { quote } from '../../../remote/run-folder.ts';
+import { quote } from '../../../catalogue/shell.ts';
 import type { SshTransport } from '../../../remote/ssh.ts';
 
 export const holdersScript = `${processFunctions}${findHoldersFunction}
