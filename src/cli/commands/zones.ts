@@ -17,7 +17,8 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
     return 0;
   }
   cli.printAll(zoneLines(rows, columnsOf(io.stdout), io.now()));
-  if (rows.length === 0) cli.note('No job has requested a TPU there yet.');
+  const isFiltered = accelerator !== undefined || project !== undefined;
+  if (rows.length === 0) cli.note(isFiltered ? 'No job has requested such a TPU.' : 'No job has requested a TPU yet.');
   return 0;
 }
 
