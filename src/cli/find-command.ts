@@ -83,5 +83,5 @@ export function helpColumns({ stdout, env }: Io): number {
 
 /** COLUMNS, for help in a pipe such as a pager's. */
 function requestedColumns({ COLUMNS: requested = '' }: Io['env']): number {
-  return /^\d{2,4}$/.test(requested) && Number(requested) >= 20 ? Number(requested) : maxHelpColumns;
+  return /^\d{2,4}$/.test(requested) && Number(requested) >= 20 ? Number(requested) : 80;
 }

@@ -18,6 +18,9 @@ const kept = '`jobman stop 1` stops a job and keeps its TPU, `jobman stop 1 --re
 const docs = '`jobman --help` lists the commands; the folder docs/ of jobman has the manual.';
 const secrets = 'The manifest names secrets in job.secrets (docs/secrets.md); `jobman schema` describes the key.';
 const files = 'Files travel with the job: job.workdir and job.files in the manifest, or `jobman cp data 1:` later.';
+const notifications =
+  'jobman sends no notifications; docs/notifications.md shows how to send one after `jobman wait 1`.';
+const tags = 'Tags are in the manifest (job.tags: [vit]); `jobman list --tag vit` lists the jobs with that tag.';
 const manifest = '`jobman init` writes a commented manifest; configs/ has examples.';
 const check = '`jobman validate job.yaml` checks a manifest.';
 
@@ -90,6 +93,11 @@ const commandHints: Readonly<Record<string, string>> = {
   uninstall: install,
   install,
   secret: secrets,
+  notify: notifications,
+  notifications,
+  tag: tags,
+  tags,
+  label: tags,
   rename: 'A job keeps its name. `jobman create job.yaml --name vit` creates a job with another name.',
   preempt: 'docs/emulator.md explains how to preempt a simulated TPU; `jobman emulator status` lists the TPUs.',
   daemon: '`jobman controller start` starts the controller in the background; commands start it when it is needed.',

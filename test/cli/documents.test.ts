@@ -120,7 +120,7 @@ suite('a newcomer finds in the help', () => {
   });
 
   test('the way back to a job that was left', async () => {
-    assert.match(await help('create'), /`jobman logs 1 -f`\s+attaches again/);
+    assert.match(await help('create'), /`jobman\s+logs\s+1 -f`\s+attaches again/);
   });
 
   test("every verb of the TPU emulator, with the emulator's descriptions", async () => {

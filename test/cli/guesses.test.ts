@@ -381,6 +381,14 @@ suite('login', () => {
   });
 });
 
+test('help in a pipe has the width of COLUMNS, or 80 columns', async () => {
+  const widest = async (env: Readonly<Record<string, string>>) =>
+    Math.max(...(await jobman(['list', '--help'], { env })).out.split('\n').map(({ length }) => length));
+  assert.ok((await widest({ COLUMNS: '70' })) <= 70);
+  const plain = await widest({});
+  assert.ok(plain > 70 && plain <= 80, String(plain));
+});
+
 test('a flag is suggested only if it is similar or an equivalent', async () => {
   for (const [argv, expected] of [
     [['list', '--sort', 'x'], /Unknown flag --sort\.\n/],
@@ -388,6 +396,9 @@ test('a flag is suggested only if it is similar or an equivalent', async () => {
     [['list', '--status', 'x'], /Did you mean --phase\?/],
     [['list', '-w'], /Did you mean --watch\?/],
     [['logs', '--lines', '3'], /Did you mean --tail\?/],
+    [['logs', '--head', '3'], /Did you mean --tail\?/],
+    [['notify'], /docs\/notifications\.md/],
+    [['tag', '1', 'vit'], /job\.tags/],
     [['stop', '--wait'], /Unknown flag --wait\.\n/],
     [['why', '--lr', '3'], /Unknown flag --lr\.\n/],
     [['--no-color', 'list'], /Unknown flag --no-color\. Did you mean --color never\?/],

@@ -55,7 +55,7 @@ function watch(t: TestContext, options: CliHarnessOptions, flags: readonly strin
 suite('list --watch', () => {
   test('on a terminal draws the table in place until Ctrl-C, and leaves the last frame', async (t) => {
     const { world, ended, glass, shows } = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 } });
-    await shows(/1 running {3}↑↓ select · enter details · w why · l logs · q quit$/m);
+    await shows(/1 running {3}↑↓ select · enter open · w why · l logs · \? help · q quit$/m);
     assert.match(glass()[1] ?? '', /^> 000042/);
     world.setJobs([jobView({ phase: 'failed', message: 'exit 1' })]);
     await shows(/1 failed/);
@@ -99,6 +99,9 @@ suite('list --watch', () => {
     await shows(/^> 000042/m);
     world.typeKeys('\r');
     await shows(/^000042 vit-l16-3e4 \(alice\)/m);
+    await shows(/q list {3}l logs {3}\? help$/m);
+    world.typeKeys('q');
+    await shows(/^> 000042/m);
     world.typeKeys('?');
     await shows(/explain the phase of the job/);
     world.typeKeys('?');
@@ -121,7 +124,7 @@ suite('list --watch', () => {
     assert.ok(!world.out().includes('step 78\n'), 'The last twenty lines are enough to come in.');
     assert.ok(await eventually(() => world.err().includes('q returns to the list')));
     world.typeKeys('q');
-    await shows(/^> 000042.*\n.*1 running {3}↑↓ select · enter details · w why · l logs · q quit$/m);
+    await shows(/^> 000042.*\n.*1 running {3}↑↓ select · enter open · w why · l logs · \? help · q quit$/m);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });
@@ -274,7 +277,7 @@ suite('a picture of the list', () => {
     const lines = Array.from({ length: 30 }, (_, index) => `line ${index}`);
     const at = (scrolled: number) => textFrame(lines, scrolled, { columns: 80, rows: 12, now });
     assert.equal(at(0).frame.length, 11);
-    assert.match(at(0).frame.at(-1) ?? '', /20 more, j\/k scroll {3}Esc list {3}l logs {3}q quit$/);
+    assert.match(at(0).frame.at(-1) ?? '', /20 more, j\/k scroll {3}q list {3}l logs {3}\? help$/);
     assert.deepEqual(at(999).scrolled, 20);
     assert.equal(at(999).frame[9], 'line 29');
     for (const columns of [20, 40, 60]) {
@@ -368,7 +371,7 @@ suite("a cluster's jobs in the watched list", () => {
       services: services ?? {},
     });
     emit({ kind: 'synced' });
-    await shows(/no jobs {3}the cluster is not shown: There is no namespace visoin in lab\. {3}\? keys/);
+    await shows(/no jobs {3}the cluster is not shown: There is no namespace visoin in lab\. {3}\? help/);
     // Created meanwhile.
     emit({ kind: 'changed', object: job });
     await shows(/train .* queued/);
@@ -406,6 +409,8 @@ suite("a cluster's jobs in the watched list", () => {
     await shows(/train .* stopped/);
     world.typeKeys('w');
     await shows(/train is suspended/);
+    world.typeKeys('q');
+    await shows(/train .* stopped/);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });

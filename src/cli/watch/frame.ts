@@ -82,13 +82,13 @@ interface StatusLineOptions {
 /** From the longest to the shortest. */
 export function listKeyHints(isUnicode: boolean): readonly string[] {
   return isUnicode
-    ? ['↑↓ select · enter details · w why · l logs · q quit', '? keys · q quit']
-    : ['j/k select, enter details, w why, l logs, q quit', '? keys, q quit'];
+    ? ['↑↓ select · enter open · w why · l logs · ? help · q quit', '? help · q quit']
+    : ['j/k select, enter open, w why, l logs, ? help, q quit', '? help, q quit'];
 }
 
 export const leaveHint = ['Ctrl-C quits'];
 
-/** `08:20:14  2 running, 1 queued   ? keys · q quit`, with the longest hint that fits. */
+/** `08:20:14  2 running, 1 queued   ? help · q quit`, with the longest hint that fits. */
 export function statusLine(jobs: JobList, { now, notes, keys }: StatusLineOptions, columns: number): string {
   const what = formatCounts(jobs);
   const allNotes = [...new Set([...notes, ...jobs.notes])].map(escapeLine);
@@ -124,7 +124,7 @@ export function textFrame(
   const shown = lines.slice(from, from + room).map((line) => (width(line) > columns ? cutEnd(line, columns) : line));
   const below = lines.length - from - shown.length;
   const where = lines.length <= room ? '' : `${formatMore(from, below)}, j/k scroll   `;
-  const variants = [`${where}Esc list   l logs   q quit`, `${where}Esc list   q quit`, `${where}Esc`];
+  const variants = [`${where}q list   l logs   ? help`, `${where}q list   ? help`, `${where}q list`];
   const last = variants.map((variant) => `${formatLocalTimeOfDay(now)}  ${variant}`);
   return {
     frame: [...shown, cutEnd(last.find((line) => width(line) <= columns) ?? last.at(-1) ?? '', columns)],
@@ -138,8 +138,8 @@ const keyHelp: readonly (readonly [keys: string, meaning: string])[] = [
   ['Enter', 'show the job: attempts, workers, capacity'],
   ['w', 'explain the phase of the job'],
   ['l', 'follow its logs; q returns to the list'],
-  ['Esc', 'back to the list'],
-  ['q, Ctrl-C', 'quit; the jobs keep running'],
+  ['q, Esc', 'back to the list'],
+  ['q, Ctrl-C', 'in the list: quit; the jobs keep running'],
 ];
 
 export function keyLines(columns: number): readonly string[] {

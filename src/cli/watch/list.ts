@@ -294,12 +294,12 @@ interface Pressed {
 /** `page`: jobs, or lines of a text, that fit on the screen. */
 function press(state: ScreenState, key: Key, rows: readonly Pick<JobRow, 'id'>[], page: number): Pressed {
   if (key === 'interrupt') return { state, action: 'interrupt' };
-  if (key === 'q' || key === 'leave') return { state, action: 'leave' };
+  if (key === 'leave' || (key === 'q' && state.screen === 'list')) return { state, action: 'leave' };
   const by = steps(page)[key];
   if (by !== undefined)
     return { state: state.screen === 'list' ? select(state, rows, by) : scroll(state, by), action: null };
   if (key === '?' || key === 'h') return toggleScreen(state, 'keys');
-  if (key === 'escape') return { state: { ...state, screen: 'list', scrolled: 0 }, action: null };
+  if (key === 'escape' || key === 'q') return { state: { ...state, screen: 'list', scrolled: 0 }, action: null };
   if (state.selected !== null) {
     if (key === 'w') return toggleScreen(state, 'why');
     if (key === 'enter') return toggleScreen(state, 'show');
