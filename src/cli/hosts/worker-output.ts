@@ -4,7 +4,8 @@
 import type { Stream } from '../../app/services.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
-import { formatBody, createSplitter, formatPrefix, type LineRules, type Piece, type Splitter } from '../logs/lines.ts';
+import { formatBody, createSplitter, formatPrefix, type LineRules, type Splitter } from '../logs/lines.ts';
+import { createQueue, type LineSource, mergeLines } from '../logs/merge.ts';
 import { rawBytes } from '../output.ts';
 
 type StreamName = 'stdout' | 'stderr';
@@ -79,76 +80,48 @@ function createPlainDisplay(streams: Streams): OutputDisplay {
 
 const patience: Duration = 300;
 
-interface WorkerLines {
+interface Source extends LineSource {
   readonly worker: number;
-  readonly splitters: Readonly<Record<StreamName, Splitter>>;
-  queue: { readonly piece: Piece; readonly stream: StreamName }[];
-  hasEnded: boolean;
+  readonly splitter: Splitter;
 }
 
 /** Folds equal lines from about the same time, escapes control sequences, splits long lines. */
 function createFoldedDisplay({ streams, workers, now, clear, fold, colour }: FoldOptions): OutputDisplay {
   const rules: LineRules = { form: 'terminal', numbered: true, fold, colour };
+  const limits = { maxBytes: 65_536, overflow: 'parts', collapse: true } as const;
+  const createSource = (worker: number): Source => {
+    const queue = createQueue();
+    return { worker, queue, state: 'later', splitter: createSplitter(limits, (piece) => queue.add(piece)) };
+  };
+  const sources = { stdout: workers.map(createSource), stderr: workers.map(createSource) };
   let timer: NodeJS.Timeout | undefined;
 
-  const allLines = new Map<number, WorkerLines>(
-    workers.map((worker) => {
-      const queue: WorkerLines['queue'] = [];
-      const splitter = (stream: StreamName): Splitter =>
-        createSplitter({ maxBytes: 65_536, overflow: 'parts', collapse: true }, (piece) =>
-          allLines.get(worker)?.queue.push({ piece, stream }),
-        );
-      return [
-        worker,
-        { worker, queue, hasEnded: false, splitters: { stdout: splitter('stdout'), stderr: splitter('stderr') } },
-      ];
-    }),
-  );
-
-  function drain(): void {
+  async function drain(): Promise<void> {
     clearTimeout(timer);
-    for (;;) {
-      const waiting = [...allLines.values()].filter(({ queue }) => queue.length > 0);
-      const first = waiting.reduce<WorkerLines | undefined>(
-        (one, other) => ((one?.queue[0]?.piece.at ?? Infinity) <= (other.queue[0]?.piece.at ?? 0) ? one : other),
-        undefined,
-      );
-      const head = first?.queue[0];
-      if (first === undefined || head === undefined) return;
-      const same = fold
-        ? waiting.filter(({ queue: [other] }) => other?.piece.text === head.piece.text && other.stream === head.stream)
-        : [first];
-      const mayCome = fold && [...allLines.values()].some(({ queue, hasEnded }) => queue.length === 0 && !hasEnded);
-      const waited = now() - head.piece.at;
-      if (mayCome && waited < patience) {
-        timer = setTimeout(drain, patience - waited);
-        return;
-      }
-      for (const lines of same) lines.queue.shift();
-      clear();
-      const front = formatPrefix(
-        same.map(({ worker }) => worker),
-        workers,
-        rules,
-      );
-      streams[head.stream].write(rawBytes(front + formatBody(head.piece, rules)));
+    for (const stream of ['stdout', 'stderr'] as const) {
+      mergeLines(sources[stream], { fold, patience }, now(), (from, piece) => {
+        const printed = 'queue' in from ? [from.worker] : from.map(({ worker }) => worker);
+        clear();
+        streams[stream].write(rawBytes(formatPrefix(printed, workers, rules) + formatBody(piece, rules)));
+      });
     }
+    const isWaiting = [...sources.stdout, ...sources.stderr].some(({ queue }) => queue.size > 0);
+    if (isWaiting) timer = setTimeout(() => void drain(), patience);
+    await streams.stdout.flush();
+    await streams.stderr.flush();
   }
 
   return {
-    async write(worker, chunk, stream) {
-      allLines.get(worker)?.splitters[stream].push(Buffer.from(chunk), now());
-      drain();
-      await streams[stream].flush();
+    write(worker, chunk, stream) {
+      sources[stream].find((one) => one.worker === worker)?.splitter.push(Buffer.from(chunk), now());
+      return drain();
     },
-    async ended(worker) {
-      const lines = allLines.get(worker);
-      if (lines === undefined) return;
-      for (const splitter of Object.values(lines.splitters)) splitter.end(now());
-      lines.hasEnded = true;
-      drain();
-      await streams.stdout.flush();
-      await streams.stderr.flush();
+    ended(worker) {
+      for (const source of [...sources.stdout, ...sources.stderr].filter((one) => one.worker === worker)) {
+        source.splitter.end(now());
+        source.state = 'ended';
+      }
+      return drain();
     },
   };
 }

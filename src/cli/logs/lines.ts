@@ -212,39 +212,14 @@ export function decode(bytes: Uint8Array): string {
 }
 
 function decodeMixed(bytes: Uint8Array): string {
-  const parts: string[] = [];
-  let at = 0;
-  while (at < bytes.length) {
-    const size = validAt(bytes, at);
-    if (size === 0) {
-      parts.push(`\\x${hexDigits(bytes[at] ?? 0, 2)}`);
-      at += 1;
-      continue;
-    }
-    const from = at;
-    at += size;
-    for (let next = validAt(bytes, at); next > 0; next = validAt(bytes, at)) at += next;
-    parts.push(strict.decode(bytes.subarray(from, at)));
+  let text = '';
+  for (let at = 0; at < bytes.length;) {
+    const start = at;
+    const size = [1, 2, 3, 4].find((one) => start + one <= bytes.length && isUtf8(bytes.subarray(start, start + one)));
+    at += size ?? 1;
+    text += size === undefined ? `\\x${hexDigits(bytes[start] ?? 0, 2)}` : strict.decode(bytes.subarray(start, at));
   }
-  return parts.join('');
-}
-
-/** 0 if there is no UTF-8 character at `at` (RFC 3629, section 4). */
-function validAt(bytes: Uint8Array, at: number): number {
-  const first = bytes[at];
-  if (first === undefined) return 0;
-  if (first < 0x80) return 1;
-  const second = bytes[at + 1] ?? 0;
-  const within = (low: number, high: number) => second >= low && second <= high;
-  const tail = (offset: number) => ((bytes[at + offset] ?? 0) & 0xc0) === 0x80;
-  if (first >= 0xc2 && first <= 0xdf) return tail(1) ? 2 : 0;
-  if (first === 0xe0) return within(0xa0, 0xbf) && tail(2) ? 3 : 0;
-  if (first === 0xed) return within(0x80, 0x9f) && tail(2) ? 3 : 0;
-  if (first >= 0xe1 && first <= 0xef) return tail(1) && tail(2) ? 3 : 0;
-  if (first === 0xf0) return within(0x90, 0xbf) && tail(2) && tail(3) ? 4 : 0;
-  if (first >= 0xf1 && first <= 0xf3) return tail(1) && tail(2) && tail(3) ? 4 : 0;
-  if (first === 0xf4) return within(0x80, 0x8f) && tail(2) && tail(3) ? 4 : 0;
-  return 0;
+  return text;
 }
 
 // Keep a byte order mark: without it a copy would differ from its original.
