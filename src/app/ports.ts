@@ -61,8 +61,7 @@ export interface StoredOutcome {
 }
 
 export interface JobFilter {
-  readonly ids?: readonly string[];
-  readonly names?: readonly string[];
+  readonly name?: string;
   /** A glob such as `llama-*`: `*` matches any text, `?` one character, without regard to case. */
   readonly nameGlob?: string;
   readonly owner?: string;
@@ -106,7 +105,6 @@ export interface Store {
   insert(job: NewJob): Promise<StoredJob>;
   load(id: string): Promise<StoredJob | undefined>;
   loadMany(ids: readonly string[]): Promise<readonly StoredJob[]>;
-  manifest(id: string): Promise<string | undefined>;
   commit(commit: Commit): Promise<CommitResult>;
   list(filter: JobFilter): Promise<JobPage>;
   /** As `list`, for screens. The store keeps the rows of finished jobs; `rowOf` makes every other row. */

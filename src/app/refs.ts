@@ -41,7 +41,7 @@ export async function resolveName(
   now: Instant,
   purpose: RefPurpose,
 ): Promise<string> {
-  const { jobs } = await store.list({ names: [name], maxFinished: null });
+  const { jobs } = await store.list({ name, maxFinished: null });
   const own = jobs.filter((job) => job.owner === owner);
   const candidates = (own.length > 0 ? own : jobs).toSorted((one, other) => Number(other.id) - Number(one.id));
   const [newest, ...older] = candidates;

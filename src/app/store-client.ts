@@ -158,7 +158,7 @@ function newestFirst(rows: readonly JobRow[]): readonly JobRow[] {
   return rows.toSorted((one, other) => Number(other.id) - Number(one.id));
 }
 
-function nameFilter(name: string | undefined): Pick<JobFilter, 'names' | 'nameGlob'> {
+function nameFilter(name: string | undefined): Pick<JobFilter, 'name' | 'nameGlob'> {
   if (name === undefined) return {};
-  return /[*?]/.test(name) ? { nameGlob: name } : { names: [name] };
+  return /[*?]/.test(name) ? { nameGlob: name } : { name };
 }

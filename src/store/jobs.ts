@@ -89,13 +89,6 @@ export async function loadJobs(db: Database, ids: readonly string[]): Promise<re
   });
 }
 
-export async function readManifest(db: Database, id: string): Promise<string | undefined> {
-  const number = numberOf(id);
-  if (number === undefined) return undefined;
-  const { rows } = await sql<{ manifest: string }>`select manifest from job_text where job = ${number}`.execute(db);
-  return rows[0]?.manifest;
-}
-
 /** Writes the decision of a pass, or nothing when the job or the lease has changed since it was loaded. */
 export async function commitJob(db: Database, commit: Commit): Promise<CommitResult> {
   const { job } = commit;
@@ -187,17 +180,11 @@ async function readPage<Columns>(
 function matches(filter: JobFilter): Sql {
   const parts: Sql[] = [];
   if (filter.includeRemoved !== true) parts.push(sql`removed = 0`);
-  if (filter.ids !== undefined) parts.push(isOneOf(sql`number`, filter.ids.map(numberOf)));
-  if (filter.names !== undefined) parts.push(isOneOf(sql`name`, filter.names));
+  if (filter.name !== undefined) parts.push(sql`name = ${filter.name}`);
   if (filter.nameGlob !== undefined) parts.push(sql`lower(name) like ${likeOf(filter.nameGlob)} escape '\\'`);
   if (filter.owner !== undefined) parts.push(sql`owner = ${filter.owner}`);
   if (filter.tag !== undefined) parts.push(sql`number in (select job from job_tag where tag = ${filter.tag})`);
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
-}
-
-function isOneOf(column: Sql, values: readonly (string | number | undefined)[]): Sql {
-  const given = values.filter((value) => value !== undefined);
-  return given.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(given)})`;
 }
 
 /** The pattern of `like` for a glob such as `llama-*`, in lower case. */

@@ -35,7 +35,6 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
       }),
     load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
-    manifest: (id) => read((db) => jobs.readManifest(db, id)),
     commit: (commit) => write((db) => jobs.commitJob(db, commit)),
     list: (filter) => read((db) => jobs.listJobs(db, filter)),
     listRows: (filter, rowOf) => read((db) => jobs.listRows(db, filter, rowOf)),

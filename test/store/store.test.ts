@@ -96,7 +96,6 @@ function storeSuite(name: string, open: OpenPair): void {
       const { job } = await store.insert(ada({ spec: tpuSpec({ tags: ['a', 'a', 'b'] }) }));
       for (const reader of [store, other]) {
         assert.deepEqual(await reader.load(job.id), { job, revision: 1 });
-        assert.equal(await reader.manifest(job.id), 'job:\n  name: iris\n');
       }
     });
 
@@ -284,10 +283,8 @@ function storeSuite(name: string, open: OpenPair): void {
       const ids = async (filter: Partial<Parameters<Store['list']>[0]>) =>
         (await store.list({ maxFinished: null, ...filter })).jobs.map((job) => job.id);
       assert.deepEqual(await ids({ owner: 'bob' }), ['000004']);
-      assert.deepEqual(await ids({ names: ['llama-1'] }), ['000004', '000001']);
-      assert.deepEqual(await ids({ names: ['llama-1'], owner: 'ada' }), ['000001']);
-      assert.deepEqual(await ids({ names: [] }), []);
-      assert.deepEqual(await ids({ ids: ['000002', 'x'] }), ['000002']);
+      assert.deepEqual(await ids({ name: 'llama-1' }), ['000004', '000001']);
+      assert.deepEqual(await ids({ name: 'llama-1', owner: 'ada' }), ['000001']);
       assert.deepEqual(await ids({ tag: 'night' }), ['000003', '000001']);
       assert.deepEqual(await ids({ nameGlob: 'llama-*' }), ['000004', '000003', '000001']);
       assert.deepEqual(await ids({ nameGlob: 'llama_?' }), ['000002']);
