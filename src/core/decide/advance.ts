@@ -12,7 +12,7 @@ import {
 } from './allocate.ts';
 import { alternativeWaitEnd } from './alternatives.ts';
 import { matchedPattern } from './evidence.ts';
-import { chain, unchanged, wait, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
+import { chain, withoutEvents, wait, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Change, Decision } from '../model/decision.ts';
 import { lastAllocation, workdirCopyOf } from '../model/job.ts';
 import type { Attempt, Job } from '../model/job.ts';
@@ -51,7 +51,7 @@ export function addAttempt(job: Job, next: NextAttempt, now: Instant): Change {
   const allocated =
     same === undefined
       ? chain(releasePrevious(job, on, now), (after) => addAllocation(after, now, alternative))
-      : unchanged(job);
+      : withoutEvents(job);
   return chain(allocated, (after) => {
     const ordinal = after.attempts.length + 1;
     const plan = {
@@ -73,10 +73,10 @@ export function addAttempt(job: Job, next: NextAttempt, now: Instant): Change {
 /** Only a rule with `new` releases a persistent allocation, which is then requested again under the same name. */
 function releasePrevious(job: Job, on: RuleAnswer['on'], now: Instant): Change {
   const allocation = lastAllocation(job);
-  if (allocation === undefined) return unchanged(job);
+  if (allocation === undefined) return withoutEvents(job);
   const mayRelease =
     allocation.ownership === 'ephemeral' || (on === 'new' && capacityTraits(job.spec.capacity).replaceable);
-  return mayRelease ? release(job, allocation.ordinal, 'a new allocation replaces it', now) : unchanged(job);
+  return mayRelease ? release(job, allocation.ordinal, 'a new allocation replaces it', now) : withoutEvents(job);
 }
 
 // ------------------------------------------------------------------------------------------ wait for capacity
@@ -88,7 +88,7 @@ export function request(view: AttemptView, notBefore: Instant): Decision {
   const { allocation } = attempt;
   return {
     ...chain(recordRequested(job, allocation, now), (next) =>
-      unchanged(withAllocation(next, allocation, { isRequestInFlight: true })),
+      withoutEvents(withAllocation(next, allocation, { isRequestInFlight: true })),
     ),
     actions: [{ kind: 'request', allocation }],
     wakeAt: earliest(now + 10 * second, waitLimit(view)),
@@ -147,7 +147,7 @@ export function setUp(view: AttemptView): Decision {
     action: { kind: 'step', allocation, worker, step: name, attempt: ordinal } as const,
   }));
   return {
-    ...unchanged(job),
+    ...withoutEvents(job),
     actions: tries.filter(({ dueAt }) => dueAt <= now).map(({ action }) => action),
     wakeAt: earliest(nextCheckAt(view), ...tries.map(({ dueAt }) => (dueAt > now ? dueAt : undefined))),
   };
@@ -159,7 +159,9 @@ export function start(view: AttemptView, workers: readonly WorkerId[]): Decision
   const { ordinal, allocation } = attempt;
   const event = { kind: 'attempt_started', attempt: ordinal, workers } as const;
   const started =
-    attempt.startedAt === null ? withEvents(withAttempt(job, ordinal, { startedAt: now }), now, event) : unchanged(job);
+    attempt.startedAt === null
+      ? withEvents(withAttempt(job, ordinal, { startedAt: now }), now, event)
+      : withoutEvents(job);
   const due = workers.filter((worker) => nextTryAt(job, attempt, { kind: 'start', worker }) <= now);
   const actions = due.map((worker): Action => {
     return { kind: 'start', attempt: ordinal, allocation, worker, ...provenBoot(view, worker) };
@@ -191,7 +193,7 @@ export function watchRun(view: AttemptView): Decision {
   const running =
     runningAt === null && isRunning
       ? withEvents(withAttempt(job, ordinal, { runningAt: now }), now, { kind: 'attempt_running', attempt: ordinal })
-      : unchanged(job);
+      : withoutEvents(job);
   return {
     ...chain(running, (next) => recordExit(next, attempt, runs, now)),
     actions: [],
@@ -203,7 +205,7 @@ export function watchRun(view: AttemptView): Decision {
 function recordExit(job: Job, attempt: Attempt, runs: View['runs'], now: Instant): Change {
   const { ordinal, exitSeen } = attempt;
   const failed = runs.find(({ run }) => run.state === 'exited' && !hasSucceeded(run));
-  if (exitSeen !== undefined || failed?.run.state !== 'exited') return unchanged(job);
+  if (exitSeen !== undefined || failed?.run.state !== 'exited') return withoutEvents(job);
   const { exitCode, signal } = failed.run;
   const seen = { worker: failed.worker, exitCode, ...(signal === undefined ? {} : { signal }) };
   const { pattern } = matchedPattern(failed, attempt);

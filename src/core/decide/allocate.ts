@@ -1,6 +1,6 @@
 // Allocate: requests and releases capacity, and sets the pace of both.
 
-import { chain, withEvents, unchanged, withAllocation, withAttempt } from '../model/decision.ts';
+import { chain, withEvents, withoutEvents, withAllocation, withAttempt } from '../model/decision.ts';
 import type { Change, Action } from '../model/decision.ts';
 import { allocationOf, wasNeverCreated, isUnconfirmed, isUnusable, lastAllocation } from '../model/job.ts';
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job } from '../model/job.ts';
@@ -172,7 +172,7 @@ export function addAllocation(job: Job, now: Instant, alternative = 0): Change {
   const planned = plannedAllocation(job.spec, job.id, ordinal);
   const allocation = alternative === 0 ? planned : { ...planned, alternative };
   const next = { ...job, allocations: [...job.allocations, allocation] };
-  return allocation.ownership === 'persistent' ? recordRequested(next, ordinal, now) : unchanged(next);
+  return allocation.ownership === 'persistent' ? recordRequested(next, ordinal, now) : withoutEvents(next);
 }
 
 /** True if the job may create it: always if ephemeral; if persistent, only after the job released the one before. */
@@ -185,7 +185,7 @@ export function mayCreate(job: Job, allocation: Allocation): boolean {
 /** From this commit on the allocation may exist. */
 export function recordRequested(job: Job, ordinal: number, now: Instant): Change {
   const { requestedAt, name, ownership, alternative } = allocationOf(job, ordinal);
-  if (requestedAt !== null) return unchanged(job);
+  if (requestedAt !== null) return withoutEvents(job);
   const next = withAllocation(job, ordinal, { requestedAt: now });
   const inAlternative = alternative === undefined ? {} : { alternative };
   return withEvents(next, now, {
@@ -202,7 +202,7 @@ export function recordRequested(job: Job, ordinal: number, now: Instant): Change
 /** From this commit on nothing starts on it, and its deletion is repeated until two observations have missed it. */
 export function release(job: Job, ordinal: number, why: string, now: Instant): Change {
   const allocation = allocationOf(job, ordinal);
-  if (['planned', 'releasing', 'gone'].includes(allocation.lifecycle)) return unchanged(job);
+  if (['planned', 'releasing', 'gone'].includes(allocation.lifecycle)) return withoutEvents(job);
   if (wasNeverCreated(allocation)) return recordGone(job, ordinal, now);
   const next = withAllocation(job, ordinal, {
     releasedAt: now,

@@ -2,7 +2,7 @@
 // future, and every wait that counts from one would last too long. A pass replaces such a time by now before anything
 // else: this shortens no wait and at most doubles it. All later code may assume that no time is in the future.
 
-import { unchanged, withEvents } from '../model/decision.ts';
+import { withoutEvents, withEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
 import { openAttempt, withLifecycle } from '../model/job.ts';
 import type { Allocation, AllocationFields, Attempt, Job } from '../model/job.ts';
@@ -27,7 +27,7 @@ export function correctTimes(job: Job, now: Instant): Change {
     attempts: job.attempts.map((one) => ({ ...one, ...correctedAttempt(one, correct, now) })),
     finish: job.finish === null ? null : { ...job.finish, at: correct(job.finish.at) },
   };
-  return isAhead ? withEvents(next, now, { kind: 'clock_set_back' }) : unchanged(job);
+  return isAhead ? withEvents(next, now, { kind: 'clock_set_back' }) : withoutEvents(job);
 }
 
 export function withoutFutureTimes(observation: Observation, now: Instant): Observation {
@@ -35,6 +35,7 @@ export function withoutFutureTimes(observation: Observation, now: Instant): Obse
     ...observation,
     allocations: observation.allocations.map((one) => ({ ...one, observed: clampObservedTime(one.observed, now) })),
     workers: observation.workers.map((one) => ({ ...one, observed: clampObservedTime(one.observed, now) })),
+    outcomes: observation.outcomes.map((one) => ({ ...one, at: Math.min(one.at, now) })),
   };
 }
 

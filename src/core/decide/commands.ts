@@ -2,7 +2,7 @@
 // given twice changes nothing the second time.
 
 import { usableAllocation } from './allocate.ts';
-import { chain, withEvents, unchanged, withAttempt } from '../model/decision.ts';
+import { chain, withEvents, withoutEvents, withAttempt } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
 import type { EventBody } from '../model/event.ts';
 import { removeFromList } from './finish.ts';
@@ -51,11 +51,11 @@ export function applyCommand(job: Job, verb: Verb, options: CommandOptions, now:
       return requestEnd(job, verb, strictest(job.desired, desired), by, now);
     }
     case 'disable-recovery':
-      if (job.recoveryDisabled === true) return unchanged(job);
+      if (job.recoveryDisabled === true) return withoutEvents(job);
       return withCommandEvent({ ...job, recoveryDisabled: true }, verb, by, now);
     case 'accept-exit': {
       const attempt = openAttempt(job);
-      if (attempt === undefined || attempt.exitAcceptedAt !== undefined) return unchanged(job);
+      if (attempt === undefined || attempt.exitAcceptedAt !== undefined) return withoutEvents(job);
       return withCommandEvent(withAttempt(job, attempt.ordinal, { exitAcceptedAt: now }), verb, by, now);
     }
     case 'delete':
@@ -92,7 +92,7 @@ function requestStart(job: Job, verb: Verb, startRequest: StartRequest, by: stri
 /** A finished job keeps its verdict, except that `stopped` becomes `cancelled`. */
 function requestEnd(job: Job, verb: Verb, desired: Desired, by: string, now: Instant): Change {
   const cancelled = job.cancelRequested || verb !== 'stop';
-  if (job.desired === desired && job.cancelRequested === cancelled) return unchanged(job);
+  if (job.desired === desired && job.cancelRequested === cancelled) return withoutEvents(job);
   const becomesCancelled = cancelled && job.finish?.verdict === 'stopped';
   const finish = becomesCancelled ? { at: now, verdict: 'cancelled' as const, reason: job.finish.reason } : job.finish;
   const keepsNothing = desired === 'stopped' && (usableAllocation(job)?.readyAt ?? null) === null;

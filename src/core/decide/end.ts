@@ -4,7 +4,7 @@
 import { addAttempt } from './advance.ts';
 import { isLost, release } from './allocate.ts';
 import { cleanUp, finishJob, keepsAtFinish } from './finish.ts';
-import { chain, recheckNow, unchanged, withAttempt, withEvents } from '../model/decision.ts';
+import { chain, recheckNow, withoutEvents, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Decision } from '../model/decision.ts';
 import { allocationOf } from '../model/job.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job } from '../model/job.ts';
@@ -47,8 +47,8 @@ export function stopAttempt(view: AttemptView): Decision {
   const requestedAt = ending.stopRequestedAt ?? now;
   const killAt = requestedAt + job.spec.stop.graceMs;
   const signal = now >= killAt ? 'kill' : 'stop';
-  const changed = chain(unchanged(recordStopRequested(job, attempt, now)), (next) =>
-    shouldRelease(view, killAt) ? release(next, attempt.allocation, releaseReason(view), now) : unchanged(next),
+  const changed = chain(withoutEvents(recordStopRequested(job, attempt, now)), (next) =>
+    shouldRelease(view, killAt) ? release(next, attempt.allocation, releaseReason(view), now) : withoutEvents(next),
   );
   const allocation = allocationOf(changed.job, attempt.allocation);
   const targets = runs.filter(
@@ -98,7 +98,7 @@ export function stopOtherRuns(view: AttemptView): Decision {
     if (attempt !== undefined && nextTryAt(job, attempt, { kind: 'stop', worker }) > now) continue;
     actions.push({ kind: 'stop', attempt: ordinal, allocation: allocation.ordinal, worker, signal });
   }
-  return { ...unchanged(job), actions, wakeAt: now + 5 * second };
+  return { ...withoutEvents(job), actions, wakeAt: now + 5 * second };
 }
 
 // ------------------------------------------------------------------------------------------ releasing capacity
@@ -165,7 +165,7 @@ export function closeAttempt(view: AttemptView): Decision {
   const { applied } = continuation;
   const answered = chain(closed, (next) =>
     applied === null
-      ? unchanged(next)
+      ? withoutEvents(next)
       : withEvents(next, now, { kind: 'rule_applied', attempt: ordinal, reason, ...applied }),
   );
   if (continuation.next === 'attempt') {

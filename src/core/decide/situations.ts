@@ -39,7 +39,7 @@ import {
 import { attemptFacts, mayRunAfterRemoval } from './facts.ts';
 import type { AttemptFacts } from './facts.ts';
 import { cleanUp, finishJob } from './finish.ts';
-import { recheckNow, unchanged, wait } from '../model/decision.ts';
+import { recheckNow, withoutEvents, wait } from '../model/decision.ts';
 import type { Decision } from '../model/decision.ts';
 import { stoppedVerdict } from './recover.ts';
 import type { View } from './view.ts';
@@ -71,7 +71,7 @@ const jobRows = [
     name: 'finished',
     means: 'the job has finished; only capacity that it may not keep is released',
     when: ({ job }) => job.finish !== null,
-    then: ({ job, now }) => cleanUp(unchanged(job), now),
+    then: ({ job, now }) => cleanUp(withoutEvents(job), now),
   },
   {
     name: 'ended-by-owner',

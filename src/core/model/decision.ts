@@ -52,7 +52,7 @@ export type Action =
 
 /** Does nothing until that time. Without a time the job waits for a command, a slot or the end of a release. */
 export function wait(job: Job, wakeAt?: Instant): Decision {
-  return { ...unchanged(job), actions: [], wakeAt };
+  return { ...withoutEvents(job), actions: [], wakeAt };
 }
 
 /** The job changed, so the next step may follow at once. */
@@ -68,7 +68,7 @@ export interface Change {
   readonly events: readonly Event[];
 }
 
-export function unchanged(job: Job): Change {
+export function withoutEvents(job: Job): Change {
   return { job, events: [] };
 }
 
