@@ -236,7 +236,7 @@ export function historyMismatches(events: readonly Event[], job: Job): readonly 
   return [...differs, ...job.allocations.flatMap(lifecycleMismatches)];
 }
 
-/** The fields that are null and those that are not, for each lifecycle of an allocation, as its type says. */
+/** The fields that must be null and those that must not, for each lifecycle of an allocation. */
 const fieldsOf: Readonly<Record<Allocation['lifecycle'], readonly [unset: readonly Field[], set: readonly Field[]]>> = {
   planned: [['requestedAt', 'confirmedAt', 'readyAt', 'workers', 'hosts', 'firstMissedAt', 'releasedAt', 'goneAt'], []],
   requested: [['confirmedAt', 'readyAt', 'workers', 'hosts', 'releasedAt', 'goneAt'], ['requestedAt']],

@@ -473,7 +473,7 @@ function bounded(pass: Pass): readonly string[] {
   for (const { ending, runningAt } of ended) {
     if (runningAt !== null || (ending !== null && failures.includes(ending.reason))) setupFailures = 0;
     else if (ending?.reason === 'setup_failed') setupFailures += 1;
-    if (setupFailures > (budget.setupFailures ?? 3))
+    if (setupFailures > budget.setupFailures)
       found.push(`${setupFailures} failures of the setup in a row were followed by another attempt`);
   }
   if (count(failures) > budget.failures) found.push(`${count(failures)} failures were followed by another attempt`);

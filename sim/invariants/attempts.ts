@@ -45,7 +45,7 @@ export function checkAttempts(scene: CheckContext, { id, attempts, spec }: Job):
       attempts.findLastIndex((one) => one.startedByOwner),
     ),
   );
-  const { preemptions, failures, setupFailures = 0 } = spec.recovery.budget;
+  const { preemptions, failures, setupFailures } = spec.recovery.budget;
   const inARow = mostInARow(since, ({ ending }) => ending?.reason === 'setup_failed');
   if (inARow > 1 + setupFailures)
     scene.fail(

@@ -20,7 +20,7 @@ import {
   emulatorProject,
   type CapacitySpec,
 } from '../core/model/spec.ts';
-import { budgetLimit, budgetOf, type BudgetName } from '../core/decide/recover.ts';
+import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
 import {
   pluralize,
   formatList,
@@ -98,9 +98,7 @@ export function formatBudget(recovery: RecoverySpec): string | null {
   const parts = [
     ...(isApplied('preemptions') ? [pluralize(budget.preemptions, 'preemption')] : []),
     ...(isApplied('failures') ? [pluralize(budget.failures, 'failure')] : []),
-    ...(isApplied('setupFailures')
-      ? [`${pluralize(budgetLimit(recovery, 'setupFailures'), 'setup failure')} in a row`]
-      : []),
+    ...(isApplied('setupFailures') ? [`${pluralize(recovery.budget.setupFailures, 'setup failure')} in a row`] : []),
   ];
   return parts.length === 0 ? null : `${formatList(parts)} allowed`;
 }

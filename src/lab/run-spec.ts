@@ -75,7 +75,7 @@ function recoveryOf({ rule, monitor, stageLimit }: RunRequest): RecoverySpec {
   return {
     preset,
     rules: presets[preset],
-    budget: { preemptions: stageLimit, failures: stageLimit },
+    budget: { preemptions: stageLimit, failures: stageLimit, setupFailures: 3 },
     delayMs: 5 * second,
     delayMaxMs: 5 * minute,
     unreachableGraceMs: 3 * minute,

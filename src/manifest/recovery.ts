@@ -1,7 +1,6 @@
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { failurePatterns } from '../core/model/log-lines.ts';
-import { defaultSetupFailures } from '../core/decide/recover.ts';
 import { presets, type PresetName } from '../core/policy/presets.ts';
 import type { RecoverySpec, RecoveryRule } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
@@ -87,7 +86,7 @@ export function buildRecoverySpec(input: {
     budget: {
       preemptions: section.budget?.preemptions ?? 1000,
       failures: section.budget?.failures ?? (isLoop ? 1000 : 3),
-      setupFailures: section.budget?.setup_failures ?? defaultSetupFailures,
+      setupFailures: section.budget?.setup_failures ?? 3,
     },
     delayMs: delay,
     delayMaxMs: Math.max(delay, section.delay_max ?? 10 * minute),

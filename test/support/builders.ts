@@ -28,7 +28,7 @@ export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
     recovery: {
       preset: 'pass',
       rules: [],
-      budget: { preemptions: 100, failures: 3 },
+      budget: { preemptions: 100, failures: 3, setupFailures: 3 },
       delayMs: 10 * second,
       delayMaxMs: 10 * minute,
       unreachableGraceMs: 3 * minute,
@@ -95,7 +95,7 @@ export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpe
         { reason: 'unreachable', answer: { then: 'resume', on: 'same' } },
         { reason: 'succeeded', answer: { then: 'done', on: 'same' } },
       ],
-      budget: { preemptions: 100, failures: 3 },
+      budget: { preemptions: 100, failures: 3, setupFailures: 3 },
       delayMs: 10 * second,
       delayMaxMs: 10 * minute,
       unreachableGraceMs: 3 * minute,

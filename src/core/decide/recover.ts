@@ -4,14 +4,18 @@ import { capacityTraits, isLost } from './allocate.ts';
 import type { AppliedRule } from '../model/event.ts';
 import { allocationOf } from '../model/job.ts';
 import type { Allocation, Attempt, Ending, Evidence, Job, Finish, StartRequest } from '../model/job.ts';
-import { capacityAt, alternativeCount } from '../model/spec.ts';
+import { alternativesOf, capacityAt } from '../model/spec.ts';
 import type { RuleAnswer, Reason, RecoverySpec, RecoveryRule, RecoverableReason } from '../model/spec.ts';
 import { backoffDelay, second, type Duration, type Instant } from '../model/time.ts';
 
 // ------------------------------------------------------------------------------------------ the rules
 
-function ruleFor(recovery: RecoverySpec, reason: RecoverableReason, evidence: Evidence): RecoveryRule | undefined {
-  return recovery.rules.find(
+/** The first rule that matches an end. Undefined if none does. */
+export function ruleOf(
+  { rules }: Pick<RecoverySpec, 'rules'>,
+  { reason, evidence }: Pick<Ending, 'reason' | 'evidence'>,
+): RecoveryRule | undefined {
+  return rules.find(
     (one) =>
       one.reason === reason &&
       (one.evidence === undefined || one.evidence === evidence.pattern) &&
@@ -20,22 +24,37 @@ function ruleFor(recovery: RecoverySpec, reason: RecoverableReason, evidence: Ev
   );
 }
 
-/** The answer of the first matching rule. Without one, `succeeded` ends the job as succeeded and any other reason fails it. */
-export function answerFor(recovery: RecoverySpec, reason: RecoverableReason, evidence: Evidence): RuleAnswer {
-  const rule = ruleFor(recovery, reason, evidence);
+/** The answer of that rule. Without one, `succeeded` ends the job as succeeded and any other reason fails it. */
+export function answerFor(
+  recovery: Pick<RecoverySpec, 'rules'>,
+  reason: RecoverableReason,
+  evidence: Evidence,
+): RuleAnswer {
+  const rule = ruleOf(recovery, { reason, evidence });
   return rule?.answer ?? { then: reason === 'succeeded' ? 'done' : 'fail', on: 'same' };
+}
+
+/** The alternatives in zones that a rule with `avoidZone` answered. Empty if it would contain every alternative. */
+export function avoidedAlternatives(job: Job, attempt: Attempt): ReadonlySet<number> {
+  const { capacity, recovery } = job.spec;
+  if (capacity.kind !== 'tpu') return new Set();
+  const zones = countedAttempts(job, attempt)
+    .filter(({ ending }) => ending !== null && ruleOf(recovery, ending)?.avoidZone === true)
+    .map((one) => capacityAt(capacity, allocationOf(job, one.allocation).alternative ?? 0).zone);
+  const isAvoided = alternativesOf(capacity).map(({ zone }) => zones.includes(zone));
+  return new Set(isAvoided.includes(false) ? isAvoided.flatMap((avoided, index) => (avoided ? [index] : [])) : []);
+}
+
+function firstAllowedAlternative(job: Job, attempt: Attempt): number {
+  const avoided = avoidedAlternatives(job, attempt);
+  let alternative = 0;
+  while (avoided.has(alternative)) alternative += 1;
+  return alternative;
 }
 
 // ------------------------------------------------------------------------------------------ budgets
 
 export type BudgetName = keyof RecoverySpec['budget'];
-
-/** Failed setups in a row that a job survives, unless the manifest sets another number. */
-export const defaultSetupFailures = 3;
-
-export function budgetLimit({ budget }: RecoverySpec, of: BudgetName): number {
-  return budget[of] ?? defaultSetupFailures;
-}
 
 /**
  * The budget that an end uses, by its cause: the platform, the setup or the program. A non-zero exit always counts as
@@ -59,12 +78,13 @@ export function budgetOf(reason: Reason): BudgetName | null {
   }
 }
 
-/** The attempts that budgets count: those up to this one since the owner's last command or the last success. */
+/** The attempts up to this one since the owner's last command or the last success. Budgets and limits count these. */
 function countedAttempts(job: Job, attempt: Attempt): readonly Attempt[] {
   const until = job.attempts.slice(0, attempt.ordinal);
-  const isFirst = ({ startedByOwner, ordinal }: Attempt): boolean =>
-    startedByOwner || until[ordinal - 2]?.ending?.reason === 'succeeded';
-  return until.slice(Math.max(0, until.findLastIndex(isFirst)));
+  const first = until.findLastIndex(
+    ({ startedByOwner }, index) => startedByOwner || until[index - 1]?.ending?.reason === 'succeeded',
+  );
+  return until.slice(Math.max(0, first));
 }
 
 /** The attempts that used this budget, including this one. Ends that a rule with its own limit answers do not count. */
@@ -81,61 +101,27 @@ function hasRunCommand({ runningAt, ending }: Attempt): boolean {
   return runningAt !== null || (ending !== null && budgetOf(ending.reason) === 'failures');
 }
 
-function endsMatching(job: Job, attempt: Attempt, rule: RecoveryRule): readonly Attempt[] {
-  return countedAttempts(job, attempt).filter(
-    ({ ending }) => ending !== null && ruleOf(job.spec.recovery, ending) === rule,
-  );
-}
-
-/** The rule that answers an end. Undefined if none matches, or if the reason allows none. */
-export function ruleOf(
-  recovery: RecoverySpec,
-  { reason, evidence }: Pick<Ending, 'reason' | 'evidence'>,
-): RecoveryRule | undefined {
-  return isRecoverable(reason) ? ruleFor(recovery, reason, evidence) : undefined;
-}
-
-function isRecoverable(reason: Reason): reason is RecoverableReason {
-  return reason !== 'stopped' && reason !== 'allocation_failed' && reason !== 'timed_out';
-}
-
-/** The attempts that count against the limit of an end, and that limit: the rule's own, or the budget's. */
+/**
+ * The attempts that count against the limit of an end, including this one, and that limit: the rule's own, or the
+ * budget's. Nothing limits reruns after a success.
+ */
 export function allowance(
   job: Job,
   attempt: Attempt,
   reason: RecoverableReason,
   evidence: Evidence,
 ): { readonly used: readonly Attempt[]; readonly limit: number; readonly isRuleLimit: boolean } {
-  const rule = ruleFor(job.spec.recovery, reason, evidence);
-  const budget = budgetOf(reason);
-  if (rule?.limit !== undefined)
-    return { used: endsMatching(job, attempt, rule), limit: rule.limit, isRuleLimit: true };
-  if (budget === null) return { used: [], limit: 0, isRuleLimit: false };
-  return { used: usedBudget(job, attempt, budget), limit: budgetLimit(job.spec.recovery, budget), isRuleLimit: false };
-}
-
-/** The alternatives in zones that a rule with `avoidZone` answered. Empty if it would contain every alternative. */
-export function avoidedAlternatives(job: Job, attempt: Attempt): ReadonlySet<number> {
-  const { capacity } = job.spec;
-  const zoneAt = (alternative: number): string | undefined => {
-    const chosen = capacityAt(capacity, alternative);
-    return chosen.kind === 'tpu' ? chosen.zone : undefined;
-  };
-  const zones = new Set<string | undefined>();
-  for (const { ending, allocation } of countedAttempts(job, attempt)) {
-    if (ending === null || ruleOf(job.spec.recovery, ending)?.avoidZone === undefined) continue;
-    zones.add(zoneAt(allocationOf(job, allocation).alternative ?? 0));
+  const { recovery } = job.spec;
+  const rule = ruleOf(recovery, { reason, evidence });
+  if (rule?.limit !== undefined) {
+    const used = countedAttempts(job, attempt).filter(
+      ({ ending }) => ending !== null && ruleOf(recovery, ending) === rule,
+    );
+    return { used, limit: rule.limit, isRuleLimit: true };
   }
-  const alternatives = Array.from({ length: alternativeCount(capacity) }, (_, alternative) => alternative);
-  const avoided = alternatives.filter((alternative) => zones.has(zoneAt(alternative)));
-  return new Set(avoided.length === alternatives.length ? [] : avoided);
-}
-
-function firstAllowedAlternative(job: Job, attempt: Attempt): number {
-  const avoided = avoidedAlternatives(job, attempt);
-  let alternative = 0;
-  while (avoided.has(alternative)) alternative += 1;
-  return alternative;
+  const budget = budgetOf(reason);
+  if (budget === null) return { used: [], limit: 0, isRuleLimit: false };
+  return { used: usedBudget(job, attempt, budget), limit: recovery.budget[budget], isRuleLimit: false };
 }
 
 // ------------------------------------------------------------------------------------------ what follows
@@ -154,7 +140,7 @@ export type Continuation =
   | { readonly next: 'start_request' }
   | { readonly next: 'finish'; readonly verdict: Finish['verdict']; readonly applied: AppliedRule | null };
 
-/** The continuation if the ending attempt ended now. The owner's commands come before any rule. */
+/** What follows if an ending attempt is closed now. The owner's commands come before any rule. */
 export function continuationOf(job: Job, attempt: Attempt, now: Instant): Continuation {
   const { reason, evidence } = endingOf(job, attempt);
   if (job.desired !== 'running') return finishAs(reason === 'succeeded' ? 'succeeded' : stoppedVerdict(job));
@@ -200,7 +186,7 @@ function continuationByRule(
   if (job.recoveryDisabled === true) return finishAs(reason === 'succeeded' ? 'succeeded' : 'failed');
   if (reason === 'succeeded' && job.spec.command.isSetupOnly === true) return finishAs('succeeded');
   const answer = answerFor(job.spec.recovery, reason, evidence);
-  const rule = ruleFor(job.spec.recovery, reason, evidence);
+  const rule = ruleOf(job.spec.recovery, { reason, evidence });
   const { used, limit, isRuleLimit } = allowance(job, attempt, reason, evidence);
   const applied: AppliedRule = {
     ...answer,

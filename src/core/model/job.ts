@@ -223,54 +223,18 @@ export interface AllocationFields {
 }
 
 /** Capacity requested or held for the job. Attempts may share one. */
-export type Allocation = AllocationFields & AllocationLifecycle;
-
-type AllocationLifecycle =
-  | (NotConfirmed & { readonly lifecycle: 'planned'; readonly requestedAt: null; readonly firstMissedAt: null })
-  /** A request is in flight, was refused or got no answer: the allocation may exist. */
-  | (NotConfirmed & { readonly lifecycle: 'requested'; readonly requestedAt: Instant })
-  /** A request was accepted, or the allocation was seen. It is not ready yet. */
-  | (NotReady & { readonly lifecycle: 'confirmed'; readonly requestedAt: Instant; readonly confirmedAt: Instant })
-  | (NotReleased & {
-      readonly lifecycle: 'ready';
-      readonly requestedAt: Instant;
-      readonly confirmedAt: Instant;
-      readonly readyAt: Instant;
-      readonly workers: number;
-    })
-  /** Never usable again, and not released yet. */
-  | (NotReleased & {
-      readonly lifecycle: 'lost';
-      readonly requestedAt: Instant;
-      readonly lastObserved: NonNullable<AllocationFields['lastObserved']>;
-    })
-  | (NotMonitored & { readonly lifecycle: 'releasing'; readonly releasedAt: Instant; readonly goneAt: null })
-  | (NotMonitored & { readonly lifecycle: 'gone'; readonly goneAt: Instant; readonly firstMissedAt: null });
-
-interface NotReleased {
-  readonly releasedAt: null;
-  readonly goneAt: null;
-}
-
-interface NotReady extends NotReleased {
-  readonly readyAt: null;
-  readonly workers: null;
-  readonly hosts: null;
-}
-
-interface NotConfirmed extends NotReady {
-  readonly confirmedAt: null;
-}
-
-interface NotMonitored {
-  readonly unreachableAt: null;
-  readonly unreachableWho: null;
+export interface Allocation extends AllocationFields {
+  /**
+   * `planned`: not requested yet. `requested`: a request is in flight, was refused or got no answer, so the allocation may
+   * exist. `confirmed`: a request was accepted, or the allocation was seen. `ready`. `lost`: never usable again, and not
+   * released yet. `releasing`: its deletion is repeated until two observations miss it. `gone`: deleted, or never created.
+   */
+  readonly lifecycle: 'planned' | 'requested' | 'confirmed' | 'ready' | 'lost' | 'releasing' | 'gone';
 }
 
 /** The allocation with the lifecycle that its fields imply. */
 export function withLifecycle(fields: AllocationFields): Allocation {
-  // The cast: the simulator and the enumeration prove that fields fit their lifecycle (sim/history-replay.ts).
-  return { ...fields, lifecycle: lifecycleOf(fields) } as Allocation;
+  return { ...fields, lifecycle: lifecycleOf(fields) };
 }
 
 function lifecycleOf({

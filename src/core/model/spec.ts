@@ -282,10 +282,9 @@ export interface RecoverySpec {
   /**
    * Number of ended attempts that the job survives since the owner's last command or its own last success.
    * `preemptions` also counts `unreachable`. `setupFailures` counts in a row until a command has run, because a setup
-   * that cannot succeed must not hold a TPU for days; it is absent in records of an earlier version (`budgetLimit` of
-   * recover.ts).
+   * that cannot succeed must not hold a TPU for days.
    */
-  readonly budget: { readonly preemptions: number; readonly failures: number; readonly setupFailures?: number };
+  readonly budget: { readonly preemptions: number; readonly failures: number; readonly setupFailures: number };
   /** First delay before a new attempt after a failure of the program. It doubles up to `delayMaxMs`. */
   readonly delayMs: Duration;
   readonly delayMaxMs: Duration;

@@ -69,7 +69,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
         ...(hangGrace !== undefined && { limits: { ...limits, failedCallTimeoutMs: hangGrace } }),
         capacity: spot,
         command: { ...localSpec().command, runsOn: 'controller' },
-        recovery: { ...tpuSpec().recovery, budget: { preemptions: 10, failures: 10 } },
+        recovery: { ...tpuSpec().recovery, budget: { preemptions: 10, failures: 10, setupFailures: 3 } },
       });
       const inserted = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
       const { id } = inserted.job;

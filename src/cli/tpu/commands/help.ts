@@ -87,13 +87,9 @@ const ruleColumns: readonly (readonly [key: string, heading: string, reason: Rec
   ];
 
 export async function checkRules(cli: TpuCli): Promise<number> {
-  // The answer depends on no other field of a spec.
-  const others = { budget: { preemptions: 0, failures: 0 }, delayMs: 0, delayMaxMs: 0, unreachableGraceMs: 0 };
   const rows = ruleNames.map((rule) => ({
     rule,
-    answers: ruleColumns.map(([, , reason, evidence]) =>
-      answerFor({ ...others, preset: rule, rules: presets[rule] }, reason, evidence),
-    ),
+    answers: ruleColumns.map(([, , reason, evidence]) => answerFor({ rules: presets[rule] }, reason, evidence)),
   }));
   if (cli.json) {
     for (const { rule, answers } of rows) {
