@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobView, ListQuery } from '../../src/app/client.ts';
-import type { ClusterChange, ClusterJob, ClusterPod, ClusterQuery } from '../../src/app/cluster/cluster.ts';
+import type { ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Stream } from '../../src/app/services.ts';
 import { createPainter } from '../../src/cli/block.ts';
@@ -310,70 +310,57 @@ suite('the last line', () => {
 
 suite("a cluster's jobs in the watched list", () => {
   const job = aClusterJob({ name: 'train', active: 1, createdAt: now - 60_000 });
-  /** A cluster whose changes the test controls. */
-  function clusterWatch(
-    pods: readonly ClusterPod[] = [],
-    listed: () => AsyncIterable<readonly ClusterJob[]> = async function* () {
-      yield [];
-    },
-  ): {
-    readonly services: CliHarnessOptions['services'];
-    readonly emit: (change: ClusterChange<ClusterJob>) => void;
-  } {
-    const { readable, writable } = new TransformStream<ClusterChange<ClusterJob>, ClusterChange<ClusterJob>>();
-    const writer = writable.getWriter();
+  /** A cluster whose jobs the test controls; `null` stands for a namespace that does not exist. */
+  function pollableCluster(pods: readonly ClusterPod[] = []) {
+    let jobs: readonly ClusterJob[] | null = [];
     const cluster = fakeCluster({
-      async *watchJobs({ signal }: ClusterQuery) {
-        const end = () => void writer.close();
-        signal?.addEventListener('abort', end, { once: true });
-        yield* readable;
-      },
       async *pods() {
-        yield pods;
+        yield jobs?.some(({ ready }) => ready > 0) === true ? [] : pods;
       },
-      jobs: listed,
+      async *jobs() {
+        if (jobs === null) throw new JobmanError('There is no namespace visoin in lab.', exitCode.notFound);
+        yield jobs;
+      },
+      job: async (name: string) => jobs?.find((one) => one.name === name) ?? null,
     });
-    const fake = cluster;
-    return {
-      services: { isClusterConfigured: async () => true, cluster: async () => fake },
-      emit: (change) => void writer.write(change),
+    const services: CliHarnessOptions['services'] = {
+      isClusterConfigured: async () => true,
+      cluster: async () => cluster,
     };
+    const setJobs = (...next: readonly ClusterJob[]): void => void (jobs = next);
+    return { services, setJobs, removeNamespace: () => void (jobs = null) };
   }
 
   test('change with the cluster, next to those of the database', async (t) => {
-    const { services, emit } = clusterWatch();
+    const { services, setJobs } = pollableCluster();
     const { shows, world, ended } = watch(t, {
       jobs: [jobView()],
       terminal: { columns: 100, rows: 24 },
-      services: services ?? {},
+      services,
     });
     await shows(/1 running /);
-    emit({ kind: 'changed', object: job });
-    emit({ kind: 'synced' });
+    setJobs(job);
     await shows(/train .* queued/);
-    emit({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
+    setJobs({ ...job, ready: 1, startedAt: now - 30_000 });
     await shows(/train .* running/);
     await shows(/2 running /);
-    emit({ kind: 'gone', object: job });
+    setJobs();
     await shows(/1 running /);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
   test('of a namespace that does not exist are not just none', async (t) => {
-    const { services, emit } = clusterWatch([], async function* () {
-      yield [];
-      throw new JobmanError('There is no namespace visoin in lab.', exitCode.notFound);
-    });
+    const { services, setJobs, removeNamespace } = pollableCluster();
+    removeNamespace();
     const { shows, world, ended } = watch(t, {
       jobs: [],
       terminal: { columns: 120, rows: 24 },
-      services: services ?? {},
+      services,
     });
-    emit({ kind: 'synced' });
-    await shows(/no jobs {3}the cluster is not shown: There is no namespace visoin in lab\. {3}\? help/);
+    await shows(/no jobs {3}The cluster of lab is not shown: There is no namespace visoin in lab\. {3}\? help/);
     // Created meanwhile.
-    emit({ kind: 'changed', object: job });
+    setJobs(job);
     await shows(/train .* queued/);
     await shows(/^(?![^]*no namespace)/);
     world.typeKeys('q');
@@ -382,30 +369,28 @@ suite("a cluster's jobs in the watched list", () => {
 
   test('say why a pod does not run, which only the pod knows', async (t) => {
     const image = { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null } as const;
-    const { services, emit } = clusterWatch([aClusterPod({ phase: 'Pending' }, image)]);
+    const { services, setJobs } = pollableCluster([aClusterPod({ phase: 'Pending' }, image)]);
     const { shows, world, ended } = watch(t, {
       jobs: [],
       terminal: { columns: 120, rows: 24 },
-      services: services ?? {},
+      services,
     });
-    emit({ kind: 'changed', object: job });
-    emit({ kind: 'synced' });
+    setJobs(job);
     await shows(/train .* setup .* cannot pull its image lab\/x/);
-    emit({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
+    setJobs({ ...job, ready: 1, startedAt: now - 30_000 });
     await shows(/train .* running/);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
   test('are reported under the same keys', async (t) => {
-    const { services, emit } = clusterWatch();
+    const { services, setJobs } = pollableCluster();
     const { shows, world, ended } = watch(t, {
       jobs: [],
       terminal: { columns: 100, rows: 24 },
-      services: services ?? {},
+      services,
     });
-    emit({ kind: 'changed', object: { ...job, suspended: true, active: 0 } });
-    emit({ kind: 'synced' });
+    setJobs({ ...job, suspended: true, active: 0 });
     await shows(/train .* stopped/);
     world.typeKeys('w');
     await shows(/train is suspended/);

@@ -1,7 +1,6 @@
 // Sources of the queue: the whole cluster if we may list its jobs, else the list published for users who may not, else
 // the namespace alone.
 
-import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { parseInstant, type Instant } from '../../core/model/time.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
@@ -58,8 +57,8 @@ export async function observeQueue(cluster: Cluster, settings: PublishedQueueSet
 }
 
 /** Throws JobmanError (not found) for an absent namespace: `Cluster.jobs` checks it if it has no job. */
-export async function checkNamespace(cluster: Cluster, signal?: AbortSignal): Promise<void> {
-  for await (const page of cluster.jobs(omitUndefined({ signal }))) if (page.length > 0) return;
+async function checkNamespace(cluster: Cluster): Promise<void> {
+  for await (const page of cluster.jobs({})) if (page.length > 0) return;
 }
 
 /** A failed request shows the missing right. A review of our rights is one more request, which some clusters refuse. */

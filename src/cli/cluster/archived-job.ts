@@ -88,6 +88,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       if (isFinishedPhase(archivedPhase(archived)) && isCertain) return printVerdict(cli, name, result());
       throw new JobmanError(`${name} cannot be watched: its cluster cannot be reached.`, exitCode.unreachable);
     },
+    followLast: refuse,
     machines: refuse,
     portTarget: refuse,
     ssh: refuse,

@@ -30,6 +30,11 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
       const { printClusterLogs } = await import('./logs.ts');
       return printClusterLogs(cli, cluster, job, flags);
     },
+    async followLast(tail, leave) {
+      const { followClusterLogs } = await import('./logs.ts');
+      cli.note(`-- log of ${name}; q returns to the list`);
+      return (await followClusterLogs(cli, cluster, job, { follow: true, tail }, leave)) === 'ended';
+    },
     async perform(verb) {
       const { runClusterVerb } = await import('./verbs.ts');
       return runClusterVerb(cli, archive, cluster, job, verb);

@@ -114,20 +114,6 @@ function objectRows(object: V1Job | null): readonly (readonly [string, string])[
   return [...rows, ...(notes.length === 0 ? [] : [['notes', notes.join(', ')] as const])];
 }
 
-/** For a window of `list --watch`. `screen` is `show` or `why`. */
-export async function clusterJobLines(
-  cli: Cli,
-  cluster: Cluster,
-  job: ClusterJob,
-  screen: string,
-  columns: number,
-): Promise<readonly string[]> {
-  const observation = await observeJob(cluster, job);
-  const result = clusterResult(observation, cli.io.now());
-  if (screen === 'why') return labelled(whyRows(result), columns);
-  return detailLines(cli, { observation, result, context: cluster.context(), object: null }, columns);
-}
-
 /** `4 at once, 16 in all: 3 ready, 5 succeeded`. */
 function formatPodCounts(job: ClusterJob, isGone: boolean): string {
   const { parallelism, completions, active, ready, succeeded, failed } = job;

@@ -1,7 +1,7 @@
 // Cluster jobs as rows of `list`. A cluster that does not answer in time becomes a note below the table.
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
-import type { Cluster, ClusterJob, ClusterContext, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterJob, ClusterContext, ClusterPod, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { mayBeActive, archivedPhase } from '../../app/cluster/archive.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import {
@@ -17,6 +17,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
+import { pause } from '../interrupt.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
 import { clusterTimeout } from './join-sources.ts';
 
@@ -30,66 +31,127 @@ export interface ClusterRows extends JobList {
 
 type ListContextFlags = ContextFlags & { readonly allNamespaces?: boolean | undefined };
 
+const noRows: ClusterRows = { rows: [], more: 0, notes: [], reported: new Set() };
+
 /** Newest first. Never rejects for an error of the cluster or the connection. */
 export async function clusterRows(cli: Cli, query: ListQuery, flags: ListContextFlags): Promise<ClusterRows> {
-  // Only jobs of the store have tags.
-  if (query.tag !== undefined) return { rows: [], more: 0, notes: [], reported: new Set() };
-  const { phases: _phases, ...anyPhase } = query;
-  const isEverywhere = flags.allNamespaces === true;
-  const late = new AbortController();
-  const timer = setTimeout(() => {
-    late.abort(new Error(`it did not answer within ${clusterTimeout / second} s`));
-  }, clusterTimeout);
-  let clusterName = 'The cluster';
+  const reader = createRowReader(cli, query, flags);
   try {
-    const cluster = await cli.services.cluster(
-      omitUndefined({ context: flags.context, namespace: flags.namespace, isSilent: true }),
-    );
-    try {
-      const context = cluster.context();
-      clusterName = `The cluster of ${context.context}`;
-      const rows: JobRow[] = [];
-      const rowIndexes = new Map<string, number>();
-      const reported = new Set<string>();
-      const now = cli.io.now();
-      const observer = createPodObserver(cluster, now, { isEverywhere });
-      for await (const page of cluster.jobs({
-        signal: late.signal,
-        ...(isEverywhere ? { allNamespaces: true } : {}),
-      })) {
-        // The cluster answers, so the rest may take its time.
-        clearTimeout(timer);
-        for (const job of page) {
-          const row = rowOf(job, context, now);
-          // Pods may put an unready job into another phase.
-          if (matchesQuery(row, isUnready(job) ? anyPhase : query)) {
-            if (observer.add(job)) rowIndexes.set(job.uid, rows.length);
-            rows.push(row);
-          }
-          if (query.all === true) reported.add(job.uid).add(`${row.zone} ${row.name}`);
-        }
-      }
-      for (const [uid, observation] of await observer.read()) {
-        const at = rowIndexes.get(uid) ?? -1;
-        const row = rows[at];
-        if (row !== undefined) rows[at] = withObservation(row, observation);
-      }
-      const wanted = query.phases === undefined ? rows : rows.filter((row) => matchesQuery(row, query));
-      const ordered = wanted.toSorted((one, other) => other.createdAt - one.createdAt);
-      return { ...limitFinished(ordered, query), reported };
-    } finally {
-      await cluster.close();
-    }
-  } catch (error) {
-    const known = error instanceof JobmanError ? error : undefined;
-    const why = error instanceof Error ? error.message : String(error);
-    const trouble = known ?? new JobmanError(`${clusterName} is not shown: ${why}`, exitCode.unreachable);
-    const [first, ...others] = known?.code === exitCode.usage ? known.lines : [];
-    const note = `${clusterName} is not shown: ${why}${first === undefined ? '' : ` ${first}`}`;
-    return { rows: [], more: 0, notes: [note, ...others], reported: new Set(), error: trouble };
+    return await reader.read();
   } finally {
-    clearTimeout(timer);
+    await reader.close();
   }
+}
+
+const pollInterval: Duration = 2 * second;
+
+export type PolledRows = ReturnType<typeof pollClusterRows>;
+
+/** Reads the rows again and again until `close`. While the cluster does not answer, the last rows stay. */
+export function pollClusterRows(cli: Cli, query: ListQuery, flags: ContextFlags) {
+  const end = new AbortController();
+  const reader = createRowReader(cli, query, flags);
+  let list = noRows;
+  let revision = 0;
+  let failed: unknown;
+
+  async function poll(): Promise<void> {
+    while (!end.signal.aborted) {
+      const began = cli.io.now();
+      const next = await reader.read(end.signal);
+      const before = list;
+      list = next.error?.code === exitCode.unreachable ? { ...next, rows: before.rows, more: before.more } : next;
+      if (JSON.stringify([list.rows, list.notes]) !== JSON.stringify([before.rows, before.notes])) revision += 1;
+      // A long list loads the cluster: read it for a tenth of the time at most.
+      await pause(Math.max(pollInterval, 10 * (cli.io.now() - began)), end.signal);
+    }
+  }
+
+  const work = poll().catch((error: unknown) => (failed = error));
+  return {
+    get revision() {
+      if (failed !== undefined) throw failed;
+      return revision;
+    },
+    list: (): JobList => list,
+    /** Throws JobmanError. */
+    cluster: reader.cluster,
+    async close() {
+      end.abort();
+      await work;
+      await reader.close();
+    },
+  };
+}
+
+function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNamespaces }: ListContextFlags) {
+  const isEverywhere = allNamespaces === true;
+  let opened: Promise<Cluster> | undefined;
+  const cluster = (): Promise<Cluster> =>
+    (opened ??= cli.services.cluster(omitUndefined({ context, namespace, isSilent: true })));
+
+  async function read(signal?: AbortSignal): Promise<ClusterRows> {
+    // Only jobs of the store have tags.
+    if (query.tag !== undefined) return noRows;
+    const late = new AbortController();
+    const timer = setTimeout(() => {
+      late.abort(new Error(`it did not answer within ${clusterTimeout / second} s`));
+    }, clusterTimeout);
+    const either = signal === undefined ? late.signal : AbortSignal.any([late.signal, signal]);
+    let clusterName = 'The cluster';
+    try {
+      const found = await cluster();
+      clusterName = `The cluster of ${found.context().context}`;
+      return await readRows(found, either, () => clearTimeout(timer));
+    } catch (error) {
+      const known = error instanceof JobmanError ? error : undefined;
+      const why = error instanceof Error ? error.message : String(error);
+      const trouble = known ?? new JobmanError(`${clusterName} is not shown: ${why}`, exitCode.unreachable);
+      const [first, ...others] = known?.code === exitCode.usage ? known.lines : [];
+      const note = `${clusterName} is not shown: ${why}${first === undefined ? '' : ` ${first}`}`;
+      return { ...noRows, notes: [note, ...others], error: trouble };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async function readRows(from: Cluster, signal: AbortSignal, onPage: () => void): Promise<ClusterRows> {
+    const { phases: _phases, ...anyPhase } = query;
+    const rows: JobRow[] = [];
+    const rowIndexes = new Map<string, number>();
+    const reported = new Set<string>();
+    const now = cli.io.now();
+    const observer = createPodObserver(from, now, isEverywhere);
+    for await (const page of from.jobs({ signal, ...(isEverywhere ? { allNamespaces: true } : {}) })) {
+      // The cluster answers, so the rest may take its time.
+      onPage();
+      for (const job of page) {
+        const row = rowOf(job, from.context(), now);
+        // Pods may put an unready job into another phase.
+        if (matchesQuery(row, isUnready(job) ? anyPhase : query)) {
+          if (observer.add(job)) rowIndexes.set(job.uid, rows.length);
+          rows.push(row);
+        }
+        if (query.all === true) reported.add(job.uid).add(`${row.zone} ${row.name}`);
+      }
+    }
+    for (const [uid, { phase, reasonText }] of await observer.read()) {
+      const at = rowIndexes.get(uid) ?? -1;
+      const row = rows[at];
+      if (row !== undefined) rows[at] = { ...row, phase, message: reasonText };
+    }
+    const wanted = query.phases === undefined ? rows : rows.filter((row) => matchesQuery(row, query));
+    const ordered = wanted.toSorted((one, other) => other.createdAt - one.createdAt);
+    return { ...limitFinished(ordered, query), reported };
+  }
+
+  return {
+    read,
+    cluster,
+    async close() {
+      await opened?.then((found) => found.close()).catch(() => undefined);
+    },
+  };
 }
 
 /** Rows of archived jobs that no cluster has reported. Compares uids, too: one cluster may have several contexts. */
@@ -125,7 +187,7 @@ export async function archivedRows(
   });
 }
 
-export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>, now: Instant): JobRow {
+function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>, now: Instant): JobRow {
   const phase = clusterPhase(job);
   return {
     id: job.name,
@@ -151,11 +213,7 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
   };
 }
 
-export function withObservation(row: JobRow, { phase, reasonText: message }: PodObservation): JobRow {
-  return { ...row, phase, message };
-}
-
-export function matchesQuery(row: JobRow, { owner, phases, name }: ListQuery): boolean {
+function matchesQuery(row: JobRow, { owner, phases, name }: ListQuery): boolean {
   return (
     (owner === undefined || row.owner === owner) &&
     (phases === undefined || phases.includes(row.phase)) &&
@@ -168,7 +226,7 @@ function matchesPattern(name: string, pattern: string): boolean {
   return new RegExp(`^${parts.join('')}$`, 'is').test(name);
 }
 
-export function limitFinished(rows: readonly JobRow[], { all, phases }: ListQuery): JobList {
+function limitFinished(rows: readonly JobRow[], { all, phases }: ListQuery): JobList {
   if (all === true || phases !== undefined) return { rows, more: 0, notes: [] };
   let finished = 0;
   const shown = rows.filter(({ phase }) => !isFinishedPhase(phase) || (finished += 1) <= maxFinishedShown);
@@ -180,7 +238,7 @@ export function limitFinished(rows: readonly JobRow[], { all, phases }: ListQuer
 // The Job only says that its pod does not run yet; the pod knows the reason. One request reads all pods, and the list
 // works without its answer.
 
-export type PodObservation = Pick<ClusterResult, 'phase' | 'reasonText'>;
+type PodObservation = Pick<ClusterResult, 'phase' | 'reasonText'>;
 
 /** Their names are part of one URL, and proxies allow a few thousand characters. */
 const maxJobsObserved = 100;
@@ -193,7 +251,7 @@ export function isUnready(job: ClusterJob): boolean {
  * True if only the pods know the cause of a failure, or the run time: the times of the Job include the wait for a node
  * and an image. False for successful jobs of several pods: they have no single run time.
  */
-export function needsPods(job: ClusterJob): boolean {
+function needsPods(job: ClusterJob): boolean {
   if (job.suspended || job.deleting) return false;
   const phase = clusterPhase(job);
   if (phase === 'failed') return job.failed > 0 && job.failed <= maxFailedPods;
@@ -201,7 +259,7 @@ export function needsPods(job: ClusterJob): boolean {
   return isSingle && (phase === 'succeeded' || (phase === 'running' && !isUnready(job)));
 }
 
-export function lacksPods(job: ClusterJob, now: Instant): boolean {
+function lacksPods(job: ClusterJob, now: Instant): boolean {
   const isNew = now - (job.startedAt ?? job.createdAt) < podCreationTime;
   return job.active === 0 && !isNew && !job.suspended && !job.deleting && clusterPhase(job) === 'queued';
 }
@@ -211,13 +269,8 @@ const podCreationTime: Duration = 3 * second;
 /** The newest failed pod has the cause. */
 const maxFailedPods = 20;
 
-interface ObserveOptions {
-  readonly signal?: AbortSignal;
-  readonly isEverywhere?: boolean;
-}
-
 /** Sends no request before `read`, and none without jobs. */
-export function createPodObserver(cluster: Cluster, now: Instant, options: ObserveOptions = {}) {
+function createPodObserver(cluster: Cluster, now: Instant, isEverywhere: boolean) {
   const unready: ClusterJob[] = [];
   const byPods: ClusterJob[] = [];
   const podless: ClusterJob[] = [];
@@ -230,9 +283,9 @@ export function createPodObserver(cluster: Cluster, now: Instant, options: Obser
     /** By job uid, only where the pods add information to the Job. Late and refused answers are left out. */
     async read() {
       const found = await Promise.all([
-        observePods(cluster, newest(unready), now, options),
-        observePods(cluster, newest(byPods), now, { ...options, withEnded: true }),
-        refusals(cluster, newest(podless), options),
+        observePods(cluster, newest(unready), now, { isEverywhere }),
+        observePods(cluster, newest(byPods), now, { isEverywhere, withEnded: true }),
+        refusals(cluster, newest(podless), isEverywhere),
       ]);
       return new Map(found.flatMap((some) => [...some]));
     },
@@ -248,14 +301,14 @@ export async function observePods(
   cluster: Cluster,
   jobs: readonly ClusterJob[],
   now: Instant,
-  { withEnded = false, ...options }: ObserveOptions & { readonly withEnded?: boolean } = {},
+  { withEnded = false, isEverywhere = false } = {},
 ): Promise<ReadonlyMap<string, PodObservation>> {
   const found = new Map<string, PodObservation>();
   if (jobs.length === 0) return found;
   const query = {
     labels: `job-name in (${jobs.map(({ name }) => name).join(',')})`,
     ...(withEnded ? {} : { fields: 'status.phase!=Succeeded,status.phase!=Failed' }),
-    ...withDeadline(options),
+    ...withDeadline(isEverywhere),
   };
   const pods: ClusterPod[] = [];
   await ignoreTimeout(query.signal, async () => {
@@ -274,11 +327,11 @@ export async function observePods(
 async function refusals(
   cluster: Cluster,
   jobs: readonly ClusterJob[],
-  options: ObserveOptions,
+  isEverywhere: boolean,
 ): Promise<ReadonlyMap<string, PodObservation>> {
   const found = new Map<string, PodObservation>();
   if (jobs.length === 0) return found;
-  const query = withDeadline(options);
+  const query = withDeadline(isEverywhere);
   await ignoreTimeout(query.signal, async () => {
     const byUid = new Map((await cluster.podCreationErrors(query)).map((event) => [event.object.uid, event]));
     for (const job of jobs) {
@@ -290,13 +343,9 @@ async function refusals(
   return found;
 }
 
-function withDeadline({ signal: left, isEverywhere = false }: ObserveOptions): {
-  readonly signal: AbortSignal;
-  readonly allNamespaces?: true;
-} {
-  const late = AbortSignal.timeout(clusterTimeout);
-  const signal = left === undefined ? late : AbortSignal.any([late, left]);
-  return { signal, ...(isEverywhere ? { allNamespaces: true } : {}) };
+function withDeadline(isEverywhere: boolean): Pick<ClusterQuery, 'allNamespaces'> & { readonly signal: AbortSignal } {
+  const signal = AbortSignal.timeout(clusterTimeout);
+  return isEverywhere ? { signal, allNamespaces: true } : { signal };
 }
 
 async function ignoreTimeout(signal: AbortSignal, work: () => Promise<void>): Promise<void> {

@@ -27,6 +27,8 @@ export interface JobHandle {
   why(isExplained: boolean): Promise<JobText>;
   history(isTimeline: boolean): Promise<JobText>;
   logs(flags: LogsFlags): Promise<number>;
+  /** Follows the last lines on a screen that `q` leaves. True if the job has finished before `leave`. */
+  followLast(lines: number, leave: AbortSignal): Promise<boolean>;
   perform(verb: ClusterVerb, options: Omit<CommandOptions, 'by'>): Promise<number>;
   delete(isForced: boolean): Promise<number>;
   clean(): Promise<number>;

@@ -40,6 +40,13 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
       const { printStoredLogs } = await import('../logs/stored.ts');
       return printStoredLogs(cli, client, ref, flags);
     },
+    async followLast(tail, leave) {
+      const { followLog } = await import('../follow/follow.ts');
+      const form = { form: 'terminal', numbered: true, fold: true, colour: screen.colour } as const;
+      const exitHints = ['q returns to the list', 'q returns'] as const;
+      const options = { query: {}, rules: { ...form, tail, follow: true }, leave, exitHints };
+      return (await followLog(cli, client, ref, options)).kind === 'finished';
+    },
     perform: (verb, options) => perform(cli, client, ref, verb, options),
     delete: (isForced) => deleteStored(cli, client, ref, isForced),
     clean: async () => printAnswer(cli, await client.clean(ref, io.user)),

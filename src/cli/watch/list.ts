@@ -2,15 +2,15 @@ import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { formatLocalTimeOfDay } from '../../app/format.ts';
 import { timesAsText } from '../../app/json.ts';
-import type { ContextFlags } from '../jobs/handle.ts';
+import type { ContextFlags, JobHandle } from '../jobs/handle.ts';
+import { storedJob } from '../jobs/stored.ts';
 import { joinLists } from '../cluster/join-sources.ts';
-import type { WatchedRows } from '../cluster/watched.ts';
+import type { PolledRows } from '../cluster/list.ts';
 import type { Cli } from '../context.ts';
 import { controllerCheckInterval, controllerNote } from '../controller.ts';
-import { followLog, isNotFoundError } from '../follow/follow.ts';
+import { isNotFoundError } from '../follow/follow.ts';
 import { pause } from '../interrupt.ts';
 import { listLines } from '../render/list.ts';
-import { showLines, whyLines } from '../render/show.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import {
   formatCounts,
@@ -44,11 +44,8 @@ export async function watchList(
   query: ListQuery,
   contextFlags: ContextFlags | null,
 ): Promise<number> {
-  let cluster: WatchedRows | null = null;
-  if (contextFlags !== null) {
-    const { watchClusterRows } = await import('../cluster/watched.ts');
-    cluster = watchClusterRows(cli, query, contextFlags);
-  }
+  const cluster =
+    contextFlags === null ? null : (await import('../cluster/list.ts')).pollClusterRows(cli, query, contextFlags);
   const source: ListSource = { client, query, cluster };
   try {
     return await watchUntilExit(cli, {
@@ -64,7 +61,7 @@ export async function watchList(
 interface ListSource {
   readonly client: Client;
   readonly query: ListQuery;
-  readonly cluster: WatchedRows | null;
+  readonly cluster: PolledRows | null;
 }
 
 /** Undefined if neither source has changed since the last call and `maxAge` has not passed. */
@@ -83,7 +80,7 @@ function createLister(
     if (seen === changes && newRevision === revision && now - readAt < maxAge) return undefined;
     const own = await client.list(query);
     [changes, revision, readAt] = [seen, newRevision, now];
-    return cluster === null ? own : joinLists(own, cluster.list(now));
+    return cluster === null ? own : joinLists(own, cluster.list());
   };
 }
 
@@ -117,7 +114,11 @@ function tableScreen(cli: Cli, source: ListSource, controls: ScreenControls): Li
           lines: listFrame({ ...context, jobs: poller.jobs, selected, changed: poller.changed(now), footer }),
         };
       }
-      const { frame, scrolled } = textFrame(await selectedLines(cli, source, state, context), state.scrolled, context);
+      const { frame, scrolled } = textFrame(
+        await selectedLines(cli, source, state, poller.jobs.rows, context.columns),
+        state.scrolled,
+        context,
+      );
       state = { ...state, scrolled };
       return { title, lines: frame };
     },
@@ -129,7 +130,7 @@ function tableScreen(cli: Cli, source: ListSource, controls: ScreenControls): Li
       if (action !== 'logs') return action;
       if (controls.keyboard === undefined || state.selected === null) return null;
       controls.erase();
-      return followSelectedLogs(cli, source, state.selected, controls.keyboard, controls.signal);
+      return followSelectedLogs(cli, source, selectedRow(state, poller.jobs.rows), controls.keyboard, controls.signal);
     },
   };
 }
@@ -175,21 +176,33 @@ function createListPoller(cli: Cli, source: ListSource) {
   };
 }
 
+function selectedRow({ selected }: ScreenState, rows: readonly JobRow[]): JobRow | undefined {
+  return rows.find(({ id }) => id === selected);
+}
+
+/** Null if the job was deleted meanwhile. */
+async function handleOf(cli: Cli, { client, cluster }: ListSource, row: JobRow | undefined): Promise<JobHandle | null> {
+  if (row === undefined) return null;
+  if (row.backend !== 'kubernetes' || cluster === null) return storedJob(cli, client, row.id);
+  const opened = await cluster.cluster();
+  const job = await opened.job(row.id);
+  if (job === null) return null;
+  const { clusterJob } = await import('../cluster/cluster-job.ts');
+  return clusterJob(cli, await cli.services.clusterArchive(), opened, job);
+}
+
 async function selectedLines(
   cli: Cli,
-  { client, cluster }: ListSource,
+  source: ListSource,
   state: ScreenState,
-  context: ScreenContext,
+  rows: readonly JobRow[],
+  columns: number,
 ): Promise<readonly string[]> {
-  if (state.screen === 'keys' || state.selected === null) return keyLines(context.columns);
+  if (state.screen === 'keys' || state.selected === null) return keyLines(columns);
   try {
-    const job = cluster?.job(state.selected);
-    if (job !== undefined && cluster !== null && cluster.cluster !== null) {
-      const { clusterJobLines } = await import('../cluster/details.ts');
-      return await clusterJobLines(cli, cluster.cluster, job, state.screen, context.columns);
-    }
-    const view = await client.show(state.selected);
-    return state.screen === 'why' ? whyLines(view.why, context.columns, context.now) : showLines(view, context);
+    const job = await handleOf(cli, source, selectedRow(state, rows));
+    if (job === null) return [`${state.selected} was deleted meanwhile.`];
+    return (await (state.screen === 'why' ? job.why(false) : job.show())).lines();
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return [error.message];
@@ -198,8 +211,8 @@ async function selectedLines(
 
 async function followSelectedLogs(
   cli: Cli,
-  { client, cluster }: ListSource,
-  id: string,
+  source: ListSource,
+  row: JobRow | undefined,
   keyboard: Keyboard,
   signal: AbortSignal,
 ): Promise<'interrupt' | null> {
@@ -210,26 +223,11 @@ async function followSelectedLogs(
     if (key === 'interrupt' || key === 'q' || key === 'escape' || key === 'leave') back.abort();
   });
   const leave = AbortSignal.any([signal, back.signal]);
-  const rules = {
-    form: 'terminal',
-    numbered: true,
-    fold: true,
-    colour: cli.screen.colour,
-    tail: logTail,
-    follow: true,
-  } as const;
   try {
-    const exitHints = ['q returns to the list', 'q returns'] as const;
-    const job = cluster?.job(id);
-    let hasEnded: boolean;
-    if (job !== undefined && cluster !== null && cluster.cluster !== null) {
-      const { followClusterLogs } = await import('../cluster/logs.ts');
-      cli.note(`-- log of ${id}; ${exitHints[0]}`);
-      const flags = { follow: true, tail: logTail };
-      hasEnded = (await followClusterLogs(cli, cluster.cluster, job, flags, leave)) === 'ended';
-    } else hasEnded = (await followLog(cli, client, id, { query: {}, rules, leave, exitHints })).kind === 'finished';
-    if (hasEnded) cli.note('-- q returns to the list');
-    while (hasEnded && !leave.aborted) await pause(pollInterval, leave);
+    const job = await handleOf(cli, source, row);
+    if ((await job?.followLast(logTail, leave)) !== true) return action;
+    cli.note('-- q returns to the list');
+    while (!leave.aborted) await pause(pollInterval, leave);
   } catch (error) {
     if (!isNotFoundError(error)) throw error;
   } finally {
