@@ -1,6 +1,7 @@
 // Lab: the lab's part of the database. Statements that write run in a transaction.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { formatChoices } from '../app/format.ts';
 import type { LabEntry } from '../app/lab-job.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
@@ -10,7 +11,7 @@ import { bookRun, createLocalSheet, type BookingRow } from '../lab/bookings.ts';
 import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
 import type { LabTpu } from '../lab/tpus.ts';
-import type { LabUser } from '../lab/users.ts';
+import { lowestFreeId, type LabUser } from '../lab/users.ts';
 import { openDatabaseFile, type OpenDatabaseOptions, type RunOperation } from './database-file.ts';
 import type { IsIdTaken } from './jobs.ts';
 import { sql, type Database, type Sql } from './sql.ts';
@@ -33,10 +34,156 @@ export function openLabStore({
 
 export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken): LabStore {
   return {
-    ...userStore(read, write),
-    ...tpuStore(read, write),
-    ...jobStore(read, write),
-    ...windowStore(read, write),
+    users: () => read((db) => readUsers(db, all)),
+    addUser: (given) =>
+      write(async (db) => {
+        const others = await readUsers(db, all);
+        const user = { ...given, id: given.id ?? lowestFreeId(others) };
+        checkUnique(user, others);
+        await writeUser(db, user);
+        return user;
+      }),
+    changeUser: (name, change) =>
+      write(async (db) => {
+        const [stored] = await readUsers(db, sql`name = ${name}`);
+        if (stored === undefined) throw await userNotFound(db, name);
+        const user = { ...change(stored), name: stored.name, id: stored.id };
+        if (user.session !== stored.session || user.logins.some((login) => !stored.logins.includes(login))) {
+          checkUnique(user, await readUsers(db, sql`name <> ${name}`));
+        }
+        await writeUser(db, user);
+        return user;
+      }),
+    removeUser: (name) =>
+      write(async (db) => {
+        await sql`delete from lab_login where owner = ${name}`.execute(db);
+        const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
+        if (rows.length === 0) throw await userNotFound(db, name);
+      }),
+
+    tpus: () => read((db) => readTpus(db, all)),
+    tpuAliases: () =>
+      read(async (db) => {
+        const { rows } = await sql<{ alias: string; tpu: string }>`
+          select alias, tpu from lab_tpu_alias order by alias`.execute(db);
+        return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
+      }),
+    changeTpu: (name, change) =>
+      write(async (db) => {
+        const [stored = null] = await readTpus(db, sql`name = ${name}`);
+        const tpu = change(stored);
+        if (tpu === null) {
+          await sql`delete from lab_tpu where name = ${name}`.execute(db);
+          return;
+        }
+        const { project, zone, accelerator, pricing, runtimeVersion } = tpu;
+        await sql`
+          insert or replace into lab_tpu (name, project, zone, accelerator, pricing, runtime_version)
+          values (${name}, ${project}, ${zone}, ${accelerator}, ${pricing}, ${runtimeVersion})`.execute(db);
+      }),
+    setTpuAlias: (alias, name) =>
+      write(async (db) => {
+        const { rows } = await sql<{ tpu: string }>`
+          delete from lab_tpu_alias where alias = ${alias} returning tpu`.execute(db);
+        if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
+        return rows[0]?.tpu ?? null;
+      }),
+    bookings: () => read((db) => readBookings(db, all)),
+    changeBooking: (tpu, change) =>
+      write(async (db) => {
+        const [stored = null] = await readBookings(db, sql`tpu = ${tpu}`);
+        const booking = change(stored);
+        if (booking === null) {
+          await sql`delete from lab_booking where tpu = ${tpu}`.execute(db);
+          return;
+        }
+        const { status, user, note, scriptNote, at } = booking;
+        await sql`
+          insert or replace into lab_booking (tpu, status, owner, note, script_note, at)
+          values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at})`.execute(db);
+      }),
+
+    addJob: (job) => write((db) => addLabJob(db, job)),
+    changeJob: (job, change) =>
+      write(async (db) => {
+        const stored = await requireLabJob(db, job);
+        const { job: _, user: __, ...details } = change(stored);
+        await sql`
+          update lab_job set parent = ${parentNumber(details)}, details = ${JSON.stringify(details)}
+          where job = ${jobNumber(job)}`.execute(db);
+        return { job, user: stored.user, ...details };
+      }),
+    job: (job) => read(async (db) => (await findLabJob(db, job)) ?? null),
+    jobs: (user) => read((db) => readLabJobs(db, ownerIs(user))),
+    jobStates: (user, ids) =>
+      read(async (db) => {
+        const { rows } = await sql<{ status: string; outline: string }>`
+          select status, outline from job where number in (
+            select number from job where finished_at is null and removed = 0 and owner = ${user}
+            union
+            select value from json_each(${jsonNumbers(ids)})
+          )
+          order by number`.execute(db);
+        return rows.map((row) => jobOf(row.status, row.outline));
+      }),
+    // An event's number is its rowid: history only grows, so a later event has a greater one, whatever the clock said.
+    eventsSince: <Kind extends Event['kind']>(user: string, after: number, kinds: readonly Kind[]) =>
+      read(async (db) => {
+        const { rows } = await sql<{ number: number; job: number; body: string }>`
+          select event.rowid as number, event.job, event.body
+          from event join lab_job on lab_job.job = event.job
+          where event.rowid > ${after} and lab_job.owner = ${user}
+            and event.body ->> 'kind' in (select value from json_each(${JSON.stringify(kinds)}))
+          order by event.rowid`.execute(db);
+        return rows.map(({ number, job, body }) => ({
+          number,
+          job: idOf(job),
+          event: JSON.parse(body) as LabEvent<Kind>['event'],
+        }));
+      }),
+
+    openWindow: (job, attempt, now) => write((db) => openWindow(db, job, attempt, now)),
+    windows: ({ user, jobs, cleared }) =>
+      read(async (db) => {
+        const shown = sql`cleared_at is null and ${ownerIs(user)}`;
+        const parts: Sql[] = [cleared === undefined ? shown : ownerIs(user)];
+        if (cleared === 'of listed jobs') parts.push(sql`job in (select job from lab_window where ${shown})`);
+        if (jobs !== undefined) parts.push(sql`job in (select value from json_each(${jsonNumbers(jobs)}))`);
+        const rows = await readWindows(db, sql.join(parts, sql` and `));
+        const labJobs = new Map<number, LabJob>();
+        return rows.map((row) => {
+          const job = labJobs.get(row.job) ?? labJobOfRow(row);
+          labJobs.set(row.job, job);
+          return { window: windowOfRow(row), job };
+        });
+      }),
+    findWindow: (session, window) => read((db) => findWindow(db, session, window)),
+    reportWindow: (session, window, report) =>
+      write(async (db) => {
+        const found = await findWindow(db, session, window);
+        if (found === null || isSameReport(found.window.report, report)) return found;
+        await sql`
+          update lab_window set report = ${JSON.stringify(report)} where ${isWindow(session, window)}`.execute(db);
+        return found;
+      }),
+    finishWindow: (session, window, at) =>
+      write(async (db) => {
+        const found = await findWindow(db, session, window);
+        if (found === null || found.window.finishedAt !== null) return found;
+        await sql`update lab_window set finished_at = ${at} where ${isWindow(session, window)}`.execute(db);
+        return found;
+      }),
+    // A time that is already set stays.
+    setWindowState: (windows, state, at) =>
+      write(async (db) => {
+        const column = state === 'cleared' ? sql`cleared_at` : sql`closed_at`;
+        for (const { job, attempt } of windows) {
+          await sql`
+            update lab_window set ${column} = ${at}
+            where job = ${jobNumber(job)} and attempt = ${attempt} and ${column} is null`.execute(db);
+        }
+      }),
+
     async addImportedJob(past) {
       const { addPastJob } = await import('./past-jobs.ts');
       return write(async (db) => {
@@ -79,50 +226,6 @@ const all = sql`1 = 1`;
 
 type UserDetails = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings' | 'createdAt'>;
 
-function userStore(
-  read: RunOperation,
-  write: RunOperation,
-): Pick<LabStore, 'users' | 'addUser' | 'changeUser' | 'removeUser'> {
-  return {
-    users: () => read((db) => readUsers(db, all)),
-    addUser: (given) =>
-      write(async (db) => {
-        const others = await readUsers(db, all);
-        const user = { ...given, id: given.id ?? lowestFreeId(others) };
-        checkUnique(user, others);
-        await sql`
-          insert into lab_user (name, id, session, next_window, news_seen, details)
-          values (${user.name}, ${user.id}, ${user.session}, ${user.nextWindow}, ${user.newsSeen}, ${detailsOf(user)})`.execute(
-          db,
-        );
-        await writeLogins(db, user);
-        return user;
-      }),
-    changeUser: (name, change) =>
-      write(async (db) => {
-        const [stored] = await readUsers(db, sql`name = ${name}`);
-        if (stored === undefined) throw await userNotFound(db, name);
-        const user = { ...change(stored), name: stored.name, id: stored.id };
-        if (user.session !== stored.session || user.logins.some((login) => !stored.logins.includes(login))) {
-          checkUnique(user, await readUsers(db, sql`name <> ${name}`));
-        }
-        await sql`
-          update lab_user
-          set session = ${user.session}, next_window = ${user.nextWindow}, news_seen = ${user.newsSeen},
-              details = ${detailsOf(user)}
-          where name = ${name}`.execute(db);
-        await writeLogins(db, user);
-        return user;
-      }),
-    removeUser: (name) =>
-      write(async (db) => {
-        await sql`delete from lab_login where owner = ${name}`.execute(db);
-        const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
-        if (rows.length === 0) throw await userNotFound(db, name);
-      }),
-  };
-}
-
 async function readUsers(db: Database, where: Sql): Promise<readonly LabUser[]> {
   type Columns = Pick<LabUser, 'name' | 'id' | 'session' | 'nextWindow' | 'newsSeen'> & { readonly details: string };
   const { rows } = await sql<Columns>`
@@ -138,105 +241,40 @@ async function readUsers(db: Database, where: Sql): Promise<readonly LabUser[]> 
   }));
 }
 
-async function writeLogins(db: Database, { name, logins }: LabUser): Promise<void> {
+async function writeUser(db: Database, user: LabUser): Promise<void> {
+  const { name, id, session, nextWindow, newsSeen, logins, ...details } = user;
+  await sql`
+    insert into lab_user (name, id, session, next_window, news_seen, details)
+    values (${name}, ${id}, ${session}, ${nextWindow}, ${newsSeen}, ${JSON.stringify(details satisfies UserDetails)})
+    on conflict (name) do update set session = excluded.session, next_window = excluded.next_window,
+      news_seen = excluded.news_seen, details = excluded.details`.execute(db);
   await sql`delete from lab_login where owner = ${name}`.execute(db);
   for (const login of new Set(logins)) {
     await sql`insert into lab_login (login, owner) values (${login}, ${name})`.execute(db);
   }
 }
 
-function detailsOf({ sheetName, directories, aliases, settings, createdAt }: LabUser): string {
-  return JSON.stringify({ sheetName, directories, aliases, settings, createdAt } satisfies UserDetails);
-}
-
-function lowestFreeId(users: readonly LabUser[]): number {
-  const taken = new Set(users.map(({ id }) => id));
-  let id = 0;
-  while (taken.has(id)) id += 1;
-  return id;
-}
-
-/** Throws a readable error if another user has the same name, id, session or login. */
+/** Throws JobmanError (4) if another user has the same name, id, session or login. */
 function checkUnique(user: LabUser, others: readonly LabUser[]): void {
   for (const other of others) {
+    const login = user.logins.find((one) => other.logins.includes(one));
     const taken =
       (other.name === user.name && `The user "${user.name}" already exists.`) ||
       (other.id === user.id && `The id ${user.id} belongs to ${other.name}. Omit it to get a free one.`) ||
-      (other.session === user.session &&
-        `The session "${user.session}" belongs to ${other.name}. Choose another name.`);
+      (other.session === user.session && `The session "${user.session}" belongs to ${other.name}. Choose another.`) ||
+      (login !== undefined && `The login "${login}" belongs to ${other.name}. Remove it from that user first.`);
     if (taken !== false) throw new JobmanError(taken, exitCode.conflict);
-    const login = user.logins.find((one) => other.logins.includes(one));
-    if (login !== undefined) {
-      throw new JobmanError(
-        `The login "${login}" belongs to ${other.name}. Remove it from that user first.`,
-        exitCode.conflict,
-      );
-    }
   }
 }
 
 async function userNotFound(db: Database, name: string): Promise<JobmanError> {
   const names = (await readUsers(db, all)).map((user) => user.name);
   const meant = didYouMean(name, names);
-  const more =
-    meant !== undefined
-      ? `Did you mean "${meant}"?`
-      : names.length > 0
-        ? `Users: ${names.join(', ')}.`
-        : 'No user exists yet.';
-  return new JobmanError(`There is no user "${name}". ${more}`, exitCode.notFound);
+  const hint = meant === undefined ? formatChoices(names) : `Did you mean "${meant}"?`;
+  return new JobmanError(`There is no user "${name}". ${hint}`, exitCode.notFound);
 }
 
 // ------------------------------------------------------------------------------------------ TPUs and bookings
-
-function tpuStore(
-  read: RunOperation,
-  write: RunOperation,
-): Pick<LabStore, 'tpus' | 'tpuAliases' | 'changeTpu' | 'setTpuAlias' | 'bookings' | 'changeBooking'> {
-  return {
-    tpus: () => read((db) => readTpus(db, all)),
-    tpuAliases: () =>
-      read(async (db) => {
-        const { rows } = await sql<{ alias: string; tpu: string }>`
-          select alias, tpu from lab_tpu_alias order by alias`.execute(db);
-        return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
-      }),
-    changeTpu: (name, change) =>
-      write(async (db) => {
-        const [stored = null] = await readTpus(db, sql`name = ${name}`);
-        const tpu = change(stored);
-        if (tpu === null) {
-          await sql`delete from lab_tpu where name = ${name}`.execute(db);
-          return;
-        }
-        const { project, zone, accelerator, pricing, runtimeVersion } = tpu;
-        await sql`
-          insert or replace into lab_tpu (name, project, zone, accelerator, pricing, runtime_version)
-          values (${name}, ${project}, ${zone}, ${accelerator}, ${pricing}, ${runtimeVersion})`.execute(db);
-      }),
-    setTpuAlias: (alias, name) =>
-      write(async (db) => {
-        const { rows } = await sql<{ tpu: string }>`
-          delete from lab_tpu_alias where alias = ${alias} returning tpu`.execute(db);
-        if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
-        return rows[0]?.tpu ?? null;
-      }),
-    bookings: () => read((db) => readBookings(db, all)),
-    changeBooking: (tpu, change) =>
-      write(async (db) => {
-        const [stored = null] = await readBookings(db, sql`tpu = ${tpu}`);
-        const booking = change(stored);
-        if (booking === null) {
-          await sql`delete from lab_booking where tpu = ${tpu}`.execute(db);
-          return;
-        }
-        const { status, user, note, scriptNote, at } = booking;
-        await sql`
-          insert or replace into lab_booking (tpu, status, owner, note, script_note, at)
-          values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at})`.execute(db);
-      }),
-  };
-}
 
 async function readTpus(db: Database, where: Sql): Promise<readonly LabTpu[]> {
   const { rows } = await sql<LabTpu>`
@@ -256,52 +294,6 @@ async function readBookings(db: Database, where: Sql): Promise<readonly BookingR
 
 /** The fields without a column of their own. The parent's id also has one, so that lineages can be searched. */
 type LabJobDetails = Omit<LabJob, 'job' | 'user'>;
-
-function jobStore(
-  read: RunOperation,
-  write: RunOperation,
-): Pick<LabStore, 'addJob' | 'changeJob' | 'job' | 'jobs' | 'jobStates' | 'eventsSince'> {
-  return {
-    addJob: (job) => write((db) => addLabJob(db, job)),
-    changeJob: (job, change) =>
-      write(async (db) => {
-        const stored = await requireLabJob(db, job);
-        const { job: _, user: __, ...details } = change(stored);
-        await sql`
-          update lab_job set parent = ${parentNumber(details)}, details = ${JSON.stringify(details)}
-          where job = ${jobNumber(job)}`.execute(db);
-        return { job, user: stored.user, ...details };
-      }),
-    job: (job) => read(async (db) => (await findLabJob(db, job)) ?? null),
-    jobs: (user) => read((db) => readLabJobs(db, ownerIs(user))),
-    jobStates: (user, ids) =>
-      read(async (db) => {
-        const { rows } = await sql<{ status: string; outline: string }>`
-          select status, outline from job where number in (
-            select number from job where finished_at is null and removed = 0 and owner = ${user}
-            union
-            select value from json_each(${jsonNumbers(ids)})
-          )
-          order by number`.execute(db);
-        return rows.map((row) => jobOf(row.status, row.outline));
-      }),
-    // An event's number is its rowid: history only grows, so a later event has a greater one, whatever the clock said.
-    eventsSince: <Kind extends Event['kind']>(user: string, after: number, kinds: readonly Kind[]) =>
-      read(async (db) => {
-        const { rows } = await sql<{ number: number; job: number; body: string }>`
-          select event.rowid as number, event.job, event.body
-          from event join lab_job on lab_job.job = event.job
-          where event.rowid > ${after} and lab_job.owner = ${user}
-            and event.body ->> 'kind' in (select value from json_each(${JSON.stringify(kinds)}))
-          order by event.rowid`.execute(db);
-        return rows.map(({ number, job, body }) => ({
-          number,
-          job: idOf(job),
-          event: JSON.parse(body) as LabEvent<Kind>['event'],
-        }));
-      }),
-  };
-}
 
 async function addLabJob(db: Database, { job, user, ...details }: LabJob): Promise<void> {
   await sql`
@@ -324,13 +316,13 @@ export async function addLabEntry(
     );
   await addLabJob(db, { ...job, job: id, user: owner });
   await openWindow(db, id, 1, createdAt);
+  if (booking === null) return;
   const run: RunOperation = (operation) => operation(db);
-  if (booking !== null)
-    await bookRun(
-      createLocalSheet(tpuStore(run, run), () => createdAt),
-      job.tpu,
-      booking,
-    );
+  const sheet = createLocalSheet(
+    labStore(run, run, () => false),
+    () => createdAt,
+  );
+  await bookRun(sheet, job.tpu, booking);
 }
 
 async function readLabJobs(db: Database, where: Sql): Promise<readonly LabJob[]> {
@@ -381,55 +373,6 @@ interface Row extends Omit<LabWindow, 'job' | 'report'> {
   readonly report: string | null;
   readonly owner: string;
   readonly details: string;
-}
-
-function windowStore(
-  read: RunOperation,
-  write: RunOperation,
-): Pick<LabStore, 'openWindow' | 'windows' | 'findWindow' | 'reportWindow' | 'finishWindow' | 'setWindowState'> {
-  return {
-    openWindow: (job, attempt, now) => write((db) => openWindow(db, job, attempt, now)),
-    windows: ({ user, jobs, cleared }) =>
-      read(async (db) => {
-        const shown = sql`cleared_at is null and ${ownerIs(user)}`;
-        const parts: Sql[] = [cleared === undefined ? shown : ownerIs(user)];
-        if (cleared === 'of listed jobs') parts.push(sql`job in (select job from lab_window where ${shown})`);
-        if (jobs !== undefined) parts.push(sql`job in (select value from json_each(${jsonNumbers(jobs)}))`);
-        const rows = await readWindows(db, sql.join(parts, sql` and `));
-        const labJobs = new Map<number, LabJob>();
-        return rows.map((row) => {
-          const job = labJobs.get(row.job) ?? labJobOfRow(row);
-          labJobs.set(row.job, job);
-          return { window: windowOfRow(row), job };
-        });
-      }),
-    findWindow: (session, window) => read((db) => findWindow(db, session, window)),
-    reportWindow: (session, window, report) =>
-      write(async (db) => {
-        const found = await findWindow(db, session, window);
-        if (found === null || isSameReport(found.window.report, report)) return found;
-        await sql`
-          update lab_window set report = ${JSON.stringify(report)} where ${isWindow(session, window)}`.execute(db);
-        return found;
-      }),
-    finishWindow: (session, window, at) =>
-      write(async (db) => {
-        const found = await findWindow(db, session, window);
-        if (found === null || found.window.finishedAt !== null) return found;
-        await sql`update lab_window set finished_at = ${at} where ${isWindow(session, window)}`.execute(db);
-        return found;
-      }),
-    // A time that is already set stays.
-    setWindowState: (windows, state, at) =>
-      write(async (db) => {
-        const column = state === 'cleared' ? sql`cleared_at` : sql`closed_at`;
-        for (const { job, attempt } of windows) {
-          await sql`
-            update lab_window set ${column} = ${at}
-            where job = ${jobNumber(job)} and attempt = ${attempt} and ${column} is null`.execute(db);
-        }
-      }),
-  };
 }
 
 async function openWindow(
