@@ -34,75 +34,7 @@ export function openLabStore({
 
 export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken): LabStore {
   return {
-    users: () => read((db) => readUsers(db, all)),
-    addUser: (given) =>
-      write(async (db) => {
-        const others = await readUsers(db, all);
-        const user = { ...given, id: given.id ?? lowestFreeId(others) };
-        checkUnique(user, others);
-        await writeUser(db, user);
-        return user;
-      }),
-    changeUser: (name, change) =>
-      write(async (db) => {
-        const [stored] = await readUsers(db, sql`name = ${name}`);
-        if (stored === undefined) throw await userNotFound(db, name);
-        const user = { ...change(stored), name: stored.name, id: stored.id };
-        if (user.session !== stored.session || user.logins.some((login) => !stored.logins.includes(login))) {
-          checkUnique(user, await readUsers(db, sql`name <> ${name}`));
-        }
-        await writeUser(db, user);
-        return user;
-      }),
-    removeUser: (name) =>
-      write(async (db) => {
-        await sql`delete from lab_login where owner = ${name}`.execute(db);
-        const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
-        if (rows.length === 0) throw await userNotFound(db, name);
-      }),
-
-    tpus: () => read((db) => readTpus(db, all)),
-    tpuAliases: () =>
-      read(async (db) => {
-        const { rows } = await sql<{ alias: string; tpu: string }>`
-          select alias, tpu from lab_tpu_alias order by alias`.execute(db);
-        return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
-      }),
-    changeTpu: (name, change) =>
-      write(async (db) => {
-        const [stored = null] = await readTpus(db, sql`name = ${name}`);
-        const tpu = change(stored);
-        if (tpu === null) {
-          await sql`delete from lab_tpu where name = ${name}`.execute(db);
-          return;
-        }
-        const { project, zone, accelerator, pricing, runtimeVersion } = tpu;
-        await sql`
-          insert or replace into lab_tpu (name, project, zone, accelerator, pricing, runtime_version)
-          values (${name}, ${project}, ${zone}, ${accelerator}, ${pricing}, ${runtimeVersion})`.execute(db);
-      }),
-    setTpuAlias: (alias, name) =>
-      write(async (db) => {
-        const { rows } = await sql<{ tpu: string }>`
-          delete from lab_tpu_alias where alias = ${alias} returning tpu`.execute(db);
-        if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
-        return rows[0]?.tpu ?? null;
-      }),
-    bookings: () => read((db) => readBookings(db, all)),
-    changeBooking: (tpu, change) =>
-      write(async (db) => {
-        const [stored = null] = await readBookings(db, sql`tpu = ${tpu}`);
-        const booking = change(stored);
-        if (booking === null) {
-          await sql`delete from lab_booking where tpu = ${tpu}`.execute(db);
-          return;
-        }
-        const { status, user, note, scriptNote, at } = booking;
-        await sql`
-          insert or replace into lab_booking (tpu, status, owner, note, script_note, at)
-          values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at})`.execute(db);
-      }),
-
+    ...registryStore(read, write),
     addJob: (job) => write((db) => addLabJob(db, job)),
     changeJob: (job, change) =>
       write(async (db) => {
@@ -208,6 +140,80 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
         );
       }),
   };
+}
+
+/** Users, TPUs and bookings. */
+function registryStore(read: RunOperation, write: RunOperation) {
+  return {
+    users: () => read((db) => readUsers(db, all)),
+    addUser: (given) =>
+      write(async (db) => {
+        const others = await readUsers(db, all);
+        const user = { ...given, id: given.id ?? lowestFreeId(others) };
+        checkUnique(user, others);
+        await writeUser(db, user);
+        return user;
+      }),
+    changeUser: (name, change) =>
+      write(async (db) => {
+        const [stored] = await readUsers(db, sql`name = ${name}`);
+        if (stored === undefined) throw await userNotFound(db, name);
+        const user = { ...change(stored), name: stored.name, id: stored.id };
+        if (user.session !== stored.session || user.logins.some((login) => !stored.logins.includes(login))) {
+          checkUnique(user, await readUsers(db, sql`name <> ${name}`));
+        }
+        await writeUser(db, user);
+        return user;
+      }),
+    removeUser: (name) =>
+      write(async (db) => {
+        await sql`delete from lab_login where owner = ${name}`.execute(db);
+        const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
+        if (rows.length === 0) throw await userNotFound(db, name);
+      }),
+
+    tpus: () => read((db) => readTpus(db, all)),
+    tpuAliases: () =>
+      read(async (db) => {
+        const { rows } = await sql<{ alias: string; tpu: string }>`
+          select alias, tpu from lab_tpu_alias order by alias`.execute(db);
+        return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
+      }),
+    changeTpu: (name, change) =>
+      write(async (db) => {
+        const [stored = null] = await readTpus(db, sql`name = ${name}`);
+        const tpu = change(stored);
+        if (tpu === null) {
+          await sql`delete from lab_tpu where name = ${name}`.execute(db);
+          return;
+        }
+        const { project, zone, accelerator, pricing, runtimeVersion } = tpu;
+        await sql`
+          insert or replace into lab_tpu (name, project, zone, accelerator, pricing, runtime_version)
+          values (${name}, ${project}, ${zone}, ${accelerator}, ${pricing}, ${runtimeVersion})`.execute(db);
+      }),
+    setTpuAlias: (alias, name) =>
+      write(async (db) => {
+        const { rows } = await sql<{ tpu: string }>`
+          delete from lab_tpu_alias where alias = ${alias} returning tpu`.execute(db);
+        if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
+        return rows[0]?.tpu ?? null;
+      }),
+    bookings: () => read((db) => readBookings(db, all)),
+    changeBooking: (tpu, change) =>
+      write(async (db) => {
+        const [stored = null] = await readBookings(db, sql`tpu = ${tpu}`);
+        const booking = change(stored);
+        if (booking === null) {
+          await sql`delete from lab_booking where tpu = ${tpu}`.execute(db);
+          return;
+        }
+        const { status, user, note, scriptNote, at } = booking;
+        await sql`
+          insert or replace into lab_booking (tpu, status, owner, note, script_note, at)
+          values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at})`.execute(db);
+      }),
+  } satisfies Partial<LabStore>;
 }
 
 /** Runs the parts of a transaction one after the other, so that each can be rolled back alone. */

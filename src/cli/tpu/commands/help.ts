@@ -6,76 +6,37 @@ import type { Evidence } from '../../../core/model/job.ts';
 import { answerFor } from '../../../core/decide/recover.ts';
 import { presets } from '../../../core/policy/presets.ts';
 import type { RuleAnswer, RecoverableReason } from '../../../core/model/spec.ts';
-import type { Example } from '../../command.ts';
+import type { Program } from '../../command.ts';
 import { completionScript } from '../../commands/help.ts';
 import { shells } from '../../completion/proposals.ts';
 import { refuseJson } from '../../context.ts';
 import { inColumns } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
-import { requiredText, type TpuCli, type ParsedArguments } from '../command.ts';
+import { requiredText, type TpuCli, type TpuHandler, type ParsedArguments } from '../command.ts';
 import { presets as ruleNames } from '../table/shared.ts';
 import { printTable } from '../terminal.ts';
 
-/** A test parses each example as a command line. */
-export const cheatSheet: readonly (readonly [heading: string, rows: readonly Example[]])[] = [
-  [
-    'Start',
-    [
-      ['tpu add-user', 'add yourself as a user'],
-      ['tpu set-cur 1 NAME', 'make this folder your working directory 1'],
-      ['tpu find v2 v3 -p', 'find a free TPU'],
-      ['tpu run v2-32-6 NAME', 'run your working directory on it'],
-      ['tpu run v2-32-6 NAME dir=2 lr=0.01 tag=deep', 'another directory, with a config and a tag'],
-    ],
-  ],
-  [
-    'Watch',
-    [
-      ['tpu monitor NAME', 'show your jobs until you press q'],
-      ['tpu check NAME', 'show your jobs once'],
-      ['tpu log 101 NAME', 'print the output of window 101'],
-      ['tpu news NAME', 'show what happened since the last `tpu news`'],
-    ],
-  ],
-  [
-    'Kill, resume, clean up',
-    [
-      ['tpu kill w=101 NAME', 'kill a job on all workers'],
-      ['tpu resume windows=101 NAME', 'resume it from its last checkpoint'],
-      ['tpu resume windows=101 tpu=v2-32-2 NAME', 'resume it on another TPU'],
-      ['tpu rerun windows=101 NAME', 'run it again from the beginning'],
-      ['tpu clean NAME', 'remove finished jobs from the list'],
-    ],
-  ],
-  [
-    'Repair a TPU',
-    [
-      ['tpu describe v2-32-6', 'show its state, users and problems'],
-      ['tpu solve v2-32-6', 'find its problems and repair them'],
-      ['tpu reapply v2-32-6', 'delete it and create it again'],
-    ],
-  ],
-  [
-    'Set up',
-    [
-      ['tpu -a lr config.training.learning_rate NAME', 'add a config alias: lr=0.01'],
-      ['tpu list', 'list the TPUs with their aliases'],
-      ['tpu get-settings NAME', 'show your settings'],
-      ['tpu check-rules', 'show what follows a preemption or a failure'],
-    ],
-  ],
-];
+const mostUsed: Readonly<Record<string, readonly string[]>> = {
+  Start: ['add-user', 'set-cur', 'find', 'run'],
+  Watch: ['monitor', 'check', 'log', 'news'],
+  'Kill, resume, clean up': ['kill', 'resume', 'rerun', 'clean'],
+  'Repair a TPU': ['describe', 'solve', 'reapply'],
+  'Set up': ['add-config-alias', 'list', 'get-settings', 'check-rules'],
+};
 
-export async function tldr(cli: TpuCli): Promise<number> {
-  refuseJson(cli.json, '`tpu tldr`');
-  const columns = columnsOf(cli.io.stdout);
-  const lines = cheatSheet.flatMap(([heading, rows], index) => [
-    ...(index === 0 ? [] : ['']),
-    heading,
-    ...inColumns(rows, columns),
-  ]);
-  for (const line of lines) cli.print(line);
-  return exitCode.ok;
+/** Prints the first example of each of these commands. */
+export function tldr({ commands }: Program): TpuHandler {
+  return async (cli) => {
+    refuseJson(cli.json, '`tpu tldr`');
+    for (const [heading, names] of Object.entries(mostUsed)) {
+      if (heading !== 'Start') cli.print('');
+      cli.print(heading);
+      const rows = commands.filter((row) => names.includes(row.names[0]));
+      const examples = rows.map(({ examples: [first], summary }) => [first?.[0] ?? '', summary] as const);
+      for (const line of inColumns(examples, columnsOf(cli.io.stdout))) cli.print(line);
+    }
+    return exitCode.ok;
+  };
 }
 
 const ruleColumns: readonly (readonly [key: string, heading: string, reason: RecoverableReason, evidence: Evidence])[] =

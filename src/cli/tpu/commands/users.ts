@@ -1,10 +1,12 @@
-// Users who share the TPUs, and their working directories: numbered folders that they run code from.
+// Users who share the TPUs, with their working directories (numbered folders that they run code from), settings, window
+// numbers and config aliases (short names for config keys).
 
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { pluralize, escapeLine } from '../../../app/format.ts';
-import { defaultAliases, parseName } from '../../../lab/names.ts';
+import { exitCode, JobmanError, usageError } from '../../../app/errors.ts';
+import { formatChoices, pluralize, escapeLine } from '../../../app/format.ts';
+import { didYouMean } from '../../../catalogue/did-you-mean.ts';
+import { defaultAliases, normalizeName, parseName } from '../../../lab/names.ts';
 import {
   directoryOf,
   type LabUser,
@@ -13,8 +15,18 @@ import {
   withoutDirectory,
   withSwappedDirectories,
 } from '../../../lab/users.ts';
-import { defaultUserSettings, userSetting } from '../../../lab/user-settings.ts';
+import {
+  defaultUserSettings,
+  formatSetting,
+  userSetting,
+  userSettings,
+  type UserSettings,
+  withoutSetting,
+  withSetting,
+} from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
+import { inColumns } from '../../render/aligned.ts';
+import { columnsOf } from '../../screen.ts';
 import {
   requiredNumber,
   requiredText,
@@ -146,20 +158,41 @@ export async function listUsers(cli: TpuCli): Promise<number> {
   });
 }
 
+/** Changes the user after `resolveActingUser`, and prints these sentences. */
+async function changeUser(
+  cli: TpuCli,
+  args: ParsedArguments,
+  what: string,
+  change: (user: LabUser) => LabUser,
+  sentences: (now: LabUser, before: LabUser) => readonly string[],
+): Promise<number> {
+  const { user } = await resolveActingUser(cli, args, what);
+  let before = user;
+  const now = await cli.lab.store.changeUser(user.name, (stored) => change((before = stored)));
+  for (const sentence of sentences(now, before)) cli.printSentence(escapeLine(sentence));
+  return exitCode.ok;
+}
+
+// ------------------------------------------------------------------------------------------ working directories
+
 export const setCur: TpuHandler = (cli, args) => setDirectory(cli, args, args.numbers['dir'] ?? 1, cli.io.cwd);
 
 export const setDir: TpuHandler = (cli, args) =>
   setDirectory(cli, args, requiredNumber(args, 'dir'), requiredText(args, 'path'));
 
 async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, path: string): Promise<number> {
-  const { user } = await resolveActingUser(cli, args, `set working directory ${number}`);
   const folder = parseFolder(cli, path);
-  await cli.lab.store.changeUser(user.name, (now) => withDirectory(now, number, folder));
-  const before = user.directories[number];
-  const was = before === undefined || before === folder ? '' : ` It was ${before}.`;
-  cli.printSentence(escapeLine(`Working directory ${number} of ${user.name} is ${folder}.${was}`));
+  const code = await changeUser(
+    cli,
+    args,
+    `set working directory ${number}`,
+    (user) => withDirectory(user, number, folder),
+    ({ name }, { directories: { [number]: before = folder } }) => [
+      `Working directory ${number} of ${name} is ${folder}.${before === folder ? '' : ` It was ${before}.`}`,
+    ],
+  );
   if (!existsSync(join(folder, 'staging.sh'))) cli.note('note: It has no staging.sh, which `tpu run` needs.');
-  return exitCode.ok;
+  return code;
 }
 
 /** The absolute path of an existing folder. Not every shell expands `~` after `dir=`. */
@@ -194,22 +227,163 @@ export async function listDirs(cli: TpuCli, args: ParsedArguments): Promise<numb
   });
 }
 
-export async function delDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
+export const delDir: TpuHandler = (cli, args) => {
   const number = requiredNumber(args, 'dir');
-  const { user } = await resolveActingUser(cli, args, `remove working directory ${number}`);
-  const folder = directoryOf(user, number);
-  await cli.lab.store.changeUser(user.name, (now) => withoutDirectory(now, number));
-  cli.printSentence(
-    escapeLine(`Removed working directory ${number} of ${user.name}. The folder ${folder} was not changed.`),
+  return changeUser(
+    cli,
+    args,
+    `remove working directory ${number}`,
+    (user) => withoutDirectory(user, number),
+    ({ name }, { directories }) => [
+      `Removed working directory ${number} of ${name}. The folder ${directories[number]} was not changed.`,
+    ],
   );
+};
+
+export const swapDir: TpuHandler = (cli, args) => {
+  const [one, other] = [requiredNumber(args, 'dir'), requiredNumber(args, 'with')];
+  return changeUser(
+    cli,
+    args,
+    `swap working directories ${one} and ${other}`,
+    (user) => withSwappedDirectories(user, one, other),
+    ({ name, directories }) =>
+      [one, other].map((number) => `Working directory ${number} of ${name} is ${directories[number]}.`),
+  );
+};
+
+// ------------------------------------------------------------------------------------------ settings
+
+export const setSettings: TpuHandler = (cli, args) => {
+  const key = requiredText(args, 'key');
+  const value = requiredText(args, 'value');
+  return changeSettings(cli, args, `change the setting ${key}`, [key], (now) => withSetting(now, key, value));
+};
+
+export const resetSettings: TpuHandler = (cli, args) => {
+  const { key } = args.texts;
+  const [what, keys] = key === undefined ? ['all settings', allSettings] : [`the setting ${key}`, [key]];
+  return changeSettings(cli, args, `reset ${what}`, keys, (now) => withoutSetting(now, key ?? null));
+};
+
+const allSettings = userSettings.map(({ key }) => key);
+
+function changeSettings(
+  cli: TpuCli,
+  args: ParsedArguments,
+  what: string,
+  keys: readonly string[],
+  change: (settings: UserSettings) => UserSettings,
+): Promise<number> {
+  return changeUser(
+    cli,
+    args,
+    what,
+    (user) => ({ ...user, settings: change(user.settings) }),
+    ({ name, settings }, { settings: before }) => {
+      const changed = keys.map(userSetting).filter(({ key }) => settings[key] !== before[key]);
+      if (changed.length === 0 && keys.length > 1) return [`All settings of ${name} have their defaults already.`];
+      if (changed.length === 0)
+        return keys.map((key) => `${key} of ${name} is already ${formatSetting(settings[userSetting(key).key])}.`);
+      return changed.map(
+        ({ key }) => `Changed ${key} of ${name} from ${formatSetting(before[key])} to ${formatSetting(settings[key])}.`,
+      );
+    },
+  );
+}
+
+export async function getSettings(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const user = await resolveUser(cli, args);
+  const { settings } = user;
+  const key = args.texts['key'];
+  if (key !== undefined) {
+    const setting = userSetting(key);
+    const value = settings[setting.key];
+    if (cli.json) cli.printJson({ user: user.name, key: setting.key, value });
+    else cli.print(formatSetting(value));
+    return exitCode.ok;
+  }
+  if (cli.json) {
+    cli.printJsonLines(Object.entries(settings).map(([name, value]) => ({ user: user.name, key: name, value })));
+    return exitCode.ok;
+  }
+  const size = Math.max(...userSettings.map(({ key: name }) => name.length));
+  const rows: (readonly [string, string])[] = userSettings.map(({ key: name, description }) => [
+    `${name.padEnd(size)}  ${formatSetting(settings[name])}`,
+    description,
+  ]);
+  const { extra_settings: extra } = settings;
+  if (Object.keys(extra).length > 0) rows.push([`not used: ${JSON.stringify(extra)}`, '']);
+  for (const line of inColumns(rows, columnsOf(cli.io.stdout))) cli.print(line);
   return exitCode.ok;
 }
 
-export async function swapDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
-  const [one, other] = [requiredNumber(args, 'dir'), requiredNumber(args, 'with')];
-  const { user } = await resolveActingUser(cli, args, `swap working directories ${one} and ${other}`);
-  const now = await cli.lab.store.changeUser(user.name, (before) => withSwappedDirectories(before, one, other));
-  for (const number of [one, other])
-    cli.printSentence(escapeLine(`Working directory ${number} of ${now.name} is ${now.directories[number]}.`));
-  return exitCode.ok;
+const maxWindow = 100_000;
+
+export const resetWindowNum: TpuHandler = async (cli, args) => {
+  const number = requiredNumber(args, 'n');
+  if (number < 1 || number > maxWindow) throw usageError(`${number} is not a window number: 1 to ${maxWindow}.`);
+  const windows = await cli.lab.store.windows({});
+  return changeUser(
+    cli,
+    args,
+    `count windows from ${number} on`,
+    (user) => ({ ...user, nextWindow: number }),
+    ({ name }) => {
+      const taken = new Set(windows.flatMap(({ window }) => (window.user === name ? [window.window] : [])));
+      let next = number;
+      while (taken.has(next)) next += 1;
+      const skipped = next === number ? '' : ` In use: ${number === next - 1 ? number : `${number} to ${next - 1}`}.`;
+      return [`The next window of ${name} is ${next}.${skipped}`];
+    },
+  );
+};
+
+// ------------------------------------------------------------------------------------------ config aliases
+
+export const addConfigAlias: TpuHandler = async (cli, args) => {
+  const alias = parseName('config alias', requiredText(args, 'alias'), await namesInUse(cli));
+  const key = requiredText(args, 'key');
+  // run_remote.sh passes on only arguments that begin with `--config`. Any other key would be lost.
+  if (!/^config\.[^\s=]+$/.test(key))
+    throw usageError(
+      `\`${escapeLine(key)}\` is not a config key. Config keys begin with "config.": config.training.learning_rate.`,
+    );
+  return changeUser(
+    cli,
+    args,
+    `set the config alias ${alias}`,
+    (user) => ({ ...user, aliases: { ...user.aliases, [alias]: key } }),
+    ({ name }, { aliases: { [alias]: before = key } }) => [
+      `Added the config alias ${alias} of ${name} for ${key}${before === key ? '' : `, instead of ${before}`}.`,
+    ],
+  );
+};
+
+export async function listConfigAliases(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const { name: user, aliases } = await resolveUser(cli, args);
+  return printList(cli, Object.entries(aliases), {
+    json: ([alias, key]) => ({ user, alias, key }),
+    emptyMessage: `${user} has no config aliases. \`tpu add-config-alias lr config.training.learning_rate ${user}\` adds one.`,
+    headings: ['ALIAS', 'KEY'],
+    cells: (row) => row,
+  });
 }
+
+export const delConfigAlias: TpuHandler = (cli, args) => {
+  const alias = normalizeName(requiredText(args, 'alias'));
+  return changeUser(
+    cli,
+    args,
+    `remove the config alias ${alias}`,
+    (user) => {
+      const { [alias]: found, ...aliases } = user.aliases;
+      if (found !== undefined) return { ...user, aliases };
+      const all = Object.keys(user.aliases);
+      const near = didYouMean(alias, all);
+      const guess = near === undefined ? formatChoices(all) : `Did you mean ${near}?`;
+      throw new JobmanError(`${user.name} has no config alias ${escapeLine(alias)}. ${guess}`, exitCode.notFound);
+    },
+    ({ name }, { aliases }) => [`Removed the config alias ${alias} of ${name} for ${aliases[alias]}.`],
+  );
+};

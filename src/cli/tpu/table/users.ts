@@ -66,18 +66,18 @@ export const settingsCommands = grouped('Settings', [
     examples: [['tpu -a lr config.training.learning_rate ada', 'then: tpu run v2-32-6 ada lr=0.01']],
     takes: { user: true },
     args: [alias, { name: 'key', needed: true, summary: 'config key', pattern: /^config\b/ }],
-    load: async () => (await import('../commands/settings.ts')).addConfigAlias,
+    load: async () => (await import('../commands/users.ts')).addConfigAlias,
   }),
   tpuQuery(['show-config-alias', '-sa', '-la'], 'List your config aliases', {
     examples: [['tpu -sa ada', 'with their keys']],
     takes: { user: true },
-    load: async () => (await import('../commands/settings.ts')).listConfigAliases,
+    load: async () => (await import('../commands/users.ts')).listConfigAliases,
   }),
   tpuCommand(['del-config-alias'], 'Remove a config alias', {
     examples: [['tpu del-config-alias lr ada', "ada's alias lr"]],
     takes: { user: true },
     args: [{ ...alias, suggests: 'config aliases' }],
-    load: async () => (await import('../commands/settings.ts')).delConfigAlias,
+    load: async () => (await import('../commands/users.ts')).delConfigAlias,
   }),
   tpuCommand(['set-settings'], 'Change one of your settings', {
     extraRows: settingsList,
@@ -90,27 +90,27 @@ export const settingsCommands = grouped('Settings', [
       { ...setting, needed: true, pattern: /^[a-z]+(_[a-z]+)+$/ },
       { name: 'value', needed: true, summary: 'value' },
     ],
-    load: async () => (await import('../commands/settings.ts')).setSettings,
+    load: async () => (await import('../commands/users.ts')).setSettings,
   }),
   tpuQuery(['get-settings'], 'Show your settings', {
     extraRows: settingsList,
     examples: [['tpu get-settings ada', 'all settings']],
     takes: { user: true },
     args: [setting],
-    load: async () => (await import('../commands/settings.ts')).getSettings,
+    load: async () => (await import('../commands/users.ts')).getSettings,
   }),
   tpuCommand(['reset-settings'], 'Reset your settings, or one of them, to the default', {
     extraRows: settingsList,
     examples: [['tpu reset-settings time_zone ada', 'only this setting']],
     takes: { user: true },
     args: [setting],
-    load: async () => (await import('../commands/settings.ts')).resetSettings,
+    load: async () => (await import('../commands/users.ts')).resetSettings,
   }),
   tpuCommand(['reset-window-num', 'reset-window'], 'Number new windows from n; numbers in use are skipped', {
     examples: [['tpu reset-window-num 1 ada', 'from 1']],
     takes: { user: true },
     args: [{ name: 'n', number: true, needed: true, summary: 'number of the next window' }],
-    load: async () => (await import('../commands/settings.ts')).resetWindowNum,
+    load: async () => (await import('../commands/users.ts')).resetWindowNum,
   }),
 ]);
 
@@ -167,7 +167,7 @@ export const labCommands = grouped('Lab', [
   }),
   tpuQuery(['tldr'], 'Show the most common commands', {
     examples: [['tpu tldr', 'one page']],
-    load: async () => (await import('../commands/help.ts')).tldr,
+    load: async (program) => (await import('../commands/help.ts')).tldr(program),
   }),
   tpuQuery(['completion'], 'Print a shell completion script', {
     examples: [['source <(tpu completion bash)', 'or zsh; fish: tpu completion fish | source']],
