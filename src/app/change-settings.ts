@@ -4,7 +4,7 @@
 import { dirname } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { SettingKey } from '../schema/settings.ts';
-import { exitCode, JobmanError, fileError } from './errors.ts';
+import { exitCode, JobmanError, fileError, usageError } from './errors.ts';
 import { makeFolder, settingsFile, writeAtomically } from './files.ts';
 import { clusterSections, readOptional, settingKeys, parseSettings } from './settings.ts';
 
@@ -38,11 +38,16 @@ function settingNamed(key: string): SettingKey {
       ['See docs/kubernetes.md. Path of the file and current values: jobman settings'],
     );
   }
-  const keys = settingKeys.map((one) => one.key);
+  throw unknownSetting(
+    key,
+    settingKeys.map((one) => one.key),
+  );
+}
+
+export function unknownSetting(key: string, keys: readonly string[]): JobmanError {
   const suggestion = keys.find((one) => one.endsWith(`.${key}`)) ?? didYouMean(key, keys);
-  throw new JobmanError(
+  return usageError(
     `There is no setting ${key}. ${suggestion === undefined ? 'List all: jobman settings' : `Did you mean ${suggestion}?`}`,
-    exitCode.usage,
   );
 }
 

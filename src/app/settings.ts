@@ -4,6 +4,7 @@
 // not affect commands for TPUs.
 
 import { readFileSync } from 'node:fs';
+import { projectIdPattern } from '../core/model/spec.ts';
 import { minute, day, type Instant } from '../core/model/time.ts';
 import { formatJsonProblems } from '../schema/json.ts';
 import {
@@ -170,7 +171,9 @@ export function grantEnd(until: string): Instant {
 const table = {
   tpu: {
     project: defineSetting(
-      textOrNull,
+      textOrNullWhere('a project id like "lab-1234" (small letters, digits and -), or null', (text) =>
+        projectIdPattern.test(text),
+      ),
       null,
       'Google Cloud project of manifests that name none; "emulator" is the TPU emulator.',
     ),

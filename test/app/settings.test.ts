@@ -181,14 +181,14 @@ test('each kind of value is parsed, and existing settings stay', async (t) => {
   const { home, content } = openHome(t);
   await setSetting(home, 'local.slots', '8');
   await setSetting(home, 'terminal.bell', 'false');
-  await setSetting(home, 'tpu.project', '42');
-  await setSetting(home, 'tpu.tokenCommand', 'cat ~/token | head -1');
+  await setSetting(home, 'tpu.project', 'lab');
+  await setSetting(home, 'tpu.tokenCommand', '42');
   await setSetting(home, 'tpu.endpoint', 'null');
   await setSetting(home, 'grants', '[{ "accelerator": "v5e", "chips": 16 }]');
   assert.deepEqual(content(), {
     local: { slots: 8 },
     terminal: { bell: false },
-    tpu: { project: '42', tokenCommand: 'cat ~/token | head -1', endpoint: null },
+    tpu: { project: 'lab', tokenCommand: '42', endpoint: null },
     grants: [{ accelerator: 'v5e', chips: 16 }],
   });
   assert.equal(await unsetSetting(home, 'local.slots'), true);
@@ -196,7 +196,7 @@ test('each kind of value is parsed, and existing settings stay', async (t) => {
   assert.equal(await unsetSetting(home, 'tpu.endpoint'), true);
   assert.deepEqual(content(), {
     terminal: { bell: false },
-    tpu: { project: '42', tokenCommand: 'cat ~/token | head -1' },
+    tpu: { project: 'lab', tokenCommand: '42' },
     grants: [{ accelerator: 'v5e', chips: 16 }],
   });
 });

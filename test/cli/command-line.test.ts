@@ -207,6 +207,18 @@ test('set and unset change one key, and a running controller is notified', async
   assert.deepEqual(JSON.parse(readFileSync(join(home, 'settings.json'), 'utf8')), { grants: [{ zone: 'us-*' }] });
 });
 
+test('get prints the default of a setting that is not set, and says so', async (t) => {
+  const { home } = openWorld(t);
+  for (const [key, value] of [
+    ['tpu.project', 'null'],
+    ['grants', '[]'],
+    ['tpu.sshPort', '22'],
+  ] as const) {
+    const { code, out, err } = await jobman(['settings', 'get', key], { services: { home } });
+    assert.deepEqual([code, out, err], [0, `${value}\n`, `${key} is not set; this is its default.\n`]);
+  }
+});
+
 test('a variable that overrides the file is named', async (t) => {
   const { home } = openWorld(t);
   const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:1' };
@@ -218,6 +230,10 @@ test('what is no setting, no value or no way to say it changes nothing', async (
   const { home } = openWorld(t);
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['set', 'local.slot', '3'], /There is no setting local\.slot\. Did you mean local\.slots\?/],
+    [['get', 'local.slot'], /There is no setting local\.slot\. Did you mean local\.slots\?/],
+    [['get', 'nonsense'], /There is no setting nonsense\. List all: jobman settings/],
+    [['set', 'nonsense', 'x'], /There is no setting nonsense\. List all: jobman settings/],
+    [['set', 'tpu.project', 'x y'], /tpu\.project was not changed\.\n.*must be a project id like "lab-1234"/],
     [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" must be a whole number/],
     [['set', 'local.slots'], /Unexpected arguments.*\n.*\n.*\n.*jobman settings set <key> <value>/],
     [['set', 'local.slots', '3', '4'], /Unexpected arguments/],

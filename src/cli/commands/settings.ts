@@ -1,8 +1,7 @@
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { settingKeys, settingSources } from '../../app/settings.ts';
 import { settingsFile } from '../../app/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
-import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -26,14 +25,17 @@ async function get(cli: Cli, key: string): Promise<number> {
   const rows = await allRows(cli);
   const row = rows.find((one) => one.key === key);
   if (row === undefined) {
-    const near = didYouMean(
+    const { unknownSetting } = await import('../../app/change-settings.ts');
+    throw unknownSetting(
       key,
       rows.map((one) => one.key),
     );
-    const hint = near === undefined ? '`jobman settings` lists them.' : `Did you mean ${near}?`;
-    throw new JobmanError(`There is no setting ${key}. ${hint}`, exitCode.notFound);
   }
-  cli.print(cli.json ? JSON.stringify(row) : formatValue(row.value));
+  if (cli.json) cli.printJson(row);
+  else {
+    cli.print(isEmpty(row.value) ? JSON.stringify(row.value) : formatValue(row.value));
+    if (row.source === 'default') cli.note(`${key} is not set; this is its default.`);
+  }
   return exitCode.ok;
 }
 
@@ -103,10 +105,14 @@ function rowsOf(keys: readonly SettingKey[], inForce: unknown, sources: Readonly
 }
 
 function formatValue(value: unknown): string {
-  if (value === null || (Array.isArray(value) && value.length === 0)) return '-';
+  if (isEmpty(value)) return '-';
   // Complete flavors would be very long; `jobman resources-flavors` and --json show them.
   if (isNamed(value)) return value.map(({ name }) => name).join(', ');
   return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === null || (Array.isArray(value) && value.length === 0);
 }
 
 function isNamed(value: unknown): value is readonly { readonly name: string }[] {

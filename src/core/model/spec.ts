@@ -190,6 +190,9 @@ export type SecretSource =
 /** The project of the TPU emulator. jobman starts the emulator for no other name. */
 export const emulatorProject = 'emulator';
 
+/** The id of a Google Cloud project, also with a domain: `example.com:lab`. */
+export const projectIdPattern = /^[a-z][a-z0-9:.-]{2,62}$/;
+
 /** Placeholder for the node's name, which depends on the job's id and the allocation's ordinal. */
 export const nodeNamePlaceholder = '\uE000node-name\uE001';
 

@@ -1,3 +1,4 @@
+import { projectIdPattern } from '../../core/model/spec.ts';
 import { generations } from '../../catalogue/accelerators.ts';
 import { runtimeVersions } from '../../catalogue/runtime-versions.ts';
 import { suggestZone, zones } from '../../catalogue/zones.ts';
@@ -94,7 +95,7 @@ export const tpu = {
       project: key(
         line({
           description: 'project id',
-          pattern: /^[a-z][a-z0-9:.-]{2,62}$/,
+          pattern: projectIdPattern,
           suggest: (written) =>
             written
               .trim()
