@@ -152,9 +152,11 @@ function asJobmanError(error: unknown): unknown {
   return new JobmanError(error.message, codes[error.status] ?? exitCode.usage, [], { cause: error });
 }
 
+type WithTextTime<T> = Omit<T, 'createTime'> & { readonly createTime: string };
+
 interface EmulatorState {
-  readonly nodes: readonly NodeRecord[];
-  readonly queuedResources: readonly QueuedResourceRecord[];
+  readonly nodes: readonly WithTextTime<NodeRecord>[];
+  readonly queuedResources: readonly WithTextTime<QueuedResourceRecord>[];
   readonly conditions: readonly (FaultCondition & { readonly message: string })[];
 }
 
@@ -172,7 +174,7 @@ function cloudView(info: Readonly<Record<string, unknown>>, state: Readonly<Reco
   };
 }
 
-function tpuOf(node: NodeRecord, queued: QueuedResourceRecord | undefined): EmulatorTpu {
+function tpuOf(node: WithTextTime<NodeRecord>, queued: { readonly state: string } | undefined): EmulatorTpu {
   return {
     name: node.nodeId,
     zone: node.zone,
@@ -181,7 +183,7 @@ function tpuOf(node: NodeRecord, queued: QueuedResourceRecord | undefined): Emul
     queuedResourceState: queued?.state ?? null,
     workers: node.workers.map(workerState),
     job: jobLabelOf(node.spec),
-    createdAt: node.createTime,
+    createdAt: Date.parse(node.createTime),
   };
 }
 
@@ -199,7 +201,7 @@ function workerState({
   return diskFull === true ? 'disk_full' : 'running';
 }
 
-function queuedTpu(queued: QueuedResourceRecord): EmulatorTpu {
+function queuedTpu(queued: WithTextTime<QueuedResourceRecord>): EmulatorTpu {
   const [first] = queued.nodes;
   const type = first?.node['acceleratorType'];
   return {
@@ -210,7 +212,7 @@ function queuedTpu(queued: QueuedResourceRecord): EmulatorTpu {
     queuedResourceState: queued.state,
     workers: [],
     job: jobLabelOf(first?.node ?? {}),
-    createdAt: queued.createTime,
+    createdAt: Date.parse(queued.createTime),
   };
 }
 

@@ -206,6 +206,8 @@ test('state and info show the world without private keys', async (t) => {
   assert.equal((state['nodes'] as unknown[]).length, 1);
   assert.equal((state['conditions'] as { message: string }[])[0]?.message, `hold ${zone}`);
   assert.doesNotMatch(JSON.stringify(state), /PRIVATE KEY/);
+  assert.doesNotMatch(JSON.stringify(state), /"\w*(?:now|at|since|At|Time)":\d/);
+  assert.equal(state['now'], new Date(cloud.clock.now()).toISOString());
   const info = await queryEmulator(cloud.emulator.url, 'info');
   assert.equal(info['sshPort'], cloud.emulator.sshPort);
   assert.equal(info['speed'], 1);

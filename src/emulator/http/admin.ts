@@ -23,8 +23,8 @@ export interface AdminOptions {
 export function addAdminRoutes(app: Hono<Bindings>, { world, info, waitForHosts, onActivity }: AdminOptions): void {
   app.get('/emulator/info', (context) => context.json({ speed: world.speed, ...info() }));
 
-  app.get('/emulator/state', (context) =>
-    context.json({
+  app.get('/emulator/state', (context) => {
+    const state = {
       now: world.now(),
       nodes: world.nodes.values().map(({ workers, ...node }) => ({
         ...node,
@@ -35,8 +35,9 @@ export function addAdminRoutes(app: Hono<Bindings>, { world, info, waitForHosts,
       conditions: activeConditions(world).map((condition) => ({ ...condition, message: formatCondition(condition) })),
       events: world.events.values(),
       verbs: Object.fromEntries(Object.entries(verbs).map(([name, verb]) => [name, verb.description])),
-    }),
-  );
+    };
+    return context.body(JSON.stringify(state, timesAsText), 200, { 'content-type': 'application/json' });
+  });
 
   app.post('/emulator/:verb', async (context) => {
     const body = await readBody(context);
@@ -51,6 +52,13 @@ export function addAdminRoutes(app: Hono<Bindings>, { world, info, waitForHosts,
   });
 
   app.get('/emulator/bill', (context) => context.json({ lines: billOf(world) }));
+}
+
+/** The times of the records are numbers. */
+const timeKey = /^(?:now|at|from|to|since|until|validAfter|validUntil|\w+(?:At|Time))$/;
+
+function timesAsText(key: string, value: unknown): unknown {
+  return typeof value === 'number' && timeKey.test(key) ? new Date(value).toISOString() : value;
 }
 
 export type Bindings = { Bindings: HttpBindings };
