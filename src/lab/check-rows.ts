@@ -28,7 +28,7 @@ export interface Trouble {
 
 /** `resumed`, `rerunned`: another attempt continues the work in window `child`, once it has a window. */
 export type CheckStatus =
-  | { readonly kind: 'finished' | 'killed' | 'stopped' }
+  | { readonly kind: 'succeeded' | 'killed' | 'stopped' }
   /** The script has not reported its log yet. `waitReason` is set if the attempt has not begun. */
   | ({ readonly kind: 'starting'; readonly waitReason: string | null } & Trouble)
   /** `phase` comes from the log; `ended, exit 1` if the program has ended and its end is not judged yet. */
@@ -182,7 +182,7 @@ function statusOf(
       ...trouble,
     };
   }
-  if (error === null && ending.reason === 'succeeded') return { kind: 'finished' };
+  if (error === null && ending.reason === 'succeeded') return { kind: 'succeeded' };
   if (error === null || endedWhileWaiting(job, attempt) !== null) {
     // `tpu kill` cancels. A stopped job can start again, and so can an imported job that was running elsewhere.
     return { kind: job.finish?.verdict === 'stopped' ? 'stopped' : 'killed' };

@@ -326,7 +326,7 @@ function importedJobOf(
       session: user.session,
       window: job.window,
       report,
-      finishedAt: job.status === 'finished' ? endedAt : null,
+      finishedAt: job.status === 'succeeded' ? endedAt : null,
       cleared: false,
     },
   };
@@ -334,7 +334,7 @@ function importedJobOf(
 
 function outcomeOf({ status, error }: OldJob): Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> {
   switch (status) {
-    case 'finished':
+    case 'succeeded':
       return { verdict: 'succeeded', reason: 'succeeded', evidence: { message: 'succeeded before the import' } };
     case 'killed':
       return { verdict: 'cancelled', reason: 'stopped', evidence: { message: 'killed before the import' } };

@@ -135,9 +135,9 @@ export function newestWindows(windows: readonly WindowWithJob[]): ReadonlyMap<st
   return newest;
 }
 
-export type LineageOutcome = 'live' | 'finished' | 'failed' | 'killed';
+export type LineageOutcome = 'live' | 'succeeded' | 'failed' | 'killed';
 
-export type ClearFilter = 'all' | 'finished' | 'failed';
+export type ClearFilter = 'all' | 'succeeded' | 'failed';
 
 export interface UserJobs {
   readonly jobs: readonly LabJob[];
@@ -158,7 +158,7 @@ export function outcomesOf({ jobs, phaseOf }: UserJobs): (job: string) => Lineag
     const after = (children.get(job) ?? []).filter((one) => !visited.has(one));
     const outcomes = after.map((one) => outcomeOf(one, new Set([...visited, one])));
     if (outcomes.includes('live')) return 'live';
-    return outcomes.at(-1) ?? (phase === 'succeeded' ? 'finished' : phase === 'failed' ? 'failed' : 'killed');
+    return outcomes.at(-1) ?? (phase === 'succeeded' || phase === 'failed' ? phase : 'killed');
   };
   return (job) => outcomeOf(job, new Set([job]));
 }

@@ -108,7 +108,7 @@ function formatEvent(
     case 'step_failed':
       return `setup step ${event.step} failed on worker ${event.worker}: ${asClause(event.message)}`;
     case 'finished':
-      return event.verdict === 'succeeded' ? 'finished' : event.verdict === 'cancelled' ? 'killed' : event.verdict;
+      return event.verdict === 'cancelled' ? 'killed' : event.verdict;
     case 'removed':
       return 'deleted';
   }

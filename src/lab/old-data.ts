@@ -58,7 +58,7 @@ export interface OldJob {
 }
 
 /** `alive`: the job was running when the file was written. */
-type OldStatus = 'finished' | 'error' | 'killed' | 'resumed' | 'rerunned' | 'alive' | 'unknown';
+type OldStatus = 'succeeded' | 'error' | 'killed' | 'resumed' | 'rerunned' | 'alive' | 'unknown';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -189,7 +189,7 @@ function parseUser(name: string, user: Json): OldUser {
 }
 
 const statuses: Readonly<Record<string, OldStatus>> = {
-  finished: 'finished',
+  finished: 'succeeded',
   error: 'error',
   killed: 'killed',
   resumed: 'resumed',

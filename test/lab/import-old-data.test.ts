@@ -57,7 +57,7 @@ test('the sample of the manual is imported completely and only once', async (t) 
     'TPU kmh-tpuvm-v4-32-1: v4-32, ondemand, us-central2-b',
     'TPU alias v2-1: kmh-tpuvm-v2-32-1',
     'user xibo: id 0, 1 directory, 1 alias, next window 42',
-    'window 1 of xibo: finished, kmh-tpuvm-v2-32-preemptible-1',
+    'window 1 of xibo: succeeded, kmh-tpuvm-v2-32-preemptible-1',
   ]);
   assert.deepEqual(linesOf(dry, 'skip'), [
     'monitor_config: not needed: the controller checks jobs by itself',

@@ -58,7 +58,7 @@ test('events are grouped by job, the job with the newest event last', () => {
       ['000099', { kind: 'removed', at: noon }],
     ]),
     [
-      [other, 'created by lyy', 'finished'],
+      [other, 'created by lyy', 'succeeded'],
       [
         one,
         'created',

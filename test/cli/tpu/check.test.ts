@@ -173,7 +173,7 @@ test('check restarts a killed controller, and reports a missing one if a job is 
   assert.equal(err, 'Started the controller.\n');
 });
 
-test('finished, killed, a closed window, a job that waits for its TPU', async (t) => {
+test('succeeded, killed, a closed window, a job that waits for its TPU', async (t) => {
   const world = await openCheckWorld(t);
   await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit code 0' }) }] });
   await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { message: 'asked by the owner' }) }] });
@@ -181,7 +181,7 @@ test('finished, killed, a closed window, a job that waits for its TPU', async (t
   await world.labStore.setWindowState([{ job: closed, attempt: 1 }], 'closed', noon);
   await world.job({ attempts: [{}], windows: 0 });
   const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
-  assert.match(out, /^ {5}1 {2}finished 09:00:00$/m);
+  assert.match(out, /^ {5}1 {2}succeeded 09:00:00$/m);
   assert.match(out, /^ {5}2 {2}killed 09:00:00$/m);
   assert.match(out, /^ {5}3 {2}Running, window closed: recovery is off$/m);
   assert.match(out, /^ {5}- {2}starting, queued/m);

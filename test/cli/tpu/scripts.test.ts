@@ -97,7 +97,7 @@ suite('finish-job', () => {
     assert.notEqual(first, null);
     const again = await tpu(['finish-job', 'xibo:1'], { now: () => 1 });
     assert.equal(again.code, 0);
-    assert.match(again.err, /is already finished/);
+    assert.match(again.err, /has already reported its success/);
     assert.equal((await labStore.findWindow('xibo', 1))?.window.finishedAt, first);
   });
   test('works without upd-log, with a warning', async () => {

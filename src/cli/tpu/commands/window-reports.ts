@@ -69,9 +69,9 @@ async function finishJob(args: readonly string[], services: LabServices, print: 
   const found = await lab.store.finishWindow(session, window, services.io.now());
   await lab.close();
   if (found === null) throw unknownWindow(session, window);
-  if (found.window.finishedAt !== null) print(`${formatWindow(found)} is already finished.`);
+  if (found.window.finishedAt !== null) print(`${formatWindow(found)} has already reported its success.`);
   else if (found.window.report === null)
-    print(`${formatWindow(found)} is finished, but its script never called upd-log: its log folder is unknown.`);
+    print(`${formatWindow(found)} has succeeded, but its script never called upd-log: its log folder is unknown.`);
   return exitCode.ok;
 }
 

@@ -173,7 +173,7 @@ function describeStatus(status: CheckStatus, when: string, clock: (at: Instant) 
       const phase = status.phase === 'Unknown' ? 'Running' : status.phase;
       return `${phase}${status.waitReason === null ? '' : `, ${status.waitReason}`}${formatTrouble(status, clock)}`;
     }
-    case 'finished':
+    case 'succeeded':
     case 'killed':
     case 'stopped':
       return `${status.kind} ${when}`;

@@ -162,7 +162,7 @@ export const cleanupCommands = grouped('Clean up', [
   tpuCommand(['clear-finished'], 'Remove succeeded jobs from the list', {
     examples: [['tpu clear-finished ada', 'failed jobs stay']],
     takes: { user: true },
-    load: async () => (await import('../commands/tidy.ts')).clearCommand('finished'),
+    load: async () => (await import('../commands/tidy.ts')).clearCommand('succeeded'),
   }),
   tpuCommand(['clear-error'], 'Remove failed jobs from the list', {
     examples: [['tpu clear-error ada', 'succeeded jobs stay']],
