@@ -13,7 +13,7 @@ import type { Job } from '../../src/core/model/job.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import { aJob, endedAttempt, withAttempts, localSpec, noon, readyAllocation, tpuSpec } from '../support/builders.ts';
 
-test('fewer than five waits are not typical; the median and the 90th percentile are real waits', () => {
+test('the typical wait needs five waits; its median and 90th percentile are waits that happened', () => {
   const minutes = (...all: number[]) => typicalWaitOf(all.map((one) => one * minute));
   assert.equal(minutes(1, 2, 3, 4), null);
   assert.deepEqual(minutes(5, 1, 4, 2, 3), { median: 3 * minute, percentile90: 5 * minute, samples: 5 });

@@ -196,7 +196,7 @@ suite('a user who leaves', () => {
   });
 });
 
-test("of deletions side by side the worst exit code is the command's, also where others end after it", async () => {
+test('of several deletions the worst exit code counts, even if others end after it', async () => {
   const cluster = fakeCluster({
     async *jobs() {
       yield jobs.slice(1, 4);

@@ -89,7 +89,7 @@ const withoutImage = aClusterPod(
 suite('an argument', () => {
   const mine = jobView({ id: '000007', name: 'train' });
 
-  test('means the job of the record first, and the one of the cluster where there is none here', async () => {
+  test('means the job of the database, otherwise that of the cluster', async () => {
     const own = await run(['why', 'train'], [train], { jobs: [mine] });
     assert.deepEqual([own.code, own.out.split('\n')[0]], [0, '4 of 4 workers alive.']);
     const other = await run(['why', 'train'], [train], { jobs: [] });
@@ -215,7 +215,7 @@ suite('what the cluster has forgotten', () => {
     assert.equal((await ask(['why', 'gone'], 'away', home([kept]))).code, 0, 'what has ended does not change');
   });
 
-  test('that was taken off the list is nowhere but in its logs and history, and can be run again', async () => {
+  test('a deleted job is found by logs, history and rerun only', async () => {
     const hidden = home([{ ...kept, hidden: true }]);
     assert.equal((await ask(['history', 'gone'], [], hidden)).code, 0);
     for (const verb of ['why', 'details', 'delete', 'wait']) {

@@ -133,7 +133,7 @@ suite('start, stop, resume, rerun and cancel', () => {
     }
   });
 
-  test('a refusal and an unknown job keep no other from theirs; the worst exit code counts', async () => {
+  test('a refusal or an unknown job does not affect the other jobs; the worst exit code counts', async () => {
     const jobs = [jobView({ id: '000001' }), jobView({ id: '000002' })];
     const { code, out, err } = await jobman(['stop', '1', '7', '2'], {
       jobs,
@@ -182,7 +182,7 @@ suite('delete', () => {
     assert.deepEqual((await jobman(['delete', '42', '-y'], { jobs: [holding] })).commands, ['delete 000042', 'wake']);
   });
 
-  test('of a job that was cancelled needs no question: its capacity is released in any case', async () => {
+  test('of a cancelled job asks nothing, because its capacity is being released', async () => {
     for (const desired of ['cancelled', 'deleted'] as const) {
       const { commands, err } = await jobman(['delete', '42'], {
         jobs: [jobView({ allocations, pricePerHourUsd: 4, desired })],

@@ -81,7 +81,7 @@ function follow(t: TestContext, argv: readonly string[], options: CliHarnessOpti
 }
 
 suite('create --follow without a terminal', () => {
-  test('prints a line for each change of fact, the logs with their numbers, and returns the verdict', async (t) => {
+  test('prints each change and the numbered logs, and returns the verdict', async (t) => {
     const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '--follow']);
     await waitForText('err', '2026-11-21T08:20:14Z 000001 queued: v5litepod-16 spot us-west4-a\n');
     log(0, 'hello\n');
@@ -177,7 +177,7 @@ suite('create --follow without a terminal', () => {
 suite('create --follow on a terminal', () => {
   const terminal = { columns: 100, rows: 24 };
 
-  test('draws what it waits for, takes it away for the logs, and leaves only what is said for good', async (t) => {
+  test('shows what it waits for until the logs begin, and leaves only final lines', async (t) => {
     const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '--follow', '--color=never'], {
       terminal,
     });

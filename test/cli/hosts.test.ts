@@ -126,7 +126,7 @@ suite('exec', () => {
     assert.match(err, /-- same on 3\/4; different on \[2\]/);
   });
 
-  test('ends with the greatest exit code, and says what ended how, and who was not reached', async () => {
+  test('exits with the highest exit code, and names each failure and each worker that was not reached', async () => {
     const ends: SessionEnd[] = [
       well,
       { kind: 'ended', exitCode: 3, signal: null },

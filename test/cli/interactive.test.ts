@@ -121,7 +121,7 @@ suite('an interactive session with --rm', () => {
     assert.match(err, /train may still be in the cluster \(you left\): jobman delete train/);
   });
 
-  test('does not end before the deletion when it is left while its exit code is looked up', async () => {
+  test('ends only after the deletion, even if Ctrl-C interrupts the request for its exit code', async () => {
     let leave = (): void => undefined;
     const { code, removed } = await session(
       {

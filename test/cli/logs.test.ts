@@ -46,7 +46,7 @@ suite('logs to a pipe', () => {
     assert.equal(await printed([], logs), '[0] step 1\n[1] step 1\n');
   });
 
-  test('show control characters and bytes that are no text, and keep colours, tabs and carriage returns', async (t) => {
+  test('show control characters and invalid bytes, and keep colours, tabs and carriage returns', async (t) => {
     const bytes = Buffer.concat([
       Buffer.from('\u001b[31mred\u001b[0m\ttab \u001b[2J bell\u0007 ünï\r\n'),
       Buffer.from([0xff, 0x00, 0x41, 0xc3, 0x0a]),
@@ -77,7 +77,7 @@ suite('logs to a pipe', () => {
     assert.deepEqual(Buffer.concat(written), bytes);
   });
 
-  test('come out as they went in, wherever the blocks in which they are read begin and end', async (t) => {
+  test('are unchanged, however they are split into blocks', async (t) => {
     const lines = Array.from({ length: 3_000 }, (_, index) => `${'é€😀x'.repeat(index % 97)}${index}`);
     const odd = lines.map((line, index) => (index % 500 === 0 ? `${line}\u0007` : line));
     const out = await printed([], logFiles(t, `${odd.join('\n')}\n`));
@@ -151,14 +151,14 @@ suite('logs to a pipe', () => {
 suite('logs on a terminal', () => {
   const shown = (argv: readonly string[], logs: readonly LogFile[]) => printed(argv, logs, { terminal });
 
-  test('draw equal lines of several workers once, and what one says alone with its number', async (t) => {
+  test('show equal lines of several workers once, and other lines with their worker', async (t) => {
     const logs = logFiles(t, 'step 1\nstep 2\n', 'step 1\nslow!\nstep 2\n', 'step 1\nstep 2\n');
     assert.equal(await shown([], logs), '[0-2] step 1\n[1]   slow!\n[0-2] step 2\n');
     const each = await shown(['--no-fold'], logs);
     assert.equal(each.split('\n').length, 8);
   });
 
-  test('draw lines that differ in a decimal once, with the range, and lines of different steps apart', async (t) => {
+  test('show lines that differ in a decimal once, with the range, and lines of different steps separately', async (t) => {
     const logs = logFiles(t, '08:20:01 step 10 loss 2.121\n', '08:20:02 step 10 loss 2.114\n', 'step 9 loss 2.2\n');
     assert.equal(await shown([], logs), '[0-1] 08:20:01 step 10 loss 2.114..2.121\n[2]   step 9 loss 2.2\n');
   });

@@ -78,7 +78,7 @@ suite('at 100 columns', () => {
     ]);
   });
 
-  test('a preempted one says that the old TPU is on its way out, and not that it is ready', () => {
+  test('a preempted job reports that its old TPU is being deleted, not that it is ready', () => {
     assert.deepEqual(shown(preempted), [
       ' 000042 ↻ recovering 8s: preempted',
       '   release   8s     iris-000042-1: DELETING, not deleted yet',

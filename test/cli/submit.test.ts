@@ -131,7 +131,7 @@ suite('the lines of the older manual', () => {
   });
 });
 
-test('that names can be seen is said with the first job that is submitted, and with no other', async () => {
+test('the warning that names are public appears with the first submitted job only', async () => {
   const stderrOf = async (args: readonly string[], hasSubmitted: boolean) => {
     const cluster = async () => Promise.reject(new JobmanError('There is no cluster here.', 5));
     const services = { clusterSettings, cluster, hasSubmitted: () => hasSubmitted };
@@ -708,7 +708,7 @@ suite('an interactive session', () => {
     }
   });
 
-  test('with --rm is deleted by the cluster ten minutes after its end, if the command could not', async () => {
+  test('with --rm is deleted by the cluster ten minutes after its end, if the command was killed', async () => {
     const ttl = async (...args: readonly string[]) => {
       const { out } = await submit([...args, '-i', 'alpine', '--dry-run', '--', 'sh']);
       return (JSON.parse(out) as V1Job).spec?.ttlSecondsAfterFinished;

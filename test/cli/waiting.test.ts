@@ -63,7 +63,7 @@ function waitFor(argv: readonly string[], options: CliHarnessOptions = {}): Wait
 }
 
 suite('wait without a terminal', () => {
-  test('says each change of fact, and beats after 1, 5, 15 and 30 minutes and then every hour', async () => {
+  test('prints each change, and a reminder after 1, 5, 15 and 30 minutes and then every hour', async () => {
     const waited = waitFor(['wait', '42']);
     await waited.at(now, /^2026-11-21T08:20:14Z 000042 queued: v5litepod-16 spot us-west4-a\n$/);
     for (const [age, text] of [

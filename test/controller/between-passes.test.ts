@@ -49,7 +49,7 @@ test('a local job stops within seconds even if the wake-up of the controller was
   assert.ok(await life.runUntil(({ finish }) => finish !== null, minute));
 });
 
-test('a command without an effect does not cause an observation at every renewal until the next pass', async (t) => {
+test('a command without an effect does not cause further observations', async (t) => {
   let observations = 0;
   const life = await lifeIn(t, {
     spec: {
@@ -239,7 +239,7 @@ test('logs are not given up after the clock was a day ahead, if the lease could 
   await expectRestIsCopied(life, 2 * minute);
 });
 
-test('logs are not given up because no controller ran for an hour, or because one died soon after', async (t) => {
+test('the logs are complete even if no controller ran for an hour, or the next one died soon', async (t) => {
   const line = { isDown: false };
   const life = await runningIn(t, {
     plan: { duration: 3 * minute },

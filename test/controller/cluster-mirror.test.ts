@@ -207,7 +207,7 @@ async function play(seed: number): Promise<void> {
 suite('the mirror of cluster jobs', () => {
   const first = Number(process.env['JOBMAN_TEST_SEED'] ?? 1);
   const count = Number(process.env['JOBMAN_TEST_SEEDS'] ?? 8);
-  test('archives what the cluster forgets, whatever the cluster, the connection and the controller do', async () => {
+  test('archives every job despite faults of the cluster, the connection and the controller', async () => {
     for (let seed = first; seed < first + count; seed += 4) {
       await Promise.all([0, 1, 2, 3].filter((one) => seed + one < first + count).map((one) => play(seed + one)));
     }

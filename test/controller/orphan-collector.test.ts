@@ -111,7 +111,7 @@ test('a zone that does not answer, or whose answer is unreadable, hides nothing 
   assert.equal(cloud.there.size, 0);
 });
 
-test('a collection that must not release what it has found is repeated before the controller exits', async (t) => {
+test('before the controller exits, it repeats a collection that was not allowed to release an orphan', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   const job = await endedJob(store, 'us-central2-b');
   const orphan = late(job, 'us-central2-b');

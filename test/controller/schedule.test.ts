@@ -50,7 +50,7 @@ test('a step of more than a minute is a jump, and no timeout counts it', () => {
   );
 });
 
-test('the store gets the distant time of a job, and again only if it has changed by much', () => {
+test('the store gets a distant time once, and again only after a large change', () => {
   const schedule = createSchedule();
   assert.equal(schedule.mustWrite('a', noon + minute, noon), false);
   assert.equal(schedule.mustWrite('a', noon + hour, noon), true);
@@ -80,7 +80,7 @@ function scripted(most: number) {
   return { queue, begun, end, quietTimes: () => quiet };
 }
 
-test('one pass per job at a time, and one more if it was woken meanwhile, however often', async () => {
+test('a job has one pass at a time, and one more if it was woken during the pass', async () => {
   const { queue, begun, end, quietTimes } = scripted(4);
   queue.add('a');
   queue.add('a');

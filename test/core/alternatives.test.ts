@@ -317,7 +317,7 @@ test('the wait in a queue counts from its acceptance, however long the cloud was
   assert.deepEqual(world.faults_, []);
 });
 
-test('whatever the alternatives answer, and however that changes, the invariants hold and capacity is found', () => {
+test('the invariants hold and capacity is found, whatever the alternatives answer', () => {
   const answer = fc.constantFrom(undefined, 'stockout', 'quota', 'permission', 'internal', 'waiting', 'unclear');
   const answersByDay = fc.array(fc.tuple(answer, answer, answer), { minLength: 1, maxLength: 6 });
   fc.assert(
@@ -385,7 +385,7 @@ suite('an allocation whose requests were all refused', () => {
     assert.notEqual(world.job.allocations[0]?.releasedAt, null);
   });
 
-  test('that was missed once and cannot be observed any more is observed at its own pace, and not every second', () => {
+  test('an allocation that was missed once and is unknown now is not observed every second', () => {
     const world = new AlternativesWorld({}, tpu);
     world.runUntil(() => world.phase === 'running', hour);
     world.command('cancel');

@@ -316,7 +316,7 @@ test('disabled recovery ends an attempt that a rule has created and that has not
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-test('a command stores the situation that it causes, unless the open attempt or its end is more exact', () => {
+test('a command stores the situation that it causes, unless the open attempt has a more exact one', () => {
   const world = new World();
   world.runUntilIdle();
   const situations = (...verbs: readonly Verb[]): readonly (string | undefined)[] =>

@@ -13,7 +13,7 @@ import { World, spec } from './world.ts';
 
 const day = 24 * hour;
 
-test('a job without future times stays the same, and so does one that is off by less than a second', () => {
+test('a job whose times are at most a second in the future stays the same', () => {
   const world = new World();
   world.runUntilIdle();
   assert.equal(correctTimes(world.job, world.now).job, world.job);
@@ -21,7 +21,7 @@ test('a job without future times stays the same, and so does one that is off by 
   assert.equal(correctTimes(world.job, (requestedAt ?? 0) - 900).job, world.job);
 });
 
-test('a backoff starts again with its length, and times before an attempt stay before it', () => {
+test('a backoff keeps its length, and times before an attempt stay before it', () => {
   assert.equal(correctBackoff({ createdAt: 1_000, notBeforeAt: 1_500 }, 1_200), 1_500);
   assert.equal(correctBackoff({ createdAt: 1_000, notBeforeAt: 1_500 }, 400), 900);
   assert.equal(correctBackoff({ createdAt: 100, movedAt: 1_000, notBeforeAt: 1_500 }, 400), 900);
@@ -31,7 +31,7 @@ test('a backoff starts again with its length, and times before an attempt stay b
   assert.equal(correctTime(300, 400, 900), 300);
 });
 
-test('a silence that is first observed in a pass during which the clock was set back has just begun', () => {
+test('if the clock is set back during a pass, a silence that it observes first begins then', () => {
   const world = new World();
   world.runUntilIdle();
   const worker = world.node.workers[1];

@@ -240,7 +240,7 @@ test('after a command of the owner, the request is sent at once and then with gr
   assert.ok((lastAttempt(world.job)?.notBeforeAt ?? Infinity) - world.now <= 38 * second);
 });
 
-test('the wait for capacity has its limit, whether one request is refused or more are sent', () => {
+test('the limit on the wait for capacity applies to one request and to several', () => {
   for (const begin of [withoutCapacity, (world: World) => void (world.refusal = noneLeft)]) {
     const world = new World(spec({ limits: { ...spec().limits, capacityWaitMs: 20 * minute } }));
     begin(world);
@@ -306,7 +306,7 @@ test('a start is repeated only on a worker that shows no run', () => {
   assert.deepEqual(keys(world), ['start/1/0']);
 });
 
-test('a start is not repeated while another worker is silent: it may have been recreated meanwhile', () => {
+test('a start is not repeated while another worker is silent, because that worker may be a new one', () => {
   const world = new World();
   while (!keys(world).includes('start/1/0')) {
     world.performActions();
@@ -372,7 +372,7 @@ test('an ephemeral TPU is observed often enough to react to a preemption within 
   assert.ok((world.decision?.wakeAt ?? Infinity) - world.now <= 25 * second);
 });
 
-test('an attempt ends at the exit time of its program, not at its observation; a wrong clock is not believed', () => {
+test('an attempt ends at the exit time of its program, unless the clock of the worker is wrong', () => {
   const away = 3 * hour;
   for (const exitCode of [0, 1]) {
     const world = running(spec({ preset: 'pass' }));
@@ -682,7 +682,7 @@ test('ephemeral capacity whose worker stays silent for another grace is replaced
   assert.equal(world.job.attempts[1]?.allocation, 2);
 });
 
-test('a failed attempt whose other worker becomes silent during its end does not wait forever either', () => {
+test('a failed attempt does not wait forever for a worker that becomes silent at its end', () => {
   const world = running(spec({ preset: 'loop: failures' }));
   world.ignoresStop = true;
   world.exit(0, 1);
@@ -750,7 +750,7 @@ test('a worker that answers again before that continues on the same capacity', (
   assert.equal(world.job.attempts[1]?.allocation, 1);
 });
 
-test('a silent worker of a persistent TPU is waited for: jobman does not replace it, and the wait uses no tries', () => {
+test('jobman waits for a silent worker of a persistent TPU, which uses no tries', () => {
   const world = silentInSetup(spec({ capacity: persistent }));
   world.runUntil(() => false, 20 * minute);
   assert.equal(world.job.finish, null);
@@ -772,7 +772,7 @@ test('but not forever: after ten graces the job has failed, and the TPU is uncha
   assert.equal(left !== 'vanished' && left?.signal, 'TERM');
 });
 
-test('a stop of a job on a persistent TPU does not wait for a dead worker longer than that either', () => {
+test('a stop on a persistent TPU waits for a dead worker only as long', () => {
   const world = running(spec({ capacity: persistent }));
   host(world, 1).isAnswering = false;
   world.command('stop');
@@ -801,7 +801,7 @@ function resumedOntoSilence(given = spec()): World {
   return world;
 }
 
-test('a resume on kept capacity that does not answer is no new attempt: the attempt moves to other capacity', () => {
+test('if kept capacity does not answer, a resume moves to other capacity without a new attempt', () => {
   for (const preset of ['pre', 'pass'] as const) {
     const world = resumedOntoSilence(spec({ preset }));
     const { now } = world;
@@ -1098,7 +1098,7 @@ test('a recreation without capacity continues until it gets some: its rule still
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 4]);
 });
 
-test('a recreation that the owner stopped is continued by the next command, since a rule released the TPU', () => {
+test('the next command of the owner continues a recreation that a stop has interrupted', () => {
   const world = running(spec({ capacity: persistent, preset: 'reapply' }));
   world.preempt();
   world.refusal = noneLeft;
@@ -1296,7 +1296,7 @@ test('only a failed job holds its capacity for debugging, and its owner may rele
   assert.deepEqual([phaseOf(looked.job), looked.nodes.size], ['failed', 0]);
 });
 
-test('an attempt records its copy of the working directory, and a resume may name another', () => {
+test('an attempt records its copy of the working directory, and a resume may choose another', () => {
   const base = spec({ preset: 'pass' });
   const copied = {
     ...base,

@@ -182,7 +182,7 @@ test('failures and preemptions are counted separately, and each budget ends the 
   assert.deepEqual([last?.used, last?.limit, last?.then], [4, 3, 'fail']);
 });
 
-test('a setup that cannot succeed ends the job even under a loop, and a command that ran resets the count', () => {
+test('a setup that cannot succeed fails the job even under a loop; the count restarts once the command runs', () => {
   for (const preset of ['loop: true', 'loop: failures'] as const) {
     const base = spec({ preset });
     const recovery = { ...base.recovery, budget: { preemptions: 1000, failures: 1000, setupFailures: 3 } };
@@ -461,7 +461,7 @@ test('a success of a looping job resets the count of failures', () => {
   assert.equal(phaseOf(world.job), 'failed');
 });
 
-test('history names the pattern of the rule that answered, and none if the rule has none', () => {
+test('history names the pattern of the rule that answered, if the rule has one', () => {
   const answered = (pattern?: string): string | undefined => {
     const world = new World(spec({ preset: 'pre' }));
     world.runUntilIdle();

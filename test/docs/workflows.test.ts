@@ -59,7 +59,7 @@ for (const name of await readdir(folder)) {
   });
 }
 
-test('seeds that have never been run are run on a schedule, worlds and afternoons, and what they break is kept', async () => {
+test('a schedule runs new seeds, and keeps the failures', async () => {
   const text = await readFile(new URL('fresh-seeds.yml', folder), 'utf8');
   const { on, jobs } = parse(text) as Workflow;
   assert.ok('schedule' in on);

@@ -152,7 +152,7 @@ test('a stockout or a quota with `times` applies that many times and ends', asyn
   await cloud.createNode('c');
 });
 
-test('a limit on addresses or calls, and `slow`, with `times` apply that many times and end', async (t) => {
+test('with `times`, a limit on addresses or calls and `slow` apply that many times', async (t) => {
   const cloud = await startTestEmulator(t);
   const outside = { networkConfig: { enableExternalIps: true } };
   await cloud.admin('quota', `${zone}/addresses`, { limit: '0', times: '1' });

@@ -309,7 +309,7 @@ suite('a login', () => {
     assert.equal(code, 0, err);
   });
 
-  test('that a helper does not have is anonymous, and a failing helper is named if a login is needed', async (t) => {
+  test('is anonymous if the helper has none, and a failing helper is named if a login is needed', async (t) => {
     const { run, world } = await openRegistry(t, { projects: [lab, secret], users });
     docker(
       world,

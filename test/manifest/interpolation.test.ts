@@ -104,7 +104,7 @@ test('resolvers read the environment, choose, and decode', () => {
   assertRefused(local('${oc.what:NO}'), /uses oc\.what; jobman supports only oc\.env/);
 });
 
-test('the name of the node is a placeholder until the request, except in the section of the TPU', () => {
+test("the TPU's name is a placeholder until the request, except in the section tpu", () => {
   const { spec } = specOf(
     'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, name: "ada-${tpu.accelerator}", metadata: {at: "${tpu.name}"}, tags: ["${tpu.name}"]}\n' +
       'job: {name: "run-${tpu.name}", env: {NODE: "${tpu.name}"}}\ncommand: {run: "echo ${tpu.name} ${vars.out}"}\nvars: {out: "/x/${tpu.name}"}\n',

@@ -298,7 +298,7 @@ test('recipes of environments are read here and travel with the job', () => {
   );
 });
 
-test('what is asked of a TPU beyond its type and zone reaches the spec, and is not there when it is not given', () => {
+test('optional keys of a TPU reach the spec, and are absent if not given', () => {
   const { spec } = specOf(
     `job: {checkpoint_dir: gs://b/c}
 tpu:

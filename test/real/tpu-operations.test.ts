@@ -315,7 +315,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     await operations.apply(spot, print, never);
   });
 
-  test('a TPU is deleted, and its absence confirmed; not if it was recreated or belongs to a job', async () => {
+  test('a TPU is deleted and then confirmed as absent, unless it was recreated or belongs to a job', async () => {
     const one = tpu('lab-v4-8-gone');
     await operations.apply(one, print, never);
     await assert.rejects(

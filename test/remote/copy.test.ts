@@ -29,7 +29,7 @@ test('a folder that no file system will make is said, and not waited for', async
   assert.match(end.kind === 'failed' ? end.reason : '', /\/proc\/no-such/);
 });
 
-test('a folder that is missing is made with those above it, with the rights that the user gives to new folders', async (t) => {
+test("a missing folder is created with its parents, with the permissions of the user's new folders", async (t) => {
   const folder = temporaryFolder(t);
   await fetchTo('a/b/', folder);
   const umask = process.umask();
@@ -135,7 +135,7 @@ test('a worker chooses neither the name of a copy nor what is replaced', async (
   }
 });
 
-test('a copy replaces a file or a link only with --replace, and the one that is asked for', async (t) => {
+test('a copy replaces only the named file or link, and only with --replace', async (t) => {
   const file: Member = { name: '.bashrc', text: 'evil\n' };
   const { end } = await fetchHostile(t, [file], { from: '.bashrc' });
   assert.equal(end.kind === 'failed' && end.cause, 'conflict');
@@ -223,7 +223,7 @@ test('an image without tar is said as it is, both ways', async (t) => {
   assert.deepEqual(await copyFromRemote(container(folder), { ...request, from: '/etc/hostname', to: './' }), failed);
 });
 
-test('a container that refuses a copy reads its input to the end, and gets no more of it than was under way', async (t) => {
+test('a container that refuses a copy gets no further input', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'big'), Buffer.alloc(64_000_000, 7));
   let bytes = 0;

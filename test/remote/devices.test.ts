@@ -68,7 +68,7 @@ for (const chip of ['accel0', 'vfio/0']) {
   });
 }
 
-test('what an earlier attempt of the same job has left on it is ended, and another job of ours is not', async (t) => {
+test('processes of an earlier attempt of the same job are ended, those of another job are not', async (t) => {
   const { ref, hold, start, isOver } = openGround(t, 'accel0');
   const left = await hold(`${ref.job.installation}/000001/1/0`);
   assert.deepEqual(await start(2), { kind: 'done' });

@@ -264,7 +264,7 @@ suite('a working directory on a worker', () => {
     assert.deepEqual(tree(join(world.folder, 'copies', '2', 'files')), ['./train.py']);
   });
 
-  test('is copied again where a file vanished between the listing and the copy; what cannot be read is said', async (t) => {
+  test('is copied again if a file vanished during the copy; an unreadable file is reported', async (t) => {
     const { world, project, env, take } = openGround(t);
     const tar = findProgram('tar');
     assert.ok(tar !== undefined);

@@ -264,7 +264,7 @@ test('a Python that is not on the host, and that no package brings, is said to b
   assert.match(path.out, /^\/opt\/no\/python does not exist on this host\.$/m);
 });
 
-test('on a machine that has an owner, what needs an administrator fails with a sentence', (t) => {
+test("on a person's machine, a step that needs an administrator fails with a sentence", (t) => {
   const host = openHost(t);
   host.program('sudo', 'echo "it was called" >&2');
   host.program('python3.9', 'exit 1');
@@ -278,7 +278,7 @@ test('on a machine that has an owner, what needs an administrator fails with a s
   assert.equal(ran.out.includes('it was called'), false);
 });
 
-test('on a machine that has an owner, a Docker or a Python that is missing is named before the command', (t) => {
+test("on a person's machine, a missing Docker or Python is reported before the command starts", (t) => {
   const host = openHost(t);
   host.program('docker', 'exit 1');
   const docker = host.step(withoutSudo(pulling('a')));

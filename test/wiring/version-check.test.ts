@@ -126,7 +126,7 @@ suite('a check', () => {
     assert.equal(newerVersion(services), 'jobman 1.1.0 is available; this is 1.0.0. Ask Eve.');
   });
 
-  test('without a result keeps the last version and the error; one that is no longer wanted deletes them', async (t) => {
+  test('without a result keeps the last version and the error; a disabled check deletes them', async (t) => {
     const world = openWorld(t);
     const repository = join(world.folder, 'nothing');
     const { services, file, notes } = homeWith(world, { repository });

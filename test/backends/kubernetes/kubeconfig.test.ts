@@ -48,7 +48,7 @@ async function refused(work: Promise<unknown>): Promise<readonly [code: number, 
 }
 
 suite('a kubeconfig', () => {
-  test('is the one of KUBECONFIG, else the one in the home folder; relative paths start at its folder', async (t) => {
+  test('is that of KUBECONFIG, otherwise that in the home folder; relative paths start at its folder', async (t) => {
     const { folder } = openWorld(t);
     mkdirSync(join(folder, '.kube'));
     writeFileSync(join(folder, '.kube/config'), config('home', ', namespace: vision'));

@@ -189,7 +189,7 @@ suite('a stream', () => {
   const timestamp = '2026-11-22T00:00:01.000000001Z';
   const running: Reply = { json: { status: { phase: 'Running' } } };
 
-  test('of a log that ends at once while its container runs is requested less and less often', async (t) => {
+  test('of a log that ends at once is requested less and less often', async (t) => {
     const server = await openServer(t, ({ path }) => (path.endsWith('/log') ? { parts: [''] } : running));
     const signal = AbortSignal.timeout(1_000);
     assert.deepEqual(await Array.fromAsync(server.cluster({}, slowly).logs('a', 'main', { follow: true, signal })), []);

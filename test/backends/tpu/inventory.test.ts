@@ -7,7 +7,7 @@ import { failure, openTpuServer, parent } from './support/server.ts';
 
 const label = { 'jobman-installation': 'abc123', 'jobman-job': '000007', 'jobman-allocation': '2' };
 
-test('all zones are asked in one question of each kind, and what belongs together is one thing', async (t) => {
+test('one request of each kind lists all zones, and a node and its queued resource are one row', async (t) => {
   const server = await openTpuServer(t);
   const queued = `${parent}/queuedResources/llama-000007-2`;
   server.addQueued({
@@ -144,7 +144,7 @@ test('a server that refuses to list all zones at once is asked zone by zone, and
   ]);
 });
 
-test('half an answer is none: without the queue the nodes are not shown as all there is', async (t) => {
+test('if the queued resources cannot be listed, the zone counts as unknown', async (t) => {
   const server = await openTpuServer(t);
   server.addNode({ name: `${parent}/nodes/here`, state: 'READY' });
   server.fault = ({ path }) => (path.endsWith('queuedResources') ? 'drop' : undefined);
@@ -158,7 +158,7 @@ test('half an answer is none: without the queue the nodes are not shown as all t
   assert.match(unchecked[0]?.message ?? '', /did not answer/);
 });
 
-test('a value of another type makes the whole answer unreadable, and nothing is concluded from it', async (t) => {
+test('an answer with a value of a wrong type counts as no answer', async (t) => {
   const whole = {
     name: `${parent}/nodes/a`,
     state: 'READY',

@@ -127,7 +127,7 @@ suite('a release', () => {
     }
   });
 
-  test('in a zone that does not exist is done, and in a zone without permission it is retried', async (t) => {
+  test('is done in a zone that does not exist, and is retried in a zone without permission', async (t) => {
     const noZone = 'Cloud TPU received a bad request. The requested zone "us-central2-b" is not supported. [EID: 0x1]';
     for (const mode of ['tpu-vm', 'queued-resources'] as const) {
       const server = await openTpuServer(t);

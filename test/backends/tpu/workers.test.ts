@@ -89,7 +89,7 @@ function attributesOf(...keys: readonly (readonly [string, string])[]): object {
 }
 
 suite('the way to a worker', () => {
-  test('is its outer address, the common port, the user that jobman runs as, and jobman’s own key', async (t) => {
+  test('has its external address, the common port, the user that jobman runs as, and jobman’s own key', async (t) => {
     const bench = await openBench(t);
     assert.equal((await bench.workers.findTransport(workerRef(0))).kind, 'open');
     assert.deepEqual(bench.targets, [
@@ -245,7 +245,7 @@ suite('the system’s ssh', () => {
     assert.equal(readFileSync(file, 'utf8'), `ab12cd-000007-1-w0 ssh-ed25519 ${firstKey}\n`);
   });
 
-  test('ends by itself when a host is silent, at the times that the user has set, else at ours', async (t) => {
+  test("ends when a host is silent, after the user's time if set, otherwise after ours", async (t) => {
     if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
     const bench = await openBench(t);
     const limits = async () => {
@@ -315,7 +315,7 @@ suite('the system’s ssh', () => {
 });
 
 suite('the lines of ssh-keys', () => {
-  test('are jobman’s own key and the public half of the manifest’s, for the user of the manifest', async (t) => {
+  test('contain jobman’s own key and the public key of the manifest, for the user of the manifest', async (t) => {
     const { folder, home } = openWorld(t);
     const privateKey = join(folder, 'lab');
     writeFileSync(`${privateKey}.pub`, 'ssh-rsa BBBB carol@lab\n');
