@@ -1,79 +1,35 @@
-import { isScalar, parseDocument, type Document, type Node } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  visit,
+  type Alias,
+  type Document,
+  type Node,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
 import type { Override } from '../core/model/spec.ts';
 import { aliasesAt, kindAt, siblingKeys } from './keys.ts';
-import { parsePath, type Report } from '../schema/problems.ts';
-import { parseText, parseValue } from './yaml.ts';
-import type { Mapping, Tree, Entry } from '../schema/tree.ts';
+import { parsePath, type Report, type SourcePosition } from '../schema/problems.ts';
+import { parseYaml } from '../schema/yaml.ts';
 import { type Path, reportProblem } from '../schema/kinds.ts';
 
 const redacted = '***';
-const silentReport: Report = { problem: () => undefined, warning: () => undefined };
 
 export function overridesOf(sets: readonly SetArgument[]): readonly Override[] {
   return sets.map(({ path, value }) => ({ key: path, value: isSecret(path, value ?? '') ? redacted : (value ?? '') }));
 }
 
-/** Edits the text and comments each value. When YAML has no position for one, comments at the top list all values. */
-export function withOverrides(text: string, tree: Mapping, overrides: readonly Override[]): string {
-  if (overrides.length === 0) return text;
-  const edited = setInDocument(text, overrides);
+/** The text with the overrides, each with a comment. */
+export function storedTextOf(text: string, overrides: readonly Override[]): string {
+  const document = overrides.length === 0 ? undefined : parseYaml(text);
+  if (document === undefined) return text;
   const sets = overrides.map(({ key, value }) => ({ path: key, value }));
-  const expected = comparableText(applySets(tree, sets, aliasesAt, silentReport));
-  const isRight = edited !== undefined && comparableText(parseText(edited, silentReport).tree) === expected;
-  if (isRight) return edited;
-  return `${overrides.map((one) => `#${commentOf(one)}\n`).join('')}${text}`;
-}
-
-function setInDocument(text: string, overrides: readonly Override[]): string | undefined {
-  const document: Document = parseDocument(text, { logLevel: 'error', uniqueKeys: false });
-  try {
-    for (const override of overrides) {
-      const path = parsePath(override.key) ?? [];
-      const node = nodeOf(document, override.value);
-      const before = document.getIn(path, true);
-      const kept = isScalar(before) && typeof before.comment === 'string' ? `${before.comment};` : '';
-      node.comment = `${kept}${commentOf(override)}`;
-      for (const other of aliasesAt(path)) document.deleteIn([...path.slice(0, -1), other]);
-      makeParents(document, path);
-      document.setIn(path, node);
-    }
-    return document.toString({ lineWidth: 0, flowCollectionPadding: /[{[] /.test(text) });
-  } catch {
-    return undefined;
-  }
-}
-
-function makeParents(document: Document, path: Path): void {
-  for (let depth = 1; depth < path.length; depth += 1) {
-    const at = path.slice(0, depth);
-    const existing = document.getIn(at, true);
-    if (existing !== undefined && !(isScalar(existing) && existing.value === null)) continue;
-    document.setIn(at, document.createNode(typeof path[depth] === 'number' ? [] : {}));
-  }
-}
-
-/** The value as a YAML node; like `parseValue`, invalid YAML becomes a string. */
-function nodeOf(document: Document, value: string): Node {
-  const { contents, errors } = parseDocument(value, { logLevel: 'error' });
-  const isText =
-    errors.length > 0 || contents === null || comparableText(parseValue(value, '')) === comparableText(textTree(value));
-  return isText ? document.createNode(value) : contents;
-}
-
-function textTree(value: string): Tree {
-  return { kind: 'scalar', value, source: value, position: { in: 'set', set: '' } };
-}
-
-function commentOf({ key, value }: Override): string {
-  const note = value === redacted ? ' (not stored: it looks like a secret; use job.secrets)' : '';
-  return ` --set ${key}=${value.replaceAll(/\s+/g, ' ')}${note}`;
-}
-
-function comparableText(tree: Tree | undefined): string {
-  return JSON.stringify(tree, (name, value: unknown) => {
-    if (name === 'position' || name === 'keyPosition') return undefined;
-    return value instanceof Map ? [...value].toSorted(([one], [other]) => (one < other ? -1 : 1)) : value;
-  });
+  applySets(document, sets, { problem: () => undefined, warning: () => undefined });
+  return document.toString({ lineWidth: 0, flowCollectionPadding: /[{[] /.test(text) });
 }
 
 const secretKeyPattern = '(?:key|token|secret|password|passwd|passphrase|pwd|credentials?)';
@@ -115,79 +71,88 @@ export function parseSetArgument(text: string): SetArgument {
   return equals < 0 ? { path: text, value: null } : { path: text.slice(0, equals), value: text.slice(equals + 1) };
 }
 
-/** The tree with every set applied in order. Creates missing sections, and drops other names (`aliases`) of a key. */
+/**
+ * Sets the values in order, each with a comment, and returns the positions of the new nodes. Creates missing sections, and
+ * drops other names (`aliases`) of a key.
+ */
 export function applySets(
-  tree: Mapping,
+  document: Document,
   sets: readonly SetArgument[],
-  aliases: SetOperation['aliases'],
   report: Report,
-): Mapping {
-  let result: Tree = tree;
+): ReadonlyMap<unknown, SourcePosition> {
+  const positions = new Map<unknown, SourcePosition>();
   for (const { path: text, value } of sets) {
-    const set = value === null ? text : `${text}=${value}`;
     const path = parsePath(text);
     if (path === undefined || value === null) {
       const message =
         path === undefined
           ? 'is not the path of a key; write it like command.lr=0.01'
           : `has no value; write ${text}=VALUE`;
-      reportProblem({ position: { in: 'set', set: text === '' ? set : text } }, [], report, message);
+      reportProblem({ position: { in: 'set', set: text === '' ? `=${value}` : text } }, [], report, message);
       continue;
     }
-    result = setAt(result, 0, { path, leaf: parseValue(value, text), set: text, aliases, report });
+    const position: SourcePosition = { in: 'set', set: text };
+    const node = valueNode(document, value);
+    positions.set(node, position);
+    let at: unknown = document.contents;
+    for (const [depth, part] of path.entries()) {
+      const obstacle = obstacleAt(at, part);
+      if (obstacle !== undefined) {
+        reportProblem({ position }, path.slice(0, depth), report, obstacle);
+        break;
+      }
+      const parent = at as YAMLMap | YAMLSeq;
+      const key = isSeq(parent) ? Number(part) : document.createNode(part);
+      const existing: unknown = parent.get(key, true);
+      if (depth === path.length - 1) {
+        for (const other of aliasesAt(path)) parent.delete(other);
+        node.comment = `${isScalar(existing) && existing.comment ? `${existing.comment};` : ''}${commentOf(text, value)}`;
+        parent.set(key, node);
+        break;
+      }
+      at = isAlias(existing) ? ownCopy(existing, document) : existing;
+      if (at === undefined || (isScalar(at) && at.value === null)) {
+        at = document.createNode(typeof path[depth + 1] === 'number' ? [] : {});
+        positions.set(at, position);
+      }
+      parent.set(key, at);
+    }
   }
-  return result.kind === 'map' ? result : tree;
+  return positions;
 }
 
-interface SetOperation {
-  readonly path: Path;
-  readonly leaf: Tree;
-  readonly set: string;
-  readonly aliases: (path: Path) => readonly string[];
-  readonly report: Report;
+/** The value behind an alias, so that the set changes only this use of it. */
+function ownCopy(alias: Alias, document: Document): unknown {
+  const copy = alias.resolve(document)?.clone();
+  if (isNode(copy) && !isAlias(copy)) delete copy.anchor;
+  return copy;
 }
 
-function setAt(into: Tree | undefined, depth: number, change: SetOperation): Tree {
-  const { path, leaf, set, aliases, report } = change;
-  const part = path[depth];
-  if (part === undefined) return leaf;
-  const position = { in: 'set', set } as const;
-  const existing = into?.kind === 'scalar' && into.value === null ? undefined : into;
-  const unchanged = existing ?? into ?? leaf;
-  const reject = (message: string): Tree => {
-    reportProblem({ position }, path.slice(0, depth), report, message);
-    return unchanged;
-  };
+function obstacleAt(at: unknown, part: string | number): string | undefined {
+  const isIndex = typeof part === 'number' || /^\d+$/.test(part);
+  if (isSeq(at) && isIndex)
+    return Number(part) > at.items.length
+      ? `has ${at.items.length} elements; append with [${at.items.length}]`
+      : undefined;
+  if (typeof part === 'number') return `is not a list, so it has no element ${part}`;
+  return isMap(at) ? undefined : `is a ${isSeq(at) ? 'list' : 'value'}, so it has no key ${part}`;
+}
 
-  if (typeof part === 'number' || (existing?.kind === 'list' && /^\d+$/.test(part))) {
-    const index = Number(part);
-    const items = existing === undefined ? [] : existing.kind === 'list' ? existing.items : undefined;
-    if (items === undefined) return reject(`is not a list, so it has no element ${index}`);
-    if (index > items.length) return reject(`has ${items.length} elements; append with [${items.length}]`);
-    const element = setAt(items[index], depth + 1, change);
-    return {
-      kind: 'list',
-      items: [...items.slice(0, index), element, ...items.slice(index + 1)],
-      position: existing?.position ?? position,
-    };
-  }
+/** The value as YAML. Invalid YAML and a reference to an anchor become a string. */
+function valueNode(document: Document, value: string): Node {
+  const parsed = parseYaml(value);
+  let hasAlias = false;
+  if (parsed !== undefined)
+    visit(parsed, {
+      Alias: () => void (hasAlias = true),
+      // Its offsets are not those of the manifest.
+      Node: (_key, node) => void (node.range = null),
+    });
+  const isInvalid = parsed === undefined || parsed.errors.length > 0 || parsed.warnings.length > 0 || hasAlias;
+  return isInvalid || parsed.contents === null ? document.createNode(value) : parsed.contents;
+}
 
-  const entries: ReadonlyMap<string, Entry> | undefined =
-    existing === undefined ? new Map() : existing.kind === 'map' ? existing.entries : undefined;
-  if (entries === undefined)
-    return reject(`is a ${existing?.kind === 'list' ? 'list' : 'value'}, so it has no key ${part}`);
-  const changed = new Map(entries);
-  const entry = changed.get(part);
-  const last = depth === path.length - 1;
-  if (last) for (const other of aliases(path)) changed.delete(other);
-  changed.set(part, {
-    position: last ? position : (entry?.position ?? position),
-    value: setAt(entry?.value, depth + 1, change),
-  });
-  return {
-    kind: 'map',
-    entries: changed,
-    position: existing?.position ?? position,
-    keyPosition: existing?.kind === 'map' ? existing.keyPosition : position,
-  };
+function commentOf(key: string, value: string): string {
+  const note = value === redacted ? ' (not stored: it looks like a secret; use job.secrets)' : '';
+  return ` --set ${key}=${value.replaceAll(/\s+/g, ' ')}${note}`;
 }

@@ -3,10 +3,10 @@ import type { JobSpec } from '../core/model/spec.ts';
 import { namedBuckets, type NamedBucket } from './buckets.ts';
 import { buildSpec } from './build.ts';
 import { readTextFile, localPath, type ManifestContext } from './files.ts';
-import { aliasesAt, manifest } from './keys.ts';
+import { manifest } from './keys.ts';
 import { isKubernetesFile, readKubernetes, type ClusterManifest } from './kubernetes.ts';
 import { misspelledKeys, reportUnknownKeys } from './kinds.ts';
-import { overridesOf, withOverrides, applySets, type SetArgument } from './overrides.ts';
+import { overridesOf, storedTextOf, type SetArgument } from './overrides.ts';
 import type { Path } from '../schema/kinds.ts';
 import { newFindings, toProblems, toProblem, fileProblem, type Problem } from '../schema/problems.ts';
 import { openSections } from './sections.ts';
@@ -56,7 +56,8 @@ export function loadManifest(
 /** Parses a manifest's text. Pure except for the files that the manifest names, which it reads through `files`. */
 export function parseManifest(input: ManifestInput): ManifestResult {
   const findings = newFindings();
-  const { tree, linePos } = parseText(input.text, findings);
+  const sets = input.sets ?? [];
+  const { tree, linePos } = parseText(input.text, sets, findings);
   const foreign = foreignFormatMessage(input.text, tree);
   if (foreign !== undefined) return { problems: [{ ...fileProblem(foreign), line: 1, column: 1 }], warnings: [] };
   const problemResult = (): ManifestResult => ({
@@ -65,10 +66,9 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   });
   if (tree === undefined) return problemResult();
 
-  const overridden = applySets(tree, input.sets ?? [], aliasesAt, findings);
-  reportUnknownKeys(overridden, manifest, [], findings);
+  reportUnknownKeys(tree, manifest, [], findings);
   const sections = openSections(
-    withCorrectedSections(overridden),
+    withCorrectedSections(tree),
     input.env,
     defaultNameOf(input.file),
     input.purpose,
@@ -87,10 +87,10 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   const mounts = spec.steps.some(({ name }) => name === 'gcsfuse');
   const buckets = mounts ? namedBuckets(sections, spec.capacity, locate) : [];
-  const overrides = overridesOf(input.sets ?? []);
+  const overrides = overridesOf(sets);
   return {
     spec: overrides.length === 0 ? spec : { ...spec, overrides },
-    storedText: withOverrides(input.text, tree, overrides),
+    storedText: storedTextOf(input.text, overrides),
     buckets,
     workdirPosition: locate(['job', 'workdir']),
     warnings: toProblems(findings.warnings, linePos),

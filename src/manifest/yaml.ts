@@ -1,27 +1,28 @@
-import { isScalar, LineCounter } from 'yaml';
+import { isMap, isScalar, LineCounter } from 'yaml';
 import { reportProblem } from '../schema/kinds.ts';
 import type { SourcePosition, Report } from '../schema/problems.ts';
+import { applySets, type SetArgument } from './overrides.ts';
 import { maxDepth, type Mapping, type Scalar, type Tree } from '../schema/tree.ts';
 import { parseYaml, treeOf } from '../schema/yaml.ts';
 
-export interface ParsedText {
+interface ParsedText {
   /** Undefined when the text is empty or is no YAML map; the problem is then reported. */
   readonly tree: Mapping | undefined;
   readonly linePos: (offset: number) => { line: number; col: number };
 }
 
-/** Parses a manifest's text and reports every YAML error. Never throws because of the text. */
-export function parseText(text: string, report: Report): ParsedText {
+/** Parses a manifest's text, applies the sets and reports every YAML error. Never throws because of the text. */
+export function parseText(text: string, sets: readonly SetArgument[], report: Report): ParsedText {
   const lines = new LineCounter();
   const linePos = (offset: number) => lines.linePos(offset);
   const start: SourcePosition = { in: 'file', offset: 0 };
   const document = parseYaml(text, lines);
-  if (document === undefined) {
-    return {
-      tree: reportProblem({ position: start }, [], report, `is nested deeper than ${maxDepth} levels`),
-      linePos,
-    };
-  }
+  const failed = { tree: undefined, linePos };
+  const refuse = (message: string): ParsedText => {
+    reportProblem({ position: start }, [], report, message);
+    return failed;
+  };
+  if (document === undefined) return refuse(`is nested deeper than ${maxDepth} levels`);
 
   const seen = new Set<number>();
   for (const error of document.errors) {
@@ -31,22 +32,18 @@ export function parseText(text: string, report: Report): ParsedText {
     reportProblem({ position: { in: 'file', offset: error.pos[0] } }, [], report, yamlMessage(error));
   }
   for (const warning of document.warnings) {
-    reportProblem(
-      { position: { in: 'file', offset: warning.pos[0] } },
-      [],
-      report,
-      `YAML: ${firstLine(warning.message)}`,
-    );
+    const message = `YAML: ${firstLine(warning.message)}`;
+    reportProblem({ position: { in: 'file', offset: warning.pos[0] } }, [], report, message);
   }
-  if (document.errors.length > 0) return { tree: undefined, linePos };
-  if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) {
-    return { tree: reportProblem({ position: start }, [], report, 'the manifest is empty'), linePos };
-  }
-  const tree = treeOf(document, (offset) => ({ in: 'file', offset }), report);
+  const { contents, errors } = document;
+  if (errors.length > 0) return failed;
+  if (contents === null || (isScalar(contents) && contents.value === null)) return refuse('the manifest is empty');
+  const positions = isMap(contents) ? applySets(document, sets, report) : undefined;
+  const tree = treeOf(document, (offset) => ({ in: 'file', offset }), report, positions);
   if (tree !== undefined && tree.kind !== 'map') {
     const is = tree.kind === 'list' ? 'a list' : 'a single value';
-    const message = `a manifest is a map of sections (job:, tpu:, command:), not ${is}`;
-    return { tree: reportProblem(tree, [], report, message), linePos };
+    reportProblem(tree, [], report, `a manifest is a map of sections (job:, tpu:, command:), not ${is}`);
+    return failed;
   }
   return { tree, linePos };
 }

@@ -21,24 +21,33 @@ export function parseYaml(text: string, lineCounter?: LineCounter): Document.Par
   }
 }
 
-/** Resolves aliases and merge keys. Undefined after reporting that the document is too large. */
+/**
+ * Resolves aliases and merge keys. A node has its own position, that of its text, or that of its parent. Undefined after
+ * reporting that the document is too large.
+ */
 export function treeOf(
   document: Document.Parsed,
   positionAt: (offset: number) => SourcePosition,
   report: Report,
+  ownPositions: ReadonlyMap<unknown, SourcePosition> = new Map(),
 ): Tree | undefined {
   let nodes = 0;
   let isWithinLimit = true;
   const anchors = new Map<string, unknown>();
   const visited = new WeakSet<object>();
 
+  const positionOf = (node: unknown, parent: SourcePosition): SourcePosition => {
+    const offset = startOffset(node);
+    return ownPositions.get(node) ?? (offset === undefined ? parent : positionAt(offset));
+  };
+
   const convert = (
     node: unknown,
     path: readonly (string | number)[],
-    offset: number,
+    parent: SourcePosition,
     openNodes: readonly unknown[],
   ): Tree => {
-    const position = positionAt(startOffset(node) ?? offset);
+    const position = positionOf(node, parent);
     const emptyScalar: Scalar = { kind: 'scalar', value: null, source: '', position };
     nodes += 1;
     if (nodes > maxNodes) {
@@ -59,7 +68,7 @@ export function treeOf(
         return { kind: 'unknown', position };
       }
       // A mistake behind an alias is in the anchor, so positions are the anchor's.
-      return convert(target, path, offset, openNodes);
+      return convert(target, path, parent, openNodes);
     }
     if (isNode(node) && !visited.has(node)) {
       visited.add(node);
@@ -70,8 +79,7 @@ export function treeOf(
       const inner = [...openNodes, node];
       const merges: { tree: Tree; position: SourcePosition }[] = [];
       for (const pair of node.items) {
-        const keyOffset = startOffset(pair.key) ?? startOffset(node) ?? offset;
-        const keyPosition = positionAt(keyOffset);
+        const keyPosition = ownPositions.get(pair.value) ?? positionOf(pair.key, position);
         if (!isScalar(pair.key) || pair.key.value === null) {
           reportProblem({ position: keyPosition }, path, report, 'a key must be a single value, not a list or a map');
           continue;
@@ -82,17 +90,17 @@ export function treeOf(
           reportProblem({ position: keyPosition }, [...path, key], report, message);
           continue;
         }
-        const value = convert(pair.value, [...path, key], keyOffset, inner);
+        const value = convert(pair.value, [...path, key], keyPosition, inner);
         if (key === '<<' && pair.key.type === 'PLAIN') merges.push({ tree: value, position: keyPosition });
         else entries.set(key, { position: keyPosition, value });
       }
       for (const merge of merges) mergeInto(entries, merge.tree, merge.position, path, report);
-      return { kind: 'map', entries, position, keyPosition: positionAt(offset) };
+      return { kind: 'map', entries, position, keyPosition: parent };
     }
     if (isSeq(node)) {
       const inner = [...openNodes, node];
       const items = node.items.map((item, index) =>
-        convert(isPair(item) ? null : item, [...path, index], startOffset(node) ?? offset, inner),
+        convert(isPair(item) ? null : item, [...path, index], position, inner),
       );
       return { kind: 'list', items, position };
     }
@@ -100,7 +108,7 @@ export function treeOf(
     return emptyScalar;
   };
 
-  const tree = convert(document.contents, [], 0, []);
+  const tree = convert(document.contents, [], positionAt(0), []);
   return isWithinLimit ? tree : undefined;
 }
 

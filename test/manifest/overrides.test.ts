@@ -83,10 +83,11 @@ test('the other name of a key goes, as it does for the job', () => {
   assert.match(text, /run: .?true.? # --set command\.run=true/);
 });
 
-test('if YAML has no position for them the overrides are at the top, and nothing else changes', () => {
+test('a set below an alias changes only that use of the anchor', () => {
   const shared = 'vars: {base: &base {run: ls}}\nlocal: {}\ncommand: *base\n';
   const { text } = recorded(['command.lr=0.5'], shared);
-  assert.equal(text, `# --set command.lr=0.5\n${shared}`);
+  const ownCopy = 'command:\n  {\n    run: ls,\n    lr: 0.5 # --set command.lr=0.5\n  }\n';
+  assert.equal(text, shared.replace('command: *base\n', ownCopy));
 });
 
 test('a value that looks like a secret is nowhere in the record', () => {
