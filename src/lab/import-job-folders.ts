@@ -3,12 +3,12 @@
 // identify a job that an earlier import took over.
 
 import { join } from 'node:path';
-import type { JobSpec, Reason } from '../core/model/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import { importedPrefix } from '../app/format.ts';
 import { parseInstant, type Instant } from '../core/model/time.ts';
 import type { ImportLine } from './import-old-data.ts';
-import type { ImportedJob } from './imported-job.ts';
-import { asObject, type Json } from './old-data.ts';
+import { importedEnd, type ImportedJob } from './imported-job.ts';
+import { asObject, asText, type Json } from './old-data.ts';
 
 export interface FolderReader {
   list(folder: string): readonly string[] | null;
@@ -139,9 +139,9 @@ export function planJobsImport(
       lines.push({ kind: 'exists', subject, message: spec.name });
       continue;
     }
-    const { mayBeRunning, ...end } = outcomeOf(from);
+    const end = outcomeOf(from);
     lines.push({ kind: 'import', subject, message: `${spec.name}, ${end.verdict}, ${from.logs.length} logs` });
-    if (mayBeRunning) {
+    if (end.verdict === 'stopped' && /^(running|queueing|idle|init)/i.test(from.status ?? '')) {
       const where = spec.capacity.kind === 'tpu' ? `, and its TPU in ${spec.capacity.zone} may cost money` : '';
       const message = `it was ${from.status}; imported as stopped. Its program may still run${where}: jobman tpus --all`;
       lines.push({ kind: 'note', subject, message });
@@ -171,24 +171,16 @@ export function classifyLog(
   return worker === undefined ? { kind: 'other' } : { kind: 'command', worker: Number(worker) };
 }
 
-type JobEnd = Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> & { readonly mayBeRunning: boolean };
-
 /** A success in the log wins over the status, which that program often only guessed from a tmux session. */
-function outcomeOf({ status, logTail }: OldJobFolder): JobEnd {
+function outcomeOf({ status, logTail }: OldJobFolder): ReturnType<typeof importedEnd> {
   if (/Main command completed successfully|Multihost runner finished successfully/.test(logTail))
-    return jobEnd('succeeded', 'succeeded', 'succeeded before the import');
+    return importedEnd('succeeded', 'succeeded', 'succeeded before the import');
   const text = status ?? '';
-  if (/^cancel/i.test(text)) return jobEnd('cancelled', 'stopped', 'cancelled before the import');
-  if (/^preempt/i.test(text)) return jobEnd('failed', 'preempted', 'preempted before the import');
+  if (/^cancel/i.test(text)) return importedEnd('cancelled', 'stopped', 'cancelled before the import');
+  if (/^preempt/i.test(text)) return importedEnd('failed', 'preempted', 'preempted before the import');
   if (/fail/i.test(text) || /Main command (failed|finished with errors)/.test(logTail))
-    return jobEnd('failed', 'command_failed', 'failed before the import');
-  const mayBeRunning = /^(running|queueing|idle|init)/i.test(text);
-  const detail = text === '' ? `${importedPrefix}, end unknown` : `${importedPrefix}, was ${text}`;
-  return { ...jobEnd('stopped', 'stopped', detail), mayBeRunning };
-}
-
-function jobEnd(verdict: ImportedJob['verdict'], reason: Reason, detail: string): JobEnd {
-  return { verdict, reason, evidence: { message: detail }, mayBeRunning: false };
+    return importedEnd('failed', 'command_failed', 'failed before the import');
+  return importedEnd('stopped', 'stopped', `${importedPrefix}, ${text === '' ? 'end unknown' : `was ${text}`}`);
 }
 
 /** Seconds since 1970, or a date. A date without a zone is in local time: this machine wrote it. */
@@ -196,9 +188,4 @@ function parseTime(value: unknown): Instant | null {
   const seconds = typeof value === 'number' ? value : /^\d+(\.\d+)?$/.test(asText(value) ?? '') ? Number(value) : null;
   if (seconds !== null) return Math.round(seconds * 1_000);
   return parseInstant(asText(value)?.replace(' ', 'T'));
-}
-
-function asText(value: unknown): string | null {
-  if (typeof value === 'number') return String(value);
-  return typeof value === 'string' && value.trim() !== '' ? value.trim() : null;
 }

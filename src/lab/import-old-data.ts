@@ -11,7 +11,7 @@ import { nameProblem, type NamesInUse } from './names.ts';
 import { isTpuName, type LabTpu, tpuFromName } from './tpus.ts';
 import { newsEventKinds } from './news.ts';
 import type { OldData, OldJob, OldUser } from './old-data.ts';
-import type { ImportedJob } from './imported-job.ts';
+import { importedEnd, type ImportedJob } from './imported-job.ts';
 import { lowestFreeId, type LabUser } from './users.ts';
 import type { WindowWithJob, LabStore } from './lab-store.ts';
 import { type LabRule, defaultRule } from './run-spec.ts';
@@ -332,39 +332,41 @@ function importedJobOf(
   };
 }
 
-function outcomeOf({ status, error }: OldJob): Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> {
+function outcomeOf({ status, error }: OldJob): ReturnType<typeof importedEnd> {
   switch (status) {
     case 'succeeded':
-      return { verdict: 'succeeded', reason: 'succeeded', evidence: { message: 'succeeded before the import' } };
+      return importedEnd('succeeded', 'succeeded', 'succeeded before the import');
     case 'killed':
-      return { verdict: 'cancelled', reason: 'stopped', evidence: { message: 'killed before the import' } };
+      return importedEnd('cancelled', 'stopped', 'killed before the import');
     case 'alive':
-    case 'unknown': {
+    case 'unknown':
       // This prefix prevents messages that the owner stopped the job.
-      const message = `${importedPrefix}, ${status === 'alive' ? 'was running' : 'end unknown'}`;
-      return { verdict: 'stopped', reason: 'stopped', evidence: { message } };
-    }
+      return importedEnd(
+        'stopped',
+        'stopped',
+        `${importedPrefix}, ${status === 'alive' ? 'was running' : 'end unknown'}`,
+      );
     case 'error':
     case 'resumed':
     case 'rerunned': {
-      const message = error === null ? 'failed before the import' : `failed before the import: ${error}`;
-      if (/preempt/i.test(error ?? '')) return { verdict: 'failed', reason: 'preempted', evidence: { message } };
-      return { verdict: 'failed', reason: 'command_failed', evidence: { message, ...patternOf(error) } };
+      const message = `failed before the import${error === null ? '' : `: ${error}`}`;
+      if (/preempt/i.test(error ?? '')) return importedEnd('failed', 'preempted', message);
+      return importedEnd('failed', 'command_failed', message, patternOf(error ?? ''));
     }
   }
 }
 
-function patternOf(error: string | null): { readonly pattern?: string } {
-  const found = [
-    [/grpc/i, 'grpc'],
-    [/lock/i, 'busy'],
-    [/oom/i, 'out_of_memory'],
-    [/file/i, 'file_missing'],
-    [/deadline/i, 'deadline'],
-    [/pointer/i, 'invalid_pointer'],
-  ] as const;
-  const pattern = found.find(([expression]) => expression.test(error ?? ''))?.[1];
-  return pattern === undefined ? {} : { pattern };
+const patterns = [
+  [/grpc/i, 'grpc'],
+  [/lock/i, 'busy'],
+  [/oom/i, 'out_of_memory'],
+  [/file/i, 'file_missing'],
+  [/deadline/i, 'deadline'],
+  [/pointer/i, 'invalid_pointer'],
+] as const;
+
+function patternOf(error: string): string | undefined {
+  return patterns.find(([expression]) => expression.test(error))?.[1];
 }
 
 function formatStatus({ status, error }: OldJob): string {

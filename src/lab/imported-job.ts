@@ -2,9 +2,10 @@
 // of them counts as alive or as ours.
 
 import { importedPrefix } from '../app/format.ts';
-import { plannedAllocation } from '../core/decide/allocate.ts';
+import { beginAttempt } from '../core/decide/advance.ts';
+import { withAllocation, withAttempt } from '../core/model/decision.ts';
 import type { Event } from '../core/model/event.ts';
-import { withLifecycle, type Attempt, type Evidence, type Exit, type Job, type Finish } from '../core/model/job.ts';
+import { allocationOf, newJob, type Evidence, type Job, type Finish } from '../core/model/job.ts';
 import type { JobSpec, Reason } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { LabJob, WindowReport } from './lab-store.ts';
@@ -44,61 +45,30 @@ export function buildImportedJob(
   const isPersistent = spec.capacity.ownership === 'persistent';
   // The number of workers is unknown.
   const workers = spec.command.runsOn === 'controller' ? (['controller'] as const) : [0];
-  const exits: readonly Exit[] | undefined = reason === 'succeeded' ? [{ exitCode: 0, workers }] : undefined;
-  const allocation = withLifecycle({
-    ...plannedAllocation(spec, id, 1),
-    // Persistent capacity always exists. An ephemeral allocation belonged to the other program: we neither requested
-    // nor own it.
-    requestedAt: isPersistent ? createdAt : null,
-    releasedAt: isPersistent ? null : endedAt,
-    goneAt: isPersistent ? null : endedAt,
-  });
-  const attempt: Attempt = {
-    ordinal: 1,
-    stage: 0,
-    startMode: 'fresh',
-    startedByOwner: true,
-    allocation: 1,
-    createdAt,
-    notBeforeAt: createdAt,
-    failures: [],
+  const exits = reason === 'succeeded' && { exits: [{ exitCode: 0, workers }] };
+  // If the end is unknown, do not report that its owner stopped it.
+  const isByOwner = verdict === 'cancelled' || (verdict === 'stopped' && !evidence.message.startsWith(importedPrefix));
+  const created = newJob({ id, installation, owner, spec, at: createdAt });
+  const begun = beginAttempt(created.job, createdAt);
+  const ended = withAttempt(begun.job, 1, {
     startedAt: begunAt,
     runningAt: begunAt,
     ending: { reason, evidence, startedAt: endedAt, stopRequestedAt: null, stopConfirmedBy: [] },
     endedAt,
-    ...(exits !== undefined && { exits }),
-  };
-  // If the end is unknown, do not report that its owner stopped it.
-  const isByOwner = verdict === 'cancelled' || (verdict === 'stopped' && !evidence.message.startsWith(importedPrefix));
+    ...exits,
+  });
+  // Persistent capacity always exists. An ephemeral allocation belonged to the other program: we neither requested nor
+  // own it.
+  const released = isPersistent ? { requestedAt: createdAt } : { releasedAt: endedAt, goneAt: endedAt };
   const job: Job = {
-    id,
-    installation,
-    owner,
-    createdAt,
-    spec,
+    ...withAllocation(ended, 1, released),
     desired: isByOwner ? 'cancelled' : 'running',
-    startRequest: null,
     cancelRequested: verdict === 'cancelled',
     desiredAt: isByOwner ? endedAt : createdAt,
-    attempts: [attempt],
-    allocations: [allocation],
     finish: { at: endedAt, verdict, reason },
-    removed: false,
   };
-  const { name, ownership } = allocation;
-  const events: Event[] = [
-    { at: createdAt, kind: 'created', by: owner },
-    {
-      at: createdAt,
-      kind: 'attempt_created',
-      attempt: 1,
-      stage: 0,
-      startMode: 'fresh',
-      startedByOwner: true,
-      allocation: 1,
-      notBeforeAt: createdAt,
-    },
-  ];
+  const events: Event[] = [created.event, ...begun.events];
+  const { name, ownership } = allocationOf(job, 1);
   if (isPersistent) events.push({ at: createdAt, kind: 'allocation_requested', allocation: 1, name, ownership });
   if (begunAt !== null) {
     events.push({ at: begunAt, kind: 'attempt_started', attempt: 1, workers });
@@ -109,18 +79,21 @@ export function buildImportedJob(
     events.push({ at: endedAt, kind: 'command_received', verb, by: owner, desired: 'cancelled' });
   }
   events.push({ at: endedAt, kind: 'attempt_ending', attempt: 1, reason, evidence });
-  events.push({
-    at: endedAt,
-    kind: 'attempt_ended',
-    attempt: 1,
-    reason,
-    evidence,
-    ...(exits !== undefined && { exits }),
-  });
+  events.push({ at: endedAt, kind: 'attempt_ended', attempt: 1, reason, evidence, ...exits });
   if (!isPersistent) {
     events.push({ at: endedAt, kind: 'allocation_released', allocation: 1, message: 'it was not ours' });
     events.push({ at: endedAt, kind: 'allocation_gone', allocation: 1 });
   }
   events.push({ at: endedAt, kind: 'finished', verdict, reason });
   return { job, events };
+}
+
+/** The end of a job, for people: what the other program has recorded. */
+export function importedEnd(
+  verdict: ImportedJob['verdict'],
+  reason: Reason,
+  message: string,
+  pattern?: string,
+): Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> {
+  return { verdict, reason, evidence: { message, ...(pattern !== undefined && { pattern }) } };
 }

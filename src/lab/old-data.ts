@@ -282,13 +282,14 @@ function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function asText(value: unknown): string | null {
+export function asText(value: unknown): string | null {
+  if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : null;
 }
 
 /** A whole number from 0, also as a text. */
 function asInteger(value: unknown): number | null {
-  const text = typeof value === 'number' ? String(value) : asText(value);
+  const text = asText(value);
   return text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null;
 }
 

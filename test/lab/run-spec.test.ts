@@ -44,7 +44,7 @@ test('the default rule is pre on preemptible and spot TPUs, else pass; monitor=F
   assert.equal(spec('kmh-tpuvm-v2-32-preemptible-1').recovery.preset, 'pre');
   assert.equal(spec('kmh-tpuvm-v2-32-preemptible-1', { rule: 'rerun' }).recovery.preset, 'rerun');
   assert.deepEqual(spec('kmh-tpuvm-v2-32-preemptible-1', { monitor: false }).recovery.rules, []);
-  assert.deepEqual(spec('kmh-tpuvm-v2-32-1').recovery.budget, { preemptions: 10, failures: 10 });
+  assert.deepEqual(spec('kmh-tpuvm-v2-32-1').recovery.budget, { preemptions: 10, failures: 10, setupFailures: 3 });
 });
 
 test('the allocation is persistent, and the script runs on this machine', () => {
