@@ -1,16 +1,16 @@
 // Commit command: from the owner's command to the commit and the answer. core/decide/commands.ts decides the effect of
 // each command.
 
-import { isLost } from '../core/decide/allocate.ts';
 import { applyCommand, type CommandOptions as CoreOptions, type Verb } from '../core/decide/commands.ts';
 import { checkCommand } from '../core/policy/permissions.ts';
 import {
   formatVerdict,
   heldAllocations,
   isForceRemoved,
+  isLost,
   mayOutliveRemoval,
-  type Job,
   type Finish,
+  type Job,
 } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { CommandResult, CommandOptions } from './client.ts';

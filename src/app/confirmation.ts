@@ -3,8 +3,7 @@
 // once, with its price. The TPU emulator needs no grant.
 
 import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
-import { usableAllocation } from '../core/decide/allocate.ts';
-import { heldAllocations, type Job } from '../core/model/job.ts';
+import { heldAllocations, type Job, usableAllocation } from '../core/model/job.ts';
 import { capacityAt, alternativesOf, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ConfirmationRequired } from './client.ts';

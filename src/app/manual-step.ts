@@ -1,8 +1,7 @@
 // Manual step: repeats one setup step of a job at a user's request. Only the core changes the job's attempts.
 
-import { usableAllocation } from '../core/decide/allocate.ts';
 import type { Event } from '../core/model/event.ts';
-import { openAttempt, stepsOf, type Allocation, type Job } from '../core/model/job.ts';
+import { openAttempt, stepsOf, type Allocation, type Job, usableAllocation } from '../core/model/job.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';

@@ -1,19 +1,20 @@
 // Views: a job as people see it, computed here once for the table, the JSON and the pages.
 
 import {
-  type Allocation,
-  type Attempt,
-  type Job,
   allocationOf,
+  capacityOf,
   commandWorkers,
   heldAllocations,
-  wasNeverCreated,
+  isLost,
   lastAllocation,
   lastAttempt,
   openAttempt,
-  capacityOf,
+  type Allocation,
+  type Attempt,
+  type Job,
+  wasNeverCreated,
 } from '../core/model/job.ts';
-import { isLost, nextCallAt } from '../core/decide/allocate.ts';
+import { nextCallAt } from '../core/decide/allocate.ts';
 import { needsSlot } from '../core/policy/admission.ts';
 import { isFinishedPhase, phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
 import { budgetOf, usedBudget } from '../core/decide/recover.ts';

@@ -8,13 +8,11 @@ import {
   confirmationDelay,
   recordRequested,
   release,
-  usableAllocation,
 } from './allocate.ts';
 import { alternativeWaitEnd } from './alternatives.ts';
-import { matchedPattern } from './evidence.ts';
 import { chain, withoutEvents, wait, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Change, Decision } from '../model/decision.ts';
-import { lastAllocation, workdirCopyOf } from '../model/job.ts';
+import { lastAllocation, usableAllocation, workdirCopyOf } from '../model/job.ts';
 import type { Attempt, Job } from '../model/job.ts';
 import { hasSucceeded } from '../model/observation.ts';
 import { unreachableGraceOf } from './recover.ts';
@@ -208,7 +206,7 @@ function recordExit(job: Job, attempt: Attempt, runs: View['runs'], now: Instant
   if (exitSeen !== undefined || failed?.run.state !== 'exited') return withoutEvents(job);
   const { exitCode, signal } = failed.run;
   const seen = { worker: failed.worker, exitCode, ...(signal === undefined ? {} : { signal }) };
-  const { pattern } = matchedPattern(failed, attempt);
+  const { pattern } = failed.matched;
   const noted = withAttempt(job, ordinal, {
     exitSeen: { at: now, ...seen, ...(pattern !== undefined && { pattern }) },
   });

@@ -2,7 +2,7 @@
 
 import { chain, withEvents, withoutEvents, withAllocation, withAttempt } from '../model/decision.ts';
 import type { Change, Action } from '../model/decision.ts';
-import { allocationOf, wasNeverCreated, isUnconfirmed, isUnusable, lastAllocation } from '../model/job.ts';
+import { allocationOf, wasNeverCreated, isUnconfirmed } from '../model/job.ts';
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job } from '../model/job.ts';
 import type { AllocationStatus, Observation, Observed } from '../model/observation.ts';
 import { clamp, backoffDelay, earliest, hour, minute, second } from '../model/time.ts';
@@ -50,7 +50,7 @@ export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
 
 // ------------------------------------------------------------------------------------------ pace
 
-/** First and longest delay after an error of that kind. An error without an entry is permanent. */
+/** First and longest delay after an error of that kind. An error without an entry is permanent: it would come again. */
 const retryDelays: Readonly<Partial<Record<CloudErrorKind, { readonly first: Duration; readonly most: Duration }>>> = {
   stockout: { first: 30 * second, most: 10 * minute },
   quota: { first: minute, most: 15 * minute },
@@ -59,10 +59,9 @@ const retryDelays: Readonly<Partial<Record<CloudErrorKind, { readonly first: Dur
   unreachable: { first: 5 * second, most: 2 * minute },
 };
 
-/** Delay after a permanent error of a call that is repeated: a release, or a request that lacks a permission. */
+/** Two calls are repeated even after a permanent error: a release, and a request without a permission, which may be granted. */
 const permanentErrorDelay: Duration = 10 * minute;
 
-/** True for errors that the same request would get again. */
 export function isPermanent(kind: CloudErrorKind): boolean {
   return retryDelays[kind] === undefined;
 }
@@ -79,7 +78,7 @@ export function retryDelay(kind: CloudErrorKind, tries: number, ...seed: readonl
   return backoffDelay(first, most, tries, ...seed);
 }
 
-/** Earliest time of the next request (after `releasedAt`: release). 0 if none failed. */
+/** Earliest time of the next request, or of the next release once the job has released it. 0 if none failed. */
 export function nextCallAt(job: Job, allocation: Allocation): Instant {
   const { lastError, errorCount } = allocation;
   if (lastError === null) return 0;
@@ -244,7 +243,8 @@ export function planReleases(
     const dueAt = releaseDueAt(job, allocation, observedAllocation(observation, allocation.ordinal, now));
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
     const nextCheck = now + clamp(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
-    // If this time has passed, the observation of this pass failed, and `nextCheck` is enough.
+    // A second observation may confirm the deletion from this time on. If the time has passed, that observation failed in
+    // this pass, and `nextCheck` is enough.
     const confirmableAt = allocation.firstMissedAt === null ? 0 : allocation.firstMissedAt + releaseConfirmationDelay;
     wakeAt = earliest(
       wakeAt,
@@ -267,17 +267,4 @@ function releaseDueAt(job: Job, allocation: Allocation, observed: Observed<Alloc
   // suspended. Repeat the deletion at once.
   const changedAt = allocation.lastObserved?.at ?? confirmedAt;
   return changedAt > confirmedAt ? changedAt : confirmedAt + releaseAgainAfter;
-}
-
-// ------------------------------------------------------------------------------------------ use
-
-/** The newest allocation, if a new attempt can use it. */
-export function usableAllocation(job: Job): Allocation | undefined {
-  const allocation = lastAllocation(job);
-  return ['lost', 'releasing', 'gone'].includes(allocation?.lifecycle ?? 'gone') ? undefined : allocation;
-}
-
-/** True if it is gone, or if its last observed state means that it is never usable again. */
-export function isLost({ lifecycle, lastObserved }: Allocation): boolean {
-  return lifecycle === 'gone' || (lastObserved !== null && isUnusable(lastObserved.state));
 }

@@ -9,10 +9,10 @@
 // The attempt fails once every alternative is skipped or lacks a permission. The answers are in
 // `Attempt.alternativesTried`.
 
-import { isLost, isPermanent, isUnobservable, moveAttempt, retryDelay, switchAllocation } from './allocate.ts';
+import { isPermanent, isUnobservable, moveAttempt, retryDelay, switchAllocation } from './allocate.ts';
 import { chain, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
-import { allocationOf, wasNeverCreated } from '../model/job.ts';
+import { allocationOf, isLost, wasNeverCreated } from '../model/job.ts';
 import type { Allocation, Attempt, CapacityAnswer, CloudErrorKind, Job, TriedAlternative } from '../model/job.ts';
 import type { AlternativeAnswer, Observed } from '../model/observation.ts';
 import { alternativeCount } from '../model/spec.ts';

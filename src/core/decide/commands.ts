@@ -1,12 +1,11 @@
 // Commands of a job's owner. A command only changes the desired state; the controller then makes it so. The same command
 // given twice changes nothing the second time.
 
-import { usableAllocation } from './allocate.ts';
 import { chain, withEvents, withoutEvents, withAttempt } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
 import type { EventBody } from '../model/event.ts';
 import { removeFromList } from './finish.ts';
-import { heldAllocations, openAttempt } from '../model/job.ts';
+import { heldAllocations, openAttempt, usableAllocation } from '../model/job.ts';
 import type { Desired, Job, StartRequest } from '../model/job.ts';
 import type { SituationName } from './situations.ts';
 import type { Instant } from '../model/time.ts';

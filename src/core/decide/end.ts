@@ -2,11 +2,11 @@
 // more and closes the attempt, which adds the next one or finishes the job.
 
 import { addAttempt } from './advance.ts';
-import { isLost, release } from './allocate.ts';
+import { release } from './allocate.ts';
 import { cleanUp, finishJob, keepsAtFinish } from './finish.ts';
 import { chain, recheckNow, withoutEvents, withAttempt, withEvents } from '../model/decision.ts';
 import type { Action, Decision } from '../model/decision.ts';
-import { allocationOf } from '../model/job.ts';
+import { allocationOf, isLost } from '../model/job.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job } from '../model/job.ts';
 import { continuationOf, endingOf, giveUpAt, lossGraceEnd } from './recover.ts';
 import type { Reason, WorkerId } from '../model/spec.ts';

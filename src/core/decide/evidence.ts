@@ -1,52 +1,30 @@
 // Evidence for the end of an attempt. `message` is for people; recovery rules use the pattern, the exit code and the
 // worker.
 
-import type { AllocationState, Attempt, Evidence, TaskFailure } from '../model/job.ts';
+import type { AllocationState, Evidence, TaskFailure } from '../model/job.ts';
 import type { WorkerId } from '../model/spec.ts';
 import { minute, second } from '../model/time.ts';
 import type { Duration } from '../model/time.ts';
-import type { View, WorkerRun } from './view.ts';
-
-/** The pattern in the output of that attempt on one worker. */
-export function matchedPattern(
-  { status }: WorkerRun,
-  attempt: Attempt,
-): { readonly pattern?: string; readonly line?: string } {
-  const matched = status?.matched;
-  return matched?.attempt === attempt.ordinal ? { pattern: matched.pattern, line: matched.line } : {};
-}
+import type { AttemptView, WorkerRun } from './view.ts';
 
 /** The beginning of the evidence if neither process nor exit of a program is left. */
 export const vanishedPrefix = 'the program vanished';
 
-export function vanishedEvidence(workerRun: WorkerRun, attempt: Attempt): Evidence {
-  const { run, worker } = workerRun;
+export function vanishedEvidence({ run, worker, matched }: WorkerRun): Evidence {
   const found =
     run.state === 'vanished' ? run.detail : run.state === 'none' ? 'its files are gone' : 'it never started';
-  return {
-    message: `${vanishedPrefix} on ${workerName(worker)}: ${found}`,
-    worker,
-    ...matchedPattern(workerRun, attempt),
-  };
+  return { message: `${vanishedPrefix} on ${workerName(worker)}: ${found}`, worker, ...matched };
 }
 
 /** For a program that exited without success. */
 export function exitEvidence(
-  workerRun: WorkerRun,
+  { worker, matched }: WorkerRun,
   { exitCode, signal, failure }: { readonly exitCode: number; readonly signal?: string; readonly failure?: string },
-  attempt: Attempt,
 ): Evidence {
-  const { worker } = workerRun;
-  if (failure !== undefined && exitCode === 0)
-    return { message: failure, worker, unconfirmed: true, ...matchedPattern(workerRun, attempt) };
+  if (failure !== undefined && exitCode === 0) return { message: failure, worker, unconfirmed: true, ...matched };
   const exitText = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
-  return {
-    message: `${exitText} on ${workerName(worker)}`,
-    worker,
-    exitCode,
-    ...(signal === undefined ? {} : { signal }),
-    ...matchedPattern(workerRun, attempt),
-  };
+  const message = `${exitText} on ${workerName(worker)}`;
+  return { message, worker, exitCode, ...(signal === undefined ? {} : { signal }), ...matched };
 }
 
 export function silenceEvidence(runs: readonly WorkerRun[]): Evidence {
@@ -55,46 +33,40 @@ export function silenceEvidence(runs: readonly WorkerRun[]): Evidence {
   return { message: `no output ${where} for as long as job.silence_timeout allows` };
 }
 
-export function failedCallEvidence(workerRun: WorkerRun, attempt: Attempt, timeout: Duration): Evidence {
+export function failedCallEvidence({ worker, matched }: WorkerRun, timeout: Duration): Evidence {
   const minutes = Math.round(timeout / minute);
   const length = minutes > 0 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${timeout / second} seconds`;
-  const detail = `no output for ${length} after a failed call between workers`;
-  return { message: detail, worker: workerRun.worker, ...matchedPattern(workerRun, attempt) };
+  return { message: `no output for ${length} after a failed call between workers`, worker, ...matched };
 }
 
 export function setupEvidence({ task, message: detail, tries, pattern }: TaskFailure): Evidence {
   const { worker } = task;
   const failed = task.kind === 'step' ? `step ${task.step} failed` : 'the command could not be started';
-  return {
-    message: `${failed} on ${workerName(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`,
-    worker,
-    ...(pattern === undefined ? {} : { pattern }),
-  };
+  const message = `${failed} on ${workerName(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`;
+  return { message, worker, ...(pattern === undefined ? {} : { pattern }) };
 }
 
-export function lossEvidence(view: View): Evidence {
-  return { message: lossDetail(view), ...rawError(view) };
-}
+const lossMessages: Partial<Record<AllocationState, string>> = {
+  absent: 'it no longer exists',
+  releasing: 'another user is deleting it',
+  foreign: 'another resource has its name',
+};
 
-function lossDetail({ allocation, observed }: View): string {
-  const detail =
-    observed.kind === 'known' && observed.value.detail !== ''
-      ? observed.value.detail
-      : allocation?.lastObserved?.detail;
-  const messages: Partial<Record<AllocationState, string>> = {
-    absent: 'it no longer exists',
-    releasing: 'another user is deleting it',
-    foreign: 'another resource has its name',
-  };
-  const isFailure = allocation?.readyAt === null && observed.kind === 'known' && observed.value.cause !== 'preempted';
+export function lossEvidence(view: AttemptView): Evidence {
+  const { allocation, observed } = view;
+  const { lastObserved, readyAt } = allocation;
+  const status = observed.kind === 'known' ? observed.value : undefined;
+  const isFailure = readyAt === null && status !== undefined && status.cause !== 'preempted';
   const lossMessage = isFailure ? 'it failed before it was ready' : 'the cloud took it';
-  const message = messages[allocation?.lastObserved?.state ?? 'lost'] ?? lossMessage;
-  return detail === undefined || detail === '' ? message : `${message} (${detail})`;
+  const message = lossMessages[lastObserved?.state ?? 'lost'] ?? lossMessage;
+  // The cloud may no longer report what it has reported before.
+  const detail = status?.detail || lastObserved?.detail || '';
+  return { message: detail === '' ? message : `${message} (${detail})`, ...rawError(view) };
 }
 
 /** The cloud's own message of the allocation's last error. */
-export function rawError({ allocation }: View): { readonly raw?: string } {
-  const error = allocation?.lastError?.error;
+export function rawError({ allocation: { lastError } }: AttemptView): { readonly raw?: string } {
+  const error = lastError?.error;
   return error === undefined ? {} : { raw: error.raw === '' ? error.message : error.raw };
 }
 

@@ -3,7 +3,6 @@
 import {
   capacityTraits,
   capacityWaitEnd,
-  isLost,
   isPermanent,
   isUnobservable,
   lossErrorOf,
@@ -12,8 +11,7 @@ import {
   releasingAllocations,
 } from './allocate.ts';
 import { betterAlternativeOf, exhaustedAlternativeOf } from './alternatives.ts';
-import { matchedPattern } from './evidence.ts';
-import { capacityOf, mayOutliveRemoval } from '../model/job.ts';
+import { capacityOf, isLost, mayOutliveRemoval } from '../model/job.ts';
 import type { Allocation, CloudError, Job, TaskFailure } from '../model/job.ts';
 import { failedCallPatterns } from '../model/log-lines.ts';
 import { hasSucceeded } from '../model/observation.ts';
@@ -162,7 +160,7 @@ function awaitsPreemptionReport(view: AttemptView, workerRun: WorkerRun, run: Ex
   const isRevocable = capacityTraits(capacityOf(job, allocation)).revocable;
   if (!isRevocable && allocation.ownership !== 'persistent') return false;
   const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
-  const hasLostConnection = workerRun.worker === 'controller' && hasFailedCall(view, workerRun);
+  const hasLostConnection = workerRun.worker === 'controller' && hasFailedCall(workerRun);
   if (!wasKilled && !hasLostConnection) return false;
   if (observed.kind === 'unknown' || observedState !== 'ready') return true;
   if (!isRevocable || attempt.exitAcceptedAt !== undefined) return false;
@@ -174,17 +172,16 @@ function awaitsPreemptionReport(view: AttemptView, workerRun: WorkerRun, run: Ex
   return observed.observedAt < run.endedAt && attempt.exitSeen === undefined;
 }
 
-function hasFailedCall({ attempt }: AttemptView, workerRun: WorkerRun): boolean {
-  return failedCallPatterns.includes(matchedPattern(workerRun, attempt).pattern ?? '');
+function hasFailedCall({ matched }: WorkerRun): boolean {
+  return failedCallPatterns.includes(matched.pattern ?? '');
 }
 
 /** The worker searches its output only once it is silent, so an observed pattern is older than the silence. */
-function findHungRun(view: AttemptView): WorkerRun | undefined {
-  const { job, runs, now } = view;
+function findHungRun({ job, runs, now }: AttemptView): WorkerRun | undefined {
   const { failedCallTimeoutMs } = job.spec.limits;
   const last = lastOutputAt(runs);
   if (failedCallTimeoutMs === undefined || last === undefined || now - last < failedCallTimeoutMs) return undefined;
-  return runs.find((one) => one.run.state === 'running' && hasFailedCall(view, one));
+  return runs.find((one) => one.run.state === 'running' && hasFailedCall(one));
 }
 
 /**

@@ -1,9 +1,9 @@
 // Finish: the end of a job, and the capacity that it keeps afterwards.
 
-import { isLost, release } from './allocate.ts';
+import { release } from './allocate.ts';
 import { chain, withEvents } from '../model/decision.ts';
 import type { Change, Decision } from '../model/decision.ts';
-import { heldAllocations } from '../model/job.ts';
+import { heldAllocations, isLost } from '../model/job.ts';
 import type { Allocation, Finish, Job } from '../model/job.ts';
 import type { Reason } from '../model/spec.ts';
 import { earliest, minute } from '../model/time.ts';

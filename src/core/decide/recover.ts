@@ -1,8 +1,8 @@
 // Recover: decides what follows the end of an attempt. The rules are data (policy/presets.ts).
 
-import { capacityTraits, isLost } from './allocate.ts';
+import { capacityTraits } from './allocate.ts';
 import type { AppliedRule } from '../model/event.ts';
-import { allocationOf } from '../model/job.ts';
+import { allocationOf, isLost } from '../model/job.ts';
 import type { Allocation, Attempt, Ending, Evidence, Job, Finish, StartRequest } from '../model/job.ts';
 import { alternativesOf, capacityAt } from '../model/spec.ts';
 import type { RuleAnswer, Reason, RecoverySpec, RecoveryRule, RecoverableReason } from '../model/spec.ts';
@@ -140,7 +140,7 @@ export type Continuation =
   | { readonly next: 'start_request' }
   | { readonly next: 'finish'; readonly verdict: Finish['verdict']; readonly applied: AppliedRule | null };
 
-/** What follows if an ending attempt is closed now. The owner's commands come before any rule. */
+/** The continuation if an ending attempt is closed now. The owner's commands come before any rule. */
 export function continuationOf(job: Job, attempt: Attempt, now: Instant): Continuation {
   const { reason, evidence } = endingOf(job, attempt);
   if (job.desired !== 'running') return finishAs(reason === 'succeeded' ? 'succeeded' : stoppedVerdict(job));
@@ -227,11 +227,7 @@ function nextStart(
 /** No budget limits a job that is rerun after each success, so a command that ends at once needs a delay. */
 const minSuccessDelay: Duration = second;
 
-/**
- * The delay before the next attempt. After a preemption 0, unless the rule sets one: the wait for capacity is enough.
- * After the first silence 0. After failures the spec's delay, doubled while attempts fail quickly: an attempt that ran
- * longer than the longest delay resets the count.
- */
+/** The delay before the next attempt. It doubles while attempts end quickly. */
 function delayAfter(
   job: Job,
   attempt: Attempt,
@@ -241,22 +237,17 @@ function delayAfter(
 ): Duration {
   const delay = rule?.delayMs ?? job.spec.recovery.delayMs;
   const delayMax = Math.max(delay, rule?.delayMaxMs ?? job.spec.recovery.delayMaxMs);
+  if (reason === 'succeeded') return Math.max(delay, minSuccessDelay);
+  // The wait for capacity is enough.
+  if (reason === 'preempted' && rule?.delayMs === undefined) return 0;
+  // An attempt that ran longer than the longest delay begins a new series.
   const lastLongRun = used.findLastIndex(
     (one) => one.runningAt !== null && (one.ending?.startedAt ?? 0) - one.runningAt > delayMax,
   );
-  const endsInARow = used.length - Math.max(0, lastLongRun);
-  switch (reason) {
-    case 'preempted':
-      return rule?.delayMs === undefined ? 0 : backoffDelay(delay, delayMax, endsInARow, job.id, attempt.ordinal);
-    case 'succeeded':
-      return Math.max(delay, minSuccessDelay);
-    case 'unreachable':
-      return backoffDelay(delay, delayMax, endsInARow - 1, job.id, attempt.ordinal);
-    case 'setup_failed':
-    case 'command_failed':
-    case 'hung':
-      return backoffDelay(delay, delayMax, endsInARow, job.id, attempt.ordinal);
-  }
+  const inSeries = used.length - Math.max(0, lastLongRun);
+  // The grace has already delayed the attempt after the first silence.
+  const tries = reason === 'unreachable' ? inSeries - 1 : inSeries;
+  return backoffDelay(delay, delayMax, tries, job.id, attempt.ordinal);
 }
 
 // ------------------------------------------------------------------------------------------ silent workers

@@ -188,7 +188,7 @@ const attemptRows = [
     name: 'program-vanished',
     means: 'a worker answers, but it has neither the process of the command nor its exit code',
     when: ({ vanishedRun }) => vanishedRun !== undefined,
-    then: (facts) => endAttempt(facts, 'unreachable', vanishedEvidence(requireFact(facts.vanishedRun), facts.attempt)),
+    then: (facts) => endAttempt(facts, 'unreachable', vanishedEvidence(requireFact(facts.vanishedRun))),
   },
   {
     name: 'command-failed',
@@ -196,7 +196,7 @@ const attemptRows = [
     when: ({ failedRun }) => failedRun !== undefined,
     then: (facts) => {
       const { workerRun, run } = requireFact(facts.failedRun);
-      return endAttempt(facts, 'command_failed', exitEvidence(workerRun, run, facts.attempt), run.endedAt);
+      return endAttempt(facts, 'command_failed', exitEvidence(workerRun, run), run.endedAt);
     },
   },
   {
@@ -205,11 +205,7 @@ const attemptRows = [
     when: ({ hungRun }) => hungRun !== undefined,
     then: (facts) => {
       const { failedCallTimeoutMs = 0 } = facts.job.spec.limits;
-      return endAttempt(
-        facts,
-        'hung',
-        failedCallEvidence(requireFact(facts.hungRun), facts.attempt, failedCallTimeoutMs),
-      );
+      return endAttempt(facts, 'hung', failedCallEvidence(requireFact(facts.hungRun), failedCallTimeoutMs));
     },
   },
   {

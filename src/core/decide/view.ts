@@ -60,6 +60,8 @@ interface WorkerView {
 /** A worker that runs the attempt's command, and the state of its run there. */
 export interface WorkerRun extends WorkerView {
   readonly run: WorkerRunStatus;
+  /** The pattern in the output of that attempt there, and its line. Empty for none. */
+  readonly matched: { readonly pattern?: string; readonly line?: string };
 }
 
 /**
@@ -84,7 +86,9 @@ export function viewOf(job: Job, observation: Observation, now: Instant): View {
   const runs = ids.map((worker): WorkerRun => {
     const notAsked = { worker, status: undefined, unreachableSince: undefined };
     const view = workers.find((one) => one.worker === worker) ?? notAsked;
-    return { ...view, run: runStatusOf(view, attempt?.ordinal, allocation, now) };
+    const { attempt: of, ...matched } = view.status?.matched ?? {};
+    const run = runStatusOf(view, attempt?.ordinal, allocation, now);
+    return { ...view, run, matched: of === attempt?.ordinal ? matched : {} };
   });
   return { job, now, admitted, attempt, allocation, observed, observedState, workers, runs, alternativeAnswers };
 }

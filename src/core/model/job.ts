@@ -253,9 +253,13 @@ function lifecycleOf({
   return confirmedAt === null ? 'requested' : 'confirmed';
 }
 
-/** True for a state after which an allocation is never usable again. */
-export function isUnusable(state: AllocationState): boolean {
+function isUnusable(state: AllocationState): boolean {
   return state === 'lost' || state === 'releasing' || state === 'foreign' || state === 'absent';
+}
+
+/** True if it is gone, or if its last observed state means that it is never usable again. */
+export function isLost({ lifecycle, lastObserved }: Allocation): boolean {
+  return lifecycle === 'gone' || (lastObserved !== null && isUnusable(lastObserved.state));
 }
 
 /** Addresses of one worker. Without an external address jobman uses the internal one. */
@@ -358,6 +362,12 @@ export function failureOf({ failures }: Attempt, task: WorkerTask): TaskFailure 
 
 export function lastAllocation(job: Job): Allocation | undefined {
   return job.allocations.at(-1);
+}
+
+/** The newest allocation, if a new attempt can use it. */
+export function usableAllocation(job: Job): Allocation | undefined {
+  const allocation = lastAllocation(job);
+  return ['lost', 'releasing', 'gone'].includes(allocation?.lifecycle ?? 'gone') ? undefined : allocation;
 }
 
 export function mayExist(allocation: Allocation): boolean {

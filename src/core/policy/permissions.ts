@@ -1,9 +1,8 @@
 // Permissions: the commands that a user may give to a job in its current state, and the messages of refusals.
 
-import { usableAllocation } from '../decide/allocate.ts';
 import type { CommandOptions, Verb } from '../decide/commands.ts';
 import { phaseOf } from '../decide/phase.ts';
-import { formatVerdict, heldAllocations, openAttempt } from '../model/job.ts';
+import { formatVerdict, heldAllocations, openAttempt, usableAllocation } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
 
 /** Accepted, or the sentence for the user. */
