@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import { findProgram } from '../support/real.ts';
+import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -63,6 +63,23 @@ suite('bin/jobman', () => {
     assert.equal(code, 0);
     assert.match(stderr, /heard/);
     assert.doesNotMatch(stderr, /MetadataLookupWarning/);
+  });
+
+  test('reports on a terminal that the bundle is older than the last pull', (t) => {
+    const python = findProgram('python3');
+    if (!requireReal(t, 'python3', python)) return;
+    const { top, write, run } = installTree(t);
+    write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
+    const argv = [join(root, 'test/real/run-in-terminal.py'), '200', '24', '[]', join(top, 'bin/jobman'), 'list'];
+    const runInTerminal = () => spawnSync(python ?? '', argv, { encoding: 'utf8' }).stdout;
+    const notice = /jobman: The source has changed since this build\. To build it again: cd .*my jobman && npm install/;
+    write('.git/logs/HEAD');
+    write('dist/bundle/main.cjs');
+    utimesSync(join(top, '.git/logs/HEAD'), 1000, 1000);
+    assert.doesNotMatch(runInTerminal(), notice);
+    utimesSync(join(top, 'dist/bundle/main.cjs'), 900, 900);
+    assert.match(runInTerminal(), notice);
+    assert.equal(run(join(top, 'bin/jobman'), 'list').stderr, '');
   });
 
   test('falls back to the output of tsc, then to the source', (t) => {
