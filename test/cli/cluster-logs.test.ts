@@ -143,7 +143,7 @@ suite('logs', () => {
     assert.match(none.err, /no longer has this log; this is the archived copy/);
     assert.doesNotMatch(none.err, /Nothing was printed/);
     const all = await ask(cluster([one], [pod('first', 0)]), ['logs', 'train', '--all-pods']);
-    assert.match(all.out, /^kept line\n.*hello from train-first-0/);
+    assert.match(all.out, /^\[gone\] kept line\n\[0\] hello from train-first-0/);
     const newest = await ask(cluster([one], [pod('first', 0)]), ['logs', 'train']);
     assert.doesNotMatch(newest.out, /kept/);
     // The pod is there, and its node has put the log away.

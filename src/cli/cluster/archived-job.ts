@@ -10,7 +10,6 @@ import { printDone, printRefusal, type Cli } from '../context.ts';
 import type { JobHandle } from '../jobs/handle.ts';
 import { clusterHistory, clusterWhy, printVerdict } from './cluster-job.ts';
 import { archivedDetails } from './details.ts';
-import { printArchivedLogs } from './archived-logs.ts';
 import { rerun } from './verbs.ts';
 
 export interface ArchivedCopy {
@@ -62,7 +61,13 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     },
     async logs(flags) {
       cli.note(note);
-      return Math.max(code, await printArchivedLogs(cli, archive, archived, flags));
+      if (flags.previous === true) {
+        const message = 'The archive does not separate the output before a restart of the container.';
+        throw new JobmanError(message, exitCode.notFound);
+      }
+      const { printClusterLogs } = await import('./logs.ts');
+      await printClusterLogs(cli, { cluster: null, job: archived.job, reason: async () => result().message }, flags);
+      return code;
     },
     async perform(verb) {
       expectGone();

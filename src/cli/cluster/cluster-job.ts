@@ -27,8 +27,14 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     why: async () => clusterWhy(cli, name, clusterResult(await observeJob(cluster, job), cli.io.now())),
     history: (isTimeline) => clusterHistory(cli, archive, job, cluster, isTimeline),
     async logs(flags) {
-      const { printClusterLogs } = await import('./logs.ts');
-      return printClusterLogs(cli, cluster, job, flags);
+      const { followClusterLogs, printClusterLogs } = await import('./logs.ts');
+      if (flags.follow === true) {
+        const end = await followClusterLogs(cli, cluster, job, flags);
+        return end === 'left' ? exitCode.interrupted : exitCode.ok;
+      }
+      const reason = async () => clusterResult(await observeJob(cluster, job), cli.io.now()).message;
+      await printClusterLogs(cli, { cluster, job, reason }, flags);
+      return exitCode.ok;
     },
     async followLast(tail, leave) {
       const { followClusterLogs } = await import('./logs.ts');

@@ -10,33 +10,47 @@ import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { abortOnSignal, pause } from '../interrupt.ts';
 import { createLogPrinter, expectClusterFlags, type LogPrinter, wantedPieces } from './log-printer.ts';
-import { containerOf } from './pods.ts';
+import { containerOf, mainContainer } from './pods.ts';
 import { podsOf, observeJob } from './observe.ts';
-import { withoutTimestamps, lineTime } from '../../app/cluster/archived-logs.ts';
+import { withoutTimestamps, lineTime, readArchivedLog } from '../../app/cluster/archived-logs.ts';
 
 /** `first`: after a change. Each check lists the job's pods. */
 const checkInterval: { readonly first: Duration; readonly max: Duration } = { first: second, max: 5 * second };
 
-/** Resolves with 0 for any result of the job; `wait` reports results. */
-export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJob, flags: LogsFlags): Promise<number> {
+/** A job of a cluster, or with `cluster: null` one of which only the archive has a copy. */
+interface LogOrigin {
+  readonly cluster: Cluster | null;
+  readonly job: ClusterJob;
+  /** Says why the job is in its phase. */
+  readonly reason: () => Promise<string>;
+}
+
+export async function printClusterLogs(cli: Cli, origin: LogOrigin, flags: LogsFlags): Promise<void> {
   expectClusterFlags(flags);
-  if (flags.follow === true) {
-    const end = await followClusterLogs(cli, cluster, job, flags);
-    return end === 'left' ? exitCode.interrupted : exitCode.ok;
-  }
-  const all = await podsOf(cluster, job);
+  const { cluster, job, reason } = origin;
+  const all = cluster === null ? [] : await podsOf(cluster, job);
   const pods = selectedPods(all, flags);
-  const printArchived = async (isWanted: (pod: string, container: string) => boolean): Promise<boolean> =>
-    (await import('./archived-logs.ts')).printArchivedPods(cli, job, flags, isWanted);
-  const isGone = (name: string): boolean => !all.some((pod) => pod.name === name);
+  const copies = createArchivedCopies(cli, job, cluster !== null, flags);
   // A single pod is the newest one, and deleted pods are older. With all pods, deleted ones come first.
-  if ((flags.allPods === true || pods.length === 0) && (await printArchived(isGone)) && pods.length === 0)
-    return exitCode.ok;
-  if (pods.length === 0 && flags.worker !== undefined && all.length > 0) {
+  const gone = flags.allPods === true || pods.length === 0 ? await copies.deletedPods(all) : [];
+  const shownGone = flags.allPods === true ? gone : gone.slice(-1);
+  if (pods.length + gone.length === 0 && flags.worker !== undefined && all.length > 0) {
     throw new JobmanError(`${job.name} has no pod ${flags.worker}.`, exitCode.notFound, [formatPodNumbers(job, all)]);
   }
-  const printer = createLogPrinter(cli, job.name, flags, pods.length > 1 || job.parallelism > 1);
+  const count = pods.length + shownGone.length;
+  const printer = createLogPrinter(cli, job.name, flags, count > 1 || job.parallelism > 1);
   let isSilent = true;
+  const print: PrintLog = async (pod, container, pieces) => {
+    let hasPrinted = false;
+    for await (const piece of wantedPieces(pieces, flags)) {
+      hasPrinted = true;
+      isSilent = false;
+      await printer.write(pod, container, piece);
+      if (printer.isClosed()) break;
+    }
+    return hasPrinted;
+  };
+  for (const name of shownGone) await copies.print(name, print);
   for (const [pod, container] of pods.flatMap((one) => containersOf(cli, one, flags))) {
     if (flags.previous === true && container.restarts === 0) {
       if (flags.allContainers === true) continue;
@@ -45,20 +59,11 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
         exitCode.notFound,
       );
     }
-    if (container.state === 'waiting' && flags.previous !== true) continue;
-    let hasPrinted = false;
-    for await (const piece of wantedPieces(cluster.logs(pod.name, container.name, queryOf(cli, flags)), flags)) {
-      hasPrinted = true;
-      await printer.write(pod, container.name, piece);
-      if (printer.isClosed()) return exitCode.ok;
-    }
+    if (cluster === null || (container.state === 'waiting' && flags.previous !== true)) continue;
+    const hasPrinted = await print(pod, container.name, cluster.logs(pod.name, container.name, queryOf(cli, flags)));
+    if (printer.isClosed()) return;
     // The kubelet has deleted the log of an evicted pod.
-    const isArchived =
-      !hasPrinted &&
-      hasPodEnded(pod) &&
-      (await printArchived((name, of) => name === pod.name && of === container.name));
-    if (isArchived) hasPrinted = true;
-    if (hasPrinted) isSilent = false;
+    if (!hasPrinted && hasPodEnded(pod)) await copies.print(pod.name, print, container.name);
     if (flags.previous !== true && container.restarts > 0) {
       // The node keeps the previous log only while the pod exists and can run.
       const hint = hasPodEnded(pod) ? '' : ' What it printed before that: --previous.';
@@ -66,13 +71,73 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
     }
   }
   // The newest pod has not printed yet, and the previous pod is deleted.
-  if (isSilent && flags.allPods !== true && (await printArchived(isGone))) isSilent = false;
-  if (all.length > pods.length) {
-    const [pod] = pods;
-    cli.note(`${job.name} has ${pluralize(all.length, 'pod')}; this is ${pod?.name ?? 'none'}. --all-pods shows all.`);
+  const [before] =
+    isSilent && pods.length > 0 && flags.allPods !== true ? (await copies.deletedPods(all)).slice(-1) : [];
+  if (before !== undefined) await copies.print(before, print);
+  if (all.length + gone.length > count) {
+    const pod = pods[0]?.name ?? shownGone[0] ?? 'none';
+    cli.note(`${job.name} has ${pluralize(all.length + gone.length, 'pod')}; this is ${pod}. --all-pods shows all.`);
   }
-  if (isSilent && flags.grep === undefined) await printReason(cli, cluster, job, 'Nothing was printed.');
-  return exitCode.ok;
+  if (!isSilent || flags.grep !== undefined) return;
+  cli.note(`${cluster === null ? 'The archive has no log.' : 'Nothing was printed.'} ${await reason()}`);
+}
+
+type PodName = Pick<ClusterPod, 'name' | 'index'>;
+/** True if the log has any bytes. */
+type PrintLog = (pod: PodName, container: string, pieces: AsyncIterable<Uint8Array>) => Promise<boolean>;
+
+/** The archived logs of one job, read when needed. */
+function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolean, flags: LogsFlags) {
+  let hasNoted = !isInCluster;
+  const read = async () => {
+    const archive = await cli.services.clusterArchive();
+    const archived = archive.isUsed && flags.previous !== true ? await archive.job(uid) : undefined;
+    return archived === undefined
+      ? { pods: [], files: [] }
+      : { pods: archived.pods, files: await archive.logs(archived) };
+  };
+  let copies: ReturnType<typeof read> | undefined;
+  const load = () => (copies ??= read());
+  const query = {
+    ...(flags.tail === undefined || flags.grep !== undefined ? {} : { tail: flags.tail }),
+    ...(flags.since === undefined ? {} : { since: cli.io.now() - flags.since }),
+  };
+  return {
+    /** Names of pods with archived logs that the cluster no longer has, oldest first. */
+    async deletedPods(existing: readonly ClusterPod[]): Promise<readonly string[]> {
+      const { pods, files } = await load();
+      const wanted = files.filter(({ container }) => flags.container === undefined || container === flags.container);
+      const names = new Set([...pods.map(({ name }) => name), ...wanted.map(({ pod }) => pod)]);
+      return [...names].filter(
+        (name) =>
+          !existing.some((pod) => pod.name === name) &&
+          wanted.some(({ pod }) => pod === name) &&
+          (flags.worker === undefined || pods.some((pod) => pod.name === name && pod.index === flags.worker)),
+      );
+    },
+    /** Without a name, the container that jobman creates. False if the archive has no such log. */
+    async print(name: string, print: PrintLog, container = flags.container): Promise<boolean> {
+      const { pods, files } = await load();
+      const pod = pods.find((one) => one.name === name);
+      const all = files.filter((file) => file.pod === name);
+      const main = mainContainer(pod?.containers ?? [])?.name ?? all[0]?.container;
+      const wanted = container ?? (flags.allContainers === true ? undefined : main);
+      const chosen = wanted === undefined ? all : all.filter((file) => file.container === wanted);
+      if (chosen.length === 0) return false;
+      if (!hasNoted) cli.note(`The cluster no longer has this log; this is the archived copy.`);
+      hasNoted = true;
+      for (const file of chosen) {
+        await print({ name, index: pod?.index ?? null }, file.container, readArchivedLog(file.path, query));
+        if (file.state === 'truncated')
+          cli.note(`${name} was deleted before the end of the output of ${file.container} was copied.`);
+      }
+      if (container === undefined && chosen.length < all.length) {
+        const names = all.map((file) => file.container).join(', ');
+        cli.note(`${name} had several containers (${names}); this is ${main}. --container names another.`);
+      }
+      return true;
+    },
+  };
 }
 
 /** Follows until the job has finished or the user leaves: at `leave`, by default at Ctrl-C. */
@@ -83,12 +148,23 @@ export async function followClusterLogs(
   flags: LogsFlags,
   leave?: AbortSignal,
 ): Promise<'ended' | 'left'> {
+  expectClusterFlags(flags);
   const { signal, release } = leave === undefined ? abortOnSignal(cli) : { signal: leave, release: () => undefined };
   // Show all pods, with their numbers, if several run at the same time or one after another for one result.
   const isOfAll =
     flags.allPods === true || (flags.worker === undefined && (begun.parallelism > 1 || (begun.completions ?? 1) > 1));
   const printer = createLogPrinter(cli, begun.name, flags, isOfAll);
-  const followed = followPods(cli, cluster, begun, { flags, printer, signal });
+  const copies = createArchivedCopies(cli, begun, true, flags);
+  const printCopy: PrintLog = async (pod, container, pieces) => {
+    for await (const piece of wantedPieces(pieces, flags)) await printer.write(pod, container, piece);
+    return true;
+  };
+  const followed = followPods(cli, cluster, begun, {
+    flags,
+    printer,
+    signal,
+    printCopy: (pod, container) => copies.print(pod, printCopy, container),
+  });
   let lastNote = '';
   let isLost = false;
   let nextInterval: Duration = checkInterval.first;
@@ -118,9 +194,9 @@ export async function followClusterLogs(
         followed.reportRestarts(pods);
         if (followed.isIdle() && isOver) {
           if (!followed.hasTaken())
-            await (await import('./archived-logs.ts')).printArchivedPods(cli, begun, flags, () => true);
+            for (const name of await copies.deletedPods([])) await copies.print(name, printCopy);
           if (isGone) cli.note(`${begun.name} was deleted meanwhile.`);
-          else await printReason(cli, cluster, job, '');
+          else cli.note(clusterResult(await observeJob(cluster, job), cli.io.now()).message);
           return 'ended';
         }
         if (followed.isIdle() && !isGone) {
@@ -181,11 +257,6 @@ function hasPodEnded({ phase }: ClusterPod): boolean {
   return phase === 'Succeeded' || phase === 'Failed';
 }
 
-async function printReason(cli: Cli, cluster: Cluster, job: ClusterJob, before: string): Promise<void> {
-  const { message } = clusterResult(await observeJob(cluster, job), cli.io.now());
-  cli.note(before === '' ? message : `${before} ${message}`);
-}
-
 // ------------------------------------------------------------------------------------------ pods that are followed
 
 const maxFollowed = 100;
@@ -198,10 +269,11 @@ interface FollowOptions {
   readonly flags: LogsFlags;
   readonly printer: LogPrinter;
   readonly signal: AbortSignal;
+  readonly printCopy: (pod: string, container: string) => Promise<boolean>;
 }
 
 function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: FollowOptions) {
-  const { flags, printer, signal } = options;
+  const { flags, printer, signal, printCopy } = options;
   const taken = new Set<string>();
   const reading = new Set<Promise<void>>();
   const misses = new Map<string, number>();
@@ -215,9 +287,7 @@ function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: Follow
     const key = keyOf(pod, container);
     if (error.code === exitCode.notFound) {
       // The pod was listed, and deleted before its log was opened.
-      const isWanted = (name: string, of: string): boolean => name === pod.name && of === container.name;
-      if (!(await (await import('./archived-logs.ts')).printArchivedPods(cli, job, flags, isWanted)))
-        cli.note(`${pod.name} was deleted before its log was read.`);
+      if (!(await printCopy(pod.name, container.name))) cli.note(`${pod.name} was deleted before its log was read.`);
       return;
     }
     const times = (misses.get(key) ?? 0) + 1;
