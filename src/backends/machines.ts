@@ -2,6 +2,7 @@
 // shell.
 
 import { messageOf } from '../app/errors.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { mapConcurrent } from '../app/concurrency.ts';
 import type { AllocationRef, MachinePort, ManualStepOptions, TailReceiver, WorkerRef } from '../app/ports.ts';
 import { commandWorkers, openAttempt, type Evidence, type Job } from '../core/model/job.ts';
@@ -23,9 +24,8 @@ import { isStepKey, killStepScript, stepScript, type StepFileBytes } from '../re
 import type { TransportResult, RunRequest, RunResult } from '../remote/transport.ts';
 import { createWorkdirSender } from '../remote/workdir/send.ts';
 
-export interface MachinesParts {
-  /** Called for every action, so it must be cheap. Never rejects: `closed` has the reason. */
-  readonly findTransport: (ref: WorkerRef) => Promise<TransportResult>;
+export interface ScriptParts {
+  readonly run: (ref: WorkerRef, request: RunRequest) => Promise<RunResult>;
   /** The job's folder on a worker, quoted for a shell script. Usually `remoteRoot` of remote/run-folder.ts. */
   readonly root: (ref: WorkerRef) => string;
   /** Appends output of a setup step; an empty chunk if the step has ended without output. */
@@ -35,6 +35,13 @@ export interface MachinesParts {
   /** The local file with a secret from the environment of the job's creator. */
   readonly secretFileOf?: (job: Job, name: string) => string;
   readonly now: () => Instant;
+  /** For this machine, whose clock is ours. `jumpedAt` is the last forward jump of the clock, or 0. */
+  readonly clock?: () => { readonly now: Instant; readonly jumpedAt: Instant };
+}
+
+export interface MachinesParts extends Omit<ScriptParts, 'run' | 'clock'> {
+  /** Called for every action, so it must be cheap. Never rejects: `closed` has the reason. */
+  readonly findTransport: (ref: WorkerRef) => Promise<TransportResult>;
   readonly disconnect: (ref: AllocationRef) => void;
 }
 
@@ -46,32 +53,28 @@ const stopTimeout: Duration = 30 * second;
 const maxConcurrentObservations = 64;
 const maxAnswerBytes = 1_000_000;
 
-export function createMachines(parts: MachinesParts): MachinePort {
-  const { now } = parts;
+/** The actions that are one script each. */
+export function createScriptMachines(parts: ScriptParts): Pick<MachinePort, 'observe' | 'runStep' | 'stop'> {
+  const { now, run } = parts;
   const workdirs = createWorkdirSender();
-
-  async function run(ref: WorkerRef, request: RunRequest): Promise<RunResult> {
-    const found = await parts.findTransport(ref);
-    if (found.kind === 'closed') return { kind: 'no_answer', reason: found.reason, sent: false, timedOut: false };
-    return found.transport.run(request);
-  }
 
   async function observe(ref: WorkerRef): Promise<Observed<WorkerStatus>> {
     const { job, worker } = ref;
     const expected = expectedAttempt(ref);
+    const clock = parts.clock?.();
     const result = await run(ref, {
       script: observeScript(parts.root(ref), {
         allocation: ref.allocation.ordinal,
         jobMarker: jobMarker(job),
         marker: (attempt) => runMarker(job, attempt, worker),
-        ...(expected === undefined ? {} : { expectedAttempt: expected }),
+        ...omitUndefined({ expectedAttempt: expected, clock }),
       }),
       timeoutMs: observeTimeout,
       maxOutputBytes: maxAnswerBytes,
       isRepeatable: true,
     });
     if (result.kind === 'no_answer') return unknown(`worker ${worker}: ${result.reason}`, now());
-    const seen = parseObservation(decodeText(result.stdout), now());
+    const seen = parseObservation(decodeText(result.stdout), clock?.now ?? now());
     if (seen === undefined) return unknown(`worker ${worker} sent an unexpected answer: ${outputOf(result)}`, now());
     return known(seen, now());
   }
@@ -79,23 +82,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
   return {
     observe: (refs) => mapConcurrent(refs, maxConcurrentObservations, observe),
 
-    runStep: (ref, step, manual) => runStep({ parts, run, workdirs }, ref, step, manual),
-
-    async start(ref, launch) {
-      const { job, worker } = ref;
-      const invalid = invalidVariable(launch.env);
-      if (invalid !== undefined)
-        return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
-      const secrets = await readSecrets(parts, job, launch);
-      if (typeof secrets === 'string') return failed(worker, secrets);
-      const result = await run(ref, {
-        script: startScript(parts.root(ref), launch, runMarker(job, launch.attempt.ordinal, worker), secrets),
-        timeoutMs: startTimeout,
-        maxOutputBytes: maxAnswerBytes,
-      });
-      if (result.kind === 'no_answer') return noAnswer(worker, `worker ${worker}: ${result.reason}`, result.sent);
-      return startOutcome(worker, /^launch (.*)$/mu.exec(decodeText(result.stdout))?.[1], outputOf(result));
-    },
+    runStep: (ref, step, manual) => runStep(parts, workdirs, ref, step, manual),
 
     async stop(ref, attempt, how, signal) {
       const { job, worker } = ref;
@@ -113,6 +100,34 @@ export function createMachines(parts: MachinesParts): MachinePort {
         return failed(worker, `these processes on worker ${worker} do not end after a kill: ${answer.slice(5).trim()}`);
       return failed(worker, `worker ${worker} could not stop attempt ${attempt}: ${outputOf(result)}`);
     },
+  };
+}
+
+export function createMachines(parts: MachinesParts): MachinePort {
+  async function run(ref: WorkerRef, request: RunRequest): Promise<RunResult> {
+    const found = await parts.findTransport(ref);
+    if (found.kind === 'closed') return { kind: 'no_answer', reason: found.reason, sent: false, timedOut: false };
+    return found.transport.run(request);
+  }
+
+  return {
+    ...createScriptMachines({ ...parts, run }),
+
+    async start(ref, launch) {
+      const { job, worker } = ref;
+      const invalid = invalidVariable(launch.env);
+      if (invalid !== undefined)
+        return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
+      const secrets = await readSecrets(parts, job, launch);
+      if (typeof secrets === 'string') return failed(worker, secrets);
+      const result = await run(ref, {
+        script: startScript(parts.root(ref), launch, runMarker(job, launch.attempt.ordinal, worker), secrets),
+        timeoutMs: startTimeout,
+        maxOutputBytes: maxAnswerBytes,
+      });
+      if (result.kind === 'no_answer') return noAnswer(worker, `worker ${worker}: ${result.reason}`, result.sent);
+      return startOutcome(worker, /^launch (.*)$/mu.exec(decodeText(result.stdout))?.[1], outputOf(result));
+    },
 
     tail(ref, attempt, from, receiver) {
       return openTail(parts, ref, { attempt, from }, receiver);
@@ -126,7 +141,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
  * The started attempt that has not ended, if it runs on this worker. Without its folder, only this attempt is searched
  * by its marker, because the search reads all processes.
  */
-export function expectedAttempt({ job, allocation, worker }: WorkerRef): number | undefined {
+function expectedAttempt({ job, allocation, worker }: WorkerRef): number | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return undefined;
   const isOnAllocation = worker === 'controller' || attempt.allocation === allocation.ordinal;
@@ -134,21 +149,17 @@ export function expectedAttempt({ job, allocation, worker }: WorkerRef): number 
   return isOnAllocation && workerIds.includes(worker) ? attempt.ordinal : undefined;
 }
 
-interface StepContext {
-  readonly parts: MachinesParts;
-  readonly run: (ref: WorkerRef, request: RunRequest) => Promise<RunResult>;
-  readonly workdirs: ReturnType<typeof createWorkdirSender>;
-}
-
 const stepMargin: Duration = 15 * second;
 const killTimeout: Duration = 30 * second;
 
 async function runStep(
-  { parts, run, workdirs }: StepContext,
+  parts: ScriptParts,
+  workdirs: ReturnType<typeof createWorkdirSender>,
   ref: WorkerRef,
   step: SetupStep,
   manual: ManualStepOptions | undefined,
 ): Promise<OutcomeResult> {
+  const { run } = parts;
   const { job, worker, allocation } = ref;
   // The caller's message names the step and the worker; these messages continue it.
   if (!isStepKey(step.key)) return refused(worker, `its key is not a valid file name: ${step.key}`);
@@ -216,7 +227,7 @@ async function runStep(
   );
 }
 
-async function readStepFiles({ readFile }: MachinesParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
+async function readStepFiles({ readFile }: ScriptParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
   return Promise.all(
     step.files.map(async (file: StepFile) => ({
       to: file.to,

@@ -1,7 +1,6 @@
 // Read requests to Harbor's API: login, certificates, paged lists, refusals as messages. They change nothing, so all
 // may be repeated. The API: https://github.com/goharbor/harbor/blob/main/api/v2.0/swagger.yaml
 
-import type { IncomingHttpHeaders } from 'node:http';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import { parseShape, type Shape, type ShapeValue } from '../app/json.ts';
 import { readRegularFile } from '../app/files.ts';
@@ -117,20 +116,12 @@ export function createHarborClient(connection: HarborConnection) {
         if (some.length > 0 && before?.equals(answer.bytes) === true) break;
         before = answer.bytes;
         for (const item of some) items.push(item);
-        if (some.length === 0 || !hasNext(answer.headers, items.length, some.length)) return items;
+        if (some.length < pageSize) return items;
       }
       throw new JobmanError(`Could not ${request.action}: the list of ${base} has no end.`, exitCode.unreachable);
     },
     close: () => client?.close(),
   };
-}
-
-/** True if another page follows: by the header Link, else by the total count, else if the page is full. */
-function hasNext({ link, 'x-total-count': total }: IncomingHttpHeaders, seen: number, onPage: number): boolean {
-  const links = typeof link === 'string' ? link : link?.join(',');
-  if (links !== undefined && links !== '') return /rel="?next"?/.test(links);
-  const count = Number(total ?? Number.NaN);
-  return Number.isFinite(count) ? seen < count : onPage >= pageSize;
 }
 
 function readCaFile(caFile: string | null): string | undefined {

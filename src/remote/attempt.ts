@@ -12,9 +12,9 @@ import { prelude, startTimeoutMs } from './run-folder.ts';
  * exit is the program's own only if the machine has not restarted since. A segmentation fault is always the program's
  * own.
  */
-export const shutdownExitCodes: readonly number[] = [129, 137, 143];
+const shutdownExitCodes: readonly number[] = [129, 137, 143];
 
-export const restartedMessage = 'the machine was restarted';
+const restartedMessage = 'the machine was restarted';
 
 /**
  * Prints one item per line: `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`. An
@@ -28,6 +28,8 @@ export function observeScript(
     readonly marker: (attempt: string) => string;
     /** The attempt whose program should be alive there by the store; the script finds it even without its folder. */
     readonly expectedAttempt?: number;
+    /** For this machine, whose clock is ours: starts and silences begin at `jumpedAt` at the earliest. */
+    readonly clock?: { readonly now: Instant; readonly jumpedAt: Instant };
   },
 ): string {
   return `
@@ -35,8 +37,12 @@ root=${root}
 ${prelude}
 printf 'jobman-observation 1\\n'
 printf 'boot %s\\n' "$boot"
-read_clock
+${query.clock === undefined ? 'read_clock' : `now=${query.clock.now}`}
 printf 'now %s\\n' "$now"
+after_jump() {
+  at=$1
+  [ "$at" -ge ${query.clock?.jumpedAt ?? 0} ] || at=${query.clock?.jumpedAt ?? 0}
+}
 for file in "$root"/proofs/${query.allocation}/*; do
   ! is_proven "$file" || printf 'proof %s\\n' "\${file##*/}"
 done
@@ -67,7 +73,9 @@ print_exit() {
   case $code in
     ${shutdownExitCodes.join(' | ')}) if read_pid "$1" && [ "$pid_boot" != "$boot" ]; then print_restarted; return; fi ;;
   esac
-  printf 'run %s exited %s %s\\n' "$attempt" "$code" "$ended"
+  failure=
+  [ "$code" != 0 ] || { read -r failure <"$1/failure"; } 2>/dev/null
+  printf 'run %s exited %s %s%s\\n' "$attempt" "$code" "$ended" "\${failure:+ $failure}"
 }
 
 for dir in "$root"/attempt_*; do
@@ -86,7 +94,8 @@ for dir in "$root"/attempt_*; do
     fi
     if [ -n "$alive" ]; then
       output=$(stat -c %Y "$dir/log" 2>/dev/null)
-      printf 'run %s running %s %s000\\n' "$attempt" "$started" "\${output:-0}"
+      after_jump "\${output:-0}000"
+      printf 'run %s running %s %s\\n' "$attempt" "$started" "$at"
     elif [ "$pid_boot" != "$boot" ]; then
       print_restarted
     else
@@ -96,9 +105,9 @@ for dir in "$root"/attempt_*; do
     printf 'run %s vanished it was stopped before it started\\n' "$attempt"
   else
     since=$(stat -c %Y "$dir" 2>/dev/null)
-    since=\${since:-0}000
-    if is_marked "$attempt" || [ $((now - since)) -lt ${startTimeoutMs} ]; then
-      printf 'run %s starting %s\\n' "$attempt" "$since"
+    after_jump "\${since:-0}000"
+    if is_marked "$attempt" || [ $((now - at)) -lt ${startTimeoutMs} ]; then
+      printf 'run %s starting %s\\n' "$attempt" "$at"
     else
       printf 'run %s vanished its start was interrupted before the command ran\\n' "$attempt"
     fi
@@ -152,7 +161,7 @@ function parseRun(number: string, fields: readonly string[], clockOffset: number
   switch (state) {
     case 'exited':
       return isNumber(first) && isNumber(second)
-        ? exitedRun(attempt, Number(first), Number(second) + clockOffset)
+        ? exitedRun(attempt, Number(first), Number(second) + clockOffset, fields.slice(3).join(' '))
         : undefined;
     case 'running': {
       if (!isNumber(first) || !isNumber(second)) return undefined;
@@ -168,9 +177,16 @@ function parseRun(number: string, fields: readonly string[], clockOffset: number
   }
 }
 
-export function exitedRun(attempt: number, exitCode: number, endedAt: Instant): RunStatus {
+function exitedRun(attempt: number, exitCode: number, endedAt: Instant, failure: string): RunStatus {
   const signal = signalNames.get(exitCode - 128);
-  return { attempt, state: 'exited', exitCode, endedAt, ...(signal === undefined ? {} : { signal }) };
+  return {
+    attempt,
+    state: 'exited',
+    exitCode,
+    endedAt,
+    ...(signal === undefined ? {} : { signal }),
+    ...(failure === '' ? {} : { failure }),
+  };
 }
 
 /** `TERM` and not `SIGTERM`, as in the manifest. The numbers are those of Linux, where workers run. */

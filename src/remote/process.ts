@@ -1,7 +1,7 @@
 // Processes of this machine: the end, the duration and the output of a program come back as data. An exit code is never
 // an exception, because only the caller knows its meaning.
 
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { Duplex as DuplexStream } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../app/errors.ts';
@@ -33,38 +33,7 @@ export interface ProcessResult {
   readonly error: string | null;
 }
 
-type OutputHandler = (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void | Promise<void>;
-
 type ProcessEnd = Pick<ProcessResult, 'exitCode' | 'signal' | 'error'>;
-
-/** Starts a program with three pipes, in its own process group, so that a kill also ends its children. May throw. */
-function spawnPiped(
-  argv: readonly string[],
-  { env, cwd }: Pick<ProcessRequest, 'env' | 'cwd'>,
-  onOutput: OutputHandler,
-) {
-  const [program = '', ...args] = argv;
-  const child = spawn(program, args, {
-    env: env as NodeJS.ProcessEnv | undefined,
-    cwd,
-    stdio: ['pipe', 'pipe', 'pipe'],
-    detached: true,
-  });
-  // A program may end without reading its input; that is no error.
-  child.stdin.on('error', () => undefined);
-  const reads = (['stdout', 'stderr'] as const).map(async (name) => {
-    try {
-      for await (const chunk of child[name] as AsyncIterable<Buffer>) await onOutput(chunk, name);
-    } catch {
-      // A kill broke the pipe. Earlier output counts.
-    }
-  });
-  const ended = new Promise<ProcessEnd>((resolve) => {
-    child.once('error', (error) => resolve({ exitCode: null, signal: null, error: messageOf(error) }));
-    child.once('exit', (exitCode, signal) => resolve({ exitCode, signal, error: null }));
-  });
-  return { child, reads: Promise.all(reads), ended };
-}
 
 /** Never throws: a program that cannot be started has `error` set. */
 export async function runProcess(request: ProcessRequest): Promise<ProcessResult> {
@@ -83,16 +52,35 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
     timedOut,
     durationMs: performance.now() - begun,
   });
-  let started: ReturnType<typeof spawnPiped>;
+  const [program = '', ...args] = request.argv;
+  let child: ChildProcessWithoutNullStreams;
   try {
-    started = spawnPiped(request.argv, request, async (chunk, stream) => {
-      kept[stream].add(chunk);
-      await request.onOutput?.(chunk, stream);
+    // In its own process group, so that a kill also ends its children.
+    child = spawn(program, args, {
+      env: request.env as NodeJS.ProcessEnv | undefined,
+      cwd: request.cwd,
+      stdio: 'pipe',
+      detached: true,
     });
   } catch (error) {
     return answer({ exitCode: null, signal: null, error: messageOf(error) });
   }
-  const { child, reads, ended } = started;
+  // A program may end without reading its input; that is no error.
+  child.stdin.on('error', () => undefined);
+  const reads = (['stdout', 'stderr'] as const).map(async (name) => {
+    try {
+      for await (const chunk of child[name] as AsyncIterable<Buffer>) {
+        kept[name].add(chunk);
+        await request.onOutput?.(chunk, name);
+      }
+    } catch {
+      // A kill broke the pipe. Earlier output counts.
+    }
+  });
+  const ended = new Promise<ProcessEnd>((resolve) => {
+    child.once('error', (error) => resolve({ exitCode: null, signal: null, error: messageOf(error) }));
+    child.once('exit', (exitCode, signal) => resolve({ exitCode, signal, error: null }));
+  });
   const timer = setTimeout(() => {
     timedOut = true;
     killGroup(child);
@@ -100,40 +88,12 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
   child.stdin.end(request.stdin ?? '');
   const end = await ended;
   // Another process (a detached child) may hold the pipes open: after the exit they get a limited time.
-  if (end.error === null) await Promise.race([reads, pause(timedOut ? 100 : 2_000, undefined, { ref: false })]);
+  if (end.error === null)
+    await Promise.race([Promise.all(reads), pause(timedOut ? 100 : 2_000, undefined, { ref: false })]);
   clearTimeout(timer);
   child.stdout.destroy();
   child.stderr.destroy();
   return answer(end);
-}
-
-/** Keeps the input open. Each output chunk is awaited before the next is read; `ended` is called after the last. */
-export function openProcess(
-  argv: readonly string[],
-  options: Pick<ProcessRequest, 'env' | 'cwd'>,
-  receiver: { readonly onOutput: OutputHandler; ended(end: ProcessEnd): void },
-) {
-  const { child, reads, ended } = spawnPiped(argv, options, receiver.onOutput);
-  let isOver = false;
-  void ended.then(async (end) => {
-    isOver = true;
-    await reads;
-    receiver.ended(end);
-  });
-  return {
-    pid: child.pid,
-    write(bytes: string | Uint8Array): void {
-      child.stdin.write(bytes);
-    },
-    /** Ends the input, and kills the group if the program still runs after `patienceMs`. */
-    close(patienceMs: Duration): void {
-      child.stdin.end();
-      if (isOver) return;
-      setTimeout(() => {
-        if (!isOver) killGroup(child);
-      }, patienceMs);
-    },
-  };
 }
 
 /** A program's input and output as one stream, for a connection through it (ProxyCommand, `ssh -W`). */

@@ -40,7 +40,7 @@ export function jobMarker(job: Job): string {
 }
 
 /** Its content identifies one boot of a machine. JOBMAN_BOOT_ID_FILE in a host's environment names another file. */
-export const bootIdFile = '/proc/sys/kernel/random/boot_id';
+const bootIdFile = '/proc/sys/kernel/random/boot_id';
 
 /** An attempt without pid and process counts as interrupted at its start after this time. */
 export const startTimeoutMs = 10_000;

@@ -84,29 +84,7 @@ mkfifo -m 600 "$input" || exit 255`;
 
 function execCommand(program: Program): string {
   if (program.kind === 'argv') return `exec $lead ${program.argv.map(quote).join(' ')}`;
-  const { line } = program;
-  const byShell = `exec $lead "\${SHELL:-/bin/sh}" -c ${quote(line)}`;
-  const first = programOf(line);
-  if (first === undefined) return byShell;
-  // A shell would only start the program, and takes as long as a short program itself. The shell handles a missing
-  // program, because users know its error message, and everything if it first reads a file of the user (BASH_ENV).
-  return `case \${SHELL##*/}\${BASH_ENV+ and a file} in
-  bash | dash | sh) ! command -v ${first} >/dev/null 2>&1 || exec $lead ${line} ;;
-esac
-${byShell}`;
-}
-
-/** Builtins and keywords of bash and dash, and `which`, which can be a bash function. They may be programs as well. */
-const shellBuiltins = new Set(
-  `alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare dirs disown do done
-  echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help history if in jobs kill
-  let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test
-  then time times trap true type typeset ulimit umask unalias unset until wait which while`.split(/\s+/u),
-);
-
-function programOf(line: string): string | undefined {
-  const [, first] = /^([a-z][\w.-]*)(?: [\w@%+:,./-]+)*$/u.exec(line) ?? [];
-  return first === undefined || shellBuiltins.has(first) ? undefined : first;
+  return `exec $lead "\${SHELL:-/bin/sh}" -c ${quote(program.line)}`;
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
-import type { Duplex, Writable } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
 import { messageOf } from '../app/errors.ts';
 import { createLimiter } from '../app/concurrency.ts';
@@ -377,7 +377,6 @@ function openSocket(config: SshConfig, patience: Duration): Promise<Socket | Pro
       socket.destroy();
       resolve({ problem: `${at} does not answer` });
     }, patience);
-    batchWrites(socket);
     socket.once('connect', () => {
       clearTimeout(timer);
       resolve({ stream: socket, errorOutput: () => Promise.resolve('') });
@@ -420,24 +419,4 @@ function connectionProblem(
   if (error.message === 'Keepalive timeout') return `${config.host} no longer answers`;
   if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time`;
   return `the connection to ${config.host} was lost: ${error.message}`;
-}
-
-/**
- * Holds writes until the running code ends, and sends them as one. The SSH library writes each packet separately, and
- * each write to a socket costs a system call here and a wakeup there.
- */
-export function batchWrites(stream: Writable): void {
-  const write = stream.write.bind(stream) as (...args: readonly unknown[]) => boolean;
-  let isHeld = false;
-  stream.write = (...args: readonly unknown[]): boolean => {
-    if (!isHeld) {
-      isHeld = true;
-      stream.cork();
-      queueMicrotask(() => {
-        isHeld = false;
-        stream.uncork();
-      });
-    }
-    return write(...args);
-  };
 }

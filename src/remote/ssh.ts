@@ -279,12 +279,9 @@ async function runScript(host: string, openShell: OpenShell, request: RunRequest
         stderr: createOutputBuffer(request.maxOutputBytes),
       };
       let isAbandoned = false;
-      const whole = receiveScript(own, {
-        async stdout(chunk) {
-          kept.stdout.add(chunk);
-          if (!isOver && !isAbandoned) await request.onOutput?.(chunk);
-        },
-        stderr: (chunk) => kept.stderr.add(chunk),
+      const whole = receiveScript(own, async (chunk, name) => {
+        kept[name].add(chunk);
+        if (name === 'stdout' && !isOver && !isAbandoned) await request.onOutput?.(chunk);
       });
       if (request.isRepeatable === true && triesLeft > 0) {
         const removeListener = onSilence(shell.connection, () => {
@@ -340,11 +337,9 @@ function streamScript(host: string, openShell: OpenShell, request: StreamRequest
     });
     own.once('close', removeListener);
     const errors = createOutputBuffer(4_096);
-    const whole = receiveScript(channel, {
-      async stdout(chunk) {
-        if (!isCancelled) await request.onBytes(chunk);
-      },
-      stderr: (chunk) => errors.add(chunk),
+    const whole = receiveScript(channel, async (chunk, name) => {
+      if (name === 'stderr') errors.add(chunk);
+      else if (!isCancelled) await request.onBytes(chunk);
     });
     // The input stays open: its end shows the script that we have gone.
     channel.write(wrapScript(request.script));
@@ -360,34 +355,42 @@ function streamScript(host: string, openShell: OpenShell, request: StreamRequest
   };
 }
 
+type OutputHandler = (chunk: Buffer, name: 'stdout' | 'stderr') => void | Promise<void>;
+
 /**
  * Passes on the output one chunk at a time; the channel is paused while one is awaited. Resolves when all output was
- * taken, with the exit code, or undefined when the connection broke earlier. 128 means that a signal ended the shell
- * itself.
+ * taken, with the exit code or signal, or undefined when the connection broke earlier.
  */
-function receiveScript(
+async function receiveOutput(
   channel: ClientChannel,
-  receiver: { stdout(chunk: Uint8Array): Promise<void>; stderr(chunk: Uint8Array): void },
-): Promise<number | undefined> {
-  const body = skipToBeginMarker();
-  let exitCode: number | undefined;
+  onBytes: OutputHandler,
+): Promise<{ readonly exitCode: number | null; readonly signal: string | null } | undefined> {
+  let end: { readonly exitCode: number | null; readonly signal: string | null } | undefined;
   let taking: Promise<void> = Promise.resolve();
-  channel.on('data', (chunk: Buffer) => {
-    const bytes = body(chunk);
-    if (bytes.length === 0) return;
-    channel.pause();
-    taking = taking.then(() => receiver.stdout(bytes)).finally(() => channel.resume());
-  });
-  channel.stderr.on('data', (chunk: Buffer) => receiver.stderr(chunk));
-  channel.on('exit', (code: number | null) => {
-    exitCode = code ?? 128;
+  const take = (stream: ClientChannel | ClientChannel['stderr'], name: 'stdout' | 'stderr'): void =>
+    void stream.on('data', (chunk: Buffer) => {
+      stream.pause();
+      taking = taking.then(() => onBytes(chunk, name)).finally(() => stream.resume());
+    });
+  take(channel, 'stdout');
+  take(channel.stderr, 'stderr');
+  channel.on('exit', (code: number | null, signal?: string) => {
+    end = { exitCode: code, signal: code === null ? (signal ?? 'SIGKILL').replace(/^SIG/u, '') : null };
   });
   channel.on('error', () => undefined);
-  return new Promise((resolve, reject) => {
-    channel.once('close', () => {
-      taking.then(() => resolve(exitCode), reject);
-    });
+  await new Promise<void>((resolve) => channel.once('close', resolve));
+  await taking;
+  return end;
+}
+
+/** As `receiveOutput`, without the output before the script. 128 means that a signal ended the shell itself. */
+async function receiveScript(channel: ClientChannel, onBytes: OutputHandler): Promise<number | undefined> {
+  const body = skipToBeginMarker();
+  const end = await receiveOutput(channel, (chunk, name) => {
+    const bytes = name === 'stdout' ? Buffer.from(body(chunk)) : chunk;
+    return bytes.length === 0 ? undefined : onBytes(bytes, name);
   });
+  return end === undefined ? undefined : (end.exitCode ?? 128);
 }
 
 function startSession(open: OpenShell, request: Omit<SessionRequest, 'environment'>): Session {
@@ -455,45 +458,29 @@ function startSession(open: OpenShell, request: Omit<SessionRequest, 'environmen
 
 const maxReasonBytes = 4_096;
 
-/** Resolves with the exit code or signal, or undefined when the connection broke earlier. */
+/** As `receiveOutput`, without the output of the login shell's start-up files. `begun` is called when they are over. */
 async function receiveSession(
   channel: ClientChannel,
   request: Pick<SessionRequest, 'onBytes'>,
   begun: () => void,
-): Promise<{ readonly exitCode: number | null; readonly signal: string | null } | undefined> {
-  let end: { readonly exitCode: number | null; readonly signal: string | null } | undefined;
-  let taking: Promise<void> = Promise.resolve();
-  let earlyOutput = (): Uint8Array => new Uint8Array(0);
-  const take = (name: 'stdout' | 'stderr', stream: ClientChannel | ClientChannel['stderr']): void => {
-    // Output of the login shell's start-up files does not belong to the program.
-    let isBegun = false;
-    const body = skipToBeginMarker(() => {
-      isBegun = true;
+): Promise<Awaited<ReturnType<typeof receiveOutput>>> {
+  let earlyErrors: Buffer | null = Buffer.alloc(0);
+  const bodies = {
+    stdout: skipToBeginMarker(begun),
+    stderr: skipToBeginMarker(() => {
+      earlyErrors = null;
       begun();
-    });
-    let before = Buffer.alloc(0);
-    if (name === 'stderr') earlyOutput = () => (isBegun ? new Uint8Array(0) : before);
-    stream.on('data', (chunk: Buffer) => {
-      const bytes = body(chunk);
-      if (!isBegun && before.length < maxReasonBytes)
-        before = Buffer.concat([before, chunk]).subarray(0, maxReasonBytes);
-      if (bytes.length === 0) return;
-      stream.pause();
-      taking = taking.then(() => request.onBytes(bytes, name)).finally(() => stream.resume());
-    });
+    }),
   };
-  take('stdout', channel);
-  take('stderr', channel.stderr);
-  channel.on('exit', (code: number | null, signal?: string) => {
-    end = { exitCode: code, signal: code === null ? (signal ?? 'SIGKILL').replace(/^SIG/u, '') : null };
-  });
-  channel.on('error', () => undefined);
   // Our side stays open for commands to the watcher; it closes together with the other side.
   channel.on('end', () => channel.end());
-  await new Promise<void>((resolve) => channel.once('close', resolve));
-  await taking;
+  const end = await receiveOutput(channel, (chunk, name) => {
+    const bytes = bodies[name](chunk);
+    if (name === 'stderr' && earlyErrors !== null)
+      earlyErrors = Buffer.concat([earlyErrors, chunk]).subarray(0, maxReasonBytes);
+    return bytes.length === 0 ? undefined : request.onBytes(bytes, name);
+  });
   // If the program never began, the early error output has the reason.
-  const reason = earlyOutput();
-  if (reason.length > 0) await request.onBytes(reason, 'stderr');
+  if (earlyErrors !== null && earlyErrors.length > 0) await request.onBytes(earlyErrors, 'stderr');
   return end;
 }

@@ -1,9 +1,8 @@
 // Transport: runs scripts on one machine. A script is sent over the shell's standard input, never as an argument, so
-// that it does not appear in a process list and needs no quoting. Two implementations: the local machine (in this file)
-// and SSH (ssh.ts).
+// that it does not appear in a process list and needs no quoting. ssh.ts implements it.
 
 import type { Duration } from '../core/model/time.ts';
-import { openProcess, runProcess } from './process.ts';
+import { runProcess } from './process.ts';
 
 export interface RunRequest {
   /** POSIX sh. Its standard input is empty; data travels inside it (see `writeFileCommand` in run-folder.ts). */
@@ -78,67 +77,39 @@ export function skipToBeginMarker(onBegin: () => void = () => undefined): (chunk
   };
 }
 
-export function createLocalTransport(options: {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-  /** The system's when absent. */
-  readonly shell?: readonly string[];
-}): Transport {
-  const argv = options.shell ?? ['/bin/sh', '-s'];
+/** Runs a script on this machine. */
+export async function runLocalScript(
+  request: RunRequest,
+  options: {
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly cwd: string;
+    /** The system's when absent. */
+    readonly shell?: readonly string[];
+  },
+): Promise<RunResult> {
+  const body = skipToBeginMarker();
+  const result = await runProcess({
+    argv: options.shell ?? ['/bin/sh', '-s'],
+    stdin: wrapScript(request.script),
+    env: options.env,
+    cwd: options.cwd,
+    timeoutMs: request.timeoutMs,
+    maxOutputBytes: request.maxOutputBytes + beginMarker.length,
+    onOutput: async (chunk, stream) => {
+      const bytes = stream === 'stdout' ? body(chunk) : chunk;
+      if (stream === 'stdout' && bytes.length > 0) await request.onOutput?.(bytes);
+    },
+  });
+  const noAnswer = (reason: string, sent: boolean): RunResult => {
+    return { kind: 'no_answer', reason: `this machine ${reason}`, sent, timedOut: sent };
+  };
+  if (result.error !== null) return noAnswer(`could not start sh: ${result.error}`, false);
+  if (result.timedOut) return noAnswer(`did not answer within ${Math.round(request.timeoutMs / 1000)} s`, true);
   return {
-    async run(request) {
-      const body = skipToBeginMarker();
-      const result = await runProcess({
-        argv,
-        stdin: wrapScript(request.script),
-        env: options.env,
-        cwd: options.cwd,
-        timeoutMs: request.timeoutMs,
-        maxOutputBytes: request.maxOutputBytes + beginMarker.length,
-        onOutput: async (chunk, stream) => {
-          const bytes = stream === 'stdout' ? body(chunk) : chunk;
-          if (stream === 'stdout' && bytes.length > 0) await request.onOutput?.(bytes);
-        },
-      });
-      const noAnswer = (reason: string, sent: boolean): RunResult => {
-        return { kind: 'no_answer', reason: `this machine ${reason}`, sent, timedOut: sent };
-      };
-      if (result.error !== null) return noAnswer(`could not start sh: ${result.error}`, false);
-      if (result.timedOut) return noAnswer(`did not answer within ${Math.round(request.timeoutMs / 1000)} s`, true);
-      return {
-        kind: 'ended',
-        exitCode: result.exitCode ?? 128,
-        stdout: skipToBeginMarker()(result.stdout),
-        stderr: result.stderr,
-        truncated: result.truncated,
-      };
-    },
-    stream(request) {
-      const body = skipToBeginMarker();
-      let isCancelled = false;
-      let errors = '';
-      const child = openProcess(argv, options, {
-        async onOutput(chunk, stream) {
-          if (isCancelled) return;
-          if (stream === 'stderr') {
-            errors = (errors + new TextDecoder().decode(chunk)).slice(-4_096);
-            return;
-          }
-          const bytes = body(chunk);
-          if (bytes.length > 0) await request.onBytes(bytes);
-        },
-        ended(end) {
-          if (isCancelled) return;
-          if (end.exitCode !== null) request.onEnd({ kind: 'ended', exitCode: end.exitCode, stderr: errors });
-          else
-            request.onEnd({ kind: 'dropped', reason: `the shell on this machine ended: ${end.error ?? end.signal}` });
-        },
-      });
-      child.write(wrapScript(request.script));
-      return () => {
-        isCancelled = true;
-        child.close(1_000);
-      };
-    },
+    kind: 'ended',
+    exitCode: result.exitCode ?? 128,
+    stdout: skipToBeginMarker()(result.stdout),
+    stderr: result.stderr,
+    truncated: result.truncated,
   };
 }

@@ -9,7 +9,8 @@ import { createLocalMachines, localRoot } from '../../src/backends/local/machine
 import { createMachines } from '../../src/backends/machines.ts';
 import { attemptFiles } from '../../src/remote/launch.ts';
 import { remoteRoot, runMarker } from '../../src/remote/run-folder.ts';
-import { createLocalTransport, type Transport } from '../../src/remote/transport.ts';
+import type { Transport } from '../../src/remote/transport.ts';
+import { createLocalTransport } from '../support/local-transport.ts';
 import { openSshd } from '../remote/sshd.ts';
 import { transportOn } from '../support/ssh.ts';
 import { hour, type Instant } from '../../src/core/model/time.ts';

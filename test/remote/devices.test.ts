@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createMachines } from '../../src/backends/machines.ts';
-import { createLocalTransport } from '../../src/remote/transport.ts';
+import { createLocalTransport } from '../support/local-transport.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 import { launchOf, testRef } from './machines-contract.ts';

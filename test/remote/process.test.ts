@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runProcess } from '../../src/remote/process.ts';
-import { createLocalTransport } from '../../src/remote/transport.ts';
+import { createLocalTransport } from '../support/local-transport.ts';
 import { createLimiter, mapConcurrent } from '../../src/app/concurrency.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -78,20 +78,6 @@ test('a script on this machine that takes too long is no answer', async (t) => {
     script: 'sleep 60',
   });
   assert.ok(result.kind === 'no_answer' && result.sent && result.timedOut);
-});
-
-test('a stream that is called off ends what it runs', async (t) => {
-  const { env, folder } = openWorld(t);
-  await new Promise<void>((resolve) => {
-    const callOff = createLocalTransport({ env, cwd: folder }).stream({
-      script: '( cat <&3; kill -s TERM $$ ) >/dev/null 2>&1 &\necho begun; while :; do sleep 0.1; done',
-      onBytes() {
-        callOff();
-        resolve();
-      },
-      onEnd: () => assert.fail('it was called off'),
-    });
-  });
 });
 
 test('fan-out answers in order and does no more at once than it may', async () => {

@@ -1,13 +1,10 @@
 /** Parsing of the output of `ssh -G`. */
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
 import { test } from 'node:test';
 import { parseSshConfig } from '../../src/remote/ssh-config.ts';
-import { batchWrites } from '../../src/remote/ssh-connection.ts';
 import { createHostKeys, fingerprint, keyFromWire } from '../../src/remote/ssh-keys.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -94,41 +91,4 @@ test('a key on the wire and its fingerprint are written as OpenSSH writes them',
   const wire = Buffer.concat([Buffer.from([0, 0, 0, 11]), Buffer.from('ssh-ed25519'), Buffer.from([0, 0, 0, 1, 9])]);
   assert.equal(keyFromWire(wire), `ssh-ed25519 ${wire.toString('base64')}`);
   assert.match(fingerprint(keyFromWire(wire)), /^ssh-ed25519 SHA256:[A-Za-z0-9+/]{43}$/u);
-});
-
-/** A stream that writes down in which portions it was written to. */
-function openStream(): { readonly stream: Writable; readonly portions: string[] } {
-  const portions: string[] = [];
-  const stream = new Writable({
-    decodeStrings: false,
-    write(chunk, _encoding, done) {
-      portions.push(String(chunk));
-      done();
-    },
-    writev(chunks, done) {
-      portions.push(chunks.map(({ chunk }) => String(chunk)).join('|'));
-      done();
-    },
-  });
-  batchWrites(stream);
-  return { stream, portions };
-}
-
-test('what is written in one go is one portion, and what comes later is another', async () => {
-  const { stream, portions } = openStream();
-  for (const chunk of ['a', 'b', 'c']) stream.write(chunk);
-  assert.deepEqual(portions, []);
-  await Promise.resolve();
-  assert.deepEqual(portions, ['a|b|c']);
-  stream.write('d');
-  await Promise.resolve();
-  assert.deepEqual(portions, ['a|b|c', 'd']);
-});
-
-test('an end right after a write loses nothing, and the writer is notified', async () => {
-  const { stream, portions } = openStream();
-  const written = new Promise<void>((resolve) => stream.write('a', () => resolve()));
-  stream.end('b');
-  await Promise.all([written, once(stream, 'finish')]);
-  assert.equal(portions.join('|'), 'a|b');
 });

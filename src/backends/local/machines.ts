@@ -1,7 +1,7 @@
 // This machine as a worker, with the same run folders, markers and launcher as a remote host. The frequent actions
 // (observe, start, tail) run without a shell of their own.
 
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
@@ -10,25 +10,15 @@ import { makeFolder } from '../../app/files.ts';
 import type { CapacityPort, MachinePort, WorkerRef } from '../../app/ports.ts';
 import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/model/job.ts';
-import { known, unknown, type Observed, type OutcomeResult, type WorkerStatus } from '../../core/model/observation.ts';
+import { known, type Observed, type OutcomeResult } from '../../core/model/observation.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import { second, type Instant } from '../../core/model/time.ts';
 import { attemptFiles, invalidVariable } from '../../remote/launch.ts';
 import { startDetached } from '../../remote/process.ts';
 import { quote } from '../../catalogue/shell.ts';
-import { bootIdFile, runMarker } from '../../remote/run-folder.ts';
-import { createLocalTransport } from '../../remote/transport.ts';
-import { createMachines, expectedAttempt, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
-import {
-  attemptNumbersIn,
-  findMarkedProcesses,
-  hasEnded,
-  exists,
-  observeRun,
-  listFolder,
-  readCompleteLine,
-  type RunFolder,
-} from './runs.ts';
+import { runMarker } from '../../remote/run-folder.ts';
+import { runLocalScript } from '../../remote/transport.ts';
+import { createScriptMachines, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
 import { createTailHub, type AddPeriodicCheck } from './tail.ts';
 
 export interface LocalMachinesOptions {
@@ -56,65 +46,44 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
   const { home, now } = options;
   // A jobman that a job has started must not pass on that job's marker: stopping that job would end our jobs too.
   const { JOBMAN_RUN: _marker, ...env } = options.env;
-  const transport = createLocalTransport({ env, cwd: options.userHome });
-  const shellMachines = createMachines({
-    findTransport: () => Promise.resolve({ kind: 'open', transport }),
+  const scripts = createScriptMachines({
+    run: (_ref, request) => runLocalScript(request, { env, cwd: options.userHome }),
     root: (ref) => quote(localRoot(home, ref.job, ref.worker)),
     appendStepLog: options.appendStepLog,
     readFile: options.readFile,
     workdirCopyFolder: (job, snapshot) => workdirFolder(folderOfJob(home, job), snapshot),
     now,
-    disconnect: () => undefined,
+    clock: readClock,
   });
   const secretFileOf = (job: Job, name: string): string => secretFileIn(folderOfJob(home, job), name);
   const tailHub = createTailHub(options.addPeriodicCheck);
-  const ownBootIdFile = env['JOBMAN_BOOT_ID_FILE'];
-  let bootId: string | undefined;
-  /** The kernel's boot id is read once, because this process does not outlive the boot. A test's file may change. */
-  const readBootId = (): string =>
-    ownBootIdFile === undefined
-      ? (bootId ??= readCompleteLine(bootIdFile) ?? 'unknown')
-      : (readCompleteLine(ownBootIdFile) ?? 'unknown');
-  const folderOf = (ref: WorkerRef, attempt: number): RunFolder => ({
-    attempt,
-    path: join(localRoot(home, ref.job, ref.worker), `attempt_${attempt}`),
-    marker: runMarker(ref.job, attempt, ref.worker),
-  });
+  const folderOf = (ref: WorkerRef, attempt: number): string =>
+    join(localRoot(home, ref.job, ref.worker), `attempt_${attempt}`);
 
   /** Wall clock minus monotonic clock at the last observation, and the time of the last forward jump. */
   let clockOffset: number | undefined;
-  let clockJumpedAt: Instant | undefined;
+  let clockJumpedAt: Instant = 0;
   /** After a sleep or a clock change, wall-clock time overstates how long a program was silent or starting. */
-  function detectClockJump(at: Instant): void {
+  function readClock(): { readonly now: Instant; readonly jumpedAt: Instant } {
+    const at = now();
     const newOffset = at - performance.now();
     if (clockOffset !== undefined && newOffset - clockOffset > minClockJump) clockJumpedAt = at;
     clockOffset = newOffset;
+    return { now: at, jumpedAt: clockJumpedAt };
   }
 
-  function observe(ref: WorkerRef): Observed<WorkerStatus> {
-    const root = localRoot(home, ref.job, ref.worker);
-    const at = now();
-    detectClockJump(at);
-    try {
-      const boot = readBootId();
-      const proofsFolder = join(root, 'proofs', String(ref.allocation.ordinal));
-      // Effects from before a reboot (a mount) may be gone: the step's check decides.
-      const proofs = listFolder(proofsFolder).filter((key) => readCompleteLine(join(proofsFolder, key)) === boot);
-      const attempts = attemptNumbersIn(root);
-      const runs = attempts.map((attempt) => observeRun(folderOf(ref, attempt), boot, at, clockJumpedAt));
-      const expected = expectedAttempt(ref);
-      // A program survives the loss of its folder; see remote/attempt.ts.
-      const isFolderLost = expected !== undefined && !attempts.includes(expected);
-      if (isFolderLost && findMarkedProcesses(runMarker(ref.job, expected, ref.worker)).length > 0)
-        runs.push({ attempt: expected, state: 'starting', since: at });
-      return known({ bootId: boot, proofs, runs }, at);
-    } catch (error) {
-      return unknown(`the run folder ${root} cannot be read: ${messageOf(error)}`, at);
-    }
+  /** True if no process of the attempt is alive and no output will follow. */
+  async function hasEnded(ref: WorkerRef, attempt: number): Promise<boolean> {
+    const folder = folderOf(ref, attempt);
+    if (existsSync(join(folder, 'exit')) || existsSync(join(folder, 'never'))) return true;
+    if (isLauncherAlive(folder)) return false;
+    const [observed] = await scripts.observe([ref]);
+    const run = observed?.kind === 'known' ? observed.value.runs.find((one) => one.attempt === attempt) : undefined;
+    return run?.state === 'exited' || run?.state === 'vanished';
   }
 
   return {
-    observe: (refs) => Promise.resolve(refs.map(observe)),
+    ...scripts,
 
     async start(ref, launch) {
       const { job, worker } = ref;
@@ -122,15 +91,16 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       if (invalid !== undefined)
         return refused(worker, `the variable ${invalid} has a name or a value that is not valid in an environment`);
       const root = localRoot(home, job, worker);
-      const folder = folderOf(ref, launch.attempt.ordinal);
-      if (exists(folder.path)) return { kind: 'done' };
+      const attempt = launch.attempt.ordinal;
+      if (existsSync(folderOf(ref, attempt))) return { kind: 'done' };
+      const marker = runMarker(job, attempt, worker);
       const secrets = await readSecrets({ readFile: options.readFile, secretFileOf }, job, launch);
       if (typeof secrets === 'string') return failed(worker, secrets);
       let launcher: string;
       try {
         makeFolder(root);
-        const prepared = mkdtempSync(join(root, `start_attempt_${folder.attempt}.`));
-        const files = attemptFiles(launch, folder.marker, secrets);
+        const prepared = mkdtempSync(join(root, `start_attempt_${attempt}.`));
+        const files = attemptFiles(launch, marker, secrets);
         for (const [name, text] of Object.entries(files)) writeFileSync(join(prepared, name), text, { mode: 0o600 });
         launcher = join(prepared, 'launch');
       } catch (error) {
@@ -138,8 +108,8 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       }
       const started = await startDetached(
         {
-          argv: ['/bin/sh', launcher, `attempt_${folder.attempt}`],
-          env: { ...env, JOBMAN_RUN: folder.marker },
+          argv: ['/bin/sh', launcher, `attempt_${attempt}`],
+          env: { ...env, JOBMAN_RUN: marker },
           cwd: options.userHome,
         },
         {
@@ -152,16 +122,25 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       return startOutcome(worker, started.output.trim(), started.output === '' ? 'nothing' : started.output);
     },
 
-    runStep: (ref, step, manual) => shellMachines.runStep(ref, step, manual),
-    stop: (ref, attempt, how, signal) => shellMachines.stop(ref, attempt, how, signal),
-
-    tail(ref, attempt, from, receiver) {
-      const folder = folderOf(ref, attempt);
-      return tailHub.follow(folder.path, () => hasEnded(folder, readBootId(), now()), from, receiver);
-    },
+    tail: (ref, attempt, from, receiver) =>
+      tailHub.follow(folderOf(ref, attempt), () => hasEnded(ref, attempt), from, receiver),
 
     disconnect: () => undefined,
   };
+}
+
+/** The process id alone is no proof, because it may be reused. */
+function isLauncherAlive(folder: string): boolean {
+  try {
+    const [pid, startTicks] = readFileSync(join(folder, 'pid'), 'utf8').split(' ');
+    // The fields of proc_pid_stat(5) from the third on. The name before them may contain anything.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /su, '')
+      .split(' ');
+    return fields[0] !== 'Z' && fields[0] !== 'X' && fields[19] === startTicks;
+  } catch {
+    return false;
+  }
 }
 
 export function createLocalCapacity(options: { readonly now: () => Instant }): CapacityPort {

@@ -44,7 +44,7 @@ export function createTailHub(addPeriodicCheck: AddPeriodicCheck = everyTenSecon
 
   return {
     /** Follows the `log` of a run folder like `MachinePort.tail`. After `hasEnded` returns true, no output follows. */
-    follow(path: string, hasEnded: () => boolean, from: number, receiver: TailReceiver): () => void {
+    follow(path: string, hasEnded: () => boolean | Promise<boolean>, from: number, receiver: TailReceiver): () => void {
       let isCancelled = false;
       let isNotified = false;
       let wake: (() => void) | undefined;
@@ -71,7 +71,7 @@ export function createTailHub(addPeriodicCheck: AddPeriodicCheck = everyTenSecon
           for (;;) {
             isNotified = false;
             // Check first: an ended run writes no more, so the read after the check is the last one.
-            const ended = hasEnded();
+            const ended = await hasEnded();
             log ??= openIfExists(join(path, 'log'));
             for (;;) {
               if (isCancelled) return;
