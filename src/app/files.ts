@@ -20,7 +20,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { userInfo } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { StoreError, fileStoreError } from './errors.ts';
 
 /** Mode of a shared folder: setgid, full access for owner and group, none for others. */
@@ -127,4 +127,10 @@ export function readRegularFile(path: string, maxBytes: number = 16 * mebibyte):
 
 export function settingsFile(home: string): string {
   return join(home, 'settings.json');
+}
+
+/** jobman's own folder. `entry` is dist/bundle/main.cjs, dist/main.js or src/main.ts; see bin/jobman. */
+export function packageFolder(entry: string): string {
+  const folder = dirname(entry);
+  return basename(folder) === 'bundle' ? join(folder, '../..') : join(folder, '..');
 }

@@ -88,6 +88,8 @@ export interface TpuList {
   readonly anyAnswered: boolean;
   /** Projects that are queried only for finished jobs; `jobman tpus --forget` accepts each. */
   readonly forgettable: readonly string[];
+  /** The projects of the settings, the jobs and the query. */
+  readonly projects: readonly string[];
 }
 
 export interface TpuQuery {
@@ -151,6 +153,7 @@ export async function observeTpus(
     unchecked,
     anyAnswered,
     forgettable: forgettable(jobs, settings),
+    projects: scopes.map(({ project }) => project),
   };
 }
 

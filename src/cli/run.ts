@@ -1,5 +1,9 @@
+import { existsSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { exitCode, exitCodeAfter } from '../app/errors.ts';
-import type { Services } from '../app/services.ts';
+import { packageFolder } from '../app/files.ts';
+import { quote } from '../catalogue/shell.ts';
+import type { Io, Services } from '../app/services.ts';
 import type { LabServices } from '../lab/lab.ts';
 import { checkVersionArgument } from '../app/version-check.ts';
 import { withSanitizedOutput } from './output.ts';
@@ -33,7 +37,7 @@ async function runCommand(argv: readonly string[], services: AnyServices): Promi
   const [first, ...rest] = argv;
   switch (first) {
     case undefined:
-      io.stdout.write(firstSteps(io.version));
+      io.stdout.write(firstSteps(io));
       return exitCode.ok;
     case '-v':
     case '-V':
@@ -74,12 +78,21 @@ async function runTableCommand(argv: readonly string[], services: Services): Pro
   return dispatch(argv, services);
 }
 
-function firstSteps(version: string): string {
+/** The example that jobman brings, as the shell finds it from the current folder. */
+function examplePath({ launcher, cwd }: Io): string {
+  const name = 'configs/quick-start.yaml';
+  const path = join(packageFolder(launcher.at(-1) ?? ''), name);
+  if (!existsSync(path)) return name;
+  const fromHere = relative(cwd, path);
+  return quote(fromHere.startsWith('..') ? path : fromHere);
+}
+
+function firstSteps(io: Io): string {
   return [
-    `jobman ${version}`,
+    `jobman ${io.version}`,
     '',
     'A first job',
-    '  on the TPU emulator       jobman create configs/quick-start.yaml --follow',
+    `  on the TPU emulator       jobman create ${examplePath(io)} --follow`,
     '  on this machine           jobman run --follow -- echo hello',
     '  on Kubernetes             jobman submit -i alpine -r no-gpu --follow -- ls -al /',
     '  your own program          jobman init',

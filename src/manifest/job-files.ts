@@ -110,7 +110,10 @@ export function readSecretSources(
   return secrets;
 }
 
-// Messages are printed and logged, so none repeats the value: users often write a secret instead of its source.
+// Messages are printed and logged, so they repeat only what is certainly a path: users often write a secret instead of
+// its source.
+
+const certainPath = /^~?\/[\w./-]+$|\.(env|json|key|pem|token|txt)$/;
 
 const secretHint = 'write the source of the secret, not the secret: `env`, `env:NAME` or the path of a file';
 
@@ -124,6 +127,9 @@ function missingVariableMessage(variable: string, { env }: ManifestContext): str
 function missingFileMessage(from: string, { folder, home, files }: ManifestContext): string | undefined {
   if (from === '') return 'must be `env` or the path of a file';
   const info = files.inspect(localPath(from, folder, home));
+  const isPath = certainPath.test(from);
+  const subject = isPath ? `the file ${from}` : 'names a file that';
+  const hint = isPath ? '' : ` (${secretHint})`;
   switch (info.kind) {
     case 'file':
     case 'stream':
@@ -131,8 +137,8 @@ function missingFileMessage(from: string, { folder, home, files }: ManifestConte
     case 'folder':
       return 'names a folder, not a file';
     case 'absent':
-      return `names a file that does not exist on this machine (${secretHint})`;
+      return `${subject} does not exist on this machine${hint}`;
     case 'unreadable':
-      return `names a file that cannot be read (${secretHint})`;
+      return `${subject} cannot be read${hint}`;
   }
 }

@@ -1,7 +1,8 @@
 // Paths of jobman's own files.
 
 import { existsSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { isAbsolute, join, resolve } from 'node:path';
+import { packageFolder } from '../app/files.ts';
 import { localFoldersOf } from '../app/job-folder.ts';
 import type { Io } from '../app/services.ts';
 
@@ -14,9 +15,7 @@ export function homeOf(io: Io): string {
 
 /** The built template, which an administrator may have edited, else that of the source; null without both. */
 export function templateFile(entry: string): string | null {
-  const folder = dirname(entry);
-  // dist/bundle/main.cjs, dist/main.js or src/main.ts; see bin/jobman.
-  const root = basename(folder) === 'bundle' ? join(folder, '../..') : join(folder, '..');
+  const root = packageFolder(entry);
   const candidates = [join(root, 'dist/settings.json'), join(root, 'src/app/cluster/settings.template.json')];
   return candidates.find((candidate) => existsSync(candidate)) ?? null;
 }

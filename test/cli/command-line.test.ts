@@ -3,13 +3,14 @@
 import assert from 'node:assert/strict';
 import { mock, suite, test } from 'node:test';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { loadSettings } from '../../src/app/settings.ts';
 import type { JobmanCommand } from '../../src/cli/command.ts';
 import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import type { Cli } from '../../src/cli/context.ts';
 import { dispatch } from '../../src/cli/dispatch.ts';
 import { foreignCommandHint, foreignCommands } from '../../src/cli/foreign-commands.ts';
+import { run } from '../../src/cli/run.ts';
 import { commands } from '../../src/cli/table.ts';
 import { version } from '../../src/version.ts';
 import { jobman, createCliHarness, type CliHarnessOptions } from './support/harness.ts';
@@ -86,6 +87,19 @@ test('jobman alone prints its version and the first steps, which are commands an
     for (const [path] of rest.join(' ').matchAll(/configs\/\S+/g)) assert.ok(existsSync(join(root, path)), path);
   }
   for (const line of out.split('\n')) assert.ok(line.length <= 100, line);
+});
+
+test('jobman alone names its example by a path that exists from any folder', async (t) => {
+  const launcher = ['node', join(root, 'dist/bundle/main.cjs')];
+  for (const [cwd, path] of [
+    [root, 'configs/quick-start.yaml'],
+    [join(root, '..'), `${basename(root)}/configs/quick-start.yaml`],
+    [openWorld(t).folder, join(root, 'configs/quick-start.yaml')],
+  ] as const) {
+    const { services, out } = createCliHarness({ cwd });
+    await run([], { ...services, io: { ...services.io, launcher } });
+    assert.ok(out().includes(`jobman create ${path} --follow\n`), out());
+  }
 });
 
 test('-v is the version, -h the help', async () => {

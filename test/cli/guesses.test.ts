@@ -199,6 +199,19 @@ suite('run', () => {
     }
   });
 
+  test('refuses a program that does not exist', async (t) => {
+    const cwd = folder(t);
+    writeFileSync(join(cwd, 'tool'), '#!/bin/sh\n', { mode: 0o755 });
+    const run = (...command: readonly string[]) =>
+      jobman(['run', '--', ...command], { cwd, jobs: [], env: { PATH: `${cwd}:/bin` } });
+    assert.match((await run('nosuchprogram')).err, /There is no program nosuchprogram on PATH\./);
+    const { code, err, commands } = await run('./missing.sh', '--lr', '1');
+    assert.deepEqual([code, commands], [2, []]);
+    assert.match(err, /There is no program \.\/missing\.sh\./);
+    for (const command of [['tool', '7'], ['./tool'], ['exit', '3'], ['LR=1 nosuchprogram'], ['sh', '-c', 'x']])
+      assert.equal((await run(...command)).code, 0, command.join(' '));
+  });
+
   test('FILE does what create does', async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'a.yaml'), 'job: {name: iris}\nlocal: {}\ncommand: {run: "true"}\n');
@@ -217,6 +230,14 @@ test('a manifest that does not exist leads to a file with a similar name', async
     assert.deepEqual([code, err], [2, 'jobman: train.yml does not exist. Did you mean train.yaml?\n']);
   }
   assert.equal((await jobman(['create', 'x/y.yaml'], { cwd })).err, 'jobman: x/y.yaml does not exist.\n');
+});
+
+test('validate says that a job without a command keeps its TPU', async (t) => {
+  const cwd = folder(t);
+  writeFileSync(join(cwd, 'a.yaml'), 'tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b}\n');
+  const { code, out, err } = await jobman(['validate', 'a.yaml'], { cwd });
+  assert.deepEqual([code, out], [0, 'a.yaml is valid: job a.\n']);
+  assert.match(err, /The job has no command: its TPU is set up and then kept\. Release it: jobman stop ID --release\./);
 });
 
 suite('other names', () => {

@@ -29,7 +29,7 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
     services: {
       tpus: async (query) => {
         asked.push(query);
-        return { rows: [], unchecked: [], anyAnswered: true, forgettable: [], ...list };
+        return { rows: [], unchecked: [], anyAnswered: true, forgettable: [], projects: ['lab'], ...list };
       },
     },
   }).then((ended) => ({ ...ended, queries: asked }));
@@ -85,7 +85,8 @@ test('a zone that does not answer is listed with its error; the command fails on
   assert.equal(sleeping.code, 0);
   assert.match(sleeping.err, /^note: project emulator could not be checked/);
   const empty = await tpus({});
-  assert.deepEqual([empty.code, empty.err], [0, 'No TPUs.\n']);
+  assert.deepEqual([empty.code, empty.err], [0, 'No TPUs in project lab.\n']);
+  assert.equal((await tpus({ projects: ['a', 'b'] })).err, 'No TPUs in projects a and b.\n');
 });
 
 test('a narrow terminal drops columns in the documented order, and no line is too long', async () => {

@@ -4,7 +4,7 @@ import { presets } from '../../src/core/policy/presets.ts';
 import { ownCheckpointSubfolder, workdirPlaceholder } from '../../src/core/model/spec.ts';
 import { day, hour, minute, second } from '../../src/core/model/time.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { assertEach, assertRefused, parse, problemsOf, specOf, stepNames, tpu } from './fake-files.ts';
+import { assertEach, assertRefused, parse, problemsOf, problemText, specOf, stepNames, tpu } from './fake-files.ts';
 
 test('a minimal manifest is completed by defaults', () => {
   const { spec, warnings } = specOf(tpu());
@@ -180,6 +180,13 @@ test('no message repeats a secret that a user wrote instead of its source', () =
       assert.match(messages, /secrets/);
       assert.doesNotMatch(messages, /Geheim/);
     }
+  }
+});
+
+test('a message about a secret names the file if it is certainly a path', () => {
+  for (const path of ['~/.config/hf', '/etc/secrets/hf', 'keys/hf.txt']) {
+    const text = `job: {secrets: {TOKEN: ${path}}}\nlocal: {}\ncommand: {run: ls}\n`;
+    assert.match(problemText(text), new RegExp(`job.secrets.TOKEN: the file ${path} does not exist on this machine$`));
   }
 });
 

@@ -103,7 +103,7 @@ test('a missing secret is refused before anything is stored', async (t) => {
   const refused = await jobman(world, ['create', manifest], { env: { A: 'set', BOTH: 'set' } });
   assert.equal(refused.code, 2);
   assert.match(refused.stderr, /job\.secrets\.B: the environment variable NOT_SET is not set on this machine/);
-  assert.match(refused.stderr, /job\.secrets\.C: names a file that does not exist on this machine \(write the source/);
+  assert.match(refused.stderr, /job\.secrets\.C: the file none\.txt does not exist on this machine/);
   assert.match(refused.stderr, /job\.secrets\.BOTH: BOTH is also a plain variable/);
   assert.doesNotMatch(refused.stderr, /secrets\.A:/);
 });

@@ -120,12 +120,16 @@ function setsOf({ io }: Cli, { name, env = [], set = [] }: CreateFlags): readonl
   return [...set, ...(name === undefined ? [] : [`job.name=${literal(name)}`]), ...variables];
 }
 
-function printNotes(cli: Cli, { command, capacity, finish }: JobSpec, id: string, warnings: readonly string[]): void {
+function printNotes(cli: Cli, spec: JobSpec, id: string, warnings: readonly string[]): void {
   const label = cli.screen.styleErr('bold', cli.screen.styleErr('magenta', 'warning:'));
   for (const warning of warnings) cli.note(`${label} ${escapeLine(warning)}.`);
+  noteMissingCommand(cli, spec, String(Number(id)));
+}
+
+export function noteMissingCommand(cli: Cli, { command, capacity, finish }: JobSpec, job: string): void {
   if (command.isSetupOnly !== true || capacity.kind !== 'tpu') return;
   const isKept = capacity.ownership === 'persistent' || finish.capacity === 'keep';
-  const release = capacity.ownership === 'persistent' ? '' : `. Release it: jobman stop ${Number(id)} --release`;
+  const release = capacity.ownership === 'persistent' ? '' : `. Release it: jobman stop ${job} --release`;
   cli.note(
     `The job has no command: its TPU is set up and then ${isKept ? `kept${release}` : 'released (job.on_finish)'}.`,
   );

@@ -1,9 +1,10 @@
 // `jobman run FILE` creates the job of a manifest; `jobman run -- CMD` a local job from a command line.
 
 import { quote } from '../../catalogue/shell.ts';
-import { basename, extname, join } from 'node:path';
+import { basename, extname, join, resolve } from 'node:path';
 import { stringify } from 'yaml';
 import { usageError } from '../../app/errors.ts';
+import type { Io } from '../../app/services.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { disk, withFile } from '../disk.ts';
@@ -46,6 +47,7 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
       throw usageError(`--${flag} does not work with \`run --\`, which creates a local job.`);
   }
   if (command.length === 1 && command[0]?.trim() === '') throw usageError('The command is empty.');
+  checkProgram(io, command);
   const path = join(io.cwd, 'jobman-run.yaml');
   const text = stringify({
     job: { name: nameOf(command) },
@@ -53,6 +55,22 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
     command: { run: command.length === 1 ? command[0] : command.map(quote).join(' ') },
   });
   return createFrom(cli, omitUndefined(flags), path, withFile(path, text));
+}
+
+const shellBuiltins = '. : cd command eval exec exit export set source test time trap ulimit umask unset wait'.split(
+  ' ',
+);
+
+/** A job whose program does not exist would fail at once. Lines for the shell are not checked. */
+function checkProgram({ cwd, env }: Io, [program = '', ...args]: readonly string[]): void {
+  const isLine = args.length === 0 && !/^[\w./-]+$/.test(program);
+  if (isLine || env['PATH'] === undefined || shellBuiltins.includes(program)) return;
+  const folders = program.includes('/') ? [cwd] : env['PATH'].split(':').map((folder) => resolve(cwd, folder));
+  const files = folders.map((folder) => disk.inspect(resolve(folder, program)));
+  if (files.some(({ kind }) => kind !== 'absent' && kind !== 'folder')) return;
+  throw usageError(
+    program.includes('/') ? `There is no program ${program}.` : `There is no program ${program} on PATH.`,
+  );
 }
 
 /** `train` for `LR=0.1 python3 train.py`, `ls` for `ls -l`, `pytest` for `python3 -m pytest`. */

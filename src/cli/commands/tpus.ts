@@ -1,6 +1,6 @@
 import type { OrphanOutput, TpuOutput, TpuOwnerOutput } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatAge, pluralize, formatUsd, formatPricePerHour, escapeLine } from '../../app/format.ts';
+import { formatAge, formatList, pluralize, formatUsd, formatPricePerHour, escapeLine } from '../../app/format.ts';
 import type { OrphanOperations, OrphanReport, OrphanView } from '../../app/orphans.ts';
 import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { type Cli, type GlobalFlags, printError } from '../context.ts';
@@ -22,7 +22,9 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
     cli.printAll(tpuLines(list.rows, columnsOf(io.stdout), io.now()));
     if (list.rows.length > 0) cli.note(formatTotals(list));
     else if (list.unchecked.length === 0)
-      cli.note(`No TPUs${flags.project === undefined ? '' : ` in project ${escapeLine(flags.project)}`}.`);
+      cli.note(
+        `No TPUs in ${list.projects.length === 1 ? 'project' : 'projects'} ${escapeLine(formatList(list.projects))}.`,
+      );
     const shared = list.rows.find(({ owner }) => owner.kind === 'shared');
     if (shared !== undefined) cli.note(`To delete a TPU that was made with tpu apply: tpu delete ${shared.name}`);
   }

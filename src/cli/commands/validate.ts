@@ -5,6 +5,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { checkManifest, clusterProblems, printWarnings, problemJson } from '../manifest-file.ts';
 import { manifestSchema } from '../../manifest/keys.ts';
 import type { Program } from '../command.ts';
+import { noteMissingCommand } from './create.ts';
 import { findCommand } from '../find-command.ts';
 import { formatUnknownCommand } from '../scan.ts';
 import { formatProblems } from '../../schema/problems.ts';
@@ -38,6 +39,7 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
     const though = warnings.length === 0 ? '' : `, with ${warningCount}`;
     const { name } = 'cluster' in found ? found.cluster : found.manifest.spec;
     cli.printSentence(`${path} is valid${though}: ${name === undefined ? 'a job without a name' : `job ${name}`}.`);
+    if ('manifest' in found) noteMissingCommand(cli, found.manifest.spec, 'ID');
   }
   return code;
 }
