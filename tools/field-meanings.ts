@@ -1,7 +1,8 @@
 /**
  * Meanings of fields in docs/json.md and in the JSON Schemas. A field has the meaning of its `Type.field` here, of its
  * doc comment, or of its name here, in this order. `Type.kind.value` is the meaning of one kind of object, and `Type` that
- * of the whole type. An entry overrides a doc comment that explains the code of jobman rather than the output.
+ * of the whole type. A part that begins with `; null` or `; absent` is left out where a field is always present. An entry
+ * overrides a doc comment that explains the code of jobman rather than the output.
  */
 export const fieldMeanings: Readonly<Record<string, string>> = {
   accelerator: 'The accelerator type.',
@@ -142,12 +143,15 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'EventOutput.alternative_skipped.next': 'Number of the next alternative.',
   'EventOutput.allocation_refused.error': 'The refusal.',
   'EventOutput.allocation_refused.nextAt': 'Time of the next request; absent without one.',
+  'EventOutput.allocation_requested.alternative':
+    'Number of the alternative: 0 is the first choice of the manifest, from 1 `tpu.alternatives` in order; absent: 0.',
   'EventOutput.allocation_requested.name': 'Its name in the cloud.',
   'EventOutput.allocation_seen.state': 'The observed state.',
   'EventOutput.attempt_created.allocation': 'Number of its allocation; it may change until the command starts.',
   'EventOutput.attempt_created.notBeforeAt': 'No request and no start happens before this time.',
   'EventOutput.attempt_created.commandOnly': 'The attempt runs no setup steps.',
   'EventOutput.attempt_created.startMode': '`fresh`, `rerun`: from the beginning. `resume`: from the last checkpoint.',
+  'EventOutput.attempt_created.stage': 'Number of resumes since the last start from the beginning.',
   'EventOutput.attempt_created.startedByOwner': 'False if a recovery rule made it.',
   'EventOutput.attempt_ended.endedAt': 'Time at which its last program exited; absent if it is not known.',
   'EventOutput.attempt_ended.exits': 'The exits of its program.',
@@ -185,7 +189,9 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'EventOutput.reachable.who': 'Absent: the cloud.',
   'EventOutput.rule_applied.isRuleLimit': '`used` and `limit` belong to the rule, not to a budget of the job.',
   'EventOutput.rule_applied.limit': 'The limit of the rule or budget.',
-  'EventOutput.rule_applied.pattern': 'The pattern, exit code and worker that the rule names; absent without one.',
+  'EventOutput.rule_applied.exitCode': 'The exit code that the rule names; absent without one.',
+  'EventOutput.rule_applied.pattern': 'The log pattern that the rule names; absent without one.',
+  'EventOutput.rule_applied.worker': 'The worker that the rule names; absent without one.',
   'EventOutput.rule_applied.used': 'Number of ends that count against `limit`.',
   'EventOutput.step_failed.tries': 'Number of tries so far.',
   'EventOutput.step_run_manually.force': 'True for `--force`.',

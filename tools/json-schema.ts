@@ -43,16 +43,21 @@ export function outputSchema(): OutputSchema {
   return { ...schema, $defs: Object.fromEntries(described) as OutputSchema['$defs'] };
 }
 
+/** The part of a meaning about null and absent fields. */
+export const absencePart = /; (?:null|absent)[^.]*\./;
+
 /** The type with a description of each field. A field that a type has from another one has the meaning of that one. */
 function withMeanings(name: string, type: Schema, defs: OutputSchema['$defs']): Schema {
   const bases = [name, ...baseTypes(name, defs)];
   const describe = (schema: Schema, path: string): Schema => {
     const { properties, items, anyOf } = schema;
     const fields = Object.entries((properties ?? {}) as Readonly<Record<string, Schema>>).map(([field, inner]) => {
-      const specific = bases.map(
-        (base) => fieldMeanings[`${base}${path}.${field}`] ?? fieldMeanings[`${base}.${field}`],
-      );
-      const description = specific.find((text) => text !== undefined) ?? inner.description ?? fieldMeanings[field];
+      const specific = bases
+        .flatMap((base) => [fieldMeanings[`${base}${path}.${field}`], fieldMeanings[`${base}.${field}`]])
+        .find((text) => text !== undefined);
+      const isAlwaysThere = (schema.required ?? []).includes(field) && !/\bnull\b/.test(typeOf(inner));
+      const general = isAlwaysThere ? fieldMeanings[field]?.replace(absencePart, '.') : fieldMeanings[field];
+      const description = specific ?? inner.description ?? general;
       return [field, { ...describe(inner, `${path}.${field}`), ...(description === undefined ? {} : { description }) }];
     });
     return {
