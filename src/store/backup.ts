@@ -47,33 +47,17 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
 const firstBackupDelay: Duration = second;
 const backupCheckInterval: Duration = hour;
 
-/** Runs in the controller, so that no command waits for the copy. A failure is logged and retried hourly. */
-export function keepBackups(parts: {
-  readonly file: string;
-  readonly clock: Clock;
-  readonly warn: (line: string) => void;
-}): { readonly begin: () => void; readonly end: () => void } {
-  const { file, clock, warn } = parts;
-  let cancelTimer: (() => void) | null = null;
-
-  const plan = (wait: Duration): void => {
-    cancelTimer?.();
-    cancelTimer = clock.at(clock.now() + wait, () => void copy());
-  };
-  const copy = async (): Promise<void> => {
-    try {
-      await backUp(file, clock.now());
-    } catch (error) {
-      warn(`cannot back up the database: ${messageOf(error)}`);
-    }
-    if (cancelTimer !== null) plan(backupCheckInterval);
-  };
-
-  return {
-    begin: () => plan(firstBackupDelay),
-    end() {
-      cancelTimer?.();
-      cancelTimer = null;
-    },
+/** The returned function backs up if it is time. A failure is logged and retried hourly. */
+export function createBackups(
+  file: string,
+  clock: Pick<Clock, 'now'>,
+  warn: (line: string) => void,
+): () => Promise<void> {
+  let nextAt = clock.now() + firstBackupDelay;
+  return async () => {
+    const now = clock.now();
+    if (now < nextAt) return;
+    nextAt = now + backupCheckInterval;
+    await backUp(file, now).catch((error: unknown) => warn(`cannot back up the database: ${messageOf(error)}`));
   };
 }

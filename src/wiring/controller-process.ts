@@ -14,7 +14,7 @@ import { sanitizeText } from '../cli/output.ts';
 import { createClusterMirror, type ClusterMirror } from '../controller/cluster-mirror.ts';
 import { readController } from '../controller/lock.ts';
 import { runController } from '../controller/process.ts';
-import { keepBackups } from '../store/backup.ts';
+import { createBackups } from '../store/backup.ts';
 import { requireOriginalHome } from '../store/database-file.ts';
 import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
@@ -45,7 +45,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     { base: null, timestamp: pino.stdTimeFunctions.isoTime },
     { write: (line) => io.stderr.write(sanitizeText(line)) },
   );
-  const backups = keepBackups({ file: databaseFile(home), clock, warn: (line) => logger.warn(line) });
+  const backUpIfDue = createBackups(databaseFile(home), clock, (line) => logger.warn(line));
   let stopSharing: Promise<() => Promise<void>> | undefined;
   let wakeJob: (id: string) => void = () => undefined;
   /** These run with the renewal of the lease, so that an idle controller has one timer only. */
@@ -73,10 +73,12 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       createBackgroundTask: () => openClusterMirror(parts, store, clock, (line) => logger.info(line)),
       isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
       isOutOfDescriptors: cannotOpenFiles,
-      onRenewal: () => periodicChecks.forEach((call) => call()),
+      onRenewal() {
+        void backUpIfDue();
+        periodicChecks.forEach((call) => call());
+      },
       onStarted: (controller) => {
         wakeJob = (id) => controller.wake(id);
-        backups.begin();
         // The socket belongs to the holder of the lock. Commands also work without it.
         stopSharing ??= shareConnections({ home, version: io.version, store, workers: backends.workers }).catch(
           (error: unknown) => {
@@ -99,7 +101,6 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   } catch (error) {
     throw fileError(join(home, 'controller.json'), error);
   } finally {
-    backups.end();
     await (
       await stopSharing
     )?.();
