@@ -14,7 +14,6 @@ import type {
   Pause,
   RowPage,
   StoredJob,
-  StoredEvent,
   StoredOutcome,
 } from '../app/ports.ts';
 import { finalRow, listRowVersion } from '../app/views.ts';
@@ -124,14 +123,6 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   return 'committed';
 }
 
-export async function readEvents(db: Database, id: string, after: number): Promise<readonly StoredEvent[]> {
-  const number = numberOf(id);
-  if (number === undefined) return [];
-  const { rows } = await sql<{ seq: number; body: string }>`
-    select seq, body from event where job = ${number} and seq > ${after} order by seq`.execute(db);
-  return rows.map((row) => ({ seq: row.seq, event: objectOf<Event>(row.body) }));
-}
-
 /** Unfinished jobs first, newest first; then finished jobs, last finished first. Specs are outlines. */
 export async function listJobs(db: Database, filter: JobFilter): Promise<JobPage> {
   const columns = sql`status, outline`;
@@ -194,30 +185,6 @@ function likeOf(glob: string): string {
 
 function likeText(text: string): string {
   return text.replaceAll(/[\\%_]/g, String.raw`\$&`);
-}
-
-/** Ids of the jobs that are due at `now` or have a waiting outcome, the longest waiting first. */
-export async function readDue(db: Database, now: number, limit: number): Promise<readonly string[]> {
-  const { rows } = await sql<{ number: number }>`
-    select number from (
-      select number, wake_at as since from job where wake_at <= ${now}
-      union all
-      select job as number, min(at) as since from outcome group by job
-    ) as wanted
-    group by number order by min(since), number limit ${limit}`.execute(db);
-  return rows.map((row) => idOf(row.number));
-}
-
-export async function readNextWake(db: Database): Promise<number | null> {
-  const { rows } = await sql<{ at: number | null }>`
-    select min(wake_at) as at from job where wake_at is not null`.execute(db);
-  return rows[0]?.at ?? null;
-}
-
-export async function readWakeAt(db: Database, id: string): Promise<number | null> {
-  const { rows } = await sql<{ at: number | null }>`
-    select wake_at as at from job where number = ${numberOf(id) ?? null}`.execute(db);
-  return rows[0]?.at ?? null;
 }
 
 interface StatusColumns extends LocationColumns {
@@ -285,12 +252,6 @@ type Counter = 'job' | 'outcome' | 'change';
 async function nextNumber(db: Database, counter: Counter): Promise<number> {
   const { rows } = await sql<{ value: number }>`
     update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
-  return requireRow(rows[0]).value;
-}
-
-/** The last number that was given; 0 when none was. */
-export async function readCounter(db: Database, counter: Counter): Promise<number> {
-  const { rows } = await sql<{ value: number }>`select value from counter where name = ${counter}`.execute(db);
   return requireRow(rows[0]).value;
 }
 
@@ -385,9 +346,4 @@ async function pauseAt(db: Database, now: Instant): Promise<Pause | undefined> {
   if (renewedAt === null || now - renewedAt <= minPause) return last;
   const isSame = last !== undefined && renewedAt - last.until < minPauseGap;
   return { from: isSame ? last.from : renewedAt, until: now };
-}
-
-/** Does nothing when another controller holds the lease. */
-export async function releaseLease(db: Database, holder: string): Promise<void> {
-  await sql`update lease set holder = null, expires_at = 0 where id = 1 and holder = ${holder}`.execute(db);
 }

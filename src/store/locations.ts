@@ -1,7 +1,7 @@
 // Locations: the locations where jobs have requested capacity, the answers to the requests, and the orphans found
 // there.
 
-import { locationPrefix, type AllocationRef, type Orphan } from '../app/ports.ts';
+import { locationPrefix, type AllocationRef } from '../app/ports.ts';
 import { capacityOf, type Allocation, type Job } from '../core/model/job.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import { alternativeCount } from '../core/model/spec.ts';
@@ -116,33 +116,4 @@ export async function writeCapacityAnswers(db: Database, answers: readonly Answe
       do update set at = excluded.at, waited = excluded.waited, job = excluded.job
       where excluded.at >= capacity_answer.at`.execute(db);
   }
-}
-
-/** The answers in one project, or in all; by zone, accelerator type and pricing, newest first. */
-export async function readCapacityAnswers(db: Database, project: string | null): Promise<readonly AnswerRecord[]> {
-  const { rows } = await sql<AnswerRecord>`
-    select project, zone, accelerator, pricing, answer, at, waited, job from capacity_answer
-    where ${project === null ? sql`1 = 1` : sql`project = ${project}`}
-    order by project, zone, accelerator, pricing, at desc`.execute(db);
-  return rows.map((row) => ({ ...row }));
-}
-
-export async function writeOrphan(db: Database, orphan: Orphan): Promise<void> {
-  await sql`
-    insert into orphan (backend, resource, installation, job, allocation, state)
-    values (${orphan.backend}, ${orphan.resource}, ${orphan.installation}, ${orphan.job}, ${orphan.allocation}, ${orphan.state})
-    on conflict (backend, resource)
-    do update set installation = excluded.installation, job = excluded.job, allocation = excluded.allocation, state = excluded.state`.execute(
-    db,
-  );
-}
-
-export async function readOrphans(db: Database): Promise<readonly Orphan[]> {
-  const { rows } = await sql<Orphan>`
-    select backend, resource, installation, job, allocation, state from orphan order by backend, resource`.execute(db);
-  return rows.map((row) => ({ ...row }));
-}
-
-export async function deleteOrphan(db: Database, orphan: Orphan): Promise<void> {
-  await sql`delete from orphan where backend = ${orphan.backend} and resource = ${orphan.resource}`.execute(db);
 }

@@ -2,12 +2,16 @@
 
 import type { ClusterStore } from '../app/cluster/archive.ts';
 import { StoreError } from '../app/errors.ts';
-import type { Store } from '../app/ports.ts';
+import type { Orphan, Store } from '../app/ports.ts';
+import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
+import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
 import { clusterStore } from './cluster-jobs.ts';
 import * as jobs from './jobs.ts';
 import { addLabEntry, labStore } from './lab.ts';
 import * as locations from './locations.ts';
+import { sql, type Sql } from './sql.ts';
+import { idOf, numberOf, objectOf } from './stored-job.ts';
 import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
 
 interface OpenStoreOptions extends OpenDatabaseOptions {
@@ -24,6 +28,11 @@ export interface JobmanStore extends Store {
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
 export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOptions): JobmanStore {
   const { read, readBeforeWriting, write, close } = openDatabaseFile(given);
+  const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
+  const select = <Row extends object>(statement: Sql<Row>): Promise<readonly Row[]> =>
+    read(async (db) => (await statement.execute(db)).rows.map((row) => ({ ...row })));
+  const readNumber = async (statement: Sql): Promise<number | null> =>
+    (await select(statement as Sql<{ value: number | null }>))[0]?.value ?? null;
   return {
     // For callers that are about to write: a new database must get its installation id first.
     installationId: () => readBeforeWriting(readInstallationId),
@@ -38,23 +47,51 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
     commit: (commit) => write((db) => jobs.commitJob(db, commit)),
     list: (filter) => read((db) => jobs.listJobs(db, filter)),
     listRows: (filter, rowOf) => read((db) => jobs.listRows(db, filter, rowOf)),
-    events: (id, after) => read((db) => jobs.readEvents(db, id, after)),
+    events: (id, after) =>
+      read(async (db) => {
+        const { rows } = await sql<{ seq: number; body: string }>`
+          select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${after} order by seq`.execute(db);
+        return rows.map(({ seq, body }) => ({ seq, event: objectOf<Event>(body) }));
+      }),
     addOutcome: (id, outcome) => write((db) => jobs.writeOutcome(db, id, outcome)),
     outcomes: (id) => read((db) => jobs.readOutcomes(db, id)),
-    dueJobs: (now, limit) => read((db) => jobs.readDue(db, now, limit)),
-    nextWake: () => read(jobs.readNextWake),
-    wakeAt: (id) => read((db) => jobs.readWakeAt(db, id)),
+    dueJobs: (now, limit) =>
+      read(async (db) => {
+        const { rows } = await sql<{ number: number }>`
+          select number from (
+            select number, wake_at as since from job where wake_at <= ${now}
+            union all
+            select job as number, min(at) as since from outcome group by job
+          ) as wanted
+          group by number order by min(since), number limit ${limit}`.execute(db);
+        return rows.map((row) => idOf(row.number));
+      }),
+    nextWake: () => readNumber(sql`select min(wake_at) as value from job where wake_at is not null`),
+    wakeAt: (id) => readNumber(sql`select wake_at as value from job where number = ${numberOf(id) ?? null}`),
     similarJobs: (requested, since, limit) => read((db) => jobs.readSimilarJobs(db, requested, since, limit)),
-    changeCount: () => read((db) => jobs.readCounter(db, 'change')),
+    changeCount: async () => (await readNumber(sql`select value from counter where name = 'change'`)) ?? 0,
     takeLease: (holder, version, now, ttl, holdsLock) =>
       write((db) => jobs.takeLease(db, { holder, version, now, ttl, holdsLock })),
-    releaseLease: (holder) => write((db) => jobs.releaseLease(db, holder)),
+    releaseLease: (holder) =>
+      run(sql`update lease set holder = null, expires_at = 0 where id = 1 and holder = ${holder}`),
     lease: () => read(jobs.readLease),
-    capacityAnswers: (project) => read((db) => locations.readCapacityAnswers(db, project)),
+    capacityAnswers: (project) =>
+      select(sql<AnswerRecord>`
+        select project, zone, accelerator, pricing, answer, at, waited, job from capacity_answer
+        where ${project === null ? sql`1 = 1` : sql`project = ${project}`}
+        order by project, zone, accelerator, pricing, at desc`),
     locationsToCollect: (now) => read((db) => locations.readLocationsToCollect(db, now)),
-    recordOrphan: (orphan) => write((db) => locations.writeOrphan(db, orphan)),
-    orphans: () => read(locations.readOrphans),
-    forgetOrphan: (orphan) => write((db) => locations.deleteOrphan(db, orphan)),
+    recordOrphan: ({ backend, resource, installation, job, allocation, state }) =>
+      run(sql`
+        insert into orphan (backend, resource, installation, job, allocation, state)
+        values (${backend}, ${resource}, ${installation}, ${job}, ${allocation}, ${state})
+        on conflict (backend, resource) do update
+        set installation = excluded.installation, job = excluded.job, allocation = excluded.allocation, state = excluded.state`),
+    orphans: () =>
+      select(sql<Orphan>`
+        select backend, resource, installation, job, allocation, state from orphan order by backend, resource`),
+    forgetOrphan: ({ backend, resource }) =>
+      run(sql`delete from orphan where backend = ${backend} and resource = ${resource}`),
     clusters: clusterStore(read, write),
     lab: labStore(read, write, isIdTaken),
     close,
