@@ -62,48 +62,32 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
     if (typed !== undefined) return question.check(typed);
     return asks ? askUntilValid(cli, question) : question.proposal;
   };
-  const checkedBy =
-    (key: string, manifestWith: (value: string) => object): Question['check'] =>
-    async (value) => {
-      const problems = await problemsIn(cli, path, yamlOf(manifestWith(value)));
-      const found = problems.find((problem) => problem.startsWith(`${key}: `));
-      if (found !== undefined) throw usageError(`${found}.`);
-      return value;
-    };
+  const check = async (key: string, value: string, manifest: object): Promise<string> => {
+    const problems = await problemsIn(cli, path, yamlOf(manifest));
+    const found = problems.find((problem) => problem.startsWith(`${key}: `));
+    if (found !== undefined) throw usageError(`${found}.`);
+    return value;
+  };
 
-  const checkName = checkedBy('job.name', (name) => ({ job: { name }, local: {}, command: { run: 'true' } }));
-  const name = await checkName(flags.name ?? defaultName(cli.io.cwd));
-  const accelerator = await choice(flags.accelerator, {
-    text: 'Where does the job run? A TPU type such as v4-16, emulator, or local',
-    flag: '--accelerator',
-    proposal: 'emulator',
-    check: checkAccelerator,
-  });
+  const name = flags.name ?? defaultName(cli.io.cwd);
+  await check('job.name', name, { job: { name }, local: {}, command: { run: 'true' } });
+  const accelerator = await choice(flags.accelerator, acceleratorQuestion);
   checkProjectFlags(accelerator, flags);
   const command = await choice(flags.command, {
     text: 'Which command?',
     flag: '--command',
     proposal: 'python3 train.py',
-    check: checkedBy('command.run', (run) => ({ local: {}, command: { run } })),
+    check: (run) => check('command.run', run, { local: {}, command: { run } }),
   });
-  const isGoogle = accelerator !== 'local' && accelerator !== 'emulator';
-  const known = isGoogle ? ((await cli.services.settings()).tpu.project ?? gcloudProject(cli)) : undefined;
-  const project = isGoogle
-    ? await choice(flags.project, {
-        text: 'Which Google Cloud project?',
-        flag: '--project',
-        proposal: known ?? (asks ? '' : placeholderProject),
-        check: checkedBy('tpu.project', (id) => ({ tpu: { project: id, accelerator } })),
-      })
-    : accelerator === 'emulator'
-      ? emulatorProject
-      : null;
-  const checkpoints = await choice(flags.checkpoints, {
-    text: `Where do checkpoints go? ${accelerator === 'local' ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none'}`,
-    flag: '--checkpoints',
-    proposal: proposedCheckpoints(accelerator),
-    check: (answer) => checkCheckpoints(accelerator, answer),
-  });
+  const ownProject = async (): Promise<string> =>
+    choice(flags.project, {
+      text: 'Which Google Cloud project?',
+      flag: '--project',
+      proposal: (await knownProject(cli)) ?? (asks ? '' : placeholderProject),
+      check: (id) => check('tpu.project', id, { tpu: { project: id, accelerator } }),
+    });
+  const project = accelerator === 'local' ? null : accelerator === 'emulator' ? emulatorProject : await ownProject();
+  const checkpoints = await choice(flags.checkpoints, checkpointsQuestion(accelerator));
   return {
     name,
     accelerator,
@@ -111,6 +95,24 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
     project,
     zone: flags.zone,
     checkpoints: checkpoints === '-' ? null : checkpoints,
+  };
+}
+
+const acceleratorQuestion: Question = {
+  text: 'Where does the job run? A TPU type such as v4-16, emulator, or local',
+  flag: '--accelerator',
+  proposal: 'emulator',
+  check: checkAccelerator,
+};
+
+/** `create` makes a missing bucket of the emulator. A bucket of Google Cloud must exist, so none is proposed. */
+function checkpointsQuestion(accelerator: string): Question {
+  const isLocal = accelerator === 'local';
+  return {
+    text: `Where do checkpoints go? ${isLocal ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none'}`,
+    flag: '--checkpoints',
+    proposal: isLocal ? 'checkpoints' : accelerator === 'emulator' ? 'gs://my-bucket/checkpoints' : '-',
+    check: (answer) => checkCheckpoints(accelerator, answer),
   };
 }
 
@@ -123,12 +125,6 @@ function checkProjectFlags(accelerator: string, { project, zone }: InitFlags): v
   }
 }
 
-/** `create` makes a missing bucket of the emulator. A bucket of Google Cloud must exist, so none is proposed. */
-function proposedCheckpoints(accelerator: string): string {
-  if (accelerator === 'local') return 'checkpoints';
-  return accelerator === 'emulator' ? 'gs://my-bucket/checkpoints' : '-';
-}
-
 function defaultName(folder: string): string {
   const name = basename(folder)
     .replaceAll(/[^\w.-]+/g, '-')
@@ -137,8 +133,10 @@ function defaultName(folder: string): string {
   return name || 'my-job';
 }
 
-/** The project of gcloud's active configuration. */
-function gcloudProject({ io }: Cli): string | undefined {
+/** The project of the settings, or of gcloud's active configuration. */
+async function knownProject({ io, services }: Cli): Promise<string | undefined> {
+  const { tpu } = await services.settings();
+  if (tpu.project !== null) return tpu.project;
   const project = io.env['CLOUDSDK_CORE_PROJECT'];
   if (project !== undefined) return project;
   const folder = io.env['CLOUDSDK_CONFIG'] ?? join(io.userHome, '.config/gcloud');
