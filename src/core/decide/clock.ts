@@ -17,6 +17,7 @@ const clockTolerance = second;
 export function correctTimes(job: Job, now: Instant): Change {
   const attemptStart = openAttempt(job)?.createdAt;
   let isAhead = false;
+  // Also notes whether any time is ahead.
   const correct: TimeCorrection = (time) => {
     if (time > now + clockTolerance) isAhead = true;
     return correctTime(time, now, attemptStart);
@@ -44,7 +45,7 @@ function clampObservedTime<T>(observed: Observed<T>, now: Instant): Observed<T> 
   return observed.since > now ? { ...observed, since: now } : observed;
 }
 
-/** Never later than now. A time before the start of the open attempt stays before it. */
+/** Never later than now. A time before the start of the open attempt stays before it, as `failedRequests` requires. */
 export function correctTime(time: Instant, now: Instant, attemptStart: Instant | undefined): Instant {
   if (time <= now) return time;
   return attemptStart !== undefined && time < attemptStart ? now - 1 : now;

@@ -63,7 +63,7 @@ export function phaseSince(job: Job): Instant {
   }
 }
 
-/** Uses the time of the ending instead of now, so that the phase does not change with time alone. */
+/** Judged at the time of the ending: the phase must not change while nothing happens. */
 function endingPhase(job: Job, attempt: Attempt, since: Instant): Phase {
   const continuation = continuationOf(job, attempt, since);
   return continuation.next === 'attempt' ? 'recovering' : 'stopping';

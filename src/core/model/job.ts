@@ -130,7 +130,7 @@ export interface Exit {
   readonly workers: readonly WorkerId[];
 }
 
-/** Failures of one task on one worker. `detail` is the newest message. */
+/** Failures of one task on one worker. `message` is the newest one. */
 export interface TaskFailure {
   readonly task: WorkerTask;
   readonly tries: number;

@@ -68,11 +68,14 @@ export interface WorkerObservation {
 }
 
 /**
- * absent: it does not exist. waiting: requested, and no machine exists yet. provisioning: the machines are being
- * created.
- * ready: usable. interrupted: returns by itself (maintenance, restart). lost: never usable again (preempted,
- * terminated, failed, suspended); it must be released. releasing: its deletion is in progress.
- * foreign: a resource of that name exists which is not ours.
+ * - absent: it does not exist
+ * - waiting: requested, and no machine exists yet
+ * - provisioning: the machines are being created
+ * - ready: usable
+ * - interrupted: returns by itself (maintenance, restart)
+ * - lost: never usable again (preempted, terminated, failed, suspended); it must be released
+ * - releasing: its deletion is in progress
+ * - foreign: the resource of that name is not ours
  */
 export interface AllocationStatus {
   readonly state: AllocationState;

@@ -193,44 +193,6 @@ export const emulatorProject = 'emulator';
 /** The id of a Google Cloud project, also with a domain: `example.com:lab`. */
 export const projectIdPattern = /^[a-z][a-z0-9:.-]{2,62}$/;
 
-/** Placeholder for the node's name, which depends on the job's id and the allocation's ordinal. */
-export const nodeNamePlaceholder = '\uE000node-name\uE001';
-
-/** Placeholder for the job's id until the job exists: `${job.id}` in a manifest. */
-export const jobIdPlaceholder = '\uE000job-id\uE001';
-
-/** Placeholder for the installation id until the job exists. */
-const installationIdPlaceholder = '\uE000installation\uE001';
-
-/** The job's own folder below `job.checkpoint_dir`: `000001-k3x9ab`. */
-export const ownCheckpointSubfolder = `${jobIdPlaceholder}-${installationIdPlaceholder}`;
-
-/** The spec with both id placeholders filled in. The same object if it has none. */
-export function withJobIds(spec: JobSpec, id: string, installation: string): JobSpec {
-  const text = JSON.stringify(spec);
-  if (!text.includes(jobIdPlaceholder) && !text.includes(installationIdPlaceholder)) return spec;
-  return JSON.parse(
-    text.replaceAll(jobIdPlaceholder, id).replaceAll(installationIdPlaceholder, installation),
-  ) as JobSpec;
-}
-
-/** Placeholder at the beginning of a path: the job's working directory on a worker, which only the worker knows. */
-export const workdirPlaceholder = '\uE000workdir\uE001';
-
-/** Placeholder for the bucket of the allocation's region. Region and bucket names contain neither separator. */
-export function bucketPlaceholder(byRegion: Readonly<Record<string, string>>): string {
-  const pairs = Object.entries(byRegion).map(([region, bucket]) => `${region}=${bucket}`);
-  return `\uE000bucket ${pairs.join(' ')}\uE001`;
-}
-
-/** The text with each `bucketPlaceholder` filled in for that region, if the placeholder names the region. */
-export function withBuckets(text: string, region: string): string {
-  return text.replaceAll(/\uE000bucket ([^\uE001]*)\uE001/g, (placeholder, pairs: string) => {
-    const pair = pairs.split(' ').find((one) => one.startsWith(`${region}=`));
-    return pair === undefined ? placeholder : pair.slice(region.length + 1);
-  });
-}
-
 /** Reason for the end of an attempt. `preempted` is the cloud's act, `stopped` the owner's. */
 export type Reason =
   | 'succeeded'
@@ -325,6 +287,46 @@ interface FinishSpec {
   readonly keepForMs: Duration | null;
   /** Time for which a failed job keeps its capacity for debugging, even with `release`. Absent: as `capacity` says. */
   readonly holdOnFailureMs?: Duration;
+}
+
+// ------------------------------------------------------------------------------------------ placeholders
+
+/** Placeholder for the node's name, which depends on the job's id and the allocation's ordinal. */
+export const nodeNamePlaceholder = '\uE000node-name\uE001';
+
+/** Placeholder for the job's id until the job exists: `${job.id}` in a manifest. */
+export const jobIdPlaceholder = '\uE000job-id\uE001';
+
+/** Placeholder for the installation id until the job exists. */
+const installationIdPlaceholder = '\uE000installation\uE001';
+
+/** The job's own folder below `job.checkpoint_dir`: `000001-k3x9ab`. */
+export const ownCheckpointSubfolder = `${jobIdPlaceholder}-${installationIdPlaceholder}`;
+
+/** The spec with both id placeholders filled in. The same object if it has none. */
+export function withJobIds(spec: JobSpec, id: string, installation: string): JobSpec {
+  const text = JSON.stringify(spec);
+  if (!text.includes(jobIdPlaceholder) && !text.includes(installationIdPlaceholder)) return spec;
+  return JSON.parse(
+    text.replaceAll(jobIdPlaceholder, id).replaceAll(installationIdPlaceholder, installation),
+  ) as JobSpec;
+}
+
+/** Placeholder at the beginning of a path: the job's working directory on a worker, which only the worker knows. */
+export const workdirPlaceholder = '\uE000workdir\uE001';
+
+/** Placeholder for the bucket of the allocation's region. Region and bucket names contain neither separator. */
+export function bucketPlaceholder(byRegion: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(byRegion).map(([region, bucket]) => `${region}=${bucket}`);
+  return `\uE000bucket ${pairs.join(' ')}\uE001`;
+}
+
+/** The text with each `bucketPlaceholder` filled in for that region, if the placeholder names the region. */
+export function withBuckets(text: string, region: string): string {
+  return text.replaceAll(/\uE000bucket ([^\uE001]*)\uE001/g, (placeholder, pairs: string) => {
+    const pair = pairs.split(' ').find((one) => one.startsWith(`${region}=`));
+    return pair === undefined ? placeholder : pair.slice(region.length + 1);
+  });
 }
 
 // ------------------------------------------------------------------------------------------ alternatives

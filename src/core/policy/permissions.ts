@@ -8,6 +8,12 @@ import type { Job } from '../model/job.ts';
 /** Accepted, or the sentence for the user. */
 export type CommandCheck = { readonly ok: true } | { readonly ok: false; readonly message: string };
 
+/** Only for verbs that are no English verbs. */
+const verbPhrases: Partial<Record<Verb, string>> = {
+  'disable-recovery': 'turn off its recovery',
+  'accept-exit': 'accept its exit',
+};
+
 const accepted: CommandCheck = { ok: true };
 
 function rejected(message: string): CommandCheck {
@@ -23,9 +29,7 @@ export function checkCommand(
 ): CommandCheck {
   const name = `job ${job.id} (${job.spec.name})`;
   if (by !== job.owner && options.onBehalf !== true)
-    return rejected(
-      `${name} belongs to ${job.owner}; only its owner may ${verb === 'disable-recovery' ? 'turn off its recovery' : verb === 'accept-exit' ? 'accept its exit' : `${verb} it`}`,
-    );
+    return rejected(`${name} belongs to ${job.owner}; only its owner may ${verbPhrases[verb] ?? `${verb} it`}`);
   const isRequest = verb === 'start' || verb === 'resume' || verb === 'rerun';
   if (job.removed)
     return rejected(isRequest ? `${name} was deleted; create a new one` : `${name} has already been deleted`);
