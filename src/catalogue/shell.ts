@@ -1,4 +1,4 @@
-// Words of a POSIX shell's command line.
+// Arguments of a POSIX shell's command line.
 
 /** Quotes any text, readable if no quotes are needed. Throws for a NUL character, which no argument can hold. */
 export function quote(text: string): string {

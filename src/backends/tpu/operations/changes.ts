@@ -396,7 +396,7 @@ function refusalError(sentence: string, error: CloudError, hint?: string): Jobma
 const defaultWaitTimeout: Duration = 20 * minute;
 
 interface WaitOptions {
-  /** What remains after an interruption or the time-out: a sentence without its full stop. */
+  /** A sentence without its full stop about the work that remains after an interruption or the time-out. */
   readonly activity: string;
   readonly hint: string;
   readonly timeout?: Duration;
