@@ -14,6 +14,7 @@ import {
   fstatSync,
   openSync,
   readFileSync,
+  readSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -21,7 +22,8 @@ import {
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { StoreError, fileStoreError } from './errors.ts';
+import type { Instant } from '../core/model/time.ts';
+import { StoreError, fileError, fileStoreError, isFileMissing } from './errors.ts';
 
 /** Mode of a shared folder: setgid, full access for owner and group, none for others. */
 export const sharedFolderMode = 0o2770;
@@ -120,6 +122,30 @@ export function readRegularFile(path: string, maxBytes: number = 16 * mebibyte):
     if (!stats.isFile()) throw new Error(`${path} is not a regular file`);
     if (stats.size > maxBytes) throw new Error(`${path} is larger than ${maxBytes / mebibyte} MiB`);
     return readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Bytes at one end of a file, and the time of its last change; undefined without the file. */
+export function readFileEnd(
+  path: string,
+  maxBytes: number,
+  end: 'first' | 'last' = 'last',
+): { readonly bytes: Buffer; readonly changedAt: Instant } | undefined {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch (error) {
+    if (isFileMissing(error)) return undefined;
+    throw fileError(path, error);
+  }
+  try {
+    const { size, mtimeMs } = fstatSync(file);
+    const length = Math.min(size, maxBytes);
+    const bytes = Buffer.alloc(length);
+    const got = readSync(file, bytes, 0, length, end === 'last' ? size - length : 0);
+    return { bytes: bytes.subarray(0, got), changedAt: Math.floor(mtimeMs) };
   } finally {
     closeSync(file);
   }

@@ -9,7 +9,6 @@ import {
   fstatSync,
   openSync,
   readlinkSync,
-  readSync,
   renameSync,
   statSync,
   symlinkSync,
@@ -22,7 +21,7 @@ import type { Instant } from '../core/model/time.ts';
 import { formatWorker, escapeLine } from './format.ts';
 import { fileError, isFileMissing } from './errors.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
-import { fileModeIn, makeFolder, writeAtomically } from './files.ts';
+import { fileModeIn, makeFolder, readFileEnd, writeAtomically } from './files.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
 
 const tailBytes = 64 * 1024;
@@ -46,7 +45,7 @@ export function createLogFiles(given: {
     },
 
     async readEnd(job, attempt, worker, maxBytes) {
-      return readEnd(attemptFile(folderOf(home, job), attempt, worker), maxBytes) ?? new Uint8Array(0);
+      return readFileEnd(attemptFile(folderOf(home, job), attempt, worker), maxBytes)?.bytes ?? new Uint8Array(0);
     },
 
     async note(job, log, at, line) {
@@ -91,15 +90,14 @@ function noteLine(at: Instant, line: string): Uint8Array {
 }
 
 async function addEvents(path: string, after: (seq: number) => Promise<readonly StoredEvent[]>): Promise<void> {
-  const lastWritten = lastSeq(readEnd(path, tailBytes));
+  const lastWritten = lastSeq(readFileEnd(path, tailBytes)?.bytes.toString('utf8') ?? '');
   const missing = await after(lastWritten ?? 0);
   const lines = missing.map(({ seq, event }) => `${jsonText({ seq, ...event })}\n`).join('');
   if (lastWritten === undefined) writeAtomically(path, lines);
   else if (lines !== '') appendTo(path, Buffer.from(lines));
 }
 
-function lastSeq(end: Uint8Array | undefined): number | undefined {
-  const text = Buffer.from(end ?? new Uint8Array(0)).toString('utf8');
+function lastSeq(text: string): number | undefined {
   if (!text.endsWith('\n')) return undefined;
   try {
     const line: unknown = JSON.parse(text.slice(text.lastIndexOf('\n', text.length - 2) + 1));
@@ -145,24 +143,6 @@ function linkTarget(link: string): string {
     return readlinkSync(link);
   } catch {
     return '';
-  }
-}
-
-function readEnd(path: string, maxBytes: number): Uint8Array | undefined {
-  let file: number;
-  try {
-    file = openSync(path, 'r');
-  } catch (error) {
-    if (isFileMissing(error)) return undefined;
-    throw fileError(path, error);
-  }
-  try {
-    const { size } = fstatSync(file);
-    const length = Math.min(size, maxBytes);
-    const bytes = new Uint8Array(length);
-    return bytes.subarray(0, readSync(file, bytes, 0, length, size - length));
-  } finally {
-    closeSync(file);
   }
 }
 

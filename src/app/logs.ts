@@ -1,6 +1,6 @@
 // Logs: the log files for a query, and the newest lines of a job's workers.
 
-import { open, readdir, stat, type FileHandle } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
@@ -10,6 +10,7 @@ import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { LogFile, LogQuery, WorkerView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
+import { readFileEnd } from './files.ts';
 import { pluralize, formatWorker } from './format.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
 import {
@@ -45,40 +46,32 @@ export async function logFilesOf(home: string, job: Job, query: LogQuery): Promi
   );
 }
 
-/** `changedAt` is the last growth of our copy; null without a copy. */
-export type WorkerLogView = Omit<WorkerView, 'logAgeMs'> & { readonly changedAt: Instant | null };
-
-export async function workerViews(home: string, job: Job): Promise<readonly WorkerLogView[]> {
+export function workerViews(home: string, job: Job, now: Instant): readonly WorkerView[] {
   const attempt = lastAttempt(job);
   if (attempt === undefined) return [];
   const allocation = allocationOf(job, attempt.allocation);
   const state = formatWorkerState(job, attempt);
-  return Promise.all(
-    workersOf(job, attempt).map(async (worker) => {
-      const { text, changedAt } = await readEnd(
-        attemptFile(folderOf(home, job), attempt.ordinal, worker),
-        lastLineBytes,
-      );
-      return {
-        worker,
-        address: addressOf(allocation, worker),
-        message: formatExit(attempt, worker) ?? state,
-        lastLine: lastLineOf(text),
-        changedAt,
-      };
-    }),
-  );
+  return workersOf(job, attempt).map((worker) => {
+    const { text, changedAt } = readEnd(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
+    return {
+      worker,
+      address: addressOf(allocation, worker),
+      message: formatExit(attempt, worker) ?? state,
+      lastLine: lastLineOf(text),
+      logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
+    };
+  });
 }
 
 /** The last lines of the log on the worker that caused the end, or of the step that failed there. */
-export async function lastOutput(home: string, job: Job, attempt: Attempt): Promise<readonly string[]> {
+export function lastOutput(home: string, job: Job, attempt: Attempt): readonly string[] {
   const worker = attempt.ending?.evidence.worker ?? workersOf(job, attempt)[0];
   if (worker === undefined) return [];
   const folder = folderOf(home, job);
   const step = attempt.ending?.reason === 'setup_failed' ? failedStep(attempt, worker) : null;
   if (step === undefined) return [];
   const file = step === null ? attemptFile(folder, attempt.ordinal, worker) : stepFile(folder, step, worker);
-  const { text } = await readEnd(file, lastOutputBytes);
+  const { text } = readEnd(file, lastOutputBytes);
   return lastOutputLines(text);
 }
 
@@ -88,14 +81,11 @@ export interface HangEvidence {
   readonly timeoutAt: Instant;
 }
 
-export async function hangEvidenceOf(home: string, job: Job): Promise<HangEvidence | null> {
+export function hangEvidenceOf(home: string, job: Job): HangEvidence | null {
   const { failedCallTimeoutMs } = job.spec.limits;
   const attempt = openAttempt(job);
   if (failedCallTimeoutMs === undefined || attempt === undefined || attempt.ending !== null) return null;
-  const { text, changedAt } = await readEnd(
-    attemptFile(folderOf(home, job), attempt.ordinal, 'controller'),
-    lastOutputBytes,
-  );
+  const { text, changedAt } = readEnd(attemptFile(folderOf(home, job), attempt.ordinal, 'controller'), lastOutputBytes);
   const found = patternAfterProgress(text);
   if (changedAt === null || found === undefined || !failedCallPatterns.includes(found.pattern)) return null;
   const description = failurePatterns.find(({ name }) => name === found.pattern)?.meaning ?? found.pattern;
@@ -110,18 +100,16 @@ function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined
 }
 
 /** Progress of the slowest of at most 16 workers; null if their output contains none. */
-export async function progressOf(home: string, job: Job): Promise<Progress | null> {
+export function progressOf(home: string, job: Job): Progress | null {
   const attempt = lastAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return null;
-  const files = workersOf(job, attempt)
+  const all = workersOf(job, attempt)
     .slice(0, maxProgressWorkers)
-    .map((worker) => attemptFile(folderOf(home, job), attempt.ordinal, worker));
-  const all = await Promise.all(
-    files.map(async (path) => {
-      const { text, changedAt } = await readEnd(path, lastLineBytes);
+    .map((worker) => {
+      const path = attemptFile(folderOf(home, job), attempt.ordinal, worker);
+      const { text, changedAt } = readEnd(path, lastLineBytes);
       return { path, counts: newestCounts(text), changedAt };
-    }),
-  );
+    });
   const [slowest] = all
     .filter(({ counts }) => counts.length > 0)
     .toSorted((one, other) => (one.counts[0]?.done ?? 0) - (other.counts[0]?.done ?? 0));
@@ -129,7 +117,10 @@ export async function progressOf(home: string, job: Job): Promise<Progress | nul
   const { path, counts, changedAt } = slowest;
   const isRunning = attempt.endedAt === null && attempt.ending === null;
   if (!isRunning || attempt.runningAt === null || changedAt === null) return { counts, pace: null };
-  return { counts, pace: paceOf(oldestCounts(await readBeginning(path)), counts, changedAt - attempt.runningAt) };
+  return {
+    counts,
+    pace: paceOf(oldestCounts(readEnd(path, beginningBytes, 'first').text), counts, changedAt - attempt.runningAt),
+  };
 }
 
 const maxProgressWorkers = 16;
@@ -220,38 +211,21 @@ async function existingFiles(
 // ------------------------------------------------------------------------------------------ the ends of a file
 
 /** Empty without a readable file. `changedAt` is the time of the last write. */
-export async function readEnd(
+/** Empty for a file that is absent or cannot be read. */
+export function readEnd(
   path: string,
   maxBytes: number,
-): Promise<{ readonly text: string; readonly changedAt: Instant | null }> {
-  const file = await open(path, 'r').catch(() => undefined);
-  if (file === undefined) return { text: '', changedAt: null };
+  end: 'first' | 'last' = 'last',
+): { readonly text: string; readonly changedAt: Instant | null } {
   try {
-    const { size, mtimeMs } = await file.stat();
-    const length = Math.min(size, maxBytes);
-    return { text: await readText(file, size - length, length), changedAt: Math.floor(mtimeMs) };
-  } finally {
-    await file.close();
+    const read = readFileEnd(path, maxBytes, end);
+    return { text: read?.bytes.toString('utf8') ?? '', changedAt: read?.changedAt ?? null };
+  } catch {
+    return { text: '', changedAt: null };
   }
 }
 
 const beginningBytes = 16 * 1024;
-
-async function readBeginning(path: string): Promise<string> {
-  const file = await open(path, 'r').catch(() => undefined);
-  if (file === undefined) return '';
-  try {
-    return await readText(file, 0, beginningBytes);
-  } finally {
-    await file.close();
-  }
-}
-
-async function readText(file: FileHandle, from: number, length: number): Promise<string> {
-  const bytes = Buffer.alloc(length);
-  const { bytesRead } = await file.read(bytes, 0, length, from);
-  return bytes.toString('utf8', 0, bytesRead);
-}
 
 function lastLineOf(text: string): string | null {
   // A progress bar overwrites itself: only the text after the last carriage return is visible.

@@ -33,13 +33,12 @@ export interface ViewSources {
 
 export async function showJob(sources: ViewSources, job: Job): Promise<JobView> {
   const { home } = sources;
-  const [context, workers, checkpoint, workdirCopies] = await Promise.all([
+  const [context, checkpoint, workdirCopies] = await Promise.all([
     whyContextOf(sources, job),
-    workerViews(home, job),
     newestCheckpoint(job),
     workdirViews(folderOf(home, job), job),
   ]);
-  const progress = await progressOf(home, job);
+  const progress = progressOf(home, job);
   const newest = job.attempts.at(-1);
   // Read the clock last, so that no age can be negative.
   const now = sources.now();
@@ -54,10 +53,7 @@ export async function showJob(sources: ViewSources, job: Job): Promise<JobView> 
     attempts: attemptViews(job),
     workdirCopies,
     allocations: allocationViews(job, now),
-    workers: workers.map(({ changedAt, ...worker }) => ({
-      ...worker,
-      logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
-    })),
+    workers: workerViews(home, job, now),
     spec: job.spec,
     folder: folderOf(home, job),
     hasFiles: existsSync(folderOf(home, job)),
@@ -72,21 +68,19 @@ export async function whyJob(sources: ViewSources, job: Job): Promise<Why> {
 async function whyContextOf({ store, home, slots, now }: ViewSources, job: Job): Promise<WhyContext> {
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
-  const [events, queuePosition, nextCheckAt, typicalWait, logTail, hangEvidence] = await Promise.all([
+  const [events, queuePosition, nextCheckAt, typicalWait] = await Promise.all([
     store.events(job.id, 0),
     queuePositionIn(store, slots, job),
     store.wakeAt(job.id),
     isUnfinished ? typicalWaitFor(store, job, now()) : null,
-    failure === undefined ? [] : lastOutput(home, job, failure),
-    hangEvidenceOf(home, job),
   ]);
   return {
     events: events.map(({ event }) => event),
     queuePosition,
     nextCheckAt,
     typicalWait,
-    logTail,
-    hangEvidence,
+    logTail: failure === undefined ? [] : lastOutput(home, job, failure),
+    hangEvidence: hangEvidenceOf(home, job),
   };
 }
 

@@ -309,7 +309,7 @@ export async function readCheckRows(
 const maxCharacterBytes = 4;
 
 async function readLog(path: string, settings: LabUser['settings']): Promise<LogScan> {
-  const { text, changedAt } = await readEnd(path, settings.monitor_length * maxCharacterBytes);
+  const { text, changedAt } = readEnd(path, settings.monitor_length * maxCharacterBytes);
   const end = lastCharacters(text, settings.monitor_length);
   return {
     phase: newestPhase(end),
