@@ -1,5 +1,20 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Duration } from '../core/model/time.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
+
+/** Longest timer of Node, which would fire a longer one at once. */
+const maxTimer: Duration = 2 ** 31 - 1;
+
+/** Calls back at that time, however far away. The returned function cancels it. `isQuiet`: keeps no process alive. */
+export function callAt(at: Instant, now: () => Instant, call: () => void, isQuiet = false): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const arm = (): void => {
+    const wait = Math.max(0, at - now());
+    timer = wait > maxTimer ? setTimeout(arm, maxTimer) : setTimeout(call, wait);
+    if (isQuiet) timer.unref();
+  };
+  arm();
+  return () => clearTimeout(timer);
+}
 
 /** Results in the order of the items, at most `limit` at a time. After a failure no further work starts. */
 export async function mapConcurrent<Item, Answer>(

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { callAt } from '../app/concurrency.ts';
 import type { Duration } from '../core/model/time.ts';
 import type { Cli } from './context.ts';
 
@@ -29,15 +30,6 @@ export async function pause(length: Duration, signal: AbortSignal): Promise<void
   }
 }
 
-/** The maximum delay of a Node timer; Node would fire a longer one at once. */
-const maxTimer: Duration = 2 ** 31 - 1;
-
 export function callAfter(length: Duration | undefined, call: () => void): () => void {
-  if (length === undefined) return () => undefined;
-  let timer: NodeJS.Timeout;
-  const arm = (left: Duration): void => {
-    timer = left > maxTimer ? setTimeout(() => arm(left - maxTimer), maxTimer) : setTimeout(call, left);
-  };
-  arm(length);
-  return () => clearTimeout(timer);
+  return length === undefined ? () => undefined : callAt(Date.now() + length, Date.now, call);
 }

@@ -1,6 +1,7 @@
 // Backends: the ports of each kind of capacity, built from settings, and the real clock.
 
 import { readFile } from 'node:fs/promises';
+import { callAt } from '../app/concurrency.ts';
 import type { Backend, Clock, LogFiles } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -49,22 +50,7 @@ export function createBackends(parts: BackendParts): Backends {
   return { of: (spec) => ({ local, tpu })[spec.capacity.kind], workers, close };
 }
 
-/** Longest single timer; Node's own limit is 2^31-1 ms. A later time needs several timers. */
-const maxTimer = 2 ** 31 - 1;
-
 /** Wall-clock time in milliseconds. Its timers keep no process alive. */
 export function createClock(now: () => number): Clock {
-  return {
-    now,
-    at(at, call) {
-      let timer: NodeJS.Timeout | undefined;
-      const arm = (): void => {
-        const wait = Math.max(0, at - now());
-        timer = wait > maxTimer ? setTimeout(arm, maxTimer) : setTimeout(call, wait);
-        timer.unref();
-      };
-      arm();
-      return () => clearTimeout(timer);
-    },
-  };
+  return { now, at: (at, call) => callAt(at, now, call, true) };
 }
