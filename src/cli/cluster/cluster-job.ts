@@ -43,11 +43,11 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     },
     async perform(verb) {
       const { runClusterVerb } = await import('./verbs.ts');
-      return runClusterVerb(cli, archive, cluster, job, verb);
+      return runClusterVerb({ cli, archive, cluster, job }, verb);
     },
     async delete() {
       const { deleteClusterJob } = await import('./verbs.ts');
-      return deleteClusterJob(cli, cluster, job);
+      return deleteClusterJob({ cli, archive, cluster, job });
     },
     async clean() {
       // The controller would archive the job again.

@@ -117,29 +117,20 @@ function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNa
 
   async function readRows(from: Cluster, signal: AbortSignal, onPage: () => void): Promise<ClusterRows> {
     const { phases: _phases, ...anyPhase } = query;
-    const rows: JobRow[] = [];
-    const rowIndexes = new Map<string, number>();
+    const jobs: ClusterJob[] = [];
     const reported = new Set<string>();
     const now = cli.io.now();
-    const observer = createPodObserver(from, now, isEverywhere);
     for await (const page of from.jobs({ signal, ...(isEverywhere ? { allNamespaces: true } : {}) })) {
       // The cluster answers, so the rest may take its time.
       onPage();
       for (const job of page) {
         const row = rowOf(job, from.context(), now);
         // Pods may put an unready job into another phase.
-        if (matchesQuery(row, isUnready(job) ? anyPhase : query)) {
-          if (observer.add(job)) rowIndexes.set(job.uid, rows.length);
-          rows.push(row);
-        }
+        if (matchesQuery(row, isUnready(job) ? anyPhase : query)) jobs.push(job);
         if (query.all === true) reported.add(job.uid).add(`${row.zone} ${row.name}`);
       }
     }
-    for (const [uid, { phase, reasonText }] of await observer.read()) {
-      const at = rowIndexes.get(uid) ?? -1;
-      const row = rows[at];
-      if (row !== undefined) rows[at] = { ...row, phase, message: reasonText };
-    }
+    const rows = await rowsOf(from, jobs, now, isEverywhere);
     const wanted = query.phases === undefined ? rows : rows.filter((row) => matchesQuery(row, query));
     const ordered = wanted.toSorted((one, other) => other.createdAt - one.createdAt);
     return { ...limitFinished(ordered, query), reported };
@@ -152,6 +143,21 @@ function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNa
       await opened?.then((found) => found.close()).catch(() => undefined);
     },
   };
+}
+
+/** The rows of these jobs, with what only their pods know. */
+export async function rowsOf(
+  cluster: Cluster,
+  jobs: readonly ClusterJob[],
+  now: Instant,
+  isEverywhere = false,
+): Promise<readonly JobRow[]> {
+  const found = await readPods(cluster, jobs, now, isEverywhere);
+  return jobs.map((job) => {
+    const row = rowOf(job, cluster.context(), now);
+    const observed = found.get(job.uid);
+    return observed === undefined ? row : { ...row, phase: observed.phase, message: observed.reasonText };
+  });
 }
 
 /** Rows of archived jobs that no cluster has reported. Compares uids, too: one cluster may have several contexts. */
@@ -243,7 +249,7 @@ type PodObservation = Pick<ClusterResult, 'phase' | 'reasonText'>;
 /** Their names are part of one URL, and proxies allow a few thousand characters. */
 const maxJobsObserved = 100;
 
-export function isUnready(job: ClusterJob): boolean {
+function isUnready(job: ClusterJob): boolean {
   return job.active > job.ready && !job.suspended && !job.deleting && !isFinishedPhase(clusterPhase(job));
 }
 
@@ -269,27 +275,22 @@ const podCreationTime: Duration = 3 * second;
 /** The newest failed pod has the cause. */
 const maxFailedPods = 20;
 
-/** Sends no request before `read`, and none without jobs. */
-function createPodObserver(cluster: Cluster, now: Instant, isEverywhere: boolean) {
-  const unready: ClusterJob[] = [];
-  const byPods: ClusterJob[] = [];
-  const podless: ClusterJob[] = [];
-  return {
-    add(job: ClusterJob): boolean {
-      const list = isUnready(job) ? unready : needsPods(job) ? byPods : lacksPods(job, now) ? podless : undefined;
-      list?.push(job);
-      return list !== undefined;
-    },
-    /** By job uid, only where the pods add information to the Job. Late and refused answers are left out. */
-    async read() {
-      const found = await Promise.all([
-        observePods(cluster, newest(unready), now, { isEverywhere }),
-        observePods(cluster, newest(byPods), now, { isEverywhere, withEnded: true }),
-        refusals(cluster, newest(podless), isEverywhere),
-      ]);
-      return new Map(found.flatMap((some) => [...some]));
-    },
-  };
+/** By job uid, only where the pods add information to the Job. Late and refused answers are left out. */
+async function readPods(
+  cluster: Cluster,
+  jobs: readonly ClusterJob[],
+  now: Instant,
+  isEverywhere: boolean,
+): Promise<ReadonlyMap<string, PodObservation>> {
+  const unready = jobs.filter(isUnready);
+  const byPods = jobs.filter((job) => !isUnready(job) && needsPods(job));
+  const podless = jobs.filter((job) => !isUnready(job) && !needsPods(job) && lacksPods(job, now));
+  const found = await Promise.all([
+    observePods(cluster, newest(unready), now, { isEverywhere }),
+    observePods(cluster, newest(byPods), now, { isEverywhere, withEnded: true }),
+    refusals(cluster, newest(podless), isEverywhere),
+  ]);
+  return new Map(found.flatMap((some) => [...some]));
 }
 
 function newest(jobs: readonly ClusterJob[]): readonly ClusterJob[] {
@@ -297,11 +298,11 @@ function newest(jobs: readonly ClusterJob[]): readonly ClusterJob[] {
 }
 
 /** By job uid, like `read`. `withEnded` includes ended pods. */
-export async function observePods(
+async function observePods(
   cluster: Cluster,
   jobs: readonly ClusterJob[],
   now: Instant,
-  { withEnded = false, isEverywhere = false } = {},
+  { withEnded = false, isEverywhere }: { readonly withEnded?: boolean; readonly isEverywhere: boolean },
 ): Promise<ReadonlyMap<string, PodObservation>> {
   const found = new Map<string, PodObservation>();
   if (jobs.length === 0) return found;

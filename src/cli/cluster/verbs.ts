@@ -16,15 +16,14 @@ import { pause, untilInterrupted } from '../interrupt.ts';
 import { beginArchive, printArchiveStart } from './submission.ts';
 import { podsOf } from './observe.ts';
 import { clusterLabels, labelValue } from '../../app/cluster/job-object.ts';
-import { clusterPhase } from '../../app/cluster/job-result.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
-import { formatAge, pluralize } from '../../app/format.ts';
+import { pluralize } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { confirm } from '../prompt.ts';
-import { aligned } from '../render/aligned.ts';
+import { listLines } from '../render/list.ts';
 import { columnsOf } from '../screen.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
-import { observePods, isUnready } from './list.ts';
+import { rowsOf } from './list.ts';
 
 const copyTimeout: Duration = 20 * second;
 const pollInterval: Duration = 0.25 * second;
@@ -36,14 +35,8 @@ interface CommandContext {
   readonly job: ClusterJob;
 }
 
-export async function runClusterVerb(
-  cli: Cli,
-  archive: ClusterArchive,
-  cluster: Cluster,
-  job: ClusterJob,
-  verb: ClusterVerb,
-): Promise<number> {
-  const command: CommandContext = { cli, archive, cluster, job };
+export async function runClusterVerb(command: CommandContext, verb: ClusterVerb): Promise<number> {
+  const { cli, archive, cluster, job } = command;
   const can = checkClusterCommand(job, verb);
   if (can.kind === 'refused') return printRefusal(cli, job.name, can.message);
   if (can.kind === 'already_done') return printDone(cli, job.name, can.message);
@@ -70,7 +63,7 @@ export async function runClusterVerb(
       return rerun(cli, archive, cluster, object);
     }
     case 'cancel':
-      return untilInterrupted(cli, (signal) => cancel(command, signal));
+      return untilInterrupted(cli, (signal) => removeJob(command, 'cancel', signal));
   }
 }
 
@@ -153,26 +146,34 @@ export async function rerun(cli: Cli, archive: ClusterArchive, cluster: Cluster,
   }
 }
 
-/** The job is deleted only after its logs are archived, or after a time limit. */
-async function cancel(command: CommandContext, signal: AbortSignal): Promise<number> {
+/** Deletes the Job once its logs are archived, or after a time limit; `delete` also takes it off the list. */
+async function removeJob(command: CommandContext, verb: 'cancel' | 'delete', signal: AbortSignal): Promise<number> {
   const { cli, archive, cluster, job } = command;
+  const { name, uid } = job;
   const { context, namespace } = cluster.context();
   const isArchived = await wakeForArchive(command);
   const missing = isArchived ? await logsNotCopied(command, signal) : [];
   if (signal.aborted) {
-    cli.printStderr(`Left while its logs were still being copied; ${job.name} was not cancelled.`);
+    cli.printStderr(`Interrupted while its logs were still being copied; ${name} did not change.`);
     return exitCode.interrupted;
   }
   if (missing.length > 0)
-    cli.note(`Not all that ${job.name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
-  if ((await removeJob(cli, cluster, job, signal)) === null) return exitCode.interrupted;
-  await archive.recordDeleted(job.uid);
-  const archiveNote = isArchived ? '; its logs and history are kept' : '';
-  return printDone(
-    cli,
-    job.name,
-    `${job.name} is cancelled: it and its pods are deleted from ${context}/${namespace}${archiveNote}.`,
-  );
+    cli.note(`Not all that ${name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
+  if (job.active > 0) cli.note(`${name}: its pods are ending; this may take half a minute.`);
+  let removal: ClusterRemoval;
+  try {
+    removal = await cluster.remove(name, { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    cli.printStderr(`Interrupted before ${name} was deleted; the deletion continues. See: jobman why ${name}`);
+    return exitCode.interrupted;
+  }
+  if (removal === 'gone') await archive.recordDeleted(uid);
+  if (verb === 'delete') await archive.hide(uid);
+  if (removal === 'absent') return printDone(cli, name, `${name} is no longer in ${context}/${namespace}.`);
+  const kept = isArchived ? '; its logs and history are kept' : '';
+  const subject = verb === 'cancel' ? `${name} is cancelled: it` : name;
+  return printDone(cli, name, `${subject} and its pods are deleted from ${context}/${namespace}${kept}.`);
 }
 
 async function logsNotCopied(
@@ -207,23 +208,8 @@ const maxConcurrent = 8;
 const maxRows = 50;
 
 /** Waits until the job and its pods are gone; 130 if the user leaves before. */
-export function deleteClusterJob(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  return untilInterrupted(cli, (signal) => deleteOne(cli, cluster, job, signal));
-}
-
-async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<number> {
-  const { context, namespace } = cluster.context();
-  const { name, uid } = job;
-  const outcome = await removeJob(cli, cluster, job, signal);
-  if (outcome === null) return exitCode.interrupted;
-  const archive = await cli.services.clusterArchive();
-  if (outcome === 'gone') await archive.recordDeleted(uid);
-  await archive.hide(uid);
-  const message =
-    outcome === 'gone'
-      ? `${name} and its pods are deleted from ${context}/${namespace}.`
-      : `${name} is no longer in ${context}/${namespace}.`;
-  return printDone(cli, name, message);
+export function deleteClusterJob(command: CommandContext): Promise<number> {
+  return untilInterrupted(command.cli, (signal) => removeJob(command, 'delete', signal));
 }
 
 /** Deletes the jobs of all owners, or with `own` only this user's. Asks for confirmation. */
@@ -243,7 +229,13 @@ export async function deleteAllJobs(
       return exitCode.ok;
     }
     const foreign = jobs.filter(({ owner }) => owner !== mine).length;
-    if (!cli.json) await printJobs(cli, cluster, jobs, mine);
+    if (!cli.json) {
+      const rows = await rowsOf(cluster, jobs.slice(0, maxRows), cli.io.now());
+      const { styleErr: styler, unicode } = cli.screen;
+      for (const line of listLines(rows, { columns: columnsOf(cli.io.stderr), styler, unicode, now: cli.io.now() }))
+        cli.note(line);
+      if (jobs.length > maxRows) cli.note(`and ${jobs.length - maxRows} more`);
+    }
     const others = foreign === 0 ? '' : `, ${foreign} of them not yours`;
     const counted = pluralize(jobs.length, 'job');
     const question = `Delete ${counted} in ${where}${others}?`;
@@ -265,6 +257,7 @@ async function deleteEach(
   jobs: readonly ClusterJob[],
   signal: AbortSignal,
 ): Promise<number> {
+  const archive = await cli.services.clusterArchive();
   let worst: number = exitCode.ok;
   let left = 0;
   await mapConcurrent(jobs, maxConcurrent, async (job) => {
@@ -273,7 +266,7 @@ async function deleteEach(
       return;
     }
     try {
-      const code = await deleteOne(cli, cluster, job, signal);
+      const code = await removeJob({ cli, archive, cluster, job }, 'delete', signal);
       worst = Math.max(worst, code);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
@@ -282,42 +275,4 @@ async function deleteEach(
   });
   if (left > 0) cli.printStderr(`The other ${pluralize(left, 'job')} did not change.`);
   return worst;
-}
-
-/** On standard error, next to the question that follows. */
-async function printJobs(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[], mine: string): Promise<void> {
-  const now = cli.io.now();
-  const shown = jobs.slice(0, maxRows);
-  // The same phase as in `list`: a Job does not report a missing image.
-  const found = await observePods(cluster, shown.filter(isUnready), now);
-  const rows = shown.map((job) => [
-    job.name,
-    found.get(job.uid)?.phase ?? clusterPhase(job),
-    formatAge(now - job.createdAt),
-    job.owner === null ? 'made by another tool' : job.owner === mine ? 'yours' : `of ${job.owner}`,
-  ]);
-  const lines = aligned(
-    [['JOB', 'STATUS', 'AGE', 'OWNER'], ...rows],
-    ['left', 'left', 'right', 'left'],
-    columnsOf(cli.io.stderr),
-  );
-  for (const line of lines) cli.note(line);
-  if (jobs.length > maxRows) cli.note(`and ${jobs.length - maxRows} more`);
-}
-
-/** Null, with a message, if the signal came first. */
-async function removeJob(
-  cli: Cli,
-  cluster: Cluster,
-  { name, active }: Pick<ClusterJob, 'name' | 'active'>,
-  signal: AbortSignal,
-): Promise<ClusterRemoval | null> {
-  if (active > 0) cli.note(`${name}: its pods are ending; this may take half a minute.`);
-  try {
-    return await cluster.remove(name, { signal });
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    cli.printStderr(`Interrupted before ${name} was deleted; the deletion continues. See: jobman why ${name}`);
-    return null;
-  }
 }
