@@ -76,7 +76,8 @@ export async function printClusterLogs(cli: Cli, origin: LogOrigin, flags: LogsF
   if (before !== undefined) await copies.print(before, print);
   if (all.length + gone.length > count) {
     const pod = pods[0]?.name ?? shownGone[0] ?? 'none';
-    cli.note(`${job.name} has ${pluralize(all.length + gone.length, 'pod')}; this is ${pod}. --all-pods shows all.`);
+    const counted = `${cluster === null ? 'had' : 'has'} ${pluralize(all.length + gone.length, 'pod')}`;
+    cli.note(`${job.name} ${counted}; this is ${pod}. --all-pods shows all.`);
   }
   if (!isSilent || flags.grep !== undefined) return;
   cli.note(`${cluster === null ? 'The archive has no log.' : 'Nothing was printed.'} ${await reason()}`);

@@ -5,8 +5,8 @@ import { formatTimeOfDay, pluralize, formatDuration, escapeLine, formatStatus } 
 import { viewJson } from '../../app/json.ts';
 import { createBlock, openWindow, type TerminalWindow } from '../block.ts';
 import { type Cli, type GlobalFlags, verdictCode, printError, reportError } from '../context.ts';
-import { controllerCheckInterval, ensureController } from '../controller.ts';
-import { isNotFoundError, verdictLine } from '../follow/follow.ts';
+import { verdictLine } from '../follow/follow.ts';
+import { createJobPoller, pollInterval } from '../follow/poll.ts';
 import { createProgress, formatExitHints, type Progress, formatTitle } from '../follow/progress.ts';
 import { createEventFormatter, type EventFormatter } from '../follow/annotations.ts';
 import { abortOnSignal, callAfter, pause } from '../interrupt.ts';
@@ -17,11 +17,6 @@ import { glyph } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Event } from '../../core/model/event.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
-
-const pollInterval: Duration = 250;
-/** Ages and reasons change without the store. For many jobs they are read less often. */
-const refreshInterval: Duration = 1_000;
-const refreshBatch = 8;
 
 interface WaitFlags extends JobFlags {
   readonly timeout?: Duration | undefined;
@@ -92,66 +87,36 @@ async function waitForStored(
   const left = new Set(ids);
   let worst: number = exitCode.ok;
   const views = new Map<string, JobView>();
-  const seqs = new Map<string, number>();
   const back = `jobman wait ${ids.map(Number).join(' ')}`;
   const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
   const display = createWaitDisplay(cli, ids, back, window);
-  const finish = (id: string): void => {
+  const poller = createJobPoller(cli, client);
+  const finish = (id: string, view: JobView | null): void => {
     left.delete(id);
     open.delete(id);
-  };
-  const verdict = (view: JobView) => {
+    views.delete(id);
     display.clear();
-    cli.printResult(viewJson(view), verdictLine(view));
-    worst = Math.max(worst, verdictCode(view));
+    if (view !== null) cli.printResult(viewJson(view), verdictLine(view));
+    worst = Math.max(
+      worst,
+      view === null
+        ? printError(cli, `Job ${id} was deleted meanwhile.`, exitCode.failed, { job: id })
+        : verdictCode(view),
+    );
   };
-  const poll = async (id: string): Promise<void> => {
-    try {
-      // Read the events first, so that the view is at least as new as they are.
-      const news = await client.events(id, seqs.get(id) ?? 0);
-      const view = await client.show(id);
-      display.changed(
-        view,
-        news.map(({ event }) => event),
-        !views.has(id),
-      );
-      seqs.set(id, news.at(-1)?.seq ?? seqs.get(id) ?? 0);
-      views.set(id, view);
-      if (!isFinishedPhase(view.phase)) return;
-      finish(id);
-      verdict(view);
-    } catch (error) {
-      if (!isNotFoundError(error)) throw error;
-      finish(id);
-      display.clear();
-      worst = Math.max(worst, printError(cli, `Job ${id} was deleted meanwhile.`, exitCode.failed, { job: id }));
-    }
-  };
-
   try {
-    let changes = -1;
-    let polledAt = io.now();
-    // Check the controller at once: waiting needs a running controller.
-    let controllerAt = polledAt - controllerCheckInterval;
-    for (let isFirst = true; ; isFirst = false) {
-      const seen = await client.changeCount();
-      if (seen !== changes || io.now() - polledAt >= refreshInterval * Math.ceil(left.size / refreshBatch)) {
-        changes = seen;
-        for (const id of left) await poll(id);
-        polledAt = io.now();
+    for (let isFirstRound = true; ; isFirstRound = false) {
+      for (const { id, view, news, isFirst } of await poller.poll([...left])) {
+        if (view !== null) display.changed(view, news, isFirst);
+        if (view === null || isFinishedPhase(view.phase)) finish(id, view);
+        else views.set(id, view);
       }
       if (left.size === 0 || signal.aborted) {
-        if (!isFirst) window.ring();
+        if (!isFirstRound) window.ring();
         return worst;
       }
-      display.tick(
-        [...left].flatMap((id) => views.get(id) ?? []),
-        io.now(),
-      );
-      if (io.now() - controllerAt >= controllerCheckInterval) {
-        controllerAt = io.now();
-        await ensureController(cli, client, display.clear);
-      }
+      display.tick([...views.values()], io.now());
+      await poller.checkController(display.clear);
       await pause(pollInterval, signal);
     }
   } finally {

@@ -2,11 +2,11 @@
 
 import { type FSWatcher, watch } from 'node:fs';
 import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode } from '../../app/errors.ts';
 import { formatDuration, escapeLine, formatStatus } from '../../app/format.ts';
 import { formatEnding } from '../../app/phrases.ts';
 import { type Cli, verdictCode, printError } from '../context.ts';
-import { controllerCheckInterval, ensureController } from '../controller.ts';
+import { createJobPoller, isNotFoundError, pollInterval } from './poll.ts';
 import { createProgress, type ExitHints, type Progress } from './progress.ts';
 import { pause } from '../interrupt.ts';
 import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';
@@ -25,16 +25,13 @@ interface FollowOptions {
   readonly client: Client;
   readonly id: string;
   readonly progress: Progress;
-  readonly logs: LogStream | null;
+  readonly logs: LogStream;
   readonly query: LogQuery;
   /** Skips attempts up to this one. Without it: the newest attempt and all that follow. */
   readonly after?: number;
   readonly leave: AbortSignal;
 }
 
-const pollInterval: Duration = 250;
-/** Ages and reasons on the screen change without the store. */
-const refreshInterval: Duration = 1_000;
 /** The end of a log may arrive shortly after the end of the job. */
 const quietAfterEnd: Duration = 600;
 /** A job that finished this long ago has no log data in transit. */
@@ -46,20 +43,16 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
   const { cli, client, id, progress, logs, leave } = options;
   const { io } = cli;
   const files = watchFiles();
+  const poller = createJobPoller(cli, client);
   let view = await client.show(id);
-  let changes = -1;
-  let seq = 0;
-  let shownAt = io.now();
-  // Check the controller at once: following needs a running controller.
-  let controllerAt = shownAt - controllerCheckInterval;
-  let printedAt = shownAt;
+  let printedAt = io.now();
   let attempt: number | null = null;
   let listedUpTo = options.after ?? 0;
   let isFirst = true;
   let isBehind = false;
 
   const pump = async (): Promise<void> => {
-    const printed = (await logs?.pump(io.now(), progress.clear)) ?? 'nothing';
+    const printed = await logs.pump(io.now(), progress.clear);
     isBehind = printed === 'behind';
     if (printed !== 'nothing') printedAt = io.now();
   };
@@ -83,7 +76,6 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
     progress.attemptBegins(view, begun, worker === undefined ? begun.workers : [worker], isFirst);
   };
   const findLogs = async (): Promise<void> => {
-    if (logs === null) return;
     logs.expect(workersOf(view, options.query));
     for (const file of await logFiles()) {
       if (options.after !== undefined && file.attempt !== null && file.attempt <= options.after) continue;
@@ -102,23 +94,16 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
 
   try {
     for (;;) {
-      const seen = await client.changeCount();
+      const [update] = await poller.poll([id]);
       const now = io.now();
-      if (seen !== changes || now - shownAt >= refreshInterval) {
-        // Read the events first, so that the view is at least as new as they are.
-        const news = seen === changes ? [] : await client.events(id, seq);
-        view = await client.show(id);
-        shownAt = now;
-        if (seen !== changes) {
+      if (update !== undefined) {
+        const before = view.phase;
+        // Throws for a deleted job.
+        view = update.view ?? (await client.show(id));
+        if (update.news.length > 0 || update.isFirst || view.phase !== before) {
           await pump();
-          progress.changed(
-            view,
-            news.map(({ event }) => event),
-            changes === -1,
-          );
+          progress.changed(view, update.news, update.isFirst);
         }
-        seq = news.at(-1)?.seq ?? seq;
-        changes = seen;
       }
       await findLogs();
       await pump();
@@ -127,22 +112,17 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
       progress.tick(view, io.now());
       if (isFinishedPhase(view.phase)) {
         const isOver =
-          logs === null ||
-          now - view.phaseStartedAt > longFinished ||
-          now - Math.max(printedAt, view.phaseStartedAt) > quietAfterEnd;
+          now - view.phaseStartedAt > longFinished || now - Math.max(printedAt, view.phaseStartedAt) > quietAfterEnd;
         if (isOver) {
-          await logs?.finish(io.now(), progress.clear);
+          await logs.finish(io.now(), progress.clear);
           return { kind: 'finished', view };
         }
-      } else if (now - controllerAt >= controllerCheckInterval) {
-        controllerAt = now;
-        await ensureController(cli, client, progress.clear);
-      }
+      } else await poller.checkController(progress.clear);
       if (!isBehind) await Promise.race([pause(pollInterval, leave), files.grown()]);
     }
   } finally {
     files.close();
-    await logs?.close();
+    await logs.close();
   }
 }
 
@@ -183,10 +163,6 @@ function watchFiles() {
       for (const watcher of watchers.values()) watcher.close();
     },
   };
-}
-
-export function isNotFoundError(error: unknown): boolean {
-  return error instanceof JobmanError && error.code === exitCode.notFound;
 }
 
 /** Prints output and events until the job has finished or `leave` is aborted. Throws JobmanError for a missing job. */

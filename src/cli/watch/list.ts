@@ -8,7 +8,7 @@ import { joinLists } from '../cluster/join-sources.ts';
 import type { PolledRows } from '../cluster/list.ts';
 import type { Cli } from '../context.ts';
 import { controllerCheckInterval, controllerNote } from '../controller.ts';
-import { isNotFoundError } from '../follow/follow.ts';
+import { isNotFoundError, pollInterval } from '../follow/poll.ts';
 import { pause } from '../interrupt.ts';
 import { listLines } from '../render/list.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -33,7 +33,6 @@ import {
 } from './live.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
-const pollInterval: Duration = 250;
 const ageInterval: Duration = 1_000;
 const logTail = 20;
 
