@@ -5,9 +5,9 @@ import type { JobRow } from '../app/client.ts';
 import { pluralize } from '../app/format.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { WrongMode } from './lab.ts';
-import { attemptKey, newestWindows } from './lineage.ts';
+import { newestWindows } from './lineage.ts';
 import { nameProblem, type NameKind, type NamesInUse } from './names.ts';
-import { parseAccelerator, type LabTpu } from './tpus.ts';
+import type { LabTpu } from './tpus.ts';
 import { type BookingRow } from './bookings.ts';
 import type { LabUser } from './users.ts';
 import type { WindowWithJob, LabJob } from './lab-store.ts';
@@ -80,13 +80,6 @@ const checks: Readonly<Record<string, Check>> = {
         message: `${name} is in ${zone}, which is not in the setting lab.zones.`,
         remedy: `jobman settings set lab.zones '${JSON.stringify([...zones, zone])}'    or: tpu register ${name} zone=ZONE`,
       })),
-  unknown_tpu_type: ({ tpus }) =>
-    tpus
-      .filter(({ accelerator }) => parseAccelerator(accelerator) === null)
-      .map(({ name, accelerator }) => ({
-        message: `${name} is registered with the unknown type ${accelerator}.`,
-        remedy: `tpu register ${name} type=TYPE`,
-      })),
   missing_directory: ({ users, isGone }) =>
     users.flatMap(({ name, directories }) =>
       Object.entries(directories)
@@ -109,17 +102,6 @@ const checks: Readonly<Record<string, Check>> = {
         message: `Window ${window} of ${user} cannot be resumed: the copy of its code is gone (${report?.stageFolder}).`,
         remedy: `tpu rerun window=${window} ${user}    runs the current code of the directory`,
       })),
-  duplicate_window: ({ windows }) => {
-    const shown = windows.filter(({ window }) => window.clearedAt === null).map(({ window }) => window);
-    return shown
-      .filter(({ user, window }, index) =>
-        shown.slice(0, index).some((before) => before.user === user && before.window === window),
-      )
-      .map(({ user, window }) => ({
-        message: `Two windows of ${user} have the number ${window}.`,
-        remedy: `tpu clear ${user}    removes finished jobs from the list`,
-      }));
-  },
   zombie_window: ({ users, windows, tmux }) =>
     users.flatMap(({ name, session }) => {
       const listed = windows.filter(({ window }) => window.user === name && window.clearedAt === null);
@@ -132,17 +114,6 @@ const checks: Readonly<Record<string, Check>> = {
       return [{ message, remedy: `tpu -czw ${name}` }];
     }),
   zombie_job: zombieJobs,
-  missing_parent: ({ jobs, windows }) => {
-    const known = new Set(jobs.map(({ job }) => job));
-    const number = new Map(windows.map(({ window }) => [attemptKey(window), window.window]));
-    return jobs.flatMap(({ job, user, parent }) => {
-      if (parent === null || known.has(parent.job)) return [];
-      const window = number.get(attemptKey({ job, attempt: 1 }));
-      const which = window === undefined ? `Job ${job}` : `Window ${window}`;
-      const message = `${which} of ${user} continues job ${parent.job}, which the database does not have.`;
-      return [{ message, remedy: 'It can be rerun, but its first resume has no checkpoint to load.' }];
-    });
-  },
   tpu_with_two_jobs: ({ jobs, rows }) => {
     const running = jobs.filter(({ job }) => rows.get(job)?.phase === 'running');
     return [...Map.groupBy(running, ({ tpu }) => tpu)]

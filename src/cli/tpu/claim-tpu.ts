@@ -24,6 +24,7 @@ import { wakeController } from '../controller.ts';
 import { abortOnSignal, pause } from '../interrupt.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { bookExistence } from './create-lab-job.ts';
+import { currentUser } from './resolve-user.ts';
 import type { TpuCli } from './command.ts';
 import { canAsk, readYes } from './terminal.ts';
 
@@ -48,25 +49,55 @@ export interface ClaimContext {
   readonly signal: AbortSignal;
 }
 
-/** Opens the client and the TPU operations for one command. `withTpus` closes the TPU operations. */
-export async function withClaimContext(cli: TpuCli, work: (context: ClaimContext) => Promise<number>): Promise<number> {
-  const client = await cli.services.client();
-  return withTpus(cli, await cli.lab.tpus(cli.note), (tpus, signal) => work({ client, tpus, signal }));
-}
-
-/** Closes the TPU operations after the work. The first Ctrl-C aborts the signal, the second ends the program. */
-export async function withTpus(
-  cli: TpuCli,
-  tpus: TpuOperations,
-  work: (tpus: TpuOperations, signal: AbortSignal) => Promise<number>,
-): Promise<number> {
+/** Opens the client and the TPU operations. The first Ctrl-C aborts the signal, the second ends the program. */
+export async function withTpus(cli: TpuCli, work: (context: ClaimContext) => Promise<number>): Promise<number> {
+  const actor = currentUser(cli, await cli.lab.store.users());
+  const [client, tpus] = await Promise.all([cli.services.client(), cli.lab.tpus(cli.note, actor?.name ?? cli.io.user)]);
   const { signal, release } = abortOnSignal(cli);
   try {
-    return await work(tpus, signal);
+    return await work({ client, tpus, signal });
   } finally {
     release();
     tpus.close();
   }
+}
+
+/** All uses of the TPU, except by the job `without` and the booking of `user` (null: every booking counts). */
+export async function readUsage(
+  cli: TpuCli,
+  { client, tpus, signal }: ClaimContext,
+  tpu: LabTpu,
+  of: {
+    readonly user: LabUser | null;
+    readonly hasWorkers: boolean;
+    readonly without?: string | undefined;
+    /** The bookings, if they are read already. */
+    readonly sheet?: Awaited<ReturnType<typeof readBookings>>;
+  },
+): Promise<{
+  readonly usage: TpuUsage;
+  /** All jobs of the lab. */
+  readonly known: readonly string[];
+  readonly booking: Booking | null;
+  /** Sentences about a sheet, and about workers, that did not answer. */
+  readonly sheetWarnings: readonly string[];
+  readonly workerWarnings: readonly string[];
+}> {
+  const { user, hasWorkers, without } = of;
+  const [{ jobs, otherJobs, known }, sheet] = await Promise.all([
+    jobsOn(client, cli.lab.store, tpu.name, without),
+    of.sheet ?? readBookings(() => cli.lab.sheet()),
+  ]);
+  const folders = await runFoldersOn(cli, tpu, [...jobs.map(jobId), ...(without === undefined ? [] : [without])]);
+  const none = { holders: [], warnings: [] };
+  const { holders, warnings } = hasWorkers ? await readHolders(tpus, tpu, folders, signal) : none;
+  return {
+    usage: { jobs, otherJobs, booking: othersBooking(sheet.bookings, tpu.name, user), holders },
+    known: [...known],
+    booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
+    sheetWarnings: sheet.warnings,
+    workerWarnings: warnings,
+  };
 }
 
 export interface TpuClaim {
@@ -90,42 +121,30 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
   const { client, tpus, signal } = parts;
   const { tpu, user, by, otherEffects = [] } = request;
   const called = shortName(tpu.name, (await cli.lab.site()).namePrefix);
-  const [state, { jobs, otherJobs, known }, sheet] = await Promise.all([
-    tpus.describe(tpu),
-    jobsOn(client, cli.lab.store, tpu.name, request.job),
-    readBookings(() => cli.lab.sheet()),
-  ]);
+  const state = await tpus.describe(tpu);
   if (state.kind === 'unknown')
     throw new JobmanError(`The state of ${tpu.name} is unknown. Nothing was started.`, exitCode.unreachable, [
       state.message,
       `tpu describe ${tpu.name}    checks it again`,
     ]);
-  const seen = state;
-  const action = provisionActionFor(seen.state, called);
-  const ours = [...jobs.map(jobId), ...(request.job === undefined ? [] : [request.job])];
-  const folders = await runFoldersOn(cli, tpu, ours);
-  const devices = action === null ? await readHolders(tpus, tpu, folders, signal) : { holders: [], warnings: [] };
-  for (const sentence of [...sheet.warnings, ...devices.warnings]) cli.note(escapeLine(sentence));
-  const usage: TpuUsage = {
-    jobs,
-    otherJobs,
-    booking: othersBooking(sheet.bookings, tpu.name, user),
-    holders: devices.holders,
-  };
+  const action = provisionActionFor(state.state, called);
+  const found = await readUsage(cli, parts, tpu, { user, hasWorkers: action === null, without: request.job });
+  const { usage, known, booking, sheetWarnings, workerWarnings } = found;
+  for (const sentence of [...sheetWarnings, ...workerWarnings]) cli.note(escapeLine(sentence));
   // `capitalize` must not change the name, so the sentence begins with something else.
   const actionSentence =
     action === 'apply'
       ? `the TPU ${called} does not exist and would be created`
-      : `the TPU ${called} is ${seen.state} and would be created again`;
+      : `the TPU ${called} is ${state.state} and would be created again`;
   await confirmClaim(cli, signal, request, {
     provision: action === null ? [] : [actionSentence],
     use: [...formatUsage(usage, called), ...formatEnded(usage)],
     otherEffects,
   });
   return {
-    zone: seen.state === 'absent' ? null : seen.zone,
-    knownJobs: [...known],
-    booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
+    zone: state.state === 'absent' ? null : state.zone,
+    knownJobs: known,
+    booking,
     async prepare() {
       const report = (line: string): void => cli.note(line);
       const jobs = [...usage.jobs.map(jobId), ...usage.otherJobs.map(({ id }) => id)];

@@ -4,22 +4,20 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { pluralize, capitalize, escapeLine } from '../../app/format.ts';
 import { mountScript, type SetupScript, sharesOf, wandbKey, wandbScript, wandbVariable } from '../../lab/site-setup.ts';
-import { readBookings, readHolders, formatUsage, jobsOn, othersBooking } from '../../lab/tpu-usage.ts';
+import { formatUsage } from '../../lab/tpu-usage.ts';
 import type { Site } from '../../lab/site.ts';
-import type { KnownTpuState, ReportProgress, TpuOperations, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
+import type { KnownTpuState, ReportProgress, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import { minute, type Duration } from '../../core/model/time.ts';
 import { currentUser } from './resolve-user.ts';
 import { confirmDespite } from './terminal.ts';
-import { runFoldersOn, jobId, withTpus } from './claim-tpu.ts';
+import { readUsage, withTpus, type ClaimContext } from './claim-tpu.ts';
 import { type TpuCli, requiredTpu, type ParsedArguments } from './command.ts';
 
-export interface TpuContext {
+export interface TpuContext extends ClaimContext {
   readonly cli: TpuCli;
   readonly tpu: LabTpu;
-  readonly tpus: TpuOperations;
   readonly site: Site;
-  readonly signal: AbortSignal;
   readonly report: ReportProgress;
 }
 
@@ -31,11 +29,7 @@ export async function withTpuContext(
 ): Promise<number> {
   const tpu = requiredTpu(args);
   const site = await cli.lab.site();
-  const actor = currentUser(cli, await cli.lab.store.users());
-  const opened = await cli.lab.tpus(cli.note, actor?.name ?? cli.io.user);
-  return withTpus(cli, opened, (tpus, signal) =>
-    work({ cli, tpu, tpus, site, signal, report: (line) => cli.note(escapeLine(line)) }),
-  );
+  return withTpus(cli, (context) => work({ ...context, cli, tpu, site, report: (line) => cli.note(escapeLine(line)) }));
 }
 
 /** The state of the TPU. Throws JobmanError (5) if the cloud does not answer. */
@@ -46,19 +40,6 @@ export async function readState({ tpu, tpus }: TpuContext): Promise<KnownTpuStat
 export function requireKnown({ name }: LabTpu, state: TpuState): KnownTpuState {
   if (state.kind === 'known') return state;
   throw new JobmanError(`The state of ${name} is unknown.`, exitCode.unreachable, [state.message]);
-}
-
-/** A sentence for each use of the TPU by jobs and programs, and a warning for each failed check. */
-export async function readUses(
-  { cli, tpu, tpus, signal }: TpuContext,
-  hasWorkers: boolean,
-): Promise<{ readonly uses: readonly string[]; readonly warnings: readonly string[] }> {
-  const { jobs, otherJobs } = await jobsOn(await cli.services.client(), cli.lab.store, tpu.name);
-  const folders = await runFoldersOn(cli, tpu, jobs.map(jobId));
-  const { holders, warnings } = hasWorkers
-    ? await readHolders(tpus, tpu, folders, signal)
-    : { holders: [], warnings: [] };
-  return { uses: formatUsage({ jobs, otherJobs, holders }, tpu.name), warnings };
 }
 
 /** True if there are no uses or the user agrees. A worker that does not answer counts as a use. */
@@ -73,16 +54,12 @@ export async function confirmUse(context: TpuContext, hasWorkers: boolean, what:
 
 /** A sentence for each reason not to change the TPU: uses, another user's booking, workers that do not answer. */
 export async function readConcerns(context: TpuContext, hasWorkers: boolean): Promise<readonly string[]> {
-  const [{ uses, warnings }, booked] = await Promise.all([readUses(context, hasWorkers), otherBookings(context)]);
-  return [...uses, ...booked, ...warnings];
-}
-
-/** On a shared login without a named user, every booking may be another user's. */
-async function otherBookings({ cli, tpu, report }: TpuContext): Promise<readonly string[]> {
-  const actor = currentUser(cli, await cli.lab.store.users());
-  const { bookings, warnings } = await readBookings(() => cli.lab.sheet());
-  for (const line of warnings) report(line);
-  return formatUsage({ booking: othersBooking(bookings, tpu.name, actor) }, tpu.name);
+  const { cli, tpu, report } = context;
+  // On a shared login without a named user, every booking may be another user's.
+  const user = currentUser(cli, await cli.lab.store.users());
+  const { usage, sheetWarnings, workerWarnings } = await readUsage(cli, context, tpu, { user, hasWorkers });
+  for (const line of sheetWarnings) report(line);
+  return [...formatUsage(usage, tpu.name), ...workerWarnings];
 }
 
 /** The site's setup for workers of the zone: NFS shares and the W&B login. Empty if the site has neither. */

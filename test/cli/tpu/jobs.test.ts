@@ -63,7 +63,7 @@ suite('run', () => {
     assert.equal(await tpuOf('v2-32', 'xibo'), p1, 'the others are in use');
     const none = await world.tpu(['run', '-auto', 'xibo']);
     assert.equal(none.code, exitCode.conflict);
-    assert.match(none.err, /No TPU is free\.\n.*v2-32-6: job 000001 of xibo is/);
+    assert.match(none.err, /No TPU is free\.\n.*v2-32-6: window 1 \(job 000001\) of xibo is/);
     await world.labStore.changeTpu('v4-8-1', () => aTpu('v4-8-1', { accelerator: 'v4-8' }));
     world.tpuStates.set('v4-8-1', is('absent'));
     const absent = await world.tpu(['run', 'v4-8', 'xibo']);

@@ -10,15 +10,7 @@ import type { WindowWithJob, LabJob } from '../../../lab/lab-store.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { capitalize, escapeLine } from '../../../app/format.ts';
 import { bookAttempt } from '../create-lab-job.ts';
-import {
-  endJobs,
-  endOnWorkers,
-  runFoldersOn,
-  jobId,
-  resolveTpu,
-  type ClaimContext,
-  withClaimContext,
-} from '../claim-tpu.ts';
+import { endJobs, endOnWorkers, runFoldersOn, jobId, resolveTpu, type ClaimContext, withTpus } from '../claim-tpu.ts';
 import { readUserWindows, type UserWindows, findWindow } from '../user-windows.ts';
 import { resolveActingUser } from '../resolve-user.ts';
 import { canAsk, readYes } from '../terminal.ts';
@@ -97,7 +89,7 @@ export async function endJobsAndPrograms(
   { user, by, jobs }: { readonly user: LabUser; readonly by: string; readonly jobs: readonly LabJob[] },
 ): Promise<number> {
   if (jobs.length === 0) return exitCode.ok;
-  return withClaimContext(cli, async (parts) => {
+  return withTpus(cli, async (parts) => {
     const ids = jobs.map(({ job }) => job);
     await endJobs(cli, parts.client, ids, { by, signal: parts.signal });
     // The end of a job's script does this. A job that was killed before its script began has no such end.

@@ -9,7 +9,7 @@ import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { escapeLine, formatStatus } from '../../../app/format.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
-import { readBookings, readHolders, readJobsByTpu, othersBooking } from '../../../lab/tpu-usage.ts';
+import { formatUsage, readBookings } from '../../../lab/tpu-usage.ts';
 import { stageOf, attemptsOf } from '../../../lab/lineage.ts';
 import { parseName } from '../../../lab/names.ts';
 import { directoryOf, type LabUser } from '../../../lab/users.ts';
@@ -29,7 +29,15 @@ import { wakeController } from '../../controller.ts';
 import { bookStartedRun, createLabJob, runBooking, tpuSpecContext } from '../create-lab-job.ts';
 import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
 import { resolveActingUser } from '../resolve-user.ts';
-import { endJobs, resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, withClaimContext } from '../claim-tpu.ts';
+import {
+  endJobs,
+  resolveTpu,
+  type ClaimContext,
+  type ClaimRequest,
+  claimTpu,
+  readUsage,
+  withTpus,
+} from '../claim-tpu.ts';
 import { canAsk, readNotes, ask } from '../terminal.ts';
 import { findWindow } from '../user-windows.ts';
 
@@ -44,7 +52,7 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const { tag: tagArgument } = args.keys;
   const tag = tagArgument === undefined ? null : parseName('tag', tagArgument, await namesInUse(cli));
   const configs = configArguments(args.configs, user.aliases, cli.ownKeys);
-  return withClaimContext(cli, async (parts) => {
+  return withTpus(cli, async (parts) => {
     const tpu = args.tpu ?? (await chooseTpu(cli, args, user, directory, parts));
     const notes = await readNotes(cli, args, noNotesMessage);
     const request = { tpu, user, by, apply: args.flags.has('apply'), force: args.flags.has('f') };
@@ -138,26 +146,16 @@ async function chooseTpu(
 const absentReason = 'it does not exist';
 
 /** TPUs reserved for this user come first. Throws JobmanError: (4) if none is free, (3) if none exists. */
-async function findFreeTpu(
-  cli: TpuCli,
-  types: readonly string[],
-  user: LabUser,
-  { client, tpus, signal }: ClaimContext,
-): Promise<LabTpu> {
+async function findFreeTpu(cli: TpuCli, types: readonly string[], user: LabUser, parts: ClaimContext): Promise<LabTpu> {
   const { store } = cli.lab;
   const ofTypes = types.length === 0 ? '' : ` of type ${types.join(' or ')}`;
   const of = tpusOfTypes(await store.tpus(), types);
   if (of.length === 0)
     throw new JobmanError(`The registry has no TPU${ofTypes}.`, exitCode.notFound, ['tpu list    shows the TPUs']);
-  const [{ rows }, { bookings, warnings }, { namePrefix }] = await Promise.all([
-    client.list({}),
-    readBookings(() => cli.lab.sheet()),
-    cli.lab.site(),
-  ]);
-  for (const sentence of warnings) cli.note(escapeLine(sentence));
-  const jobsByTpu = await readJobsByTpu(store, rows);
+  const [sheet, { namePrefix }] = await Promise.all([readBookings(() => cli.lab.sheet()), cli.lab.site()]);
+  for (const sentence of sheet.warnings) cli.note(escapeLine(sentence));
   const isMine = ({ name }: LabTpu): boolean =>
-    bookings.some(
+    sheet.bookings.some(
       ({ tpu, status, user: bookedFor }) => tpu === name && status.kind === 'reserved' && bookedFor === user.sheetName,
     );
   const reasons: string[] = [];
@@ -184,21 +182,14 @@ async function findFreeTpu(
   throw new JobmanError(`No TPU${ofTypes} is free.`, exitCode.conflict, [...reasons, ...hint]);
 
   async function reasonInUse(tpu: LabTpu): Promise<string | null> {
-    const [job] = jobsByTpu.on(tpu.name);
-    if (job !== undefined) return `job ${job.job.job} of ${job.job.user} is ${formatStatus(job.row)} there`;
-    const booking = othersBooking(bookings, tpu.name, user);
-    if (booking !== null) return `${booking.status.kind === 'reserved' ? 'reserved for' : 'used by'} ${booking.user}`;
-    const state = await tpus.describe(tpu);
+    const state = await parts.tpus.describe(tpu);
     if (state.kind === 'unknown') {
       unsure += 1;
       return state.message;
     }
-    if (state.state === 'absent') return absentReason;
-    if (state.state !== 'ready') return `it is ${state.state}`;
-    const { holders, warnings: unreachable } = await readHolders(tpus, tpu, [], signal);
-    const [holder] = holders;
-    if (holder !== undefined) return `${holder.user} uses the device with ${holder.command.slice(0, 60)}`;
-    return unreachable[0] ?? null;
+    if (state.state !== 'ready') return state.state === 'absent' ? absentReason : `it is ${state.state}`;
+    const { usage, workerWarnings } = await readUsage(cli, parts, tpu, { user, hasWorkers: true, sheet });
+    return formatUsage(usage, 'it')[0] ?? workerWarnings[0] ?? null;
   }
 }
 
@@ -219,7 +210,7 @@ async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: Restar
   if (args.tpu !== null && args.windows.length > 1)
     throw new JobmanError('One TPU runs one job. Give one window, or no TPU.', exitCode.usage);
   const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
-  return withClaimContext(cli, async (parts) => {
+  return withTpus(cli, async (parts) => {
     for (const number of args.windows) {
       const { job: labJob } = await findWindow(cli, user, number);
       const view = await parts.client.show(labJob.job);

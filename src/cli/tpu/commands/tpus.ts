@@ -7,7 +7,7 @@ import type { KnownTpuState } from '../../../lab/tpu-operations.ts';
 import type { LabTpuStateOutput } from '../../outputs.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capitalize, pluralize, escapeLine } from '../../../app/format.ts';
-import { readBookings } from '../../../lab/tpu-usage.ts';
+import { formatUsage } from '../../../lab/tpu-usage.ts';
 import { wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
 import { checkPython, findProblems, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
 import { formatBooking } from '../../../lab/bookings.ts';
@@ -25,9 +25,9 @@ import {
   siteSetups,
   type SiteSetup,
   readState,
-  readUses,
   wandbSetup,
 } from '../tpu-context.ts';
+import { readUsage } from '../claim-tpu.ts';
 import { bookExistence } from '../create-lab-job.ts';
 import type { TpuHandler, ParsedArguments } from '../command.ts';
 import { printResult, printTable } from '../terminal.ts';
@@ -37,18 +37,17 @@ export const describe: TpuHandler = (cli, args) =>
     const { tpu, tpus, site, signal } = context;
     const hasKey = (await wandbKey(site, cli.io.env)) !== null;
     const now = () => cli.io.now();
-    const [facts, booked] = await Promise.all([
-      gatherFacts(tpus, tpu, { site, hasKey, now, signal }),
-      readBookings(() => cli.lab.sheet()),
-    ]);
+    const facts = await gatherFacts(tpus, tpu, { site, hasKey, now, signal });
     const state = requireKnown(tpu, facts.state);
-    const { uses, warnings } = await readUses(context, facts.workers.length > 0);
+    const hasAnswers = facts.workers.length > 0;
+    const found = await readUsage(cli, context, tpu, { user: null, hasWorkers: hasAnswers });
+    const { usage, booking, sheetWarnings, workerWarnings } = found;
+    const uses = formatUsage({ ...usage, booking: null }, tpu.name);
     // Python would disturb a running program, so it is checked only on an idle TPU, and only if the site names a
     // Python.
     const isIdle = hasWorkers(state) && facts.unresponsive.length === 0 && uses.length === 0 && site.python !== null;
     const environment = isIdle ? await checkPython(tpus, tpu, site, signal) : null;
     const wrong = findProblems({ ...facts, environment }).filter(({ name }) => name !== 'device_busy');
-    const booking = booked.bookings.find((one) => one.tpu === tpu.name) ?? null;
     if (cli.json) {
       const { project, accelerator, pricing, runtimeVersion } = tpu;
       cli.printJson({
@@ -66,15 +65,15 @@ export const describe: TpuHandler = (cli, args) =>
     }
     const where = state.zone === '' ? [] : [`in ${state.zone}`];
     const workers = state.workers === 0 ? [] : [pluralize(state.workers, 'worker')];
-    const { class: found, message, worker } = environment ?? { class: 'success', message: '', worker: 0 };
-    const python = found === 'success' ? message : `${found}, on worker ${worker}: ${message}`;
+    const { class: verdict, message, worker } = environment ?? { class: 'success', message: '', worker: 0 };
+    const python = verdict === 'success' ? message : `${verdict}, on worker ${worker}: ${message}`;
     printTable(cli, [
       ['TPU', `${tpu.name} (${tpu.accelerator}, ${tpu.pricing === 'ondemand' ? 'on demand' : tpu.pricing})`],
       ['State', [state.state, ...where, ...workers].join(', ')],
       ...labelledRows(hasWorkers(state) || uses.length > 0 ? 'Used by' : '', uses, 'no job or program'),
       [
         'Booking',
-        booked.warnings.length > 0 ? 'unknown' : booking === null ? 'not in the booking sheet' : formatBooking(booking),
+        sheetWarnings.length > 0 ? 'unknown' : booking === null ? 'not in the booking sheet' : formatBooking(booking),
       ],
       ...(environment === null ? [] : [['Python', python]]),
       ...labelledRows(
@@ -83,7 +82,7 @@ export const describe: TpuHandler = (cli, args) =>
         'none',
       ),
     ]);
-    for (const line of [...warnings, ...booked.warnings]) cli.note(escapeLine(line));
+    for (const line of [...workerWarnings, ...sheetWarnings]) cli.note(escapeLine(line));
     if (wrong.length > 0) cli.note(`To repair them: tpu solve ${tpu.name}`);
     return exitCode.ok;
   });
