@@ -10,6 +10,7 @@ import { defaultSettings, settingKeys } from '../src/app/settings.ts';
 import type { JobmanCommand } from '../src/cli/command.ts';
 import { flagName, globalFlags, type Flags } from '../src/cli/flags.ts';
 import { jobmanProgram } from '../src/cli/table.ts';
+import { contextFlags, jobName } from '../src/cli/table/flags.ts';
 import { tpuProgram } from '../src/cli/tpu/table.ts';
 import { failurePatterns } from '../src/core/model/log-lines.ts';
 import { verbs } from '../src/emulator/world/verbs.ts';
@@ -57,6 +58,8 @@ const sectionTables = Object.fromEntries(
       ),
   ]),
 );
+
+const jobFlags: Flags = { jobName, ...contextFlags };
 
 /** One table for each group of commands of `tpu`. */
 const tpuTables = Object.fromEntries(
@@ -108,6 +111,7 @@ const tables: Readonly<Record<string, () => readonly string[]>> = {
       Object.entries(verbs).map(([verb, { description }]) => [code(verb), description]),
     ),
   'flags of every command': () => flagTable(globalFlags),
+  'flags of commands on jobs': () => flagTable(jobFlags),
   evidence: () =>
     table(
       ['evidence', 'means', 'the log has'],
@@ -162,7 +166,7 @@ function generateCommands(text: string): string {
 }
 
 function commandSection(command: JobmanCommand, prose: ReadonlyMap<string, string | undefined>): string {
-  const { names, hidden, usage, summary, about, flags, examples, exitCodes = {} } = command;
+  const { names, hidden, usage, summary, about, examples } = command;
   const [name, ...others] = names;
   const heading = hidden === true ? `${name.split(' ')[0]} <verb>` : name;
   const typed = hidden === true ? name.split(' ')[0] : name;
@@ -172,17 +176,35 @@ function commandSection(command: JobmanCommand, prose: ReadonlyMap<string, strin
     `\`\`\`\njobman ${typed} ${usage}`.trimEnd() + '\n```',
     [`${summary}.`, ...(others.length === 0 ? [] : [`Other names: ${others.map(code).join(', ')}.`])].join(' '),
     about ?? '',
-    flagTable(flags).join('\n'),
+    flagText(command),
     `\`\`\`sh\n${examples.map(([line, meaning]) => `${line}   # ${meaning}`).join('\n')}\n\`\`\``,
-    codeList(exitCodes),
+    codeText(command),
     more === undefined ? '' : `<!-- more -->\n${more}`,
   ];
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
-function codeList(exitCodes: Readonly<Record<number, string>>): string {
+function codeText({ names, exitCodes = {} }: JobmanCommand): string {
+  const same = jobmanProgram.commands.find((one) => one.exitCodes === exitCodes);
+  if (same !== undefined && same.names !== names)
+    return `The exit codes are those of [${same.names[0]}](#${same.names[0]}).`;
   const rows = Object.entries(exitCodes).map(([number, meaning]) => `- ${number}: ${meaning}.`);
   return rows.length === 0 ? '' : `Exit codes:\n\n${rows.join('\n')}`;
+}
+
+/** Flags that many commands share are described once, at the top of the page. */
+function flagText({ names, flags }: JobmanCommand): string {
+  const entries = Object.entries(flags);
+  const same = jobmanProgram.commands.find((one) => one.flags === flags);
+  if (entries.length > 0 && same !== undefined && same.names !== names)
+    return `The flags are those of [${same.names[0]}](#${same.names[0]}).`;
+  const own = entries.filter(([name, flag]) => jobFlags[name] !== flag);
+  const shared = entries.filter(([name, flag]) => jobFlags[name] === flag).map(([name]) => code(flagName(name)));
+  const text =
+    shared.length === 0
+      ? ''
+      : `${own.length === 0 ? 'Flags' : 'Also'}: ${shared.join(', ')} ([names of jobs](#names-of-jobs)).`;
+  return [flagTable(Object.fromEntries(own)).join('\n'), text].filter((part) => part !== '').join('\n\n');
 }
 
 function flagTable(flags: Flags): readonly string[] {
