@@ -1,0 +1,183 @@
+// Parts of the `why` answer that several of its files share: silence, interruptions, rules and hints.
+
+import { allowance, answerFor, continuationOf } from '../core/decide/recover.ts';
+import type { Event } from '../core/model/event.ts';
+import { lastAllocation, lastAttempt, openAttempt } from '../core/model/job.ts';
+import type { Attempt, Ending, Evidence, Job, TaskFailure } from '../core/model/job.ts';
+import type { RecoverableReason } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { QueuePosition } from '../core/policy/admission.ts';
+import { asClause, formatDuration, formatTime, formatWorker, pluralize } from './format.ts';
+import type { HangEvidence } from './logs.ts';
+import { formatEnding, formatRule, likelyCause, withoutSubject } from './phrases.ts';
+import type { TypicalWait } from './typical-wait.ts';
+import { acceleratorOf, interruptedSince, workersOf } from './views.ts';
+
+export interface WhyContext {
+  /** The whole history: it holds the rules that were applied and the reasons why observations failed. */
+  readonly events: readonly Event[];
+  readonly queuePosition?: QueuePosition | undefined;
+  readonly nextCheckAt?: Instant | null;
+  readonly typicalWait?: TypicalWait | null;
+  readonly logTail?: readonly string[];
+  /** After it, the running program may hang. */
+  readonly hangEvidence?: HangEvidence | null;
+}
+
+export interface WhyRequest extends WhyContext {
+  readonly job: Job;
+  readonly now: Instant;
+}
+
+export interface WhyAnswer {
+  /** Follows `Job 000042 `; without the last full stop. */
+  readonly message: string;
+  readonly evidence?: string | null;
+  readonly rule?: string | null;
+  /** Sentences. The screens add `nextAt` to the first. */
+  readonly next: string;
+  readonly nextAt?: Instant | null;
+}
+
+/** What follows, with the time if it is known. */
+export type Next = Pick<WhyAnswer, 'next' | 'nextAt'>;
+
+/** The second half of a message: what happens now. It follows a colon, or begins a sentence. */
+export type Step = Omit<WhyAnswer, 'message' | 'rule'> & { readonly clause: string };
+
+export function currentAttempt({ job }: WhyRequest): Attempt {
+  const attempt = openAttempt(job);
+  if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and it has no open attempt`);
+  return attempt;
+}
+
+// ------------------------------------------------------------------------------------------ silence and interruptions
+
+export interface Outage {
+  readonly since: Instant;
+  /** `worker 3 has not answered for 2m` */
+  readonly clause: string;
+  readonly isCloud: boolean;
+  readonly isLoginMissing: boolean;
+  readonly evidence: string;
+}
+
+export function outageOf({ job, events, now }: WhyRequest): Outage | null {
+  const allocation = lastAllocation(job);
+  if (allocation === undefined || allocation.unreachableAt === null) return null;
+  const { unreachableAt: since, unreachableWho, name } = allocation;
+  const isLoginMissing = unreachableWho === 'login';
+  const isCloud = unreachableWho !== 'worker';
+  const event = events.findLast((event) => event.kind === 'unreachable' && event.allocation === allocation.ordinal);
+  // The cloud and a worker may be unreachable one after the other. The event of one does not describe the other.
+  const isSameSubject = event?.kind === 'unreachable' && (event.worker === undefined) === isCloud;
+  const worker = isSameSubject && event.worker !== undefined ? formatWorker(event.worker) : '';
+  const detail = isSameSubject ? asClause(withoutSubject(event.message, worker)) : '';
+  const length = formatDuration(now - since);
+  const missing = isLoginMissing ? 'no login' : isCloud ? `no answer about ${name}` : 'no answer';
+  return {
+    since,
+    clause: isLoginMissing
+      ? `this machine has had no Google Cloud login for ${length}`
+      : `${isCloud ? 'the cloud' : worker || 'a worker'} has not answered for ${length}`,
+    isCloud,
+    isLoginMissing,
+    evidence: `${missing} since ${formatTime(since, now)}${detail === '' ? '' : `: ${detail}`}`,
+  };
+}
+
+/** A maintenance interruption ends by itself, and no limit of the job ends it. */
+export function interruptionOf(job: Job, now: Instant): string | null {
+  const since = interruptedSince(job);
+  if (since === undefined) return null;
+  const detail = lastAllocation(job)?.lastObserved?.detail ?? '';
+  return `its ${acceleratorOf(job)} has been interrupted for ${formatDuration(now - since)}${detail === '' ? '' : ` (${detail})`}`;
+}
+
+export function nextForInterruption(job: Job, step: string): string {
+  return withHints(`${step} when the TPU is back (no time limit).`, [
+    job.spec.capacity.ownership === 'ephemeral' && `Release it now: jobman cancel ${Number(job.id)}`,
+  ]);
+}
+
+// ------------------------------------------------------------------------------------------ rules
+
+const recoveryDisabledText = 'none: recovery is off for this job';
+
+/** The rule that continues the job after its newest end. */
+export function currentRule({ job, events }: WhyRequest): string | null {
+  const attempt = openAttempt(job);
+  const ending = attempt?.ending ?? null;
+  if (attempt !== undefined && ending !== null) {
+    // The newest `rule_applied` event is about the attempt before.
+    const continuation = continuationOf(job, attempt, ending.startedAt);
+    return continuation.next === 'attempt' ? formatRule(job, { reason: ending.reason, ...continuation.applied }) : null;
+  }
+  if (job.recoveryDisabled === true) return recoveryDisabledText;
+  const applied = events.findLast((event) => event.kind === 'rule_applied');
+  return applied === undefined ? null : formatRule(job, applied);
+}
+
+export function formatRuleFor(job: Job, reason: RecoverableReason, ending: Omit<Evidence, 'message'> = {}): string {
+  if (job.recoveryDisabled === true) return recoveryDisabledText;
+  const evidence = { message: '', ...ending };
+  const answer = answerFor(job.spec.recovery, reason, evidence);
+  const applied = { reason, ...answer, pattern: ending.pattern };
+  const attempt = lastAttempt(job);
+  if (answer.then === 'fail' || attempt === undefined || reason === 'succeeded')
+    return formatRule(job, { ...applied, used: 0, limit: 0 });
+  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, evidence);
+  return formatRule(job, { ...applied, used: used.length, limit, ...(isRuleLimit && { isRuleLimit: true }) });
+}
+
+// ------------------------------------------------------------------------------------------ ends, tasks and hints
+
+/** The newest ended attempt, if its log can explain the end. */
+export function failedAttempt(job: Job): Attempt | undefined {
+  const attempt = job.attempts.findLast(({ ending }) => ending !== null);
+  switch (attempt?.ending?.reason) {
+    case 'command_failed':
+    case 'hung':
+    case 'timed_out':
+    case 'unreachable':
+    case 'setup_failed':
+      return attempt;
+    default:
+      return undefined;
+  }
+}
+
+export function formatEndCause(job: Job, ending: Ending): string {
+  const cause = ending.reason === 'command_failed' ? likelyCause(ending.evidence) : null;
+  return `${formatEnding(job, ending)}${cause === null ? '' : `; ${cause}`}`;
+}
+
+export function newestFailure(
+  attempt: Attempt | undefined,
+  kind?: TaskFailure['task']['kind'],
+): TaskFailure | undefined {
+  const failures = (attempt?.failures ?? []).filter(({ task }) => kind === undefined || task.kind === kind);
+  return failures.toSorted((one, other) => other.lastAt - one.lastAt)[0];
+}
+
+export function formatTask(task: TaskFailure['task']): string {
+  const name =
+    task.kind === 'step' ? `step ${task.step}` : `${task.kind === 'stop' ? 'stopping' : 'starting'} the command`;
+  return `${name} on ${formatWorker(task.worker)}`;
+}
+
+export function formatAttemptWorkers(job: Job, attempt: Attempt): string {
+  const workers = workersOf(job, attempt);
+  if (job.spec.capacity.kind === 'local' || workers[0] === 'controller') return 'this machine';
+  return workers.length === 0 ? 'its workers' : pluralize(workers.length, 'worker');
+}
+
+export function withHints(text: string, hints: readonly (string | false | undefined)[]): string {
+  const shown = hints.filter((hint) => hint !== undefined && hint !== false);
+  return shown.length === 0 ? text : `${text} ${shown.join(' · ')}`;
+}
+
+export function stepLogHint(job: Job, attempt: Attempt | undefined): string | undefined {
+  const task = newestFailure(attempt, 'step')?.task;
+  return task?.kind === 'step' ? `Log: jobman logs ${Number(job.id)} --step ${task.step}` : undefined;
+}

@@ -1,0 +1,190 @@
+// The `why` answer for an attempt on ready capacity, and for the attempt that follows an end.
+
+import { phaseOf, phaseSince } from '../core/decide/phase.ts';
+import { isOnHeldCapacity, unreachableGraceOf } from '../core/decide/recover.ts';
+import { allocationOf, lastAllocation } from '../core/model/job.ts';
+import type { Attempt, Ending, ExitSeen, Job } from '../core/model/job.ts';
+import type { Instant } from '../core/model/time.ts';
+import { formatCloudEvidence } from './cloud-status.ts';
+import { asClause, capitalize, formatAge, formatDuration, formatTime, formatWorker, pluralize } from './format.ts';
+import { formatEndReason, formatExit, likelyCause } from './phrases.ts';
+import { acceleratorOf, lastEnding } from './views.ts';
+import {
+  currentAttempt,
+  currentRule,
+  formatAttemptWorkers,
+  formatEndCause,
+  formatRuleFor,
+  formatTask,
+  interruptionOf,
+  newestFailure,
+  nextForInterruption,
+  outageOf,
+  stepLogHint,
+  withHints,
+} from './why-parts.ts';
+import type { Outage, Step, WhyAnswer, WhyRequest } from './why-parts.ts';
+
+export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
+  const { job, hangEvidence = null, now } = context;
+  const attempt = currentAttempt(context);
+  const { maxRuntimeMs, failedCallTimeoutMs } = job.spec.limits;
+  const nextAt = maxRuntimeMs === null ? null : runningAt + maxRuntimeMs;
+  const outage = outageOf(context);
+  if (outage !== null)
+    return {
+      ...whySilentWorker(job, attempt, outage),
+      message: `was running when last checked: ${outage.clause}`,
+      nextAt: outage.since + job.spec.recovery.unreachableGraceMs,
+    };
+  const interruption = interruptionOf(job, now);
+  if (interruption !== null)
+    return {
+      message: `was running when last checked: ${interruption}`,
+      evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), now),
+      rule: formatRuleFor(job, 'unreachable'),
+      next: nextForInterruption(job, 'The controller checks the command'),
+      nextAt,
+    };
+  if (attempt.exitSeen !== undefined) return whyExitUndecided(job, attempt.exitSeen, now);
+  const message = `has been running for ${formatDuration(now - runningAt)} on ${formatAttemptWorkers(job, attempt)}`;
+  if (hangEvidence !== null)
+    return {
+      message: `${message} and may hang: ${hangEvidence.description}`,
+      evidence: `its log says "${hangEvidence.line}" and shows no progress since`,
+      rule: formatRuleFor(job, 'hung'),
+      next: 'The controller ends the program if it prints nothing until then.',
+      nextAt: hangEvidence.timeoutAt,
+    };
+  const hang =
+    failedCallTimeoutMs === undefined
+      ? ''
+      : `, or prints nothing for ${formatDuration(failedCallTimeoutMs)} after a failed call between workers`;
+  return {
+    message,
+    evidence: `attempt ${attempt.ordinal}, stage ${attempt.stage}, running since ${formatTime(runningAt, now)}`,
+    rule: formatRuleFor(job, job.spec.capacity.kind === 'tpu' ? 'preempted' : 'command_failed'),
+    next:
+      maxRuntimeMs === null
+        ? `The job runs until its program exits${hang}.`
+        : 'The controller ends the program at its time limit (job.max_runtime).',
+    nextAt,
+  };
+}
+
+/** A program was killed where the cloud may preempt: the cloud has half a minute to report the preemption. */
+function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
+  const cause = likelyCause({ message: '', ...exit });
+  return {
+    message: `waits for the cloud: its program has exited on ${formatWorker(exit.worker)}, and the cloud may be preempting the TPU`,
+    evidence: `${formatExit(exit)}, ${formatAge(now - exit.at)} ago at ${formatTime(exit.at, now)}${cause === null ? '' : `; ${cause}`}`,
+    rule: `${formatRuleFor(job, 'preempted')}; else ${formatRuleFor(job, 'command_failed', exit)}`,
+    next: 'The exit counts as a preemption if the cloud reports one within 30s, and as a failure of the program otherwise.',
+  };
+}
+
+// ------------------------------------------------------------------------------------------ setup
+
+/** The pause before an attempt on ready capacity. */
+export function whyBackoff(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
+  const attempt = currentAttempt(context);
+  const { ordinal, notBeforeAt } = attempt;
+  const clause = `attempt ${ordinal} starts after a pause`;
+  if (phaseOf(job) === 'recovering')
+    return whyRecovering(context, { clause, ...nextForStart(context, attempt), nextAt: notBeforeAt });
+  const ending = lastEnding(job);
+  if (ending === null || outageOf(context) !== null) return whySetup(context);
+  return {
+    message: `is in setup: ${formatLastEnd(job, ending, now)}. ${capitalize(clause)}`,
+    evidence: formatEndCause(job, ending),
+    rule: currentRule(context),
+    next: `Setup starts again on ${pluralize(lastAllocation(job)?.workers ?? 1, 'worker')}.`,
+    nextAt: notBeforeAt,
+  };
+}
+
+export function whySetup(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
+  const attempt = currentAttempt(context);
+  if (phaseOf(job) === 'recovering')
+    return whyRecovering(context, {
+      clause: `setting up attempt ${attempt.ordinal}`,
+      ...nextForStart(context, attempt),
+    });
+  const outage = outageOf(context);
+  if (outage !== null) return { ...whySilentWorker(job, attempt, outage), message: `is in setup: ${outage.clause}` };
+  const next = `The command starts on ${formatAttemptWorkers(job, attempt)} when all steps are done.`;
+  const newest = newestFailure(attempt);
+  if (newest === undefined) {
+    const steps = job.spec.steps.map((step) => step.name).join(', ');
+    const workers = pluralize(lastAllocation(job)?.workers ?? 1, 'worker');
+    const since = phaseSince(job);
+    return {
+      message: steps === '' ? 'is in setup: starting its command' : `is in setup on ${workers}: ${steps}`,
+      evidence: `ready since ${formatTime(since, now)} (${formatDuration(now - since)})`,
+      next,
+    };
+  }
+  const { task, tries, message: detail, lastAt } = newest;
+  const happened =
+    tries === 0 ? 'was interrupted' : `failed (${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')})`;
+  return {
+    message: `is in setup: ${formatTask(task)} ${happened}. Retrying`,
+    evidence: `${asClause(detail)}, ${formatAge(now - lastAt)} ago${tries === 0 ? '; this does not count as a try' : ''}`,
+    rule: formatRuleFor(job, 'setup_failed'),
+    next: withHints(next, [stepLogHint(job, attempt)]),
+  };
+}
+
+/** A worker is silent before the command starts: the job switches to new ephemeral capacity, else the attempt ends. */
+function whySilentWorker(job: Job, attempt: Attempt, { since, evidence }: Outage): Omit<WhyAnswer, 'message'> {
+  const isReplaced = isOnHeldCapacity(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'ephemeral';
+  const result = isReplaced ? 'The controller requests another TPU' : 'The attempt ends';
+  return {
+    evidence,
+    rule: isReplaced ? null : formatRuleFor(job, 'unreachable'),
+    next: `${result} if the worker stays silent while the cloud reports the TPU as ready.`,
+    nextAt: since + unreachableGraceOf(job, attempt),
+  };
+}
+
+function nextForStart(context: WhyRequest, attempt: Attempt): Pick<Step, 'next' | 'evidence'> {
+  return {
+    next: `The command starts on ${formatAttemptWorkers(context.job, attempt)}.`,
+    evidence: outageOf(context)?.evidence ?? null,
+  };
+}
+
+// ------------------------------------------------------------------------------------------ recovering
+
+/** An attempt has ended or is ending, and the next one does not run yet. */
+export function whyRecovering(context: WhyRequest, step: Step): WhyAnswer {
+  const { job, now } = context;
+  const attempt = currentAttempt(context);
+  const ending = lastEnding(job);
+  if (ending === null) throw new Error(`job ${job.id} is recovering, and none of its attempts has ended`);
+  const interruption = attempt.ending === null ? interruptionOf(job, now) : null;
+  const { clause, evidence, ...next } =
+    interruption === null
+      ? step
+      : {
+          clause: interruption.replace(/^its /u, 'the new '),
+          evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), now),
+          next: nextForInterruption(job, 'Setup starts'),
+        };
+  const ended = `${formatEndCause(job, ending)}; seen ${formatTime(ending.startedAt, now)}`;
+  return {
+    message: `is recovering: ${formatLastEnd(job, ending, now)}. ${capitalize(clause)}`,
+    evidence: evidence === null || evidence === undefined ? ended : `${ended}; ${evidence}`,
+    rule: currentRule(context),
+    ...next,
+  };
+}
+
+function formatLastEnd(job: Job, ending: Ending, now: Instant): string {
+  const ago = formatAge(now - ending.startedAt);
+  return ending.reason === 'preempted'
+    ? `its ${acceleratorOf(job)} was preempted ${ago} ago`
+    : `its last attempt ended ${ago} ago (${formatEndReason(ending)})`;
+}

@@ -1,0 +1,133 @@
+// The `why` answer for a job that waits for a slot or for capacity.
+
+import { capacityWaitEnd, isPermanent } from '../core/decide/allocate.ts';
+import { alternativeAfter, exhaustsAlternative, hasAlternatives } from '../core/decide/alternatives.ts';
+import { phaseOf, phaseSince } from '../core/decide/phase.ts';
+import { allocationOf, lastAllocation, type Allocation, type Attempt, type Job } from '../core/model/job.ts';
+import type { Instant } from '../core/model/time.ts';
+import { needsSlot, type QueuePosition } from '../core/policy/admission.ts';
+import { formatCloudEvidence, lastRequestFailure } from './cloud-status.ts';
+import { formatAge, formatDuration, formatTime, pluralize } from './format.ts';
+import { formatCapacity, formatCloudError } from './phrases.ts';
+import { acceleratorOf, lacksCapacity, nextRequestAt, releasingAllocations } from './views.ts';
+import { currentAttempt, interruptionOf, nextForInterruption } from './why-parts.ts';
+import type { Next, Step, WhyAnswer, WhyRequest } from './why-parts.ts';
+import { whyRecovering } from './why-running.ts';
+
+export function whyQueued({ job, now, queuePosition }: WhyRequest): WhyAnswer {
+  const since = phaseSince(job);
+  return {
+    message: `is queued: ${formatQueuePosition(job, queuePosition)}`,
+    evidence: `waiting since ${formatTime(since, now)} (${formatAge(now - since)})`,
+    next: nextForQueue(job, queuePosition),
+  };
+}
+
+/** Only for a job that recovers: its first attempt exists once the job has a slot. */
+export function whyWaitingForSlot(context: WhyRequest, position: QueuePosition): WhyAnswer {
+  const { job } = context;
+  const { ordinal } = currentAttempt(context);
+  return whyRecovering(context, {
+    clause: `attempt ${ordinal} waits for a slot: ${formatQueuePosition(job, position)}`,
+    next: nextForQueue(job, position),
+  });
+}
+
+function formatQueuePosition(job: Job, position: QueuePosition | undefined): string {
+  if (!needsSlot(job)) return 'no controller has checked it yet';
+  if (position === undefined) return 'it waits for a slot';
+  const { slots, slotsUsed, ahead } = position;
+  if (slotsUsed < slots && ahead < slots - slotsUsed) return 'a slot is free, and no controller has checked it yet';
+  const others = ahead === 0 ? '' : `, ${pluralize(ahead, 'job')} ahead`;
+  return `${slotsUsed} of ${pluralize(slots, 'slot')} on this machine in use${others}`;
+}
+
+function nextForQueue(job: Job, position: QueuePosition | undefined): string {
+  if (!needsSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
+    return 'The controller starts an attempt.';
+  return 'An attempt starts when a slot is free. The setting local.slots is the number of slots.';
+}
+
+// ------------------------------------------------------------------------------------------ capacity
+
+/** The attempt waits until the old TPU is deleted, until its request is accepted, or in the cloud's queue. */
+export function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
+  const attempt = currentAttempt(context);
+  const allocation = allocationOf(job, attempt.allocation);
+  const phase = phaseOf(job);
+  if (phase === 'provisioning') return whyProvisioning(job, allocation, now);
+  const { clause, ...step } =
+    allocation.requestedAt === null && releasingAllocations(job).length > 0
+      ? deletingOldTpu(job, now)
+      : awaitingCapacity(job, attempt, allocation, now);
+  return phase === 'recovering'
+    ? whyRecovering(context, { clause, ...step })
+    : { message: `is queued: ${clause}`, ...step };
+}
+
+function deletingOldTpu(job: Job, now: Instant): Step {
+  const capacity = formatCapacity(job, lastAllocation(job)?.alternative);
+  return {
+    clause: 'deleting the old TPU',
+    evidence: releasingAllocations(job)
+      .map((one) => formatCloudEvidence(job, one, now))
+      .join('; '),
+    next: `The controller requests ${capacity} once the old TPU is deleted.`,
+  };
+}
+
+function awaitingCapacity(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): Step {
+  return {
+    clause: formatCapacityWait(job, attempt, allocation, now),
+    evidence: formatCloudEvidence(job, allocation, now),
+    ...nextForCapacity(job, attempt, allocation, now),
+  };
+}
+
+function whyProvisioning(job: Job, allocation: Allocation, now: Instant): WhyAnswer {
+  const interruption = interruptionOf(job, now);
+  return {
+    message: `is provisioning: ${interruption ?? `its ${acceleratorOf(job)} is being created`}`,
+    evidence: formatCloudEvidence(job, allocation, now),
+    next: interruption === null ? 'Setup starts once the TPU is ready.' : nextForInterruption(job, 'Setup starts'),
+  };
+}
+
+function formatCapacityWait(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string {
+  const error = (allocation.lastError ?? lastRequestFailure(job, attempt))?.error;
+  const capacity = formatCapacity(job, allocation.alternative);
+  if (error?.kind === 'stockout' || lacksCapacity(allocation, now)) return `no capacity for ${capacity}`;
+  if (error !== undefined) return `the request for ${capacity} failed (${formatCloudError(error)})`;
+  return `${allocation.requestedAt === null ? 'requesting' : 'waiting for'} ${capacity}`;
+}
+
+function nextForCapacity(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): Next {
+  const end = capacityWaitEnd(job, attempt);
+  const limit =
+    end === undefined
+      ? ''
+      : ` The wait ends ${end > now ? `in ${formatDuration(end - now)}` : 'now'} (job.capacity_wait).`;
+  const nextAlternative = alternativeAfterRefusal(job, attempt, allocation, now);
+  if (nextAlternative !== undefined) {
+    const nextAt = nextAlternative.notBefore > now ? nextAlternative.notBefore : null;
+    const capacity = formatCapacity(job, nextAlternative.alternative);
+    return { next: `The controller requests ${capacity}.${limit}`, nextAt };
+  }
+  const retryAt = nextRequestAt(job, now);
+  if (retryAt !== null) return { next: `The controller requests it again.${limit}`, nextAt: retryAt };
+  const kind = allocation.lastError?.error.kind;
+  if (kind !== undefined && isPermanent(kind))
+    return { next: 'The attempt ends, because the cloud would refuse the request again.' };
+  return { next: `Setup starts once the TPU is ready.${limit}` };
+}
+
+/** The alternative that the attempt tries after a refusal that the controller has not acted on yet. */
+function alternativeAfterRefusal(job: Job, attempt: Attempt, allocation: Allocation, now: Instant) {
+  const kind = allocation.lastError?.error.kind;
+  const isExhausted =
+    kind !== undefined && allocation.confirmedAt === null && exhaustsAlternative(kind) && hasAlternatives(job);
+  if (!isExhausted || attempt.notBeforeAt > now) return undefined;
+  const next = alternativeAfter(job, attempt, kind, undefined, now);
+  return next?.alternative === (allocation.alternative ?? 0) ? undefined : next;
+}
