@@ -66,7 +66,7 @@ export const control = grouped('Control', [
     names: ['continue'],
     summary: "Run a job's remaining steps in the foreground",
     usage: '<job> [--cmd-only]',
-    about: 'Starts the job unless it is active, and follows it.',
+    about: 'Starts the job if it is not active, and follows it.',
     examples: [
       ['jobman continue 42', 'request capacity, set up, run'],
       ['jobman continue 42 --cmd-only', 'only the command, on workers that are ready'],

@@ -80,9 +80,8 @@ export const workers = grouped('Workers', [
     summary: 'Forward a local port to a worker or pod, for example for TensorBoard',
     usage: '<job> <port|local:remote>... [--worker n] [--pod pod] [--address a]',
     about:
-      'Listens on the loopback address of this machine, unless --address names another. It runs until Ctrl-C, ' +
-      'or until the job no longer has machines. If the job gets another TPU or pod, the connections go there, ' +
-      'and a line says so.',
+      'Listens on the loopback address of this machine, unless --address names another. It runs until Ctrl-C, or ' +
+      'until the job no longer has machines. If the job gets another TPU or pod, jobman forwards to that one and says so.',
     examples: [
       ['jobman port-forward 42 6006', 'http://127.0.0.1:6006 is port 6006 of worker 0'],
       ['jobman port-forward 42 8080:6006 9999 --worker 3', 'two ports of worker 3'],
@@ -126,7 +125,11 @@ export const workers = grouped('Workers', [
       ['jobman setup 42 gcsfuse', 'mount the buckets again where they are not mounted'],
       ['jobman setup 42 docker --force', 'pull the image again'],
     ],
-    exitCodes: { 0: 'the step is applied on every worker', 1: 'the step failed on a worker', 4: 'not allowed now' },
+    exitCodes: {
+      0: 'the step is applied on every worker',
+      1: 'the step failed on a worker',
+      4: 'the controller is setting up the job, or its program uses what the step would replace',
+    },
     flags: setupFlags,
     args: [{ ...jobs, propose: setupSteps }],
     load: async () => (await import('../commands/setup.ts')).setup,
