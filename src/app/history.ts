@@ -2,7 +2,6 @@
 
 import type { Event } from '../core/model/event.ts';
 import type { AllocationState, Job } from '../core/model/job.ts';
-import type { Override } from '../core/model/spec.ts';
 import {
   formatCause,
   formatExit,
@@ -21,7 +20,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
     case 'created': {
       const allowed = formatBudget(job.spec.recovery);
-      const sets = (event.overrides ?? []).map(formatOverride);
+      const sets = (event.overrides ?? []).map(({ key, value }) => `--set ${key}=${value.replaceAll(/\s+/g, ' ')}`);
       const changed = sets.length === 0 ? '' : ` with ${sets.join(' ')}`;
       return `created by ${event.by}${changed}; recovery ${job.spec.recovery.preset}${allowed === null ? '' : `: ${allowed}`}`;
     }
@@ -117,10 +116,6 @@ export function describeCloudAnswer(event: Event, job: Pick<Job, 'allocations'>)
     default:
       return null;
   }
-}
-
-function formatOverride({ key, value }: Override): string {
-  return `--set ${key}=${value.replaceAll(/\s+/g, ' ')}`;
 }
 
 const requestPhrases = {

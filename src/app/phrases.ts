@@ -13,6 +13,7 @@ import {
   capacityAt,
   type LocalSpec,
   type Reason,
+  type RecoveryRule,
   type RecoverySpec,
   type TpuSpec,
   type WorkdirSpec,
@@ -120,12 +121,12 @@ export function formatRule(
   },
 ): string {
   const { reason, then, on, used, limit, pattern, exitCode, worker, isRuleLimit } = applied;
-  const conditions = [
-    ...(exitCode === undefined ? [] : [`exit code ${exitCode}`]),
-    ...(worker === undefined ? [] : [formatWorker(worker)]),
-    ...(pattern === undefined ? [] : [`log matches ${pattern}`]),
-  ];
-  const log = conditions.length === 0 ? '' : ` (${conditions.join(', ')})`;
+  const conditions = formatConditions({
+    exitCodes: exitCode === undefined ? [] : [exitCode],
+    worker,
+    evidence: pattern,
+  });
+  const log = conditions === '' ? '' : ` (${conditions})`;
   const ofRule = isRuleLimit === true ? ' of this rule' : '';
   const continues = then === 'resume' || then === 'rerun';
   const answer = continues ? `${on} allocation, ${then}` : then;
@@ -134,6 +135,21 @@ export function formatRule(
   const budget =
     continues && limit > 0 ? ` (${used} of ${limit}${ofRule} used)` : isUsedUp ? ` (all ${limit}${ofRule} used)` : '';
   return `${job.spec.recovery.preset}: ${reasonPhrases[reason]}${log} -> ${answer}${budget}`;
+}
+
+/** `exit code 3 or 4, worker 0, log matches oom`; empty for a rule without conditions. */
+export function formatConditions({
+  exitCodes = [],
+  worker,
+  evidence,
+}: {
+  readonly [Name in 'exitCodes' | 'worker' | 'evidence']?: RecoveryRule[Name] | undefined;
+}): string {
+  return [
+    ...(exitCodes.length === 0 ? [] : [`exit code ${exitCodes.join(' or ')}`]),
+    ...(worker === undefined ? [] : [formatWorker(worker)]),
+    ...(evidence === undefined ? [] : [`log matches ${evidence}`]),
+  ].join(', ');
 }
 
 export function formatEnding(

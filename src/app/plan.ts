@@ -12,7 +12,7 @@ import {
   type TpuSpec,
 } from '../core/model/spec.ts';
 import type { Plan } from './client.ts';
-import { isSimulated, formatBudget, formatStartFolder } from './phrases.ts';
+import { isSimulated, formatBudget, formatConditions, formatStartFolder } from './phrases.ts';
 import { pluralize, formatDuration, formatWorker, reasonPhrases } from './format.ts';
 
 const jobIdToken = '<job id>';
@@ -118,25 +118,12 @@ function ruleLines(spec: JobSpec): readonly string[] {
   const rows = recoverableReasons
     .filter((reason) => reason !== 'preempted' || spec.capacity.kind === 'tpu')
     .map((reason) => `${reasonPhrases[reason]} -> ${formatAnswer(answerFor(recovery, reason, { message: '' }))}`);
-  const byLog = recovery.rules
-    .filter(isConditional)
-    .map(
-      (rule) =>
-        `${reasonPhrases[rule.reason]}, ${formatConditions(rule)} -> ${formatAnswer(rule.answer)}${formatTerms(rule)}`,
-    );
+  const byLog = recovery.rules.flatMap((rule) => {
+    const conditions = formatConditions(rule);
+    if (conditions === '') return [];
+    return [`${reasonPhrases[rule.reason]}, ${conditions} -> ${formatAnswer(rule.answer)}${formatTerms(rule)}`];
+  });
   return [`preset ${recovery.preset}: ${formatBudget(recovery) ?? 'no automatic recovery'}`, ...byLog, ...rows];
-}
-
-function isConditional({ evidence, exitCodes, worker }: RecoveryRule): boolean {
-  return evidence !== undefined || exitCodes !== undefined || worker !== undefined;
-}
-
-function formatConditions({ evidence, exitCodes, worker }: RecoveryRule): string {
-  return [
-    ...(exitCodes === undefined ? [] : [`exit code ${exitCodes.join(' or ')}`]),
-    ...(worker === undefined ? [] : [formatWorker(worker)]),
-    ...(evidence === undefined ? [] : [`log matches ${evidence}`]),
-  ].join(', ');
 }
 
 function formatTerms({ limit, delayMs, avoidZone }: RecoveryRule): string {

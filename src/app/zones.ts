@@ -1,7 +1,7 @@
 // Zones: the answers of locations to the jobs of this installation, and the capacity that jobs hold there now. It sends
 // no request: the answers come from earlier requests.
 
-import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
+import { generationOf } from '../catalogue/accelerators.ts';
 import { capacityOf, type Job, type CapacityAnswer } from '../core/model/job.ts';
 import { alternativesOf } from '../core/model/spec.ts';
 import {
@@ -54,7 +54,7 @@ export async function zonesOf(
   for (const location of jobs.flatMap(alternativesNamed)) add(location);
   return locations
     .filter((location) => project === undefined || location.project === project)
-    .filter((location) => accelerator === undefined || matchesAccelerator(location.accelerator, accelerator))
+    .filter(({ accelerator: type }) => [undefined, type, generationOf(type)?.name].includes(accelerator))
     .map((location) => rowOf(location, answers, jobs, now))
     .toSorted((one, other) => compare(one, other));
 }
@@ -119,10 +119,6 @@ function currentWaits(
     if (!isSame || allocation.lastError !== null || !lacksCapacity(allocation, now)) return [];
     return [{ answer: 'stockout', at: allocation.lastObserved?.at ?? now, job: job.id }];
   });
-}
-
-function matchesAccelerator(type: string, wanted: string): boolean {
-  return type === wanted || (generationOf(type)?.name ?? findAccelerator(type)?.generation.name) === wanted;
 }
 
 function compare(one: ZoneRow, other: ZoneRow): number {

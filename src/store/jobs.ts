@@ -172,18 +172,16 @@ function matches(filter: JobFilter): Sql {
   const parts: Sql[] = [];
   if (filter.includeRemoved !== true) parts.push(sql`removed = 0`);
   if (filter.name !== undefined) parts.push(sql`name = ${filter.name}`);
-  if (filter.nameGlob !== undefined) parts.push(sql`lower(name) like ${likeOf(filter.nameGlob)} escape '\\'`);
+  if (filter.nameGlob !== undefined)
+    parts.push(
+      sql`lower(name) like ${escapeLike(filter.nameGlob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_')} escape '\\'`,
+    );
   if (filter.owner !== undefined) parts.push(sql`owner = ${filter.owner}`);
   if (filter.tag !== undefined) parts.push(sql`number in (select job from job_tag where tag = ${filter.tag})`);
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
 }
 
-/** The pattern of `like` for a glob such as `llama-*`, in lower case. */
-function likeOf(glob: string): string {
-  return likeText(glob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_');
-}
-
-function likeText(text: string): string {
+function escapeLike(text: string): string {
   return text.replaceAll(/[\\%_]/g, String.raw`\$&`);
 }
 
@@ -222,7 +220,7 @@ export async function readSimilarJobs(
   // Preselects by text, so that few rows are parsed. Other fields may contain the same text.
   const holds = Object.entries(requested).map(
     ([key, value]) =>
-      sql`outline like ${`%${likeText(`${JSON.stringify(key)}:${JSON.stringify(value)}`)}%`} escape '\\'`,
+      sql`outline like ${`%${escapeLike(`${JSON.stringify(key)}:${JSON.stringify(value)}`)}%`} escape '\\'`,
   );
   const { rows } = await sql<{ status: string; outline: string }>`
     select status, outline from job

@@ -20,7 +20,7 @@ const cronMarker = '# jobman controller';
 /** Returns a message. Throws JobmanError if this machine has neither systemd nor cron. */
 export async function installService(installation: ServiceOptions): Promise<string> {
   const { io } = installation;
-  if (await hasUserSystemd()) {
+  if ((await run(['systemctl', '--user', 'show-environment'])).exitCode === 0) {
     const unit = unitFile(io);
     await mkdir(join(unit, '..'), { recursive: true });
     await writeFile(unit, formatUnit(installation));
@@ -111,10 +111,6 @@ function cronLine({ io, home }: ServiceOptions): string {
 
 function withoutOurLine(lines: readonly string[], { home }: ServiceOptions): readonly string[] {
   return lines.filter((line) => !line.endsWith(`${cronMarker} ${home}`));
-}
-
-async function hasUserSystemd(): Promise<boolean> {
-  return (await run(['systemctl', '--user', 'show-environment'])).exitCode === 0;
 }
 
 /** Undefined when there is no cron. */

@@ -109,7 +109,7 @@ function padding(name: ColumnName, size: number, isSingleWidth: boolean, isLast:
   let made = '';
   const fitted = (text: string): string => {
     if (isSingleWidth && text.length <= size) return isRight ? text.padStart(size) : isLast ? text : text.padEnd(size);
-    const cell = cutCell(name, text, size);
+    const cell = (name === 'name' ? cutMiddle : cutEnd)(text, size);
     return isRight ? padStart(cell, size) : isLast ? cell : padEnd(cell, size);
   };
   return (text) => {
@@ -151,10 +151,6 @@ function fitColumns(
 
 function total(sizes: ReadonlyMap<ColumnName, number>): number {
   return [...sizes.values()].reduce((sum, size) => sum + size, 0) + 2 * (sizes.size - 1);
-}
-
-function cutCell(name: ColumnName, text: string, size: number): string {
-  return name === 'name' ? cutMiddle(text, size) : cutEnd(text, size);
 }
 
 /** For terminals that are too narrow for a table. */

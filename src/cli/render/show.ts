@@ -1,13 +1,5 @@
 import { formatCause, formatHourlyCost, formatStartFolder } from '../../app/phrases.ts';
-import type {
-  AllocationView,
-  AttemptView,
-  JobView,
-  CheckpointView,
-  Why,
-  WorkdirCopyView,
-  WorkerView,
-} from '../../app/client.ts';
+import type { AllocationView, AttemptView, JobView, Why, WorkdirCopyView, WorkerView } from '../../app/client.ts';
 import {
   formatAge,
   formatTimeOfDay,
@@ -59,7 +51,10 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   const rows: (readonly [string, string])[] = [['why', view.why.message]];
   rows.push(...whyRows(view.why, layout.now), ['where', formatWhere(view, layout)]);
   if (view.progress !== null) rows.push(['progress', view.progress]);
-  if (view.checkpoint !== null) rows.push(['saved', formatSaved(view.checkpoint, layout.now)]);
+  if (view.checkpoint !== null) {
+    const { name, folder, savedAt } = view.checkpoint;
+    rows.push(['saved', `${name}, ${formatAge(layout.now - savedAt)} ago, in ${folder}`]);
+  }
   if (view.ifPreempted !== null) rows.push(['if lost', view.ifPreempted]);
   const cost = formatCost(view);
   if (cost !== null) rows.push(['cost', cost]);
@@ -68,7 +63,9 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   const { resumeFrom } = view.spec.command;
   if (resumeFrom?.kind === 'folder' || resumeFrom?.kind === 'entry')
     rows.push(['starts at', formatResumeFrom(resumeFrom)]);
-  if (view.checkpointDir !== null) rows.push(['saves to', formatCheckpoints(view)]);
+  const isShared = view.spec.command.checkpoints === 'shared';
+  const shared = isShared ? ', shared with every job that uses this folder' : '';
+  if (view.checkpointDir !== null) rows.push(['saves to', `${view.checkpointDir}${shared}`]);
   const workdir = view.workdirCopies.at(-1);
   if (workdir !== undefined) rows.push(['workdir', formatWorkdir(workdir, view)]);
   const owner = formatOwner(view);
@@ -82,14 +79,6 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
 function formatOwner({ spec: { capacity } }: JobView): string | null {
   const owner = capacity.kind === 'tpu' ? capacity.metadata['owner'] : undefined;
   return owner === undefined ? null : `${escapeLine(owner)}, by tpu.metadata`;
-}
-
-function formatSaved({ name, folder, savedAt }: CheckpointView, now: Instant): string {
-  return `${name}, ${formatAge(now - savedAt)} ago, in ${folder}`;
-}
-
-function formatCheckpoints({ checkpointDir, spec }: JobView): string {
-  return `${checkpointDir}${spec.command.checkpoints === 'shared' ? ', shared with every job that uses this folder' : ''}`;
 }
 
 function formatResumeFrom(from: Exclude<ResumeFrom, { readonly kind: 'job' }>): string {
