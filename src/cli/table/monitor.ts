@@ -121,8 +121,8 @@ export const monitor = grouped('Monitor', [
     about:
       'Local jobs wait for a slot on this machine, TPU jobs for capacity in their zone.\n\n' +
       'If a Kubernetes cluster is configured, the command also counts its active jobs by flavor and by the ' +
-      'resources of one pod, and lists its waiting jobs with their positions. Yours are the jobs of your ' +
-      'namespace.\n\n' +
+      'resources of one pod, and lists its waiting jobs with their positions. YOURS counts the jobs of ' +
+      'your namespace.\n\n' +
       'Users who may not list the jobs of the whole cluster see the list that --publish writes into a ' +
       'ConfigMap; deploy/kubernetes/ has a CronJob for that.',
     examples: [
