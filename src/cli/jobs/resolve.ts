@@ -22,14 +22,7 @@ export interface Resolution {
   readonly close: () => Promise<void>;
 }
 
-type Found =
-  | { readonly kind: 'job'; readonly handle: JobHandle }
-  /** `cluster` is open in the namespace of the job. */
-  | { readonly kind: 'cluster'; readonly job: ClusterJob; readonly cluster: Cluster }
-  | ({ readonly kind: 'archived' } & ArchivedCopy)
-  | { readonly kind: 'none'; readonly error: JobmanError };
-
-/** Throws JobmanError without a job, and for a name of two jobs. To change a job, its name must be in one namespace. */
+/** Throws JobmanError without a job. To change a job, its name must be in one namespace. */
 export async function resolveJobs(
   cli: Cli,
   flags: JobFlags,
@@ -46,26 +39,32 @@ export async function resolveJobs(
   const isContextNamed = flags.namespace !== undefined || flags.context !== undefined;
   const areStored = requestedJobs.every(({ text, isExact }) => isIdRef(text) && !isExact) && !isContextNamed;
   const archive = await services.clusterArchive();
-  const uses = !areStored && (isContextNamed || (await services.isClusterConfigured()));
-  const usesStoreOnly = areStored || (!uses && !archive.isUsed);
-  const opened = uses
-    ? await openOrError(services.cluster(omitUndefined({ context: flags.context, namespace: flags.namespace })))
-    : null;
-  const cluster = opened === null || opened instanceof JobmanError ? null : opened;
-  const clusters = createOpenClusters(cli, cluster);
-  const find = async (requested: RequestedJob): Promise<Found> => {
-    const stored = isContextNamed ? null : await findStored(cli, client, cluster, requested, purpose);
-    if (stored !== null && (stored.kind === 'job' || usesStoreOnly || stored.error.code !== exitCode.notFound))
-      return stored;
-    const other = await findInCluster(cli, opened, archive, flags, requested.text);
-    if (isContextNamed) return other;
-    return findInOtherNamespace(cli, clusters, archive, requested.text, other, purpose === 'change');
+  const usesCluster = !areStored && (isContextNamed || (await services.isClusterConfigured()));
+  const clusters = createClusters(cli, usesCluster ? flags : null);
+  const search: Search = { cli, archive, clusters, flags, isContextNamed };
+  const find = async (name: string, isExact: boolean): Promise<JobHandle> => {
+    if (!isContextNamed) {
+      const stored = await findStored(search, client, name, isExact, purpose, usesCluster || archive.isUsed);
+      if (stored !== null) return stored;
+    }
+    const current = await findInNamespace(search, name, await clusters.own());
+    const found = isContextNamed ? current : await findInOtherNamespace(search, name, current, purpose);
+    if (found.kind === 'none') throw found.error;
+    if (found.kind === 'archived') {
+      const { archivedJob } = await import('../cluster/archived-job.ts');
+      return archivedJob(cli, archive, found);
+    }
+    const { clusterJob } = await import('../cluster/cluster-job.ts');
+    return clusterJob(cli, archive, found.cluster, found.job);
   };
+  const jobs: Resolution['jobs'][number][] = [];
   try {
-    const jobs: Resolution['jobs'][number][] = [];
-    for (const requested of requestedJobs) {
-      const found = await find(requested);
-      jobs.push({ name: requested.text, found: await handleOf(cli, archive, found) });
+    for (const { text: name, isExact } of requestedJobs) {
+      const found = await find(name, isExact).catch((error: unknown) => {
+        if (error instanceof JobmanError) return error;
+        throw error;
+      });
+      jobs.push({ name, found });
     }
     return { client, jobs, close: clusters.close };
   } catch (error) {
@@ -74,203 +73,174 @@ export async function resolveJobs(
   }
 }
 
-async function handleOf(cli: Cli, archive: ClusterArchive, found: Found): Promise<JobHandle | JobmanError> {
-  switch (found.kind) {
-    case 'job':
-      return found.handle;
-    case 'none':
-      return found.error;
-    case 'cluster': {
-      const { clusterJob } = await import('../cluster/cluster-job.ts');
-      return clusterJob(cli, archive, found.cluster, found.job);
-    }
-    case 'archived': {
-      const { archivedJob } = await import('../cluster/archived-job.ts');
-      return archivedJob(cli, archive, found);
-    }
-  }
+interface Search {
+  readonly cli: Cli;
+  readonly archive: ClusterArchive;
+  readonly clusters: ReturnType<typeof createClusters>;
+  readonly flags: ContextFlags;
+  readonly isContextNamed: boolean;
 }
 
-async function openOrError(cluster: Promise<Cluster>): Promise<Cluster | JobmanError> {
-  try {
-    return await cluster;
-  } catch (error) {
-    if (error instanceof JobmanError) return error;
-    throw error;
-  }
+/** What one namespace has under a name. `cluster` is open in that namespace. */
+type Found =
+  | { readonly kind: 'cluster'; readonly job: ClusterJob; readonly cluster: Cluster }
+  | ({ readonly kind: 'archived' } & ArchivedCopy)
+  | { readonly kind: 'none'; readonly error: JobmanError };
+
+/** The cluster of the flags and those of other submissions. `own` is null without a cluster; an error is a value. */
+function createClusters({ services }: Cli, flags: ContextFlags | null) {
+  const opened = new Map<string, Promise<Cluster | JobmanError>>();
+  const open = (options: ContextFlags): Promise<Cluster | JobmanError> => {
+    const key = JSON.stringify([options.context, options.namespace]);
+    const cluster =
+      opened.get(key) ??
+      services.cluster(omitUndefined(options)).catch((error: unknown) => {
+        if (error instanceof JobmanError) return error;
+        throw error;
+      });
+    opened.set(key, cluster);
+    return cluster;
+  };
+  const own = async (): Promise<Cluster | JobmanError | null> =>
+    flags === null ? null : open({ context: flags.context, namespace: flags.namespace });
+  return {
+    own,
+    /** In the namespace of that job. */
+    async of({ context, job: { namespace } }: ArchivedJob): Promise<Cluster | JobmanError> {
+      const current = await own();
+      const isSame = current !== null && !(current instanceof JobmanError) && current.context().context === context;
+      return open(isSame ? { namespace } : { namespace, context });
+    },
+    close: async () => {
+      for (const cluster of await Promise.all(opened.values()))
+        if (!(cluster instanceof JobmanError)) await cluster.close();
+    },
+  };
 }
 
-interface RequestedJob {
-  readonly text: string;
-  readonly isExact: boolean;
-}
-
+/** Null if the store has no job of the name and the search may continue elsewhere. */
 async function findStored(
-  cli: Cli,
+  { cli, clusters }: Search,
   client: Client,
-  cluster: Cluster | null,
-  { text: name, isExact }: RequestedJob,
+  name: string,
+  isExact: boolean,
   purpose: RefPurpose,
-): Promise<Extract<Found, { readonly kind: 'job' | 'none' }>> {
-  if (isIdRef(name) && !isExact) return { kind: 'job', handle: storedJob(cli, client, name) };
+  mayContinue: boolean,
+): Promise<JobHandle | null> {
+  if (isIdRef(name) && !isExact) return storedJob(cli, client, name);
   let id: Ref;
   try {
     id = await client.resolveName(name, purpose);
   } catch (error) {
-    if (error instanceof JobmanError) return { kind: 'none', error };
+    if (error instanceof JobmanError && error.code === exitCode.notFound && mayContinue) return null;
     throw error;
   }
+  const cluster = isExact ? await clusters.own() : null;
+  if (cluster === null || cluster instanceof JobmanError) return storedJob(cli, client, id);
   // An explicit name must be unambiguous. A cluster that does not answer counts as having no such job.
-  const other =
-    isExact && cluster !== null
-      ? await withTimeout(clusterTimeout, cluster.job(name), () => null).catch(() => null)
-      : null;
-  if (other === null || cluster === null) return { kind: 'job', handle: storedJob(cli, client, id) };
+  const other = await withTimeout(clusterTimeout, cluster.job(name), () => null).catch(() => null);
+  if (other === null) return storedJob(cli, client, id);
   const { context, namespace } = cluster.context();
   const message = `Two jobs are named "${name}": ${id} here, and one in ${context}/${namespace}.`;
-  const hint = `Give the id, or --namespace ${namespace}.`;
-  return { kind: 'none', error: new JobmanError(message, exitCode.conflict, [hint]) };
+  throw new JobmanError(message, exitCode.conflict, [`Give the id, or --namespace ${namespace}.`]);
 }
 
-async function findInCluster(
-  cli: Cli,
-  opened: Cluster | JobmanError | null,
-  archive: ClusterArchive,
-  flags: ContextFlags,
+/** Searches the namespace of `opened`, then the archive of it; without a cluster the whole archive. */
+async function findInNamespace(
+  { cli, archive, flags, isContextNamed }: Search,
   name: string,
+  opened: Cluster | JobmanError | null,
 ): Promise<Found> {
-  const isContextNamed = flags.namespace !== undefined || flags.context !== undefined;
   let problem = opened instanceof JobmanError ? opened : null;
-  const current = opened === null || opened instanceof JobmanError ? null : opened.context();
-  if (opened !== null && !(opened instanceof JobmanError)) {
-    try {
-      const job = await opened.job(name);
-      if (job !== null) return { kind: 'cluster', job, cluster: opened };
-    } catch (error) {
-      if (!(error instanceof JobmanError)) throw error;
-      problem = error;
-    }
+  const cluster = opened instanceof JobmanError ? null : opened;
+  try {
+    const job = await cluster?.job(name);
+    if (cluster !== null && job !== undefined && job !== null) return { kind: 'cluster', job, cluster };
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    problem = error;
   }
   const now = cli.io.now();
+  const here = cluster?.context();
+  const { namespace = here?.namespace, context } = flags;
   const all = await archive.jobs(
-    omitUndefined({ name, namespace: current?.namespace ?? flags.namespace, server: current?.server }),
+    omitUndefined({ name, namespace: here?.namespace ?? namespace, server: here?.server }),
   );
-  const wanted = all.filter(
-    ({ context }) => current !== null || flags.context === undefined || context === flags.context,
-  );
-  // Without a cluster, choosing the newest of several would be a guess.
-  const candidates = newestPerNamespace(wanted);
-  const [job] = candidates;
-  if (job !== undefined && candidates.length > 1)
-    return { kind: 'none', error: ambiguousNamespaceError(candidates.map(contextOf), job) };
-  if (job !== undefined) {
-    const where = `${job.context}/${job.job.namespace}`;
-    const isAbsent = problem === null && current !== null;
-    const since = job.goneAt === null ? '' : ` (deleted ${formatAge(now - job.goneAt)} ago)`;
+  const isWanted = (copy: ArchivedJob): boolean =>
+    here !== undefined || context === undefined || copy.context === context;
+  const [copy, ...others] = newestPerNamespace(all.filter(isWanted));
+  const where = here === undefined ? null : formatContext(here);
+  if (copy !== undefined) {
+    // Without a cluster, choosing the newest of several would be a guess.
+    if (others.length > 0) return ambiguous([copy, ...others].map(contextOf), copy);
+    const isAbsent = problem === null && here !== undefined;
+    const since = copy.goneAt === null ? '' : ` (deleted ${formatAge(now - copy.goneAt)} ago)`;
     const note = isAbsent
-      ? `${where} does not have ${name} any more${since}; this is the archived copy.`
-      : `${problem?.message ?? `No cluster is configured.`} This is the archived copy of ${where}, ${formatAge(now - job.observedAt)} old.`;
-    const cluster = opened instanceof JobmanError ? null : opened;
-    return {
-      kind: 'archived',
-      job,
-      note,
-      isCertain: isAbsent || !mayBeActive(job),
-      isGone: isAbsent || job.goneAt !== null,
-      cluster,
-    };
+      ? `${contextOf(copy)} does not have ${name} any more${since}; this is the archived copy.`
+      : `${problem?.message ?? `No cluster is configured.`} This is the archived copy of ${contextOf(copy)}, ${formatAge(now - copy.observedAt)} old.`;
+    const isGone = isAbsent || copy.goneAt !== null;
+    return { kind: 'archived', job: copy, note, isCertain: isAbsent || !mayBeActive(copy), isGone, cluster };
   }
+  if (problem !== null && isContextNamed) return { kind: 'none', error: problem };
+  const missing = `There is no job named "${name}"`;
   if (problem !== null) {
-    if (isContextNamed) return { kind: 'none', error: problem };
-    const message = `There is no job named "${name}" here, and the cluster cannot be reached. ${problem.message}`;
+    const message = `${missing} here, and the cluster cannot be reached. ${problem.message}`;
     return { kind: 'none', error: new JobmanError(message, problem.code, problem.lines) };
   }
-  const where = current === null ? null : `${current.context}/${current.namespace}`;
-  const scope = where === null ? 'here' : isContextNamed ? `in ${where}` : `here or in ${where}`;
-  const comma = where === null || isContextNamed ? '' : ',';
-  const message = `There is no job named "${name}"${comma} ${scope}. List all jobs: jobman list${isContextNamed ? '' : ' --all'}`;
+  const scope = where === null ? ' here' : isContextNamed ? ` in ${where}` : `, here or in ${where}`;
+  const message = `${missing}${scope}. List all jobs: jobman list${isContextNamed ? '' : ' --all'}`;
   return { kind: 'none', error: new JobmanError(message, exitCode.notFound, manifestHint(name)) };
-}
-
-type OpenClusters = ReturnType<typeof createOpenClusters>;
-
-function createOpenClusters({ services }: Cli, own: Cluster | null) {
-  const others = new Map<string, Promise<Cluster>>();
-  return {
-    own,
-    open({ context, job: { namespace } }: ArchivedJob): Promise<Cluster> {
-      const isSame = own?.context().context === context;
-      const key = `${context}/${namespace}`;
-      const opened = others.get(key) ?? services.cluster({ namespace, ...(isSame ? {} : { context }) });
-      others.set(key, opened);
-      return opened;
-    },
-    close: async () => {
-      await own?.close();
-      for (const other of others.values()) await other.then((cluster) => cluster.close()).catch(() => undefined);
-    },
-  };
 }
 
 /**
  * A job that was submitted from here to another namespace is found there, unless the current namespace has the name. A
  * command that changes a job refuses a name that both have: it could change the wrong job.
  */
-async function findInOtherNamespace(
-  cli: Cli,
-  clusters: OpenClusters,
-  archive: ClusterArchive,
-  name: string,
-  found: Found,
-  isChange: boolean,
-): Promise<Found> {
+async function findInOtherNamespace(search: Search, name: string, found: Found, purpose: RefPurpose): Promise<Found> {
+  const { cli, archive, clusters } = search;
   // An archived job of the current namespace, while the cluster does not answer.
   if (found.kind === 'archived' && !found.isCertain) return found;
-  const here = clusters.own?.context();
+  const own = await clusters.own();
+  const here = own === null || own instanceof JobmanError ? undefined : own.context();
   const submitted = (await archive.jobs({ name })).filter(
     ({ object, server, job }) => object !== null && (here?.server !== server || here.namespace !== job.namespace),
   );
   // One cluster may have two addresses.
   const uid = found.kind === 'cluster' ? found.job.uid : null;
+  const listed = newestPerNamespace(submitted.filter(({ hidden }) => !hidden));
   const open = newestPerNamespace(
     submitted.filter(({ goneAt, hidden, job }) => goneAt === null && !hidden && job.uid !== uid),
   );
   if (found.kind === 'cluster') {
     const current = formatContext(found.cluster.context());
-    for (const job of isChange ? open : []) {
-      if (await existsInCluster(clusters, job))
-        return { kind: 'none', error: ambiguousNamespaceError([current, contextOf(job)], job) };
+    for (const job of purpose === 'change' ? open : []) {
+      if (await mayExist(await clusters.of(job), name)) return ambiguous([current, contextOf(job)], job);
     }
     const [other] = open;
     if (other !== undefined)
       cli.note(`This is ${name} of ${current}; another one was submitted to ${contextOf(other)}.`);
     return found;
   }
-  const listed = newestPerNamespace(submitted.filter(({ hidden }) => !hidden));
   // The archived job of this namespace is as good as one of another namespace; only a job that may still run is better.
   const wanted =
     open.length > 0 || found.kind === 'archived' ? open : listed.length > 0 ? listed : newestPerNamespace(submitted);
-  const [job] = wanted;
+  const [job, ...others] = wanted;
   if (job === undefined) return found;
-  if (wanted.length > 1) return { kind: 'none', error: ambiguousNamespaceError(wanted.map(contextOf), job) };
+  if (others.length > 0) return ambiguous(wanted.map(contextOf), job);
   const flags = { context: job.context, namespace: job.job.namespace };
-  return findInCluster(cli, await openOrError(clusters.open(job)), archive, flags, name);
+  return findInNamespace({ ...search, flags, isContextNamed: true }, name, await clusters.of(job));
 }
 
 /** Expects the newest job first. */
 function newestPerNamespace(jobs: readonly ArchivedJob[]): readonly ArchivedJob[] {
-  const newest = new Map<string, ArchivedJob>();
-  for (const job of jobs) {
-    const key = `${job.server} ${job.job.namespace}`;
-    if (!newest.has(key)) newest.set(key, job);
-  }
-  return [...newest.values()];
+  const byNamespace = Map.groupBy(jobs, ({ server, job }) => `${server} ${job.namespace}`);
+  return [...byNamespace.values()].flatMap((same) => same.slice(0, 1));
 }
 
 /** True too for a cluster that does not answer: it may still have the job. */
-async function existsInCluster(clusters: OpenClusters, archived: ArchivedJob): Promise<boolean> {
+async function mayExist(cluster: Cluster | JobmanError, name: string): Promise<boolean> {
   try {
-    return (await (await clusters.open(archived)).job(archived.job.name)) !== null;
+    return cluster instanceof JobmanError || (await cluster.job(name)) !== null;
   } catch (error) {
     if (error instanceof JobmanError) return true;
     throw error;
@@ -281,10 +251,10 @@ const formatContext = ({ context, namespace }: { readonly context: string; reado
   `${context}/${namespace}`;
 const contextOf = ({ context, job: { namespace } }: ArchivedJob): string => formatContext({ context, namespace });
 
-function ambiguousNamespaceError(contexts: readonly string[], { context, job }: ArchivedJob): JobmanError {
-  return new JobmanError(`Several jobs are named "${job.name}": in ${contexts.join(' and in ')}.`, exitCode.conflict, [
-    `Choose one: --context ${context} -n ${job.namespace}`,
-  ]);
+function ambiguous(contexts: readonly string[], { context, job: { name, namespace } }: ArchivedJob): Found {
+  const message = `Several jobs are named "${name}": in ${contexts.join(' and in ')}.`;
+  const hint = `Choose one: --context ${context} -n ${namespace}`;
+  return { kind: 'none', error: new JobmanError(message, exitCode.conflict, [hint]) };
 }
 
 /** A failure is reported and does not stop the others. Resolves with the worst exit code. */
