@@ -1,7 +1,7 @@
 // Buckets: checks that a manifest's buckets are in the job's region. Reads from another region are slow and billed, so
 // such a job is refused.
 
-import { formatBucketLocation, isInRegion, zoneOfBucket } from '../core/model/bucket-location.ts';
+import { formatBucketLocation, isInRegion, zoneOfBucket } from '../catalogue/bucket-location.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';

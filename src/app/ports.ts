@@ -1,6 +1,6 @@
 // Ports: the interfaces between jobman's decisions and the outside. Each has a real and a simulated implementation.
 
-import type { BucketLocation } from '../core/model/bucket-location.ts';
+import type { BucketLocation } from '../catalogue/bucket-location.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Allocation, Job } from '../core/model/job.ts';
 import type { AllocationStatus, Observed, Outcome, OutcomeResult, WorkerStatus } from '../core/model/observation.ts';

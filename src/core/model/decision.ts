@@ -18,37 +18,38 @@ export interface Decision {
   readonly wakeAt: Instant | undefined;
 }
 
-/**
- * One idempotent effect. Each action names the ordinals of its subject, so that a late action cannot touch a later
- * subject. `request` and `release` act on an allocation, `step` on one of its workers, `start` and `stop` on a process
- * of an attempt.
- */
+/** The subject of an action, by ordinals: a late action cannot touch a later subject. At most one action per subject runs. */
+export type Subject =
+  | { readonly kind: 'request' | 'release'; readonly allocation: number }
+  | { readonly kind: 'step'; readonly allocation: number; readonly worker: number; readonly step: string }
+  | { readonly kind: 'start'; readonly attempt: number; readonly worker: WorkerId }
+  /** `stop` sends the job's stop signal, `kill` ends the program with all its children. */
+  | { readonly kind: 'stop'; readonly attempt: number; readonly worker: WorkerId; readonly signal: 'stop' | 'kill' };
+
+type SubjectOf<Kind> = Extract<Subject, { readonly kind: Kind }>;
+
+/** One idempotent effect on its subject. */
 export type Action =
-  | { readonly kind: 'request'; readonly allocation: number }
-  | { readonly kind: 'release'; readonly allocation: number }
-  | {
-      readonly kind: 'step';
-      readonly allocation: number;
-      readonly worker: number;
-      readonly step: string;
-      readonly attempt: number;
-    }
-  | {
-      readonly kind: 'start';
-      readonly attempt: number;
-      readonly allocation: number;
-      readonly worker: WorkerId;
-      /** The boot in which the worker was set up. The command must not start in another one. Absent: any boot. */
-      readonly bootId?: string;
-    }
-  | {
-      readonly kind: 'stop';
-      readonly attempt: number;
-      readonly allocation: number;
-      readonly worker: WorkerId;
-      /** `stop` sends the job's stop signal, `kill` ends the program with all its children. */
-      readonly signal: 'stop' | 'kill';
-    };
+  | SubjectOf<'request' | 'release'>
+  | (SubjectOf<'step'> & { readonly attempt: number })
+  /** The command must not start in another boot than `bootId`, in which the worker was set up. Absent: any boot. */
+  | (SubjectOf<'start'> & { readonly allocation: number; readonly bootId?: string })
+  | (SubjectOf<'stop'> & { readonly allocation: number });
+
+/** A unique key for maps and rows: `start/2/0`. Only the store parses it. */
+export function subjectKey(subject: Subject): string {
+  switch (subject.kind) {
+    case 'request':
+    case 'release':
+      return `${subject.kind}/${subject.allocation}`;
+    case 'step':
+      return `step/${subject.allocation}/${subject.worker}/${subject.step}`;
+    case 'start':
+      return `start/${subject.attempt}/${subject.worker}`;
+    case 'stop':
+      return `stop/${subject.attempt}/${subject.worker}/${subject.signal}`;
+  }
+}
 
 /** Does nothing until that time. Without a time the job waits for a command, a slot or the end of a release. */
 export function wait(job: Job, wakeAt?: Instant): Decision {
@@ -114,28 +115,4 @@ function replaced<T extends { readonly ordinal: number }>(
 ): readonly T[] {
   const next = list.map((item) => (item.ordinal === ordinal ? change(item) : item));
   return next.every((item, index) => item === list[index]) ? list : next;
-}
-
-// ------------------------------------------------------------------------------------------ subjects
-
-/** The subject of an action. At most one action per subject is in progress. */
-export type Subject =
-  | { readonly kind: 'request' | 'release'; readonly allocation: number }
-  | { readonly kind: 'step'; readonly allocation: number; readonly worker: number; readonly step: string }
-  | { readonly kind: 'start'; readonly attempt: number; readonly worker: WorkerId }
-  | { readonly kind: 'stop'; readonly attempt: number; readonly worker: WorkerId; readonly signal: 'stop' | 'kill' };
-
-/** A unique key for maps and rows: `start/2/0`. Only the store parses it. */
-export function subjectKey(subject: Subject): string {
-  switch (subject.kind) {
-    case 'request':
-    case 'release':
-      return `${subject.kind}/${subject.allocation}`;
-    case 'step':
-      return `step/${subject.allocation}/${subject.worker}/${subject.step}`;
-    case 'start':
-      return `start/${subject.attempt}/${subject.worker}`;
-    case 'stop':
-      return `stop/${subject.attempt}/${subject.worker}/${subject.signal}`;
-  }
 }

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatBucketLocation, isInRegion, zoneOfBucket } from '../../src/core/model/bucket-location.ts';
-import type { BucketLocation } from '../../src/core/model/bucket-location.ts';
+import { formatBucketLocation, isInRegion, zoneOfBucket } from '../../src/catalogue/bucket-location.ts';
+import type { BucketLocation } from '../../src/catalogue/bucket-location.ts';
 import { zones } from '../../src/catalogue/zones.ts';
 
 const at = (location: string, kind: string | null = null, parts: readonly string[] = []): BucketLocation => ({

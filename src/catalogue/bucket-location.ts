@@ -2,7 +2,7 @@
 // Source: Google's page of bucket locations (cloud.google.com/storage/docs/locations), and the fields `location`,
 // `locationType` and `customPlacementConfig.dataLocations` of a bucket in the JSON API.
 
-import { regionOf } from '../../catalogue/zones.ts';
+import { regionOf } from './zones.ts';
 
 export interface BucketLocation {
   /** `us-central2`, `us`, `nam4`; in lower case, as zones are written. */
