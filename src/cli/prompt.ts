@@ -4,6 +4,11 @@ import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 
+/** True if a person can see the question and answer it. */
+export function canAsk({ io }: Pick<Cli, 'io'>): boolean {
+  return io.stdin.isTerminal && io.stderr.isTerminal;
+}
+
 /** True for yes or --yes. Throws a usage error without a terminal: `refused` says what was not done. */
 export async function confirm(
   cli: Cli,
@@ -12,7 +17,7 @@ export async function confirm(
   reasons: readonly string[] = [refused],
 ): Promise<boolean> {
   if (cli.yes) return true;
-  if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
+  if (!canAsk(cli)) {
     throw new JobmanError(`${refused} Confirm with --yes.`, exitCode.conflict, [], {
       errorCode: 'confirmation_required',
       reasons,
@@ -41,7 +46,7 @@ export async function confirmIfRequired(
   const message = `${confirmation.message}${cost}`;
   if (confirmation.mayProceed === true) {
     if (cli.yes) return true;
-    if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
+    if (!canAsk(cli)) {
       cli.note(`note: ${message}.`);
       return true;
     }
@@ -58,7 +63,7 @@ export async function confirmIfRequired(
 /** One line of input, or `fallback` for an empty one and with --yes. Throws a usage error without a terminal. */
 export async function ask(cli: Cli, question: string, flag: string, fallback: string): Promise<string> {
   if (cli.yes) return fallback;
-  if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
+  if (!canAsk(cli)) {
     throw usageError(`${flag} is missing, and there is no terminal to ask on.`);
   }
   cli.io.stderr.write(`${question}${fallback === '' ? '' : ` [${fallback}]`}: `);

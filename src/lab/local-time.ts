@@ -1,7 +1,6 @@
-// Times in a user's time zone. `us` and `cn` have a fixed offset and are computed here: the first use of Intl takes
-// longer than the rest of a short command.
+// Times in a user's time zone.
 
-import { hour, minute, type Instant } from '../core/model/time.ts';
+import type { Instant } from '../core/model/time.ts';
 
 export interface LocalTime {
   readonly year: number;
@@ -10,30 +9,18 @@ export interface LocalTime {
   readonly time: string;
 }
 
+const timeZones: Readonly<Record<string, string | undefined>> = {
+  local: undefined,
+  us: 'Etc/GMT+4',
+  cn: 'Asia/Shanghai',
+};
+
 /** `zone` is a user's setting: `local` (this machine's), `us`, `cn` or a name of the time zone database. */
 export function localTimeConverter(zone: string): (at: Instant) => LocalTime {
-  if (zone === 'local') return (at) => inUtc(at - new Date(at).getTimezoneOffset() * minute);
-  if (zone === 'us') return (at) => inUtc(at - 4 * hour);
-  return zone === 'cn' ? (at) => inUtc(at + 8 * hour) : namedZoneConverter(zone);
-}
-
-function inUtc(at: Instant): LocalTime {
-  const date = new Date(at);
-  return {
-    year: date.getUTCFullYear(),
-    month: months[date.getUTCMonth()] ?? '',
-    day: date.getUTCDate(),
-    time: date.toISOString().slice(11, 19),
-  };
-}
-
-const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
-
-function namedZoneConverter(zone: string): (at: Instant) => LocalTime {
   const format = new Intl.DateTimeFormat('en-US', {
-    timeZone: zone,
+    timeZone: Object.hasOwn(timeZones, zone) ? timeZones[zone] : zone,
     day: 'numeric',
-    month: 'numeric',
+    month: 'short',
     year: 'numeric',
     hour: '2-digit',
     minute: '2-digit',
@@ -45,7 +32,7 @@ function namedZoneConverter(zone: string): (at: Instant) => LocalTime {
     const part = (type: Intl.DateTimeFormatPartTypes): string => parts.get(type) ?? '';
     return {
       year: Number(part('year')),
-      month: months[Number(part('month')) - 1] ?? '',
+      month: part('month'),
       day: Number(part('day')),
       time: `${part('hour')}:${part('minute')}:${part('second')}`,
     };

@@ -21,12 +21,12 @@ import type { EndResult, EndRequest, TpuOperations } from '../../lab/tpu-operati
 import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
+import { confirm } from '../prompt.ts';
 import { abortOnSignal, pause } from '../interrupt.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { bookExistence } from './create-lab-job.ts';
 import { currentUser } from './resolve-user.ts';
 import type { TpuCli } from './command.ts';
-import { canAsk, readYes } from './terminal.ts';
 
 const graceOnWorkers = 5 * second;
 
@@ -136,11 +136,20 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
     action === 'apply'
       ? `the TPU ${called} does not exist and would be created`
       : `the TPU ${called} is ${state.state} and would be created again`;
-  await confirmClaim(cli, signal, request, {
-    provision: action === null ? [] : [actionSentence],
-    use: [...formatUsage(usage, called), ...formatEnded(usage)],
-    otherEffects,
-  });
+  const provision = action === null || request.apply ? [] : [actionSentence];
+  const use = request.force ? [] : [...formatUsage(usage, called), ...formatEnded(usage)];
+  // Notes in the sheet and command lines of programs are untrusted text.
+  const reasons = [...use, ...provision, ...otherEffects].map((one) => escapeLine(`${capitalize(one)}.`));
+  const flags = [
+    ...(use.length === 0 ? [] : [' -f takes the TPU.']),
+    ...(provision.length === 0 ? [] : [' -apply creates it.']),
+  ];
+  const text = reasons.join(' ');
+  const refused = `Nothing was started. ${text}${flags.join('')}`;
+  if (reasons.length > 0 && !(await confirm(cli, `${text} Continue?`, refused, reasons))) {
+    const refusal = use.length > 0 ? exitCode.conflict : exitCode.failed;
+    throw new JobmanError('Nothing was started.', signal.aborted ? exitCode.interrupted : refusal);
+  }
   return {
     zone: state.state === 'absent' ? null : state.zone,
     knownJobs: known,
@@ -189,43 +198,6 @@ function formatEnded({ jobs, otherJobs, holders }: TpuUsage): readonly string[] 
     ...(holders.length === 0 ? [] : [holders.length === 1 ? 'this process' : 'these processes']),
   ];
   return ended.length === 0 ? [] : [`${ended.join(' and ')} would be ended`];
-}
-
-async function confirmClaim(
-  cli: TpuCli,
-  signal: AbortSignal,
-  { apply, force }: Pick<ClaimRequest, 'apply' | 'force'>,
-  concerns: {
-    readonly provision: readonly string[];
-    readonly use: readonly string[];
-    readonly otherEffects: readonly string[];
-  },
-): Promise<void> {
-  if (cli.yes) return;
-  const provision = apply ? [] : concerns.provision;
-  const use = force ? [] : concerns.use;
-  const sentences = [...use, ...provision, ...concerns.otherEffects];
-  if (sentences.length === 0) return;
-  const text = sentences.map((sentence) => `${capitalize(sentence)}.`);
-  if (!canAsk(cli)) {
-    const flags = [
-      ...(use.length > 0 ? ['-f takes the TPU'] : []),
-      ...(provision.length > 0 ? ['-apply creates it'] : []),
-    ];
-    const [first = '', ...rest] = text;
-    throw new JobmanError(
-      `Nothing was started. ${first}`,
-      exitCode.conflict,
-      [...rest, `${[...flags, '--yes confirms everything'].join('; ')}.`],
-      { errorCode: 'confirmation_required', reasons: text },
-    );
-  }
-  // Notes in the sheet and command lines of programs are untrusted text.
-  for (const line of text) cli.printStderr(escapeLine(line));
-  cli.io.stderr.write('Continue? [y/N] ');
-  if (await readYes(cli)) return;
-  if (signal.aborted) throw new JobmanError('Nothing was started.', exitCode.interrupted);
-  throw new JobmanError('Nothing was started.', use.length > 0 ? exitCode.conflict : exitCode.failed);
 }
 
 /** Finds the TPU in the registry, or derives it from its name. Throws JobmanError (3) if neither is possible. */

@@ -3,8 +3,8 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatChoices } from '../../app/format.ts';
 import { actorName, actsForAnother, type LabUser, identifyUser, userEnvVariable } from '../../lab/users.ts';
-import { confirm } from '../prompt.ts';
-import { canAsk, ask } from './terminal.ts';
+import { canAsk, confirm } from '../prompt.ts';
+import { ask } from './terminal.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';
 
 /** For a command that only reads. Throws JobmanError (2) if the user is unknown and there is no terminal. */

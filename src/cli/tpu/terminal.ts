@@ -3,15 +3,11 @@
 import type { Output } from '../outputs.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
-import { confirm } from '../prompt.ts';
+import { canAsk, confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
 import { escapeLine } from '../../app/format.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';
-
-export function canAsk({ io }: Pick<Cli, 'io'>): boolean {
-  return io.stdin.isTerminal && io.stderr.isTerminal;
-}
 
 /** The trimmed answer, or `otherwise` if it is empty. Throws JobmanError (130) at the end of the input. */
 export async function ask({ io }: Pick<Cli, 'io'>, text: string, otherwise = ''): Promise<string> {
@@ -24,10 +20,6 @@ export async function ask({ io }: Pick<Cli, 'io'>, text: string, otherwise = '')
 /** Like `confirm`, with a fact before the question. Without a terminal the fact is the error message. */
 export function confirmDespite(cli: Cli, fact: string, asks: string): Promise<boolean> {
   return confirm(cli, `${fact} ${asks}`, fact);
-}
-
-export async function readYes({ io }: Pick<Cli, 'io'>): Promise<boolean> {
-  return /^(y|yes)$/i.test((await io.stdin.line())?.trim() ?? '');
 }
 
 /** Null if the line gives none. Throws JobmanError (2) with `refused` if it has to ask and there is no terminal. */

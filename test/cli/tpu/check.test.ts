@@ -330,7 +330,7 @@ test('the monitor draws changes, explains its keys, and keeps the last frame aft
   await shows(/WINDOW {2}TAG {2}TPU {6}STATUS/);
   // The screen was not cleared.
   assert.ok(!rest.out().slice(before).includes('\u001b[2J'));
-  rest.resize({ columns: 50, rows: 10 });
+  rest.resize({ columns: 28, rows: 10 });
   await shows(/1 {2}vit {2}v2-32-1\n {2}.*Running\(ep 4\)/);
   rest.typeKeys('q');
   assert.equal(await ends, 0);

@@ -87,7 +87,7 @@ suite('run', () => {
     assert.match(script.err, /Window 1 \(job 000001\) of xibo is .* on v2-32-6/);
     assert.match(script.err, /In the booking sheet v2-32-6 is running for xibo/);
     assert.match(script.err, /Process 77 on worker 0 \(root\) uses the device: python3 other\.py/);
-    assert.match(script.err, /-f takes the TPU; --yes/);
+    assert.match(script.err, /-f takes the TPU\. Confirm with --yes\./);
     const no = await world.tpu(['run', 'v2-32-6', 'lyy'], { terminal, input: ['n'] });
     assert.deepEqual(
       [no.code, await jobCount(world), await booked(world, six), world.actions],
@@ -124,7 +124,7 @@ suite('run', () => {
     assert.equal(refused.code, exitCode.conflict);
     assert.match(
       refused.err,
-      /The TPU v2-32-preemptible-1 is preempted and would be created again\.\n.*-apply creates it/s,
+      /The TPU v2-32-preemptible-1 is preempted and would be created again\. -apply creates it/,
     );
     assert.equal((await world.tpu(['run', 'v2-32-p1', 'lyy', '-apply'])).code, 0);
     world.tpuStates.set(seven, is('absent'));

@@ -13,7 +13,7 @@ import { bookAttempt } from '../create-lab-job.ts';
 import { endJobs, endOnWorkers, runFoldersOn, jobId, resolveTpu, type ClaimContext, withTpus } from '../claim-tpu.ts';
 import { readUserWindows, type UserWindows, findWindow } from '../user-windows.ts';
 import { resolveActingUser } from '../resolve-user.ts';
-import { canAsk, readYes } from '../terminal.ts';
+import { canAsk, confirm } from '../../prompt.ts';
 import type { TpuCli, ParsedArguments } from '../command.ts';
 
 export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> {
@@ -138,11 +138,7 @@ async function endProgramsOnTpu(
 
 /** Another holder of a device may be another user's program, so it is ended only after a confirmation. */
 async function confirmEnd(cli: TpuCli, tpu: LabTpu): Promise<boolean> {
-  if (cli.yes) return true;
-  if (!canAsk(cli)) {
-    cli.note(`It does not belong to the job and still runs. To end it: tpu solve ${tpu.name}`);
-    return false;
-  }
-  cli.io.stderr.write('It does not belong to the job. End it too? [y/N] ');
-  return readYes(cli);
+  if (cli.yes || canAsk(cli)) return confirm(cli, 'It does not belong to the job. End it too?', '');
+  cli.note(`It does not belong to the job and still runs. To end it: tpu solve ${tpu.name}`);
+  return false;
 }

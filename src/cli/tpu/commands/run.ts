@@ -38,7 +38,8 @@ import {
   readUsage,
   withTpus,
 } from '../claim-tpu.ts';
-import { canAsk, readNotes, ask } from '../terminal.ts';
+import { canAsk } from '../../prompt.ts';
+import { readNotes, ask } from '../terminal.ts';
 import { findWindow } from '../user-windows.ts';
 
 const noNotesMessage = 'Without a terminal, give the notes for the booking sheet: ssn=the_notes';

@@ -24,7 +24,7 @@ import {
   withoutSetting,
   withSetting,
 } from '../../../lab/user-settings.ts';
-import { confirm } from '../../prompt.ts';
+import { canAsk, confirm } from '../../prompt.ts';
 import { inColumns } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
 import {
@@ -36,7 +36,7 @@ import {
   namesInUse,
 } from '../command.ts';
 import { resolveActingUser, resolveUser } from '../resolve-user.ts';
-import { canAsk, printList, ask } from '../terminal.ts';
+import { printList, ask } from '../terminal.ts';
 
 /** Writes nothing until every value is valid. The first window creates the tmux session. */
 export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<number> {

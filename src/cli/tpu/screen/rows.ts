@@ -6,7 +6,8 @@ import type { Instant } from '../../../core/model/time.ts';
 import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check-rows.ts';
 import { attemptKey } from '../../../lab/lineage.ts';
 import type { UserSettings } from '../../../lab/user-settings.ts';
-import { cutEnd, cutMiddle, padEnd, padStart, width } from '../../render/cell.ts';
+import { aligned } from '../../render/aligned.ts';
+import { cutEnd, width } from '../../render/cell.ts';
 import type { Styler } from '../../screen.ts';
 
 export interface RowLayout {
@@ -24,24 +25,18 @@ type CellName = 'window' | 'tag' | 'dir' | 'tpu' | 'status' | 'from';
 interface Cell {
   readonly title: string;
   readonly text: (row: CheckRow, layout: RowLayout) => string;
-  /** Minimum width of the cell in the first round of shrinking, and in the second. */
-  readonly minWidth: readonly [first: number, then: number];
 }
 
 const cells: Readonly<Record<CellName, Cell>> = {
-  window: { title: 'WINDOW', text: ({ window }) => (window === null ? '-' : String(window)), minWidth: [6, 6] },
-  tag: { title: 'TAG', text: ({ tag }) => escapeLine(tag ?? '-'), minWidth: [12, 6] },
-  dir: { title: 'DIR', text: ({ folder }) => escapeLine(folder), minWidth: [10, 6] },
-  tpu: { title: 'TPU', text: ({ tpuShort }) => escapeLine(tpuShort), minWidth: [16, 10] },
-  status: { title: 'STATUS', text: (row, { clock }) => formatStatus(row, clock), minWidth: [28, 20] },
-  from: { title: 'FROM', text: formatLineage, minWidth: [18, 8] },
+  window: { title: 'WINDOW', text: ({ window }) => (window === null ? '-' : String(window)) },
+  tag: { title: 'TAG', text: ({ tag }) => escapeLine(tag ?? '-') },
+  dir: { title: 'DIR', text: ({ folder }) => escapeLine(folder) },
+  tpu: { title: 'TPU', text: ({ tpuShort }) => escapeLine(tpuShort) },
+  status: { title: 'STATUS', text: (row, { clock }) => formatStatus(row, clock) },
+  from: { title: 'FROM', text: formatLineage },
 };
 
-const shrinkOrder: readonly CellName[] = ['dir', 'tag', 'tpu', 'from', 'status'];
-
-const narrowTerminal = 60;
-
-/** The lines of each row and a heading, which is empty if rows have two lines. Never wider than the terminal. */
+/** The lines of each row and a heading. In a terminal that is too narrow for the table, rows have two lines. */
 export function rowLines(
   rows: readonly CheckRow[],
   layout: RowLayout,
@@ -55,29 +50,14 @@ export function rowLines(
         ...messageLines(row, layout),
       ]),
     };
-  const isNarrow = layout.columns !== null && layout.columns < narrowTerminal;
-  const texts = rows.map((row) => names.map((name) => cells[name].text(row, layout)));
-  if (isNarrow)
-    return {
-      heading: [],
-      rows: rows.map((row, at) => [...twoLines(row, names, texts[at] ?? [], layout), ...messageLines(row, layout)]),
-    };
   const titles = names.map((name) => cells[name].title);
-  const sizes = columnWidths(names, [titles, ...texts], layout.columns);
-  const lineOf = (parts: readonly string[], row: CheckRow | null): string =>
-    names
-      .map((name, at) => {
-        const size = sizes[at] ?? 0;
-        const cell = (name === 'tpu' || name === 'tag' ? cutMiddle : cutEnd)(parts[at] ?? '', size);
-        const padded = name === 'window' ? padStart(cell, size) : at === names.length - 1 ? cell : padEnd(cell, size);
-        return row === null ? padded : styleCell(row, name, padded, layout);
-      })
-      .join('  ')
-      .trimEnd();
-  return {
-    heading: [lineOf(titles, null)],
-    rows: rows.map((row, at) => [lineOf(texts[at] ?? [], row), ...messageLines(row, layout)]),
-  };
+  const texts = rows.map((row) => names.map((name) => styleCell(row, name, cells[name].text(row, layout), layout)));
+  const sides = names.map((name) => (name === 'window' ? 'right' : 'left'));
+  const [heading = '', ...lines] = aligned([titles, ...texts], sides, null);
+  const { columns } = layout;
+  if (columns !== null && [heading, ...lines].some((line) => width(line) > columns))
+    return { heading: [], rows: rows.map((row) => [...twoLines(row, names, layout), ...messageLines(row, layout)]) };
+  return { heading: [heading], rows: rows.map((row, at) => [lines[at] ?? '', ...messageLines(row, layout)]) };
 }
 
 /** `w` covers three cells. The lineage is last, and only if a row has one. */
@@ -90,34 +70,10 @@ function cellsFor(letters: readonly ColumnLetter[], rows: readonly CheckRow[]): 
   return hasFrom ? [...names, 'from'] : names;
 }
 
-function columnWidths(
-  names: readonly CellName[],
-  lines: readonly (readonly string[])[],
-  columns: number | null,
-): readonly number[] {
-  const sizes = names.map((_, at) => Math.max(...lines.map((line) => width(line[at] ?? ''))));
-  if (columns === null) return sizes;
-  const over = (): number => sizes.reduce((sum, size) => sum + size + 2, -2) - columns;
-  for (const round of [0, 1] as const) {
-    for (const name of shrinkOrder) {
-      const at = names.indexOf(name);
-      if (at < 0 || over() <= 0) continue;
-      const size = sizes[at] ?? 0;
-      sizes[at] = Math.max(Math.min(size, cells[name].minWidth[round]), size - over());
-    }
-  }
-  return sizes;
-}
-
 /** `12  v2-32-p2  stage 1, 12 < 9` above `  Running(ep 3.2)`. */
-function twoLines(
-  row: CheckRow,
-  names: readonly CellName[],
-  texts: readonly string[],
-  layout: RowLayout,
-): readonly string[] {
+function twoLines(row: CheckRow, names: readonly CellName[], layout: RowLayout): readonly string[] {
   const most = layout.columns ?? Number.POSITIVE_INFINITY;
-  const parts = names.flatMap((name, at) => (name === 'status' ? [] : [texts[at] ?? '']));
+  const parts = names.flatMap((name) => (name === 'status' ? [] : [cells[name].text(row, layout)]));
   const first = styleCell(row, 'window', cutEnd(parts.join('  '), most), layout);
   if (!names.includes('status')) return [first];
   const status = cutEnd(cells.status.text(row, layout), most - 2);
