@@ -39,7 +39,7 @@ export interface WhyAnswer {
   readonly nextAt?: Instant | null;
 }
 
-/** What follows, with the time if it is known. */
+/** The next step, with its time if it is known. */
 export type Next = Pick<WhyAnswer, 'next' | 'nextAt'>;
 
 /** The second half of a message: what happens now. It follows a colon, or begins a sentence. */
