@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { createLocalCapacity } from '../../src/backends/local/machines.ts';
-import { createTailHub } from '../../src/backends/local/tail.ts';
+import { followLog } from '../../src/backends/local/tail.ts';
 import { openWorld } from '../support/world.ts';
 
 /** No search without a file system event. */
@@ -20,18 +20,21 @@ test('a program that prints as fast as it is read does not block other work', as
     chunksBeforeTurn = chunks;
   });
   await new Promise<void>((resolve) => {
-    const callOff = createTailHub(noRounds).follow(folder, () => false, 0, {
-      bytes() {
-        chunks += 1;
-        if (chunks < 1_000) appendFileSync(log, 'x');
-        else {
-          callOff();
-          resolve();
-        }
+    const callOff = followLog(
+      { folder, hasEnded: () => false, from: 0, addPeriodicCheck: noRounds },
+      {
+        bytes() {
+          chunks += 1;
+          if (chunks < 1_000) appendFileSync(log, 'x');
+          else {
+            callOff();
+            resolve();
+          }
+        },
+        ended: () => assert.fail('it still runs'),
+        dropped: (reason) => assert.fail(reason),
       },
-      ended: () => assert.fail('it still runs'),
-      dropped: (reason) => assert.fail(reason),
-    });
+    );
   });
   assert.ok(chunksBeforeTurn !== undefined && chunksBeforeTurn < 10, `${chunksBeforeTurn} chunks came first`);
 });
@@ -41,14 +44,17 @@ test('a follower has the function that cancels before the first bytes come', asy
   writeFileSync(join(folder, 'log'), 'all of it');
   const heard: string[] = [];
   await new Promise<void>((resolve) => {
-    createTailHub(noRounds).follow(folder, () => true, 4, {
-      bytes: (chunk) => void heard.push(new TextDecoder().decode(chunk)),
-      ended: () => {
-        heard.push('ended');
-        resolve();
+    followLog(
+      { folder, hasEnded: () => true, from: 4, addPeriodicCheck: noRounds },
+      {
+        bytes: (chunk) => void heard.push(new TextDecoder().decode(chunk)),
+        ended: () => {
+          heard.push('ended');
+          resolve();
+        },
+        dropped: (reason) => assert.fail(reason),
       },
-      dropped: (reason) => assert.fail(reason),
-    });
+    );
     heard.push('held');
   });
   assert.deepEqual(heard, ['held', 'of it', 'ended']);

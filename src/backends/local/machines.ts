@@ -19,7 +19,7 @@ import { quote } from '../../catalogue/shell.ts';
 import { runMarker } from '../../remote/run-folder.ts';
 import { runLocalScript } from '../../remote/transport.ts';
 import { createScriptMachines, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
-import { createTailHub, type AddPeriodicCheck } from './tail.ts';
+import { followLog, type AddPeriodicCheck } from './tail.ts';
 
 export interface LocalMachinesOptions {
   readonly home: string;
@@ -56,7 +56,6 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     clock: readClock,
   });
   const secretFileOf = (job: Job, name: string): string => secretFileIn(folderOfJob(home, job), name);
-  const tailHub = createTailHub(options.addPeriodicCheck);
   const folderOf = (ref: WorkerRef, attempt: number): string =>
     join(localRoot(home, ref.job, ref.worker), `attempt_${attempt}`);
 
@@ -122,8 +121,11 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       return startOutcome(worker, started.output.trim(), started.output === '' ? 'nothing' : started.output);
     },
 
-    tail: (ref, attempt, from, receiver) =>
-      tailHub.follow(folderOf(ref, attempt), () => hasEnded(ref, attempt), from, receiver),
+    tail(ref, attempt, from, receiver) {
+      const { addPeriodicCheck } = options;
+      const folder = folderOf(ref, attempt);
+      return followLog({ folder, hasEnded: () => hasEnded(ref, attempt), from, addPeriodicCheck }, receiver);
+    },
 
     disconnect: () => undefined,
   };

@@ -7,106 +7,95 @@ import type { TailReceiver } from '../../app/ports.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { errorCode } from '../../remote/ssh-keys.ts';
 
-const maxChunkBytes = 256 * 1024;
-
-/** Polled too, because a killed launcher writes nothing. */
+/** Checked regularly too, because a killed launcher writes nothing, and the file system's watches may be used up. */
 const recheckInterval: Duration = 10 * second;
-/** Used if the file system's watches are used up. */
-const pollInterval: Duration = 0.5 * second;
 
 export type AddPeriodicCheck = (call: () => void) => () => void;
 
-/** All tails share one periodic check, so a thousand of them wake the processor no more often than one. */
-export function createTailHub(addPeriodicCheck: AddPeriodicCheck = everyTenSeconds) {
-  const checks = new Set<() => void>();
-  let stopPeriodicCheck: (() => void) | undefined;
-  /** Shared by all tails: the bytes are copied out before anything else happens. */
-  const buffer = Buffer.allocUnsafe(maxChunkBytes);
+/** Shared by all tails: the bytes are copied out before anything else happens. */
+const buffer = Buffer.allocUnsafe(256 * 1024);
 
-  function addCheck(check: () => void): () => void {
-    checks.add(check);
-    stopPeriodicCheck ??= addPeriodicCheck(() => {
-      for (const each of checks) each();
-    });
-    return () => {
-      checks.delete(check);
-      if (checks.size > 0) return;
-      stopPeriodicCheck?.();
-      stopPeriodicCheck = undefined;
-    };
-  }
+/** A copy of the next bytes; undefined at the end. Synchronous: another thread would take longer than the read. */
+function readAt(log: number, offset: number): Uint8Array | undefined {
+  const length = readSync(log, buffer, 0, buffer.length, offset);
+  return length === 0 ? undefined : Uint8Array.prototype.slice.call(buffer, 0, length);
+}
 
-  /** A copy of the next bytes; undefined at the end. Synchronous: another thread would take longer than the read. */
-  function readAt(log: number, offset: number): Uint8Array | undefined {
-    const length = readSync(log, buffer, 0, maxChunkBytes, offset);
-    return length === 0 ? undefined : Uint8Array.prototype.slice.call(buffer, 0, length);
-  }
-
-  return {
-    /** Follows the `log` of a run folder like `MachinePort.tail`. After `hasEnded` returns true, no output follows. */
-    follow(path: string, hasEnded: () => boolean | Promise<boolean>, from: number, receiver: TailReceiver): () => void {
-      let isCancelled = false;
-      let isNotified = false;
-      let wake: (() => void) | undefined;
-      const notify = (): void => {
-        isNotified = true;
-        wake?.();
-      };
-      let log: number | undefined;
-      let offset = from;
-      const removeCheck = addCheck(notify);
-      let watcher: { close(): void } | undefined;
-      const finish = (): void => {
-        isCancelled = true;
-        removeCheck();
-        watcher?.close();
-        wake?.();
-      };
-      const run = async (): Promise<void> => {
-        // Call the receiver only after the caller has the function that cancels.
-        await Promise.resolve();
-        if (isCancelled) return;
-        watcher = watchFolder(path, notify);
-        try {
-          for (;;) {
-            isNotified = false;
-            // Check first: an ended run writes no more, so the read after the check is the last one.
-            const ended = await hasEnded();
-            log ??= openIfExists(join(path, 'log'));
-            for (;;) {
-              if (isCancelled) return;
-              const chunk = log === undefined ? undefined : readAt(log, offset);
-              if (chunk === undefined || isCancelled) break;
-              offset += chunk.length;
-              await receiver.bytes(chunk);
-              // A program that prints faster than we copy must not block other work.
-              await new Promise<void>((resolve) => setImmediate(resolve));
-            }
-            if (isCancelled) return;
-            if (ended) {
-              finish();
-              receiver.ended();
-              return;
-            }
-            if (!isNotified) {
-              await new Promise<void>((resolve) => {
-                wake = resolve;
-              });
-              wake = undefined;
-            }
-          }
-        } finally {
-          if (log !== undefined) closeSync(log);
-        }
-      };
-      run().catch((error: unknown) => {
-        if (isCancelled) return;
-        finish();
-        receiver.dropped(messageOf(error));
-      });
-      return finish;
-    },
+/** Follows the `log` of a run folder like `MachinePort.tail`. After `hasEnded` returns true, no output follows. */
+export function followLog(
+  {
+    folder,
+    hasEnded,
+    from,
+    addPeriodicCheck = everyTenSeconds,
+  }: {
+    readonly folder: string;
+    readonly hasEnded: () => boolean | Promise<boolean>;
+    readonly from: number;
+    readonly addPeriodicCheck?: AddPeriodicCheck | undefined;
+  },
+  receiver: TailReceiver,
+): () => void {
+  let isCancelled = false;
+  let isNotified = false;
+  let wake: (() => void) | undefined;
+  const notify = (): void => {
+    isNotified = true;
+    wake?.();
   };
+  let log: number | undefined;
+  let offset = from;
+  const removeCheck = addPeriodicCheck(notify);
+  let watcher: FSWatcher | undefined;
+  const finish = (): void => {
+    isCancelled = true;
+    removeCheck();
+    watcher?.close();
+    wake?.();
+  };
+  const run = async (): Promise<void> => {
+    // Call the receiver only after the caller has the function that cancels.
+    await Promise.resolve();
+    if (isCancelled) return;
+    watcher = watchFolder(folder, notify);
+    try {
+      for (;;) {
+        isNotified = false;
+        // Check first: an ended run writes no more, so the read after the check is the last one.
+        const ended = await hasEnded();
+        log ??= openIfExists(join(folder, 'log'));
+        for (;;) {
+          if (isCancelled) return;
+          const chunk = log === undefined ? undefined : readAt(log, offset);
+          if (chunk === undefined || isCancelled) break;
+          offset += chunk.length;
+          await receiver.bytes(chunk);
+          // A program that prints faster than we copy must not block other work.
+          await new Promise<void>((resolve) => setImmediate(resolve));
+        }
+        if (isCancelled) return;
+        if (ended) {
+          finish();
+          receiver.ended();
+          return;
+        }
+        if (!isNotified) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+          wake = undefined;
+        }
+      }
+    } finally {
+      if (log !== undefined) closeSync(log);
+    }
+  };
+  run().catch((error: unknown) => {
+    if (isCancelled) return;
+    finish();
+    receiver.dropped(messageOf(error));
+  });
+  return finish;
 }
 
 function everyTenSeconds(call: () => void): () => void {
@@ -124,17 +113,11 @@ function openIfExists(path: string): number | undefined {
 }
 
 /** Throws if the folder does not exist. */
-function watchFolder(path: string, call: () => void): { close(): void } {
-  let watcher: FSWatcher;
+function watchFolder(path: string, call: () => void): FSWatcher | undefined {
   try {
-    watcher = watch(path, call);
+    return watch(path, call).on('error', call);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') throw new Error(`the attempt has no files in ${path}`, { cause: error });
-    const timer = setInterval(call, pollInterval);
-    return {
-      close: () => clearInterval(timer),
-    };
+    return undefined;
   }
-  watcher.on('error', call);
-  return watcher;
 }
