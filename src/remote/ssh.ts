@@ -472,8 +472,8 @@ async function receiveSession(
       begun();
     }),
   };
-  // Our side stays open for commands to the watcher; it closes together with the other side.
-  channel.on('end', () => channel.end());
+  // Our side stays open for commands to the watcher. Before the program's end, the watcher would end the program.
+  channel.once('exit', () => channel.end());
   const end = await receiveOutput(channel, (chunk, name) => {
     const bytes = bodies[name](chunk);
     if (name === 'stderr' && earlyErrors !== null)
