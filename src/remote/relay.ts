@@ -89,15 +89,14 @@ function serveClient(socket: WebSocket, url: string, start: RelayOptions['start'
     return start(job, worker, { ...request, onBytes: (chunk, stream) => send(socket, stream, chunk) });
   }
 
-  let session: Session | undefined;
-  socket.on('close', () => session?.stop());
+  if (url === '/') return void socket.on('error', () => undefined);
+  const session = deferSession(begin());
+  socket.on('close', () => session.stop());
   onMessage(socket, (kind, body) => {
-    if (kind === kinds.data) void session?.write(body).then(() => send(socket, 'accepted'));
-    else if (kind === kinds.end) session?.end();
-    else if (kind === kinds.stop) session?.stop();
+    if (kind === kinds.data) void session.write(body).then(() => send(socket, 'accepted'));
+    else if (kind === kinds.end) session.end();
+    else if (kind === kinds.stop) session.stop();
   });
-  if (url === '/') return;
-  session = deferSession(begin());
   void session.ended.then((end) => send(socket, 'ended', JSON.stringify(end)));
 }
 
