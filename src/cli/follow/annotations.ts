@@ -77,40 +77,26 @@ export function createEventFormatter(): EventFormatter {
   };
 }
 
+const shownEvents: ReadonlySet<Event['kind']> = new Set([
+  'command_received',
+  'allocation_refused',
+  'alternative_exhausted',
+  'alternative_skipped',
+  'step_failed',
+  'step_run_manually',
+  'exit_seen',
+  'unreachable',
+  'reachable',
+  'clock_set_back',
+]);
+
 function formatEvent(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
-  switch (event.kind) {
-    case 'attempt_created': {
-      if (event.attempt === 1) return undefined;
-      const wait = event.notBeforeAt - event.at;
-      const later = wait > 0 ? `, in ${formatDuration(wait)}` : '';
-      return `attempt ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
-    }
-    case 'command_received':
-    case 'allocation_refused':
-    case 'alternative_exhausted':
-    case 'alternative_skipped':
-    case 'step_failed':
-    case 'step_run_manually':
-    case 'exit_seen':
-    case 'unreachable':
-    case 'reachable':
-    case 'clock_set_back':
-      return escapeLine(describeEvent(event, view));
-    case 'created':
-    case 'allocation_requested':
-    case 'allocation_seen':
-    case 'allocation_released':
-    case 'allocation_gone':
-    case 'attempt_moved':
-    case 'attempt_started':
-    case 'attempt_running':
-    case 'attempt_ending':
-    case 'attempt_ended':
-    case 'rule_applied':
-    case 'finished':
-    case 'removed':
-      return undefined;
-  }
+  if (event.kind !== 'attempt_created')
+    return shownEvents.has(event.kind) ? escapeLine(describeEvent(event, view)) : undefined;
+  if (event.attempt === 1) return undefined;
+  const wait = event.notBeforeAt - event.at;
+  const later = wait > 0 ? `, in ${formatDuration(wait)}` : '';
+  return `attempt ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
 }
 
 /** Returns new messages only, given the age of each worker's newest line. */

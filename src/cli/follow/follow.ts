@@ -1,6 +1,6 @@
 // Follows one job and only reads. Polls four times a second, and at once when a log file has grown.
 
-import { type FSWatcher, watch } from 'node:fs';
+import { watch } from 'node:fs';
 import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import { formatDuration, escapeLine, formatStatus } from '../../app/format.ts';
@@ -12,6 +12,7 @@ import { pause } from '../interrupt.ts';
 import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { openWindow } from '../block.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
@@ -21,15 +22,14 @@ type FollowEnd =
   | { readonly kind: 'output_closed' };
 
 interface FollowOptions {
-  readonly cli: Cli;
-  readonly client: Client;
-  readonly id: string;
-  readonly progress: Progress;
-  readonly logs: LogStream;
   readonly query: LogQuery;
-  /** Skips attempts up to this one. Without it: the newest attempt and all that follow. */
-  readonly after?: number;
+  readonly rules: LogRules;
   readonly leave: AbortSignal;
+  /** Skips attempts up to this one. Without it: the newest attempt and all that follow. */
+  readonly after?: number | undefined;
+  /** Absent for a log alone, which only reports interruptions. */
+  readonly reportsPhases?: true;
+  readonly exitHints?: ExitHints;
 }
 
 /** The end of a log may arrive shortly after the end of the job. */
@@ -39,15 +39,21 @@ const longFinished: Duration = 5_000;
 const growthDebounce: Duration = 40;
 
 /** Throws JobmanError if the job does not exist, or no longer. */
-async function followJob(options: FollowOptions): Promise<FollowEnd> {
-  const { cli, client, id, progress, logs, leave } = options;
+async function followJob(
+  cli: Cli,
+  client: Client,
+  id: string,
+  { query, leave, after }: FollowOptions,
+  logs: LogStream,
+  progress: Progress,
+): Promise<FollowEnd> {
   const { io } = cli;
   const files = watchFiles();
   const poller = createJobPoller(cli, client);
   let view = await client.show(id);
   let printedAt = io.now();
   let attempt: number | null = null;
-  let listedUpTo = options.after ?? 0;
+  let listedUpTo = after ?? 0;
   let isFirst = true;
   let isBehind = false;
 
@@ -57,9 +63,8 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
     if (printed !== 'nothing') printedAt = io.now();
   };
   const logFiles = async (): Promise<readonly LogFile[]> => {
-    const { query } = options;
     const newest = await client.logs(id, query);
-    const from = attempt ?? options.after;
+    const from = attempt ?? after;
     if (from === undefined || query.attempt !== undefined || query.step !== undefined) return newest;
     const last = newest[0]?.attempt ?? view.attempts.findLast(({ startedAt }) => startedAt !== null)?.attempt ?? from;
     const files: LogFile[] = [];
@@ -71,14 +76,14 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
   };
   const reportBegin = (number: number | null): void => {
     const begun = view.attempts.find((one) => one.attempt === number);
-    if (begun === undefined || options.query.step !== undefined) return;
-    const { worker } = options.query;
+    if (begun === undefined || query.step !== undefined) return;
+    const { worker } = query;
     progress.attemptBegins(view, begun, worker === undefined ? begun.workers : [worker], isFirst);
   };
   const findLogs = async (): Promise<void> => {
-    logs.expect(workersOf(view, options.query));
+    logs.expect(workersOf(view, query));
     for (const file of await logFiles()) {
-      if (options.after !== undefined && file.attempt !== null && file.attempt <= options.after) continue;
+      if (after !== undefined && file.attempt !== null && file.attempt <= after) continue;
       // Print the rest of the previous attempt's log first.
       if (attempt !== null && file.attempt !== null && file.attempt > attempt) {
         await logs.finish(io.now(), progress.clear);
@@ -134,63 +139,48 @@ function workersOf(view: JobView, { step }: LogQuery): readonly WorkerId[] {
 }
 
 function watchFiles() {
-  const watchers = new Map<string, FSWatcher>();
-  let notify: (() => void) | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  const over = new AbortController();
+  const watched = new Set<string>();
+  let notify = (): void => undefined;
   return {
     add(path: string): void {
-      if (watchers.has(path)) return;
+      if (watched.has(path)) return;
+      watched.add(path);
       try {
-        const watcher = watch(path, () => {
-          timer ??= setTimeout(() => {
-            timer = undefined;
-            notify?.();
-          }, growthDebounce);
-        });
         // Polling reads the file anyway; the notification is only faster.
-        watcher.on('error', () => watcher.close());
-        watchers.set(path, watcher);
+        watch(path, { signal: over.signal }, () => notify()).on('error', () => undefined);
       } catch {
         // Too many watches, or a file system without them.
       }
     },
     grown: () =>
       new Promise<void>((resolve) => {
-        notify = resolve;
+        notify = () => setTimeout(resolve, growthDebounce);
       }),
-    close(): void {
-      clearTimeout(timer);
-      for (const watcher of watchers.values()) watcher.close();
-    },
+    close: () => over.abort(),
   };
 }
 
 /** Prints output and events until the job has finished or `leave` is aborted. Throws JobmanError for a missing job. */
-export async function followLog(
-  cli: Cli,
-  client: Client,
-  id: string,
-  options: {
-    readonly query: LogQuery;
-    readonly rules: LogRules;
-    readonly leave: AbortSignal;
-    readonly exitHints?: ExitHints;
-  },
-): Promise<FollowEnd> {
+export async function followLog(cli: Cli, client: Client, id: string, options: FollowOptions): Promise<FollowEnd> {
   const { io, screen } = cli;
-  const { query, rules, leave, exitHints } = options;
+  const { rules, reportsPhases = false, exitHints } = options;
   const logs = createLogStream(io.stdout, rules);
   const window = await openWindow(cli, io.stderr, screen.progress === 'redraw');
   const progress = createProgress(cli, {
     logs,
-    reportsPhases: false,
+    reportsPhases,
     foldsLines: rules.fold,
     window,
-    ...(exitHints === undefined ? {} : { exitHints }),
+    ...omitUndefined({ exitHints }),
   });
   try {
-    const end = await followJob({ cli, client, id, progress, logs, query, leave });
-    if (end.kind === 'finished') progress.end(verdictLine(end.view), io.now());
+    const end = await followJob(cli, client, id, options, logs, progress);
+    if (end.kind === 'finished') {
+      progress.clear();
+      if (reportsPhases) await showFailedStep(cli, client, end.view);
+      progress.end(verdictLine(end.view), io.now());
+    }
     return end;
   } finally {
     progress.close();
@@ -209,44 +199,18 @@ export async function followToEnd(
   noFold: boolean,
   after?: number,
 ): Promise<number> {
-  const { io } = cli;
-  const form = cli.json ? 'json' : io.stdout.isTerminal ? 'terminal' : 'pipe';
-  const logs = createLogStream(io.stdout, {
-    form,
-    numbered: true,
-    fold: form === 'terminal' && !noFold,
-    colour: cli.screen.colour,
-    follow: true,
-  });
-  const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
-  const progress = createProgress(cli, {
-    logs,
-    reportsPhases: true,
-    foldsLines: form === 'terminal' && !noFold,
-    window,
-  });
+  const form = cli.json ? 'json' : cli.io.stdout.isTerminal ? 'terminal' : 'pipe';
+  const fold = form === 'terminal' && !noFold;
+  const rules: LogRules = { form, numbered: true, fold, colour: cli.screen.colour, follow: true };
   try {
-    const from = after === undefined ? {} : { after };
-    const end = await followJob({ cli, client, id, progress, logs, query: {}, leave, ...from });
-    switch (end.kind) {
-      case 'finished':
-        progress.clear();
-        await showFailedStep(cli, client, end.view);
-        progress.end(verdictLine(end.view), io.now());
-        return verdictCode(end.view);
-      case 'left':
-        progress.close();
-        cli.printStderr(`Detached. Job ${id} keeps running. Attach again: jobman logs ${Number(id)} -f`);
-        return exitCode.interrupted;
-      case 'output_closed':
-        return exitCode.ok;
-    }
+    const end = await followLog(cli, client, id, { query: {}, rules, leave, after, reportsPhases: true });
+    if (end.kind === 'finished') return verdictCode(end.view);
+    if (end.kind === 'output_closed') return exitCode.ok;
+    cli.printStderr(`Detached. Job ${id} keeps running. Attach again: jobman logs ${Number(id)} -f`);
+    return exitCode.interrupted;
   } catch (error) {
-    progress.close();
     if (!isNotFoundError(error)) throw error;
     return printError(cli, `Job ${id} was deleted meanwhile.`, exitCode.failed, { job: id });
-  } finally {
-    progress.close();
   }
 }
 
