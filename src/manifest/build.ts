@@ -180,7 +180,12 @@ function readWorkers(
   workers: 'all' | readonly number[],
   capacity: CapacitySpec | undefined,
 ): CommandSpec['workers'] {
-  if (workers === 'all' || capacity === undefined) return workers;
+  if (workers === 'all') return workers;
+  if (workers.length === 0 && sections.isValid('command'))
+    sections.problem(['command', 'workers'], 'is empty, so no worker would run the command');
+  const twice = workers.find((worker, index) => workers.indexOf(worker) < index);
+  if (twice !== undefined) sections.problem(['command', 'workers'], `names worker ${twice} twice`);
+  if (capacity === undefined) return workers;
   const isLocal = capacity.kind === 'local';
   const { count, name } = fewestWorkers(capacity);
   for (const [index, worker] of workers.entries()) {

@@ -2,7 +2,7 @@
 // tables of docs/configuration.md use this table, so that they cannot disagree.
 
 import { findKey, aliasesOf, section } from './kinds.ts';
-import type { Keys, Kind, Path, Schema } from '../schema/kinds.ts';
+import type { Keys, Kind, Path, Schema, ValueOf } from '../schema/kinds.ts';
 import { command, job, local, vars } from './keys/job.ts';
 import { conda, docker, venv } from './keys/environments.ts';
 import { gcsfuse, type cache, setup, ssh } from './keys/setup.ts';
@@ -34,11 +34,10 @@ export const manifest = section(
 );
 
 export type SectionName = Extract<keyof ManifestValue, string>;
-type ManifestValue = typeof manifest extends Kind<infer T> ? T : never;
+type ManifestValue = ValueOf<typeof manifest>;
 export type Section<N extends keyof ManifestValue> = NonNullable<ManifestValue[N]>;
-export type RecoverySection = SectionOf<typeof recoverySection>;
-export type CacheSection = SectionOf<typeof cache>;
-type SectionOf<K> = K extends Kind<infer T> ? T : never;
+export type RecoverySection = ValueOf<typeof recoverySection>;
+export type CacheSection = ValueOf<typeof cache>;
 
 /** Kind of the value at a path; undefined when the table has no such key. */
 export function kindAt(path: Path): Kind<unknown> | undefined {

@@ -10,6 +10,7 @@ import {
   formatDefault,
   key,
   readIfGiven,
+  refined,
   reportProblem,
   type Key,
   type Keys,
@@ -65,20 +66,13 @@ export function text(options: TextOptions = {}): Kind<string> {
 
 /** A text of one line, for values that go into command lines and settings files. */
 export function line(options: TextOptions = {}): Kind<string> {
-  const inner = text(options);
-  return {
-    ...inner,
-    read(tree, path, report) {
-      const value = inner.read(tree, path, report);
-      if (value === undefined) return undefined;
-      const trimmed = value.trim();
-      if (trimmed === '') return reportProblem(tree, path, report, 'is empty');
-      // oxlint-disable-next-line no-control-regex -- The expression rejects control characters.
-      if (/[\u0000-\u001f\u007f]/.test(trimmed))
-        return reportProblem(tree, path, report, 'must be one line without control characters');
-      return trimmed;
-    },
-  };
+  return refined(text(options), (value, fail) => {
+    const trimmed = value.trim();
+    if (trimmed === '') return fail('is empty');
+    // oxlint-disable-next-line no-control-regex -- The expression rejects control characters.
+    if (/[\u0000-\u001f\u007f]/.test(trimmed)) return fail('must be one line without control characters');
+    return trimmed;
+  });
 }
 
 /** A path. An unquoted number or boolean is refused: it is usually a value that belongs to another key. */
@@ -102,10 +96,11 @@ export function path(options: TextOptions = {}): Kind<string> {
   };
 }
 
-export function script(): Kind<string> {
-  const inner = text({ description: 'shell script' });
-  return { ...inner, schema: { type: 'string' }, isScript: true };
-}
+export const script: Kind<string> = {
+  ...text({ description: 'shell script' }),
+  schema: { type: 'string' },
+  isScript: true,
+};
 
 export function bool(): Kind<boolean> {
   const description = 'true or false';
@@ -177,10 +172,6 @@ export function duration(min: Duration = 0): Kind<Duration> {
   };
 }
 
-export function choice<const W extends string>(...values: readonly W[]): Kind<W> {
-  return oneOf(values);
-}
-
 /** One of several values. `suggest` knows other names for them; typing mistakes are handled without it. */
 export function oneOf<const W extends string>(
   values: readonly W[],
@@ -223,16 +214,6 @@ export function listOf<T>(element: Kind<T>, description = `list of ${element.des
   };
 }
 
-export function durationOrNone(): Kind<Duration | 'none'> {
-  const inner = duration();
-  return {
-    ...inner,
-    description: 'duration or none',
-    read: (tree, path, report) =>
-      tree.kind === 'scalar' && tree.value === 'none' ? 'none' : inner.read(tree, path, report),
-  };
-}
-
 export function mapOf(name: {
   readonly pattern: RegExp;
   readonly rule: string;
@@ -257,25 +238,6 @@ export function mapOf(name: {
         else if (read !== undefined) values[key] = read;
       }
       return values;
-    },
-  };
-}
-
-export function anyValue(): Kind<Tree> {
-  return { description: 'anything', schema: {}, read: (tree) => tree };
-}
-
-/** A single value of any type, for the user's own keys in a section. */
-export function customValue(): Kind<Tree> {
-  return {
-    description: 'your own value',
-    schema: { type: ['string', 'number', 'boolean', 'null'] },
-    // The value is made to be inserted into the command, so text that looks like a shell variable stays one.
-    isScript: true,
-    read(tree, path, report) {
-      return tree.kind === 'scalar'
-        ? tree
-        : reportWrongKind(tree, 'a single value (lists and maps go below vars:)', path, report);
     },
   };
 }
@@ -417,7 +379,7 @@ function reportConflictingAliases(tree: Mapping, names: readonly string[], path:
   }
 }
 
-export function reportWrongKind(tree: Tree, expected: string, path: Path, report: Report): undefined {
+function reportWrongKind(tree: Tree, expected: string, path: Path, report: Report): undefined {
   return reportProblem(tree, path, report, `must be ${expected}, not ${describeTree(tree)}`);
 }
 
@@ -462,15 +424,9 @@ function sectionSchema(keys: Keys, customKeys: Kind<unknown> | undefined): Schem
 }
 
 function nullable(schema: Schema): Schema {
-  if (Object.keys(schema).length === 0) return schema;
-  if (typeof schema['type'] === 'string' && schema['enum'] === undefined)
-    return { ...schema, type: [schema['type'], 'null'] };
-  if (Array.isArray(schema['type'])) {
-    return schema['type'].includes('null') ? schema : { ...schema, type: [...(schema['type'] as unknown[]), 'null'] };
-  }
-  if (Array.isArray(schema['anyOf']))
-    return { ...schema, anyOf: [...(schema['anyOf'] as unknown[]), { type: 'null' }] };
-  return { anyOf: [schema, { type: 'null' }] };
+  const { type } = schema;
+  if (type === undefined) return { anyOf: [schema, { type: 'null' }] };
+  return { ...schema, type: [...new Set([type, 'null'].flat())] };
 }
 
 function orTemplate(schema: Schema): Schema {

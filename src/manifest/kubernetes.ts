@@ -6,8 +6,9 @@ import { quantityPattern, isQualifiedName, isVariableName, readJobName } from '.
 import type { Section } from './keys.ts';
 import { localPath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
-import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
-import { fileProblem, type Problem } from '../schema/problems.ts';
+import { newFindings, toProblems, type Problem } from '../schema/problems.ts';
+import { childOf, toPlainValue, type Tree } from '../schema/tree.ts';
+import { parseText } from './yaml.ts';
 
 type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`
   ? `${First}${Capitalize<CamelCase<Rest>>}`
@@ -167,47 +168,23 @@ const jobChecks: readonly Check[] = [
 
 /** Reads the one Job of the file. Never throws because of the text. */
 export function readJobFile(text: string): JobFile {
-  const lines = new LineCounter();
-  const problems: Problem[] = [];
-  const report = (offset: number, path: string, message: string): void => {
-    const { line, col } = lines.linePos(offset);
-    problems.push({ ...fileProblem(message), path, line, column: col });
-  };
-  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
-  const nonEmpty = (Array.isArray(documents) ? documents : []).filter(({ contents }) => contents !== null);
-  for (const document of nonEmpty) {
-    const [error] = document.errors;
-    if (error !== undefined) report(error.pos[0], '', error.message.split('\n')[0] ?? 'is not valid YAML');
-  }
-  if (problems.length > 0) return { problems };
-  const [document, second] = nonEmpty;
-  if (document === undefined) return { problems: [fileProblem('the file is empty')] };
-  if (second !== undefined) {
-    const at = isNode(second.contents) ? second.contents.range?.[0] : undefined;
-    report(at ?? 0, '', `the file has ${nonEmpty.length} objects, but a submit creates one Job`);
-    return { problems };
-  }
-  const { contents } = document;
-  if (!isMap(contents)) return { problems: [fileProblem('the file is not a Kubernetes object')] };
-
-  const offsetOf = (path: readonly (string | number)[]): number => {
-    const node: unknown = path.length === 0 ? contents : document.getIn(path, true);
-    if (isNode(node) && node.range !== null && node.range !== undefined) return node.range[0];
-    return path.length === 0 ? 0 : offsetOf(path.slice(0, -1));
-  };
-  let job: Readonly<Record<string, unknown>>;
-  try {
-    job = document.toJS({ maxAliasCount: 100 }) as typeof job;
-  } catch (error) {
-    return { problems: [fileProblem(error instanceof Error ? error.message : String(error))] };
-  }
+  const findings = newFindings();
+  // kubectl accepts an empty document at the end.
+  const { tree, linePos } = parseText(text.replace(/\n---\s*$/, '\n'), [], findings);
+  if (tree === undefined) return { problems: toProblems(findings.problems, linePos) };
   for (const [path, isValid, message] of jobChecks) {
-    const keys = path.split('.');
-    const isBelowProblem = problems.some((other) => path.startsWith(`${other.path}.`));
-    const value = keys.reduce<unknown>((at, key) => (isObject(at) ? (at as typeof job)[key] : undefined), job);
-    if (!isBelowProblem && !isValid(value)) report(offsetOf(keys), path, message);
+    let at: Tree | undefined = tree;
+    let { position } = tree;
+    for (const key of path.split('.')) {
+      at = at === undefined ? undefined : childOf(at, key);
+      position = at?.position ?? position;
+    }
+    const isBelowProblem = findings.problems.some((other) => path.startsWith(`${other.path}.`));
+    if (!isBelowProblem && !isValid(at === undefined ? undefined : toPlainValue(at)))
+      findings.problem({ position, path, message });
   }
-  return problems.length > 0 ? { problems } : { job };
+  if (findings.problems.length > 0) return { problems: toProblems(findings.problems, linePos) };
+  return { job: toPlainValue(tree) as Readonly<Record<string, unknown>> };
 }
 
 /** True for a file with a Kubernetes object, even an invalid one: a manifest has neither key at its top. */

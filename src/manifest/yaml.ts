@@ -68,7 +68,7 @@ function yamlMessage(error: { readonly code: string; readonly message: string })
     case 'TAB_AS_INDENT':
       return 'this line is indented with a tab; YAML requires spaces';
     case 'MULTIPLE_DOCS':
-      return 'a second YAML document begins here (---); a manifest is one document';
+      return 'a second YAML document begins here (---); the file may contain only one';
     case 'BLOCK_AS_IMPLICIT_KEY':
       return 'this value contains a second `key:`; put the key on its own line, or the value in quotes';
     case 'MULTILINE_IMPLICIT_KEY':

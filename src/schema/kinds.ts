@@ -145,12 +145,17 @@ export function listOf<T>(description: string, element: Kind<T>): Kind<readonly 
   };
 }
 
-export function mapKind<T, U>(inner: Kind<T>, to: (value: T) => U): Kind<U> {
+/** `refine` gets a value that `inner` has read; it returns the final value, or undefined after a `fail`. */
+export function refined<T, U>(
+  inner: Kind<T>,
+  refine: (value: T, fail: (message: string, suggestion?: string) => undefined) => U | undefined,
+): Kind<U> {
   return {
     ...inner,
     read(tree, path, report) {
       const value = inner.read(tree, path, report);
-      return value === undefined ? undefined : to(value);
+      if (value === undefined) return undefined;
+      return refine(value, (message, suggestion) => reportProblem(tree, path, report, message, suggestion));
     },
   };
 }

@@ -564,7 +564,7 @@ spec:
       /job\.yaml:\d+:\d+ spec\.template\.spec\.containers: must be a list/,
     ],
     ['broken YAML', `${written}  x: [1\n`, /job\.yaml:\d+:\d+/],
-    ['two objects', `${written}---\n${written}`, /job\.yaml:\d+:1: the file has 2 objects/],
+    ['two objects', `${written}---\n${written}`, /job\.yaml:\d+:1: a second YAML document begins here/],
     ['a number as a label', written.replace('vision', '7'), /metadata\.labels: must be an object of texts/],
     ['an image too', written, /job\.yaml is a whole Job, and --image is about a part/, ['-i', 'alpine']],
     ['arguments to run too', written, /is a whole Job, and `--` is about a part/, ['--', 'ls']],

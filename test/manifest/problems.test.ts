@@ -107,8 +107,8 @@ nonsense: 1
       'cfg.yaml:6:12 tpu.pricing: "spt" is not one of spot, ondemand, preemptible (did you mean "spot"?)',
       'cfg.yaml:7:1 command.run: is required, for example run: python3 train.py',
       'cfg.yaml:8:3: Unknown key "wrokers" in command; a value of your own with this name belongs in vars (did you mean "workers"?)',
+      'cfg.yaml:9:12 command.workers: names worker 0 twice',
       'cfg.yaml:9:13 command.workers[0]: must be the number of a worker, a list of numbers, or all (did you mean "all"?)',
-      'cfg.yaml:9:19 command.workers[2]: names worker 0 twice',
       'cfg.yaml:10:1: Unknown section "nonsense"',
     ],
   );

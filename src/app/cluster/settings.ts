@@ -9,7 +9,7 @@ import {
   isHttpUrl,
   isNonEmpty,
   listOf,
-  mapKind,
+  refined,
   orNull,
   objectOf,
   textWhere,
@@ -36,14 +36,14 @@ const annotationKey = textWhere('the key of an annotation, like "jobman/flavor"'
 
 /** The older jobman's template has empty texts for absent values. */
 function emptyAsNull(description: string, fits: (text: string) => boolean = () => true): Kind<string | null> {
-  return mapKind(
+  return refined(
     textOrNullWhere(description, (text) => text === '' || fits(text)),
     (text) => (text === '' ? null : text),
   );
 }
 
 /** An `env` annotation names a variable. Without that variable there is no annotation. */
-const annotation = mapKind(
+const annotation = refined(
   objectOf(
     'an annotation',
     '{ "key": "team", "value": "vision", "valueType": "string" }',

@@ -1,5 +1,5 @@
 import { line, listOf, path, section, text, bool } from '../kinds.ts';
-import { key, type Key, type Kind } from '../../schema/kinds.ts';
+import { key, type Key } from '../../schema/kinds.ts';
 
 /** Excludes JOBMAN_*, which jobman sets for the program. */
 export const variableName = {
@@ -77,14 +77,12 @@ export const conda = {
 } satisfies Key<unknown>;
 
 /** `3.9`, `"3.9"` and `python3.9` are equal. The value is the program's name. */
-const python: Kind<string> = {
-  ...line({
-    description: 'version',
-    pattern: /^((python)?\d+(\.\d+)?|\/\S+)$/,
-    rule: 'is not a Python version; write 3.9 or python3.9',
-    suggest: (written) => /(\d+\.\d+)/.exec(written)?.[1],
-  }),
-};
+const python = line({
+  description: 'version',
+  pattern: /^((python)?\d+(\.\d+)?|\/\S+)$/,
+  rule: 'is not a Python version; write 3.9 or python3.9',
+  suggest: (written) => /(\d+\.\d+)/.exec(written)?.[1],
+});
 
 export const venv = {
   description: 'Runs the command in a Python virtual environment.',

@@ -1,6 +1,5 @@
 import { second } from '../../core/model/time.ts';
 import {
-  choice,
   duration,
   either,
   line,
@@ -11,14 +10,12 @@ import {
   section,
   bool,
   asNumber,
-  customValue,
-  path as pathKind,
   script,
-  reportWrongKind,
-  anyValue,
+  int,
   flag,
 } from '../kinds.ts';
 import { key, type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
+import type { Tree } from '../../schema/tree.ts';
 import { variableName, environmentNames, setByJobman } from './environments.ts';
 
 /** Signals that ask a program to end, by their names in Slurm and Docker. */
@@ -52,7 +49,7 @@ export const job = {
         { defaultText: "the file's name", example: 'pretrain-llama3-8b' },
       ),
       env_type: key(
-        choice(...environmentNames),
+        oneOf(environmentNames),
         'The environment in which the command runs; the section of that name configures it.',
         { defaultText: 'the one in setup.modules, or the only one with a section', example: 'docker' },
       ),
@@ -120,7 +117,7 @@ export const job = {
         { defaultText: '30s', example: '2m' },
       ),
       on_finish: key(
-        choice('release', 'keep'),
+        oneOf(['release', 'keep']),
         'Release or keep the TPU when the job finishes. A kept TPU costs money.',
         { defaultText: 'release; keep for a job without a command', example: 'keep' },
       ),
@@ -150,40 +147,24 @@ export const job = {
   ),
 } satisfies Key<unknown>;
 
-const workers: Kind<'all' | readonly number[]> = {
-  description: 'number | list | "all"',
-  schema: {
-    anyOf: [
-      { enum: ['all'] },
-      { type: 'integer', minimum: 0 },
-      { type: 'array', items: { type: 'integer', minimum: 0 }, minItems: 1, uniqueItems: true },
-      { type: 'string', pattern: '\\$\\{' },
-    ],
-  },
+const workerNumber: Kind<number> = {
+  ...int(0),
   read(tree, path, report) {
-    if (tree.kind === 'scalar' && tree.value === 'all') return 'all';
-    const items = tree.kind === 'list' ? tree.items : [tree];
-    if (items.length === 0) return reportProblem(tree, path, report, 'is empty, so no worker would run the command');
-    const numbers: number[] = [];
-    for (const [index, item] of items.entries()) {
-      const at = tree.kind === 'list' ? [...path, index] : path;
-      const value = asNumber(item);
-      if (item.kind === 'unknown') continue;
-      if (value === undefined || !Number.isInteger(value) || value < 0) {
-        const suggestion = item.kind === 'scalar' && /^a/i.test(item.source) ? 'all' : undefined;
-        if (suggestion === undefined)
-          reportWrongKind(item, 'the number of a worker, a list of numbers, or all', at, report);
-        else reportProblem(item, at, report, 'must be the number of a worker, a list of numbers, or all', suggestion);
-      } else if (numbers.includes(value)) reportProblem(item, at, report, `names worker ${value} twice`);
-      else numbers.push(value);
-    }
-    return numbers;
+    const value = asNumber(tree);
+    if (value !== undefined && Number.isInteger(value) && value >= 0) return value;
+    const suggestion = tree.kind === 'scalar' && /^a/i.test(tree.source) ? 'all' : undefined;
+    return reportProblem(tree, path, report, 'must be the number of a worker, a list of numbers, or all', suggestion);
   },
+};
+
+const workers: Kind<'all' | readonly number[]> = {
+  ...either(listOf(workerNumber), (tree) => tree.kind !== 'scalar' || tree.value !== 'all', oneOf(['all'])),
+  description: 'number | list | "all"',
 };
 
 /** An empty script would end at once and count as a success. */
 const requiredScript: Kind<string> = {
-  ...script(),
+  ...script,
   read(tree, path, report) {
     if (tree.kind === 'list')
       return reportProblem(
@@ -192,9 +173,21 @@ const requiredScript: Kind<string> = {
         report,
         'must be one script, not a list; join the commands with && or use a | block',
       );
-    const value = script().read(tree, path, report);
+    const value = script.read(tree, path, report);
     return value?.trim() === '' ? reportProblem(tree, path, report, 'is empty, so there is nothing to run') : value;
   },
+};
+
+/** A single value of any type. */
+const customValue: Kind<Tree> = {
+  description: 'your own value',
+  schema: { type: ['string', 'number', 'boolean', 'null'] },
+  // The value is made to be inserted into the command, so text that looks like a shell variable stays one.
+  isScript: true,
+  read: (tree, path, report) =>
+    tree.kind === 'scalar'
+      ? tree
+      : reportProblem(tree, path, report, 'must be a single value (lists and maps go below vars:)'),
 };
 
 export const command = {
@@ -211,17 +204,17 @@ export const command = {
       ),
       workers: key(workers, 'Workers that run the command, counted from 0.', { defaultText: 'all', example: '[0]' }),
       env: key(mapOf(variableName), 'Environment variables; they override `job.env`.', { example: '{SEED: 7}' }),
-      workdir: key(pathKind(), 'Folder in which the command starts, on the worker or inside the container.', {
+      workdir: key(path(), 'Folder in which the command starts, on the worker or inside the container.', {
         defaultText: "the login folder, or the container's",
         example: '~/experiment',
       }),
       runs_on: key(
-        choice('workers', 'here'),
+        oneOf(['workers', 'here']),
         '`here` runs the command once on the machine that runs jobman, for scripts that control the TPU from outside.',
         { defaultText: 'workers', example: 'here' },
       ),
     },
-    customValue(),
+    customValue,
   ),
 } satisfies Key<unknown>;
 
@@ -235,5 +228,5 @@ export const local = {
 export const vars = {
   description: 'Your own values, for `${vars.name}` anywhere in the manifest. Lists and maps are allowed.',
   example: '{seed: 7}',
-  kind: section({}, anyValue()),
+  kind: section({}, { description: 'anything', schema: {}, read: (tree) => tree }),
 } satisfies Key<unknown>;

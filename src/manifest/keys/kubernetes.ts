@@ -1,6 +1,6 @@
 import { second } from '../../core/model/time.ts';
-import { duration, durationOrNone, line, listOf, mapOf, quoteValue, section, text, int, flag } from '../kinds.ts';
-import { key, reportProblem, type Key, type Kind } from '../../schema/kinds.ts';
+import { duration, either, line, listOf, mapOf, quoteValue, section, oneOf, text, int, flag } from '../kinds.ts';
+import { key, refined, type Key, type Kind } from '../../schema/kinds.ts';
 import {
   quantityPattern,
   readGpus,
@@ -13,19 +13,13 @@ import {
 
 /** A text that has the same form on the command line. */
 function parsedLine<T>(description: string, read: (written: string) => ParseResult<T>): Kind<T> {
-  const inner = line({ description });
-  return {
-    ...inner,
-    read(tree, path, report) {
-      const written = inner.read(tree, path, report);
-      if (written === undefined) return undefined;
-      const found = read(written);
-      return 'value' in found
-        ? found.value
-        : reportProblem(tree, path, report, `${quoteValue(written)} ${found.problem}`, found.suggestion);
-    },
-  };
+  return refined(line({ description }), (written, fail) => {
+    const found = read(written);
+    return 'value' in found ? found.value : fail(`${quoteValue(written)} ${found.problem}`, found.suggestion);
+  });
 }
+
+const durationOrNone = either(duration(), (tree) => tree.kind !== 'scalar' || tree.value !== 'none', oneOf(['none']));
 
 const objectName = (description: string): Kind<string> => parsedLine(description, readObjectName);
 
@@ -140,7 +134,7 @@ export const kubernetes = {
       defaultText: 'job.max_runtime, otherwise no limit',
       example: '12h',
     }),
-    ttl: key(durationOrNone(), 'How long after its end Kubernetes deletes the job with its pods; `none` is never.', {
+    ttl: key(durationOrNone, 'How long after its end Kubernetes deletes the job with its pods; `none` is never.', {
       defaultText: 'job.ttl of the settings, 7d',
       example: '1d',
     }),

@@ -1,12 +1,12 @@
 import { presets } from '../../core/policy/presets.ts';
 import { second } from '../../core/model/time.ts';
-import { choice, duration, either, line, listOf, section, int, flag } from '../kinds.ts';
+import { oneOf, duration, either, line, listOf, section, int, flag } from '../kinds.ts';
 import { key, type Key } from '../../schema/kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
 
 const recoveryRule = section({
-  reason: key(choice(...reasons), 'Why the attempt ended.', { isRequired: true, example: 'command_failed' }),
+  reason: key(oneOf(reasons), 'Why the attempt ended.', { isRequired: true, example: 'command_failed' }),
   evidence: key(line(), 'Only if jobman found this pattern at the end of the output.', {
     defaultText: 'any evidence',
     example: 'out_of_memory',
@@ -23,11 +23,11 @@ const recoveryRule = section({
   ),
   worker: key(int(0), 'Only if this worker caused the end.', { defaultText: 'any worker', example: '0' }),
   then: key(
-    choice('resume', 'rerun', 'fail', 'done'),
+    oneOf(['resume', 'rerun', 'fail', 'done']),
     'Next step: resume from the checkpoint, run again from the beginning, or finish the job as failed or as succeeded.',
     { isRequired: true, example: 'resume' },
   ),
-  on: key(choice('same', 'new'), 'Use the same TPU or a new one.', {
+  on: key(oneOf(['same', 'new']), 'Use the same TPU or a new one.', {
     defaultText: '`new` after `preempted`, otherwise `same`',
     example: 'same',
   }),

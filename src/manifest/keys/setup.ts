@@ -1,4 +1,4 @@
-import { choice, listOf, section, int, path, text, either, line, mapOf, script, bool, flag } from '../kinds.ts';
+import { oneOf, listOf, section, int, path, text, either, line, mapOf, script, bool, flag } from '../kinds.ts';
 import { key, type Key, type Kind } from '../../schema/kinds.ts';
 import { environmentNames } from './environments.ts';
 
@@ -10,7 +10,7 @@ export const setup = {
   defaultText: 'every section in the manifest, in the order ssh, gcsfuse, environment',
   kind: section({
     modules: key(
-      listOf(choice(...moduleNames), 'list of module names'),
+      listOf(oneOf(moduleNames), 'list of module names'),
       'The sections to use, in this order: `ssh`, `gcsfuse`, one of `docker`, `conda`, `venv` (or docker with one of the others inside it), `command`. Without `command` in the list the job only runs setup.',
       {
         defaultText: 'ssh, gcsfuse and the environment that have a section',
@@ -76,7 +76,7 @@ export const cache = section({
   cache_file_for_range_read: gcsfuseOption(bool(), 'Cache the whole file when a program reads a part of it.', 'true'),
   enable_parallel_downloads: gcsfuseOption(bool(), 'Download large files in parallel parts.', 'true'),
   prefix: key(
-    script(),
+    script,
     'Script that runs on the worker before the mount, for example to create a RAM disk for the cache.',
     { example: 'sudo mkdir -p /mnt/ram' },
   ),

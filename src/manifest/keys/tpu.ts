@@ -3,7 +3,7 @@ import { generations } from '../../catalogue/accelerators.ts';
 import { runtimeVersions } from '../../catalogue/runtime-versions.ts';
 import { suggestZone, zones } from '../../catalogue/zones.ts';
 import { minute } from '../../core/model/time.ts';
-import { choice, duration, line, listOf, mapOf, path, section, int, flag } from '../kinds.ts';
+import { oneOf, duration, line, listOf, mapOf, path, section, int, flag } from '../kinds.ts';
 import { key, type Key } from '../../schema/kinds.ts';
 import { setByJobman } from './environments.ts';
 
@@ -68,7 +68,7 @@ const alternative = section({
     defaultText: 'tpu.accelerator',
     example: 'v5litepod-16',
   }),
-  pricing: key(choice('spot', 'ondemand', 'preemptible'), 'Another pricing.', {
+  pricing: key(oneOf(['spot', 'ondemand', 'preemptible']), 'Another pricing.', {
     defaultText: 'tpu.pricing',
     example: 'ondemand',
   }),
@@ -106,7 +106,7 @@ export const tpu = {
         { defaultText: '`tpu.project` of your settings', example: 'my-project' },
       ),
       allocation_mode: key(
-        choice('queued-resources', 'tpu-vm'),
+        oneOf(['queued-resources', 'tpu-vm']),
         "`queued-resources` waits in Google's queue for capacity; `tpu-vm` requests the TPU directly and retries.",
         { defaultText: 'queued-resources', example: 'tpu-vm' },
       ),
@@ -133,12 +133,12 @@ export const tpu = {
         example: 'tpu-ubuntu2204-base',
       }),
       pricing: key(
-        choice('spot', 'ondemand', 'preemptible'),
+        oneOf(['spot', 'ondemand', 'preemptible']),
         '`spot` is the cheapest, but Google may preempt the TPU at any time; `preemptible` is the predecessor of `spot`; `ondemand` is not preempted.',
         { defaultText: 'spot', example: 'ondemand' },
       ),
       ownership: key(
-        choice('ephemeral', 'persistent'),
+        oneOf(['ephemeral', 'persistent']),
         '`ephemeral`: jobman creates the TPU for the job and releases it with the job. `persistent`: the TPU named `tpu.name` exists before and after the job.',
         { defaultText: 'ephemeral', example: 'persistent' },
       ),
@@ -198,7 +198,7 @@ export const tpu = {
               isRequired: true,
               example: 'imagenet',
             }),
-            mode: key(choice('read-only', 'read-write'), 'Several workers can only share a read-only disk.', {
+            mode: key(oneOf(['read-only', 'read-write']), 'Several workers can only share a read-only disk.', {
               defaultText: 'read-write on one worker, read-only on several',
               example: 'read-only',
             }),
