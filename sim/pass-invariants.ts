@@ -93,17 +93,9 @@ function unknownIsNotAbsent(pass: Pass): readonly string[] {
     const answering = observation.workers.filter(({ observed }) => observed.kind === 'known').length;
     if (!isSeen && answering === 0) found.push(`attempt ${ordinal} ends as ${reason} without an observation`);
     if (reason === 'preempted' && !isSeen) found.push(`attempt ${ordinal} is preempted, but the cloud did not answer`);
-    if (
-      reason === 'unreachable' &&
-      startedAt !== null &&
-      !wasSilentLongEnough(pass, allocation) &&
-      !hasLostRun(pass, ordinal)
-    ) {
+    const hasEvidence = wasSilentLongEnough(pass, allocation) || (startedAt !== null && hasLostRun(pass, ordinal));
+    if (reason === 'unreachable' && !hasEvidence)
       found.push(`attempt ${ordinal} ends as unreachable before the grace is over`);
-    }
-    if (reason === 'unreachable' && startedAt === null && !wasSilentLongEnough(pass, allocation)) {
-      found.push(`attempt ${ordinal} ends as unreachable before the grace is over`);
-    }
   }
   for (const action of decision.actions) {
     const isAbsent = 'allocation' in action && allocationStatus(observation, action.allocation)?.state === 'absent';
@@ -399,30 +391,17 @@ function finishedMeansEmpty({ before, observation, decision, now }: Pass): reado
 
 /** Its newest request was refused, no request was ever unanswered or accepted, and it was never observed. */
 function isRefusedOutright({ outcomes }: Observation, was: Allocation): boolean {
-  const {
-    ordinal,
-    ownership,
-    confirmedAt,
-    lastObserved,
-    readyAt,
-    releasedAt,
-    hasUnansweredRequest,
-    isRequestInFlight,
-    lastError,
-  } = was;
-  if (
-    ownership !== 'ephemeral' ||
-    confirmedAt !== null ||
-    lastObserved !== null ||
-    readyAt !== null ||
-    releasedAt !== null
-  )
-    return false;
+  if (was.ownership !== 'ephemeral' || !isUnseen(was)) return false;
   const replies = outcomes
-    .filter(({ subject }) => subject.kind === 'request' && subject.allocation === ordinal)
+    .filter(({ subject }) => subject.kind === 'request' && subject.allocation === was.ordinal)
     .map(({ result }) => result.kind);
-  const isInDoubt = hasUnansweredRequest === true || replies.some((kind) => kind === 'done' || kind === 'unclear');
-  return !isInDoubt && (replies.length > 0 || (isRequestInFlight !== true && lastError !== null));
+  const isInDoubt = was.hasUnansweredRequest === true || replies.some((kind) => kind === 'done' || kind === 'unclear');
+  return !isInDoubt && (replies.length > 0 || (was.isRequestInFlight !== true && was.lastError !== null));
+}
+
+/** No request was accepted, nothing was observed and nothing is released. */
+function isUnseen({ confirmedAt, lastObserved, readyAt, releasedAt }: Allocation): boolean {
+  return confirmedAt === null && lastObserved === null && readyAt === null && releasedAt === null;
 }
 
 function hasDone(observation: Observation, kind: 'request' | 'release', ordinal: number): boolean {
@@ -447,53 +426,62 @@ const losses: readonly Reason[] = ['preempted', 'unreachable'];
 function bounded(pass: Pass): readonly string[] {
   const { before, observation, decision, now } = pass;
   const { job } = decision;
-  const found: string[] = [
+  const isUnwanted =
+    before.recoveryDisabled === true && before.startRequest === null && job.attempts.length > before.attempts.length;
+  return [
     ...waitsForUnreachable(job, observation, now),
     ...budgetSpentOnUnreachable(pass),
     ...growsByRefusals(job),
+    ...exceedsBudgets(job),
+    ...(isUnwanted ? ['another attempt was created, but the owner disabled recovery'] : []),
+    ...exceedsLimits(pass),
   ];
-  const { budget } = job.spec.recovery;
+}
+
+/** Every ended attempt except the last was followed by another one. */
+function exceedsBudgets(job: Job): readonly string[] {
+  const { recovery } = job.spec;
   const firstCounted = job.attempts.findLastIndex(
     (one) => one.startedByOwner || job.attempts[one.ordinal - 2]?.ending?.reason === 'succeeded',
   );
-  const ended = job.attempts.slice(Math.max(0, firstCounted), -1);
-  const count = (reasons: readonly Reason[]): number =>
-    ended.filter(({ ending }) => {
-      const hasOwnLimit = ending !== null && ruleOf(job.spec.recovery, ending)?.limit !== undefined;
-      return ending !== null && reasons.includes(ending.reason) && !hasOwnLimit;
-    }).length;
-  for (const rule of job.spec.recovery.rules) {
-    const answered = ended.filter(({ ending }) => ending !== null && ruleOf(job.spec.recovery, ending) === rule).length;
+  const ended = job.attempts.slice(Math.max(0, firstCounted), -1).flatMap(({ ending, runningAt }) => {
+    return ending === null ? [] : [{ reason: ending.reason, rule: ruleOf(recovery, ending), runningAt }];
+  });
+  const found: string[] = [];
+  for (const rule of recovery.rules) {
+    const answered = ended.filter((one) => one.rule === rule).length;
     if (rule.limit !== undefined && answered > rule.limit)
       found.push(`a rule that may answer ${rule.limit} ends answered ${answered}`);
   }
-  if (before.recoveryDisabled === true && before.startRequest === null && job.attempts.length > before.attempts.length)
-    found.push('another attempt was created, but the owner disabled recovery');
   let setupFailures = 0;
-  for (const { ending, runningAt } of ended) {
-    if (runningAt !== null || (ending !== null && failures.includes(ending.reason))) setupFailures = 0;
-    else if (ending?.reason === 'setup_failed') setupFailures += 1;
-    if (setupFailures > budget.setupFailures)
+  for (const { reason, runningAt } of ended) {
+    if (runningAt !== null || failures.includes(reason)) setupFailures = 0;
+    else if (reason === 'setup_failed') setupFailures += 1;
+    if (setupFailures > recovery.budget.setupFailures)
       found.push(`${setupFailures} failures of the setup in a row were followed by another attempt`);
   }
-  if (count(failures) > budget.failures) found.push(`${count(failures)} failures were followed by another attempt`);
-  if (count(losses) > budget.preemptions) found.push(`${count(losses)} losses were followed by another attempt`);
+  const count = (reasons: readonly Reason[]): number =>
+    ended.filter(({ reason, rule }) => reasons.includes(reason) && rule?.limit === undefined).length;
+  if (count(failures) > recovery.budget.failures)
+    found.push(`${count(failures)} failures were followed by another attempt`);
+  if (count(losses) > recovery.budget.preemptions)
+    found.push(`${count(losses)} losses were followed by another attempt`);
+  return found;
+}
+
+/** A time limit is exceeded if a pass after it changes nothing. */
+function exceedsLimits({ before, decision: { job }, now }: Pass): readonly string[] {
   const attempt = job.attempts.at(-1);
-  if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null || job.removed) return found;
+  if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null || job.removed) return [];
   const { maxRuntimeMs, capacityWaitMs, setupTries } = job.spec.limits;
-  if (maxRuntimeMs !== null && attempt.runningAt !== null && now > attempt.runningAt + maxRuntimeMs && job === before) {
+  const found: string[] = [];
+  const { runningAt, startedByOwner, createdAt } = attempt;
+  const isUnchanged = job === before;
+  if (isUnchanged && maxRuntimeMs !== null && runningAt !== null && now > runningAt + maxRuntimeMs)
     found.push('the command runs beyond its limit');
-  }
-  const isWaiting = allocationIn(job, attempt.allocation)?.readyAt === null;
-  if (
-    capacityWaitMs !== null &&
-    isWaiting &&
-    attempt.startedByOwner &&
-    now > attempt.createdAt + capacityWaitMs &&
-    job === before
-  ) {
+  const isWaiting = allocationIn(job, attempt.allocation)?.readyAt === null && startedByOwner;
+  if (isUnchanged && isWaiting && capacityWaitMs !== null && now > createdAt + capacityWaitMs)
     found.push('the wait for capacity exceeds its limit');
-  }
   for (const { task, tries } of attempt.failures) {
     if (task.kind !== 'stop' && tries > setupTries) found.push(`${JSON.stringify(task)} was tried ${tries} times`);
   }
@@ -503,14 +491,8 @@ function bounded(pass: Pass): readonly string[] {
 /** Refusals add no allocations, however long a job tries its alternatives. */
 function growsByRefusals(job: Job): readonly string[] {
   const refused = job.allocations.filter(
-    ({ requestedAt, confirmedAt, lastObserved, readyAt, releasedAt, hasUnansweredRequest, isRequestInFlight }) =>
-      requestedAt !== null &&
-      confirmedAt === null &&
-      lastObserved === null &&
-      readyAt === null &&
-      releasedAt === null &&
-      hasUnansweredRequest !== true &&
-      isRequestInFlight !== true,
+    (one) =>
+      one.requestedAt !== null && isUnseen(one) && one.hasUnansweredRequest !== true && one.isRequestInFlight !== true,
   ).length;
   const attempts = job.attempts.length;
   return refused > attempts ? [`${refused} refused allocations belong to ${attempts} attempts`] : [];
@@ -621,26 +603,19 @@ function alternativesInTurn({ before, decision, now }: Pass): readonly string[] 
   const isRefusedForGood = (alternative: number): boolean =>
     ['invalid', 'not_found'].includes(tried(alternative)?.answer ?? '');
   const isForbidden = (alternative: number): boolean => tried(alternative)?.answer === 'permission';
+  const others = Array.from({ length: count + 1 }, (_, other) => other).filter(
+    (other) => !isForbidden(other) && !isRefusedForGood(other),
+  );
   return newlyRequested.flatMap(({ ordinal, alternative = 0 }) => {
-    const found: string[] = [];
+    const requests = `allocation ${ordinal} requests alternative ${alternative}`;
     const last = tried(alternative);
-    if (isRefusedForGood(alternative))
-      found.push(`allocation ${ordinal} requests alternative ${alternative}, which has permanently refused`);
-    if (last !== undefined && now < last.at + (minRetryDelays[last.answer] ?? 0)) {
-      found.push(
-        `allocation ${ordinal} requests alternative ${alternative} again ${now - last.at} ms after its ${last.answer}`,
-      );
-    }
-    for (let other = 0; other <= count; other += 1) {
-      if (
-        !isForbidden(alternative) &&
-        !isForbidden(other) &&
-        !isRefusedForGood(other) &&
-        failedRequests(other) < failedRequests(alternative)
-      )
-        found.push(`allocation ${ordinal} requests alternative ${alternative} again before alternative ${other}`);
-    }
-    return found;
+    const isEarly = last !== undefined && now < last.at + (minRetryDelays[last.answer] ?? 0);
+    const skipped = others.filter((other) => failedRequests(other) < failedRequests(alternative));
+    return [
+      ...(isRefusedForGood(alternative) ? [`${requests}, which has permanently refused`] : []),
+      ...(isEarly ? [`${requests} again ${now - last.at} ms after its ${last.answer}`] : []),
+      ...(isForbidden(alternative) ? [] : skipped.map((other) => `${requests} again before alternative ${other}`)),
+    ];
   });
 }
 
