@@ -50,7 +50,7 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
   const { timeline } = world;
   if (job.removed) return !hasLeftoverRun(world, job);
   if (job.finish !== null) {
-    if (isUnobservable(world, job)) return true;
+    if (isHidden(world, job)) return true;
     if (job.desired === 'deleted') return false;
     const { capacity, keepForMs } = job.spec.finish;
     const isKept = job.desired === 'stopped' || (capacity === 'keep' && keepForMs === null);
@@ -59,7 +59,7 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
     return (isKept && !isLeaving) || heldAllocations(job).length === 0;
   }
   // New capacity is not requested before this one is deleted.
-  if (isUnobservable(world, job) && job.allocations.at(-1)?.requestedAt === null) return true;
+  if (isHidden(world, job) && job.allocations.at(-1)?.requestedAt === null) return true;
   // It waits forever behind a program that never ends, which is correct.
   if (waitsForSlot(job) && checker.jobs.some((other) => holdsSlot(other) && isAtRest(parts, other))) return true;
   // The owner's command is not carried out yet.
@@ -84,7 +84,7 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
  * True if the job may hold capacity in a zone without permission, where a request got no answer: only a user can find
  * out whether it exists.
  */
-function isUnobservable(world: World, job: Job): boolean {
+function isHidden(world: World, job: Job): boolean {
   const held = heldAllocations(job);
   return (
     held.length > 0 &&
@@ -111,7 +111,7 @@ function hasLeftoverRun(world: World, job: Job): boolean {
 export async function checkQuiet(parts: RestContext, isBroken: () => boolean): Promise<void> {
   const { world, checker, processes, wallClock } = parts;
   const { timeline } = world;
-  if (checker.jobs.some((job) => isUnobservable(world, job))) return;
+  if (checker.jobs.some((job) => isHidden(world, job))) return;
   const before = { ...checker.counts };
   // On a real machine the lock keeps a controller that only waits for the lease from running.
   const begun = processes.filter((life) => life.hasLease);

@@ -1,4 +1,4 @@
-// Allocate: requests and releases capacity, and sets the pace of both.
+// Allocate: names, requests, replaces and releases capacity, and sets the pace of the requests.
 
 import { chain, withEvents, withoutEvents, withAllocation, withAttempt } from '../model/decision.ts';
 import type { Change, Action } from '../model/decision.ts';
@@ -12,7 +12,7 @@ import { observedAllocation } from './view.ts';
 
 /** An allocation counts as absent once two observations, at least this long apart, have missed it. */
 export const confirmationDelay: Duration = 10 * second;
-/** The same after a confirmed release, when only a partial list can be wrong. */
+/** The same after a confirmed release. Nothing can appear any more, so only a partial list can be wrong. */
 export const releaseConfirmationDelay: Duration = 3 * second;
 
 const maxNodeNameLength = 63;
@@ -67,7 +67,7 @@ export function isPermanent(kind: CloudErrorKind): boolean {
 }
 
 /** True if the cloud refuses to show an unconfirmed allocation. Its request will return the cloud's message. */
-export function isUnobservable(observed: Observed<AllocationStatus>, allocation: Allocation): boolean {
+export function isHidden(observed: Observed<AllocationStatus>, allocation: Allocation): boolean {
   if (observed.kind === 'known' || observed.refused === undefined || !isPermanent(observed.refused)) return false;
   return allocation.ownership === 'ephemeral' && isUnconfirmed(allocation);
 }
@@ -96,6 +96,8 @@ export function lossErrorOf({ lastError }: Allocation): CloudError {
   return lastError?.error ?? { kind: 'internal', message: 'it failed before it was ready', raw: '' };
 }
 
+// ------------------------------------------------------------------------------------------ replacing
+
 /** Earlier allocations of this attempt that never became ready, in any alternative; oldest first. */
 export function failedRequests(job: Job, attempt: Attempt): readonly Allocation[] {
   return job.allocations.filter(
@@ -104,8 +106,8 @@ export function failedRequests(job: Job, attempt: Attempt): readonly Allocation[
   );
 }
 
-/** Replaces a failed allocation. The attempt stays the same, because its command has not started. */
-export function requestAnother(job: Job, attempt: Attempt, now: Instant): Change {
+/** The attempt stays the same, because its command has not started. */
+export function replaceFailedAllocation(job: Job, attempt: Attempt, now: Instant): Change {
   const failed = allocationOf(job, attempt.allocation);
   const error = lossErrorOf(failed);
   // Failures in other alternatives do not slow the requests in this one.
@@ -134,7 +136,7 @@ export function switchAllocation(
   );
 }
 
-/** The command has not started yet, so the attempt stays the same. */
+/** Records another allocation, or another alternative of the same one, for an attempt whose command has not started. */
 export function moveAttempt(job: Job, ordinal: number, allocation: number, notBefore: Instant, now: Instant): Change {
   const moved = withAttempt(job, ordinal, { allocation, notBeforeAt: notBefore, movedAt: now });
   return withEvents(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBeforeAt: notBefore });

@@ -9,7 +9,7 @@
 // The attempt fails once every alternative is skipped or lacks a permission. The answers are in
 // `Attempt.alternativesTried`.
 
-import { isPermanent, isUnobservable, moveAttempt, retryDelay, switchAllocation } from './allocate.ts';
+import { isPermanent, isHidden, moveAttempt, retryDelay, switchAllocation } from './allocate.ts';
 import { chain, withAllocation, withAttempt, withEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
 import { allocationOf, isLost, wasNeverCreated } from '../model/job.ts';
@@ -61,7 +61,7 @@ export function exhaustedAlternativeOf(
 
 /** Unless the refusal is permanent, an earlier request may have gone through, which only an observation can exclude. */
 function isRefusalCertain({ observedState, observed, allocation }: AttemptView, refusal: CloudErrorKind): boolean {
-  return observedState !== undefined || isUnobservable(observed, allocation) || isPermanent(refusal);
+  return observedState !== undefined || isHidden(observed, allocation) || isPermanent(refusal);
 }
 
 function hasWaitedTooLong({ job, now, observed, observedState, allocation }: AttemptView): boolean {
@@ -69,7 +69,7 @@ function hasWaitedTooLong({ job, now, observed, observedState, allocation }: Att
   const waitEnd = alternativeWaitEnd(job, allocation);
   if (waitEnd === undefined || now < waitEnd) return false;
   if (observedState === 'waiting') return true;
-  const isAbsent = observedState === 'absent' || isUnobservable(observed, allocation);
+  const isAbsent = observedState === 'absent' || isHidden(observed, allocation);
   // An accepted allocation may be missing from one list, so two lists must miss it first. A request without an answer
   // (its process was killed, or its reply was lost) is sent again before the wait counts.
   const isAnswered = lastError !== null && (hasUnansweredRequest !== true || lastError.at >= waitEnd);

@@ -33,7 +33,7 @@ export function endAttempt(
 /** A worker's clock may be wrong. An end before the start or in the future is replaced by now. */
 function plausibleEnd(exitAt: Instant, { startedAt, runningAt }: Attempt, now: Instant): Instant {
   if (startedAt === null || exitAt < startedAt || exitAt > now) return now;
-  // The observation that saw it running may be stored later than the exit.
+  // `runningAt` is the time of the pass that saw it running, which may be later than the exit.
   return Math.min(now, Math.max(exitAt, runningAt ?? startedAt));
 }
 

@@ -4,7 +4,7 @@ import {
   capacityTraits,
   capacityWaitEnd,
   isPermanent,
-  isUnobservable,
+  isHidden,
   lossErrorOf,
   mayCreate,
   nextCallAt,
@@ -82,7 +82,7 @@ export function attemptFacts(view: AttemptView) {
     // Every worker answers and has completed its setup steps.
     isPrepared: view.workers.every(({ status }) => status !== undefined) && unprovenWorkers(view).length === 0,
     isPreviousReleasing: releasingAllocations(job).length > 0,
-    isUnobservable: isUnobservable(observed, allocation),
+    isHidden: isHidden(observed, allocation),
     betterAlternative: betterAlternativeOf(view),
     mayRequestNow: allocation.confirmedAt === null && mayCreate(job, allocation),
     nextRequestAt: nextCallAt(job, allocation),

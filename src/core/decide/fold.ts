@@ -4,7 +4,7 @@
 import {
   confirmationDelay,
   isPermanent,
-  isUnobservable,
+  isHidden,
   mayCreate,
   nextCallAt,
   recordGone,
@@ -342,7 +342,7 @@ function outageOf({ allocations, workers }: Observation, allocation: Allocation)
   const { ordinal } = allocation;
   const ofCloud = allocations.find((one) => one.allocation === ordinal)?.observed;
   // If the allocation cannot exist yet, a refusal counts as an answer: the request will show the cloud's message.
-  if (ofCloud?.kind === 'unknown' && !isUnobservable(ofCloud, allocation))
+  if (ofCloud?.kind === 'unknown' && !isHidden(ofCloud, allocation))
     return { who: ofCloud.noLogin === true ? 'login' : 'cloud', message: ofCloud.reason };
   const isReady = ofCloud?.kind === 'known' && ofCloud.value.state === 'ready';
   const silent = workers.flatMap((one) => {

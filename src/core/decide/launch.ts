@@ -123,6 +123,7 @@ export function checkpointOwner(job: Job, attempt: Attempt): string {
   return `${job.installation}/${job.id}/${freshStartOf(job, attempt).ordinal}`;
 }
 
+/** The newest start from the beginning up to this attempt. An earlier one counts only if its command has started. */
 function freshStartOf(job: Job, attempt: Attempt): Attempt {
   const beginning = job.attempts.findLast(
     ({ ordinal, stage, startedAt }) =>

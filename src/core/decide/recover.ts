@@ -148,7 +148,7 @@ export function continuationOf(job: Job, attempt: Attempt, now: Instant): Contin
   switch (reason) {
     case 'stopped':
       return finishAs(stoppedVerdict(job));
-    // No rule answers these. Errors that may pass are retried within the attempt (`requestAnother` in allocate.ts).
+    // No rule answers these. Errors that may pass are retried within the attempt (`replaceFailedAllocation` in allocate.ts).
     case 'timed_out':
     case 'allocation_failed':
       return finishAs('failed');

@@ -23,7 +23,7 @@ import {
   waitForReady,
   watchRun,
 } from './advance.ts';
-import { requestAnother, switchAllocation } from './allocate.ts';
+import { replaceFailedAllocation, switchAllocation } from './allocate.ts';
 import { chooseAlternative, tryNextAlternative } from './alternatives.ts';
 import { closeAttempt, endAttempt, stopAttempt, stopOtherRuns } from './end.ts';
 import {
@@ -127,6 +127,7 @@ const attemptRows = [
     then: (facts) => endAttempt(facts, 'stopped', { message: 'requested by the owner' }),
   },
   {
+    // The reason is `stopped`: the owner wants no further attempt.
     name: 'recovery-disabled',
     means: 'a recovery rule created this attempt, and the owner has turned automatic recovery off since',
     when: ({ isUnwantedRecovery }) => isUnwantedRecovery,
@@ -171,11 +172,11 @@ const attemptRows = [
     then: (facts) => endAttempt(facts, 'preempted', lossEvidence(facts)),
   },
   {
-    // No command ran on it, so the attempt continues on another allocation.
+    // No command has run on it, so the attempt continues on another allocation.
     name: 'allocation-failed',
     means: 'the allocation failed before it was ready, so another one is requested',
     when: (facts) => facts.isLost && facts.mayRequestAnother,
-    then: ({ job, attempt, now }) => recheckNow(requestAnother(job, attempt, now), now),
+    then: ({ job, attempt, now }) => recheckNow(replaceFailedAllocation(job, attempt, now), now),
   },
   {
     name: 'allocation-failed-permanently',
@@ -272,7 +273,7 @@ const attemptRows = [
     then: watchRun,
   },
   {
-    // Its machine was recreated or has restarted.
+    // The machine of that worker was recreated or has restarted.
     name: 'setup-lost',
     means: 'the command has started on some workers; another worker has lost its setup or does not answer',
     when: ({ hasStarted, isPrepared }) => hasStarted && !isPrepared,
@@ -307,7 +308,7 @@ const attemptRows = [
   {
     name: 'allocation-unknown',
     means: 'the cloud does not answer, so nothing is changed',
-    when: ({ observedState, isUnobservable }) => observedState === undefined && !isUnobservable,
+    when: ({ observedState, isHidden }) => observedState === undefined && !isHidden,
     then: (facts) => waitForCapacity(facts, nextCheckAt(facts)),
   },
   {
@@ -320,7 +321,7 @@ const attemptRows = [
   {
     name: 'allocation-hidden',
     means: 'the cloud does not show the allocation to us, so a request is sent to get its answer',
-    when: ({ isUnobservable, mayRequestNow }) => isUnobservable && mayRequestNow,
+    when: ({ isHidden, mayRequestNow }) => isHidden && mayRequestNow,
     then: (facts) => request(facts, facts.nextRequestAt),
   },
   {
