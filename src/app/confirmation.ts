@@ -2,6 +2,7 @@
 // job uses its TPU or checkpoint folder. Without grants everything is allowed, and a terminal asks about a new job
 // once, with its price. The TPU emulator needs no grant.
 
+import { matchesGlob } from 'node:path';
 import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
 import { heldAllocations, type Job, usableAllocation } from '../core/model/job.ts';
 import { capacityAt, alternativesOf, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
@@ -118,17 +119,12 @@ function chipsOf({ accelerator, nodeCount = 1 }: TpuSpec): number | undefined {
 
 function grantMatches(grant: Grant, { zone, accelerator, pricing }: TpuSpec): boolean {
   return (
-    (grant.zone === undefined || matchesPattern(zone, grant.zone)) &&
+    (grant.zone === undefined || matchesGlob(zone, grant.zone)) &&
     (grant.pricing === undefined || grant.pricing === pricing) &&
     (grant.accelerator === undefined ||
-      matchesPattern(accelerator, grant.accelerator) ||
+      matchesGlob(accelerator, grant.accelerator) ||
       generationOf(accelerator)?.name === grant.accelerator)
   );
-}
-
-function matchesPattern(text: string, pattern: string): boolean {
-  const parts = pattern.split('*').map((part) => part.replaceAll(/[\\^$.|?+()[\]{}]/g, '\\$&'));
-  return new RegExp(`^${parts.join('.*')}$`).test(text);
 }
 
 // ------------------------------------------------------------------------------------------ checkpoint folders

@@ -34,21 +34,17 @@ function progressCount(name: string, done: string, total: string): ProgressCount
 }
 
 export function newestCounts(text: string): readonly ProgressCount[] {
-  // A progress bar overwrites itself, so a carriage return also ends a line.
-  const lines = text.split(/[\r\n]+/);
-  for (let at = lines.length - 1; at >= 0; at -= 1) {
-    const counts = countsOf(lines[at] ?? '');
-    if (counts.length > 0) return counts;
-  }
-  return [];
+  return allCounts(text).at(-1) ?? [];
 }
 
 export function oldestCounts(text: string): readonly ProgressCount[] {
-  for (const line of text.split(/[\r\n]+/)) {
-    const counts = countsOf(line);
-    if (counts.length > 0) return counts;
-  }
-  return [];
+  return allCounts(text)[0] ?? [];
+}
+
+/** A progress bar overwrites itself, so a carriage return also ends a line. */
+function allCounts(text: string): readonly (readonly ProgressCount[])[] {
+  const lines = text.split(/[\r\n]+/);
+  return lines.map(countsOf).filter((counts) => counts.length > 0);
 }
 
 export interface Progress {

@@ -3,7 +3,6 @@
 
 import { usageError } from '../app/errors.ts';
 import { compareQuantities, parseQuantity, zero } from '../app/cluster/quantity.ts';
-import type { Duration } from '../core/model/time.ts';
 import {
   isVariableName,
   readGpus,
@@ -15,7 +14,6 @@ import {
   readVolume,
   type ParseResult,
 } from '../manifest/kubernetes-values.ts';
-import { parseDuration } from './parse.ts';
 
 function createParser<T>(read: (text: string) => ParseResult<T>): (text: string) => T {
   return (text) => {
@@ -37,12 +35,7 @@ export const parseVolume = createParser(readVolume);
 
 export const parseSecret = createParser(readSecret);
 
-export function parseQuantityText(text: string): string {
-  if (parseQuantity(text) === undefined) throw new Error('expected an amount: 8G, 512Mi');
-  return text;
-}
-
-export function parsePositiveQuantity(text: string): string {
+export function parseAmount(text: string): string {
   const quantity = parseQuantity(text);
   if (quantity === undefined || compareQuantities(quantity, zero) <= 0) {
     throw new Error('expected an amount: 4 or 500m of a cpu, 16Gi of memory');
@@ -53,15 +46,6 @@ export function parsePositiveQuantity(text: string): string {
 export const parseLabel = createParser(readLabel);
 
 export const parseToleration = createParser(readToleration);
-
-export function parseTtl(text: string): Duration | 'none' {
-  if (text === 'none') return text;
-  try {
-    return parseDuration(text);
-  } catch {
-    throw new Error('expected a length of time (12h, 7d), or none');
-  }
-}
 
 export function parsePodCount(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('expected a whole number from 1 on');

@@ -1,4 +1,6 @@
 import { accessSync, closeSync, constants, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { getSystemErrorMessage } from 'node:util';
+import { messageOf } from '../app/errors.ts';
 import type { FileReader } from '../manifest/files.ts';
 
 export const disk: FileReader = {
@@ -10,10 +12,9 @@ export const disk: FileReader = {
       accessSync(path, constants.R_OK);
       return { kind: 'file', bytes: stat.size, isExecutable: (stat.mode & 0o111) !== 0 };
     } catch (error) {
-      const code = errorCode(error);
-      return code === 'ENOENT' || code === 'ENOTDIR'
-        ? { kind: 'absent' }
-        : { kind: 'unreadable', detail: describeError(code) };
+      const { code } = error as NodeJS.ErrnoException;
+      const isAbsent = code === 'ENOENT' || code === 'ENOTDIR';
+      return isAbsent ? { kind: 'absent' } : { kind: 'unreadable', detail: describeError(error) };
     }
   },
   read(path, most) {
@@ -29,7 +30,7 @@ export const disk: FileReader = {
       }
       return { bytes: bytes.slice(0, length) };
     } catch (error) {
-      return { detail: describeError(errorCode(error)) };
+      return { detail: describeError(error) };
     } finally {
       if (file !== undefined) closeSync(file);
     }
@@ -45,17 +46,7 @@ export function withFile(path: string, text: string): FileReader {
   };
 }
 
-function errorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown';
-}
-
-function describeError(code: string): string {
-  return (
-    {
-      EACCES: 'permission denied',
-      EPERM: 'permission denied',
-      EISDIR: 'it is a folder',
-      ELOOP: 'its links go round in a circle',
-    }[code] ?? code
-  );
+function describeError(error: unknown): string {
+  const { errno } = error as NodeJS.ErrnoException;
+  return errno === undefined ? messageOf(error) : getSystemErrorMessage(errno);
 }

@@ -29,8 +29,12 @@ export function parseDuration(text: string): Duration {
   return duration;
 }
 
-export function parseDurationOrNever(text: string): Duration | 'never' {
-  return text === 'never' ? text : parseDuration(text);
+export function parseDurationOr<const W extends string>(word: W): (text: string) => Duration | W {
+  return (text) => {
+    const duration = text === word ? word : durationOf(text);
+    if (duration === undefined) throw new Error(`expected a length of time: 90s, 10m, 2h or 1d, or ${word}`);
+    return duration;
+  };
 }
 
 export function parsePattern(text: string): RegExp {
@@ -45,11 +49,6 @@ export function parsePattern(text: string): RegExp {
       throw new Error(`not a regular expression: ${why ?? text}`, { cause: error });
     }
   }
-}
-
-export function parseHostKind(text: string): 'process' | 'sshd' {
-  if (text !== 'process' && text !== 'sshd') throw new Error('expected process or sshd');
-  return text;
 }
 
 /** `all`, or numbers and ranges: `0,2,4-7`. */

@@ -246,7 +246,7 @@ suite('nothing is submitted', () => {
       2,
       /--priority-class "High": it is not a valid name.*did you mean high\?/,
     ],
-    [['-i', 'a', '--ttl', 'never'], 2, /expected a length of time \(12h, 7d\), or none/],
+    [['-i', 'a', '--ttl', 'never'], 2, /expected a length of time: 90s, 10m, 2h or 1d, or none/],
     [
       ['-i', 'a', '--gpus', '1:A', '--node-selector', 'nvidia.com/gpu.product=B'],
       2,

@@ -59,71 +59,32 @@ export function listLines(rows: readonly JobRow[], layout: ListLayout): readonly
   if (layout.columns !== null && layout.columns < narrowTerminal)
     return rows.slice(from, to).flatMap((row) => twoLines(row, layout));
 
-  const cells = new Map<ColumnName, Cells>();
-  for (const [name, column] of Object.entries(columns) as [ColumnName, Column][]) {
-    cells.set(name, cellsOf([column.title, ...rows.map((row) => column.text(row, layout))]));
-  }
-  const sizes = fitColumns(cells, new Set(rows.map((row) => row.owner)).size, layout.columns);
-  const shown = [...sizes].map(([name, size], index) => ({
-    name,
-    texts: cells.get(name)?.texts ?? [],
-    padded: padding(name, size, cells.get(name)?.isSingleWidth === true, index === sizes.size - 1),
-  }));
-
+  const cells = new Map(
+    (Object.entries(columns) as [ColumnName, Column][]).map(([name, { title, text }]) => {
+      return [name, [title, ...rows.map((row) => text(row, layout))]] as const;
+    }),
+  );
+  const sizes = [...fitColumns(cells, new Set(rows.map((row) => row.owner)).size, layout.columns)];
   return [0, ...rows.slice(from, to).map((_, index) => from + index + 1)].map((line) => {
     const row = rows[line - 1];
-    let text = '';
-    for (const { name, texts, padded } of shown) {
-      const cell = padded(texts[line] ?? '');
-      const styled = name === 'status' && row !== undefined ? stylePhase(layout.styler, row.phase, cell) : cell;
-      text += (text === '' ? '' : '  ') + styleRow(row, styled, layout);
-    }
-    return text.trimEnd();
+    const shown = sizes.map(([name, size], index) => {
+      const { align }: Column = columns[name];
+      const cut = (name === 'name' ? cutMiddle : cutEnd)(cells.get(name)?.[line] ?? '', size);
+      const padded = align === 'right' ? padStart(cut, size) : index === sizes.length - 1 ? cut : padEnd(cut, size);
+      const isStyled = name === 'status' && row !== undefined;
+      return styleRow(row, isStyled ? stylePhase(layout.styler, row.phase, padded) : padded, layout);
+    });
+    return shown.join('  ').trimEnd();
   });
 }
 
-interface Cells {
-  readonly texts: readonly string[];
-  readonly widest: number;
-  /** Each text takes as many columns as its length, the usual case. */
-  readonly isSingleWidth: boolean;
-}
-
-function cellsOf(texts: readonly string[]): Cells {
-  let [widest, isSingleWidth, before] = [0, true, ''];
-  for (const text of texts) {
-    // Of thousands of jobs, most cells equal the one above.
-    if (text === before) continue;
-    before = text;
-    const size = width(text);
-    if (size > widest) widest = size;
-    isSingleWidth &&= size === text.length;
-  }
-  return { texts, widest, isSingleWidth };
-}
-
-/** Fast paths for the usual cell keep thousands of rows cheap. */
-function padding(name: ColumnName, size: number, isSingleWidth: boolean, isLast: boolean): (text: string) => string {
-  const isRight = (columns[name] as Column).align === 'right';
-  let before: string | undefined;
-  let made = '';
-  const fitted = (text: string): string => {
-    if (isSingleWidth && text.length <= size) return isRight ? text.padStart(size) : isLast ? text : text.padEnd(size);
-    const cell = (name === 'name' ? cutMiddle : cutEnd)(text, size);
-    return isRight ? padStart(cell, size) : isLast ? cell : padEnd(cell, size);
-  };
-  return (text) => {
-    if (text !== before) [before, made] = [text, fitted(text)];
-    return made;
-  };
-}
-
 function fitColumns(
-  cells: ReadonlyMap<ColumnName, Cells>,
+  cells: ReadonlyMap<ColumnName, readonly string[]>,
   users: number,
   available: number | null,
 ): ReadonlyMap<ColumnName, number> {
-  const sizes = new Map([...cells].map(([name, { widest }]) => [name, widest]));
+  const widest = (texts: readonly string[]): number => texts.reduce((most, text) => Math.max(most, width(text)), 0);
+  const sizes = new Map([...cells].map(([name, texts]) => [name, widest(texts)]));
   if (available === null) return sizes;
 
   const natural = { name: sizes.get('name') ?? 0, reason: sizes.get('reason') ?? 0 };

@@ -1,7 +1,7 @@
 import { commandNames, emulatorVerbs, emulatorArguments, settingArguments, shells } from '../completion/proposals.ts';
 import { command, grouped } from '../command.ts';
 import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
-import { parseCount, parseDurationOrNever } from '../parse.ts';
+import { parseCount, parseDurationOr } from '../parse.ts';
 import { emulatorServeFlags } from './flags.ts';
 
 const shell = {
@@ -82,7 +82,7 @@ export const setup = grouped('Setup', [
       ['jobman controller run --idle-exit never', 'for a service manager'],
     ],
     flags: {
-      idleExit: valueFlag('Exit after this time without a job to watch', 'time|never', parseDurationOrNever),
+      idleExit: valueFlag('Exit after this time without a job to watch', 'time|never', parseDurationOr('never')),
     },
     load: async () => (await import('../commands/controller.ts')).run,
   }),
