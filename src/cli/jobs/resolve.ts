@@ -81,7 +81,7 @@ interface Search {
   readonly isContextNamed: boolean;
 }
 
-/** What one namespace has under a name. `cluster` is open in that namespace. */
+/** The job of a name in one namespace. `cluster` is open in that namespace. */
 type Found =
   | { readonly kind: 'cluster'; readonly job: ClusterJob; readonly cluster: Cluster }
   | ({ readonly kind: 'archived' } & ArchivedCopy)
