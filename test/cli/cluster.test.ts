@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
-import type { Cluster, ClusterEvent, ClusterJob } from '../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
 import type { ArchivedJob } from '../../src/app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { jobman, emptyArchive, now, jobView, type CliHarnessOptions } from './support/harness.ts';
+import { jobman, emptyArchive, jobView, type CliHarnessOptions } from './support/harness.ts';
 import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../support/cluster-builders.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
@@ -389,34 +389,6 @@ suite('the one list', () => {
     assert.equal(question.code, 4);
     assert.match(question.err, /^stuck .* setup /m);
     assert.ok(!asked.includes('remove stuck'));
-  });
-
-  test('names the quota that keeps a job from having a pod, and asks for events of such jobs only', async () => {
-    const waits = aClusterJob({ name: 'waits', uid: 'w', createdAt: at, active: 0 });
-    const message =
-      'Error creating: pods "waits-x" is forbidden: exceeded quota: q, requested: cpu=1, used: cpu=2, limited: cpu=2';
-    const object = { kind: 'Job', name: 'waits', uid: 'w' };
-    const event = aClusterEvent({ object, type: 'Warning', reason: 'FailedCreate', message, count: 3 });
-    let asked = 0;
-    const reasons = async (jobs: readonly ClusterJob[], podCreationErrors: () => Promise<readonly ClusterEvent[]>) => {
-      const whole = {
-        ...cluster(jobs).fake,
-        podCreationErrors: () => ((asked += 1), podCreationErrors()),
-      } as object as Cluster;
-      const { out, code } = await jobmanAt(whole, ['list', '--json']);
-      assert.equal(code, 0);
-      return objectsIn(out).map((row) => row['message']);
-    };
-    assert.deepEqual(await reasons([waits], async () => [event]), [
-      'gets no pod: the quota q of the namespace vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',
-    ]);
-    const another = { ...event, object: { ...object, uid: 'an earlier one' } };
-    assert.deepEqual(await reasons([waits], async () => [another]), ['no pod yet']);
-    const refused = () => Promise.reject(new JobmanError('No answer.', exitCode.unreachable));
-    assert.deepEqual(await reasons([waits], refused), ['no pod yet']);
-    assert.equal(asked, 3);
-    await reasons([train, old, { ...waits, suspended: true }, { ...waits, createdAt: now }], async () => [event]);
-    assert.equal(asked, 3);
   });
 
   test('asks for the pods of the newest where very many do not run', async () => {

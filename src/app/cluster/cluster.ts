@@ -240,8 +240,6 @@ export interface Cluster {
   events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[] | null>;
   /** The namespace's quotas, without those for some pods only; null if we may not list quotas. */
   quotas(): Promise<readonly ClusterQuota[] | null>;
-  /** The newest event of each Job for which the cluster refuses to create a pod; none if we may not list events. */
-  podCreationErrors(query: Pick<ClusterQuery, 'allNamespaces' | 'signal'>): Promise<readonly ClusterEvent[]>;
   /** Returns the Job as the cluster completed it. `dryRun`: the cluster checks the Job and stores nothing. */
   create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
   patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;

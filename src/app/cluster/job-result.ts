@@ -290,7 +290,7 @@ function quotaShortage({ requests }: ClusterJob, { hard, used }: ClusterQuota): 
   return null;
 }
 
-export function formatPodRefusal({ namespace }: ClusterJob, { message }: ClusterEvent): string {
+function formatPodRefusal({ namespace }: ClusterJob, { message }: ClusterEvent): string {
   const quota = /exceeded quota: ([^,]+), (.+)$/.exec(message);
   return quota === null
     ? 'gets no pod: the cluster refuses to create one'

@@ -81,7 +81,7 @@ const kueueVersions = ['v1beta2', 'v1beta1'];
 
 function clusterRequests(
   scope: RequestScope,
-): Pick<Cluster, 'nodes' | 'priorityClasses' | 'queuePriorityClasses' | 'events' | 'quotas' | 'podCreationErrors'> {
+): Pick<Cluster, 'nodes' | 'priorityClasses' | 'queuePriorityClasses' | 'events' | 'quotas'> {
   const { clusterContext } = scope;
   return {
     nodes: () =>
@@ -118,22 +118,6 @@ function clusterRequests(
         );
         return all.filter(({ spec }) => spec?.scopes === undefined && spec?.scopeSelector === undefined).map(readQuota);
       }, null),
-
-    async podCreationErrors(query) {
-      const request = {
-        path: pathForQuery(scope, '/api/v1', 'events', query),
-        query: { fieldSelector: 'involvedObject.kind=Job,reason=FailedCreate' },
-        signal: query.signal,
-        purpose: `list the events ${formatScope(scope, query)}`,
-      };
-      const all = await unlessForbidden(() => listAll(scope, request, readEvent), []);
-      const newest = new Map<string, ClusterEvent>();
-      for (const event of all) {
-        const before = newest.get(event.object.uid);
-        if (before === undefined || before.lastAt <= event.lastAt) newest.set(event.object.uid, event);
-      }
-      return [...newest.values()];
-    },
   };
 }
 

@@ -4,13 +4,7 @@ import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import type { Cluster, ClusterJob, ClusterContext, ClusterPod, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { mayBeActive, archivedPhase } from '../../app/cluster/archive.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
-import {
-  clusterSummary,
-  clusterPhase,
-  clusterReason,
-  type ClusterResult,
-  formatPodRefusal,
-} from '../../app/cluster/job-result.ts';
+import { clusterSummary, clusterPhase, clusterReason, type ClusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
@@ -265,13 +259,6 @@ function needsPods(job: ClusterJob): boolean {
   return isSingle && (phase === 'succeeded' || (phase === 'running' && !isUnready(job)));
 }
 
-function lacksPods(job: ClusterJob, now: Instant): boolean {
-  const isNew = now - (job.startedAt ?? job.createdAt) < podCreationTime;
-  return job.active === 0 && !isNew && !job.suspended && !job.deleting && clusterPhase(job) === 'queued';
-}
-
-const podCreationTime: Duration = 3 * second;
-
 /** The newest failed pod has the cause. */
 const maxFailedPods = 20;
 
@@ -284,11 +271,9 @@ async function readPods(
 ): Promise<ReadonlyMap<string, PodObservation>> {
   const unready = jobs.filter(isUnready);
   const byPods = jobs.filter((job) => !isUnready(job) && needsPods(job));
-  const podless = jobs.filter((job) => !isUnready(job) && !needsPods(job) && lacksPods(job, now));
   const found = await Promise.all([
     observePods(cluster, newest(unready), now, { isEverywhere }),
     observePods(cluster, newest(byPods), now, { isEverywhere, withEnded: true }),
-    refusals(cluster, newest(podless), isEverywhere),
   ]);
   return new Map(found.flatMap((some) => [...some]));
 }
@@ -322,25 +307,6 @@ async function observePods(
     const observation = clusterSummary(job, own, now);
     if (observation !== null) found.set(job.uid, observation);
   }
-  return found;
-}
-
-async function refusals(
-  cluster: Cluster,
-  jobs: readonly ClusterJob[],
-  isEverywhere: boolean,
-): Promise<ReadonlyMap<string, PodObservation>> {
-  const found = new Map<string, PodObservation>();
-  if (jobs.length === 0) return found;
-  const query = withDeadline(isEverywhere);
-  await ignoreTimeout(query.signal, async () => {
-    const byUid = new Map((await cluster.podCreationErrors(query)).map((event) => [event.object.uid, event]));
-    for (const job of jobs) {
-      const event = byUid.get(job.uid);
-      if (event !== undefined)
-        found.set(job.uid, { phase: clusterPhase(job), reasonText: formatPodRefusal(job, event) });
-    }
-  });
   return found;
 }
 

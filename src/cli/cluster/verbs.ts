@@ -44,7 +44,7 @@ export async function runClusterVerb(command: CommandContext, verb: ClusterVerb)
     case 'stop':
       await cluster.patch(job.name, { spec: { suspend: true } });
       await wakeForArchive(command);
-      return printDone(cli, job.name, await formatStopped(cluster, job));
+      return printDone(cli, job.name, formatStopped(job));
     case 'start':
     case 'resume':
       switch (await untilInterrupted(cli, (signal) => waitForStoppedPods(command, signal))) {
@@ -67,31 +67,12 @@ export async function runClusterVerb(command: CommandContext, verb: ClusterVerb)
   }
 }
 
-/** Pods that have not ended. Without permission to list pods, the counts of the Job, without names. */
-async function livePods(cluster: Cluster, job: ClusterJob): Promise<readonly string[]> {
-  try {
-    const pods = await podsOf(cluster, job);
-    return pods.filter(({ phase }) => phase !== 'Succeeded' && phase !== 'Failed').map(({ name }) => name);
-  } catch (error) {
-    if (!(error instanceof JobmanError) || error.code !== exitCode.failed) throw error;
-    const now = await cluster.job(job.name);
-    return Array.from({ length: now === null ? 0 : now.active + (now.terminating ?? 0) }, () => 'a pod');
-  }
-}
-
-/** Says "stopped" only after the pods are deleted: a pod has half a minute to end by itself. */
-async function formatStopped(cluster: Cluster, job: ClusterJob): Promise<string> {
-  const back = `Back: jobman start ${job.name}`;
-  let live: number;
-  try {
-    live = (await livePods(cluster, job)).length;
-  } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-    return `${job.name} is being stopped; its pods could not be checked: ${error.message} ${back}`;
-  }
-  if (live === 0) return `${job.name} is stopped: it has no pods, and it holds nothing. ${back}`;
-  const pods = live === 1 ? 'its pod is' : `its ${live} pods are`;
-  return `${job.name} is being stopped: ${pods} terminating, which may take half a minute. ${back}`;
+function formatStopped({ name, active, terminating = 0 }: ClusterJob): string {
+  const back = `Back: jobman start ${name}`;
+  const count = active + terminating;
+  if (count === 0) return `${name} is stopped: it has no pods, and it holds nothing. ${back}`;
+  const pods = count === 1 ? 'its pod is' : `its ${count} pods are`;
+  return `${name} is being stopped: ${pods} terminating, which may take half a minute. ${back}`;
 }
 
 /**
@@ -103,7 +84,8 @@ async function waitForStoppedPods(
   signal: AbortSignal,
 ): Promise<'gone' | 'started' | 'left'> {
   for (let round = 0; ; round += 1) {
-    const live = await livePods(cluster, job);
+    const pods = await podsOf(cluster, job);
+    const live = pods.flatMap(({ name, phase }) => (phase === 'Succeeded' || phase === 'Failed' ? [] : [name]));
     if (live.length === 0) return 'gone';
     if (round === 0) cli.note(`${job.name}: waiting until its stopped pods are deleted: ${live.join(', ')}.`);
     await pause(pollInterval, signal);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { JobmanError } from '../../../src/app/errors.ts';
-import { failure, now, openServer, status, type RecordedRequest, type Reply } from './support/server.ts';
+import { failure, openServer, status, type RecordedRequest, type Reply } from './support/server.ts';
 
 const labels = { 'jobman/owner': 'ada', 'jobman/installation': 'abc', 'jobman/job': 'train' };
 const wanted: V1Job = {
@@ -59,32 +59,6 @@ suite('lists', () => {
     const [{ path, query, headers }] = server.requests as readonly [RecordedRequest];
     assert.deepEqual([path, query.get('fieldSelector')], ['/api/v1/pods', 'spec.nodeName=,status.phase=Pending']);
     assert.match(String(headers['accept']), /as=PartialObjectMetadataList/);
-  });
-
-  test('of events has the newest refusal of each Job, and none without the right', async (t) => {
-    const event = (uid: string, second: number) => ({
-      involvedObject: { kind: 'Job', name: uid, uid },
-      type: 'Warning',
-      reason: 'FailedCreate',
-      message: `at ${second}`,
-      lastTimestamp: new Date(now + second * 1_000).toISOString(),
-    });
-    const server = await openServer(t, () => ({ json: { items: [event('a', 2), event('a', 1), event('b', 1)] } }));
-    const found = await server.cluster().podCreationErrors({});
-    assert.deepEqual(
-      found.map(({ object, message }) => [object.uid, message]),
-      [
-        ['a', 'at 2'],
-        ['b', 'at 1'],
-      ],
-    );
-    const [{ path, query }] = server.requests as readonly [RecordedRequest];
-    assert.deepEqual(
-      [path, query.get('fieldSelector')],
-      ['/api/v1/namespaces/vision/events', 'involvedObject.kind=Job,reason=FailedCreate'],
-    );
-    const closed = await openServer(t, () => status(403, 'Forbidden', 'no'));
-    assert.deepEqual(await closed.cluster().podCreationErrors({ allNamespaces: true }), []);
   });
 
   test('of a namespace that does not exist is no empty one', async (t) => {
