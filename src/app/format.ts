@@ -70,10 +70,6 @@ export function formatList(items: readonly string[]): string {
   return items.length < 2 ? last : `${items.slice(0, -1).join(', ')} and ${last}`;
 }
 
-export function formatWorker(worker: number | 'controller'): string {
-  return worker === 'controller' ? 'this machine' : `worker ${worker}`;
-}
-
 function twoDigits(value: number): string {
   return String(value).padStart(2, '0');
 }

@@ -1,5 +1,6 @@
 // History: one sentence per event, the same in `history`, in job.log and on the pages.
 
+import { formatWorker } from '../core/model/spec.ts';
 import type { Event } from '../core/model/event.ts';
 import type { AllocationState, Job } from '../core/model/job.ts';
 import {
@@ -14,7 +15,7 @@ import {
   formatRule,
   withoutSubject,
 } from './phrases.ts';
-import { pluralize, formatDuration, formatWorker, reasonPhrases, asClause } from './format.ts';
+import { pluralize, formatDuration, reasonPhrases, asClause } from './format.ts';
 
 export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {

@@ -1,6 +1,7 @@
 // Log files: our copies of a job's output, notes about the job, and copies of its data. All calls are synchronous: for
 // a line or a small file, a thread costs ten times the work.
 
+import { formatWorker } from '../core/model/spec.ts';
 import { jsonText, specOutline } from './json.ts';
 import { randomUUID } from 'node:crypto';
 import {
@@ -18,7 +19,7 @@ import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import type { Instant } from '../core/model/time.ts';
-import { formatWorker, escapeLine } from './format.ts';
+import { escapeLine } from './format.ts';
 import { fileError, isFileMissing } from './errors.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
 import { fileModeIn, makeFolder, readFileEnd, writeAtomically } from './files.ts';

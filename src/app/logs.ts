@@ -1,5 +1,6 @@
 // Logs: the log files for a query, and the newest lines of a job's workers.
 
+import { formatWorker } from '../core/model/spec.ts';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -11,7 +12,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { LogFile, LogQuery, WorkerView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { readFileEnd } from './files.ts';
-import { pluralize, formatWorker } from './format.ts';
+import { pluralize } from './format.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
 import {
   lastOutputBytes,

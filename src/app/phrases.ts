@@ -11,26 +11,19 @@ import {
 import { vanishedPrefix } from '../core/decide/evidence.ts';
 import {
   capacityAt,
+  emulatorProject,
+  formatWorker,
+  type CapacitySpec,
+  type JobSpec,
   type LocalSpec,
   type Reason,
   type RecoveryRule,
   type RecoverySpec,
   type TpuSpec,
   type WorkdirSpec,
-  type JobSpec,
-  emulatorProject,
-  type CapacitySpec,
 } from '../core/model/spec.ts';
 import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
-import {
-  pluralize,
-  formatList,
-  formatWorker,
-  formatDuration,
-  formatPricePerHour,
-  reasonPhrases,
-  asClause,
-} from './format.ts';
+import { pluralize, formatList, formatDuration, formatPricePerHour, reasonPhrases, asClause } from './format.ts';
 import { failurePatterns } from '../core/model/log-lines.ts';
 import { hour, type Instant } from '../core/model/time.ts';
 

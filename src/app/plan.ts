@@ -4,16 +4,17 @@ import { nodeName } from '../core/decide/allocate.ts';
 import { answerFor } from '../core/decide/recover.ts';
 import {
   alternativesOf,
+  formatWorker,
   nodeNamePlaceholder,
-  withJobIds,
   type JobSpec,
-  type RecoveryRule,
   type RecoverableReason,
+  type RecoveryRule,
   type TpuSpec,
+  withJobIds,
 } from '../core/model/spec.ts';
 import type { Plan } from './client.ts';
 import { isSimulated, formatBudget, formatConditions, formatStartFolder } from './phrases.ts';
-import { pluralize, formatDuration, formatWorker, reasonPhrases } from './format.ts';
+import { pluralize, formatDuration, reasonPhrases } from './format.ts';
 
 const jobIdToken = '<job id>';
 

@@ -1,5 +1,6 @@
 // Views: a job as people see it, computed here once for the table, the JSON and the pages.
 
+import { formatWorker } from '../core/model/spec.ts';
 import {
   allocationOf,
   capacityOf,
@@ -22,7 +23,7 @@ import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
 import { isSimulated, formatAccelerator, formatEndReason, formatCloudError, errorPhrases } from './phrases.ts';
-import { formatAge, pluralize, formatDuration, formatWorker, importedPrefix, reasonPhrases } from './format.ts';
+import { formatAge, pluralize, formatDuration, importedPrefix, reasonPhrases } from './format.ts';
 import { formatCloudStatus } from './cloud-status.ts';
 
 /** The longest phrase that a narrow terminal shows completely. */

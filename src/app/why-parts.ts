@@ -1,5 +1,6 @@
 // Parts of the `why` answer that several of its files share: silence, interruptions, rules and hints.
 
+import { formatWorker } from '../core/model/spec.ts';
 import { allowance, answerFor, continuationOf } from '../core/decide/recover.ts';
 import type { Event } from '../core/model/event.ts';
 import { lastAllocation, lastAttempt, openAttempt } from '../core/model/job.ts';
@@ -7,7 +8,7 @@ import type { Attempt, Ending, Evidence, Job, TaskFailure } from '../core/model/
 import type { RecoverableReason } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { QueuePosition } from '../core/policy/admission.ts';
-import { asClause, formatDuration, formatTime, formatWorker, pluralize } from './format.ts';
+import { asClause, formatDuration, formatTime, pluralize } from './format.ts';
 import type { HangEvidence } from './logs.ts';
 import { formatEnding, formatRule, likelyCause, withoutSubject } from './phrases.ts';
 import type { TypicalWait } from './typical-wait.ts';

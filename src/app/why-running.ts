@@ -1,12 +1,13 @@
 // The `why` answer for an attempt on ready capacity, and for the attempt that follows an end.
 
+import { formatWorker } from '../core/model/spec.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { isOnHeldCapacity, unreachableGraceOf } from '../core/decide/recover.ts';
 import { allocationOf, lastAllocation } from '../core/model/job.ts';
 import type { Attempt, Ending, ExitSeen, Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
-import { asClause, capitalize, formatAge, formatDuration, formatTime, formatWorker, pluralize } from './format.ts';
+import { asClause, capitalize, formatAge, formatDuration, formatTime, pluralize } from './format.ts';
 import { formatEndReason, formatExit, likelyCause } from './phrases.ts';
 import { acceleratorOf, lastEnding } from './views.ts';
 import {

@@ -1,5 +1,6 @@
+import { formatWorker } from '../../core/model/spec.ts';
 import type { AttemptView, JobView, WorkerView } from '../../app/client.ts';
-import { pluralize, formatDuration, formatTime, formatWorker, reasonPhrases, escapeLine } from '../../app/format.ts';
+import { pluralize, formatDuration, formatTime, reasonPhrases, escapeLine } from '../../app/format.ts';
 import { describeEvent } from '../../app/history.ts';
 import { formatEnding, formatEvidence } from '../../app/phrases.ts';
 import { workersLabel } from '../logs/lines.ts';

@@ -1,7 +1,8 @@
+import { formatWorker } from '../../core/model/spec.ts';
 import { open } from 'node:fs/promises';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { pluralize, formatWorker } from '../../app/format.ts';
+import { pluralize } from '../../app/format.ts';
 import { type Cli, printError } from '../context.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { formatBody, createSplitter, formatPrefix, formatJson, type Piece } from './lines.ts';

@@ -184,6 +184,7 @@ export function nextCheckAt({ job, now, allocation, attempt }: AttemptView): Ins
 
 // ------------------------------------------------------------------------------------------ watch
 
+/** Records that the command runs, and a failed exit that is not judged yet. */
 export function watchRun(view: AttemptView): Decision {
   const { job, now, runs, attempt } = view;
   const { ordinal, runningAt } = attempt;

@@ -2,7 +2,7 @@
 // worker.
 
 import type { AllocationState, Evidence, TaskFailure } from '../model/job.ts';
-import type { WorkerId } from '../model/spec.ts';
+import { formatWorker } from '../model/spec.ts';
 import { minute, second } from '../model/time.ts';
 import type { Duration } from '../model/time.ts';
 import type { AttemptView, WorkerRun } from './view.ts';
@@ -13,7 +13,7 @@ export const vanishedPrefix = 'the program vanished';
 export function vanishedEvidence({ run, worker, matched }: WorkerRun): Evidence {
   const found =
     run.state === 'vanished' ? run.detail : run.state === 'none' ? 'its files are gone' : 'it never started';
-  return { message: `${vanishedPrefix} on ${workerName(worker)}: ${found}`, worker, ...matched };
+  return { message: `${vanishedPrefix} on ${formatWorker(worker)}: ${found}`, worker, ...matched };
 }
 
 /** For a program that exited without success. */
@@ -23,13 +23,13 @@ export function exitEvidence(
 ): Evidence {
   if (failure !== undefined && exitCode === 0) return { message: failure, worker, unconfirmed: true, ...matched };
   const exitText = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
-  const message = `${exitText} on ${workerName(worker)}`;
+  const message = `${exitText} on ${formatWorker(worker)}`;
   return { message, worker, exitCode, ...(signal === undefined ? {} : { signal }), ...matched };
 }
 
 export function silenceEvidence(runs: readonly WorkerRun[]): Evidence {
   const [only, ...others] = runs;
-  const where = only === undefined || others.length > 0 ? 'on any worker' : `on ${workerName(only.worker)}`;
+  const where = only === undefined || others.length > 0 ? 'on any worker' : `on ${formatWorker(only.worker)}`;
   return { message: `no output ${where} for as long as job.silence_timeout allows` };
 }
 
@@ -42,7 +42,7 @@ export function failedCallEvidence({ worker, matched }: WorkerRun, timeout: Dura
 export function setupEvidence({ task, message: detail, tries, pattern }: TaskFailure): Evidence {
   const { worker } = task;
   const failed = task.kind === 'step' ? `step ${task.step} failed` : 'the command could not be started';
-  const message = `${failed} on ${workerName(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`;
+  const message = `${failed} on ${formatWorker(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`;
   return { message, worker, ...(pattern === undefined ? {} : { pattern }) };
 }
 
@@ -68,9 +68,4 @@ export function lossEvidence(view: AttemptView): Evidence {
 export function rawError({ allocation: { lastError } }: AttemptView): { readonly raw?: string } {
   const error = lastError?.error;
   return error === undefined ? {} : { raw: error.raw === '' ? error.message : error.raw };
-}
-
-/** `worker 3`, or `this machine`. */
-export function workerName(worker: WorkerId): string {
-  return worker === 'controller' ? 'this machine' : `worker ${worker}`;
 }

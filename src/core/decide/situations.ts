@@ -34,7 +34,6 @@ import {
   setupEvidence,
   silenceEvidence,
   vanishedEvidence,
-  workerName,
 } from './evidence.ts';
 import { attemptFacts, mayRunAfterRemoval } from './facts.ts';
 import type { AttemptFacts } from './facts.ts';
@@ -42,6 +41,7 @@ import { cleanUp, finishJob } from './finish.ts';
 import { recheckNow, withoutEvents, wait } from '../model/decision.ts';
 import type { Decision } from '../model/decision.ts';
 import { stoppedVerdict } from './recover.ts';
+import { formatWorker } from '../model/spec.ts';
 import type { View } from './view.ts';
 
 /** A row may assume that no row above it matches. */
@@ -232,7 +232,7 @@ const attemptRows = [
     when: ({ workerPastGrace }) => workerPastGrace !== undefined,
     then: (facts) => {
       const worker = requireFact(facts.workerPastGrace);
-      return endAttempt(facts, 'unreachable', { message: `${workerName(worker)} does not answer`, worker });
+      return endAttempt(facts, 'unreachable', { message: `${formatWorker(worker)} does not answer`, worker });
     },
   },
   {

@@ -9,6 +9,11 @@ export type BackendName = 'local' | 'tpu';
 /** A worker by Google's number, from 0; or `controller`: the machine that jobman runs on. */
 export type WorkerId = number | 'controller';
 
+/** `worker 3`, or `this machine`. */
+export function formatWorker(worker: WorkerId): string {
+  return worker === 'controller' ? 'this machine' : `worker ${worker}`;
+}
+
 export interface JobSpec {
   /** Version of this format, for readers of older rows. */
   readonly version: 1;
