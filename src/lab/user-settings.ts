@@ -18,7 +18,7 @@ const table = {
   monitor_after_run: booleanSetting(true, '`tpu run` starts `tpu monitor`.'),
   monitor_upd_time: numberSetting(5, 1, 3600, 'Seconds between two updates of the monitor.'),
   monitor_length: numberSetting(
-    20_000,
+    800,
     1,
     1_000_000,
     'Number of characters at the end of a log that are searched for the progress.',

@@ -218,7 +218,7 @@ export async function runFoldersOn(
   return runFolders(await cli.lab.store.windows({ jobs, cleared: true }), tpu.name);
 }
 
-export function jobId({ job }: JobOnTpu): string {
+function jobId({ job }: JobOnTpu): string {
   return job.job;
 }
 

@@ -3,17 +3,26 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { isFinishedPhase, type Phase } from '../../../core/decide/phase.ts';
-import { formatHolders, readHolders, readJobsByTpu } from '../../../lab/tpu-usage.ts';
+import { formatHolders } from '../../../lab/tpu-usage.ts';
 import { newestWindows } from '../../../lab/lineage.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import type { WindowWithJob, LabJob } from '../../../lab/lab-store.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { capitalize, escapeLine } from '../../../app/format.ts';
 import { bookAttempt } from '../create-lab-job.ts';
-import { endJobs, endOnWorkers, runFoldersOn, jobId, resolveTpu, type ClaimContext, withTpus } from '../claim-tpu.ts';
+import {
+  endJobs,
+  endOnWorkers,
+  readUsage,
+  runFoldersOn,
+  resolveTpu,
+  type ClaimContext,
+  withTpus,
+} from '../claim-tpu.ts';
 import { readUserWindows, type UserWindows, findWindow } from '../user-windows.ts';
 import { resolveActingUser } from '../resolve-user.ts';
 import { canAsk, confirm } from '../../prompt.ts';
+import { printResult } from '../terminal.ts';
 import type { TpuCli, ParsedArguments } from '../command.ts';
 
 export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> {
@@ -27,12 +36,9 @@ export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> 
     const phase = list.phaseOf(job);
     // Like cancel: ending a job twice is no error, but a job that finished by itself cannot be ended.
     if (phase === 'succeeded' || phase === 'failed') code = exitCode.conflict;
-    if (cli.json) {
-      await printKilled(cli, user, job, { killed: false, phase });
-      continue;
-    }
     const state = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
-    cli.printSentence(escapeLine(`${capitalize(await formatWindow(cli, job))} of ${user.name} ${state} already.`));
+    const message = (window: string): string => `${capitalize(window)} of ${user.name} ${state} already.`;
+    await printKilled(cli, user, job, { killed: false, phase }, message);
   }
   return Math.max(code, await endJobsAndPrograms(cli, { user, by, jobs: live }));
 }
@@ -64,24 +70,18 @@ function isFinished(list: UserWindows, job: string): boolean {
   return phase === null || isFinishedPhase(phase);
 }
 
-async function newestWindow(cli: TpuCli, job: string): Promise<number | null> {
-  const windows = await cli.lab.store.windows({ jobs: [job], cleared: true });
-  return newestWindows(windows).get(job)?.window.window ?? null;
-}
-
 /** Users type window numbers, so the answer names the window of the newest attempt. */
-async function formatWindow(cli: TpuCli, job: string): Promise<string> {
-  const newest = await newestWindow(cli, job);
-  return newest === null ? `job ${job}` : `window ${newest} (job ${job})`;
-}
-
 async function printKilled(
   cli: TpuCli,
   { name: user }: LabUser,
   job: string,
   end: { readonly killed: boolean; readonly phase: Phase | null },
+  message: (window: string) => string,
 ): Promise<void> {
-  cli.printJson({ window: await newestWindow(cli, job), job, user, ...end });
+  const windows = await cli.lab.store.windows({ jobs: [job], cleared: true });
+  const window = newestWindows(windows).get(job)?.window.window ?? null;
+  const called = window === null ? `job ${job}` : `window ${window} (job ${job})`;
+  printResult(cli, { window, job, user, ...end }, message(called));
 }
 
 export async function endJobsAndPrograms(
@@ -94,10 +94,14 @@ export async function endJobsAndPrograms(
     await endJobs(cli, parts.client, ids, { by, signal: parts.signal });
     // The end of a job's script does this. A job that was killed before its script began has no such end.
     for (const job of jobs) await bookAttempt(cli, job, 'reserved', (sentence) => cli.note(escapeLine(sentence)));
-    for (const job of ids) {
-      if (cli.json) await printKilled(cli, user, job, { killed: true, phase: 'cancelled' });
-      else cli.printSentence(escapeLine(`Killed ${await formatWindow(cli, job)} of ${user.name}.`));
-    }
+    for (const job of ids)
+      await printKilled(
+        cli,
+        user,
+        job,
+        { killed: true, phase: 'cancelled' },
+        (window) => `Killed ${window} of ${user.name}.`,
+      );
     let code: number = exitCode.ok;
     for (const [name, own] of Map.groupBy(jobs, ({ tpu }) => tpu))
       code = Math.max(code, await endProgramsOnTpu(cli, parts, await resolveTpu(cli, name), own));
@@ -111,7 +115,7 @@ async function endProgramsOnTpu(
   tpu: LabTpu,
   own: readonly LabJob[],
 ): Promise<number> {
-  const { client, tpus, signal } = parts;
+  const { tpus, signal } = parts;
   try {
     const state = await tpus.describe(tpu);
     if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
@@ -119,11 +123,10 @@ async function endProgramsOnTpu(
     const folders = await runFoldersOn(cli, tpu, ids);
     await endOnWorkers(cli, tpus, tpu, { folders, pids: [] }, signal);
     // Programs of other jobs under way on this TPU are not leftovers.
-    const { rows } = await client.list({});
-    const others = (await readJobsByTpu(cli.lab.store, rows)).on(tpu.name);
-    const theirs = await runFoldersOn(cli, tpu, others.map(jobId));
-    const { holders, warnings } = await readHolders(tpus, tpu, theirs, signal);
-    for (const sentence of warnings) cli.note(escapeLine(sentence));
+    const sheet = { bookings: [], warnings: [] };
+    const { usage, workerWarnings } = await readUsage(cli, parts, tpu, { user: null, hasWorkers: true, sheet });
+    const { holders } = usage;
+    for (const sentence of workerWarnings) cli.note(escapeLine(sentence));
     if (holders.length === 0) return exitCode.ok;
     for (const sentence of formatHolders(holders)) cli.printStderr(`On ${tpu.name} ${escapeLine(sentence)}`);
     if (await confirmEnd(cli, tpu)) await endOnWorkers(cli, tpus, tpu, { folders: [], pids: holders }, signal);

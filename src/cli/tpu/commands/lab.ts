@@ -169,25 +169,21 @@ async function importSiteSettings(
   isMeant: boolean,
 ): Promise<readonly ImportLine[]> {
   const site = await lab.site();
-  const importSetting = async (key: string, here: string | null, message: string, value: () => Promise<string>) => {
-    const subject = `setting ${key}`;
-    if (here !== null) return { kind: 'exists', subject, message: '' } as const;
-    if (!isMeant) return { kind: 'import', subject, message } as const;
-    const given = await value();
-    await setSetting(services.home, key, given);
-    return { kind: 'import', subject, message: given === message ? message : `${message}: ${given}` } as const;
-  };
   const saveKey = async (key: string): Promise<string> =>
     (await (await services.labHome()).saveSecret('wandb_api_key', key)).file;
-  const keyMessage = 'the W&B key, in a file that only you can read';
-  return [
-    ...(conda === null
-      ? []
-      : [await importSetting('lab.condaEnvironment', site.condaEnvironment, conda, async () => conda)]),
-    ...(wandbKey === null
-      ? []
-      : [await importSetting('lab.wandbKeyFile', site.wandbKeyFile, keyMessage, () => saveKey(wandbKey))]),
-  ];
+  const settings = [
+    ['lab.condaEnvironment', site.condaEnvironment, conda, conda, async (name: string) => name],
+    ['lab.wandbKeyFile', site.wandbKeyFile, wandbKey, 'the W&B key, in a file that only you can read', saveKey],
+  ] as const;
+  const lines: ImportLine[] = [];
+  for (const [key, here, given, message, save] of settings) {
+    if (given === null) continue;
+    const subject = `setting ${key}`;
+    if (here !== null) lines.push({ kind: 'exists', subject, message: '' });
+    else lines.push({ kind: 'import', subject, message: message ?? '' });
+    if (here === null && isMeant) await setSetting(services.home, key, await save(given));
+  }
+  return lines;
 }
 
 export const initLab: TpuHandler = async (cli, { keys }) => {

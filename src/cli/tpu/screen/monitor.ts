@@ -108,19 +108,12 @@ function renderFrame(rows: readonly CheckRow[], picture: Frame): readonly string
   const lines = rowLines(rows, { letters, columns, style, clock, bold });
   const head = [headerLine(rows, picture), ...lines.heading];
   const footer = ['', footerLine(picture)];
+  const body = lines.rows.flat();
   const room = picture.rows - 1 - head.length - footer.length;
-  const all = lines.rows.reduce((sum, one) => sum + one.length, 0);
-  if (all <= room) return [...head, ...lines.rows.flat(), ...footer];
-  const shown: string[] = [];
-  let from = lines.rows.length;
-  for (; from > 0; from -= 1) {
-    const next = lines.rows[from - 1] ?? [];
-    if (shown.length + next.length > room - 1) break;
-    shown.unshift(...next);
-  }
-  const frame = [...head, `${from} more above`, ...shown];
-  const isTiny = frame.length + footer.length > picture.rows - 1;
-  return [...frame, ...(isTiny ? [] : footer)].slice(0, Math.max(1, picture.rows - 1));
+  if (body.length <= room) return [...head, ...body, ...footer];
+  const shown = body.slice(body.length - Math.max(0, room - 1));
+  const frame = [...head, `${body.length - shown.length} more above`, ...shown, ...footer];
+  return frame.slice(0, Math.max(1, picture.rows - 1));
 }
 
 function footerLine({ columns, hasKeys }: Frame): string {
