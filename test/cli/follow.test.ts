@@ -92,7 +92,7 @@ suite('create --follow without a terminal', () => {
     assert.equal(world.out(), '[0] hello\n[1] hallo\n');
     assert.match(world.err(), /^Created job 000001 \(iris\)\. It runs in the background\.\n/);
     assert.match(world.err(), /Z 000001 running: attempt 1, stage 0, 2 workers\n/);
-    assert.match(world.err(), /Z 000001 iris succeeded after 1m05s\n$/);
+    assert.match(world.err(), /Z Job 000001 \(iris\) succeeded after 1m05s\.\n$/);
     assert.ok(!world.err().includes('\u001b'), 'Nothing is drawn.');
     assert.deepEqual(world.commands, ['create iris for alice', 'wake']);
   });
@@ -152,7 +152,10 @@ suite('create --follow without a terminal', () => {
       }),
     ]);
     assert.equal(await ended, 1);
-    assert.match(world.err(), /failed after 1m05s: exit code 3; its log says "ValueError: no"\. `jobman why 1`/);
+    assert.match(
+      world.err(),
+      /failed after 1m05s: exit code 3; its log says "ValueError: no"\. Explain: jobman why 1\n/,
+    );
   });
 
   test('Ctrl-C leaves, says how to come back, and stops nothing', async (t) => {
@@ -198,7 +201,7 @@ suite('create --follow on a terminal', () => {
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0]   hello\n[1]   hello\n[0-1] step 1\n[0]   only me\n[0]    20%\n');
     assert.ok(world.err().includes('\u001b[?2026h'), 'Redraws are one synchronised update each.');
-    assert.ok(world.err().includes('\u001b[J000001 iris succeeded after 1m05s\n'));
+    assert.ok(world.err().includes('\u001b[JJob 000001 (iris) succeeded after 1m05s.\n'));
     assert.match(world.err(), /\[22;2t.\]2;1 queued \d+s/, 'The window is named after the wait.');
     assert.ok(world.err().endsWith('\u0007\u001b]2;\u0007\u001b[23;2t'), 'It rings, and the window has its name back.');
     assert.equal(world.terminate(), false, 'Nothing is left to put right.');
@@ -255,7 +258,7 @@ suite('a verdict', () => {
     const { world, ended } = follow(t, ['wait', '1']);
     world.setJobs([jobView({ ...succeeded, attempts: [attempt, { ...attempt, attempt: 2 }, resumed, byRule] })]);
     assert.equal(await ended, 0);
-    assert.match(world.out(), /^000001 iris succeeded after 20s\n$/);
+    assert.match(world.out(), /^Job 000001 \(iris\) succeeded after 20s\.\n$/);
   });
 });
 
@@ -269,7 +272,7 @@ suite('logs -f', () => {
     await waitForText('out', '[0] hello world\n');
     world.setJobs([failed]);
     assert.equal(await ended, 0);
-    assert.match(world.err(), /Z 000001 iris failed after 1m05s: exit 1/);
+    assert.match(world.err(), /Z Job 000001 \(iris\) failed after 1m05s: exit 1/);
   });
 
   test('separates no rows by dashes in a pipe, where each line begins with its time', async (t) => {
@@ -287,7 +290,7 @@ suite('logs -f', () => {
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.match(world.err(), /^\S+Z 000001 attempt 1 ran 0s until .*: preempted; taken$/m);
-    for (const line of world.err().trimEnd().split('\n')) assert.match(line, /^2026-11-21T[\d:]+Z 000001 /);
+    for (const line of world.err().trimEnd().split('\n')) assert.match(line, /^2026-11-21T[\d:]+Z (Job )?000001 /);
   });
 
   test('follows one job at a time', async (t) => {
@@ -307,18 +310,18 @@ suite('wait', () => {
     });
     const { world, ended, waitForText } = follow(t, ['wait', '1', '2']);
     world.setJobs([running, other]);
-    await waitForText('out', '000002 other stopped');
+    await waitForText('out', 'Job 000002 (other) was stopped');
     world.setJobs([succeeded, other]);
     assert.equal(await ended, 1);
     assert.equal(world.out().split('\n').length, 3);
-    assert.match(world.out(), /000001 iris succeeded after 1m05s\n$/);
+    assert.match(world.out(), /Job 000001 \(iris\) succeeded after 1m05s\.\n$/);
   });
 
   test('shows the capacity that a job holds now, not at its end', async (t) => {
     const { world, ended } = follow(t, ['wait', '1']);
     world.setJobs([{ ...succeeded, heldCapacity: 'v4-16' }]);
     assert.equal(await ended, 0);
-    assert.match(world.out(), /^000001 iris succeeded after 1m05s, holds v4-16\n$/);
+    assert.match(world.out(), /^Job 000001 \(iris\) succeeded after 1m05s and holds v4-16\.\n$/);
   });
 
   test('gives up after --timeout, and on a job that is not there', async (t) => {

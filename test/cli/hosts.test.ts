@@ -11,7 +11,7 @@ import type {
   WorkerAccess,
 } from '../../src/app/worker-access.ts';
 import { parseWorkers } from '../../src/cli/parse.ts';
-import { jsonLines, jobman, createCliHarness, jobView, type CliHarnessOptions } from './support/harness.ts';
+import { jsonLines, jobman, createCliHarness, jobView, now, type CliHarnessOptions } from './support/harness.ts';
 import { run } from '../support/output-schema.ts';
 
 type Responder = (worker: number, request: SessionRequest, asked: Asked) => Promise<SessionEnd>;
@@ -267,6 +267,14 @@ suite('cp', () => {
       ],
     );
     assert.match(err, /Copied 40 bytes .* 2 workers/);
+  });
+
+  test('reports the size of the files and their speed, not those of the archive', async () => {
+    const { workers } = copying(1, () => ({ ...done(), bytes: 6 }));
+    let time = now;
+    const { err } = await jobman(['cp', '42:a', '.'], { ...options(workers), now: () => (time += 1_000) });
+    const [, seconds, speed] = /^Copied 6 bytes in ([\d.]+)s \(([\d.]+) bytes\/s\), 1 worker\.$/m.exec(err) ?? [];
+    assert.equal(Number(speed), Math.round(6 / Number(seconds)), err);
   });
 
   test('gives each of several workers a folder of its own, and a single one none', async () => {

@@ -80,7 +80,7 @@ suite('wait without a terminal', () => {
     await waited.at(now + 131 * minute, /000042 running after 2h10m: attempt 3, stage 2, 4 workers\n/);
     waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 0);
-    assert.match(waited.out(), /^000042 vit-l16-3e4 succeeded after .*\n$/);
+    assert.match(waited.out(), /^Job 000042 \(vit-l16-3e4\) succeeded after .*\n$/);
     assert.ok(!waited.err().includes('\u001b') && !waited.err().includes('\u0007'));
   });
 
@@ -172,10 +172,10 @@ suite('wait on a terminal', () => {
     assert.match(waited.err(), / 000043 ▸ running 2h05m: 2 preemptions\n/);
     waited.setJobs([queued, jobView({ ...other, phase: 'failed' })]);
     await waited.at(now, /Waiting for 1 job/);
-    assert.match(waited.out(), /^000043 bert failed/);
+    assert.match(waited.out(), /^Job 000043 \(bert\) failed/);
     waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 1, 'the worst verdict, and that of a job which is gone');
-    assert.match(waited.out(), /000042 vit-l16-3e4 succeeded/);
+    assert.match(waited.out(), /Job 000042 \(vit-l16-3e4\) succeeded/);
   });
 
   test('never draws more lines than there are, nor wider ones', () => {

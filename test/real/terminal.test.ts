@@ -30,7 +30,7 @@ test("create --follow shows the program's output and ends with its result; logs 
   assert.deepEqual([code, stdout], [1, '[0] one\n[0] two\n'], stderr);
   assert.match(
     stderr,
-    /^Created job 000001 \(it\)\. It runs in the background\.\n[^]*000001 it failed after .*exit(ed)?.* 3/,
+    /^Created job 000001 \(it\)\. It runs in the background\.\n[^]*Job 000001 \(it\) failed after .*exit(ed)?.* 3/,
   );
 
   const go = join(world.folder, 'go');

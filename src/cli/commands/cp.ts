@@ -154,7 +154,7 @@ function showProgress(cli: Cli, count: number, noun: Machines['noun']) {
   let done = 0;
   const sentence = (size = bytes): string => {
     const seconds = Math.max(0.001, (cli.io.now() - begun) / 1_000);
-    return `${formatBytes(size)} in ${seconds.toFixed(1)}s (${formatBytes(bytes / seconds)}/s)`;
+    return `${formatBytes(size)} in ${seconds.toFixed(1)}s (${formatBytes(size / seconds)}/s)`;
   };
   const line = drawStatusLine(cli, 250, () => `copied ${sentence()}; ${done} of ${pluralize(count, noun)} done`);
   return {

@@ -3,7 +3,7 @@
 import { watch } from 'node:fs';
 import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
-import { formatDuration, escapeLine, formatStatus } from '../../app/format.ts';
+import { asClause, formatDuration, escapeLine } from '../../app/format.ts';
 import { formatEnding } from '../../app/phrases.ts';
 import { type Cli, verdictCode, printError } from '../context.ts';
 import { createJobPoller, isNotFoundError, pollInterval } from './poll.ts';
@@ -234,16 +234,17 @@ async function showFailedStep(cli: Cli, client: Client, view: JobView): Promise<
   await stream.finish(cli.io.now());
 }
 
-/** `000042 vit-l16 failed after 2h05m: exit 1 on worker 3; its log says "…". jobman why 42 says more.` */
+/** `Job 000042 (vit) failed after 2h05m: exit 1 on worker 3; its log says "…". Explain: jobman why 42` */
 export function verdictLine(view: JobView): string {
-  // Kept capacity (`, holds v4-16`) is a present state, so it comes after the time of the end.
-  const holds = formatStatus(view).slice(view.phase.length);
-  const end = `${view.id} ${view.name} ${view.phase} after ${formatDuration(view.phaseStartedAt - requestedAt(view))}${holds}`;
-  if (view.phase === 'succeeded') return escapeLine(end);
+  const { id, name, phase, heldCapacity } = view;
+  const verdict = phase === 'stopped' || phase === 'cancelled' ? `was ${phase}` : phase;
+  const holds = heldCapacity === null ? '' : ` and holds ${heldCapacity}`;
+  const end = `Job ${id} (${name}) ${verdict} after ${formatDuration(view.phaseStartedAt - requestedAt(view))}${holds}`;
+  if (phase === 'succeeded') return escapeLine(`${end}.`);
   const { evidence = null, reason = null } = view.attempts.at(-1) ?? {};
   const evidenceText = evidence === null || reason === null ? view.message : formatEnding(view, { reason, evidence });
-  const more = view.phase === 'failed' ? `. \`jobman why ${Number(view.id)}\` says more.` : '';
-  return escapeLine(`${end}${evidenceText === '' ? '' : `: ${evidenceText}`}${more}`);
+  const more = phase === 'failed' ? ` Explain: jobman why ${Number(id)}` : '';
+  return escapeLine(`${end}${evidenceText === '' ? '' : `: ${asClause(evidenceText)}`}.${more}`);
 }
 
 /** A job that was stopped last week and resumed today did not take a week. */
