@@ -224,43 +224,34 @@ export function createClusterWriter(options: WriterParts) {
   }
 
   async function writeOne(uid: string): Promise<void> {
-    if (view.gone.has(uid)) return writeGone(uid);
-    const job = view.jobs.get(uid);
+    const isGone = view.gone.has(uid);
+    const job = view.gone.get(uid) ?? view.jobs.get(uid);
     if (job === undefined) return;
+    const isRunning = !isGone && isOpen(job);
     const known = podsOf(view, job);
     const lost = known.filter((pod) => view.lostPods.has(pod.uid));
-    const pods = isOpen(job) || view.isPodAccessDenied ? known : [...known, ...(await listPods(options, job))];
+    const pods = isGone || isRunning || view.isPodAccessDenied ? known : [...known, ...(await listPods(options, job))];
     const names = [job.name, ...pods.slice(-maxEventPods).map(({ name }) => name)];
-    const events = (await cluster.events({ names })) ?? [];
-    const observation = mergeObservations(await archivedJob(uid), { job, pods, events });
+    const events = isGone ? [] : ((await cluster.events({ names })) ?? []);
+    const before = await archivedJob(uid);
+    const observation = mergeObservations(before, { job, pods, events });
     const { server, context } = options.clusterContext();
-    const observed: ObservedJob = { server, context, observedAt: clock.now(), goneAt: null, ...observation };
-    await store.archiveObservation(observed, clusterJobEvents(observation));
+    const now = clock.now();
+    const times = isGone
+      ? { observedAt: before?.observedAt ?? now, goneAt: before?.goneAt ?? now }
+      : { observedAt: now, goneAt: null };
+    const observed: ObservedJob = { server, context, ...times, ...observation };
+    const found = clusterJobEvents(observation);
+    await store.archiveObservation(observed, times.goneAt === null ? found : [...found, goneEvent(times.goneAt)]);
     for (const pod of lost) view.lostPods.delete(pod.uid);
     rememberArchived(observed);
-    options.onWritten(job, pods);
-    if (!isOpen(job) && (view.isPodAccessDenied || areLogsCopied(view, uid, observation.pods))) {
+    if (isGone) view.gone.delete(uid);
+    else options.onWritten(job, pods);
+    if (isGone || (!isRunning && (view.isPodAccessDenied || areLogsCopied(view, uid, observation.pods)))) {
       view.finished.add(uid);
       view.archived.delete(uid);
       recheckCounts.delete(uid);
-    } else if (isOpen(job) && !job.suspended && job.ready === 0) scheduleRecheck(uid);
-  }
-
-  async function writeGone(uid: string): Promise<void> {
-    const job = view.gone.get(uid);
-    if (job === undefined) return;
-    const pods = podsOf(view, job);
-    const lost = pods.filter((pod) => view.lostPods.has(pod.uid));
-    const before = await archivedJob(uid);
-    const goneAt = before?.goneAt ?? clock.now();
-    const observation = mergeObservations(before, { job, pods, events: [] });
-    const { server, context } = options.clusterContext();
-    const observed: ObservedJob = { server, context, observedAt: before?.observedAt ?? goneAt, goneAt, ...observation };
-    await store.archiveObservation(observed, [...clusterJobEvents(observation), goneEvent(goneAt)]);
-    for (const pod of lost) view.lostPods.delete(pod.uid);
-    view.gone.delete(uid);
-    view.archived.delete(uid);
-    view.finished.add(uid);
+    } else if (isRunning && !job.suspended && job.ready === 0) scheduleRecheck(uid);
   }
 
   const archivedJob = async (uid: string) => view.archived.get(uid) ?? (await store.job(uid));

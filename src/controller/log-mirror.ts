@@ -61,11 +61,13 @@ interface Tail {
 
 export function createLogMirror(options: LogMirrorOptions) {
   const { logFiles, clock, mayAct, wake } = options;
-  const tails = new Tails();
+  const tails = new Map<string, Tail>();
   /** By job, the keys of the completely copied outputs. */
   const copied = new Map<string, Set<string>>();
   let stopped = false;
 
+  const tailKey = (job: Job, output: Output): string => `${job.id}/${outputKey(output)}`;
+  const tailsOf = ({ id }: Job): Tail[] => [...tails.values()].filter(({ job }) => job.id === id);
   const isCopied = (job: Job, output: Output): boolean => copied.get(job.id)?.has(outputKey(output)) === true;
 
   async function open(tail: Tail): Promise<void> {
@@ -93,7 +95,11 @@ export function createLogMirror(options: LogMirrorOptions) {
           return;
         }
         try {
-          await append(logFiles, tail, chunk);
+          const write = logFiles.append(job, output.attempt, output.worker, chunk);
+          tail.writing = write.catch(() => undefined);
+          await write;
+          tail.failures = 0;
+          tail.chunksWritten += 1;
         } catch (error) {
           if (!isOld()) wait(tail, messageOf(error));
         }
@@ -102,8 +108,8 @@ export function createLogMirror(options: LogMirrorOptions) {
         if (isOld()) return;
         tail.state = 'copied';
         copied.set(job.id, (copied.get(job.id) ?? new Set<string>()).add(outputKey(output)));
-        tails.drop(tail);
-        for (const call of tail.copiedListeners.splice(0)) call();
+        tails.delete(tailKey(job, output));
+        endTail(tail);
         wake(job.id);
       },
       dropped(reason) {
@@ -118,8 +124,7 @@ export function createLogMirror(options: LogMirrorOptions) {
   function wait(tail: Tail, reason: string): void {
     tail.cancel();
     tail.state = 'waiting';
-    if (tail.failures === 0)
-      options.report(`job ${tail.job.id}: log of ${tail.job.id}/${outputKey(tail.output)}: ${reason}`);
+    if (tail.failures === 0) options.report(`job ${tail.job.id}: log of ${tailKey(tail.job, tail.output)}: ${reason}`);
     const length = backoff(tail.failures, second, 30 * second);
     tail.failures += 1;
     tail.cancel = clock.at(clock.now() + length, () => void open(tail));
@@ -127,10 +132,22 @@ export function createLogMirror(options: LogMirrorOptions) {
 
   function follow(job: Job, machines: MachinePort, output: Output): Tail | undefined {
     if (stopped || isCopied(job, output)) return undefined;
-    const known = tails.get(job, output);
+    const known = tails.get(tailKey(job, output));
     if (known !== undefined) return known;
-    const tail = newTail(job, machines, output);
-    tails.add(tail);
+    const tail: Tail = {
+      job,
+      machines,
+      output,
+      state: 'waiting',
+      failures: 0,
+      generation: 0,
+      writing: Promise.resolve(),
+      cancel: () => undefined,
+      chunksWritten: 0,
+      activeDrains: 0,
+      copiedListeners: [],
+    };
+    tails.set(tailKey(job, output), tail);
     void open(tail);
     return tail;
   }
@@ -148,17 +165,17 @@ export function createLogMirror(options: LogMirrorOptions) {
     },
     isCopied,
     unfinished(job: Job, allocation: number): readonly Output[] {
-      return [...tails.of(job)].map(({ output }) => output).filter((output) => output.allocation === allocation);
+      return tailsOf(job).flatMap(({ output }) => (output.allocation === allocation ? [output] : []));
     },
     /** Keeps following an output that is being drained, unless its machine is gone. */
     giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void {
-      for (const tail of tails.of(job)) {
+      for (const tail of tailsOf(job)) {
         if (!isHopeless(tail.output)) continue;
         // A drain has its own limit, and a release waits for it.
         if (tail.activeDrains > 0 && !isGone(tail.output)) continue;
         tail.state = 'dropped';
         endTail(tail);
-        tails.drop(tail);
+        tails.delete(tailKey(job, tail.output));
       }
     },
     /** Finding out again costs one short tail per output. */
@@ -169,18 +186,10 @@ export function createLogMirror(options: LogMirrorOptions) {
     /** Ends all tails. Afterwards only a write that had already begun is appended. */
     stop(): void {
       stopped = true;
-      for (const tail of tails.takeAll()) endTail(tail);
+      for (const tail of tails.values()) endTail(tail);
+      tails.clear();
     },
   };
-}
-
-async function append(logFiles: LogFiles, tail: Tail, chunk: Uint8Array): Promise<void> {
-  const { attempt, worker } = tail.output;
-  const write = logFiles.append(tail.job, attempt, worker, chunk);
-  tail.writing = write.catch(() => undefined);
-  await write;
-  tail.failures = 0;
-  tail.chunksWritten += 1;
 }
 
 function outputKey({ attempt, worker }: Output): string {
@@ -190,22 +199,6 @@ function outputKey({ attempt, worker }: Output): string {
 function endTail(tail: Tail): void {
   tail.cancel();
   for (const call of tail.copiedListeners.splice(0)) call();
-}
-
-function newTail(job: Job, machines: MachinePort, output: Output): Tail {
-  return {
-    job,
-    machines,
-    output,
-    state: 'waiting',
-    failures: 0,
-    generation: 0,
-    writing: Promise.resolve(),
-    cancel: () => undefined,
-    chunksWritten: 0,
-    activeDrains: 0,
-    copiedListeners: [],
-  };
 }
 
 async function waitUntilDrained(tail: Tail, clock: Clock, { idle, total }: DrainTimeouts): Promise<void> {
@@ -221,40 +214,6 @@ async function waitUntilDrained(tail: Tail, clock: Clock, { idle, total }: Drain
     await waitAtMost(clock, over, Math.min(idle, left));
   }
   tail.activeDrains -= 1;
-}
-
-/** By job, because every pass reads only the tails of its own job. */
-class Tails {
-  readonly #byJob = new Map<string, Map<string, Tail>>();
-  size = 0;
-
-  get(job: Job, output: Output): Tail | undefined {
-    return this.#byJob.get(job.id)?.get(outputKey(output));
-  }
-
-  of(job: Job): Iterable<Tail> {
-    return this.#byJob.get(job.id)?.values() ?? [];
-  }
-
-  add(tail: Tail): void {
-    const ofJob = this.#byJob.get(tail.job.id) ?? new Map<string, Tail>();
-    this.#byJob.set(tail.job.id, ofJob.set(outputKey(tail.output), tail));
-    this.size += 1;
-  }
-
-  drop({ job, output }: Tail): void {
-    const ofJob = this.#byJob.get(job.id);
-    if (ofJob?.delete(outputKey(output)) !== true) return;
-    this.size -= 1;
-    if (ofJob.size === 0) this.#byJob.delete(job.id);
-  }
-
-  takeAll(): readonly Tail[] {
-    const all = [...this.#byJob.values()].flatMap((ofJob) => [...ofJob.values()]);
-    this.#byJob.clear();
-    this.size = 0;
-    return all;
-  }
 }
 
 /** An incomplete log is retried for this long after its end; twice as long if the clock was set back. */
