@@ -134,19 +134,7 @@ export function createLogMirror(options: LogMirrorOptions) {
     if (stopped || isCopied(job, output)) return undefined;
     const known = tails.get(tailKey(job, output));
     if (known !== undefined) return known;
-    const tail: Tail = {
-      job,
-      machines,
-      output,
-      state: 'waiting',
-      failures: 0,
-      generation: 0,
-      writing: Promise.resolve(),
-      cancel: () => undefined,
-      chunksWritten: 0,
-      activeDrains: 0,
-      copiedListeners: [],
-    };
+    const tail: Tail = { ...freshTail(), job, machines, output };
     tails.set(tailKey(job, output), tail);
     void open(tail);
     return tail;
@@ -199,6 +187,19 @@ function outputKey({ attempt, worker }: Output): string {
 function endTail(tail: Tail): void {
   tail.cancel();
   for (const call of tail.copiedListeners.splice(0)) call();
+}
+
+function freshTail(): Omit<Tail, 'job' | 'machines' | 'output'> {
+  return {
+    state: 'waiting',
+    failures: 0,
+    generation: 0,
+    writing: Promise.resolve(),
+    cancel: () => undefined,
+    chunksWritten: 0,
+    activeDrains: 0,
+    copiedListeners: [],
+  };
 }
 
 async function waitUntilDrained(tail: Tail, clock: Clock, { idle, total }: DrainTimeouts): Promise<void> {
