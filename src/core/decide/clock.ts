@@ -5,7 +5,7 @@
 import { withoutEvents, withEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
 import { openAttempt, withLifecycle } from '../model/job.ts';
-import type { Allocation, AllocationFields, Attempt, Job } from '../model/job.ts';
+import type { Allocation, Attempt, Job } from '../model/job.ts';
 import type { Observation, Observed } from '../model/observation.ts';
 import { second } from '../model/time.ts';
 import type { Instant } from '../model/time.ts';
@@ -24,9 +24,9 @@ export function correctTimes(job: Job, now: Instant): Change {
   };
   const next: Job = {
     ...job,
-    allocations: job.allocations.map((one) => withLifecycle({ ...one, ...correctedAllocation(one, correct) })),
-    attempts: job.attempts.map((one) => ({ ...one, ...correctedAttempt(one, correct, now) })),
-    finish: job.finish === null ? null : { ...job.finish, at: correct(job.finish.at) },
+    allocations: job.allocations.map((one) => correctedAllocation(one, correct)),
+    attempts: job.attempts.map((one) => correctedAttempt(one, correct, now)),
+    finish: job.finish && corrected(job.finish, ['at'], correct),
   };
   return isAhead ? withEvents(next, now, { kind: 'clock_set_back' }) : withoutEvents(job);
 }
@@ -41,8 +41,9 @@ export function withoutFutureTimes(observation: Observation, now: Instant): Obse
 }
 
 function clampObservedTime<T>(observed: Observed<T>, now: Instant): Observed<T> {
-  if (observed.kind === 'known') return observed.observedAt > now ? { ...observed, observedAt: now } : observed;
-  return observed.since > now ? { ...observed, since: now } : observed;
+  return observed.kind === 'known'
+    ? { ...observed, observedAt: Math.min(observed.observedAt, now) }
+    : { ...observed, since: Math.min(observed.since, now) };
 }
 
 /** Never later than now. A time before the start of the open attempt stays before it, as `failedRequests` requires. */
@@ -62,48 +63,43 @@ export function correctBackoff(
 
 type TimeCorrection = (time: Instant) => Instant;
 
-/** These fields of a value, corrected. */
-function correctedTimes<Key extends string>(
-  value: Readonly<Record<Key, Instant | null>>,
-  keys: readonly Key[],
-  correct: TimeCorrection,
-): Readonly<Record<Key, Instant | null>> {
-  const pairs = keys.map((key) => [key, value[key] === null ? null : correct(value[key])]);
-  return Object.fromEntries(pairs) as Record<Key, Instant | null>;
+/** The value with these fields corrected. A field without a time stays as it is. */
+function corrected<T extends object>(value: T, keys: readonly (keyof T)[], correct: TimeCorrection): T {
+  const times = keys.flatMap((key) => {
+    const time = value[key];
+    return typeof time === 'number' ? [[key, correct(time)]] : [];
+  });
+  return { ...value, ...Object.fromEntries(times) };
 }
 
-const allocationTimes = ['confirmedAt', 'readyAt', 'firstMissedAt', 'unreachableAt', 'releasedAt'] as const;
-
 /** No wait counts from the other times of an allocation that is gone. */
-function correctedAllocation(allocation: Allocation, correct: TimeCorrection): Partial<AllocationFields> {
-  const { lastError, lastObserved } = allocation;
-  const requested = correctedTimes(allocation, ['requestedAt'], correct);
-  if (allocation.goneAt !== null) return requested;
-  return {
-    ...requested,
-    ...correctedTimes(allocation, allocationTimes, correct),
-    lastError: lastError === null ? null : { ...lastError, at: correct(lastError.at) },
-    lastObserved: lastObserved === null ? null : { ...lastObserved, at: correct(lastObserved.at) },
-  };
+function correctedAllocation(allocation: Allocation, correct: TimeCorrection): Allocation {
+  const { lastError, lastObserved, goneAt } = allocation;
+  if (goneAt !== null) return corrected(allocation, ['requestedAt'], correct);
+  return withLifecycle({
+    ...corrected(
+      allocation,
+      ['requestedAt', 'confirmedAt', 'readyAt', 'firstMissedAt', 'unreachableAt', 'releasedAt'],
+      correct,
+    ),
+    lastError: lastError && corrected(lastError, ['at'], correct),
+    lastObserved: lastObserved && corrected(lastObserved, ['at'], correct),
+  });
 }
 
 /** After its end an attempt may still have processes to stop, but no wait counts from its other times. */
-function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instant): Partial<Attempt> {
-  const { ending, movedAt, alternativesTried } = attempt;
+function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instant): Attempt {
+  const { ending, alternativesTried } = attempt;
   const stopping = {
-    failures: attempt.failures.map((one) => ({ ...one, lastAt: correct(one.lastAt) })),
-    ending: ending === null ? null : { ...ending, ...correctedTimes(ending, ['stopRequestedAt'], correct) },
+    ...attempt,
+    failures: attempt.failures.map((one) => corrected(one, ['lastAt'], correct)),
+    ending: ending && corrected(ending, ['stopRequestedAt'], correct),
   };
   if (attempt.endedAt !== null) return stopping;
   return {
-    ...stopping,
-    createdAt: correct(attempt.createdAt),
-    ...(movedAt !== undefined && { movedAt: correct(movedAt) }),
-    ...(alternativesTried !== undefined && {
-      alternativesTried: alternativesTried.map((one) => ({ ...one, at: correct(one.at) })),
-    }),
+    ...corrected(stopping, ['createdAt', 'movedAt', 'startedAt', 'runningAt'], correct),
+    ending: stopping.ending && corrected(stopping.ending, ['startedAt'], correct),
+    ...(alternativesTried && { alternativesTried: alternativesTried.map((one) => corrected(one, ['at'], correct)) }),
     notBeforeAt: correctBackoff(attempt, now),
-    ...correctedTimes(attempt, ['startedAt', 'runningAt'], correct),
-    ending: stopping.ending === null ? null : { ...stopping.ending, startedAt: correct(stopping.ending.startedAt) },
   };
 }

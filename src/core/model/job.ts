@@ -340,20 +340,18 @@ export function openAttempt(job: Job): Attempt | undefined {
 
 /** Throws if the job has no such allocation, which is a bug. */
 export function allocationOf(job: Job, ordinal: number): Allocation {
-  const allocation = job.allocations[ordinal - 1];
-  if (allocation === undefined || allocation.ordinal !== ordinal) {
-    throw new Error(`job ${job.id} holds no allocation ${ordinal}; its allocations are numbered from 1 without a gap`);
-  }
-  return allocation;
+  return itemOf(job, job.allocations, ordinal, 'allocation');
 }
 
 /** Throws if the job has no such attempt, which is a bug. */
 export function attemptOf(job: Job, ordinal: number): Attempt {
-  const attempt = job.attempts[ordinal - 1];
-  if (attempt === undefined || attempt.ordinal !== ordinal) {
-    throw new Error(`job ${job.id} holds no attempt ${ordinal}; its attempts are numbered from 1 without a gap`);
-  }
-  return attempt;
+  return itemOf(job, job.attempts, ordinal, 'attempt');
+}
+
+function itemOf<T extends { readonly ordinal: number }>(job: Job, all: readonly T[], ordinal: number, name: string): T {
+  const item = all[ordinal - 1];
+  if (item?.ordinal !== ordinal) throw new Error(`job ${job.id} has no ${name} ${ordinal}, or a gap in their numbers`);
+  return item;
 }
 
 export function failureOf({ failures }: Attempt, task: WorkerTask): TaskFailure | undefined {
