@@ -26,53 +26,33 @@ export interface TpuUsage {
 }
 
 export interface JobsByTpu {
-  on(tpu: string, without?: string): readonly JobOnTpu[];
+  /** Jobs under way on the TPU: the lab's, except the job `without`, and those of manifests. */
+  on(tpu: string, without?: string): Pick<TpuUsage, 'jobs' | 'otherJobs'>;
   /** All jobs of the lab at the time of reading, including finished ones. */
-  readonly known: ReadonlySet<string>;
+  readonly known: readonly string[];
 }
 
-/** Reads the lab's jobs of all TPUs at once. `rows` are the jobs of a list without a filter. */
-export async function readJobsByTpu(store: LabStore, rows: readonly JobRow[]): Promise<JobsByTpu> {
-  const jobs = await store.jobs();
+export async function readJobsByTpu(client: Pick<Client, 'list' | 'show'>, store: LabStore): Promise<JobsByTpu> {
+  const [{ rows }, jobs] = await Promise.all([client.list({}), store.jobs()]);
+  const known = jobs.map(({ job }) => job);
   const live = new Map(rows.filter(({ phase }) => !isFinishedPhase(phase)).map((row) => [row.id, row]));
-  const windows = await store.windows({ jobs: [...live.keys()], cleared: true });
-  const newest = newestWindows(windows);
+  const newest = newestWindows(await store.windows({ jobs: [...live.keys()], cleared: true }));
+  const others = [...live.values()].filter(({ id, backend }) => backend === 'tpu' && !known.includes(id));
+  const views = await Promise.all(others.map(({ id }) => client.show(id)));
   return {
-    known: new Set(jobs.map(({ job }) => job)),
-    on: (tpu, without) =>
-      jobs.flatMap((job) => {
+    known,
+    on: (tpu, without) => ({
+      jobs: jobs.flatMap((job) => {
         const row = live.get(job.job);
         if (row === undefined || job.tpu !== tpu || job.job === without) return [];
         return [{ job, row, window: newest.get(job.job)?.window.window ?? null }];
       }),
+      otherJobs: views.filter(
+        ({ spec: { capacity } }) =>
+          capacity.kind === 'tpu' && capacity.ownership === 'persistent' && capacity.name === tpu,
+      ),
+    }),
   };
-}
-
-/** Jobs under way on the TPU that a manifest created, as far as the client can read them. */
-export async function manifestJobsOn(
-  client: Pick<Client, 'show'>,
-  rows: readonly JobRow[],
-  { known }: Pick<JobsByTpu, 'known'>,
-  tpu: string,
-): Promise<readonly JobRow[]> {
-  const live = rows.filter(({ id, phase, backend }) => backend === 'tpu' && !isFinishedPhase(phase) && !known.has(id));
-  const views = await Promise.all(live.map(({ id }) => client.show(id)));
-  return views.filter(
-    ({ spec: { capacity } }) => capacity.kind === 'tpu' && capacity.ownership === 'persistent' && capacity.name === tpu,
-  );
-}
-
-/** Jobs under way on the TPU: the lab's, except the job `without`, and those of manifests. */
-export async function jobsOn(
-  client: Pick<Client, 'list' | 'show'>,
-  store: LabStore,
-  tpu: string,
-  without?: string,
-): Promise<Pick<TpuUsage, 'jobs' | 'otherJobs'> & Pick<JobsByTpu, 'known'>> {
-  const { rows } = await client.list({});
-  const jobsByTpu = await readJobsByTpu(store, rows);
-  const others = await manifestJobsOn(client, rows, jobsByTpu, tpu);
-  return { jobs: jobsByTpu.on(tpu, without), otherJobs: others, known: jobsByTpu.known };
 }
 
 /** The bookings of all TPUs. A sheet that does not answer is only a warning, so that users can continue. */

@@ -127,6 +127,37 @@ test('TPUs, their aliases and their bookings can be written, changed and deleted
   assert.deepEqual(await lab.bookings(), []);
 });
 
+test('a job of tpu run, its window and its booking are written together or not at all', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  await lab.addUser(aUser('xibo'));
+  await lab.addUser(aUser('lyy'));
+  const insert = (owner: string, knownJobs: readonly string[], seenUser: string | null) => {
+    const { job: _, user: __, ...job } = aLabJob('', owner);
+    const entry = { job, knownJobs, booking: { user: owner, seenUser, scriptNote: owner } };
+    return store.insert({ owner, spec: localSpec(), manifest: '', at: noon, lab: entry });
+  };
+  const written = async () => ({
+    jobs: (await store.list({ maxFinished: null })).jobs.map(({ id }) => id),
+    entries: (await lab.jobs()).map(({ job }) => job),
+    windows: (await lab.windows({})).map(({ window }) => [window.user, window.window, window.attempt]),
+    bookings: (await lab.bookings()).map(({ status, user, scriptNote }) => [status, user, scriptNote]),
+  });
+  const { job } = await insert('xibo', [], null);
+  const first = {
+    jobs: [job.id],
+    entries: [job.id],
+    windows: [['xibo', 1, 1]],
+    bookings: [['running', 'xibo', 'xibo']],
+  };
+  assert.deepEqual(await written(), first);
+  await assert.rejects(insert('lyy', [], 'xibo'), refused(4, /Job 000001 of xibo has just started/));
+  await assert.rejects(insert('lyy', [job.id], null), refused(4, /xibo has just booked/));
+  assert.deepEqual(await written(), first);
+  await insert('lyy', [job.id], 'xibo');
+  assert.deepEqual((await written()).bookings, [['running', 'lyy', 'lyy']]);
+});
+
 test('each attempt gets one number: the next that no listed window has', async (t) => {
   const store = open(t);
   const { lab } = store;

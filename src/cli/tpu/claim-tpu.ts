@@ -12,7 +12,7 @@ import {
   readHolders,
   type TpuUsage,
   formatUsage,
-  jobsOn,
+  readJobsByTpu,
   type JobOnTpu,
   othersBooking,
 } from '../../lab/tpu-usage.ts';
@@ -84,16 +84,17 @@ export async function readUsage(
   readonly workerWarnings: readonly string[];
 }> {
   const { user, hasWorkers, without } = of;
-  const [{ jobs, otherJobs, known }, sheet] = await Promise.all([
-    jobsOn(client, cli.lab.store, tpu.name, without),
+  const [jobsByTpu, sheet] = await Promise.all([
+    readJobsByTpu(client, cli.lab.store),
     of.sheet ?? readBookings(() => cli.lab.sheet()),
   ]);
+  const { jobs, otherJobs } = jobsByTpu.on(tpu.name, without);
   const folders = await runFoldersOn(cli, tpu, [...jobs.map(jobId), ...(without === undefined ? [] : [without])]);
   const none = { holders: [], warnings: [] };
   const { holders, warnings } = hasWorkers ? await readHolders(tpus, tpu, folders, signal) : none;
   return {
     usage: { jobs, otherJobs, booking: othersBooking(sheet.bookings, tpu.name, user), holders },
-    known: [...known],
+    known: jobsByTpu.known,
     booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
     sheetWarnings: sheet.warnings,
     workerWarnings: warnings,

@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capitalize, escapeLine } from '../../../app/format.ts';
 import { findTpus, type FoundTpu, groupByStatus } from '../../../lab/find-tpus.ts';
-import { formatUsage, manifestJobsOn, jobsOn, readJobsByTpu } from '../../../lab/tpu-usage.ts';
+import { formatUsage, readJobsByTpu } from '../../../lab/tpu-usage.ts';
 import type { LabUser } from '../../../lab/users.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
 import {
@@ -46,28 +46,18 @@ export async function find(cli: TpuCli, args: ParsedArguments): Promise<number> 
 
 /** Shows a TPU as running if the sheet calls it free but a job is under way there, because people take free TPUs. */
 async function withJobs(cli: TpuCli, bookings: readonly Booking[]): Promise<readonly Booking[]> {
-  const client = await cli.services.client();
-  const views = new Map<string, ReturnType<typeof client.show>>();
-  const show: typeof client.show = (ref) => {
-    const view = views.get(ref) ?? client.show(ref);
-    views.set(ref, view);
-    return view;
-  };
-  const { rows } = await client.list({});
-  const jobsByTpu = await readJobsByTpu(cli.lab.store, rows);
+  const jobsByTpu = await readJobsByTpu(await cli.services.client(), cli.lab.store);
   const users = await cli.lab.store.users();
-  return Promise.all(
-    bookings.map(async (booking) => {
-      if (booking.status.kind !== 'free') return booking;
-      const [first] = jobsByTpu.on(booking.tpu);
-      const [other] = first === undefined ? await manifestJobsOn({ show }, rows, jobsByTpu, booking.tpu) : [];
-      const owner = first?.job.user ?? other?.owner ?? undefined;
-      if (owner === undefined) return booking;
-      const user = users.find(({ name }) => name === owner)?.sheetName ?? owner;
-      const where = typeof first?.window !== 'number' ? `job ${first?.job.job ?? other?.id}` : `window ${first.window}`;
-      return { ...booking, status: { kind: 'running' }, user, scriptNote: `${where}; not booked` };
-    }),
-  );
+  return bookings.map((booking) => {
+    if (booking.status.kind !== 'free') return booking;
+    const { jobs, otherJobs } = jobsByTpu.on(booking.tpu);
+    const [first, other] = [jobs[0], otherJobs[0]];
+    const owner = first?.job.user ?? other?.owner ?? undefined;
+    if (owner === undefined) return booking;
+    const user = users.find(({ name }) => name === owner)?.sheetName ?? owner;
+    const where = typeof first?.window !== 'number' ? `job ${first?.job.job ?? other?.id}` : `window ${first.window}`;
+    return { ...booking, status: { kind: 'running' }, user, scriptNote: `${where}; not booked` };
+  });
 }
 
 function printFound(cli: TpuCli, found: readonly FoundTpu[], style: Style): void {
@@ -145,7 +135,7 @@ async function confirmTaking(
 /** A TPU with a job under way stays booked. Throws JobmanError (4) with the commands that end the jobs. */
 async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
   const client = await cli.services.client();
-  const { jobs, otherJobs } = await jobsOn(client, cli.lab.store, name);
+  const { jobs, otherJobs } = (await readJobsByTpu(client, cli.lab.store)).on(name);
   if (jobs.length === 0 && otherJobs.length === 0) return;
   const sentences = formatUsage({ jobs, otherJobs }, name);
   const [first = ''] = sentences;
