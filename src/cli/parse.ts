@@ -29,10 +29,10 @@ export function parseDuration(text: string): Duration {
   return duration;
 }
 
-export function parseDurationOr<const W extends string>(part: W): (text: string) => Duration | W {
+export function parseDurationOr<const W extends string>(keyword: W): (text: string) => Duration | W {
   return (text) => {
-    const duration = text === part ? part : durationOf(text);
-    if (duration === undefined) throw new Error(`expected a length of time: 90s, 10m, 2h or 1d, or ${part}`);
+    const duration = text === keyword ? keyword : durationOf(text);
+    if (duration === undefined) throw new Error(`expected a length of time: 90s, 10m, 2h or 1d, or ${keyword}`);
     return duration;
   };
 }
