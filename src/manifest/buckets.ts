@@ -1,7 +1,7 @@
 // Buckets that a manifest mounts, checked against the regions of the job's alternatives. src/app/buckets.ts asks Cloud
 // Storage for the real location of each bucket.
 
-import { alternativeCount, capacityAt, type CapacitySpec } from '../core/model/spec.ts';
+import { alternativesOf, type CapacitySpec } from '../core/model/spec.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { bucketPattern, invalidBucketMessage } from './keys/setup.ts';
 import type { Section } from './keys.ts';
@@ -41,8 +41,7 @@ export function namedBuckets(
 
 /** The zones of all alternatives, each once. */
 function zonesOf(capacity: CapacitySpec): readonly string[] {
-  const alternatives = Array.from({ length: alternativeCount(capacity) }, (_, index) => capacityAt(capacity, index));
-  return [...new Set(alternatives.flatMap((one) => (one.kind === 'tpu' ? [one.zone] : [])))];
+  return capacity.kind === 'tpu' ? [...new Set(alternativesOf(capacity).map(({ zone }) => zone))] : [];
 }
 
 /** All mounts with their paths. The keys of the first mount are directly in the section. */

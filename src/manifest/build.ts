@@ -1,9 +1,6 @@
 import { join, normalize, relative } from 'node:path/posix';
 import { findAccelerator } from '../catalogue/accelerators.ts';
-import { capacityTraits } from '../core/decide/allocate.ts';
 import {
-  capacityAt,
-  alternativeCount,
   alternativesOf,
   jobIdPlaceholder,
   nodeNamePlaceholder,
@@ -22,9 +19,9 @@ import { workdirStep } from '../setup/files.ts';
 import type { Path } from '../schema/kinds.ts';
 import { checkBuckets } from './buckets.ts';
 import { readCapacity } from './capacity.ts';
-import { isLocalJob, chooseModules, type ModuleChoice, readModules, workerPath } from './setup-modules.ts';
+import { chooseModules, type ModuleChoice, readModules, workerPath } from './setup-modules.ts';
 import type { Section } from './keys.ts';
-import { withTilde, isWithin, localPath, type ManifestContext } from './files.ts';
+import { fileProblem, withTilde, isWithin, localPath, type ManifestContext } from './files.ts';
 import { buildRecoverySpec } from './recovery.ts';
 import type { Sections } from './sections.ts';
 import { readSecretSources } from './job-files.ts';
@@ -34,7 +31,6 @@ import { addWarnings } from './warnings.ts';
 export function buildSpec(sections: Sections, defaultName: string, context: ManifestContext): JobSpec | undefined {
   const job: Partial<Section<'job'>> = sections.read('job') ?? {};
   const setup: Partial<Section<'setup'>> = sections.read('setup') ?? {};
-  const recovery = sections.read('recovery');
   const isSetupOnly = isSetupOnlyJob(sections, setup);
   if (isSetupOnly) sections.readUnused('command');
   const command: Partial<Section<'command'>> = isSetupOnly ? {} : (sections.read('command') ?? {});
@@ -54,15 +50,16 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   if (choice.modules.includes('gcsfuse')) checkBuckets(sections, capacity);
   const workers = readWorkers(sections, command.workers ?? 'all', capacity);
   // No early return from here on: a mistake in one section must not hide the mistakes in another.
-  const isLocal = isLocalJob(sections);
+  const isLocal = sections.isPresent('local');
   const runsOnController = isLocal || runsOn === 'controller';
   const workdir = readWorkdir(sections, command.workdir, { runsOn, isLocal, capacity, isCopied }, context);
   const checkpoints = readCheckpoints(sections, job, { runsOnController, capacity, modules }, context);
   const resumeFrom = readResumeFrom(sections, job.resume_from, runsOnController, context);
   const rules = buildRecoverySpec({
-    recovery,
+    section: sections.read('recovery') ?? {},
+    presetAt: sections.has(['recovery', 'preset']) ? ['recovery', 'preset'] : ['recovery'],
     loop: job.loop,
-    isRevocable: capacity !== undefined && isRevocable(capacity),
+    isRevocable: capacity?.kind === 'tpu' && alternativesOf(capacity).some(({ pricing }) => pricing !== 'ondemand'),
     // An unreadable capacity has its own problem; do not report a second one.
     hasOtherZone:
       capacity === undefined ||
@@ -199,47 +196,28 @@ function readWorkers(
 
 /** Of all alternatives, because the command must run on any of them. */
 function fewestWorkers(capacity: CapacitySpec): { readonly count: number; readonly name: string } {
-  let fewest = { count: Number.POSITIVE_INFINITY, name: '' };
-  for (let alternative = 0; alternative < alternativeCount(capacity); alternative += 1) {
-    const option = capacityAt(capacity, alternative);
-    if (option.kind === 'local') return { count: 1, name: '' };
-    const slices = option.nodeCount ?? 1;
-    const count = (findAccelerator(option.accelerator)?.workers ?? Number.POSITIVE_INFINITY) * slices;
-    const name = slices === 1 ? option.accelerator : `${slices} x ${option.accelerator}`;
-    if (count < fewest.count) fewest = { count, name };
-  }
-  return fewest;
-}
-
-function isRevocable(capacity: CapacitySpec): boolean {
-  const options = Array.from({ length: alternativeCount(capacity) }, (_, alternative) =>
-    capacityAt(capacity, alternative),
-  );
-  return options.some((at) => capacityTraits(at).revocable);
+  if (capacity.kind === 'local') return { count: 1, name: '' };
+  const slices = capacity.nodeCount ?? 1;
+  const options = alternativesOf(capacity).map(({ accelerator }) => ({
+    count: (findAccelerator(accelerator)?.workers ?? Number.POSITIVE_INFINITY) * slices,
+    name: slices === 1 ? accelerator : `${slices} x ${accelerator}`,
+  }));
+  return options.reduce((fewest, one) => (one.count < fewest.count ? one : fewest));
 }
 
 function readWorkdirSource(
   sections: Sections,
   workdir: string | undefined,
-  { folder, home, files, purpose }: ManifestContext,
+  { folder, home, files }: ManifestContext,
 ): string | undefined {
   if (workdir === undefined) return undefined;
-  const at = ['job', 'workdir'];
   if (sections.has(['local', 'workdir'])) {
     sections.warning(['local', 'workdir'], 'has no effect: the command starts in the copy of job.workdir');
   }
   const path = localPath(workdir, folder, home);
   const info = files.inspect(path);
-  if (info.kind === 'folder') return path;
-  const problem =
-    info.kind === 'absent'
-      ? 'does not exist'
-      : info.kind === 'unreadable'
-        ? `cannot be read: ${info.detail}`
-        : 'is not a folder';
-  // The machine that checks a manifest may have other files than the one that creates the job.
-  if (purpose === 'check') sections.warning(at, `${path} ${problem} on this machine`);
-  else sections.problem(at, `${path} ${problem}`);
+  const problem = info.kind === 'folder' ? undefined : (fileProblem(info) ?? 'is not a folder');
+  if (problem !== undefined) sections.missingHere(['job', 'workdir'], `${path} ${problem}`);
   return path;
 }
 

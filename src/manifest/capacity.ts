@@ -14,7 +14,7 @@ import {
   emulatorProject,
 } from '../core/model/spec.ts';
 import { minute } from '../core/model/time.ts';
-import { readTextFile, localPath, type ManifestContext } from './files.ts';
+import { readNamedFile, localPath, type ManifestContext } from './files.ts';
 import type { Section } from './keys.ts';
 import type { Sections } from './sections.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -75,7 +75,7 @@ function readTpu(
     const answers = '`project: <your Google Cloud project>`, or `project: emulator` for the free TPU emulator';
     sections.problem(['tpu', 'project'], `is required, because the settings have no default project; write ${answers}`);
   }
-  const isRequestable = checkIsOffered(sections, { tpu, project, path: ['tpu'] });
+  const isRequestable = checkIsOffered(sections, ['tpu'], tpu, project);
   const version = tpu.version ?? (isRequestable ? generationOf(tpu.accelerator ?? '')?.runtimeVersion : undefined);
   if (isRequestable && version === undefined && !sections.has(['tpu', 'version'])) {
     const message = `is required: jobman does not know the runtime version of ${tpu.accelerator}`;
@@ -84,7 +84,7 @@ function readTpu(
   const name = tpu.name ?? tpuNameFrom(jobName);
   // In other keys the placeholder means this name, so here it is a cycle.
   if (name.includes(nodeNamePlaceholder)) sections.problem(['tpu', 'name'], 'refers to itself');
-  const script = tpu.startup_script === undefined ? null : readStartupScript(sections, tpu.startup_script, context);
+  const script = readNamedFile(sections, ['tpu', 'startup_script'], tpu.startup_script, maxStartupScriptBytes, context);
   if (!isRequestable || tpu.accelerator === undefined || version === undefined) return undefined;
   if (tpu.zone === undefined || project === null || script === undefined) return undefined;
 
@@ -94,87 +94,68 @@ function readTpu(
     accelerator: tpu.accelerator,
     pricing,
     runtimeVersion: version,
-    ...(tpu.topology === undefined ? {} : { topology: tpu.topology }),
+    ...omitUndefined({ topology: tpu.topology }),
+    // Only the backend knows the price.
     pricePerHourUsd: null,
   };
   const ownership = tpu.ownership ?? (tpu.adopt === true ? 'persistent' : 'ephemeral');
   checkTpuKeys(sections, tpu);
   checkTopology(sections, own, ['tpu']);
   const alternatives = readAlternatives(sections, tpu, own, project);
-  const allAlternatives = [own, ...alternatives];
   const loginKey = sections.read('ssh')?.private_key;
 
   // The request needs these values before the node has its full name, so they get the name as written.
   const withNodeName = (text: string): string => text.replaceAll(nodeNamePlaceholder, name);
   return {
     kind: 'tpu',
+    ...own,
     ownership,
     mode: tpu.allocation_mode ?? 'queued-resources',
     project,
-    zone: tpu.zone,
-    accelerator: tpu.accelerator,
     name,
-    runtimeVersion: version,
-    pricing,
     startupScript: script,
     networkTags: [...new Set((tpu.tags ?? []).map(withNodeName))],
     metadata: Object.fromEntries(Object.entries(tpu.metadata ?? {}).map(([key, value]) => [key, withNodeName(value)])),
     remoteUser,
     privateKey: loginKey === undefined ? null : localPath(loginKey, context.folder, context.home),
-    // Only the backend knows the price.
-    pricePerHourUsd: null,
-    // Absent keys stay absent, so that a stored spec is as short as its manifest.
-    ...omitUndefined({ topology: tpu.topology }),
-    ...(alternatives.length === 0 ? {} : { alternatives }),
     // A queued request is not refused: without a limit on the wait, the next alternative would never be tried.
-    ...(alternatives.length === 0 ? {} : { alternativesWaitMs: tpu.alternatives_wait ?? 15 * minute }),
+    ...(alternatives.length > 0 && { alternatives, alternativesWaitMs: tpu.alternatives_wait ?? 15 * minute }),
+    // Absent keys stay absent, so that a stored spec is as short as its manifest.
     ...omitUndefined({
       reservation: tpu.reservation,
       network: tpu.network,
       subnetwork: tpu.subnetwork,
       serviceAccount: tpu.service_account,
-      dataDisks: readDisks(sections, tpu, allAlternatives),
+      dataDisks: readDisks(sections, tpu, [own, ...alternatives]),
+      nodeCount: tpu.node_count === 1 ? undefined : tpu.node_count,
+      validForMs: tpu.valid_until,
     }),
-    ...(tpu.node_count === undefined || tpu.node_count === 1 ? {} : { nodeCount: tpu.node_count }),
-    ...omitUndefined({ validForMs: tpu.valid_until }),
   };
 }
 
 type TpuSection = Section<'tpu'>;
 
 function checkTpuKeys(sections: Sections, tpu: TpuSection): void {
+  const refuse = (key: keyof TpuSection, message: string): void => sections.problem(['tpu', key], message);
+  const warn = (key: keyof TpuSection, message: string): void => sections.warning(['tpu', key], message);
   const isQueued = (tpu.allocation_mode ?? 'queued-resources') === 'queued-resources';
   const isPersistent = tpu.ownership === 'persistent' || tpu.adopt === true;
-  if (tpu.adopt === true && tpu.ownership === 'ephemeral') {
-    sections.problem(['tpu', 'adopt'], 'contradicts ownership: ephemeral; remove one of them');
-  }
-  if (tpu.adopt === true && tpu.name === undefined && !sections.has(['tpu', 'name'])) {
-    sections.problem(['tpu', 'name'], 'is required with tpu.adopt: the exact name of the existing TPU');
-  }
-  if (!isQueued && tpu.node_count !== undefined && tpu.node_count > 1) {
-    sections.problem(
-      ['tpu', 'node_count'],
-      'requires allocation_mode: queued-resources, which alone supports multislice',
-    );
-  }
-  if (!isQueued && tpu.valid_until !== undefined) {
-    sections.warning(['tpu', 'valid_until'], 'has no effect with allocation_mode: tpu-vm, which does not use a queue');
-  }
-  if (tpu.reservation !== undefined && tpu.pricing !== undefined && tpu.pricing !== 'ondemand') {
-    sections.problem(
-      ['tpu', 'pricing'],
-      `is ${tpu.pricing}, but reserved capacity is always ondemand; remove it, or tpu.reservation`,
-    );
-  }
-  if (isPersistent && (tpu.alternatives?.length ?? 0) > 0) {
-    sections.problem(['tpu', 'alternatives'], 'have no meaning for an existing TPU; remove them');
-  }
-  if (isPersistent && (tpu.node_count ?? 1) > 1) {
-    sections.problem(['tpu', 'node_count'], 'has no meaning for an existing TPU; remove it');
-  }
-  if (tpu.alternatives_wait !== undefined && (tpu.alternatives?.length ?? 0) === 0) {
-    sections.warning(['tpu', 'alternatives_wait'], 'has no effect without tpu.alternatives');
-  }
+  const isMultislice = (tpu.node_count ?? 1) > 1;
+  const hasAlternatives = (tpu.alternatives?.length ?? 0) > 0;
+  if (tpu.adopt === true && tpu.ownership === 'ephemeral')
+    refuse('adopt', 'contradicts ownership: ephemeral; remove one of them');
+  if (tpu.adopt === true && tpu.name === undefined && !sections.has(['tpu', 'name']))
+    refuse('name', 'is required with tpu.adopt: the exact name of the existing TPU');
+  if (!isQueued && isMultislice)
+    refuse('node_count', 'requires allocation_mode: queued-resources, which alone supports multislice');
+  if (!isQueued && tpu.valid_until !== undefined)
+    warn('valid_until', 'has no effect with allocation_mode: tpu-vm, which does not use a queue');
+  if (tpu.reservation !== undefined && tpu.pricing !== undefined && tpu.pricing !== 'ondemand')
+    refuse('pricing', `is ${tpu.pricing}, but reserved capacity is always ondemand; remove it, or tpu.reservation`);
+  if (isPersistent && hasAlternatives) refuse('alternatives', 'have no meaning for an existing TPU; remove them');
+  if (isPersistent && isMultislice) refuse('node_count', 'has no meaning for an existing TPU; remove it');
+  if (tpu.alternatives_wait !== undefined && !hasAlternatives)
+    warn('alternatives_wait', 'has no effect without tpu.alternatives');
 }
 
 function readAlternatives(
@@ -191,7 +172,7 @@ function readAlternatives(
       accelerator: entry.accelerator ?? own.accelerator,
       version: entry.version,
     };
-    if (!checkIsOffered(sections, { tpu: requested, project, path: at })) continue;
+    if (!checkIsOffered(sections, at, requested, project)) continue;
     const runtimeVersion = entry.version ?? runtimeVersionFor(requested.accelerator, own);
     if (runtimeVersion === undefined) {
       const message = `is required: jobman does not know the runtime version of ${requested.accelerator}`;
@@ -204,21 +185,19 @@ function readAlternatives(
       accelerator: requested.accelerator,
       pricing: entry.pricing ?? own.pricing,
       runtimeVersion,
-      ...(topology === undefined ? {} : { topology }),
+      ...omitUndefined({ topology }),
       pricePerHourUsd: null,
     };
     checkTopology(sections, alternative, at);
-    const isDuplicate = [own, ...alternatives].some(
-      (other) =>
-        other.zone === alternative.zone &&
-        other.accelerator === alternative.accelerator &&
-        other.pricing === alternative.pricing &&
-        other.topology === alternative.topology,
-    );
+    const isDuplicate = [own, ...alternatives].some((other) => keyOf(other) === keyOf(alternative));
     if (isDuplicate) sections.warning(at, 'repeats an earlier alternative, so jobman requests it twice in each round');
     alternatives.push(alternative);
   }
   return alternatives;
+}
+
+function keyOf({ zone, accelerator, pricing, topology }: TpuAlternative): string {
+  return JSON.stringify([zone, accelerator, pricing, topology]);
 }
 
 /** Images work within one generation only; another generation needs the one that Google recommends. */
@@ -261,20 +240,6 @@ function readDisks(
   });
 }
 
-function readStartupScript(
-  sections: Sections,
-  path: string,
-  { files, folder, home }: ManifestContext,
-): string | undefined {
-  const file = localPath(path, folder, home);
-  // Reading a FIFO or a device might never end.
-  const isFile = files.inspect(file).kind !== 'stream';
-  const read = isFile ? readTextFile(files, file, maxStartupScriptBytes) : { reason: 'is not a regular file' };
-  if ('text' in read) return read.text;
-  sections.problem(['tpu', 'startup_script'], `the file ${file} ${read.reason}`);
-  return undefined;
-}
-
 function tpuNameFrom(jobName: string): string {
   const plain = jobName
     .replaceAll(jobIdPlaceholder, '')
@@ -287,15 +252,16 @@ function tpuNameFrom(jobName: string): string {
   return plain === '' ? 'job' : plain;
 }
 
-/** The project is null when none is named, which is reported separately. */
-interface CapacityRequest {
-  readonly tpu: Partial<Pick<Section<'tpu'>, 'accelerator' | 'zone' | 'version'>>;
-  readonly project: string | null;
-  readonly path: readonly (string | number)[];
-}
-
-/** Reports values that the project's cloud most likely does not offer. Returns whether the type may be requested. */
-function checkIsOffered(sections: Sections, { tpu, project, path }: CapacityRequest): boolean {
+/**
+ * Reports values that the project's cloud most likely does not offer. Returns whether the type may be requested. The
+ * project is null when none is named, which is reported separately.
+ */
+function checkIsOffered(
+  sections: Sections,
+  path: readonly (string | number)[],
+  { accelerator: type, zone, version }: Partial<Pick<TpuSection, 'accelerator' | 'zone' | 'version'>>,
+  project: string | null,
+): boolean {
   const isGoogleProject = project !== null && project !== emulatorProject;
   const reportDoubt = isGoogleProject ? sections.warning : sections.problem;
   const qualifier = isGoogleProject
@@ -305,7 +271,6 @@ function checkIsOffered(sections: Sections, { tpu, project, path }: CapacityRequ
       : 'of the TPU emulator';
   if (isGoogleProject && path.length === 1) checkProject(sections, project);
 
-  const { accelerator: type, zone, version } = tpu;
   const known = type === undefined ? undefined : findAccelerator(type);
   if (type !== undefined && known === undefined) {
     const at = [...path, 'accelerator'];
@@ -332,7 +297,7 @@ function checkIsOffered(sections: Sections, { tpu, project, path }: CapacityRequ
   }
   // For an unknown type, which may be newer than the tables, an unknown version may be right too.
   if (version !== undefined && (known !== undefined || !isGoogleProject)) {
-    checkVersion(sections, [...path, 'version'], { version, generation: known?.generation.name, isGoogleProject });
+    checkVersion(sections, [...path, 'version'], version, known?.generation.name, isGoogleProject);
   }
   return type !== undefined && (known !== undefined || (isGoogleProject && !isMisspelledType(type)));
 }
@@ -359,9 +324,10 @@ function isMisspelledType(type: string): boolean {
 function checkVersion(
   sections: Sections,
   at: readonly (string | number)[],
-  requested: { readonly version: string; readonly generation: string | undefined; readonly isGoogleProject: boolean },
+  version: string,
+  generation: string | undefined,
+  isGoogleProject: boolean,
 ): void {
-  const { version, generation, isGoogleProject } = requested;
   const suggestion = suggestRuntimeVersion(version);
   const madeFor = generationOfVersion(version);
   if (!isGoogleProject && !runtimeVersions.includes(version)) {

@@ -2,6 +2,8 @@
 // it stays a function; cli/disk.ts is the real one.
 
 import { isAbsolute, join, normalize, resolve } from 'node:path/posix';
+import type { Path } from '../schema/kinds.ts';
+import type { Sections } from './sections.ts';
 
 type FileInfo =
   | { readonly kind: 'file'; readonly bytes: number; readonly isExecutable: boolean }
@@ -45,6 +47,24 @@ export function readTextFile(
   } catch {
     return { reason: 'is not text in UTF-8' };
   }
+}
+
+/** Text of a file that the job stores; null without a path, undefined after a reported problem. */
+export function readNamedFile(
+  sections: Pick<Sections, 'problem'>,
+  at: Path,
+  path: string | undefined,
+  maxBytes: number,
+  { files, folder, home }: ManifestContext,
+): string | null | undefined {
+  if (path === undefined) return null;
+  const file = localPath(path, folder, home);
+  // Reading a FIFO or a device might never end.
+  const isStream = files.inspect(file).kind === 'stream';
+  const read = isStream ? { reason: 'is not a regular file' } : readTextFile(files, file, maxBytes);
+  if ('text' in read) return read.text;
+  sections.problem(at, `the file ${file} ${read.reason}`);
+  return undefined;
 }
 
 function tooLargeMessage(bytes: number | null, maxBytes: number): string {

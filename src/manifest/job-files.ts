@@ -1,6 +1,6 @@
 import { basename, join } from 'node:path/posix';
 import type { FilesModule, InlineFile } from '../setup/modules.ts';
-import { formatBinarySize, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
+import { fileProblem, formatBinarySize, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 import type { CommandSpec, SecretSource } from '../core/model/spec.ts';
 
@@ -126,19 +126,9 @@ function missingVariableMessage(variable: string, { env }: ManifestContext): str
 
 function missingFileMessage(from: string, { folder, home, files }: ManifestContext): string | undefined {
   if (from === '') return 'must be `env` or the path of a file';
-  const info = files.inspect(localPath(from, folder, home));
-  const isPath = certainPath.test(from);
-  const subject = isPath ? `the file ${from}` : 'names a file that';
-  const hint = isPath ? '' : ` (${secretHint})`;
-  switch (info.kind) {
-    case 'file':
-    case 'stream':
-      return undefined;
-    case 'folder':
-      return 'names a folder, not a file';
-    case 'absent':
-      return `${subject} does not exist on this machine${hint}`;
-    case 'unreadable':
-      return `${subject} cannot be read${hint}`;
-  }
+  const problem = fileProblem(files.inspect(localPath(from, folder, home)));
+  if (problem === undefined) return undefined;
+  return certainPath.test(from)
+    ? `the file ${from} ${problem} on this machine`
+    : `names a file that ${problem} on this machine (${secretHint})`;
 }

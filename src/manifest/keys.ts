@@ -7,10 +7,9 @@ import { command, job, local, vars } from './keys/job.ts';
 import { conda, docker, venv } from './keys/environments.ts';
 import { gcsfuse, type cache, setup, ssh } from './keys/setup.ts';
 import { kubernetes } from './keys/kubernetes.ts';
-import { recovery, type recoverySection } from './keys/recovery.ts';
+import { recovery } from './keys/recovery.ts';
 import { tpu } from './keys/tpu.ts';
 
-export type { EnvironmentName } from './keys/environments.ts';
 export type { ModuleName } from './keys/setup.ts';
 
 export const manifest = section(
@@ -36,7 +35,6 @@ export const manifest = section(
 export type SectionName = Extract<keyof ManifestValue, string>;
 type ManifestValue = ValueOf<typeof manifest>;
 export type Section<N extends keyof ManifestValue> = NonNullable<ManifestValue[N]>;
-export type RecoverySection = ValueOf<typeof recoverySection>;
 export type CacheSection = ValueOf<typeof cache>;
 
 /** Kind of the value at a path; undefined when the table has no such key. */

@@ -5,20 +5,20 @@ import { presets, type PresetName } from '../core/policy/presets.ts';
 import type { RecoverySpec, RecoveryRule } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
 import type { Path } from '../schema/kinds.ts';
-import type { RecoverySection } from './keys.ts';
+import type { Section } from './keys.ts';
 
 /** A looping job runs for weeks, so its failure budget is large. A failed setup costs money, so its budget is small. */
 export function buildRecoverySpec(input: {
-  readonly recovery: string | RecoverySection | undefined;
+  readonly section: Partial<Section<'recovery'>>;
+  /** The key with the name of the preset. */
+  readonly presetAt: Path;
   readonly loop: boolean | 'failures' | undefined;
   readonly isRevocable: boolean;
   readonly hasOtherZone: boolean;
   readonly refuse: (path: Path, message: string, suggestion?: string) => void;
 }): RecoverySpec {
-  const { recovery, loop, isRevocable, hasOtherZone, refuse } = input;
-  const section: Partial<RecoverySection> = typeof recovery === 'string' ? {} : (recovery ?? {});
-  const named = typeof recovery === 'string' ? recovery : section.preset;
-  const namedAt = typeof recovery === 'string' ? ['recovery'] : ['recovery', 'preset'];
+  const { section, presetAt, loop, isRevocable, hasOtherZone, refuse } = input;
+  const named = section.preset;
   const loopPreset: PresetName | undefined =
     loop === true ? 'loop: true' : loop === 'failures' ? 'loop: failures' : undefined;
 
@@ -27,9 +27,9 @@ export function buildRecoverySpec(input: {
     const names = Object.keys(presets) as PresetName[];
     const found = names.find((one) => one === named);
     if (found === undefined) {
-      refuse(namedAt, `"${named}" is not a preset; the presets are ${names.join(', ')}`, didYouMean(named, names));
+      refuse(presetAt, `"${named}" is not a preset; the presets are ${names.join(', ')}`, didYouMean(named, names));
     } else if (loopPreset !== undefined && loopPreset !== found) {
-      refuse(namedAt, `is ${found}, but job.loop means ${loopPreset}; remove one of them`);
+      refuse(presetAt, `is ${found}, but job.loop means ${loopPreset}; remove one of them`);
     } else preset = found;
   }
 
@@ -62,11 +62,10 @@ export function buildRecoverySpec(input: {
       else if (!hasOtherZone) refuse(at('avoid_zone'), 'requires tpu.alternatives with another zone');
     }
     const pattern = evidence ?? rule.log;
-    const codes = typeof rule.exit_code === 'number' ? [rule.exit_code] : rule.exit_code;
     return [
       {
         reason: rule.reason,
-        ...omitUndefined({ evidence: pattern, exitCodes: codes, worker: rule.worker }),
+        ...omitUndefined({ evidence: pattern, exitCodes: rule.exit_code, worker: rule.worker }),
         answer: { then: rule.then, on },
         ...(rule.avoid_zone === true && { avoidZone: true as const }),
         ...omitUndefined({ limit: rule.limit, delayMs: rule.delay, delayMaxMs: rule.delay_max }),

@@ -15,9 +15,10 @@ import type {
 } from '../setup/modules.ts';
 import { splitArguments } from '../catalogue/shell.ts';
 import { mountsOf, bucketNameOf } from './buckets.ts';
-import { fileProblem, readTextFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
+import { fileProblem, readNamedFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import { readJobFiles } from './job-files.ts';
-import type { CacheSection, Section, EnvironmentName, ModuleName } from './keys.ts';
+import type { CacheSection, Section, ModuleName } from './keys.ts';
+import { environmentNames, type EnvironmentName } from './keys/environments.ts';
 import type { Sections } from './sections.ts';
 import type { Path } from '../schema/kinds.ts';
 
@@ -29,28 +30,15 @@ export function readModules(
   choice: ModuleChoice,
   context: ManifestContext,
 ): readonly SetupModule[] {
-  return choice.modules.map((name) => readModule(name, sections, context)).filter((module) => module !== undefined);
-}
-
-function readModule(
-  name: ModuleChoice['modules'][number],
-  sections: Sections,
-  context: ManifestContext,
-): SetupModule | undefined {
-  switch (name) {
-    case 'files':
-      return readJobFiles(sections, context);
-    case 'ssh':
-      return readSsh(sections, context);
-    case 'gcsfuse':
-      return readGcsfuse(sections);
-    case 'docker':
-      return readDocker(sections);
-    case 'conda':
-      return readConda(sections, context);
-    case 'venv':
-      return readVenv(sections, context);
-  }
+  const readers = {
+    files: readJobFiles,
+    ssh: readSsh,
+    gcsfuse: readGcsfuse,
+    docker: readDocker,
+    conda: readConda,
+    venv: readVenv,
+  };
+  return choice.modules.flatMap((name): SetupModule | readonly [] => readers[name](sections, context) ?? []);
 }
 
 function readSsh(sections: Sections, context: ManifestContext): SshModule | undefined {
@@ -84,12 +72,9 @@ function readSsh(sections: Sections, context: ManifestContext): SshModule | unde
     keys.push({ privateKey, publicKey, isAuthorized: privateKey === login });
     if (identity.config_entry !== undefined) configEntries.push(identity.config_entry);
   }
-  const duplicate = keys.find((key, index) => {
-    return keys.some(
-      (other, at) =>
-        at < index && basename(other.privateKey) === basename(key.privateKey) && other.privateKey !== key.privateKey,
-    );
-  });
+  const duplicate = keys.find(({ privateKey }) =>
+    keys.some((other) => basename(other.privateKey) === basename(privateKey) && other.privateKey !== privateKey),
+  );
   if (duplicate !== undefined) {
     const message = `two keys have the name ${basename(duplicate.privateKey)} and would overwrite each other in ~/.ssh of the workers`;
     sections.problem(['ssh', 'identities'], message);
@@ -178,7 +163,13 @@ function readDocker(sections: Sections): DockerModule | undefined {
 
 function readConda(sections: Sections, context: ManifestContext): CondaModule | undefined {
   const conda = sections.read('conda');
-  const config = readEnvironmentFile(sections, ['conda', 'config_file'], conda?.config_file, context);
+  const config = readNamedFile(
+    sections,
+    ['conda', 'config_file'],
+    conda?.config_file,
+    maxEnvironmentFileBytes,
+    context,
+  );
   return config === undefined || conda?.name === undefined
     ? undefined
     : { name: 'conda', environment: conda.name, config };
@@ -187,7 +178,13 @@ function readConda(sections: Sections, context: ManifestContext): CondaModule | 
 function readVenv(sections: Sections, context: ManifestContext): VenvModule | undefined {
   const venv: Partial<Section<'venv'>> | undefined = sections.read('venv');
   if (venv === undefined) return undefined;
-  const requirements = readEnvironmentFile(sections, ['venv', 'requirements_file'], venv.requirements_file, context);
+  const requirements = readNamedFile(
+    sections,
+    ['venv', 'requirements_file'],
+    venv.requirements_file,
+    maxEnvironmentFileBytes,
+    context,
+  );
   const folder =
     venv.path === undefined ? `~/venv/${venv.name ?? 'venv'}` : workerPath(sections, ['venv', 'path'], venv.path);
   if (venv.path !== undefined && venv.name !== undefined && basename(remotePath(venv.path)) !== venv.name) {
@@ -207,21 +204,6 @@ function readVenv(sections: Sections, context: ManifestContext): VenvModule | un
   };
 }
 
-/** Text of the file for an environment; null when none is named, undefined after a reported problem. */
-function readEnvironmentFile(
-  sections: Sections,
-  at: Path,
-  path: string | undefined,
-  context: ManifestContext,
-): string | null | undefined {
-  if (path === undefined) return null;
-  const file = localPath(path, context.folder, context.home);
-  const read = readTextFile(context.files, file, maxEnvironmentFileBytes);
-  if ('text' in read) return read.text;
-  sections.problem(at, `the file ${file} ${read.reason}`);
-  return undefined;
-}
-
 /** A path on a worker. Reports one that leaves the login folder (`~name/`, `~/..`). */
 export function workerPath(sections: Sections, at: Path, path: string): string {
   if (leavesHome(path))
@@ -236,8 +218,6 @@ export interface ModuleChoice {
   readonly modules: readonly StepModule[];
   readonly environments: readonly EnvironmentName[];
 }
-
-const environmentNames: readonly EnvironmentName[] = ['docker', 'conda', 'venv'];
 
 /** Reports a listed module without its section, two environments, and an ambiguous choice of environment. */
 export function chooseModules(
@@ -273,7 +253,7 @@ export function chooseModules(
   const ordered = listed === undefined ? (['ssh', 'gcsfuse'] as const).filter(isPresent) : steps;
   const chosen = [...new Set([...implicit, ...ordered, ...environments])];
   // The owner sets up this machine: jobman copies no files to it, mounts nothing and writes no keys.
-  const isLocal = isLocalJob(sections);
+  const isLocal = sections.isPresent('local');
   const modules = isLocal ? chosen.filter((name) => environments.some((one) => one === name)) : chosen;
   for (const name of chosen) {
     if (modules.includes(name)) continue;
@@ -288,10 +268,6 @@ export function chooseModules(
   }
   sections.readUnused('vars');
   return { modules, environments };
-}
-
-export function isLocalJob(sections: Sections): boolean {
-  return sections.isPresent('local');
 }
 
 function chooseEnvironments(

@@ -29,11 +29,14 @@ interface ManifestParts {
   readonly isSetupOnly: boolean;
   readonly command: Partial<Section<'command'>>;
   readonly context: ManifestContext;
+  /** A warning about a key of `job`. */
+  readonly warn: (key: keyof Section<'job'>, message: string) => void;
 }
 
-export function addWarnings(sections: Sections, parts: ManifestParts): void {
+export function addWarnings(sections: Sections, given: Omit<ManifestParts, 'warn'>): void {
+  const parts: ManifestParts = { ...given, warn: (key, message) => sections.warning(['job', key], message) };
   warnAboutCheckpoints(sections, parts);
-  warnAboutLimits(sections, parts);
+  warnAboutLimits(parts);
   warnAboutFinish(sections, parts);
   warnAboutRules(sections, parts);
   warnAboutSecrets(sections, parts);
@@ -86,13 +89,12 @@ function filesOfFirstCommand(run: string): readonly string[] {
 
 function warnAboutCheckpoints(
   sections: Sections,
-  { job, capacity, modules, runsOn, checkpointDir, recovery, isSetupOnly }: ManifestParts,
+  { job, capacity, modules, runsOn, checkpointDir, recovery, isSetupOnly, warn }: ManifestParts,
 ): void {
   if (isSetupOnly) return;
-  const at = ['job', 'checkpoint_dir'];
   if (job.checkpoint_dir?.includes(nodeNamePlaceholder) === true) {
-    sections.warning(
-      at,
+    warn(
+      'checkpoint_dir',
       'contains ${tpu.name}, which is different for every new TPU, so a job cannot find its checkpoints after a preemption',
     );
     return;
@@ -101,7 +103,7 @@ function warnAboutCheckpoints(
   const preemptionNote = `a ${capacity.kind === 'tpu' ? capacity.pricing : ''} TPU can be preempted at any time`;
   if (job.checkpoint_dir === undefined && !isInvalid(sections, job, 'checkpoint_dir')) {
     const after = `with preset ${recovery.preset} the program then starts again from the beginning`;
-    sections.warning(at, `is not set, and ${preemptionNote}; ${after}`);
+    warn('checkpoint_dir', `is not set, and ${preemptionNote}; ${after}`);
     return;
   }
   // A URL such as gs://bucket/folder is in a bucket already. Files on the controller survive a preemption.
@@ -118,8 +120,8 @@ function warnAboutCheckpoints(
         : mounts.length === 0
           ? 'the manifest mounts no bucket'
           : `mounted: ${mounts.map(({ path }) => path).join(', ')}`;
-    sections.warning(
-      at,
+    warn(
+      'checkpoint_dir',
       `is not in a mounted bucket (${unused}), and ${preemptionNote}; the checkpoints are lost with it`,
     );
     return;
@@ -129,8 +131,8 @@ function warnAboutCheckpoints(
   if (container === undefined || container.flags.some((flag) => /^(-v|--volume|--mount)/.test(flag))) return;
   const outside = container.mounts.map((mount) => remotePath(mount.split(':')[0] ?? ''));
   if (!outside.some((path) => isWithin(checkpointDir, path))) {
-    sections.warning(
-      at,
+    warn(
+      'checkpoint_dir',
       'is not visible in the container, because docker.mount_dirs does not include it; checkpoints written there are lost',
     );
   }
@@ -142,45 +144,36 @@ function resumesElsewhere({ rules, budget }: RecoverySpec): boolean {
   return first?.answer.then === 'resume' && budget.preemptions > 0;
 }
 
-function warnAboutLimits(sections: Sections, { job, capacity }: ManifestParts): void {
+function warnAboutLimits({ job, capacity, warn }: ManifestParts): void {
   const { max_runtime: runtime, silence_timeout: silence, stop_grace: grace } = job;
-  if (runtime !== undefined && grace !== undefined && runtime < grace) {
-    sections.warning(
-      ['job', 'max_runtime'],
+  if (runtime !== undefined && grace !== undefined && runtime < grace)
+    warn(
+      'max_runtime',
       `is shorter than job.stop_grace (${formatExactDuration(grace)}), which the program gets in addition before jobman kills it`,
     );
-  }
-  if (runtime !== undefined && silence !== undefined && silence >= runtime) {
-    sections.warning(
-      ['job', 'silence_timeout'],
-      `has no effect: job.max_runtime (${formatExactDuration(runtime)}) ends the attempt first`,
-    );
-  }
+  if (runtime !== undefined && silence !== undefined && silence >= runtime)
+    warn('silence_timeout', `has no effect: job.max_runtime (${formatExactDuration(runtime)}) ends the attempt first`);
   const isRevocable = capacity !== undefined && capacityTraits(capacity).revocable;
-  if (grace !== undefined && grace > preemptionNotice && isRevocable) {
-    sections.warning(
-      ['job', 'stop_grace'],
+  if (grace !== undefined && grace > preemptionNotice && isRevocable)
+    warn(
+      'stop_grace',
       `applies only to a stop: a preempted TPU is deleted at most ${formatExactDuration(preemptionNotice)} after the notice`,
     );
-  }
-  if (grace !== undefined && grace > 0 && job.stop_signal === 'KILL') {
-    sections.warning(['job', 'stop_grace'], 'has no effect with job.stop_signal: KILL, which ends the program at once');
-  }
-  if (capacity?.kind === 'local') {
-    for (const key of ['capacity_wait', 'remote_user'] as const) {
-      if (job[key] !== undefined) sections.warning(['job', key], 'has no effect: the job runs on this machine');
-    }
+  if (grace !== undefined && grace > 0 && job.stop_signal === 'KILL')
+    warn('stop_grace', 'has no effect with job.stop_signal: KILL, which ends the program at once');
+  if (capacity?.kind !== 'local') return;
+  for (const key of ['capacity_wait', 'remote_user'] as const) {
+    if (job[key] !== undefined) warn(key, 'has no effect: the job runs on this machine');
   }
 }
 
-function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly }: ManifestParts): void {
-  const warn = (key: keyof Section<'job'>, message: string): void => sections.warning(['job', key], message);
+function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly, warn }: ManifestParts): void {
   if (isSetupOnly && job.loop !== undefined) warn('loop', 'has no effect: the job runs no command');
   const isKept = job.on_finish === 'keep' || (isSetupOnly && job.on_finish === undefined);
   if (job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish'))
     warn('keep_for', 'has no effect without job.on_finish: keep');
   if (capacity === undefined) return;
-  if (capacity.kind === 'local' || capacity.ownership === 'persistent') {
+  if (capacity.ownership === 'persistent') {
     const message = `has no effect: ${capacity.kind === 'local' ? 'this machine' : 'a persistent TPU'} is never released`;
     if (job.hold_on_failure !== undefined) warn('hold_on_failure', message);
     if (job.on_finish === 'keep') warn('on_finish', message);
@@ -206,9 +199,8 @@ function isInvalid(sections: Sections, job: Partial<Section<'job'>>, key: keyof 
 }
 
 function warnAboutRules(sections: Sections, { job, capacity }: ManifestParts): void {
-  const recovery = sections.read('recovery');
   // When a rule could not be read, the list is incomplete and the checks below would be wrong.
-  const rules = typeof recovery === 'string' || !sections.isValid('recovery') ? [] : (recovery?.rules ?? []);
+  const rules = sections.isValid('recovery') ? (sections.read('recovery')?.rules ?? []) : [];
   for (const [index, rule] of rules.entries()) {
     const at = ['recovery', 'rules', index];
     const coveringIndex = rules.findIndex((other, otherIndex) => otherIndex < index && coversRule(other, rule));
@@ -222,21 +214,16 @@ function warnAboutRules(sections: Sections, { job, capacity }: ManifestParts): v
   }
 }
 
-type ManifestRule = NonNullable<Exclude<Section<'recovery'>, string>['rules']>[number];
+type ManifestRule = NonNullable<Section<'recovery'>['rules']>[number];
 
 /** Each condition of `earlier` must also be a condition of `later`. */
 function coversRule(earlier: ManifestRule, later: ManifestRule): boolean {
   if (earlier.reason === undefined || earlier.reason !== later.reason) return false;
-  const codes = exitCodesOf(earlier);
-  const laterCodes = exitCodesOf(later);
+  const codes = earlier.exit_code;
   return (
     (earlier.evidence === undefined || earlier.evidence === later.evidence) &&
     (earlier.log === undefined || earlier.log === later.log) &&
     (earlier.worker === undefined || earlier.worker === later.worker) &&
-    (codes === undefined || laterCodes?.every((code) => codes.includes(code)) === true)
+    (codes === undefined || later.exit_code?.every((code) => codes.includes(code)) === true)
   );
-}
-
-function exitCodesOf({ exit_code: codes }: ManifestRule): readonly number[] | undefined {
-  return typeof codes === 'number' ? [codes] : codes;
 }

@@ -1,7 +1,7 @@
 import { presets } from '../../core/policy/presets.ts';
 import { second } from '../../core/model/time.ts';
 import { oneOf, duration, either, line, listOf, section, int, flag } from '../kinds.ts';
-import { key, type Key } from '../../schema/kinds.ts';
+import { key, refined, type Key, type ValueOf } from '../../schema/kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
 
@@ -17,7 +17,7 @@ const recoveryRule = section({
     { defaultText: 'any output', example: 'NCCL*timeout' },
   ),
   exit_code: key(
-    either(int(0, 255), (tree) => tree.kind !== 'list', listOf(int(0, 255))),
+    listOf(int(0, 255), 'whole number or list'),
     'Only if the program exited with this code, or with one of a list. A code above 128 is a signal: 137 is KILL (128 + 9).',
     { defaultText: 'any code', example: '[42, 75]' },
   ),
@@ -46,8 +46,10 @@ const recoveryRule = section({
   }),
 });
 
-export const recoverySection = section({
-  preset: key(line({ examples: Object.keys(presets) }), 'Name of a set of rules; see docs/recovery.md.', {
+const presetName = line({ description: 'name of a preset', examples: Object.keys(presets) });
+
+const recoverySection = section({
+  preset: key(presetName, 'Name of a set of rules; see docs/recovery.md.', {
     defaultText: '`pre` on spot and preemptible TPUs, otherwise `pass`',
     example: 'pre',
   }),
@@ -100,7 +102,7 @@ export const recovery = {
   defaultText: '`pre` on spot and preemptible TPUs, otherwise `pass`',
   example: 'pre',
   kind: either(
-    line({ description: 'name of a preset', examples: Object.keys(presets) }),
+    refined(presetName, (preset): Partial<ValueOf<typeof recoverySection>> => ({ preset })),
     (tree) => tree.kind !== 'map',
     recoverySection,
   ),
