@@ -1,4 +1,5 @@
 import { jobIdPlaceholder, nodeNamePlaceholder } from '../core/model/spec.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { reportProblem, type Path } from '../schema/kinds.ts';
 import { formatPath, type SourcePosition, type Report, parsePath } from '../schema/problems.ts';
 import {
@@ -11,19 +12,9 @@ import {
   type Tree,
   type Unknown,
 } from '../schema/tree.ts';
+import { kindAt, siblingKeys, usedName } from './keys.ts';
 import { isTemplate, parseTemplate, type Arg, type Part } from './template.ts';
 import { parseValue } from './yaml.ts';
-
-interface InterpolationInput {
-  readonly tree: Mapping;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly defaultName: string;
-  /** True where a text is a shell script, which keeps its own `${NAME}`. */
-  readonly isScript: (path: Path) => boolean;
-  readonly aliases: (path: Path) => readonly string[];
-  readonly isKnownKey: (path: Path) => boolean;
-  readonly suggest: (path: Path) => string | undefined;
-}
 
 interface ValueSite {
   readonly path: Path;
@@ -31,7 +22,9 @@ interface ValueSite {
 }
 
 interface Interpolation {
-  readonly input: InterpolationInput;
+  readonly tree: Mapping;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly defaultName: string;
   readonly resolve: (path: Path, raw: Tree) => Tree;
   /** Reports the mistake. The value is unknown from then on and causes no further reports. */
   readonly reportMistake: (site: ValueSite, message: string, suggestion?: string) => Unknown;
@@ -48,7 +41,11 @@ const maxSuggestions = 100;
 const maxChainLength = 200;
 
 /** Returns a function from a section's name to its resolved values. Unresolvable values are `unknown` and reported. */
-export function createInterpolator(input: InterpolationInput): (name: string, report: Report) => Tree | undefined {
+export function createInterpolator(
+  tree: Mapping,
+  env: Interpolation['env'],
+  defaultName: string,
+): (name: string, report: Report) => Tree | undefined {
   const done = new Map<string, Tree>();
   /** Paths being resolved, outermost first. A path that appears twice is a cycle. */
   const inProgress = new Map<string, string>();
@@ -92,10 +89,10 @@ export function createInterpolator(input: InterpolationInput): (name: string, re
     return value;
   };
 
-  const run: Interpolation = { input, resolve, reportMistake, totals, sizes: new WeakMap() };
+  const run: Interpolation = { tree, env, defaultName, resolve, reportMistake, totals, sizes: new WeakMap() };
   return (name, reportTo) => {
     report = reportTo;
-    const entry = input.tree.entries.get(name);
+    const entry = tree.entries.get(name);
     return entry === undefined ? undefined : resolve([name], entry.value);
   };
 }
@@ -115,7 +112,7 @@ function resolveTree(raw: Tree, site: ValueSite, run: Interpolation): Tree {
     return withSize({ kind: 'list', items, position }, items, run);
   }
   if (raw.kind === 'unknown' || typeof raw.value !== 'string' || !isTemplate(raw.value)) return raw;
-  return evaluate(parseTemplate(raw.value, run.input.isScript(path)), site, run);
+  return evaluate(parseTemplate(raw.value, isScript(path)), site, run);
 }
 
 function withSize(tree: Tree, children: readonly Tree[], { sizes, totals }: Interpolation): Tree {
@@ -163,7 +160,7 @@ function resolveReference(part: Reference, site: ValueSite, run: Interpolation):
 }
 
 function resolveName(part: PartOf<'name'>, site: ValueSite, run: Interpolation): Tree {
-  const { input, reportMistake } = run;
+  const { reportMistake } = run;
   const name = evaluateText(part.name, site, run);
   if (name === undefined) return unknown(site.position);
   const path = absolutePath(name, site);
@@ -173,12 +170,13 @@ function resolveName(part: PartOf<'name'>, site: ValueSite, run: Interpolation):
     return isMissing(found) ? reportMistake(site, `${part.written} has no value yet (???)`) : found;
   }
   if (part.mayBeShell) return scalar(`\${${name}}`, site.position);
-  if (input.isKnownKey(path)) return reportMistake(site, `${part.written} has no value in this manifest`);
+  if (kindAt(path) !== undefined && !isCustomKey(path))
+    return reportMistake(site, `${part.written} has no value in this manifest`);
   const message = `${part.written} is not a key of this manifest`;
   run.totals.suggestions += 1;
-  const suggestion = run.totals.suggestions <= maxSuggestions ? input.suggest(path) : undefined;
+  const suggestion = run.totals.suggestions <= maxSuggestions ? suggestReference(path, run.tree) : undefined;
   if (suggestion !== undefined) return reportMistake(site, message, `\${${suggestion}}`);
-  const mayBeShell = path.length === 1 || input.isScript(site.path);
+  const mayBeShell = path.length === 1 || isScript(site.path);
   return reportMistake(site, mayBeShell ? `${message}; write \\${part.written} if it is a shell variable` : message);
 }
 
@@ -193,7 +191,7 @@ function callResolver(part: PartOf<'resolver'>, site: ValueSite, run: Interpolat
   }
   switch (part.name) {
     case 'oc.env': {
-      const value = run.input.env[argument];
+      const value = run.env[argument];
       if (value !== undefined) return scalar(value, site.position);
       const defaultTree = fallback();
       if (defaultTree === undefined) {
@@ -247,44 +245,30 @@ function absolutePath(name: string, site: ValueSite): Path | undefined {
   return dots === 0 ? path : [...site.path.slice(0, site.path.length - dots), ...path];
 }
 
-function findValue(path: Path, site: ValueSite, { input, resolve }: Interpolation): Tree | undefined {
-  const { entries } = input.tree;
-  const name = formatPath(path);
+function findValue(path: Path, site: ValueSite, { tree, defaultName, resolve }: Interpolation): Tree | undefined {
+  const { entries } = tree;
+  const written = formatPath(path);
   // The node's full name exists only from its request on. The section tpu is read before, with the name as written.
-  if (name === 'tpu.name' && site.path[0] !== 'tpu' && entries.has('tpu'))
+  if (written === 'tpu.name' && site.path[0] !== 'tpu' && entries.has('tpu'))
     return scalar(nodeNamePlaceholder, site.position);
   // The id exists only after the job is created. A job in a cluster has no id.
-  if (name === 'job.id' && !entries.has('kubernetes')) return scalar(jobIdPlaceholder, site.position);
-  const job = entries.get('job')?.value;
-  if (name === 'job.name' && isNull(job?.kind === 'map' ? childOf(job, 'name') : undefined)) {
-    return scalar(input.defaultName, site.position);
-  }
+  if (written === 'job.id' && !entries.has('kubernetes')) return scalar(jobIdPlaceholder, site.position);
+  if (written === 'job.name' && isNull(rawTreeAt(tree, path))) return scalar(defaultName, site.position);
 
-  let at: Tree = input.tree;
+  let at: Tree = tree;
   let walked: Path = [];
   for (const [index, part] of path.entries()) {
     if (at.kind === 'scalar' && typeof at.value === 'string' && isTemplate(at.value)) {
       // The section itself is an interpolation, so the values below it are already resolved.
       return descendantOf(resolve(walked, at), path.slice(index));
     }
-    const usedName = usedNameIn(at, part, walked, input);
-    const next: Tree | undefined = usedName === undefined ? undefined : childOf(at, usedName);
-    if (usedName === undefined || next === undefined) return undefined;
-    walked = [...walked, usedName];
+    const name = usedName(at, [...walked, part]);
+    const next = childOf(at, name);
+    if (next === undefined) return undefined;
+    walked = [...walked, name];
     at = next;
   }
   return resolve(walked, at);
-}
-
-function usedNameIn(
-  tree: Tree,
-  part: string | number,
-  walked: Path,
-  input: InterpolationInput,
-): string | number | undefined {
-  if (tree.kind === 'list') return /^\d+$/.test(String(part)) ? Number(part) : undefined;
-  if (tree.kind !== 'map') return undefined;
-  return [String(part), ...input.aliases([...walked, part])].find((name) => tree.entries.has(name));
 }
 
 function descendantOf(tree: Tree, path: Path): Tree | undefined {
@@ -302,4 +286,31 @@ function scalar(value: string, position: SourcePosition): Scalar {
 
 function unknown(position: SourcePosition): Unknown {
   return { kind: 'unknown', position };
+}
+
+export function rawTreeAt(tree: Tree, path: Path): Tree | undefined {
+  let node: Tree | undefined = tree;
+  for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
+  return node;
+}
+
+function isScript(path: Path): boolean {
+  return kindAt(path)?.isScript === true;
+}
+
+/** Keys of the user are not in the table, so they are known only by being present. */
+function isCustomKey(path: Path): boolean {
+  const keys = siblingKeys(path);
+  return path[0] === 'vars' || keys === undefined || !Object.hasOwn(keys, String(path.at(-1)));
+}
+
+function suggestReference(path: Path, tree: Mapping): string | undefined {
+  const parents = path.slice(0, -1);
+  const node = rawTreeAt(tree, parents);
+  const presentNames = node?.kind === 'map' ? [...node.entries.keys()] : [];
+  const last = didYouMean(String(path.at(-1)), [...presentNames, ...Object.keys(siblingKeys(path) ?? {})]);
+  if (last !== undefined) return formatPath([...parents, last]);
+  // The mistake may be in the section: `${comand.lr}`.
+  const section = didYouMean(String(path[0]), [...tree.entries.keys()]);
+  return section === undefined || section === path[0] ? undefined : formatPath([section, ...path.slice(1)]);
 }

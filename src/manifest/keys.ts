@@ -3,6 +3,7 @@
 
 import { findKey, aliasesOf, section } from './kinds.ts';
 import type { Keys, Kind, Path, Schema, ValueOf } from '../schema/kinds.ts';
+import type { Tree } from '../schema/tree.ts';
 import { command, job, local, vars } from './keys/job.ts';
 import { conda, docker, venv } from './keys/environments.ts';
 import { gcsfuse, type cache, setup, ssh } from './keys/setup.ts';
@@ -56,6 +57,14 @@ export function aliasesAt(path: Path): readonly string[] {
   const keys = siblingKeys(path);
   const last = path.at(-1);
   return keys === undefined || last === undefined ? [] : aliasesOf(keys, String(last));
+}
+
+/** The last part of `path` as `node` has it: by another name of its key, or as the index of a list. */
+export function usedName(node: Tree | undefined, path: Path): string | number {
+  const part = path.at(-1) ?? '';
+  if (node?.kind === 'list') return Number(part);
+  if (node?.kind !== 'map') return part;
+  return [String(part), ...aliasesAt(path)].find((name) => node.entries.has(name)) ?? part;
 }
 
 /** JSON Schema of manifests. It accepts every manifest that `create` accepts. */

@@ -1,10 +1,9 @@
 // Sections: reads the sections of a manifest one at a time. Unused sections are checked for their form only.
 
-import { aliasesAt, siblingKeys, kindAt, manifest, type Section, type SectionName } from './keys.ts';
-import { createInterpolator } from './interpolate.ts';
+import { manifest, usedName, type Section, type SectionName } from './keys.ts';
+import { createInterpolator, rawTreeAt } from './interpolate.ts';
 import { notGiven, readIfGiven, type Path } from '../schema/kinds.ts';
 import { formatPath, type SourcePosition, type Report } from '../schema/problems.ts';
-import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { childOf, isNull, type Mapping, type Tree } from '../schema/tree.ts';
 
 export interface Sections {
@@ -42,15 +41,7 @@ export function openSections(
     },
     warning: (finding) => findings.warning(finding),
   };
-  const values = createInterpolator({
-    tree,
-    env,
-    defaultName,
-    isScript: (path) => kindAt(path)?.isScript === true,
-    aliases: aliasesAt,
-    isKnownKey: (path) => kindAt(path) !== undefined && !isCustomKey(path),
-    suggest: (path) => suggestReference(path, tree),
-  });
+  const values = createInterpolator(tree, env, defaultName);
   const silentReport: Report = { problem: () => {}, warning: () => {} };
   const resolved = new Map<string, Tree>();
 
@@ -70,7 +61,7 @@ export function openSections(
     for (const [index, part] of path.slice(1).entries()) {
       // A single value counts as a list of one and has no index.
       if (node?.kind === 'scalar' && typeof part === 'number') continue;
-      const own = usedNameOf(node, part, path.slice(0, index + 2));
+      const own = usedName(node, path.slice(0, index + 2));
       names.push(own);
       node = node === undefined ? undefined : childOf(node, own);
       position = node?.position ?? position;
@@ -119,32 +110,4 @@ export function openSections(
     warning,
     missingHere: purpose === 'create' ? problem : warning,
   };
-}
-
-function rawTreeAt(tree: Tree, path: Path): Tree | undefined {
-  let node: Tree | undefined = tree;
-  for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
-  return node;
-}
-
-function usedNameOf(node: Tree | undefined, part: string | number, path: Path): string | number {
-  if (node?.kind !== 'map') return part;
-  return [String(part), ...aliasesAt(path)].find((name) => node.entries.has(name)) ?? part;
-}
-
-/** Keys of the user are not in the table, so they are known only by being present. */
-function isCustomKey(path: Path): boolean {
-  const keys = siblingKeys(path);
-  return path[0] === 'vars' || keys === undefined || !Object.hasOwn(keys, String(path.at(-1)));
-}
-
-function suggestReference(path: Path, tree: Mapping): string | undefined {
-  const parents = path.slice(0, -1);
-  const node = rawTreeAt(tree, parents);
-  const presentNames = node?.kind === 'map' ? [...node.entries.keys()] : [];
-  const last = didYouMean(String(path.at(-1)), [...presentNames, ...Object.keys(siblingKeys(path) ?? {})]);
-  if (last !== undefined) return formatPath([...parents, last]);
-  // The mistake may be in the section: `${comand.lr}`.
-  const section = didYouMean(String(path[0]), [...tree.entries.keys()]);
-  return section === undefined || section === path[0] ? undefined : formatPath([section, ...path.slice(1)]);
 }
