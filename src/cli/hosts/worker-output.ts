@@ -42,16 +42,9 @@ function createPlainDisplay(streams: Streams): OutputDisplay {
   const held = new Map<string, Buffer[]>();
   const newline = 10;
   function write(worker: number, stream: StreamName, lines: Buffer): void {
-    const front = Buffer.from(`[${worker}] `);
-    const parts: Buffer[] = [];
-    for (let from = 0; from < lines.length;) {
-      const found = lines.indexOf(newline, from);
-      const to = found < 0 ? lines.length : found + 1;
-      parts.push(front, lines.subarray(from, to));
-      if (found < 0) parts.push(Buffer.from('\n'));
-      from = to;
-    }
-    streams[stream].write(Buffer.concat(parts));
+    // Latin-1 keeps every byte.
+    const text = lines.toString('latin1').replace(/\n$/, '').replaceAll('\n', `\n[${worker}] `);
+    streams[stream].write(Buffer.from(`[${worker}] ${text}\n`, 'latin1'));
   }
   return {
     async write(worker, chunk, stream) {
@@ -100,7 +93,7 @@ function createFoldedDisplay({ streams, workers, now, clear, fold, colour }: Fol
     clearTimeout(timer);
     for (const stream of ['stdout', 'stderr'] as const) {
       mergeLines(sources[stream], { fold, patience }, now(), (from, piece) => {
-        const printed = 'queue' in from ? [from.worker] : from.map(({ worker }) => worker);
+        const printed = from.map(({ worker }) => worker);
         clear();
         streams[stream].write(rawBytes(formatPrefix(printed, workers, rules) + formatBody(piece, rules)));
       });

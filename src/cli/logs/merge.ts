@@ -41,7 +41,8 @@ interface MergeOptions {
   readonly patience: Duration;
 }
 
-type Emit<L extends LineSource> = (from: L | readonly L[], piece: Piece) => void;
+/** `from` has several sources if all of them have the line. */
+type Emit<L extends LineSource> = (from: readonly L[], piece: Piece) => void;
 
 /** Workers that are further apart are printed separately. */
 export const lookahead = 64;
@@ -71,7 +72,7 @@ function mergeInTurn<L extends LineSource>(sources: readonly L[], emit: Emit<L>)
       }
       isEmpty = false;
       for (let piece = source.queue.take(); piece !== undefined;) {
-        emit(source, piece);
+        emit([source], piece);
         piece = piece.ends ? undefined : source.queue.take();
       }
     }
@@ -86,9 +87,9 @@ function mergeFolding<L extends LineSource>(
   emit: Emit<L>,
 ): void {
   for (;;) {
-    const first = oldest(sources);
-    const head = first?.queue.at(0);
-    if (first === undefined || head === undefined) return;
+    const first = sources.reduce((oldest, one) => (headTime(one) < headTime(oldest) ? one : oldest));
+    const head = first.queue.at(0);
+    if (head === undefined) return;
 
     // Fast path: all workers have the same line.
     if (sources.every((source) => source.queue.at(0)?.text === head.text)) {
@@ -107,13 +108,17 @@ function mergeFolding<L extends LineSource>(
     for (const [source, index] of indexes) {
       for (let count = index; count > 0; count -= 1) {
         const earlier = source.queue.take();
-        if (earlier !== undefined) emit(source, earlier);
+        if (earlier !== undefined) emit([source], earlier);
       }
     }
     const same = [...indexes.keys()];
     const pieces = same.flatMap((source) => source.queue.take() ?? []);
     emit(same, { ...head, text: foldLines(pieces.map((piece) => piece.text)) });
   }
+}
+
+function headTime({ queue }: LineSource): Instant {
+  return queue.at(0)?.at ?? Number.POSITIVE_INFINITY;
 }
 
 function mayStillCome(source: LineSource, first: LineSource, head: Piece, rules: MergeOptions, now: Instant): boolean {
@@ -130,18 +135,6 @@ function indexOfKey(key: string, queue: Queue): number {
     if (keyOf(piece) === key) return index;
   }
   return -1;
-}
-
-function oldest<L extends LineSource>(sources: readonly L[]): L | undefined {
-  let first: L | undefined;
-  let firstAt = Number.POSITIVE_INFINITY;
-  for (const source of sources) {
-    const at = source.queue.at(0)?.at;
-    if (at === undefined || at >= firstAt) continue;
-    first = source;
-    firstAt = at;
-  }
-  return first;
 }
 
 const keys = new WeakMap<Piece, string>();

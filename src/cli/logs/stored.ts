@@ -1,5 +1,5 @@
+import { createReadStream } from 'node:fs';
 import { formatWorker } from '../../core/model/spec.ts';
-import { open } from 'node:fs/promises';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
@@ -134,7 +134,6 @@ interface FoundError {
 
 const linesBefore = 3;
 const linesAfter = 20;
-const blockSize = 64 * 1024;
 const maxLineBytes = 4 * 1024;
 
 /**
@@ -185,18 +184,10 @@ async function firstErrorOf({ path, worker }: LogFile): Promise<FoundError | nul
     pieces.push(...recent, piece);
   });
 
-  const file = await open(path);
-  try {
-    for (let at = 0; pieces.length <= linesAfter + recent.length;) {
-      const block = Buffer.allocUnsafe(blockSize);
-      const { bytesRead } = await file.read(block, 0, blockSize, at);
-      if (bytesRead === 0) break;
-      at += bytesRead;
-      splitter.push(block.subarray(0, bytesRead), 0);
-    }
-    splitter.end(0);
-  } finally {
-    await file.close();
+  for await (const block of createReadStream(path)) {
+    splitter.push(block as Buffer, 0);
+    if (pieces.length > linesAfter + recent.length) break;
   }
+  splitter.end(0);
   return line === 0 ? null : { worker, line, pieces, time };
 }

@@ -74,18 +74,20 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
 
   let isRecent = rules.since === undefined;
 
-  function emit(from: Source | readonly Source[], piece: Piece): void {
+  function emit(from: readonly Source[], piece: Piece): void {
     if (rules.since !== undefined) {
       const time = Date.parse(timestampOf(piece.text) ?? '');
       if (!Number.isNaN(time)) isRecent = time >= rules.since;
       if (!isRecent) return;
     }
     if (rules.grep !== undefined && !rules.grep.test(piece.text)) return;
-    if (lastMatches === null || !('queue' in from)) return printer.put(from, piece);
-    const matches = lastMatches.get(from) ?? [];
+    // Without folding each line has one source.
+    const [source] = from;
+    if (lastMatches === null || source === undefined) return printer.put(from, piece);
+    const matches = lastMatches.get(source) ?? [];
     matches.push(piece);
     if (matches.length > (rules.tail ?? 0)) matches.shift();
-    lastMatches.set(from, matches);
+    lastMatches.set(source, matches);
   }
 
   /** Reads enough to compare, or until no data is left; with `complete` that is the end of the file. */
@@ -155,7 +157,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     },
     async finish(now, before) {
       await pumpAll(now, before, true);
-      for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) printer.put(source, piece);
+      for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) printer.put([source], piece);
       lastMatches?.clear();
       await printer.end();
       await close();
@@ -203,7 +205,7 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
   /** The file with an unfinished long line, which the next part continues. */
   let inside: Source | undefined;
   let expected: readonly WorkerId[] = [];
-  let prefixes = new Map<Source, string>();
+  const prefixes = new Map<unknown, string>();
 
   function recordPrinted(): void {
     printed = true;
@@ -211,12 +213,13 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
     announce = undefined;
   }
 
-  function prefixOf(from: Source | readonly Source[]): string {
+  function prefixOf(from: readonly Source[]): string {
     if (!rules.numbered) return '';
-    const known = [...new Set([...workersOf(files()), ...expected])];
-    if (!('queue' in from)) return formatPrefix(workersOf(from), known, rules);
-    const prefix = prefixes.get(from) ?? formatPrefix(workersOf([from]), known, rules);
-    prefixes.set(from, prefix);
+    // Nearly every line has one source, so its key must cost nothing.
+    const key = from.length === 1 ? from[0]?.worker : workersOf(from).join();
+    const known = (): readonly WorkerId[] => [...new Set([...workersOf(files()), ...expected])];
+    const prefix = prefixes.get(key) ?? formatPrefix(workersOf(from), known(), rules);
+    prefixes.set(key, prefix);
     return prefix;
   }
 
@@ -236,9 +239,9 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
     },
     hasPrinted: (): boolean => printed,
     /** From several files if all have printed the piece. */
-    put(from: Source | readonly Source[], piece: Piece): void {
-      if (announce !== undefined || !printed) recordPrinted();
-      const source = 'queue' in from ? from : from[0];
+    put(from: readonly Source[], piece: Piece): void {
+      recordPrinted();
+      const [source] = from;
       // Two files have unfinished long lines at the same time: each part gets a line of its own.
       if (inside !== undefined && inside !== source) text += '\n';
       const continues = inside !== undefined && inside === source;
@@ -262,11 +265,9 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
     expect(workers: readonly WorkerId[]): void {
       if (workers.length === expected.length) return;
       expected = workers;
-      prefixes = new Map();
+      prefixes.clear();
     },
-    resetPrefixes(): void {
-      prefixes = new Map();
-    },
+    resetPrefixes: (): void => prefixes.clear(),
   };
 }
 

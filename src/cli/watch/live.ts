@@ -163,38 +163,30 @@ async function nextKeys(
 
 export type Key = string;
 
-/** Key sequences (xterm's ctlseqs, with and without application mode), and control characters. */
-const keySequences: readonly (readonly [sequence: string, key: Key])[] = [
-  ['\u001b[A', 'up'],
-  ['\u001bOA', 'up'],
-  ['\u001b[B', 'down'],
-  ['\u001bOB', 'down'],
-  ['\u001b[5~', 'page up'],
-  ['\u001b[6~', 'page down'],
-  ['\u001b[H', 'first'],
-  ['\u001bOH', 'first'],
-  ['\u001b[F', 'last'],
-  ['\u001bOF', 'last'],
-  ['\r', 'enter'],
-  ['\n', 'enter'],
-  ['\u0003', 'interrupt'],
-  ['\u0004', 'leave'],
-];
-
 const escape = '\u001b';
+/** The rest of a sequence after `ESC [`, or after `ESC O` in application mode (xterm's ctlseqs). */
+const sequenceKeys: Readonly<Record<string, Key>> = {
+  A: 'up',
+  B: 'down',
+  H: 'first',
+  F: 'last',
+  '5~': 'page up',
+  '6~': 'page down',
+};
+const controlKeys: Readonly<Record<string, Key>> = {
+  '\r': 'enter',
+  '\n': 'enter',
+  '\u0003': 'interrupt',
+  '\u0004': 'leave',
+  [escape]: 'escape',
+};
+const keyPattern = new RegExp(`${escape}(?:\\[|O)([0-9;?]*[ -/]*[@-~])|[^]`, 'g');
 
 /** An unknown sequence is skipped as a whole. */
 export function parseKeys(typed: string): readonly Key[] {
   // An empty text reports that the program was suspended and resumed (Input.keys).
   if (typed === '') return ['resumed'];
-  const keys: Key[] = [];
-  for (let at = 0; at < typed.length;) {
-    const rest = typed.slice(at);
-    const found = keySequences.find(([sequence]) => rest.startsWith(sequence));
-    const unknown = rest.startsWith(escape) ? /^.(?:\[[0-9;?]*[ -/]*[@-~]|O.)/.exec(rest)?.[0] : undefined;
-    if (found !== undefined) keys.push(found[1]);
-    else if (unknown === undefined) keys.push(rest[0] === escape ? 'escape' : (rest[0] ?? ''));
-    at += (found?.[0] ?? unknown ?? ' ').length;
-  }
-  return keys;
+  return [...typed.matchAll(keyPattern)].flatMap(([text, sequence]) =>
+    sequence === undefined ? (controlKeys[text] ?? text) : (sequenceKeys[sequence] ?? []),
+  );
 }
