@@ -1,133 +1,87 @@
 // Commands and flags of other tools, with the nearest thing in jobman. The spelling check finds mistyped names only.
 
-const create = '`jobman create job.yaml` creates a job and starts it.';
-const show = '`jobman show 1` shows one job; --json prints everything about it.';
-const again = '`jobman resume 1` continues from the last checkpoint, `jobman rerun 1` starts over.';
-const copy = '`jobman cp 1:results ./` copies from the workers of a job, `jobman cp data 1:` to them.';
-const price =
-  '`jobman create job.yaml --dry-run` shows the price per hour of a job, `jobman tpus` the cost of all your TPUs.';
-const types =
-  'jobman requests TPUs: `jobman validate job.yaml` lists the valid types for a wrong tpu.accelerator. GPUs are available in Kubernetes: `jobman submit --gpus 1`.';
-const login = '`jobman login` checks the login to Google Cloud.';
-const terminal = 'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.';
-const install =
-  'In a clone of jobman, `git pull && npm install` updates it; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.';
-const checkpoints =
-  '`jobman show 1` shows the newest checkpoint and its folder, `jobman resume 1` continues from it (docs/checkpoints.md).';
-const kept = '`jobman stop 1` stops a job and keeps its TPU, `jobman stop 1 --release` releases it.';
-const docs = '`jobman --help` lists the commands; the folder docs/ of jobman has the manual.';
-const secrets = 'The manifest names secrets in job.secrets (docs/secrets.md); `jobman schema` describes the key.';
-const files = 'Files travel with the job: job.workdir and job.files in the manifest, or `jobman cp data 1:` later.';
-const notifications =
-  'jobman sends no notifications; docs/notifications.md shows how to send one after `jobman wait 1`.';
-const tags = 'Tags are in the manifest (job.tags: [vit]); `jobman list --tag vit` lists the jobs with that tag.';
-const manifest = '`jobman init` writes a commented manifest; configs/ has examples.';
-const check = '`jobman validate job.yaml` checks a manifest.';
-
-const commandHints: Readonly<Record<string, string>> = {
-  sbatch: create,
+/** By the names, with `|` between them. */
+const hints: Readonly<Record<string, string>> = {
+  'sbatch|bsub|qsub|launch': '`jobman create job.yaml` creates a job and starts it.',
   srun: '`jobman run -- CMD` runs a command as a local job, `jobman create job.yaml --follow` a manifest.',
   squeue: '`jobman list` lists the jobs, `jobman queue` those that wait.',
   scancel: '`jobman cancel 1` stops a job and releases its TPU, `jobman stop 1` keeps the TPU.',
   sinfo: '`jobman zones` shows the answers of each zone to your jobs, `jobman tpus` the TPUs that exist.',
   sacct: '`jobman list --all` lists all jobs, `jobman history 1` the events of one.',
-  bsub: create,
-  qsub: create,
-  qstat: '`jobman list` lists the jobs.',
+  'qstat|jobs': '`jobman list` lists the jobs.',
   qdel: '`jobman cancel 1` stops a job and releases its capacity.',
-  inspect: show,
-  info: show,
-  jobs: '`jobman list` lists the jobs.',
+  'inspect|info': '`jobman show 1` shows one job; --json prints everything about it.',
   tail: '`jobman logs 1 -f` follows the output of a job, `jobman logs 1 --tail 20` prints its last lines.',
   attach: '`jobman logs 1 -f` follows the output of a job; Ctrl-C detaches, and the job keeps running.',
   follow: '`jobman logs 1 -f` follows the output of a job.',
   events: '`jobman history 1` lists the events of a job.',
-  scp: copy,
-  rsync: copy,
-  download: copy,
-  upload: copy,
-  pull: copy,
-  push: files,
-  sync: files,
+  'scp|rsync|download|upload|pull':
+    '`jobman cp 1:results ./` copies from the workers of a job, `jobman cp data 1:` to them.',
+  'push|sync': 'Files travel with the job: job.workdir and job.files in the manifest, or `jobman cp data 1:` later.',
   shell: '`jobman ssh 1` opens a shell on a worker, `jobman exec -j train -it -- sh` in a pod.',
   apply: '`jobman create job.yaml` creates a job and starts it; with --dry-run it only prints the plan.',
-  launch: create,
   up: '`jobman create job.yaml` creates a job and starts it, `jobman start 1` starts a stopped one.',
   down: '`jobman stop 1 --release` stops the program and releases its TPU; `jobman cancel 1` does so for good.',
   remove: '`jobman delete 1` removes a job from the list, `jobman clean 1` removes the files of a finished job.',
-  restart: again,
-  retry: again,
+  'restart|retry': '`jobman resume 1` continues from the last checkpoint, `jobman rerun 1` starts over.',
   pause: '`jobman stop 1` stops the program and keeps its TPU; `jobman resume 1` continues.',
   top: '`jobman list --watch` keeps the list of jobs up to date.',
   watch: '`jobman list --watch` keeps the list of jobs up to date, `jobman logs 1 -f` follows the output of one.',
   plan: '`jobman create job.yaml --dry-run` prints the plan and creates nothing.',
-  check,
-  lint: check,
+  'check|lint': '`jobman validate job.yaml` checks a manifest.',
   doctor: '`jobman controller status` shows whether the controller runs, `jobman why 1` why a job is in its phase.',
   explain: '`jobman why 1` explains the phase of a job, `jobman schema` prints the keys of manifests.',
   config: '`jobman settings` shows the settings.',
   configure: '`jobman settings` shows the settings, `jobman settings set tpu.project my-project` changes one.',
-  cost: '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
-  costs: '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
-  price,
-  prices: price,
-  pricing: price,
-  quota: '`jobman why 1` says when a quota keeps a job waiting, `jobman zones` shows the answers of each zone.',
-  quotas: '`jobman why 1` says when a quota keeps a job waiting, `jobman zones` shows the answers of each zone.',
-  gpus: types,
-  accelerators: types,
-  'show-gpus': types,
+  'cost|costs': '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
+  'price|prices|pricing':
+    '`jobman create job.yaml --dry-run` shows the price per hour of a job, `jobman tpus` the cost of all your TPUs.',
+  'quota|quotas':
+    '`jobman why 1` says when a quota keeps a job waiting, `jobman zones` shows the answers of each zone.',
+  'gpus|accelerators|show-gpus|gpu':
+    'jobman requests TPUs: `jobman validate job.yaml` lists the valid types for a wrong tpu.accelerator. GPUs are available in Kubernetes: `jobman submit --gpus 1`.',
   nodes: '`jobman tpus` lists the TPUs in your projects, `jobman show 1` the workers of a job.',
   workers: '`jobman show 1` lists the workers of a job.',
   edit: '`jobman create job.yaml --set key=value` creates a job with one key changed; `jobman settings` is for settings.',
   sweep: 'docs/sweeps.md: in a shell loop, `jobman create job.yaml --set command.lr=0.1` creates one job per value.',
-  auth: login,
+  auth: '`jobman login` checks the login to Google Cloud.',
   whoami:
     'Jobs belong to your login name on this machine: `jobman list` shows it. `jobman login` checks the login to Google Cloud.',
   logout: '`gcloud auth application-default revoke` ends the login; `jobman login` checks it.',
-  dashboard: terminal,
-  ui: terminal,
-  web: terminal,
-  upgrade: install,
-  update: install,
-  uninstall: install,
-  install,
-  secret: secrets,
-  notify: notifications,
-  notifications,
-  tag: tags,
-  tags,
-  label: tags,
+  'dashboard|ui|web':
+    'jobman has no web page yet: `jobman list --watch` keeps the list of jobs up to date in a terminal.',
+  'upgrade|update|uninstall|install':
+    'In a clone of jobman, `git pull && npm install` updates it; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.',
+  'secret|secrets': 'The manifest names secrets in job.secrets (docs/secrets.md); `jobman schema` describes the key.',
+  'notify|notifications':
+    'jobman sends no notifications; docs/notifications.md shows how to send one after `jobman wait 1`.',
+  'tag|tags|label': 'Tags are in the manifest (job.tags: [vit]); `jobman list --tag vit` lists the jobs with that tag.',
   rename: 'A job keeps its name. `jobman create job.yaml --name vit` creates a job with another name.',
   preempt: 'docs/emulator.md explains how to preempt a simulated TPU; `jobman emulator status` lists the TPUs.',
-  daemon: '`jobman controller start` starts the controller in the background; commands start it when it is needed.',
-  server: '`jobman controller start` starts the controller in the background; commands start it when it is needed.',
-  docs,
-  manual: docs,
-  man: docs,
+  'daemon|server':
+    '`jobman controller start` starts the controller in the background; commands start it when it is needed.',
+  'docs|manual|man': '`jobman --help` lists the commands; the folder docs/ of jobman has the manual.',
   prune: '`jobman clean --all` removes the files of finished jobs, `jobman gc` TPUs that no job uses.',
   bash: '`jobman ssh 1` opens a shell on a worker, `jobman completion bash` prints the completion of commands.',
-  hold: kept,
-  release: kept,
-  checkpoint: checkpoints,
-  checkpoints,
+  'hold|release': '`jobman stop 1` stops a job and keeps its TPU, `jobman stop 1 --release` releases it.',
+  'checkpoint|checkpoints':
+    '`jobman show 1` shows the newest checkpoint and its folder, `jobman resume 1` continues from it (docs/checkpoints.md).',
   regions: '`jobman zones` shows the answers of each zone to your jobs.',
   metrics: '`jobman show 1` shows the progress of a job, `jobman logs 1 -f` follows its output.',
   projects:
     '`jobman tpus` lists the TPUs in your projects; `jobman settings set tpu.project my-project` sets the default.',
-  gpu: types,
-  secrets,
-  new: manifest,
-  example: manifest,
-  examples: manifest,
-  template: manifest,
+  'new|example|examples|template': '`jobman init` writes a commented manifest; configs/ has examples.',
   'emulator reset': '`jobman emulator clear` removes all faults; `jobman emulator stop` stops the emulator.',
   'emulator logs':
     '`jobman emulator status` shows the TPUs and faults, `jobman controller logs` the requests of jobman.',
 };
 
+const commandHints: ReadonlyMap<string, string> = new Map(
+  Object.entries(hints).flatMap(([names, hint]) => names.split('|').map((name) => [name, hint] as const)),
+);
+
 export function foreignCommandHint(name: string): string | undefined {
-  return Object.hasOwn(commandHints, name) ? commandHints[name] : undefined;
+  return commandHints.get(name);
 }
 
 /** Flags of kubectl, Docker, Slurm and others, with our names. The first that a command has is suggested. */
@@ -169,4 +123,4 @@ export function equivalentFlag(flag: string, names: readonly string[]): string |
 }
 
 /** For the test that compares the hints with the existing commands. */
-export const foreignCommands: readonly string[] = Object.keys(commandHints);
+export const foreignCommands: readonly string[] = [...commandHints.keys()];
