@@ -108,7 +108,8 @@ export async function withReadOnlyStore<T>(file: string, read: (store: JobmanSto
   }
 }
 
-async function withStore<T>(store: JobmanStore, read: (store: JobmanStore) => Promise<T>): Promise<T> {
+/** Closes the store afterwards. */
+export async function withStore<T>(store: JobmanStore, read: (store: JobmanStore) => Promise<T>): Promise<T> {
   try {
     return await read(store);
   } finally {

@@ -26,12 +26,8 @@ export function createClusterArchive(services: Services): ClusterArchive {
   }
 
   async function writing<T>(act: (store: JobmanStore) => Promise<T>): Promise<T> {
-    const store = await open();
-    try {
-      return await act(store);
-    } finally {
-      await store.close();
-    }
+    const { withStore } = await import('../store/store.ts');
+    return withStore(await open(), act);
   }
   async function open(options: { readonly skipFsync?: boolean } = {}) {
     const { openStore } = await import('../store/store.ts');

@@ -9,7 +9,7 @@ import { listTpus } from '../backends/tpu/inventory.ts';
 import { releaseOrphan } from '../backends/tpu/capacity.ts';
 import { pricePerHour } from '../catalogue/prices.ts';
 import { requireOriginalHome } from '../store/database-file.ts';
-import { openStore } from '../store/store.ts';
+import { openStore, withStore } from '../store/store.ts';
 import { findEmulator } from './emulator-service.ts';
 import { createTpuApis, type TpuApis } from './google-api.ts';
 import { databaseFile } from './paths.ts';
@@ -18,21 +18,15 @@ import { databaseFile } from './paths.ts';
 export async function listCloudTpus(services: Services, query: TpuQuery): Promise<TpuList> {
   const { io, home } = services;
   const settings = await services.settings();
-  const store = openStore({ file: databaseFile(home) });
-  try {
-    const tpuSettings = {
-      project: settings.tpu.project,
-      grants: settings.grants,
-      forgottenProjects: settings.tpu.forgottenProjects,
-    };
-    const cloud = createTpuCloud(home, createTpuApis({ io, home, settings: settings, now: () => io.now() }));
-    return await observeTpus(
-      { store, installation: await services.installationId(), cloud, settings: tpuSettings, now: () => io.now() },
-      query,
-    );
-  } finally {
-    await store.close();
-  }
+  const now = () => io.now();
+  const cloud = createTpuCloud(home, createTpuApis({ io, home, settings, now }));
+  const parts = {
+    installation: await services.installationId(),
+    cloud,
+    settings: { ...settings.tpu, grants: settings.grants },
+    now,
+  };
+  return withStore(openStore({ file: databaseFile(home) }), (store) => observeTpus({ store, ...parts }, query));
 }
 
 /** See `Services.forgetProject`. */
@@ -101,11 +95,7 @@ export async function openOrphanCollector(services: Services): Promise<OrphanOpe
     store,
     installation: await services.installationId(),
     cloud: createTpuCloud(home, apis),
-    settings: {
-      project: settings.tpu.project,
-      grants: settings.grants,
-      forgottenProjects: settings.tpu.forgottenProjects,
-    },
+    settings: { ...settings.tpu, grants: settings.grants },
     async release(orphan) {
       // TPUs that the original home has created since then belong to no job in the copy's database.
       await requireOriginalHome(databaseFile(home));

@@ -11,7 +11,7 @@ import type { Job } from '../core/model/job.ts';
 import { connectRelay, relaySocket, serveRelay, type RelayOptions } from '../remote/relay.ts';
 import { containerEntry, deferSession } from '../remote/session.ts';
 import { requireOriginalHome } from '../store/database-file.ts';
-import { openStore } from '../store/store.ts';
+import { openStore, withStore } from '../store/store.ts';
 import type { Backends } from './backends.ts';
 import { databaseFile } from './paths.ts';
 
@@ -130,12 +130,7 @@ async function createOwnBackends(services: Services): Promise<Backends> {
 }
 
 async function currentAllocation({ home }: Services, id: string): Promise<AllocationRef> {
-  const store = openStore({ file: databaseFile(home) });
-  try {
-    return await loadAllocation(store, id);
-  } finally {
-    await store.close();
-  }
+  return withStore(openStore({ file: databaseFile(home) }), (store) => loadAllocation(store, id));
 }
 
 /** Throws JobmanError when the job has no known machines. */
