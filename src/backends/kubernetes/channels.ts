@@ -42,6 +42,10 @@ const handshakeTimeout: Duration = 30 * second;
 const protocols = [...[5, 4, 3, 2].map((version) => `v${version}.channel.k8s.io`), 'channel.k8s.io'];
 const maxRefusalBytes = 1 << 20;
 
+export function podPath({ clusterContext }: Pick<ClusterAccess, 'clusterContext'>, pod: string): string {
+  return `/api/v1/namespaces/${encodeURIComponent(clusterContext.namespace)}/pods/${encodeURIComponent(pod)}`;
+}
+
 /** Opens the connection. Rejects with JobmanError; a refusal contains the cluster's own message. */
 export async function openChannels(cluster: ClusterAccess, request: ChannelsRequest): Promise<Channels> {
   const { api, clusterContext } = cluster;

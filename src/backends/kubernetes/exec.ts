@@ -12,7 +12,7 @@ import type {
 import { withTimeout } from '../../app/concurrency.ts';
 import { JobmanError, messageOf } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
-import { type Channels, type ClusterAccess, openChannels } from './channels.ts';
+import { type Channels, type ClusterAccess, openChannels, podPath } from './channels.ts';
 import { isForbidden, readExecStatus } from './status.ts';
 import { randomBytes } from 'node:crypto';
 
@@ -171,9 +171,8 @@ export function startAttach(
   async function run(): Promise<SessionEnd> {
     let hasStatus = false;
     const isTerminal = String(request.terminal !== null);
-    const path = `/api/v1/namespaces/${encodeURIComponent(cluster.clusterContext.namespace)}/pods/${encodeURIComponent(pod)}/attach`;
     const opened = await openChannels(cluster, {
-      path: `${path}?stdin=true&stdout=${isTerminal}&stderr=false&tty=${isTerminal}&container=${encodeURIComponent(container)}`,
+      path: `${podPath(cluster, pod)}/attach?stdin=true&stdout=${isTerminal}&stderr=false&tty=${isTerminal}&container=${encodeURIComponent(container)}`,
       purpose: `attach to ${pod}`,
       async onMessage(number, bytes) {
         if (number !== channel.status) {
@@ -239,7 +238,7 @@ async function runExec(
   };
   const streams = { stdin: request.hasInput, stderr: request.terminal === null, tty: request.terminal !== null };
   const channels = await openChannels(cluster, {
-    path: execPath(cluster.clusterContext.namespace, target, argv, streams),
+    path: execPath(cluster, target, argv, streams),
     purpose: `run a program in ${target.pod}`,
     async onMessage(number, bytes) {
       if (number === channel.status) {
@@ -296,13 +295,10 @@ async function chooseCommands(
   canRun: (argv: readonly string[]) => Promise<boolean>,
 ): Promise<readonly (readonly string[])[]> {
   const variants = commandVariants(program, marker);
-  const [marked = [], plain = [], bare] = variants;
   if (!hasInput) return variants;
-  if (terminal === null && (await canRun(['env', 'sh', '-c', ':']))) {
-    return [['env', marker, ...withExitReport(marked.slice(2), reportText)]];
-  }
-  if (await canRun(['env', 'true'])) return [marked];
-  return bare !== undefined && !(await canRun(['sh', '-c', ':'])) ? [bare] : [plain];
+  const [marked = [], plain = [], bare = plain] = variants;
+  if (!(await canRun(['env', 'sh', '-c', ':']))) return [bare];
+  return [terminal === null ? ['env', marker, ...withExitReport(marked.slice(2), reportText)] : marked];
 }
 
 /**
@@ -319,7 +315,7 @@ function commandVariants(program: Program, marker: string): readonly (readonly s
 const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
 
 function execPath(
-  namespace: string,
+  cluster: ClusterAccess,
   { pod, container }: ClusterTarget,
   argv: readonly string[],
   streams: Readonly<Record<'stdin' | 'stderr' | 'tty', boolean>>,
@@ -330,7 +326,7 @@ function execPath(
     `container=${encodeURIComponent(container)}`,
     ...argv.map((arg) => `command=${encodeURIComponent(arg)}`),
   ];
-  return `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec?${query.join('&')}`;
+  return `${podPath(cluster, pod)}/exec?${query.join('&')}`;
 }
 
 /** The status of a short program without input; undefined if the connection broke first. Its output is ignored. */
@@ -341,7 +337,7 @@ async function runShortProgram(
 ): Promise<ExecStatus | undefined> {
   let status: ExecStatus | undefined;
   const opened = await openChannels(cluster, {
-    path: execPath(cluster.clusterContext.namespace, target, argv, { stdin: false, stderr: true, tty: false }),
+    path: execPath(cluster, target, argv, { stdin: false, stderr: true, tty: false }),
     purpose: `run a program in ${target.pod}`,
     onMessage(number, bytes) {
       if (number !== channel.status) return;

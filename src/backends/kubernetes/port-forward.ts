@@ -3,7 +3,7 @@
 import { Duplex } from 'node:stream';
 import { JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/model/time.ts';
-import { openChannels, type Channels, type ClusterAccess } from './channels.ts';
+import { openChannels, podPath, type Channels, type ClusterAccess } from './channels.ts';
 
 const channel = { data: 0, error: 1 } as const;
 
@@ -16,7 +16,6 @@ export async function openTunnel(
   pod: string,
   port: number,
 ): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }> {
-  const [namespace, name] = [cluster.clusterContext.namespace, pod].map(encodeURIComponent);
   let channels: Channels | undefined;
   let resumeReading: (() => void) | undefined;
   let closeTimer: NodeJS.Timeout | undefined;
@@ -44,7 +43,7 @@ export async function openTunnel(
 
   try {
     channels = await openChannels(cluster, {
-      path: `/api/v1/namespaces/${namespace}/pods/${name}/portforward?ports=${port}`,
+      path: `${podPath(cluster, pod)}/portforward?ports=${port}`,
       purpose: `reach port ${port} of ${pod}`,
       async onMessage(number, bytes) {
         // The first message of each channel begins with the port number, in two bytes.
