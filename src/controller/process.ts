@@ -21,7 +21,7 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock
   /** Registers a callback for a signal; the returned function removes it. */
   readonly onStop: (call: () => void) => () => void;
   /** Called once the wake folder is watched, and again after each return to work. */
-  readonly onStarted?: (controller: Controller) => void;
+  readonly onStarted?: () => void;
   /** True once the settings of this controller have changed; called with each renewal and each wake. */
   readonly isOutdated?: () => Promise<boolean>;
 }
@@ -105,7 +105,7 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
   try {
     writeAtomically(file, `${JSON.stringify({ pid, version, startedAt } satisfies ControllerFile)}\n`);
     controller.start();
-    options.onStarted?.(controller);
+    options.onStarted?.();
     const reason = await controller.exited;
     return reason === 'stopped' && isOutdated && !isExitRequested ? 'outdated' : reason;
   } finally {

@@ -118,54 +118,6 @@ export function processAsStream(argv: readonly string[]) {
   };
 }
 
-export interface DetachedRequest {
-  readonly argv: readonly string[];
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-}
-
-/**
- * Starts a program in its own session, which outlives this process. Resolves with its output once it ends or closes its
- * output (by a redirection of its own). `onExit` is called if it ends while this process lives. It never keeps this
- * process alive.
- */
-export function startDetached(
-  request: DetachedRequest,
-  options: { readonly timeoutMs: Duration; readonly onExit?: () => void },
-): Promise<{ readonly output: string; readonly error: string | null; readonly timedOut: boolean }> {
-  const [program = '', ...args] = request.argv;
-  return new Promise((resolve) => {
-    let output = '';
-    const timer = setTimeout(() => {
-      resolve({ output, error: null, timedOut: true });
-    }, options.timeoutMs);
-    const finish = (error: string | null): void => {
-      clearTimeout(timer);
-      resolve({ output, error, timedOut: false });
-    };
-    let child: ChildProcess;
-    try {
-      child = spawn(program, args, {
-        env: request.env as NodeJS.ProcessEnv,
-        cwd: request.cwd,
-        stdio: ['ignore', 'pipe', 'ignore'],
-        detached: true,
-      });
-    } catch (error) {
-      finish(messageOf(error));
-      return;
-    }
-    child.unref();
-    child.once('error', (error) => finish(messageOf(error)));
-    child.once('exit', () => options.onExit?.());
-    child.stdout?.setEncoding('utf8');
-    child.stdout?.on('data', (text: string) => {
-      output += text;
-    });
-    child.stdout?.once('close', () => finish(null));
-  });
-}
-
 /** Through a shell: Node kills a negative pid only with the global `process`, which is reserved for main.ts. */
 function killGroup(child: ChildProcess): void {
   const { pid } = child;

@@ -17,7 +17,6 @@ export interface BackendParts {
   readonly settings: Settings;
   readonly clock: Clock;
   readonly logFiles: LogFiles;
-  readonly changed: (jobId: string) => void;
   /** Calls regularly, to check processes on this machine; without it the backend uses its own timers. */
   readonly addPeriodicCheck?: (call: () => void) => () => void;
 }
@@ -40,7 +39,6 @@ export function createBackends(parts: BackendParts): Backends {
       now: () => clock.now(),
       appendStepLog: stepLog,
       readFile: (path) => readFile(path),
-      onCommandExit: parts.changed,
       ...(parts.addPeriodicCheck === undefined ? {} : { addPeriodicCheck: parts.addPeriodicCheck }),
     }),
   };

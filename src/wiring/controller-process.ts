@@ -47,15 +47,13 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   );
   const backUpIfDue = createBackups(databaseFile(home), clock, (line) => logger.warn(line));
   let stopSharing: Promise<() => Promise<void>> | undefined;
-  let wakeJob: (id: string) => void = () => undefined;
   /** These run with the renewal of the lease, so that an idle controller has one timer only. */
   const periodicChecks = new Set<() => void>();
   const addPeriodicCheck = (call: () => void) => {
     periodicChecks.add(call);
     return () => periodicChecks.delete(call);
   };
-  const changed = (id: string): void => wakeJob(id);
-  const backends = createBackends({ io, home, settings, clock, logFiles, addPeriodicCheck, changed });
+  const backends = createBackends({ io, home, settings, clock, logFiles, addPeriodicCheck });
   try {
     const outcome = await runController({
       home,
@@ -77,8 +75,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
         void backUpIfDue();
         periodicChecks.forEach((call) => call());
       },
-      onStarted: (controller) => {
-        wakeJob = (id) => controller.wake(id);
+      onStarted: () => {
         // The socket belongs to the holder of the lock. Commands also work without it.
         stopSharing ??= shareConnections({ home, version: io.version, store, workers: backends.workers }).catch(
           (error: unknown) => {

@@ -32,7 +32,7 @@ interface TpuBackend {
   readonly close: () => void;
 }
 
-export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBackend {
+export function createTpuBackend(parts: BackendParts): TpuBackend {
   const { io, home, settings, clock, logFiles } = parts;
   const now = () => clock.now();
 

@@ -125,7 +125,6 @@ async function createOwnBackends(services: Services): Promise<Backends> {
     settings,
     clock: createClock(() => io.now()),
     logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
-    changed: () => undefined,
   });
 }
 

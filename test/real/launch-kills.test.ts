@@ -39,7 +39,6 @@ test(`a mirror on this machine that is killed ${kills} times copies every byte o
     home: world.home,
     env: world.env,
     userHome: world.folder,
-    onCommandExit: () => undefined,
   });
   assert.deepEqual(await machines.start(ref, launchOf(1, writerFor(kills))), { kind: 'done' });
   const task = { ref, attempt: 1, home: world.home, ssh: null };

@@ -61,7 +61,6 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
       if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     readFile: async (path) => readFileSync(path),
-    onCommandExit: () => undefined,
     addPeriodicCheck(call) {
       const timer = setInterval(call, 200);
       return () => clearInterval(timer);

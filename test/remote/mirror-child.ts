@@ -35,7 +35,6 @@ function machinesFor(task: MirrorTask): MachinePort {
       home: task.home,
       env: process.env,
       userHome: '/',
-      onCommandExit: () => undefined,
     });
   }
   const pool = createSshPool({ home: task.home, user: 'ada', userHome: '/', agent: null, sshArgs: [] });

@@ -14,7 +14,7 @@ import { known, type Observed, type OutcomeResult } from '../../core/model/obser
 import type { WorkerId } from '../../core/model/spec.ts';
 import { second, type Instant } from '../../core/model/time.ts';
 import { attemptFiles, invalidVariable } from '../../remote/launch.ts';
-import { startDetached } from '../../remote/process.ts';
+import { runProcess } from '../../remote/process.ts';
 import { quote } from '../../catalogue/shell.ts';
 import { runMarker } from '../../remote/run-folder.ts';
 import { runLocalScript } from '../../remote/transport.ts';
@@ -29,8 +29,6 @@ export interface LocalMachinesOptions {
   readonly now: () => Instant;
   readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly readFile: (path: string) => Promise<Uint8Array>;
-  /** Called when a command of this process has ended, so that its job is observed at once. */
-  readonly onCommandExit: (jobId: string) => void;
   /** Schedules checks of followed runs that no file event announces; by default every ten seconds. */
   readonly addPeriodicCheck?: AddPeriodicCheck;
 }
@@ -105,20 +103,17 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       } catch (error) {
         return failed(worker, `the run folder below ${root} cannot be written: ${messageOf(error)}`);
       }
-      const started = await startDetached(
-        {
-          argv: ['/bin/sh', launcher, `attempt_${attempt}`],
-          env: { ...env, JOBMAN_RUN: marker },
-          cwd: options.userHome,
-        },
-        {
-          timeoutMs: 30 * second,
-          onExit: () => options.onCommandExit(job.id),
-        },
-      );
+      const started = await runProcess({
+        argv: ['/bin/sh', '-c', detach, 'sh', launcher, `attempt_${attempt}`],
+        env: { ...env, JOBMAN_RUN: marker },
+        cwd: options.userHome,
+        timeoutMs: 30 * second,
+        maxOutputBytes: 10_000,
+      });
       if (started.error !== null) return failed(worker, `this machine could not start the command: ${started.error}`);
       if (started.timedOut) return noAnswer(worker, 'the launcher did not answer within 30 s', true);
-      return startOutcome(worker, started.output.trim(), started.output === '' ? 'nothing' : started.output);
+      const output = new TextDecoder().decode(started.stdout);
+      return startOutcome(worker, output.trim(), output === '' ? 'nothing' : output);
     },
 
     tail(ref, attempt, from, receiver) {
@@ -130,6 +125,9 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     disconnect: () => undefined,
   };
 }
+
+/** The launcher prints one line and closes its output. */
+const detach = 'result=$(setsid sh "$1" "$2" </dev/null 2>/dev/null &); echo "$result"';
 
 /** The process id alone is no proof, because it may be reused. */
 function isLauncherAlive(folder: string): boolean {
