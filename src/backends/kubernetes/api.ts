@@ -4,11 +4,21 @@
 import type { IncomingMessage } from 'node:http';
 import { type Duration, minute, second } from '../../core/model/time.ts';
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
+import { readRegularFile } from '../../app/files.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { NoReply, type StreamReply, type Reply } from '../../http/reply.ts';
-import type { RetryPolicy } from '../../http/client.ts';
-import type { Connection, ConnectionRequest } from './connection.ts';
-import type { Login } from './login.ts';
+import {
+  createHttpClient,
+  type Environment,
+  type HttpClient,
+  type HttpRequest,
+  type RequestLimits,
+  type RetryPolicy,
+  type TlsTrust,
+} from '../../http/client.ts';
+import type { KubeContext } from './kubeconfig.ts';
+import type { Login, LoginCredentials } from './login.ts';
 import { ClusterRefusal, readStatus, refusalOf, unreachableError } from './status.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
@@ -38,26 +48,63 @@ export interface ApiRequest {
 export type Api = ReturnType<typeof createApi>;
 
 export function createApi(
-  connection: Connection,
+  context: KubeContext,
   login: Login,
   clusterContext: ClusterContext,
   options: {
+    /** It may name a proxy. */
+    readonly env: Environment;
     readonly retry: RetryPolicy;
+    readonly limits?: Partial<RequestLimits> | undefined;
     readonly lists?: Partial<ListLimits> | undefined;
     /** Called with the request's `purpose` once a request takes longer than two seconds. */
     readonly onWait?: ((purpose: string) => void) | undefined;
   },
 ) {
-  const { retry, lists, onWait } = options;
+  const { env, retry, limits, lists, onWait } = options;
+  const { server: url, 'proxy-url': proxy } = context.cluster;
+  // Node ignores an invalid proxy address.
+  if (proxy !== undefined && URL.parse(proxy) === null) {
+    throw new JobmanError(`The proxy-url of the kubeconfig is not a URL: ${proxy}.`, exitCode.unreachable);
+  }
+  let client: HttpClient | undefined;
+  let clientCredentials: LoginCredentials | undefined;
 
-  /** Calls `send`, and once more with a new login after a 401. Throws JobmanError for a refusal and a missing reply. */
+  /** Certificates belong to the connection, so another certificate needs another client. */
+  function clientFor(credentials: LoginCredentials): HttpClient {
+    if (client !== undefined && hasSameCertificate(credentials, clientCredentials)) return client;
+    const { cert, key } = credentials;
+    client?.close();
+    client = createHttpClient({
+      env,
+      proxy,
+      limits,
+      retry,
+      trust: { ...trustOf(context), ...omitUndefined({ cert, key }) },
+    });
+    clientCredentials = credentials;
+    return client;
+  }
+
+  /**
+   * Calls `send` with the login's headers and a client with its certificates, and once more with a new login after a
+   * 401. Throws JobmanError for a refusal and a missing reply.
+   */
   async function sendWithLogin<T extends { readonly status: number }>(
-    purpose: string,
-    send: () => Promise<T | Reply | NoReply>,
+    { purpose, signal }: Pick<ApiRequest, 'purpose' | 'signal'>,
+    send: (http: HttpClient, headers: LoginCredentials['headers']) => Promise<T | Reply | NoReply>,
   ): Promise<T> {
     for (let hasRenewed = false; ; hasRenewed = true) {
-      const reply = await send();
-      if (reply instanceof NoReply) throw unreachableError(reply, { clusterContext, purpose });
+      const credentials = await unlessAborted(login.credentials(), signal);
+      const reply = await send(clientFor(credentials), credentials.headers);
+      if (reply instanceof NoReply) {
+        // Node's codes for unusable certificates, keys and headers. Its message contains the name of the header or
+        // option and not its value.
+        if (!/^ERR_(?:OSSL_|INVALID_|TLS_INVALID_CONTEXT$)/.test(reply.reason ?? ''))
+          throw unreachableError(reply, { clusterContext, purpose });
+        const message = `The context ${context.name} of ${context.source} cannot be used: ${reply.message}.`;
+        throw new JobmanError(message, exitCode.unreachable, [], { cause: reply });
+      }
       if (reply.status < 300) return reply as T;
       const status = readStatus(reply.status, (reply as Reply).bytes);
       const isExpired = status.code === 401;
@@ -76,7 +123,8 @@ export function createApi(
   }
 
   async function fetchBody(request: ApiRequest): Promise<Buffer> {
-    const send = () => sendWithLogin<Reply>(request.purpose, () => connection.request(connectionRequest(request)));
+    const send = () =>
+      sendWithLogin<Reply>(request, (http, headers) => http.request(httpRequest(url, request, headers)));
     return (await reportSlow(request, send)).bytes;
   }
 
@@ -119,28 +167,70 @@ export function createApi(
       readPages({ fetchBody, parseAnswer, clusterContext, limits: lists }, request, read),
     async stream(request: ApiRequest): Promise<IncomingMessage> {
       // A node sends the headers of its reply before the first line of the log exists.
-      const send = () => sendWithLogin<StreamReply>(request.purpose, () => connection.open(connectionRequest(request)));
+      const send = () =>
+        sendWithLogin<StreamReply>(request, (http, headers) => http.open(httpRequest(url, request, headers)));
       return (await reportSlow(request, send)).stream;
     },
-    close: () => connection.close(),
+    close: () => client?.close(),
   };
 }
 
-function connectionRequest(request: ApiRequest): ConnectionRequest {
-  const { method = 'GET', path, query = {}, body, type = 'application/json', accept, signal } = request;
+function httpRequest(url: string, request: ApiRequest, loginHeaders: LoginCredentials['headers']): HttpRequest {
+  const { method = 'GET', path, query = {}, body, type = 'application/json', accept = 'application/json' } = request;
   const pairs = Object.entries(query).flatMap(([name, value]) =>
     value === undefined || value === false ? [] : [`${name}=${encodeURIComponent(String(value))}`],
   );
   return {
+    url,
     method,
     path: pairs.length === 0 ? path : `${path}?${pairs.join('&')}`,
-    signal,
-    headers: {
-      ...(accept === undefined ? {} : { accept }),
-      ...(body === undefined ? {} : { 'content-type': type }),
-    },
+    signal: request.signal,
+    headers: { accept, ...loginHeaders, ...(body === undefined ? {} : { 'content-type': type }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   };
+}
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(signal.reason as Error);
+  signal.addEventListener('abort', onAbort);
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function trustOf({ name, cluster }: KubeContext): TlsTrust {
+  const { 'certificate-authority': file, 'certificate-authority-data': data, 'tls-server-name': servername } = cluster;
+  let ca: Buffer | undefined;
+  try {
+    if (data !== undefined && data !== '') ca = Buffer.from(data, 'base64');
+    else if (file !== undefined) ca = readRegularFile(file);
+  } catch (error) {
+    throw new JobmanError(
+      `The certificate authority of the context ${name} cannot be read: ${messageOf(error)}.`,
+      exitCode.unreachable,
+    );
+  }
+  // Node ignores an unreadable authority and would then report the server's certificate as the problem.
+  if (ca?.includes('-----BEGIN ') === false) {
+    throw new JobmanError(
+      `The certificate authority of the context ${name} is not a PEM certificate.`,
+      exitCode.unreachable,
+    );
+  }
+  return omitUndefined({
+    ca,
+    servername,
+    rejectUnauthorized: cluster['insecure-skip-tls-verify'] === true ? false : undefined,
+  });
+}
+
+function hasSameCertificate(one: LoginCredentials, other: LoginCredentials | undefined): boolean {
+  return String(one.cert) === String(other?.cert) && String(one.key) === String(other?.key);
 }
 
 // ------------------------------------------------------------------------------------------ lists

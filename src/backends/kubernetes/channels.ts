@@ -1,7 +1,7 @@
 // A WebSocket to a pod for `exec` and `port-forward`: the first byte of each message is its channel's number.
 // https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
 
-import type { OutgoingHttpHeaders } from 'node:http';
+import type { Agent, OutgoingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
@@ -11,11 +11,10 @@ import { second, type Duration } from '../../core/model/time.ts';
 import { toNoReply, type NoReply, type Reply } from '../../http/reply.ts';
 import { readBody } from '../../http/client.ts';
 import type { Api } from './api.ts';
-import type { Connection } from './connection.ts';
+import type { LoginCredentials } from './login.ts';
 import { ClusterRefusal } from './status.ts';
 
 export interface ClusterAccess {
-  readonly connection: Connection;
   readonly api: Api;
   readonly clusterContext: ClusterContext;
 }
@@ -52,7 +51,9 @@ export async function openChannels(cluster: ClusterAccess, request: ChannelsRequ
   const { purpose } = request;
   try {
     const opened = await api.reportSlow(request, () =>
-      api.sendWithLogin<OpenedSocket>(purpose, () => handshake(cluster, request.path)),
+      api.sendWithLogin<OpenedSocket>(request, async (http, headers) =>
+        handshake(clusterContext.server, request.path, { headers, agent: await http.agentFor(clusterContext.server) }),
+      ),
     );
     return createChannels(opened, request.onMessage);
   } catch (error) {
@@ -79,12 +80,12 @@ interface OpenedSocket {
 }
 
 async function handshake(
-  { connection, clusterContext }: ClusterAccess,
+  server: string,
   path: string,
+  { headers, agent }: { readonly headers: LoginCredentials['headers']; readonly agent: Agent },
 ): Promise<OpenedSocket | Reply | NoReply> {
   const { WebSocket } = await import('ws');
-  const { headers, agent } = await connection.headersAndAgent();
-  const socket = new WebSocket(clusterContext.server.replace(/^http/, 'ws').replace(/\/+$/, '') + path, protocols, {
+  const socket = new WebSocket(server.replace(/^http/, 'ws').replace(/\/+$/, '') + path, protocols, {
     // The cast adds readonly lists, which the type of `ws` lacks. No Accept header: a kubelet refuses it for
     // port-forward.
     headers: headers as OutgoingHttpHeaders as Record<string, string>,

@@ -11,7 +11,6 @@ import type {
 } from '../../app/cluster/cluster.ts';
 import type { RequestLimits, RetryPolicy } from '../../http/client.ts';
 import { createApi, type ListLimits, defaultRetry, type ApiRequest } from './api.ts';
-import { createConnection } from './connection.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import { createLogin, type LoginContext } from './login.ts';
 import {
@@ -61,9 +60,8 @@ export function createCluster(options: CreateClusterOptions): Cluster {
     namespace: context.namespace,
     user: login.user,
   };
-  const connection = createConnection(context, login, loginContext.env, { limits, retry });
-  const api = createApi(connection, login, clusterContext, { retry, lists, onWait });
-  const scope: RequestScope = { connection, api, clusterContext, flavorKey, now: loginContext.now };
+  const api = createApi(context, login, clusterContext, { env: loginContext.env, retry, limits, lists, onWait });
+  const scope: RequestScope = { api, clusterContext, flavorKey, now: loginContext.now };
   return {
     context: () => clusterContext,
     ...jobRequests(scope),
