@@ -8,7 +8,7 @@ import { rmSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeHome, writeAtomically } from '../app/files.ts';
-import { createController, type Controller, type ControllerOptions, type ExitReason } from './controller.ts';
+import { createController, type ControllerOptions, type ExitReason } from './controller.ts';
 import { takeLock, type ControllerFile } from './lock.ts';
 import { createCoalescedTask } from './timers.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';

@@ -10,10 +10,9 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { NoReply, type StreamReply, type Reply } from '../../http/reply.ts';
 import {
   createHttpClient,
-  type Environment,
   type HttpClient,
+  type HttpClientOptions,
   type HttpRequest,
-  type RequestLimits,
   type RetryPolicy,
   type TlsTrust,
 } from '../../http/client.ts';
@@ -51,67 +50,16 @@ export function createApi(
   context: KubeContext,
   login: Login,
   clusterContext: ClusterContext,
-  options: {
-    /** It may name a proxy. */
-    readonly env: Environment;
+  options: Pick<HttpClientOptions, 'env' | 'limits'> & {
     readonly retry: RetryPolicy;
-    readonly limits?: Partial<RequestLimits> | undefined;
     readonly lists?: Partial<ListLimits> | undefined;
     /** Called with the request's `purpose` once a request takes longer than two seconds. */
     readonly onWait?: ((purpose: string) => void) | undefined;
   },
 ) {
-  const { env, retry, limits, lists, onWait } = options;
-  const { server: url, 'proxy-url': proxy } = context.cluster;
-  // Node ignores an invalid proxy address.
-  if (proxy !== undefined && URL.parse(proxy) === null) {
-    throw new JobmanError(`The proxy-url of the kubeconfig is not a URL: ${proxy}.`, exitCode.unreachable);
-  }
-  let client: HttpClient | undefined;
-  let clientCredentials: LoginCredentials | undefined;
-
-  /** Certificates belong to the connection, so another certificate needs another client. */
-  function clientFor(credentials: LoginCredentials): HttpClient {
-    if (client !== undefined && hasSameCertificate(credentials, clientCredentials)) return client;
-    const { cert, key } = credentials;
-    client?.close();
-    client = createHttpClient({
-      env,
-      proxy,
-      limits,
-      retry,
-      trust: { ...trustOf(context), ...omitUndefined({ cert, key }) },
-    });
-    clientCredentials = credentials;
-    return client;
-  }
-
-  /**
-   * Calls `send` with the login's headers and a client with its certificates, and once more with a new login after a
-   * 401. Throws JobmanError for a refusal and a missing reply.
-   */
-  async function sendWithLogin<T extends { readonly status: number }>(
-    { purpose, signal }: Pick<ApiRequest, 'purpose' | 'signal'>,
-    send: (http: HttpClient, headers: LoginCredentials['headers']) => Promise<T | Reply | NoReply>,
-  ): Promise<T> {
-    for (let hasRenewed = false; ; hasRenewed = true) {
-      const credentials = await unlessAborted(login.credentials(), signal);
-      const reply = await send(clientFor(credentials), credentials.headers);
-      if (reply instanceof NoReply) {
-        // Node's codes for unusable certificates, keys and headers. Its message contains the name of the header or
-        // option and not its value.
-        if (!/^ERR_(?:OSSL_|INVALID_|TLS_INVALID_CONTEXT$)/.test(reply.reason ?? ''))
-          throw unreachableError(reply, { clusterContext, purpose });
-        const message = `The context ${context.name} of ${context.source} cannot be used: ${reply.message}.`;
-        throw new JobmanError(message, exitCode.unreachable, [], { cause: reply });
-      }
-      if (reply.status < 300) return reply as T;
-      const status = readStatus(reply.status, (reply as Reply).bytes);
-      const isExpired = status.code === 401;
-      if (isExpired && !hasRenewed && login.invalidate()) continue;
-      throw refusalOf(status, { clusterContext, purpose, loginExpiredOn: isExpired ? login.expiredOn() : null });
-    }
-  }
+  const { retry, lists, onWait } = options;
+  const { server: url } = context.cluster;
+  const { sendWithLogin, close } = createSender(context, login, clusterContext, options);
 
   async function reportSlow<T>({ purpose }: Pick<ApiRequest, 'purpose'>, work: () => Promise<T>): Promise<T> {
     const timer = onWait === undefined ? undefined : setTimeout(() => onWait(purpose), slowAfter);
@@ -171,8 +119,68 @@ export function createApi(
         sendWithLogin<StreamReply>(request, (http, headers) => http.open(httpRequest(url, request, headers)));
       return (await reportSlow(request, send)).stream;
     },
-    close: () => client?.close(),
+    close,
   };
+}
+
+function createSender(
+  context: KubeContext,
+  login: Login,
+  clusterContext: ClusterContext,
+  { env, limits, retry }: Pick<HttpClientOptions, 'env' | 'limits' | 'retry'>,
+) {
+  const { 'proxy-url': proxy } = context.cluster;
+  // Node ignores an invalid proxy address.
+  if (proxy !== undefined && URL.parse(proxy) === null) {
+    throw new JobmanError(`The proxy-url of the kubeconfig is not a URL: ${proxy}.`, exitCode.unreachable);
+  }
+  let client: HttpClient | undefined;
+  let clientCredentials: LoginCredentials | undefined;
+
+  /** Certificates belong to the connection, so another certificate needs another client. */
+  function clientFor(credentials: LoginCredentials): HttpClient {
+    if (client !== undefined && hasSameCertificate(credentials, clientCredentials)) return client;
+    const { cert, key } = credentials;
+    client?.close();
+    client = createHttpClient({
+      env,
+      proxy,
+      limits,
+      retry,
+      trust: { ...trustOf(context), ...omitUndefined({ cert, key }) },
+    });
+    clientCredentials = credentials;
+    return client;
+  }
+
+  /**
+   * Calls `send` with the login's headers and a client with its certificates, and once more with a new login after a
+   * 401. Throws JobmanError for a refusal and a missing reply.
+   */
+  async function sendWithLogin<T extends { readonly status: number }>(
+    { purpose, signal }: Pick<ApiRequest, 'purpose' | 'signal'>,
+    send: (http: HttpClient, headers: LoginCredentials['headers']) => Promise<T | Reply | NoReply>,
+  ): Promise<T> {
+    for (let hasRenewed = false; ; hasRenewed = true) {
+      const credentials = await unlessAborted(login.credentials(), signal);
+      const reply = await send(clientFor(credentials), credentials.headers);
+      if (reply instanceof NoReply) {
+        // Node's codes for unusable certificates, keys and headers. Its message contains the name of the header or
+        // option and not its value.
+        if (!/^ERR_(?:OSSL_|INVALID_|TLS_INVALID_CONTEXT$)/.test(reply.reason ?? ''))
+          throw unreachableError(reply, { clusterContext, purpose });
+        const message = `The context ${context.name} of ${context.source} cannot be used: ${reply.message}.`;
+        throw new JobmanError(message, exitCode.unreachable, [], { cause: reply });
+      }
+      if (reply.status < 300) return reply as T;
+      const status = readStatus(reply.status, (reply as Reply).bytes);
+      const isExpired = status.code === 401;
+      if (isExpired && !hasRenewed && login.invalidate()) continue;
+      throw refusalOf(status, { clusterContext, purpose, loginExpiredOn: isExpired ? login.expiredOn() : null });
+    }
+  }
+
+  return { sendWithLogin, close: () => client?.close() };
 }
 
 function httpRequest(url: string, request: ApiRequest, loginHeaders: LoginCredentials['headers']): HttpRequest {
