@@ -1,6 +1,6 @@
 // Cluster mirror: archives logs and history of the jobs that were submitted to clusters from this home. Each namespace
-// has a watch of its Jobs while any is left, and a watch of their pods while a job is open or a log is incomplete.
-// After each change the whole job is written again under stable keys, so repetition changes nothing.
+// has watches of its Jobs and their pods while any is left. After each change the whole job is written again under
+// stable keys, so repetition changes nothing.
 
 import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
 import { clusterLabels } from '../app/cluster/job-object.ts';
@@ -12,12 +12,12 @@ import { minute, second, type Duration, type Instant } from '../core/model/time.
 import {
   emptyView,
   hasOpenJobs,
+  isEmpty,
   logsToFollow,
   noteGone,
   noteJob,
   notePod,
   noteArchived,
-  planFor,
   podsOf,
   type ClusterView,
   createLogCopier,
@@ -90,8 +90,6 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
 const emptyTimeout: Duration = minute;
 /** Interval for updating `observedAt` of jobs without events. */
 const ageInterval: Duration = 50 * second;
-/** Pod events may arrive a little later than the end of their job. */
-const podWatchDelay: Duration = 10 * second;
 /** A cluster that has not answered for this long does not keep the controller running. */
 const maxUnreachableTime: Duration = 24 * 60 * minute;
 
@@ -199,9 +197,8 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
     onFailed: emptied.reject,
   });
   const writer = createClusterWriter({ ...common, clock, clusterContext, onWritten: followLogs, onIdle: check });
-  const watchPodsUntil = (ended: AbortSignal) => watchPods(AbortSignal.any([signal, ended])).catch(emptied.reject);
-  const pods = createPodWatch(timers, watchPodsUntil, view);
   let agedAt = clock.now();
+  let watchingPods: Promise<void> | undefined;
 
   function followLogs(job: ClusterJob, pods: readonly ClusterPod[]): void {
     for (const log of logsToFollow(view, job, pods)) logs.follow(log);
@@ -243,9 +240,9 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
     await writer.updateAge();
   }
 
-  async function watchPods(ended: AbortSignal): Promise<void> {
+  async function watchPods(): Promise<void> {
     try {
-      for await (const change of cluster.watchPods({ labels, signal: ended })) {
+      for await (const change of cluster.watchPods({ labels, signal })) {
         if (change.kind === 'synced') continue;
         const job = notePod(view, change.object, change.kind === 'gone');
         if (job === undefined) continue;
@@ -253,7 +250,7 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
         followLogs(job, [change.object]);
       }
     } catch (error) {
-      if (isAborted(ended)) return;
+      if (isAborted(signal)) return;
       if (!(error instanceof JobmanError) || error.code !== exitCode.failed) throw error;
       view.isPodAccessDenied = true;
       report(`logs are not archived: ${error.message}`);
@@ -262,9 +259,7 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
 
   function check(): void {
     if (signal.aborted) return;
-    const plan = planFor(view);
-    pods.watch(plan.watchesPods);
-    if (!plan.isEmpty || writer.isWriting) return;
+    if (!isEmpty(view) || writer.isWriting) return;
     const left = clusterContext().requestedAt + emptyTimeout - clock.now();
     if (left > 0) timers.after(left, check);
     else emptied.resolve(clusterContext());
@@ -272,13 +267,14 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
 
   try {
     watchJobs().catch(emptied.reject);
+    watchingPods = watchPods().catch(emptied.reject);
     const empty = await Promise.race([emptied.promise, whenAborted(signal)]);
     if (empty !== null) await store.unwatchContext(empty);
   } finally {
     if (stopSignal.aborted) await updateAge();
     connection.abort();
     timers.cancelAll();
-    await Promise.all([logs.ended(), writer.ended(), pods.ended()]);
+    await Promise.all([logs.ended(), writer.ended(), watchingPods]);
     view.jobs.clear();
     view.open.clear();
     view.pods.clear();
@@ -313,36 +309,6 @@ async function uidsIn(pages: AsyncIterable<readonly ClusterJob[]>): Promise<Read
     if (error instanceof JobmanError && error.code === exitCode.notFound) return new Set();
     throw error;
   }
-}
-
-function createPodWatch(
-  timers: Timers,
-  begin: (ended: AbortSignal) => Promise<void>,
-  view: ClusterView,
-): { watch(isWanted: boolean): void; ended(): Promise<void> } {
-  const works: Promise<void>[] = [];
-  let round: AbortController | undefined;
-  let cancelTimer: (() => void) | undefined;
-  return {
-    watch(isWanted) {
-      if (isWanted) {
-        cancelTimer?.();
-        cancelTimer = undefined;
-        if (round !== undefined) return;
-        round = new AbortController();
-        works.push(begin(round.signal));
-      } else if (round !== undefined && cancelTimer === undefined) {
-        cancelTimer = timers.after(podWatchDelay, () => {
-          round?.abort();
-          round = cancelTimer = undefined;
-          view.pods.clear();
-        });
-      }
-    },
-    async ended() {
-      await Promise.allSettled(works);
-    },
-  };
 }
 
 function isAborted(signal: AbortSignal): boolean {

@@ -67,17 +67,9 @@ export function emptyView(): ClusterView {
   };
 }
 
-interface ClusterPlan {
-  readonly watchesPods: boolean;
-  readonly isEmpty: boolean;
-}
-
-export function planFor(view: ClusterView): ClusterPlan {
-  const { jobs, changed, following, isSynced, isPodAccessDenied } = view;
-  return {
-    watchesPods: !isPodAccessDenied && (hasOpenJobs(view) || following.size > 0),
-    isEmpty: isSynced && jobs.size === 0 && changed.size === 0 && following.size === 0,
-  };
+/** True if the namespace has no job of ours and everything is written. */
+export function isEmpty({ jobs, changed, following, isSynced }: ClusterView): boolean {
+  return isSynced && jobs.size === 0 && changed.size === 0 && following.size === 0;
 }
 
 function isOpen(job: ClusterJob): boolean {
@@ -251,6 +243,7 @@ export function createClusterWriter(options: WriterParts) {
       view.finished.add(uid);
       view.archived.delete(uid);
       recheckCounts.delete(uid);
+      for (const pod of pods) view.pods.delete(pod.uid);
     } else if (isRunning && !job.suspended && job.ready === 0) scheduleRecheck(uid);
   }
 

@@ -23,7 +23,7 @@ import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Clock } from '../../src/app/ports.ts';
 import { createCluster } from '../../src/backends/kubernetes/cluster.ts';
 import { createClusterMirror, watchNamespace, type ClusterMirror } from '../../src/controller/cluster-mirror.ts';
-import { emptyView, logKey, noteGone, noteJob, notePod, planFor, podsOf } from '../../src/controller/cluster-writer.ts';
+import { emptyView, isEmpty, noteGone, noteJob, notePod, podsOf } from '../../src/controller/cluster-writer.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { eventually } from '../support/eventually.ts';
@@ -277,32 +277,17 @@ test("a job that changes without pause is written at the mirror's own pace", { t
 // The plan for a namespace, from its known state.
 
 const running = aClusterJob();
-const over = aClusterJob({
-  conditions: [{ type: 'Complete', status: 'True', reason: null, message: null, at: 5 }],
-});
 const pod = aClusterPod();
-
-test('pods are watched while a job is open or a log is followed', () => {
-  const view = emptyView();
-  assert.equal(planFor(view).watchesPods, false);
-  noteJob(view, running);
-  assert.equal(planFor(view).watchesPods, true);
-  noteJob(view, over);
-  assert.equal(planFor(view).watchesPods, false);
-  view.following.add(logKey('u1', pod.name, 'main'));
-  assert.equal(planFor(view).watchesPods, true);
-  assert.equal(planFor({ ...view, isPodAccessDenied: true }).watchesPods, false);
-});
 
 test('a namespace is empty once its list is complete and nothing of ours is left to write', () => {
   const view = { ...emptyView(), isSynced: true };
-  assert.equal(planFor(view).isEmpty, true);
+  assert.equal(isEmpty(view), true);
   noteJob(view, running);
   view.changed.add('u1');
   noteGone(view, running);
-  assert.equal(planFor(view).isEmpty, false);
+  assert.equal(isEmpty(view), false);
   view.changed.clear();
-  assert.equal(planFor(view).isEmpty, true);
+  assert.equal(isEmpty(view), true);
 });
 
 test('a deleted pod belongs to its job until that is written', () => {
