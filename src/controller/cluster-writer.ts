@@ -151,7 +151,7 @@ export function podsOf(view: ClusterView, { uid }: ClusterJob): readonly Cluster
   return [...view.lostPods.values(), ...view.pods.values()].filter((pod) => ownerOf(view, pod) === uid);
 }
 
-export function logKey(uid: string, pod: string, container: string): string {
+function logKey(uid: string, pod: string, container: string): string {
   return `${uid} ${pod} ${container}`;
 }
 

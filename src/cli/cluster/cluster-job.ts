@@ -1,19 +1,28 @@
-// A job in a cluster.
+// A job of a cluster, and a job of which only the archive has a copy: the cluster has deleted it or cannot be reached.
 
-import type { ClusterArchive } from '../../app/cluster/commands.ts';
+import type { ClusterArchive, ClusterVerb } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
-import { clusterJobEvents } from '../../app/cluster/archive.ts';
+import {
+  clusterJobEvents,
+  mayBeActive,
+  archivedPhase,
+  archivedResult,
+  type ArchivedJob,
+} from '../../app/cluster/archive.ts';
 import { clusterPhase, clusterResult, type ClusterResult } from '../../app/cluster/job-result.ts';
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode, usageError, JobmanError } from '../../app/errors.ts';
 import { escapeLine } from '../../app/format.ts';
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
-import { printError, printRefusal, verdictCode, type Cli } from '../context.ts';
+import { printError, printRefusal, verdictCode, type Cli, printDone } from '../context.ts';
 import type { JobHandle, JobText } from '../jobs/handle.ts';
 import { labelled } from '../render/aligned.ts';
 import { wrap } from '../render/cell.ts';
 import { historyLines } from '../render/history.ts';
 import { columnsOf } from '../screen.ts';
-import { observeJob } from './observe.ts';
+import { observeJob } from './pods.ts';
+import type { V1Job } from '@kubernetes/client-node';
+import { archivedDetails } from './details.ts';
+import { rerun } from './verbs.ts';
 
 export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, job: ClusterJob): JobHandle {
   const { name } = job;
@@ -72,7 +81,7 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
   };
 }
 
-export function clusterWhy(cli: Cli, name: string, { phase, message, evidence }: ClusterResult): JobText {
+function clusterWhy(cli: Cli, name: string, { phase, message, evidence }: ClusterResult): JobText {
   const columns = columnsOf(cli.io.stdout);
   return {
     objects: () => [{ id: name, backend: 'kubernetes', phase, message, evidence }],
@@ -84,7 +93,7 @@ export function clusterWhy(cli: Cli, name: string, { phase, message, evidence }:
 }
 
 /** Prints the result of a finished job and resolves with its exit code. */
-export function printVerdict(cli: Cli, name: string, result: ClusterResult): number {
+function printVerdict(cli: Cli, name: string, result: ClusterResult): number {
   const { objects, lines } = clusterWhy(cli, name, result);
   if (cli.json) cli.printJsonLines(objects());
   else cli.printAll(lines());
@@ -92,7 +101,7 @@ export function printVerdict(cli: Cli, name: string, result: ClusterResult): num
 }
 
 /** From the archive, merged with the cluster's current events if the cluster has the job. */
-export async function clusterHistory(
+async function clusterHistory(
   cli: Cli,
   archive: ClusterArchive,
   job: ClusterJob,
@@ -131,4 +140,118 @@ async function waitForJob(cli: Cli, cluster: Cluster, job: ClusterJob, signal: A
     if (!cli.json) cli.note(result.message);
   }
   return null;
+}
+
+export interface ArchivedCopy {
+  readonly job: ArchivedJob;
+  readonly note: string;
+  /** True if nothing can have changed since. */
+  readonly isCertain: boolean;
+  /** True if the cluster has reported that it does not have the job. */
+  readonly isGone: boolean;
+  readonly cluster: Cluster | null;
+}
+
+export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCopy): JobHandle {
+  const { job: archived, note, cluster, isCertain, isGone } = copy;
+  const { name, uid } = archived.job;
+  /** The exit code says that the answer may be old. */
+  const code = isCertain ? exitCode.ok : exitCode.unreachable;
+  const result = () => archivedResult(archived, cli.io.now());
+
+  function refuse(): never {
+    const lines = [`Its logs and history remain: jobman logs ${name}, jobman history ${name}`];
+    throw isGone
+      ? new JobmanError(`${name} is deleted. ${note}`, exitCode.notFound, lines)
+      : new JobmanError(`${name} cannot be reached. ${note}`, exitCode.unreachable, lines);
+  }
+  function expectListed(): void {
+    if (archived.hidden) refuse();
+    cli.note(note);
+  }
+  function expectGone(): void {
+    if (isGone) return;
+    throw new JobmanError(`Nothing changed: ${name} may still run in its cluster. ${note}`, exitCode.unreachable);
+  }
+
+  return {
+    id: name,
+    isStored: false,
+    async show() {
+      expectListed();
+      return { ...archivedDetails(cli, archived), exitCode: code };
+    },
+    async why() {
+      expectListed();
+      return { ...clusterWhy(cli, name, result()), exitCode: code };
+    },
+    async history(isTimeline) {
+      cli.note(note);
+      return { ...(await clusterHistory(cli, archive, archived.job, null, isTimeline)), exitCode: code };
+    },
+    async logs(flags) {
+      cli.note(note);
+      if (flags.previous === true) {
+        const message = 'The archive does not separate the output before a restart of the container.';
+        throw new JobmanError(message, exitCode.notFound);
+      }
+      const { printClusterLogs } = await import('./logs.ts');
+      await printClusterLogs(cli, { cluster: null, job: archived.job, reason: async () => result().message }, flags);
+      return code;
+    },
+    async perform(verb) {
+      expectGone();
+      if (verb === 'rerun') cli.note(note);
+      else expectListed();
+      return performArchived(cli, archive, archived, cluster, verb);
+    },
+    async delete() {
+      expectGone();
+      expectListed();
+      if (cluster === null)
+        throw new JobmanError(`${name} cannot be deleted: its cluster cannot be reached.`, exitCode.unreachable);
+      await archive.hide(uid);
+      const kept = 'its logs and history stay until they are cleaned';
+      return printDone(cli, name, `${name} is off the list; ${kept}: jobman clean ${name}`);
+    },
+    async clean() {
+      cli.note(note);
+      return Math.max(code, await cleanArchived(cli, archive, archived));
+    },
+    async wait() {
+      expectListed();
+      if (isFinishedPhase(archivedPhase(archived)) && isCertain) return printVerdict(cli, name, result());
+      throw new JobmanError(`${name} cannot be watched: its cluster cannot be reached.`, exitCode.unreachable);
+    },
+    followLast: refuse,
+    machines: refuse,
+    portTarget: refuse,
+    ssh: refuse,
+  };
+}
+
+/** For a job that is not in its cluster only `rerun` works, if the cluster answers. */
+async function performArchived(
+  cli: Cli,
+  archive: ClusterArchive,
+  { job: { name }, object }: ArchivedJob,
+  cluster: Cluster | null,
+  verb: ClusterVerb,
+): Promise<number> {
+  if (verb !== 'rerun' || cluster === null) {
+    return printRefusal(cli, name, `${name} is not in its cluster, so there is nothing to ${verb}.`);
+  }
+  if (object === null) return printRefusal(cli, name, `What ${name} ran was not kept, so it cannot be run again.`);
+  return rerun(cli, archive, cluster, JSON.parse(object) as V1Job);
+}
+
+export async function cleanArchived(cli: Cli, archive: ClusterArchive, archived: ArchivedJob): Promise<number> {
+  const { name, owner } = archived.job;
+  if (owner !== null && owner !== cli.io.user)
+    return printRefusal(cli, name, `${name} belongs to ${owner}; only its owner may clean it.`);
+  if (archived.goneAt === null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped') {
+    return printRefusal(cli, name, `${name} was not over when it was last seen, so its logs are kept.`);
+  }
+  await archive.remove(archived);
+  return printDone(cli, name, `The logs and history of ${name} are removed.`);
 }

@@ -11,7 +11,7 @@ import type { Cli } from '../context.ts';
 import type { JobText } from '../jobs/handle.ts';
 import { aligned, labelled } from '../render/aligned.ts';
 import { columnsOf, glyph, stylePhase } from '../screen.ts';
-import { observeJob } from './observe.ts';
+import { observeJob } from './pods.ts';
 
 /** Pods and events before this many are counted, not listed; `--json` has all. */
 const maxRows = 20;

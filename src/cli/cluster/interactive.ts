@@ -1,16 +1,23 @@
 // Attaches this terminal or this input to the pod of a new job; exits with the program's exit code.
 
-import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
+import type {
+  Cluster,
+  ClusterContainer,
+  ClusterJob,
+  ClusterPod,
+  ClusterTarget,
+  ClusterAttachRequest,
+  ClusterSession,
+} from '../../app/cluster/cluster.ts';
 import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { reportError, printError, type Cli } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
 import { escapeLine } from '../../app/format.ts';
-import { attachTerminal } from './attach.ts';
 import { followClusterLogs } from './logs.ts';
-import { mainContainer } from './pods.ts';
-import { podsOf, observeJob } from './observe.ts';
+import { mainContainer, podsOf, observeJob } from './pods.ts';
+import { sessionExitCode } from '../hosts/run-on-workers.ts';
 
 const pollInterval: Duration = 0.5 * second;
 const exitCodeTimeout: Duration = 10 * second;
@@ -179,4 +186,50 @@ async function newestPod(
 
 function containerExitCode({ exitCode: code, signal }: ClusterContainer): number {
   return code ?? (signal === null ? exitCode.failed : 128 + signal);
+}
+
+const ctrlC = 0x03;
+
+/** Connects this terminal to the program until it ends. Ctrl-C goes to the program. */
+export async function attachTerminal(
+  cli: Cli,
+  start: (request: ClusterAttachRequest) => ClusterSession,
+): Promise<number> {
+  const { io } = cli;
+  const session = start({
+    terminal: io.stdout.size(),
+    async onBytes(bytes) {
+      io.stdout.write(bytes);
+      await io.stdout.flush();
+      if (io.stdout.closed) session.stop();
+    },
+  });
+  const stopResizing = io.stdout.onResize(() => session.resize(io.stdout.size()));
+  const stopListening = io.onSignal(() => session.stop());
+  const release = await io.stdin.raw();
+  const over = new AbortController();
+  void (async () => {
+    /** Keys that the program has not received. With any of them, Ctrl-C ends the session: the connection is broken. */
+    let waiting = 0;
+    for await (const keys of io.stdin.bytes(over.signal)) {
+      if (waiting > 0 && keys.includes(ctrlC)) session.stop();
+      waiting += 1;
+      void session.write(keys).then(() => (waiting -= 1));
+    }
+    session.end();
+  })().catch(() => session.end());
+  try {
+    const end = await session.ended;
+    if (end.kind === 'unreachable') {
+      release();
+      if (end.refusal !== undefined) throw end.refusal;
+      printError(cli, escapeLine(end.reason));
+    }
+    return sessionExitCode({ end, timedOut: false });
+  } finally {
+    release();
+    over.abort();
+    stopResizing();
+    stopListening();
+  }
 }

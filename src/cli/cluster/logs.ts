@@ -10,8 +10,7 @@ import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { abortOnSignal, pause } from '../interrupt.ts';
 import { createLogPrinter, expectClusterFlags, type LogPrinter, wantedPieces } from './log-printer.ts';
-import { containerOf, mainContainer } from './pods.ts';
-import { podsOf, observeJob } from './observe.ts';
+import { containerOf, mainContainer, podsOf, observeJob } from './pods.ts';
 import { withoutTimestamps, lineTime, readArchivedLog } from '../../app/cluster/archived-logs.ts';
 
 /** `first`: after a change. Each check lists the job's pods. */

@@ -14,7 +14,7 @@ import { type Duration, second } from '../../core/model/time.ts';
 import { type Cli, reportError, printDone, printRefusal } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
 import { beginArchive, printArchiveStart } from './submission.ts';
-import { podsOf } from './observe.ts';
+import { podsOf } from './pods.ts';
 import { clusterLabels, labelValue } from '../../app/cluster/job-object.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
 import { pluralize } from '../../app/format.ts';

@@ -132,7 +132,7 @@ export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: re
   }
   const ids = jobs.map(({ id }) => id);
   let code = ids.length === 0 ? exitCode.ok : await forEachJob(cli, {}, ids, 'change', (job) => job.clean());
-  const { cleanArchived } = await import('../cluster/archived-job.ts');
+  const { cleanArchived } = await import('../cluster/cluster-job.ts');
   for (const job of archived) code = Math.max(code, await cleanArchived(cli, archive, job));
   return code;
 }

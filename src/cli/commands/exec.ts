@@ -3,7 +3,8 @@ import { pluralize } from '../../app/format.ts';
 import { splitRef, type Cli, type GlobalFlags } from '../context.ts';
 import { parseProgram, runOnWorkers } from '../hosts/run-on-workers.ts';
 import { forEachJob } from '../jobs/resolve.ts';
-import type { ExecFlags } from '../table/flags.ts';
+import type { ExecFlags, PortForwardFlags } from '../table/flags.ts';
+import { forwardPorts, parsePortMapping } from '../hosts/forwarded-ports.ts';
 
 export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { refs, rest } = splitRef(args, flags.jobName);
@@ -22,7 +23,7 @@ export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: re
       }
       if (flags.tty !== true || attach === undefined) return await runOnWorkers(cli, machines, program, flags);
       expectTerminal(cli, flags);
-      const { attachTerminal } = await import('../cluster/attach.ts');
+      const { attachTerminal } = await import('../cluster/interactive.ts');
       return await attachTerminal(cli, (request) => attach(first, { ...request, program }));
     } finally {
       machines.close();
@@ -37,4 +38,17 @@ function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
   if (json || timeout !== undefined) {
     throw usageError('--tty hands the terminal on as it is; it cannot go with --json or --timeout.');
   }
+}
+
+export async function portForward(
+  cli: Cli,
+  flags: PortForwardFlags & GlobalFlags,
+  ...args: readonly string[]
+): Promise<number> {
+  const { refs, rest } = splitRef(args, flags.jobName);
+  return forEachJob(cli, flags, refs, 'change', async (job) => {
+    if (rest.length === 0) throw usageError(`Which port? For TensorBoard: jobman port-forward ${job.id} 6006`);
+    const mappings = rest.map(parsePortMapping);
+    return forwardPorts(cli, mappings, flags.address, await job.portTarget(flags));
+  });
 }

@@ -12,7 +12,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { missingJobError, reportError, type Cli } from '../context.ts';
 import { withTimeout } from '../../app/concurrency.ts';
 import { clusterTimeout } from '../cluster/join-sources.ts';
-import type { ArchivedCopy } from '../cluster/archived-job.ts';
+import type { ArchivedCopy } from '../cluster/cluster-job.ts';
 import type { ContextFlags, JobFlags, JobHandle, JobText } from './handle.ts';
 import { storedJob } from './stored.ts';
 
@@ -51,7 +51,7 @@ export async function resolveJobs(
     const found = isContextNamed ? current : await findInOtherNamespace(search, name, current, purpose);
     if (found.kind === 'none') throw found.error;
     if (found.kind === 'archived') {
-      const { archivedJob } = await import('../cluster/archived-job.ts');
+      const { archivedJob } = await import('../cluster/cluster-job.ts');
       return archivedJob(cli, archive, found);
     }
     const { clusterJob } = await import('../cluster/cluster-job.ts');

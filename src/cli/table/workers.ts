@@ -94,7 +94,7 @@ export const workers = grouped('Workers', [
     },
     flags: portForwardFlags,
     args: [jobs],
-    load: async () => (await import('../commands/port-forward.ts')).portForward,
+    load: async () => (await import('../commands/exec.ts')).portForward,
   }),
   command({
     names: ['ssh-config'],
