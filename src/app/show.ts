@@ -5,7 +5,7 @@ import { capacityTraits } from '../core/decide/allocate.ts';
 import { queuePositionOf, waitsForSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
-import { allowance, answerFor } from '../core/decide/recover.ts';
+import { ruleUseOf } from '../core/decide/recover.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { JobView, CheckpointView, Why } from './client.ts';
 import { jobCost } from './phrases.ts';
@@ -110,9 +110,9 @@ function formatIfPreempted(
   const isUnreachable = (lastAllocation(job)?.unreachableAt ?? null) !== null;
   if (phaseOf(job) !== 'running' || attempt === undefined || isUnreachable) return null;
   if (!capacityTraits(job.spec.capacity).revocable) return null;
-  const { then } = answerFor(job.spec.recovery, 'preempted', { message: '' });
+  const { answer, used: ends, limit } = ruleUseOf(job, attempt, 'preempted', { message: '' });
+  const { then } = answer;
   if (then === 'fail' || then === 'done') return 'the job would fail: no recovery rule covers a preemption';
-  const { used: ends, limit } = allowance(job, attempt, 'preempted', { message: '' });
   const used = ends.length;
   if (used >= limit) return `the job would fail: all ${limit} preemptions are used`;
   const wait =

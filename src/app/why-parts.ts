@@ -1,7 +1,7 @@
 // Parts of the `why` answer that several of its files share: silence, interruptions, rules and hints.
 
 import { formatWorker } from '../core/model/spec.ts';
-import { allowance, answerFor, continuationOf } from '../core/decide/recover.ts';
+import { ruleUseOf, answerFor, continuationOf } from '../core/decide/recover.ts';
 import type { Event } from '../core/model/event.ts';
 import { lastAllocation, lastAttempt, openAttempt } from '../core/model/job.ts';
 import type { Attempt, Ending, Evidence, Job, TaskFailure } from '../core/model/job.ts';
@@ -127,7 +127,7 @@ export function formatRuleFor(job: Job, reason: RecoverableReason, ending: Omit<
   const attempt = lastAttempt(job);
   if (answer.then === 'fail' || attempt === undefined || reason === 'succeeded')
     return formatRule(job, { ...applied, used: 0, limit: 0 });
-  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, evidence);
+  const { used, limit, isRuleLimit } = ruleUseOf(job, attempt, reason, evidence);
   return formatRule(job, { ...applied, used: used.length, limit, ...(isRuleLimit && { isRuleLimit: true }) });
 }
 

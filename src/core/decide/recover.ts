@@ -101,27 +101,31 @@ function hasRunCommand({ runningAt, ending }: Attempt): boolean {
   return runningAt !== null || (ending !== null && budgetOf(ending.reason) === 'failures');
 }
 
-/**
- * The attempts that count against the limit of an end, including this one, and that limit: the rule's own, or the
- * budget's. Nothing limits reruns after a success.
- */
-export function allowance(
-  job: Job,
-  attempt: Attempt,
-  reason: RecoverableReason,
-  evidence: Evidence,
-): { readonly used: readonly Attempt[]; readonly limit: number; readonly isRuleLimit: boolean } {
+interface RuleUse {
+  /** Undefined if no rule matches. */
+  readonly rule: RecoveryRule | undefined;
+  readonly answer: RuleAnswer;
+  /** The attempts that count against the limit, including this one. */
+  readonly used: readonly Attempt[];
+  /** The rule's own, or the budget's. Nothing limits reruns after a success: 0, of which none is used. */
+  readonly limit: number;
+  readonly isRuleLimit: boolean;
+}
+
+/** The rule that answers an end of that attempt, and the use of its limit. */
+export function ruleUseOf(job: Job, attempt: Attempt, reason: RecoverableReason, evidence: Evidence): RuleUse {
   const { recovery } = job.spec;
   const rule = ruleOf(recovery, { reason, evidence });
+  const answer = answerFor(recovery, reason, evidence);
   if (rule?.limit !== undefined) {
     const used = countedAttempts(job, attempt).filter(
       ({ ending }) => ending !== null && ruleOf(recovery, ending) === rule,
     );
-    return { used, limit: rule.limit, isRuleLimit: true };
+    return { rule, answer, used, limit: rule.limit, isRuleLimit: true };
   }
   const budget = budgetOf(reason);
-  if (budget === null) return { used: [], limit: 0, isRuleLimit: false };
-  return { used: usedBudget(job, attempt, budget), limit: recovery.budget[budget], isRuleLimit: false };
+  const used = budget === null ? [] : usedBudget(job, attempt, budget);
+  return { rule, answer, used, limit: budget === null ? 0 : recovery.budget[budget], isRuleLimit: false };
 }
 
 // ------------------------------------------------------------------------------------------ what follows
@@ -185,9 +189,7 @@ function continuationByRule(
 ): Continuation {
   if (job.recoveryDisabled === true) return finishAs(reason === 'succeeded' ? 'succeeded' : 'failed');
   if (reason === 'succeeded' && job.spec.command.isSetupOnly === true) return finishAs('succeeded');
-  const answer = answerFor(job.spec.recovery, reason, evidence);
-  const rule = ruleOf(job.spec.recovery, { reason, evidence });
-  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, evidence);
+  const { rule, answer, used, limit, isRuleLimit } = ruleUseOf(job, attempt, reason, evidence);
   const applied: AppliedRule = {
     ...answer,
     used: used.length,
