@@ -17,3 +17,9 @@ export function joinLists(own: JobList, others: JobList): JobList {
 
 /** Limit for the cluster's answer to a list: the user may not want its jobs at all. */
 export const clusterTimeout: Duration = 2 * second;
+
+/** The parts of a cluster job's `zone`. A context may contain slashes. */
+export function splitContext(zone: string | null): { readonly context: string; readonly namespace: string } {
+  const [context = '', namespace = ''] = (zone ?? '').split(/\/(?=[^/]*$)/);
+  return { context, namespace };
+}

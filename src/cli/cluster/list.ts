@@ -13,7 +13,7 @@ import { type Duration, type Instant, second } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { pause } from '../interrupt.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
-import { clusterTimeout } from './join-sources.ts';
+import { clusterTimeout, joinLists, splitContext } from './join-sources.ts';
 
 const maxFinishedShown = 50;
 
@@ -27,8 +27,35 @@ type ListContextFlags = ContextFlags & { readonly allNamespaces?: boolean | unde
 
 const noRows: ClusterRows = { rows: [], more: 0, notes: [], reported: new Set() };
 
-/** Newest first. Never rejects for an error of the cluster or the connection. */
-export async function clusterRows(cli: Cli, query: ListQuery, flags: ListContextFlags): Promise<ClusterRows> {
+/**
+ * The rows of a cluster, and those of the archive with --all or if the cluster does not answer. Newest first. Never
+ * rejects for an error of the cluster or the connection.
+ */
+export async function clusterRows(
+  cli: Cli,
+  query: ListQuery,
+  flags: ListContextFlags,
+  usesCluster: boolean,
+): Promise<ClusterRows> {
+  const found = usesCluster ? await currentRows(cli, query, flags) : noRows;
+  if (query.all !== true && found.error === undefined) return found;
+  const rows = (await archivedRows(cli, query, found.reported)).filter(
+    (row) => query.all === true || isInContext(row, flags),
+  );
+  return { ...found, ...joinLists(found, { rows, more: 0, notes: [] }) };
+}
+
+/** True without flags for a context or namespace. False for deleted jobs. */
+function isInContext({ zone, phase }: JobRow, { namespace, context, allNamespaces }: ListContextFlags): boolean {
+  if (phase === 'cancelled') return false;
+  const found = splitContext(zone);
+  return (
+    (context === undefined || context === found.context) &&
+    (allNamespaces === true || namespace === undefined || namespace === found.namespace)
+  );
+}
+
+async function currentRows(cli: Cli, query: ListQuery, flags: ListContextFlags): Promise<ClusterRows> {
   const reader = createRowReader(cli, query, flags);
   try {
     return await reader.read();

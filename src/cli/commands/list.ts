@@ -2,8 +2,7 @@ import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { pluralize, escapeLine } from '../../app/format.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import { joinLists } from '../cluster/join-sources.ts';
-import type { ClusterRows } from '../cluster/list.ts';
+import { joinLists, splitContext } from '../cluster/join-sources.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
 import { restartIfKilled } from '../controller.ts';
 import { listLines } from '../render/list.ts';
@@ -28,19 +27,12 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     const { watchList } = await import('../watch/list.ts');
     return watchList(cli, client, query, usesCluster ? flags : null);
   }
+  const includesOthers = usesCluster || (query.all === true && (await cli.services.clusterArchive()).isUsed);
   const [own, others] = await Promise.all([
     client.list(query),
-    usesCluster ? listCluster(cli, query, flags) : undefined,
+    includesOthers ? (await import('../cluster/list.ts')).clusterRows(cli, query, flags, usesCluster) : undefined,
   ]);
-  let jobs = others === undefined ? own : joinLists(own, others);
-  const isAway = others?.error !== undefined;
-  if (flags.all === true || isAway) {
-    // List the archived jobs in a cluster that does not answer.
-    const archived = (await listArchived(cli, query, others?.reported)).filter(
-      (row) => flags.all === true || isInContext(row, flags),
-    );
-    jobs = joinLists(jobs, { rows: archived, more: 0, notes: [] });
-  }
+  const jobs = others === undefined ? own : joinLists(own, others);
   if (cli.json) cli.printJsonLines(jobs.rows);
   else {
     const columns = columnsOf(io.stdout);
@@ -55,17 +47,6 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   return (isContextNamed || own.rows.length === 0 ? others?.error?.code : undefined) ?? exitCode.ok;
 }
 
-/** True without flags for a context or namespace. False for deleted jobs. */
-function isInContext({ zone, phase }: JobRow, { namespace, context, allNamespaces }: ListFlags): boolean {
-  if (phase === 'cancelled') return false;
-  const at = zone?.lastIndexOf('/') ?? -1;
-  const [rowContext, rowNamespace] = [zone?.slice(0, at), zone?.slice(at + 1)];
-  return (
-    (context === undefined || context === rowContext) &&
-    (allNamespaces === true || namespace === undefined || namespace === rowNamespace)
-  );
-}
-
 async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<void> {
   const archive = await cli.services.clusterArchive();
   if (!archive.isUsed) return;
@@ -78,27 +59,11 @@ async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<v
     counts.set(where, (counts.get(where) ?? 0) + 1);
   }
   for (const [where, count] of counts) {
-    const [context = '', namespace = ''] = where.split(/\/(?=[^/]*$)/);
+    const { context, namespace } = splitContext(where);
     cli.note(
       `note: you have ${pluralize(count, 'job')} in ${where}: jobman list --context ${escapeLine(context)} -n ${namespace}`,
     );
   }
-}
-
-async function listArchived(
-  cli: Cli,
-  query: ListQuery,
-  reported: ReadonlySet<string> | undefined,
-): Promise<readonly JobRow[]> {
-  const { isUsed } = await cli.services.clusterArchive();
-  if (!isUsed) return [];
-  const { archivedRows } = await import('../cluster/list.ts');
-  return archivedRows(cli, query, reported ?? new Set());
-}
-
-async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promise<ClusterRows> {
-  const { clusterRows } = await import('../cluster/list.ts');
-  return clusterRows(cli, query, flags);
 }
 
 function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {

@@ -1,6 +1,7 @@
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine } from '../../app/format.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';
+import { splitContext } from '../cluster/join-sources.ts';
 import { restartIfKilled } from '../controller.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import type { LogsFlags } from '../table/flags.ts';
@@ -56,6 +57,5 @@ async function newestJob(cli: Cli, { namespace, context }: LogsFlags): Promise<N
   const { id, name, zone, backend } = newest;
   cli.note(`The newest job is ${backend === 'kubernetes' ? `${id} in ${zone}` : `${id} (${escapeLine(name)})`}.`);
   if (backend !== 'kubernetes') return { job: id };
-  const end = zone?.lastIndexOf('/') ?? -1;
-  return { job: id, context: zone?.slice(0, end), namespace: zone?.slice(end + 1) };
+  return { job: id, ...splitContext(zone) };
 }
