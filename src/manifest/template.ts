@@ -153,15 +153,6 @@ function findClosings(text: string): ReadonlyMap<number, number> {
 
 /** Replaces every nested `${…}` by one character, so that the outer form can be matched. */
 function maskNested(inner: string): string {
-  const ends = findClosings(inner);
-  let masked = '';
-  for (let at = 0; at < inner.length; at += 1) {
-    const end = ends.get(at);
-    if (end === undefined) masked += inner[at];
-    else {
-      masked += nestedPlaceholder;
-      at = end;
-    }
-  }
-  return masked;
+  const masked = inner.replaceAll(/\$\{[^{}]*\}/g, nestedPlaceholder);
+  return masked === inner ? masked : maskNested(masked);
 }

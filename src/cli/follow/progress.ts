@@ -52,21 +52,12 @@ interface ProgressOptions {
 }
 
 export function createProgress(cli: Cli, options: ProgressOptions): Progress {
-  switch (cli.screen.progress) {
-    case 'redraw':
-      return createRedrawnProgress(cli, options);
-    case 'plain':
-      return createPlainProgress(cli, options);
-    case 'none':
-      return {
-        changed() {},
-        attemptBegins() {},
-        tick() {},
-        clear() {},
-        end: () => {},
-        close: () => options.window.close(),
-      };
-  }
+  const { progress } = cli.screen;
+  if (progress !== 'none')
+    return progress === 'redraw' ? createRedrawnProgress(cli, options) : createPlainProgress(cli, options);
+  const nothing = (): void => undefined;
+  const close = (): void => options.window.close();
+  return { changed: nothing, attemptBegins: nothing, tick: nothing, clear: nothing, end: nothing, close };
 }
 
 const heartbeats: readonly Duration[] = [minute, 5 * minute, 15 * minute, 30 * minute];
@@ -158,22 +149,17 @@ function newSilences(view: JobView, detectSilence: SilenceDetector): readonly st
 }
 
 function formatPhaseFact(view: JobView): string {
-  switch (view.phase) {
-    case 'queued':
-      return `: ${formatCapacity(view)}`;
-    case 'running': {
-      const workers = view.attempts.at(-1)?.workers.length ?? 0;
-      return `: attempt ${view.attempt}, stage ${view.stage}${workers === 0 ? '' : `, ${pluralize(workers, 'worker')}`}`;
-    }
-    case 'recovering':
-      return formatHeadFact(view);
-    case 'setup': {
-      const steps = formatSteps(view);
-      return steps === '' ? '' : `: ${steps}`;
-    }
-    default:
-      return '';
-  }
+  const { phase, attempt, stage } = view;
+  if (phase === 'recovering') return formatHeadFact(view);
+  if (phase === 'queued') return `: ${formatCapacity(view)}`;
+  if (phase === 'running') return `: attempt ${attempt}, stage ${stage}${formatWorkerCount(view)}`;
+  const steps = phase === 'setup' ? formatSteps(view) : '';
+  return steps === '' ? '' : `: ${steps}`;
+}
+
+function formatWorkerCount({ attempts }: JobView): string {
+  const count = attempts.at(-1)?.workers.length ?? 0;
+  return count === 0 ? '' : `, ${pluralize(count, 'worker')}`;
 }
 
 function formatSteps({ spec, attempts }: JobView): string {
@@ -282,9 +268,8 @@ export function statusLines(
 ): readonly string[] {
   const head = ` ${view.id} ${glyph(screen, view.phase)} ${escapeLine(formatStatus(view))} ${formatDuration(now - view.phaseStartedAt)}`;
   if (view.phase === 'running') {
-    const count = view.attempts.at(-1)?.workers.length ?? 0;
     const attempt = `${head}, attempt ${view.attempt}`;
-    const workers = count === 0 ? '' : `, ${pluralize(count, 'worker')}`;
+    const workers = formatWorkerCount(view);
     const progress = view.progress === null ? '' : `, ${escapeLine(view.progress)}`;
     const full = [workers + progress, workers, ''].map((facts) => `${attempt}${facts}${formatRunFact(view)}`);
     const line = full.find((text) => width(text) <= columns) ?? full.at(-1) ?? head;

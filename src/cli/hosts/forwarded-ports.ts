@@ -1,4 +1,5 @@
-import { createServer, type Server, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine } from '../../app/format.ts';
@@ -15,18 +16,11 @@ export interface PortMapping {
 /** The default address: a forwarded port is seldom meant for the whole network. */
 const loopbackAddress = '127.0.0.1';
 
-/** RFC 1122, 3.2.1.3; RFC 4291, 2.5.3. */
-function isLoopback(address: string): boolean {
-  return address.startsWith('127.') || address === '::1';
-}
-
 function formatReachability(address: string): string {
-  const who = isLoopback(address) ? 'Only this machine can connect.' : `Everyone who can reach ${address} can connect.`;
+  // RFC 1122, 3.2.1.3; RFC 4291, 2.5.3.
+  const isLoopback = address.startsWith('127.') || address === '::1';
+  const who = isLoopback ? 'Only this machine can connect.' : `Everyone who can reach ${address} can connect.`;
   return `${who} Ctrl-C stops forwarding; the job keeps running.`;
-}
-
-function formatUrl(address: string, port: number): string {
-  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
 export function parsePortMapping(text: string): PortMapping {
@@ -45,28 +39,21 @@ function joinSockets(socket: Socket, tunnel: Duplex): void {
   socket.pipe(tunnel).pipe(socket);
 }
 
-/** `port` is the assigned port if the mapping's is 0. Rejects with JobmanError (conflict). */
-function listen(
-  mapping: PortMapping,
-  address: string,
-  join: (socket: Socket) => void,
-): Promise<{ readonly server: Server; readonly port: number }> {
+/** Throws JobmanError (conflict). */
+async function listen(mapping: PortMapping, address: string, join: (socket: Socket) => void): Promise<Server> {
   // A side that has closed its output may still receive.
-  const server = createServer({ allowHalfOpen: true }, join);
-  return new Promise((resolve, reject) => {
-    server.on('error', (error: NodeJS.ErrnoException) => {
-      const why = error.code === 'EADDRINUSE' ? 'is taken by another program' : `cannot be opened: ${error.message}`;
-      reject(
-        new JobmanError(`Port ${mapping.localPort} of this machine ${why}.`, exitCode.conflict, [
-          `Another one here: jobman port-forward <job> ${mapping.localPort + 10_000 > 65_535 ? 0 : mapping.localPort + 10_000}:${mapping.remotePort}`,
-        ]),
-      );
-    });
-    server.listen(mapping.localPort, address, () => {
-      const bound = server.address();
-      resolve({ server, port: typeof bound === 'object' && bound !== null ? bound.port : mapping.localPort });
-    });
-  });
+  const server = createServer({ allowHalfOpen: true }, join).listen(mapping.localPort, address);
+  try {
+    await once(server, 'listening');
+    return server.on('error', () => undefined);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'EADDRINUSE' ? 'is taken by another program' : `cannot be opened: ${message}`;
+    const other = mapping.localPort + 10_000 > 65_535 ? 0 : mapping.localPort + 10_000;
+    throw new JobmanError(`Port ${mapping.localPort} of this machine ${why}.`, exitCode.conflict, [
+      `Another one here: jobman port-forward <job> ${other}:${mapping.remotePort}`,
+    ]);
+  }
 }
 
 /** A worker or a pod, which another one may replace meanwhile. */
@@ -99,6 +86,7 @@ export async function forwardPorts(
   target: ForwardTarget,
 ): Promise<number> {
   const { name, facts, connect } = target;
+  const host = address.includes(':') ? `[${address}]` : address;
   const sockets = new Set<Socket>();
   const servers: Server[] = [];
   const reported = new Set<string>();
@@ -136,10 +124,12 @@ export async function forwardPorts(
   try {
     for (const mapping of mappings) {
       const { remotePort } = mapping;
-      const { server, port } = await listen(mapping, address, (socket) => void join(socket, remotePort));
+      const server = await listen(mapping, address, (socket) => void join(socket, remotePort));
       servers.push(server);
+      // The system has chosen a port for 0.
+      const { port } = server.address() as AddressInfo;
       if (cli.json) cli.printJson({ ...facts, localPort: port, remotePort });
-      else cli.print(`${formatUrl(address, port)} forwards to port ${remotePort} of ${name}`);
+      else cli.print(`http://${host}:${port} forwards to port ${remotePort} of ${name}`);
     }
     cli.note(formatReachability(address));
     return await waitUntilEnd(cli, target, signal, closeConnections);

@@ -241,16 +241,9 @@ function formatNoAnswer({ reason, mayHaveRun }: SessionEnd & { readonly kind: 'u
   return mayHaveRun ? `the line broke while it ran: ${reason}` : `not reached: ${reason}`;
 }
 
-function groupBy(
-  outcomes: readonly WorkerOutcome[],
-  keyOf: (outcome: WorkerOutcome) => string,
-): readonly (readonly [string, readonly WorkerOutcome[]])[] {
-  const found = new Map<string, WorkerOutcome[]>();
-  for (const outcome of outcomes) {
-    const key = keyOf(outcome);
-    found.set(key, [...(found.get(key) ?? []), outcome]);
-  }
-  return [...found].toSorted(([, one], [, other]) => other.length - one.length);
+/** The largest group first. */
+function groupBy(outcomes: readonly WorkerOutcome[], keyOf: (outcome: WorkerOutcome) => string) {
+  return [...Map.groupBy(outcomes, keyOf)].toSorted(([, one], [, other]) => other.length - one.length);
 }
 
 function label(outcomes: readonly WorkerOutcome[]): string {

@@ -2,7 +2,7 @@
 // workers; any other stream gets every line of every worker, byte for byte.
 
 import type { Stream } from '../../app/services.ts';
-import type { Duration, Instant } from '../../core/model/time.ts';
+import type { Duration } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { formatBody, createSplitter, formatPrefix, type LineRules, type Splitter } from '../logs/lines.ts';
 import { createQueue, type LineSource, mergeLines } from '../logs/merge.ts';
@@ -18,25 +18,15 @@ export interface OutputDisplay {
 
 /** On a terminal it calls `clear` before it prints, to remove the status line below. */
 export function createOutputDisplay(
-  { io, screen }: Cli,
+  cli: Cli,
   workers: readonly number[],
   fold: boolean,
   clear: () => void = () => undefined,
 ): OutputDisplay {
-  if (!io.stdout.isTerminal) return createPlainDisplay(io);
-  return createFoldedDisplay({ streams: io, workers, now: () => io.now(), clear, fold, colour: screen.colour });
+  return cli.io.stdout.isTerminal ? createFoldedDisplay(cli, workers, fold, clear) : createPlainDisplay(cli.io);
 }
 
 type Streams = Readonly<Record<StreamName, Stream>>;
-
-interface FoldOptions {
-  readonly streams: Streams;
-  readonly workers: readonly number[];
-  readonly now: () => Instant;
-  readonly clear: () => void;
-  readonly fold: boolean;
-  readonly colour: boolean;
-}
 
 function createPlainDisplay(streams: Streams): OutputDisplay {
   const held = new Map<string, Buffer[]>();
@@ -79,8 +69,13 @@ interface Source extends LineSource {
 }
 
 /** Folds equal lines from about the same time, escapes control sequences, splits long lines. */
-function createFoldedDisplay({ streams, workers, now, clear, fold, colour }: FoldOptions): OutputDisplay {
-  const rules: LineRules = { form: 'terminal', numbered: true, fold, colour };
+function createFoldedDisplay(
+  { io, screen }: Cli,
+  workers: readonly number[],
+  fold: boolean,
+  clear: () => void,
+): OutputDisplay {
+  const rules: LineRules = { form: 'terminal', numbered: true, fold, colour: screen.colour };
   const limits = { maxBytes: 65_536, overflow: 'parts', collapse: true } as const;
   const createSource = (worker: number): Source => {
     const queue = createQueue();
@@ -92,26 +87,26 @@ function createFoldedDisplay({ streams, workers, now, clear, fold, colour }: Fol
   async function drain(): Promise<void> {
     clearTimeout(timer);
     for (const stream of ['stdout', 'stderr'] as const) {
-      mergeLines(sources[stream], { fold, patience }, now(), (from, piece) => {
+      mergeLines(sources[stream], { fold, patience }, io.now(), (from, piece) => {
         const printed = from.map(({ worker }) => worker);
         clear();
-        streams[stream].write(rawBytes(formatPrefix(printed, workers, rules) + formatBody(piece, rules)));
+        io[stream].write(rawBytes(formatPrefix(printed, workers, rules) + formatBody(piece, rules)));
       });
     }
     const isWaiting = [...sources.stdout, ...sources.stderr].some(({ queue }) => queue.size > 0);
     if (isWaiting) timer = setTimeout(() => void drain(), patience);
-    await streams.stdout.flush();
-    await streams.stderr.flush();
+    await io.stdout.flush();
+    await io.stderr.flush();
   }
 
   return {
     write(worker, chunk, stream) {
-      sources[stream].find((one) => one.worker === worker)?.splitter.push(Buffer.from(chunk), now());
+      sources[stream].find((one) => one.worker === worker)?.splitter.push(Buffer.from(chunk), io.now());
       return drain();
     },
     ended(worker) {
       for (const source of [...sources.stdout, ...sources.stderr].filter((one) => one.worker === worker)) {
-        source.splitter.end(now());
+        source.splitter.end(io.now());
         source.state = 'ended';
       }
       return drain();

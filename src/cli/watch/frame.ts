@@ -108,9 +108,7 @@ export function statusLine(jobs: JobList, { now, notes, keys }: StatusLineOption
 }
 
 export function formatCounts({ rows }: Pick<JobList, 'rows'>): string {
-  const counts = new Map<string, number>();
-  for (const { phase } of rows) counts.set(phase, (counts.get(phase) ?? 0) + 1);
-  const phases = [...counts].map(([phase, count]) => `${count} ${phase}`);
+  const phases = [...Map.groupBy(rows, ({ phase }) => phase)].map(([phase, of]) => `${of.length} ${phase}`);
   return phases.length === 0 ? 'no jobs' : phases.join(', ');
 }
 
