@@ -56,13 +56,13 @@ const ending = aClusterPod({ deleting: true });
 suite('stop', () => {
   test('says that pods are terminating as long as they are', async () => {
     const { out } = await cluster(running, [ending]).run('stop', 'train');
-    assert.match(out, /^train is being stopped: its pod is terminating, which may take half a minute\./);
+    assert.match(out, /^Job train is being stopped: its pod is terminating, which may take half a minute\./);
     assert.doesNotMatch(out, /is stopped/);
   });
 
   test('says that the job is stopped when no pod is left', async () => {
     const { out } = await cluster({ ...running, active: 0, ready: 0 }, []).run('stop', 'train');
-    assert.match(out, /^train is stopped: it has no pods/);
+    assert.match(out, /^Job train is stopped: it has no pods/);
   });
 });
 
@@ -80,7 +80,7 @@ suite('start', () => {
     set(stopped, { ...stopped, suspended: false, active: 1 });
     const { code, out } = await run('start', 'train');
     assert.equal(code, 0);
-    assert.match(out, /^train was started meanwhile by another command\./);
+    assert.match(out, /^Job train was started meanwhile by another command\./);
     assert.deepEqual(asked, ['pods']);
   });
 
@@ -195,6 +195,6 @@ test('of several deletions the worst exit code counts, even if others end after 
     services: { cluster: async () => cluster },
   });
   assert.equal(code, exitCode.unreachable);
-  assert.match(out, /^train-1 and its pods are deleted[^]*^train-3 and its pods are deleted/m);
+  assert.match(out, /^Job train-1 and its pods are deleted[^]*^Job train-3 and its pods are deleted/m);
   assert.match(err, /The cluster does not answer\./);
 });

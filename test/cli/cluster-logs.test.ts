@@ -93,14 +93,14 @@ suite('logs', () => {
     const fake = cluster([train, train, again], [pod('first', 0), pod('second', 0), pod('second', 1)]);
     const { code, out, err } = await run(['logs', 'train', '--follow', '--all-pods'], fake);
     assert.equal(out, lines('[0] ', 'hello from train-first-0'));
-    assert.match(err, /^train was deleted meanwhile\.$/m);
+    assert.match(err, /^Job train was deleted meanwhile\.$/m);
     assert.equal(code, 0);
   });
 
   test('of a job that was deleted meanwhile end with a message', async () => {
     const { out, err } = await run(['logs', 'train', '--follow'], cluster([train, train, null], [pod('first', 1)]));
     assert.equal(out, lines('[1] ', 'hello from train-first-1'));
-    assert.match(err, /^train was deleted meanwhile\.$/m);
+    assert.match(err, /^Job train was deleted meanwhile\.$/m);
   });
 
   test('of a job of several pods are followed of all of them, also of one that begins later', async () => {

@@ -94,7 +94,7 @@ suite('an argument', () => {
     assert.deepEqual([own.code, own.out.split('\n')[0]], [0, '4 of 4 workers alive.']);
     const other = await run(['why', 'train'], [train], { jobs: [] });
     assert.equal(other.code, 0);
-    assert.match(other.out, /^train /);
+    assert.match(other.out, /^Job train /);
     assert.equal(other.ofCluster.at(-1), 'close');
   });
 
@@ -114,7 +114,7 @@ suite('an argument', () => {
   test('with a namespace is a job of the cluster only', async () => {
     const { code, out, ofCluster } = await run(['delete', 'train', '--namespace', 'vision'], [train], { jobs: [mine] });
     assert.equal(code, 0);
-    assert.match(out, /^train and its pods are deleted from lab\/vision\.$/m);
+    assert.match(out, /^Job train and its pods are deleted from lab\/vision\.$/m);
     assert.ok(ofCluster.includes('remove train'));
   });
 
@@ -122,7 +122,7 @@ suite('an argument', () => {
     const { code, out, err } = await run(['why', 'nothing', 'train'], [train], { jobs: [] });
     assert.equal(code, 3);
     assert.match(err, /There is no job named "nothing", here or in lab\/vision\./);
-    assert.match(out, /^train /);
+    assert.match(out, /^Job train /);
     const waited = await run(['wait', 'nothing', '--json'], [train], { jobs: [] });
     assert.equal((JSON.parse(waited.err) as { error: { job: string } }).error.job, 'nothing');
     const away = await run(['why', 'nothing'], 'away', { jobs: [] });
@@ -160,7 +160,7 @@ suite('what the cluster has forgotten', () => {
   test('answers from our copy, which says that it is one', async () => {
     const why = await ask(['why', 'gone'], [train], home([kept]));
     assert.equal(why.code, 0, why.err);
-    assert.match(why.out, /^gone succeeded /);
+    assert.match(why.out, /^Job gone succeeded /);
     assert.match(why.err, /^lab\/vision does not have gone any more \(deleted .* ago\); this is the archived copy\.\n/);
     const away = await ask(['history', '-j', 'gone'], 'away', home([kept]));
     assert.match(away.out, /created by alice: alpine\n/);
@@ -211,7 +211,7 @@ suite('what the cluster has forgotten', () => {
     const open = home([{ ...kept, goneAt: null, job: { ...train, name: 'gone' } }]);
     const away = await ask(['why', 'gone'], 'away', open);
     assert.equal(away.code, 5);
-    assert.match(away.out, /^gone /);
+    assert.match(away.out, /^Job gone /);
     assert.equal((await ask(['why', 'gone'], 'away', home([kept]))).code, 0, 'what has ended does not change');
   });
 
@@ -488,7 +488,7 @@ suite('a job that was submitted to another namespace', () => {
   test('is found without naming the namespace again', async () => {
     const { code, out, ofClusters } = await ask(['why', 'a1'], { quota: [elsewhere] }, [keptJob(elsewhere)]);
     assert.equal(code, 0);
-    assert.match(out, /^a1 /);
+    assert.match(out, /^Job a1 /);
     assert.deepEqual(
       ofClusters.filter((one) => /close|job a1/.test(one)),
       ['vision: job a1', 'vision: close', 'quota: job a1', 'quota: close'],

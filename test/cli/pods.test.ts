@@ -149,7 +149,7 @@ suite('exec in a job in a cluster', () => {
     }
     const shell = await run(two, ['ssh', 'train']);
     assert.equal(shell.code, 2);
-    assert.match(shell.err, /train is a job in a cluster, .* jobman exec -j train -it -- sh/);
+    assert.match(shell.err, /train is in a cluster, .* jobman exec -j train -it -- sh/);
     const forward = await jobman(['port-forward', '42', '6006', '--pod', '1'], { jobs });
     assert.match(forward.err, /--pod needs a job in a cluster; a TPU has workers: --worker\./);
   });

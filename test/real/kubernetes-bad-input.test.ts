@@ -282,8 +282,8 @@ suite('a cluster that is busy, broken or away', () => {
     const waited = await person.run('wait held other');
     // One job was deleted, which is no success.
     assert.equal(waited.code, 1, waited.stderr);
-    assert.match(waited.stdout, /^held succeeded /m);
-    assert.match(waited.stderr, /^(?:jobman: )?other was deleted meanwhile\.$/m);
+    assert.match(waited.stdout, /^Job held succeeded /m);
+    assert.match(waited.stderr, /^(?:jobman: )?Job other was deleted meanwhile\.$/m);
     await watching.waitForOutput(/"id":"held".*"phase":"succeeded"/, 60_000);
     watching.child.kill('SIGINT');
     const seen = await watching.result;

@@ -69,7 +69,7 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
         assert.match(details, line);
       }
 
-      assert.match(await person.output(`delete -j ${name}`), new RegExp(`^${name} and its pods are deleted from `));
+      assert.match(await person.output(`delete -j ${name}`), new RegExp(`^Job ${name} and its pods are deleted from `));
       assert.equal(kube.kubectl('get', 'jobs,pods', '-o', 'name'), '');
       for (const verb of ['details', 'delete']) assert.equal((await person.run(`${verb} -j ${name}`)).code, 3, verb);
     });

@@ -44,7 +44,7 @@ suite('logs and history', () => {
     }
     assert.match(
       await person.output('why short'),
-      /^short failed .* ago: its program ended with exit code 4 \(an earlier pod failed too\)\.\n/,
+      /^Job short failed .* ago: its program ended with exit code 4 \(an earlier pod failed too\)\.\n/,
     );
     assert.match(await person.output('details -j short'), /✗ failed\n/);
     assert.match(await person.output('list --all'), /short .* failed/);
@@ -82,23 +82,23 @@ suite("the owner's commands", () => {
     await person.submit('long', 'echo begin; trap "echo end; exit 0" TERM; while true; do sleep 1; done');
     assert.ok(await eventually(printed, soon));
 
-    assert.match(await person.output('stop long'), /^long is (being )?stopped: /);
+    assert.match(await person.output('stop long'), /^Job long is (being )?stopped: /);
     assert.equal(suspended(), 'true');
-    assert.match(await person.output('stop -j long'), /^long is already (being )?stopped[.:]/);
+    assert.match(await person.output('stop -j long'), /^Job long is already (being )?stopped[.:]/);
     assert.equal((await person.run('wait long')).code, 1);
     // Its pod is gone after its end; the archive has its end and its last output.
     const ended = async () => /long-\S+ ended with exit code 0/.test(await person.output('history long'));
     assert.ok(await eventually(ended, soon), await person.output('history long'));
-    assert.match(await person.output('resume long'), /^long is started with /);
+    assert.match(await person.output('resume long'), /^Job long is started with /);
     assert.equal(suspended(), 'false');
     assert.equal((await person.run('start long')).code, 4);
     assert.match((await person.run('rerun long')).stderr, /already active/);
     assert.ok(await eventually(printed, soon));
 
-    assert.match(await person.output('cancel long'), /^long is cancelled: .*; its logs and history are kept\.\n/);
+    assert.match(await person.output('cancel long'), /^Job long is cancelled: .*; its logs and history are kept\.\n/);
     assert.equal(kube.jobs(), '');
     assert.match(await person.output('logs long'), /^begin\n/);
-    assert.match(await person.output('why long'), /^long was deleted .* ago, after running for /);
+    assert.match(await person.output('why long'), /^Job long was deleted .* ago, after running for /);
     const history = await person.output('history long');
     for (const line of [/suspended/, /resumed/, /deleted from the cluster/]) assert.match(history, line);
 

@@ -211,7 +211,10 @@ suite('the queue of a cluster', () => {
       ],
     );
     assert.match(await admin.output('list --name older'), /queued .* waiting in the queue vision$/m);
-    assert.match(await admin.output('why older'), /^older waits in the queue vision, which has not admitted it\.$/m);
+    assert.match(
+      await admin.output('why older'),
+      /^Job older waits in the queue vision, which has not admitted it\.$/m,
+    );
     await admin.runRefused(4, /older waits in the queue vision until the queue admits it\./, 'start older');
   });
 });

@@ -26,7 +26,7 @@ suite('a job in a cluster', () => {
     assert.equal(failed.code, 1);
     assert.match(failed.stderr, /failing failed .*: its program ended with exit code 1\./);
 
-    assert.match(await person.output('delete -j listing'), /^listing and its pods are deleted from /);
+    assert.match(await person.output('delete -j listing'), /^Job listing and its pods are deleted from /);
     assert.equal(kube.kubectl('get', 'pods', '-l', 'job-name=listing', '-o', 'name'), '');
   });
 

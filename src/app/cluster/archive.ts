@@ -111,7 +111,7 @@ export function archivedResult(archived: ArchivedJob, now: Instant): ClusterResu
   const starts = archived.pods.flatMap(startsOf);
   const began = starts.length > 0 ? Math.min(...starts) : archived.pods.length === 0 ? startedAt : null;
   const before = began === null ? 'before it started' : `after running for ${formatDuration(archived.goneAt - began)}`;
-  const message = `${name} was deleted ${formatDuration(now - archived.goneAt)} ago, ${before}.`;
+  const message = `Job ${name} was deleted ${formatDuration(now - archived.goneAt)} ago, ${before}.`;
   return { phase, reasonText: 'deleted', message, evidence: null };
 }
 

@@ -51,8 +51,8 @@ const allowed: ClusterCommandCheck = { kind: 'allowed' };
 export function checkClusterCommand(job: ClusterJob, verb: ClusterVerb): ClusterCommandCheck {
   const { name, queueName } = job;
   const phase = clusterPhase(job);
-  const refused = (message: string): ClusterCommandCheck => ({ kind: 'refused', message: `${name} ${message}.` });
-  const done = (message: string): ClusterCommandCheck => ({ kind: 'already_done', message: `${name} ${message}.` });
+  const refused = (message: string): ClusterCommandCheck => ({ kind: 'refused', message: `Job ${name} ${message}.` });
+  const done = (message: string): ClusterCommandCheck => ({ kind: 'already_done', message: `Job ${name} ${message}.` });
   const hasEnded = phase === 'succeeded' || phase === 'failed';
   if (job.deleting && verb !== 'rerun')
     return verb === 'cancel' ? done('is already being deleted') : refused('is being deleted');

@@ -204,7 +204,7 @@ export function clusterResult(observation: ClusterObservation, now: Instant): Cl
   const result = (phrase: string, evidence: string | null = null, other: Phase = phase): ClusterResult => ({
     phase: other,
     reasonText: phrase,
-    message: `${job.name} ${phrase}.`,
+    message: `Job ${job.name} ${phrase}.`,
     evidence,
   });
   const ago = (at: Instant | null): string => (at === null ? '' : ` ${formatDuration(now - at)} ago`);

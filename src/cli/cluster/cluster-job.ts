@@ -61,7 +61,7 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     async clean() {
       // The controller would archive the job again.
       const { context, namespace } = cluster.context();
-      const kept = `${name} is still in ${context}/${namespace}, so its logs are kept`;
+      const kept = `Job ${name} is still in ${context}/${namespace}, so its logs are kept`;
       return printRefusal(cli, name, `${kept}; jobman delete ${name} removes it there first.`);
     },
     wait: (signal) => waitForJob(cli, cluster, job, signal),
@@ -75,7 +75,7 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     },
     ssh() {
       throw usageError(
-        `${name} is a job in a cluster, and its pods have no ssh. Open a shell in a pod: jobman exec -j ${name} -it -- sh`,
+        `Job ${name} is in a cluster, and its pods have no ssh. Open a shell in a pod: jobman exec -j ${name} -it -- sh`,
       );
     },
   };
@@ -129,7 +129,7 @@ async function waitForJob(cli: Cli, cluster: Cluster, job: ClusterJob, signal: A
   for await (const change of cluster.watchJobs({ name: job.name, signal, onLost })) {
     const isAbsent = change.kind === 'synced' && before === undefined;
     if (isAbsent || (change.kind === 'gone' && change.object.uid === job.uid)) {
-      return printError(cli, `${job.name} was deleted meanwhile.`, exitCode.failed, { job: job.name });
+      return printError(cli, `Job ${job.name} was deleted meanwhile.`, exitCode.failed, { job: job.name });
     }
     if (change.kind !== 'changed' || change.object.uid !== job.uid) continue;
     const phase = clusterPhase(change.object);
@@ -162,8 +162,8 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
   function refuse(): never {
     const lines = [`Its logs and history remain: jobman logs ${name}, jobman history ${name}`];
     throw isGone
-      ? new JobmanError(`${name} is deleted. ${note}`, exitCode.notFound, lines)
-      : new JobmanError(`${name} cannot be reached. ${note}`, exitCode.unreachable, lines);
+      ? new JobmanError(`Job ${name} is deleted. ${note}`, exitCode.notFound, lines)
+      : new JobmanError(`Job ${name} cannot be reached. ${note}`, exitCode.unreachable, lines);
   }
   function expectListed(): void {
     if (archived.hidden) refuse();
@@ -209,10 +209,10 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       expectGone();
       expectListed();
       if (cluster === null)
-        throw new JobmanError(`${name} cannot be deleted: its cluster cannot be reached.`, exitCode.unreachable);
+        throw new JobmanError(`Job ${name} cannot be deleted: its cluster cannot be reached.`, exitCode.unreachable);
       await archive.hide(uid);
       const kept = 'its logs and history stay until they are cleaned';
-      return printDone(cli, name, `${name} is off the list; ${kept}: jobman clean ${name}`);
+      return printDone(cli, name, `Job ${name} is off the list; ${kept}: jobman clean ${name}`);
     },
     async clean() {
       cli.note(note);
@@ -221,7 +221,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     async wait() {
       expectListed();
       if (isFinishedPhase(archivedPhase(archived)) && isCertain) return printVerdict(cli, name, result());
-      throw new JobmanError(`${name} cannot be watched: its cluster cannot be reached.`, exitCode.unreachable);
+      throw new JobmanError(`Job ${name} cannot be watched: its cluster cannot be reached.`, exitCode.unreachable);
     },
     followLast: refuse,
     machines: refuse,
@@ -239,7 +239,7 @@ async function performArchived(
   verb: ClusterVerb,
 ): Promise<number> {
   if (verb !== 'rerun' || cluster === null) {
-    return printRefusal(cli, name, `${name} is not in its cluster, so there is nothing to ${verb}.`);
+    return printRefusal(cli, name, `Job ${name} is not in its cluster, so there is nothing to ${verb}.`);
   }
   if (object === null) return printRefusal(cli, name, `What ${name} ran was not kept, so it cannot be run again.`);
   return rerun(cli, archive, cluster, JSON.parse(object) as V1Job);
@@ -248,9 +248,9 @@ async function performArchived(
 export async function cleanArchived(cli: Cli, archive: ClusterArchive, archived: ArchivedJob): Promise<number> {
   const { name, owner } = archived.job;
   if (owner !== null && owner !== cli.io.user)
-    return printRefusal(cli, name, `${name} belongs to ${owner}; only its owner may clean it.`);
+    return printRefusal(cli, name, `Job ${name} belongs to ${owner}; only its owner may clean it.`);
   if (archived.goneAt === null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped') {
-    return printRefusal(cli, name, `${name} was not over when it was last seen, so its logs are kept.`);
+    return printRefusal(cli, name, `Job ${name} was not over when it was last seen, so its logs are kept.`);
   }
   await archive.remove(archived);
   return printDone(cli, name, `The logs and history of ${name} are removed.`);

@@ -53,7 +53,7 @@ export async function runInteractive(
     // Also after a bug in jobman: the Job was for this terminal only.
     if (remove) isRemoved = await untilInterrupted(cli, (signal) => removeJob(cli, cluster, name, signal));
   }
-  if (!remove) cli.note(`${name} stays in the cluster: jobman logs ${name}, jobman delete ${name}`);
+  if (!remove) cli.note(`Job ${name} stays in the cluster: jobman logs ${name}, jobman delete ${name}`);
   return isRemoved ? code : Math.max(code, exitCode.unreachable);
 }
 
@@ -61,11 +61,11 @@ export async function runInteractive(
 async function removeJob(cli: Cli, cluster: Cluster, name: string, signal: AbortSignal): Promise<boolean> {
   try {
     await cluster.remove(name, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalTimeout)]) });
-    cli.note(`${name} is deleted.`);
+    cli.note(`Job ${name} is deleted.`);
     return true;
   } catch (error) {
     const why = signal.aborted ? 'you left' : error instanceof Error ? error.message : String(error);
-    printError(cli, `${name} may still be in the cluster (${why}): jobman delete ${name}`);
+    printError(cli, `Job ${name} may still be in the cluster (${why}): jobman delete ${name}`);
     return false;
   }
 }
@@ -80,7 +80,7 @@ async function runAttached(
   for (;;) {
     if (signal.aborted) return exitCode.interrupted;
     const job = await cluster.job(name);
-    if (job === null) throw new JobmanError(`${name} was deleted meanwhile.`, exitCode.failed);
+    if (job === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.failed);
     const { pod, container } = await newestPod(cluster, job);
     if (pod !== undefined && container?.state === 'running') {
       // From now on Ctrl-C is a key of the program.
@@ -111,7 +111,7 @@ async function runAttached(
 /** Prints the log: it also has the output from before the input was connected. */
 async function runWithInput(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
   const job = await cluster.job(name);
-  if (job === null) throw new JobmanError(`${name} was deleted meanwhile.`, exitCode.failed);
+  if (job === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.failed);
   const [over, broken] = [new AbortController(), new AbortController()];
   let failed: unknown;
   const input = forwardInput(cli, cluster, job, AbortSignal.any([leave, over.signal])).catch((error: unknown) => {

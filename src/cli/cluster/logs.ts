@@ -34,7 +34,9 @@ export async function printClusterLogs(cli: Cli, origin: LogOrigin, flags: LogsF
   const gone = flags.allPods === true || pods.length === 0 ? await copies.deletedPods(all) : [];
   const shownGone = flags.allPods === true ? gone : gone.slice(-1);
   if (pods.length + gone.length === 0 && flags.worker !== undefined && all.length > 0) {
-    throw new JobmanError(`${job.name} has no pod ${flags.worker}.`, exitCode.notFound, [formatPodNumbers(job, all)]);
+    throw new JobmanError(`Job ${job.name} has no pod ${flags.worker}.`, exitCode.notFound, [
+      formatPodNumbers(job, all),
+    ]);
   }
   const count = pods.length + shownGone.length;
   const printer = createLogPrinter(cli, job.name, flags, count > 1 || job.parallelism > 1);
@@ -129,7 +131,7 @@ function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolea
       for (const file of chosen) {
         await print({ name, index: pod?.index ?? null }, file.container, readArchivedLog(file.path, query));
         if (file.state === 'truncated')
-          cli.note(`${name} was deleted before the end of the output of ${file.container} was copied.`);
+          cli.note(`Job ${name} was deleted before the end of the output of ${file.container} was copied.`);
       }
       if (container === undefined && chosen.length < all.length) {
         const names = all.map((file) => file.container).join(', ');
@@ -195,7 +197,7 @@ export async function followClusterLogs(
         if (followed.isIdle() && isOver) {
           if (!followed.hasTaken())
             for (const name of await copies.deletedPods([])) await copies.print(name, printCopy);
-          if (isGone) cli.note(`${begun.name} was deleted meanwhile.`);
+          if (isGone) cli.note(`Job ${begun.name} was deleted meanwhile.`);
           else cli.note(clusterResult(await observeJob(cluster, job), cli.io.now()).message);
           return 'ended';
         }

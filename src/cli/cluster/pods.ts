@@ -70,7 +70,7 @@ export async function podPortTarget(
     async connect(port) {
       const tunnel = pod === undefined ? undefined : await cluster.tunnel(pod.name, port);
       if (tunnel !== undefined && !('problem' in tunnel)) return tunnel;
-      return `${job.name} is not reached: ${tunnel?.problem ?? 'it has no pod that runs now'}`;
+      return `Job ${job.name} is not reached: ${tunnel?.problem ?? 'it has no pod that runs now'}`;
     },
     async check() {
       const now = await cluster.job(job.name);
@@ -101,7 +101,7 @@ async function runningPods(
   if (wanted === undefined) {
     const running = all.filter(({ pod }) => isRunning(pod));
     if (running.length > 0) return running;
-    throw new JobmanError(`${job.name} has no pod that runs. ${await why()}`, exitCode.conflict);
+    throw new JobmanError(`Job ${job.name} has no pod that runs. ${await why()}`, exitCode.conflict);
   }
   const found = all.find(({ number, pod }) =>
     /^\d{1,6}$/.test(wanted) ? number === Number(wanted) : pod.name === wanted || pod.name.endsWith(`-${wanted}`),
@@ -109,7 +109,7 @@ async function runningPods(
   if (found === undefined) {
     const names = all.map(({ number, pod }) => `${number} (${pod.name})`).join(', ');
     throw new JobmanError(
-      `${job.name} has no pod ${wanted}; it has ${names === '' ? `none. ${await why()}` : `${names}.`}`,
+      `Job ${job.name} has no pod ${wanted}; it has ${names === '' ? `none. ${await why()}` : `${names}.`}`,
       exitCode.notFound,
     );
   }

@@ -51,15 +51,19 @@ export async function runClusterVerb(command: CommandContext, verb: ClusterVerb)
         case 'left':
           return exitCode.interrupted;
         case 'started':
-          return printDone(cli, job.name, `${job.name} was started meanwhile by another command.`);
+          return printDone(cli, job.name, `Job ${job.name} was started meanwhile by another command.`);
         case 'gone':
       }
       await cluster.patch(job.name, { spec: { suspend: false } });
       await wakeForArchive(command);
-      return printDone(cli, job.name, `${job.name} is started with new pods; its program finds its own checkpoint.`);
+      return printDone(
+        cli,
+        job.name,
+        `Job ${job.name} is started with new pods; its program finds its own checkpoint.`,
+      );
     case 'rerun': {
       const object = await cluster.raw(job.name);
-      if (object === null) throw new JobmanError(`${job.name} was deleted meanwhile.`, exitCode.notFound);
+      if (object === null) throw new JobmanError(`Job ${job.name} was deleted meanwhile.`, exitCode.notFound);
       return rerun(cli, archive, cluster, object);
     }
     case 'cancel':
@@ -70,9 +74,9 @@ export async function runClusterVerb(command: CommandContext, verb: ClusterVerb)
 function formatStopped({ name, active, terminating = 0 }: ClusterJob): string {
   const back = `Back: jobman start ${name}`;
   const count = active + terminating;
-  if (count === 0) return `${name} is stopped: it has no pods, and it holds nothing. ${back}`;
+  if (count === 0) return `Job ${name} is stopped: it has no pods, and it holds nothing. ${back}`;
   const pods = count === 1 ? 'its pod is' : `its ${count} pods are`;
-  return `${name} is being stopped: ${pods} terminating, which may take half a minute. ${back}`;
+  return `Job ${name} is being stopped: ${pods} terminating, which may take half a minute. ${back}`;
 }
 
 /**
@@ -95,7 +99,7 @@ async function waitForStoppedPods(
     }
     const now = await cluster.job(job.name);
     if (now === null || now.uid !== job.uid || now.deleting)
-      throw new JobmanError(`${job.name} was deleted meanwhile; it was not started.`, exitCode.notFound);
+      throw new JobmanError(`Job ${job.name} was deleted meanwhile; it was not started.`, exitCode.notFound);
     if (!now.suspended) return 'started';
   }
 }
@@ -113,7 +117,7 @@ export async function rerun(cli: Cli, archive: ClusterArchive, cluster: Cluster,
       const code = printDone(
         cli,
         name,
-        `${name} runs what ${before} ran, from the beginning, in ${context.context}/${context.namespace}.`,
+        `Job ${name} runs what ${before} ran, from the beginning, in ${context.context}/${context.namespace}.`,
       );
       if (isArchived) await printArchiveStart(cli, archive.recordSubmitted(context, made));
       return code;
@@ -152,9 +156,9 @@ async function removeJob(command: CommandContext, verb: 'cancel' | 'delete', sig
   }
   if (removal === 'gone') await archive.recordDeleted(uid);
   if (verb === 'delete') await archive.hide(uid);
-  if (removal === 'absent') return printDone(cli, name, `${name} is no longer in ${context}/${namespace}.`);
+  if (removal === 'absent') return printDone(cli, name, `Job ${name} is no longer in ${context}/${namespace}.`);
   const kept = isArchived ? '; its logs and history are kept' : '';
-  const subject = verb === 'cancel' ? `${name} is cancelled: it` : name;
+  const subject = verb === 'cancel' ? `Job ${name} is cancelled: it` : `Job ${name}`;
   return printDone(cli, name, `${subject} and its pods are deleted from ${context}/${namespace}${kept}.`);
 }
 

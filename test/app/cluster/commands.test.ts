@@ -29,7 +29,7 @@ suite('a command on a cluster job', () => {
       test(`${verb} in the state ${state}: ${kind}`, () => {
         const can = checkClusterCommand(states[state] as ClusterJob, verb);
         assert.equal(can.kind, kind);
-        if (can.kind !== 'allowed') assert.match(can.message, /^train .*\.$/);
+        if (can.kind !== 'allowed') assert.match(can.message, /^Job train .*\.$/);
       });
     }
   }

@@ -101,12 +101,12 @@ const cases: Readonly<Record<string, Case>> = {
   'that succeeded': {
     seen: { job: job({ conditions: [condition('Complete')], endedAt: ago(10), active: 0, succeeded: 1 }) },
     phase: 'succeeded',
-    message: /^train succeeded 10s ago after 1m10s\.$/,
+    message: /^Job train succeeded 10s ago after 1m10s\.$/,
   },
   'whose program failed': {
     seen: { job: job(ended), pods: [pod({ state: 'terminated', exitCode: 3 }, { phase: 'Failed' })] },
     phase: 'failed',
-    message: /^train failed 10s ago: its program ended with exit code 3\.$/,
+    message: /^Job train failed 10s ago: its program ended with exit code 3\.$/,
     because: /^BackoffLimitExceeded: Job has reached it/,
   },
   'that ran out of memory': {
@@ -142,18 +142,18 @@ const cases: Readonly<Record<string, Case>> = {
   'that is suspended': {
     seen: { job: job({ suspended: true, active: 0 }) },
     phase: 'stopped',
-    message: /^train is suspended/,
+    message: /^Job train is suspended/,
   },
   'in a queue': {
     seen: { job: job({ suspended: true, active: 0, queueName: 'vision' }) },
     phase: 'queued',
-    message: /^train waits in the queue vision, which has not admitted it\.$/,
+    message: /^Job train waits in the queue vision, which has not admitted it\.$/,
   },
   'that is being deleted': { seen: { job: job({ deleting: true }) }, phase: 'stopping', message: /is being deleted/ },
   'that runs': {
     seen: { job: job({ ready: 1 }), pods: [pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' })] },
     phase: 'running',
-    message: /^train has been running for 1m10s on node n1\.$/,
+    message: /^Job train has been running for 1m10s on node n1\.$/,
   },
   'that runs in part': {
     seen: {
@@ -164,7 +164,8 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'running',
-    message: /^train has been running for 1m10s with 1 of 2 pods on node n1; another cannot pull its image lab\/x\.$/,
+    message:
+      /^Job train has been running for 1m10s with 1 of 2 pods on node n1; another cannot pull its image lab\/x\.$/,
   },
   'whose image cannot be pulled': {
     seen: {
@@ -179,13 +180,13 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'setup',
-    message: /^train cannot pull its image lab\/x\.$/,
+    message: /^Job train cannot pull its image lab\/x\.$/,
     because: /^Failed: Failed to pull image: 401 \(22 Nov 00:59:55 UTC\), 2 times$/,
   },
   'whose Secret is missing': {
     seen: { pods: [pod({ reason: 'CreateContainerConfigError', message: 'secret "wandb" not found' })] },
     phase: 'setup',
-    message: /^train cannot start its container main: secret "wandb" not found\.$/,
+    message: /^Job train cannot start its container main: secret "wandb" not found\.$/,
   },
   'in setup': {
     seen: { pods: [pod({ reason: 'ContainerCreating' })] },
@@ -206,7 +207,7 @@ const cases: Readonly<Record<string, Case>> = {
       allPods: [pod({}, { node: 'n2', requests: { cpu: '1500m' } })],
     },
     phase: 'queued',
-    message: /^train waits for room: the best node, n2, has 2500m cpu free, 4 requested \(1500m missing\)\.$/,
+    message: /^Job train waits for room: the best node, n2, has 2500m cpu free, 4 requested \(1500m missing\)\.$/,
     because: /^Unschedulable: 0\/2 nodes/,
   },
   'that no node fits': {
@@ -224,7 +225,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'queued',
-    message: /^train gets no pod: the quota small of the namespace vision is used up \(requested: cpu=4\)\.$/,
+    message: /^Job train gets no pod: the quota small of the namespace vision is used up \(requested: cpu=4\)\.$/,
   },
   'whose pod failed, before the next': {
     seen: {
@@ -236,7 +237,7 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'recovering',
     message:
-      /^train is retrying after a failure \(its program ended with exit code 2\): the next pod is being set up on node n1\.$/,
+      /^Job train is retrying after a failure \(its program ended with exit code 2\): the next pod is being set up on node n1\.$/,
   },
   'whose programs have ended, and the cluster has not counted them': {
     seen: {
@@ -255,7 +256,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'stopping',
-    message: /^train is ending: its pods have ended\.$/,
+    message: /^Job train is ending: its pods have ended\.$/,
   },
   'whose volume is not there, on a full node': {
     seen: {
@@ -264,13 +265,13 @@ const cases: Readonly<Record<string, Case>> = {
       allPods: [],
     },
     phase: 'queued',
-    message: /^train waits for its volume: persistentvolumeclaim "data" not found\.$/,
+    message: /^Job train waits for its volume: persistentvolumeclaim "data" not found\.$/,
   },
   'whose program keeps failing in one pod': {
     seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
     phase: 'recovering',
     message:
-      /^train keeps failing \(restarted 2 times\): its program ended with exit code 1; it restarts after a pause\.$/,
+      /^Job train keeps failing \(restarted 2 times\): its program ended with exit code 1; it restarts after a pause\.$/,
   },
   'whose program waits for its restart': {
     seen: {
@@ -283,7 +284,7 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'recovering',
     message:
-      /^train keeps failing \(restarted once\): its program ran out of memory .* \(OOMKilled, limit 30M\); it restarts/,
+      /^Job train keeps failing \(restarted once\): its program ran out of memory .* \(OOMKilled, limit 30M\); it restarts/,
   },
   'that runs after its program was restarted': {
     seen: {
@@ -302,18 +303,18 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'running',
     message:
-      /^train has been running for 1m10s on node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
+      /^Job train has been running for 1m10s on node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
   },
   'without a pod for long, for a user who may not list events': {
     seen: { job: job({ active: 0 }), mayListEvents: false, quotas: null },
     phase: 'queued',
-    message: /^train has no pod 1m20s after its start; only its events give the reason\.$/,
+    message: /^Job train has no pod 1m20s after its start; only its events give the reason\.$/,
     because: /^The permission `list` on events in vision is missing; the administrator of the cluster can grant it\.$/,
   },
   'without a pod for long, without an event': {
     seen: { job: job({ active: 0 }), mayListEvents: true, quotas: [] },
     phase: 'queued',
-    message: /^train has no pod 1m20s after its start, and no event gives the reason\.$/,
+    message: /^Job train has no pod 1m20s after its start, and no event gives the reason\.$/,
   },
   'over a quota, without permission to list events': {
     seen: {
@@ -326,12 +327,12 @@ const cases: Readonly<Record<string, Case>> = {
     },
     phase: 'queued',
     message:
-      /^train gets no pod: it exceeds the quota small of the namespace vision \(requests\.cpu: 3 of 4 used, 1500m requested\)\.$/,
+      /^Job train gets no pod: it exceeds the quota small of the namespace vision \(requests\.cpu: 3 of 4 used, 1500m requested\)\.$/,
   },
   'that was just created': {
     seen: { job: job({ active: 0, createdAt: ago(2), startedAt: null }) },
     phase: 'queued',
-    message: /^train has no pod yet/,
+    message: /^Job train has no pod yet/,
   },
 };
 
@@ -438,7 +439,7 @@ suite('a list has the cause of an end', () => {
     assert.equal(clusterPhase(stopped), 'stopping');
     assert.match(
       clusterResult(observationOf({ job: stopped }), now).message,
-      /^train is being stopped: 1 pod is terminating\.$/,
+      /^Job train is being stopped: 1 pod is terminating\.$/,
     );
     assert.equal(clusterPhase({ ...stopped, terminating: 0 }), 'stopped');
   });
