@@ -3,10 +3,7 @@
 import { request } from 'node:http';
 import { type AdminReply, EmulatorError } from './contract.ts';
 
-/**
- * Runs one admin verb (`preempt`, `stockout`, …) on a running emulator. `url` is the one in `endpoint.json` or after
- * READY. Option values are strings, durations (`30s`, `10m`) and numbers, as text or JSON. Throws EmulatorError.
- */
+/** Runs one admin verb on the emulator at `url`. Option values are text or JSON. Throws EmulatorError. */
 export async function runAdminVerb(
   url: string,
   verb: string,

@@ -1,4 +1,3 @@
-/** The contract of the TPU emulator: options, the running emulator, errors. */
 import type { Duration, Instant } from '../core/model/time.ts';
 
 /** The emulator's source of time. A test may pass a clock that it advances itself. */
@@ -9,26 +8,17 @@ export interface EmulatorClock {
 }
 
 export interface EmulatorOptions {
-  /** The port of the API on 127.0.0.1. When absent: the port of the previous run if it is free, else any. */
+  /** The port of the API on 127.0.0.1. Default: the previous run's port if it is free, else any. */
   readonly port?: number;
-  /** The SSH port that all workers share. When absent: the port of the previous run if it is free, else any. */
+  /** The SSH port that all workers share. Default: the previous run's port if it is free, else any. */
   readonly sshPort?: number;
-  /**
-   * The SSH server of the workers: our own (`process`) or OpenSSH (`sshd`). When absent: the setting of an emulator
-   * that was killed in this folder, else `process`.
-   */
+  /** The workers' SSH server. Default: the setting of an emulator killed in this folder, else `process`. */
   readonly hosts?: 'process' | 'sshd';
-  /**
-   * The path of Google's gcsfuse for the workers; needs mount namespaces and /dev/fuse. When absent: the setting of an
-   * emulator that was killed in this folder, else the emulator's own gcsfuse.
-   */
+  /** Google's gcsfuse; needs mount namespaces and /dev/fuse. Default: as before a kill, else the emulator's own. */
   readonly gcsfuse?: string;
   /** The seed of all random draws; 1 when absent. A restart continues the sequence of draws. */
   readonly seed?: number;
-  /**
-   * Relative to Google's cloud. When absent: the speed of an emulator that was killed in this folder, else
-   * `defaultSpeed`.
-   */
+  /** Relative to Google's cloud. Default: the speed of an emulator killed in this folder, else `defaultSpeed`. */
   readonly speed?: number;
   /** 1 when absent; see `embeddedSpeed`. */
   readonly defaultSpeed?: number;
@@ -41,10 +31,7 @@ export interface EmulatorOptions {
   readonly log?: (line: string) => void;
   /** Hosts get PATH, LANG and TZ from this environment, and nothing else. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /**
-   * `none`: one folder per worker, and a variable in the environment of its processes. `auto`: Linux namespaces if they
-   * can be created, else `none`.
-   */
+  /** `none`: one folder per worker. `auto`: Linux namespaces if they can be created, else `none`. */
   readonly isolation?: 'auto' | 'namespaces' | 'none';
 }
 
@@ -52,16 +39,12 @@ export interface Emulator {
   /** `http://127.0.0.1:PORT`, without a slash at the end. */
   readonly url: string;
   readonly sshPort: number;
-  /**
-   * Start of the idle time, with no resource, scheduled fault or request for a change; null while not idle. Requests
-   * that only read do not count, because closing an empty emulator costs their clients nothing.
-   */
+  /** Start of the idle time (no resource, scheduled fault or change); null while not idle. Reads do not count. */
   idleSince(): Instant | null;
   /** Ends all hosts and frees the ports. The state stays in the folder, and a later start continues with it. */
   close(): Promise<void>;
 }
 
-/** The effect of an admin verb, as a sentence and as data. */
 export interface AdminReply {
   readonly message: string;
   readonly [field: string]: unknown;
@@ -70,7 +53,7 @@ export interface AdminReply {
 /** The speed of the emulator that jobman starts itself: a node is ready in two to three seconds. */
 export const embeddedSpeed = 40;
 
-/** A refused option or admin verb. The message is a sentence that can be shown as it is. */
+/** A refused option or admin verb. The message is for people. */
 export class EmulatorError extends Error {
   override readonly name = 'EmulatorError';
   /** The HTTP status: 400 invalid option, 404 no such target or verb, 409 not possible now; 0 no answer. */

@@ -15,13 +15,9 @@ export interface ServeOptions extends EmulatorOptions {
   readonly idleExitMs?: Duration;
 }
 
-/** Time between two checks of whether the emulator should close, in milliseconds. */
 const checkInterval = 5_000;
 
-/**
- * Starts the emulator, writes `<stateDir>/endpoint.json` as `{ url, sshPort, pid }`, then prints READY. `close` removes
- * the file. After a kill -9 it stays, and its pid no longer exists.
- */
+/** Prints READY after `<stateDir>/endpoint.json` exists. A kill -9 leaves that file, and its pid no longer exists. */
 export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
   const { pid, write, onShouldClose, idleExitMs, ...rest } = options;
   const emulator = await startEmulator(rest);
@@ -65,7 +61,7 @@ export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
   };
 }
 
-/** True when the path is missing or is another file. Any other failure proves nothing, so the result is false. */
+/** A failure other than a missing file proves nothing, so the result is then false. */
 function isReplaced(path: string, ino: number): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.ino !== ino;

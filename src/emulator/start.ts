@@ -24,10 +24,7 @@ import { createWorld, type World } from './world/world.ts';
 /** Increases with each change that clients can see; `GET /emulator/info` returns it. */
 const emulatorVersion = '1';
 
-/**
- * Starts the emulator in this process; resolves when the API answers. Throws EmulatorError when the folder is in use, a
- * port is taken, or an option is not possible.
- */
+/** Resolves when the API answers. Throws EmulatorError when an option, the folder or a port cannot be used. */
 export async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
   const { seed = 1, clock = wallClock, log = () => undefined } = options;
   checkOptions(options);
@@ -126,10 +123,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   }
 }
 
-/**
- * The settings of a run, stored while it lasts. After a kill, the next caller may not know them (jobman restarts a
- * missing emulator), and the hosts that it finds must keep their kind.
- */
+/** Stored while a run lasts: after a kill, the next caller may not know them, and its hosts keep their kind. */
 interface RunSettings {
   readonly hosts: 'process' | 'sshd';
   readonly speed: number;

@@ -21,9 +21,7 @@ export interface LauncherOptions {
   readonly checkpointDir: string | null;
   /** JOBMAN_RESUME_FROM becomes the newest complete entry that counts, or the folder if it has no complete one. */
   readonly resume: boolean;
-  /**
-   * Entries that this owner's records do not list count (`checkpointRecord`). Null: every entry counts.
-   */
+  /** Entries that this owner's records do not list count (`checkpointRecord`). Null: every entry counts. */
   readonly checkpointRecord: { readonly owner: string; readonly worker: string } | null;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. */
   readonly resumeFrom: ResumeFrom | null;

@@ -109,9 +109,8 @@ async function unscheduledJobs(cluster: Cluster, query: ClusterQuery): Promise<R
 
 // ------------------------------------------------------------------------------------------ the published list
 
-// The format of the older jobman's CronJob:
-// `{ updated, jobs: [{ namespace, name, updated, resources: { flavor, requests } }] }` under a key named like the
-// ConfigMap. Other fields are ours and optional.
+// The format of the older jobman's CronJob: `{ updated, jobs: [{ namespace, name, updated, resources: { flavor,
+// requests } }] }` under a key named like the ConfigMap. Other fields are ours and optional.
 
 /** A ConfigMap holds 1 MiB (https://kubernetes.io/docs/concepts/configuration/configmap/), with its name and labels. */
 const maxConfigMapBytes = 1_000_000;

@@ -32,11 +32,10 @@ export interface BootScriptOptions {
   readonly hostName: string;
   /** True when the namespaces belong to a user namespace. Overlays then need `userxattr`. */
   readonly inUserNamespace: boolean;
-  /** The paths of the chips below /dev. */
   readonly chips: readonly string[];
 }
 
-/** The machine's devices that a host has. Disks and the machine's own terminals are left out. */
+/** Disks and the machine's own terminals are left out. */
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fuse', 'net', 'mqueue', 'hugepages'];
 
 /** Seconds of one sleep of process 1. The unusual number identifies that sleep among the processes. */
@@ -46,7 +45,7 @@ export function shellQuote(arg: string): string {
   return `'${arg.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns the whole script. It reads the machine's file tree and mounts now, at boot time. */
+/** Reads the machine's file tree and mounts now, at boot time. */
 export async function bootScript(options: BootScriptOptions): Promise<string> {
   return `${preamble(options)}${await machineTree(options)}
 ${privateFolders(options.chips)}${epilogue}`;

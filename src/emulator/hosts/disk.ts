@@ -1,7 +1,4 @@
-/**
- * The `fill-disk` fault, and the mounts that a host shows. A full disk is an overlay without free space above the
- * folders that programs write to: writes fail with ENOSPC, except to files that were already open.
- */
+/** The `fill-disk` fault, an overlay without free space (ENOSPC, except in open files), and the mounts of a host. */
 
 import { spawn } from 'node:child_process';
 import type { Machine } from './machine.ts';
@@ -71,7 +68,6 @@ const fuseFilesystems = /^fuse(\.|$)/;
 
 const networkFilesystems = /^(nfs\d?|cifs|smb\w*|ceph|lustre|gpfs|afs|beegfs\w*|ocfs2|gfs2|9p|virtiofs)$/;
 
-/** Folders that a host creates for itself, and folders where other systems keep their own mounts. */
 export const excludedPaths: readonly string[] = [
   '/proc',
   '/sys',
@@ -101,10 +97,7 @@ export function mountPoints(mountinfo: string, stateDir: string): string[] {
   return [...new Set(points)].toSorted();
 }
 
-/**
- * Mount points that a host leaves out: those served by a program of this machine, and those of another machine that do
- * not answer within `answerTimeoutMs`.
- */
+/** Mount points that a host leaves out: fuse mounts, and network mounts that do not answer in `answerTimeoutMs`. */
 export async function findExcludedMounts(
   mountinfo: string,
   answers: (path: string) => Promise<boolean> = answersInTime,

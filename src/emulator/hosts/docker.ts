@@ -83,7 +83,6 @@ case \${1:-} in
 esac
 `;
 
-/** The program `docker`: the machine's own client, connected to the worker's daemon. */
 export const dockerClientScript = `#!/bin/sh
 # The machine's own client, connected to this worker's daemon, which starts now if it is not running.
 folder=\${0%/*}

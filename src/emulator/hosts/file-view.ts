@@ -20,7 +20,6 @@ const pathOnlyFlag = 0o10000000;
 
 /** A path of a host that keeps its meaning until it is released, even when programs of the host rename folders. */
 interface ResolvedPath {
-  /** The path inside the host, without symbolic links. */
   readonly path: string;
   /** The path for this process. The last name may have become a symbolic link, so callers use lstat and O_NOFOLLOW. */
   readonly fdPath: string;
@@ -30,10 +29,7 @@ interface ResolvedPath {
 export interface FileView {
   /** The absolute, normalized path inside the host; relative paths start in the user's home folder. */
   absolute(path: string): string;
-  /**
-   * Resolves a path. The last name may be missing; with `noFollow` it may be a link itself. Rejects with ENOENT,
-   * ENOTDIR, ENAMETOOLONG or ELOOP as the kernel does.
-   */
+  /** The last name may be missing; with `noFollow` it may be a link. Rejects as the kernel does. */
   resolve(path: string, noFollow?: boolean): Promise<ResolvedPath>;
 }
 
@@ -55,7 +51,7 @@ export async function openEntry(fdPath: string): Promise<FileHandle> {
   throw errnoError('ELOOP', 'too many levels of symbolic links');
 }
 
-/** Opens an `fdPath` that is a folder. Rejects with ENOTDIR for a symbolic link. */
+/** Rejects with ENOTDIR for a symbolic link. */
 export function openFolder(fdPath: string): Promise<FileHandle> {
   return open(fdPath, pathOnlyFlag | constants.O_DIRECTORY | constants.O_NOFOLLOW);
 }

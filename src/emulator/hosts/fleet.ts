@@ -1,10 +1,9 @@
 /**
  * The fleet makes the hosts match the world. For each worker it compares the desired state (power, boot, faults) with
- * the running host, and takes one step at a time, never two at once for the same host.
- * Hosts are detached processes. A kill -9 of the emulator leaves them running, as real machines outlive an outage of
- * the API. A later emulator finds them by process id and start time and opens their SSH servers again. A proper `close`
- * ends them. A host that cannot be found (after a reboot of the machine) boots again with its disk, as after a power
- * cut.
+ * the running host, and takes one step at a time, never two at once for the same host. Hosts are detached processes. A
+ * kill -9 of the emulator leaves them running, as real machines outlive an outage of the API. A later emulator finds
+ * them by process id and start time and opens their SSH servers again. A proper `close` ends them. A host that cannot
+ * be found (after a reboot of the machine) boots again with its disk, as after a power cut.
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +19,6 @@ export interface Fleet {
   /** True when no process and no open port of that node's workers is left. */
   isDown(node: NodeRecord): boolean;
   waitUntilSynced(): Promise<void>;
-  /** Ends all hosts and frees all addresses. Folders stay. */
   close(): Promise<void>;
 }
 
@@ -37,7 +35,6 @@ interface Host {
   readonly index: number;
   readonly folder: string;
   running: RunningHost | undefined;
-  /** The work in progress. It checks the desired state again before it ends. */
   work: Promise<void> | undefined;
 }
 
@@ -48,7 +45,7 @@ const hostFaults: readonly RunningHostFault[] = ['diskFull', 'sshRefused', 'hung
 
 const bootRetryMs = 2_000;
 
-/** Makes the hosts match the world now, and keeps them so until `close`. */
+/** Returns once the hosts match the world, and keeps them so until `close`. */
 export async function createFleet(options: FleetOptions): Promise<Fleet> {
   const { world, stateDir, isolation, user } = options;
   const hostOptions: HostOptions = {

@@ -35,10 +35,7 @@ export async function endHostProcesses(folder: string): Promise<void> {
   }
 }
 
-/**
- * Ends processes and removes folders that an earlier emulator left. `known` has the folder of every worker, and true
- * when its host continues.
- */
+/** Removes what an earlier emulator left. `known` has every worker's folder, and true when its host continues. */
 export async function clearLeftovers(hostsFolder: string, known: ReadonlyMap<string, boolean>): Promise<void> {
   const folders = [...(await scanHostProcesses()).keys()].filter((folder) => folder.startsWith(`${hostsFolder}/`));
   for (const folder of folders) if (known.get(folder) !== true) await endHostProcesses(folder);

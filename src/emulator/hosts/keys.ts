@@ -33,7 +33,6 @@ export function newHostKey(): HostKey {
   };
 }
 
-/** An SSH string: its length in four bytes, then its bytes. */
 function sshString(content: string | Buffer): Buffer {
   const bytes = Buffer.from(content as string);
   const length = Buffer.alloc(4);
@@ -48,7 +47,7 @@ export interface AuthorizedKey {
   readonly blob: string;
 }
 
-/** Reads all keys of a metadata value. Skips lines that do not have this form, as Google's guest agent does. */
+/** Skips lines without this form, as Google's guest agent does. */
 export function authorizedKeys(metadata: string | undefined): AuthorizedKey[] {
   return (metadata ?? '').split('\n').flatMap((line) => {
     const match = /^\s*([^:\s]+):(\S+)\s+([A-Za-z0-9+/=]+)/.exec(line);

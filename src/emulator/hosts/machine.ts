@@ -32,9 +32,7 @@ export interface Machine {
   isAlive(): boolean;
   freeze(): Promise<void>;
   thaw(): Promise<void>;
-  /**
-   * Sends SIGTERM to all and runs `shutdownTask`; resolves when no process is left or the time is over. `end` follows.
-   */
+  /** Sends SIGTERM to all, runs `shutdownTask`, and waits for the processes at most `graceMs`. `end` follows. */
   shutDown(graceMs: number, shutdownTask: (() => Promise<void>) | undefined): Promise<void>;
   end(): Promise<void>;
 }
@@ -45,7 +43,6 @@ export interface MachineOptions {
   readonly hostName: string;
   /** The number of the host's boot. Stored, so that a later emulator finds the machine again. */
   readonly boot: number;
-  /** The contents of /proc/sys/kernel/random/boot_id inside. */
   readonly bootId: string;
   /** The texts of files inside, by name: `hosts` and `passwd` of /etc, `profile` and `ssh_config` for their folders. */
   readonly files: Readonly<Record<'hosts' | 'passwd' | 'profile' | 'ssh_config' | 'zone', string>>;
@@ -55,7 +52,6 @@ export interface MachineOptions {
 
 const idleCommandLine = `sleep\0${String(idleSeconds)}\0`;
 
-/** The contents of boot.json. */
 interface BootRecord {
   readonly boot: number;
   readonly isolation: Isolation;
@@ -64,7 +60,6 @@ interface BootRecord {
   readonly machineBootId: string;
 }
 
-/** Returns the strongest isolation that works here, found by trying it. */
 export function probeIsolation(scratch: string): Isolation {
   mkdirSync(scratch, { recursive: true });
   const trial =

@@ -23,11 +23,10 @@ export interface MetadataServerOptions {
   readonly address: string;
   /** The tree below `/computeMetadata/v1/`, read at each request; undefined when the worker no longer exists. */
   tree(): MetadataEntry | undefined;
-  /** Answers a request of Cloud Storage; false when the request is none. */
+  /** False when the request is not for Cloud Storage. */
   storage(request: IncomingMessage, response: ServerResponse): Promise<boolean>;
   /** Publishes a text at `namespace/key` for clients of the API; `null` removes it. */
   writeGuestAttribute(path: string, value: string | null): GuestWriteResult;
-  /** False for a request of another user of the machine. */
   isAllowed(request: IncomingMessage): boolean;
 }
 

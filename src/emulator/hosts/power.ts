@@ -56,7 +56,6 @@ export interface HostOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly ownUser: string;
   readonly uid: number;
-  /** The folder of the programs that come first on a host's PATH. */
   readonly programs: string;
 }
 
@@ -64,17 +63,16 @@ export interface HostContext {
   readonly folder: string;
   /** The current records; undefined when the worker no longer exists. */
   records(): { node: NodeRecord; worker: WorkerRecord } | undefined;
-  /** Ends the processes that an earlier emulator left in a host that cannot be taken over. */
   endLeftovers(): Promise<void>;
 }
 
 /** In milliseconds. The caller of `reboot` gets its exit status before the connection ends, as on a real machine. */
 const rebootDelayMs = 500;
 
-/** Time that Google's cloud waits between the soft power-off and the power cut, in milliseconds. */
+/** Google's time from the soft power-off to the power cut, in milliseconds. */
 const shutdownGraceMs = 30_000;
 
-/** Turns a host on, or takes over the one that an earlier emulator left running. */
+/** Boots the host, or takes over one that an earlier emulator left running. */
 export async function turnOn(
   options: HostOptions,
   host: HostContext,

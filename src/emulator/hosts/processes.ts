@@ -25,7 +25,6 @@ export function machineBootId(): string {
   }
 }
 
-/** The processes of each host, by the host's folder. */
 export type HostProcesses = ReadonlyMap<string, readonly number[]>;
 
 let pendingScan: Promise<HostProcesses> | undefined;

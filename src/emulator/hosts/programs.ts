@@ -335,10 +335,7 @@ function realGcsfuse(path: string): string {
   return `${header}exec ${shellQuote(path)} "$@"\n`;
 }
 
-/**
- * Writes `<stateDir>/bin` and returns its path. Hosts that outlive an emulator mount that folder and may run its
- * programs, so the folder stays and each file is replaced atomically. `gcsfuse` is the path of Google's own.
- */
+/** Writes `<stateDir>/bin`. Replaces each file atomically, because hosts of an earlier emulator may be running them. */
 export function writePrograms(stateDir: string, gcsfuse?: string): string {
   const folder = join(stateDir, 'bin');
   mkdirSync(folder, { recursive: true });

@@ -1,13 +1,10 @@
-/**
- * A worker requests its own reboot by a file in the host's folder, written by `reboot` and similar programs
- * (programs.ts). A file needs only a shell, and a later emulator finds it. A boot removes it.
- */
+/** A worker requests a reboot by a file: it needs only a shell, and a later emulator finds it. */
 import { existsSync, type FSWatcher, unwatchFile, watch, watchFile } from 'node:fs';
 import { join } from 'node:path';
 
 export const rebootFile = 'reboot';
 
-/** Time between two checks for the file when the system has no inotify watches left, in milliseconds. */
+/** Time between two checks when the system has no inotify watches left, in milliseconds. */
 const pollIntervalMs = 1_000;
 
 /** Calls once, `delayMs` after the file appears or is found. The returned function stops the watch. */

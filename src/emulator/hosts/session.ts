@@ -95,8 +95,8 @@ function innerCommand(request: SessionRequest, home: string): readonly string[] 
 }
 
 /**
- * True when the login shell would only replace itself by the program. Starting the program directly avoids most of the
- * cost of a short command on many hosts. A shell over SSH reads .bashrc first, so such a file needs the shell.
+ * True when the login shell would only replace itself by the program: a direct start is much faster on many hosts. A
+ * shell over SSH reads .bashrc first, so such a file needs the shell.
  */
 function canSkipShell(command: string, home: string): boolean {
   return /^exec \/[\w./-]+( [\w./-]+)*$/.test(command) && !existsSync(join(home, '.bashrc'));

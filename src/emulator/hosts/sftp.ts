@@ -1,7 +1,4 @@
-/**
- * The SFTP server of a host (protocol version 3, as in OpenSSH), in this process, so that `scp` and `sftp` work on a
- * machine without OpenSSH's sftp-server. It serves the files that the host's commands see (file-view.ts).
- */
+/** The SFTP server of a host (version 3, as in OpenSSH), for machines without OpenSSH's sftp-server. */
 
 import { constants, type Stats } from 'node:fs';
 import {
@@ -60,10 +57,7 @@ interface SftpSession {
   readonly closeAll: () => void;
 }
 
-/**
- * `root` is the host's root folder as this process sees it; `home` is a path inside. A test passes a `view` that
- * changes the tree at the worst time.
- */
+/** `home` is a path inside the host's `root`. A test passes a `view` that changes the tree at the worst time. */
 export function serveSftp(
   sftp: SFTPWrapper,
   host: { readonly root: string; readonly home: string },
@@ -308,7 +302,6 @@ async function withResolvedPath<T>(
   }
 }
 
-/** A folder entry with its attributes; empty when it no longer exists. */
 async function listEntry(
   view: FileView,
   folder: { readonly file: FileHandle; readonly path: string },

@@ -30,7 +30,6 @@ export interface SshEndpoint {
   /** Refuses new connections. Open ones continue. */
   setRefusing(refusing: boolean): Promise<void>;
   keysChanged(): void;
-  /** Cuts all connections and frees the address. */
   close(): Promise<void>;
 }
 
@@ -71,7 +70,6 @@ export async function openSshServer(options: SshServerOptions): Promise<SshEndpo
       if (refusing) listener.close();
       else await listen(listener, options.port, options.address);
     },
-    // Keys are read at each login.
     keysChanged: () => undefined,
     close: () =>
       new Promise((resolve) => {

@@ -26,11 +26,11 @@ export interface SshdOptions {
   readonly folder: string;
   readonly machine: Machine;
   readonly isolation: Isolation;
-  /** The name of the emulator's own user, the only one that sshd admits when it runs outside the host. */
+  /** The only user that sshd admits when it runs outside the host. */
   readonly ownUser: string;
   keys(): readonly AuthorizedKey[];
   readonly env: Readonly<Record<string, string>>;
-  /** The home folder of a user, created when missing. */
+  /** Created when missing. */
   home(user: string): string;
 }
 

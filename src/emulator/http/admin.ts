@@ -74,7 +74,6 @@ export async function readBody(context: Context<Bindings>): Promise<unknown> {
   }
 }
 
-/** A JSON reply, indented like Google's front end unless `indent` is 0. */
 export function json(status: number, body: object, indent = 2): Response {
   return new Response(JSON.stringify(body, null, indent), {
     status,
@@ -82,7 +81,6 @@ export function json(status: number, body: object, indent = 2): Response {
   });
 }
 
-/** Refuses all users except `uid` and root. */
 export function addGuards(app: Hono<Bindings>, uid: number): void {
   // A web page in the user's browser must not preempt nodes or add keys, even if another user of this machine serves
   // it. So only the emulator's own origin is accepted, and only loopback host names, against DNS rebinding.

@@ -1,7 +1,4 @@
-/**
- * The part of the Compute API that gcloud calls before it opens ssh: the project, whose metadata has the users' keys,
- * and `setCommonInstanceMetadata` of `gcloud compute project-info add-metadata`.
- */
+/** The part of the Compute API that gcloud calls before it opens ssh: the project's `ssh-keys`. */
 import type { Hono } from 'hono';
 import { CloudError } from '../wire/errors.ts';
 import type { Data } from '../wire/messages.ts';
@@ -47,10 +44,7 @@ function computeProject(world: World, project: string): Data {
   };
 }
 
-/**
- * Replaces the project's metadata; its `ssh-keys` apply to every worker. Refuses an outdated fingerprint, so that
- * concurrent changes do not overwrite each other.
- */
+/** Refuses an outdated fingerprint, so that concurrent changes do not overwrite each other. */
 function setProjectMetadata(world: World, project: string, body: unknown): Data {
   const { fingerprint, items = [] } = (body ?? {}) as { fingerprint?: unknown; items?: unknown };
   if (!Array.isArray(items) || !items.every(isItem)) {

@@ -1,7 +1,4 @@
-/**
- * The front end: one HTTP server for Google's APIs and the admin API. It applies the faults between a client and the
- * service: lost replies, 503s, expired credentials.
- */
+/** One HTTP server for Google's APIs and the admin API. It applies the faults between a client and the service. */
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
 import { EmulatorError } from '../contract.ts';
@@ -20,7 +17,6 @@ const droppedReply = 'emulator-lost';
 
 export interface FrontEndOptions extends AdminOptions {
   readonly storage: Storage;
-  /** Only this user and root are served. */
   readonly uid: number;
 }
 
@@ -124,7 +120,7 @@ function isAboutCall(target: string, call: ParsedCall): boolean {
   return target === (call.changes ? 'change' : 'read');
 }
 
-/** The decoded segments of a path; undefined for an invalid one such as `/%/nodes`. */
+/** Undefined for an invalid path such as `/%/nodes`. */
 function decodePath(pathname: string): string[] | undefined {
   try {
     return pathname.split('/').slice(1).map(decodeURIComponent);

@@ -10,10 +10,7 @@ export type PeerAccess = 'allowed' | 'denied' | 'unknown';
 
 const established = '01';
 
-/**
- * Finds the peer in the kernel's tables (Linux). `unknown` when it is in none: the tables of a sandbox may be
- * incomplete, and its only user must not be refused.
- */
+/** Reads the kernel's tables (Linux). `unknown` must be admitted: the tables of a sandbox may be incomplete. */
 export function checkPeer(socket: Socket, uid: number): PeerAccess {
   const { remotePort, localPort } = socket;
   if (remotePort === undefined || localPort === undefined) return 'denied';

@@ -19,7 +19,6 @@ const codes = {
 
 export type ErrorStatus = keyof typeof codes;
 
-/** A google.rpc.Status, the error of an operation or of a failed queued resource. */
 export interface RpcStatus {
   readonly code: number;
   readonly message: string;

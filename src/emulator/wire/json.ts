@@ -4,10 +4,7 @@ import type { Instant } from '../../core/model/time.ts';
 import { invalidField, type CloudError } from './errors.ts';
 import type { ApiVersion, Data, Kind, Message } from './messages.ts';
 
-/**
- * Accepts camelCase and snake_case names; the result has camelCase only. `root` is the body's name in error messages
- * (`node`, `queued_resource`). The caller drops fields that only the service sets. Throws CloudError.
- */
+/** Accepts camelCase and snake_case, returns camelCase. `root` names the body in errors. Throws CloudError. */
 export function decode(message: Message, body: unknown, version: ApiVersion, root: string): Data {
   if (body === null || typeof body !== 'object' || Array.isArray(body)) {
     throw invalidPayload(root, `Root element must be a message.`);
@@ -102,7 +99,6 @@ function invalidValue(path: string, kind: string, value: unknown): CloudError {
   return invalidField(path, `Invalid value at '${path}' (${kind}), ${JSON.stringify(value)}`);
 }
 
-/** `update_mask` and `updateMask` both become `updateMask`. */
 export function camelCase(name: string): string {
   return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
@@ -117,7 +113,6 @@ export interface EncodeOptions {
   readonly enumsAsNumbers: boolean;
 }
 
-/** Encodes a message. Omits default values and fields that the version does not have. */
 export function encode(message: Message, data: Data, writing: EncodeOptions): Data {
   const result: Data = {};
   for (const [name, field] of Object.entries(message.fields)) {

@@ -10,7 +10,7 @@ import type { Data } from './messages.ts';
 
 type Predicate = (item: Data) => boolean;
 
-/** Parses a filter. An empty filter matches everything. Throws CloudError. */
+/** An empty filter matches everything. Throws CloudError. */
 export function parseFilter(text: string): Predicate {
   const tokens: string[] = text.match(/"(?:[^"\\]|\\.)*"|<=|>=|!=|[=<>:()]|[^\s=<>:()!"]+|\S/g) ?? [];
   if (tokens.length === 0) return () => true;
@@ -66,7 +66,7 @@ export function parseFilter(text: string): Predicate {
   return test;
 }
 
-/** Parses `type desc, name`. Throws CloudError. */
+/** Throws CloudError. */
 export function parseOrderBy(text: string): readonly { readonly field: string; readonly descends: boolean }[] {
   if (text.trim() === '') return [];
   return text.split(',').map((part) => {
@@ -138,10 +138,7 @@ export interface Page<T> {
 /** The position of an item in its list, most significant key first. */
 export type SortKeys = readonly { readonly value: string; readonly descends: boolean }[];
 
-/**
- * `list` identifies the list (path, filter, order): a token of another list is refused. Items that appear or disappear
- * between two pages cause no duplicates or gaps.
- */
+/** A token of another list (path, filter, order) is refused. Changes between two pages cause no duplicates or gaps. */
 export function paginate<T>(
   items: readonly T[],
   sortKeysOf: (item: T) => SortKeys,

@@ -39,13 +39,12 @@ export interface Message {
 /** A message as plain data: camelCase keys, enums as text, int64 as text. */
 export type Data = { [field: string]: unknown };
 
-/** A text field of a message; '' when absent, as in proto. */
+/** '' when absent, as in proto. */
 export function textOf(data: Data | undefined, field: string): string {
   const value = data?.[field];
   return typeof value === 'string' ? value : '';
 }
 
-/** A message field of a message; empty when absent. */
 export function messageOf(data: Data | undefined, field: string): Data {
   return (data?.[field] ?? {}) as Data;
 }

@@ -35,7 +35,6 @@ export interface BillLine {
   readonly costUsd: number | null;
 }
 
-/** All nodes that were ever READY, oldest first. */
 export function billOf(world: World): BillLine[] {
   return world.bills.values().map((bill) => {
     const here = bill.readyMs + (bill.since === null ? 0 : world.now() - bill.since);

@@ -27,7 +27,6 @@ import { join } from 'node:path';
 import { regionOf } from '../../catalogue/zones.ts';
 
 export interface BucketLocation {
-  /** `US-CENTRAL2`, `US`, `NAM4`. */
   readonly location: string;
   readonly locationType: 'region' | 'dual-region' | 'multi-region' | 'zone';
   /** The two regions of a configurable dual-region, or the one zone. */
@@ -35,20 +34,17 @@ export interface BucketLocation {
 }
 
 export interface Buckets {
-  /** Sorted. */
   names(): readonly string[];
   has(bucket: string): boolean;
   /** The path of the bucket's folder, which need not exist. */
   folder(bucket: string): string;
-  /** The creation time, in milliseconds. */
   createdAt(bucket: string): number;
   /** Undefined before the first use. */
   location(bucket: string): BucketLocation | undefined;
   /** Creates the bucket if it is missing. Sets the location only if it has none. */
   ensure(bucket: string, location: BucketLocation | undefined): void;
-  /** Creates the bucket if it is missing, and sets the location. */
   put(bucket: string, location: BucketLocation): void;
-  /** Removes the bucket and its note. Throws when it is not empty. */
+  /** Throws when it is not empty. */
   remove(bucket: string): void;
 }
 
@@ -61,10 +57,7 @@ const locationsFolder = '.locations';
 const multiRegions = ['US', 'EU', 'ASIA'];
 const dualRegions = ['ASIA1', 'EUR4', 'EUR5', 'EUR7', 'EUR8', 'NAM4'];
 
-/**
- * Parses a location of the JSON API: a region, a multi-region, a dual-region, or with `parts` two regions or one zone.
- * Also parses `us-west4-a` and `us-central1,us-west4`, as users write it.
- */
+/** Parses a location of the JSON API (`parts`: two regions or a zone), or `us-west4-a` and `us-central1,us-west4`. */
 export function parseLocation(text: string, parts: readonly string[] = []): BucketLocation | undefined {
   const names = text.split(',').map((name) => name.trim().toUpperCase());
   const [location = ''] = names;
@@ -98,7 +91,6 @@ export function locationInZone(zone: string): BucketLocation {
   return { location: regionOf(zone).toUpperCase(), locationType: 'region' };
 }
 
-/** For display: `us-central2`, `US`, `US (us-central1, us-west4)`. */
 export function formatLocation({ location, locationType, dataLocations = [] }: BucketLocation): string {
   if (locationType === 'zone') return (dataLocations[0] ?? location).toLowerCase();
   if (dataLocations.length > 0) return `${location} (${dataLocations.join(', ').toLowerCase()})`;

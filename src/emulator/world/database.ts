@@ -24,10 +24,7 @@ export interface Database {
 /** Increase it when the format of the records changes. */
 const schemaVersion = 2;
 
-/**
- * Opens or creates the database in an existing folder. Throws EmulatorError when another emulator has it, it has
- * another schema version, or it cannot be read.
- */
+/** Throws EmulatorError when another emulator has it, the schema version differs, or it cannot be read. */
 export function openDatabase(stateDir: string): Database {
   const path = join(stateDir, 'cloud.db');
   const unusable = (error: unknown): EmulatorError =>

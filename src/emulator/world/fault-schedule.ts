@@ -1,7 +1,4 @@
-/**
- * Fault schedules: verbs that run at times that a file gives. Random parts (a time in a range, a probability, `any`
- * node) come from the seed, so the same file and seed give the same run.
- */
+/** Verbs that run at times that a file gives. All random parts come from the seed, so a run can be repeated. */
 import { createHash } from 'node:crypto';
 import type { Duration } from '../../core/model/time.ts';
 import { EmulatorError } from '../contract.ts';
@@ -26,10 +23,7 @@ export interface FaultScheduleEntry {
 /** Keys of an entry that are no options of its verb. */
 const timingKeys = ['at', 'every', 'chance'];
 
-/**
- * Parses a fault schedule: a list of entries, each with a verb as the key of its target, a time (`at`, `every`), a
- * probability (`chance`), and the verb's options. Throws EmulatorError with every mistake and its line.
- */
+/** Parses a list of entries; docs/emulator.md has the format. Throws EmulatorError with every mistake and its line. */
 export function parseFaultSchedule(text: string, file: string): FaultScheduleEntry[] {
   const counter = new LineCounter();
   const document = parseDocument(text, { lineCounter: counter });

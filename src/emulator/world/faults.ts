@@ -1,7 +1,4 @@
-/**
- * The faults of the cloud: lasting conditions (`stockout`, `quota`, `hold`, …), and functions that find those that
- * match. All verbs add the same kind of record; each caller applies the condition of its verb.
- */
+/** The lasting conditions (`stockout`, `quota`, `hold`, …). Each caller applies the condition of its verb. */
 import type { Duration } from '../../core/model/time.ts';
 import { findAccelerator } from '../../catalogue/accelerators.ts';
 import { acceleratorsIn, offeredGenerations, zones } from '../../catalogue/zones.ts';
@@ -31,7 +28,6 @@ export interface FaultSubject {
   readonly names: readonly string[];
 }
 
-/** `names` are the full names of the node and of its queued resource. */
 export function subjectOf(
   { project, zone }: { readonly project: string; readonly zone: string },
   type: string,
@@ -60,12 +56,11 @@ export function jobIdForms(label: string | undefined): string[] {
   return /^\d+$/.test(label) ? [label, String(Number(label)), label.padStart(6, '0')] : [label];
 }
 
-/** The oldest matching condition of that verb. */
 export function findCondition(world: World, verb: string, subject: FaultSubject): FaultCondition | undefined {
   return conditionsOf(world, verb).find((condition) => matchesSubject(condition, subject));
 }
 
-/** The newest matching condition, for values such as prices, where a later one replaces an earlier one. */
+/** For values such as prices, where a later condition replaces an earlier one. */
 export function findLatestCondition(world: World, verb: string, subject: FaultSubject): FaultCondition | undefined {
   return conditionsOf(world, verb).findLast((condition) => matchesSubject(condition, subject));
 }
@@ -101,7 +96,6 @@ export function removeExpiredConditions(world: World): void {
   for (const { key } of world.conditions.values()) if (!activeKeys.has(key)) world.conditions.remove(key);
 }
 
-/** Counts one use of a condition with a limited number of uses. The last use removes it. */
 export function countUse(world: World, condition: FaultCondition): void {
   if (condition.remaining === null) return;
   if (condition.remaining <= 1) world.conditions.remove(condition.key);
@@ -144,8 +138,8 @@ export function slowFactor(world: World, subject: FaultSubject): number {
 }
 
 /**
- * The delay of a reply from a zone or from Storage, in milliseconds; counts as one use. A change of its own, so do not
- * call it within another. A condition on one type or one node delays all replies, because a call need not name any.
+ * In milliseconds. Counts as one use and is a change of its own: do not call it within another. A condition on one type
+ * or one node delays all replies, because a call need not name any.
  */
 export function replyDelay(world: World, from: { readonly zone: string | undefined } | 'storage'): Duration {
   const condition = conditionsOf(world, 'slow').find(({ target, options }) => {

@@ -1,7 +1,4 @@
-/**
- * Guest attributes: small texts by namespace and key, which programs of a worker publish and API clients read. Source:
- * Google's page "Set and query guest attributes"; names follow gcloud's pattern for a query path.
- */
+/** Small texts that a worker's programs publish. Source: Google's page "Set and query guest attributes". */
 import type { Data } from '../wire/messages.ts';
 import { workerHostName } from './nodes.ts';
 import { changeWorker, type World } from './world.ts';
@@ -21,7 +18,6 @@ export const maxGuestBytes = 256 * 1024;
 
 const pathPattern = /^[\w-]{1,128}\/[\w-]{1,128}$/;
 
-/** All attributes of one worker, sorted by namespace and key. */
 export function guestAttributesOf(node: NodeRecord, worker: WorkerRecord): GuestAttribute[] {
   const all = { ...publishedByAgent(node, worker), ...worker.guestAttributes };
   return Object.entries(all)

@@ -1,7 +1,4 @@
-/**
- * The limits of a project and a zone: quota, chips, reservations, addresses, calls per minute. Each limit is a fault
- * condition; without one there is plenty.
- */
+/** Quota, chips, reservations, addresses and calls per minute. Each limit is a fault condition. */
 
 import { findAccelerator as knownType, generations } from '../../catalogue/accelerators.ts';
 import { offeredGenerations, regionOf } from '../../catalogue/zones.ts';
@@ -24,7 +21,6 @@ import type { World } from './world.ts';
 /** Chips of one generation in a zone without a `capacity` condition. */
 const chipsPerZone = 16_384;
 
-/** The reason why the nodes cannot be created now: a stockout, a used-up reservation, or a full zone. */
 export function provisioningFailure(
   world: World,
   subject: FaultSubject,
@@ -55,10 +51,7 @@ function capacityAt(world: World, subject: FaultSubject): { limit: number; used:
   return { limit: condition === undefined ? chipsPerZone : Number(condition.options['chips']), used };
 }
 
-/**
- * The quota that the request would exceed. Everything that is not deleted counts, also preempted nodes and suspended or
- * failed queued resources.
- */
+/** Everything that is not deleted counts, also preempted nodes and suspended or failed queued resources. */
 export function quotaExceeded(
   world: World,
   subject: FaultSubject,
@@ -105,7 +98,7 @@ function quotaName({ generation, pricing }: FaultSubject): string {
   return `${family}${pricing === 'spot' ? 'Preemptible' : ''}${ending}PerProjectPerRegionForTPUAPI`;
 }
 
-/** The reason why no external addresses are left. A node with external addresses needs one per worker. */
+/** A node with external addresses needs one per worker. */
 export function addressesExceeded(
   world: World,
   subject: FaultSubject,
@@ -132,7 +125,7 @@ function hasExternalIp(node: Data): boolean {
   return networks[0]?.['enableExternalIps'] === true;
 }
 
-/** The reason why this creation exceeds the limit per minute of Google's time. */
+/** Per minute of Google's time. */
 export function rateExceeded(world: World, subject: FaultSubject): CloudError | undefined {
   const condition = findConditionOn(world, 'quota', subject, 'requests');
   if (condition === undefined) return undefined;
@@ -177,10 +170,7 @@ export function parseReservationTarget(
     : undefined;
 }
 
-/**
- * A reserved node needs enough chips in the reservation that it names, or in all of the zone if it names none (`-`).
- * Clients send the full name, gcloud with a wrong zone, so only its last part counts.
- */
+/** `-` means all reservations of the zone. gcloud sends a wrong zone, so only the last part of a name counts. */
 function reservationFailure(world: World, subject: FaultSubject, node: Data, wanted: number): CloudError | undefined {
   const reservationId = reservationIdOf(node);
   const offered = reservationsOf(world, subject.project).filter(
@@ -199,7 +189,7 @@ function reservationIdOf(node: Data): string | undefined {
   return id === '' || id === '-' ? undefined : id;
 }
 
-/** Used chips of one reservation. Nodes that name none fill the reservations of their zone in order. */
+/** Nodes that name none fill the reservations of their zone in order. */
 function usedChips(world: World, project: string, reservation: Reservation): number {
   const holders = world.nodes.values().filter((node) => usesReservation(node, project, reservation));
   const chipsOf = (nodes: readonly NodeRecord[]): number =>

@@ -39,7 +39,6 @@ export function announceMaintenance(world: World, node: NodeRecord, notice: Dura
   world.schedule(notice, { kind: 'node-maintenance', name: node.name, id: node.id, from });
 }
 
-/** `:performMaintenance`: performs the announced maintenance now. */
 export function performMaintenance(world: World, version: ApiVersion, node: NodeRecord): OperationRecord {
   checkMaintainable(world, node);
   const operation = beginOperation(world, { ...node, version, target: node.name, verb: 'update' });
@@ -47,7 +46,6 @@ export function performMaintenance(world: World, version: ApiVersion, node: Node
   return operation;
 }
 
-/** Throws CloudError unless maintenance of the node was announced and has not begun. */
 export function checkMaintainable(world: World, node: NodeRecord): void {
   if (node.state !== 'READY') throw cloudErrors.wrongState('maintenance', node.state, world.eid());
   if (node.maintenance?.status !== 'PENDING') throw cloudErrors.noMaintenance(node.name, world.eid());

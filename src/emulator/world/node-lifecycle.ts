@@ -17,7 +17,6 @@ export function deleteNode(world: World, version: ApiVersion, node: NodeRecord):
   return operation;
 }
 
-/** Preempts a node and suspends its queued resource. */
 export function preemptNode(world: World, node: NodeRecord): void {
   if (!isLive(node)) return;
   failOperation(world, node.operation, cloudErrors.wrongState('update', 'PREEMPTED', world.eid()).rpc());

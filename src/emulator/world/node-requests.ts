@@ -35,7 +35,6 @@ const outputOnly = [
   'upcomingMaintenance',
 ];
 
-/** Validates a requested node and adds the service's defaults. Throws CloudError. */
 export function completeNode(world: World, scope: RequestScope, body: Data): { type: string; spec: Data } {
   const { zone, project } = scope;
   checkZone(world, zone);
@@ -69,7 +68,6 @@ export function completeNode(world: World, scope: RequestScope, body: Data): { t
   return { type: accelerator.type, spec };
 }
 
-/** READ_WRITE is the API's default mode. */
 const withDiskMode = (disk: Data): Data => ({ ...disk, mode: disk['mode'] ?? 'READ_WRITE' });
 
 function requestedAccelerator(world: World, zone: string, spec: Data): Accelerator {
@@ -114,7 +112,6 @@ export function projectNumber(project: string): string {
   return String(100_000_000_000 + hash);
 }
 
-/** Checks Compute's rule for names. Throws CloudError. */
 export function checkNodeId(nodeId: string | undefined): asserts nodeId is string {
   if (nodeId === undefined || !/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/.test(nodeId)) {
     throw invalidField(

@@ -74,7 +74,7 @@ function decimalDigits(world: World, count: number): string {
   return Array.from({ length: count }, () => String(world.random.between(0, 9))).join('');
 }
 
-/** Changes a node. Returns the new record, or undefined when the node no longer exists. */
+/** Returns undefined when the node no longer exists. */
 export function changeNode(world: World, node: NodeRecord, change: Partial<NodeRecord>): NodeRecord | undefined {
   const current = world.nodes.get(node.name);
   if (current === undefined || current.id !== node.id) return undefined;
@@ -112,7 +112,6 @@ export function maintenanceData(node: NodeRecord): Data | null {
   };
 }
 
-/** The node as a message, with timestamps and enums as text. The encoder drops defaults. */
 export function nodeData(node: NodeRecord): Data {
   const networks = (node.spec['networkConfigs'] ?? [node.spec['networkConfig'] ?? {}]) as Data[];
   const external = networks[0]?.['enableExternalIps'] === true;
@@ -139,7 +138,6 @@ export function nodeData(node: NodeRecord): Data {
   };
 }
 
-/** The `ssh-keys` that a node's workers accept: those of its own metadata and of its project. */
 export function sshKeysOf(world: World, node: NodeRecord): string {
   const ofProject = world.projects.get(node.project)?.items.find(({ key }) => key === 'ssh-keys')?.value ?? '';
   return `${textOf(messageOf(node.spec, 'metadata'), 'ssh-keys')}\n${ofProject}`;

@@ -38,7 +38,7 @@ export function beginOperation(
   return operation;
 }
 
-/** Ends an operation successfully. Does nothing when it has ended or does not exist. */
+/** Does nothing when it has ended or does not exist. */
 export function finishOperation(world: World, name: string | null, response: OperationRecord['response']): void {
   endOperation(world, name, { response: response ?? { kind: 'Empty', data: {} } });
 }

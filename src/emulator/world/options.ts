@@ -7,7 +7,7 @@ import type { World } from './world.ts';
 
 export type OptionKind = 'duration' | 'number' | 'count' | 'share' | 'flag' | 'text' | 'pricing';
 
-/** Parsed options. Durations are milliseconds. */
+/** Durations are milliseconds. */
 export type Options = Readonly<Record<string, string | number | boolean>>;
 
 export interface OptionRule {
@@ -20,7 +20,6 @@ export function suggestion(input: string, candidates: readonly string[]): string
   return guess === undefined ? '' : ` Did you mean ${guess}?`;
 }
 
-/** Throws EmulatorError. */
 export function parseOptions(verb: string, rule: OptionRule, given: Readonly<Record<string, unknown>>): Options {
   const options: Record<string, string | number | boolean> = {};
   for (const [name, value] of Object.entries(given)) {
@@ -86,7 +85,6 @@ export function parseDuration(text: string): Duration | undefined {
   return Math.round(Number(match[1]) * unit);
 }
 
-/** The inverse of `parseDuration`: `90s`; 60 minutes as `1h`. */
 export function formatDuration(length: Duration): string {
   if (length % hour === 0 && length > 0) return `${String(length / hour)}h`;
   if (length % minute === 0 && length > 0) return `${String(length / minute)}m`;
@@ -111,7 +109,6 @@ const durations = {
   'queued-remove': [60_000, 120_000],
 } as const satisfies Record<string, readonly [atLeast: Duration, atMost: Duration]>;
 
-/** A random duration of that kind, divided by the speed. */
 export function durationOf(world: World, what: keyof typeof durations): Duration {
   const [atLeast, atMost] = durations[what];
   return world.drawDuration(atLeast, atMost);

@@ -191,7 +191,6 @@ function changeQueued(
   return next;
 }
 
-/** Queues the request and ends its operation. */
 export function queuedAccepted(world: World, queued: QueuedResourceRecord, operation: string): void {
   if (queued.state !== 'CREATING') return;
   const next = changeQueued(world, queued, { state: 'WAITING_FOR_RESOURCES' });
@@ -244,7 +243,6 @@ export function tryProvision(world: World, queued: QueuedResourceRecord): void {
   }
 }
 
-/** Makes the queued resource ACTIVE once all its nodes are READY. */
 export function queuedNodeReady(world: World, name: string): void {
   const queued = world.queued.get(name);
   if (queued === undefined || queued.state !== 'PROVISIONING') return;
@@ -287,7 +285,6 @@ export function suspendQueued(
   world.schedule(durationOf(world, 'queued-suspend'), { kind: 'queued-suspended', name, uid: queued.uid, error: null });
 }
 
-/** Ends the suspension once all nodes are removed. */
 export function queuedSuspended(world: World, queued: QueuedResourceRecord, error: RpcStatus | null): void {
   if (queued.state !== 'SUSPENDING') return;
   if (!removeEndedNodes(world, queued)) {
@@ -338,7 +335,6 @@ export function deleteQueued(
   return operation;
 }
 
-/** Ends the deletion: nodes first, then the request itself. */
 export function queuedDeleted(world: World, queued: QueuedResourceRecord, operation: string): void {
   if (!removeEndedNodes(world, queued)) {
     world.schedule(pollInterval(world), { kind: 'queued-deleted', name: queued.name, uid: queued.uid, operation });

@@ -1,8 +1,6 @@
-/** The emulator's random numbers, determined by the seed alone. */
 export interface RandomStream {
   /** At least 0, less than 1. */
   next(): number;
-  /** An integer from `low` to `high`, both included. */
   between(low: number, high: number): number;
   hex(digits: number): string;
   /** Stored with the state, so that a restart continues the stream. */

@@ -21,7 +21,7 @@ export interface WorkerRecord {
   readonly address: string;
   /** The host's private key (PEM). It survives a reboot, but not a new node. */
   readonly hostKey: string;
-  /** The public half as an SSH base64 blob, published as a guest attribute. */
+  /** The public half as an SSH base64 blob. */
   readonly hostKeyPublic: string;
   /** The number of the machine's boot. The fleet reboots a host whose running boot has another number. */
   readonly boot: number;
@@ -77,7 +77,6 @@ export const healthyHost = { power: true, hung: false, diskFull: false, sshRefus
 
 const liveStates: readonly NodeState[] = ['CREATING', 'READY', 'RESTARTING', 'REPAIRING', 'STARTING'];
 
-/** True while the node has machines that can be preempted. */
 export function isLive(node: NodeRecord): boolean {
   return liveStates.includes(node.state);
 }
@@ -157,7 +156,6 @@ export type ScheduledEvent = { readonly key: string; readonly at: Instant } & (
       readonly verb: string;
       readonly given: Readonly<Record<string, string | number | boolean>>;
       readonly every: readonly [atLeast: Duration, atMost: Duration] | null;
-      /** From 0 to 1. */
       readonly probability: number;
       /** The position of the entry's own random stream. Absent in a state of an earlier emulator. */
       readonly randomState?: number;
@@ -179,7 +177,6 @@ export interface FaultCondition {
   readonly remaining: number | null;
 }
 
-/** The cost of one node. It outlives the node. */
 export interface BillRecord {
   readonly name: string;
   readonly id: string;

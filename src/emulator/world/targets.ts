@@ -28,7 +28,6 @@ export interface ResolvedTarget {
 /** The calls that `drop` and `flaky` accept; `*` means all of them. */
 const callTargets = ['create', 'delete', 'update', 'start', 'stop', 'reset', 'get', 'list', 'read', 'change'];
 
-/** Adds the worker from the option or the target, else worker 0. */
 export function withWorker(found: ResolvedTarget, options: Options): ResolvedTarget {
   const worker = Number(options['worker'] ?? found.worker ?? 0);
   const count = found.node?.workers.length ?? 0;
@@ -41,7 +40,7 @@ export function withWorker(found: ResolvedTarget, options: Options): ResolvedTar
   return { ...found, worker };
 }
 
-/** Resolves a target. Throws EmulatorError with the possible targets. */
+/** Throws EmulatorError with the possible targets. */
 export function resolveTarget(
   world: World,
   verb: string,
@@ -76,7 +75,7 @@ export function resolveTarget(
   }
 }
 
-/** `any`: a random node in a suitable state, and for a worker verb a random worker of it. */
+/** For a worker verb, also a random worker. */
 function anyNode(world: World, verb: string, kind: 'node' | 'worker'): ResolvedTarget {
   const nodes = world.nodes
     .values()
@@ -91,10 +90,7 @@ function anyNode(world: World, verb: string, kind: 'node' | 'worker'): ResolvedT
   };
 }
 
-/**
- * Finds a node by its id, its full name, the name of its queued resource, or the job id in its labels (with or without
- * leading zeros). `n1/2` is worker 2 of n1. Live nodes only.
- */
+/** By id, full name, queued resource or job id (with or without zeros). `n1/2` is worker 2 of n1. Live nodes only. */
 function findNodeTarget(world: World, verb: string, target: string | undefined): ResolvedTarget {
   const all = world.nodes.values();
   const live = all.filter(isLive);

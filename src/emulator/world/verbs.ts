@@ -1,7 +1,4 @@
-/**
- * The admin verbs: `preempt n1`, `stockout us-central1-a for=10m`. HTTP, the terminal and fault schedules use this one
- * table. A verb either acts now or adds a condition that `faults.ts` evaluates.
- */
+/** The one table of admin verbs for HTTP, the terminal and fault schedules. A verb acts now or adds a condition. */
 import { zones } from '../../catalogue/zones.ts';
 import { type AdminReply, EmulatorError } from '../contract.ts';
 import { preemptNode } from './node-lifecycle.ts';
@@ -18,7 +15,6 @@ import { changeWorker, clearHostFault, type World } from './world.ts';
 interface AdminVerb extends OptionRule {
   readonly description: string;
   readonly target: TargetKind;
-  /** Keywords that the target may also be. */
   readonly extraTargets?: readonly string[];
   /** Returns the mistake in the target, or in these options for it, as a sentence. */
   readonly validate?: (target: string, options: Options) => string | undefined;
@@ -192,7 +188,6 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
   },
 };
 
-/** Throws EmulatorError with the list of verbs when there is no such verb. */
 export function findVerb(verb: string): AdminVerb {
   const rule = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
   if (rule !== undefined) return rule;

@@ -54,7 +54,6 @@ export interface World {
   log(line: string): void;
   /** Draws a duration of Google's cloud and divides it by the speed. */
   drawDuration(atLeast: Duration, atMost: Duration): Duration;
-  /** ` [EID: 0x…]`, as in the service's own messages. */
   eid(): string;
   /** A unique key; later keys sort after earlier ones. */
   newKey(): string;

@@ -50,10 +50,7 @@ export const download: Method = async ({ finder }, call) => {
   }
 };
 
-/**
- * Throws when a worker has replaced the file, or a folder above it, by a link since the object was found: the link
- * could lead to another file of this machine.
- */
+/** Throws when a worker has replaced the path by a link, which could lead to another file of this machine. */
 export function openObject({ bucket, name, path }: StoredObject): number {
   let descriptor: number;
   try {

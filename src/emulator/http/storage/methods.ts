@@ -48,7 +48,6 @@ export const listObjects: Method = ({ objects, finder }, call) => {
   };
 };
 
-/** The bytes of an object with `alt=media`, else its resource. */
 export const getObject: Method = (stores, call) => {
   const { request, query, origin } = call;
   if (query.get('alt') === 'media') return download(stores, call);
@@ -309,5 +308,4 @@ export interface Stores {
   readonly log: (line: string) => void;
 }
 
-/** Throws StorageError. */
 export type Method = (stores: Stores, call: StorageCall) => Promise<Answer> | Answer;

@@ -146,7 +146,6 @@ export function openObjects(buckets: Buckets, notes: Notes): Objects {
   };
 }
 
-/** The note of a folder that no client created. */
 const implied = { about: {}, isImplied: true } as const;
 
 /** The path of an object's file. Undefined when a parent is not a folder. */
@@ -180,13 +179,11 @@ function replaceFile(file: string, path: string, isNew: boolean): void {
   unlinkSync(file);
 }
 
-/** `a/`, `a/b/` of `a/b/c`, the outermost first. */
 function foldersAbove(name: string): string[] {
   const parts = partsOf(name).slice(0, -1);
   return parts.map((_, index) => `${parts.slice(0, index + 1).join('/')}/`);
 }
 
-/** The segments of a name, without the empty one after a folder's slash. */
 function partsOf(name: string): readonly string[] {
   return (name.endsWith('/') ? name.slice(0, -1) : name).split('/');
 }
@@ -227,7 +224,6 @@ export interface StoredObject {
   /** Microseconds, as at Google: increases with each change. */
   readonly generation: string;
   readonly metageneration: number;
-  /** Milliseconds. */
   readonly updatedAt: number;
   readonly about: ObjectAttributes;
 }
@@ -242,7 +238,6 @@ export interface Finder {
   readonly requireBucket: (bucket: string, call: StorageCall) => void;
   /** A write creates a missing bucket. Throws for an invalid name. */
   readonly ensureBucket: (bucket: string, call: StorageCall) => void;
-  /** The object, of that generation if given. Throws when it does not exist. */
   readonly requireObject: (bucket: string, name: string, call: StorageCall, generation?: string | null) => StoredObject;
 }
 

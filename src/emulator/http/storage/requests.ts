@@ -21,10 +21,7 @@ export interface StorageCall {
 /** A JSON reply, or null when the method has already answered. */
 export type Answer = object | null;
 
-/**
- * The decoded parts of a Storage path; undefined for any other. The name of an object is one part, because the JSON API
- * encodes its slashes and a plain path ends with it.
- */
+/** Undefined for other paths. An object's name is one part, even with slashes. */
 export function pathParts(pathname: string): readonly string[] | undefined {
   try {
     if (/^\/(storage|upload\/storage|download\/storage|resumable\/upload\/storage)\/v1\/b(\/|$)/.test(pathname)) {
@@ -84,12 +81,11 @@ export function pageStart(query: URLSearchParams): string {
   return Buffer.from(query.get('pageToken') ?? '', 'base64url').toString('utf8');
 }
 
-/** `last` is the last name of this page, if there are more. */
 export function nextPageField(last: string | undefined): object {
   return last === undefined ? {} : { nextPageToken: Buffer.from(last).toString('base64url') };
 }
 
-/** The body as a JSON object; `{}` when empty. Throws on anything else. */
+/** Returns `{}` for an empty body. Throws when the body is not a JSON object. */
 export async function readJson(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
   return parseJson(await readBody(request));
 }

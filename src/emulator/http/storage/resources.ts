@@ -94,7 +94,6 @@ export function withType(about: ObjectAttributes, contentType: string | undefine
   return about.contentType !== undefined || contentType === undefined ? about : { ...about, contentType };
 }
 
-/** Throws when there is no name. */
 export function requestedName(query: URLSearchParams, fields: Readonly<Record<string, unknown>>): string {
   const name = query.get('name') ?? fields['name'];
   if (typeof name === 'string' && name !== '') return name;

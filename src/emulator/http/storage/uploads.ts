@@ -100,7 +100,6 @@ async function* skip(bytes: AsyncIterable<unknown>, count: number): AsyncGenerat
   }
 }
 
-/** Reads a small body into memory. */
 export async function readBody(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);

@@ -10,7 +10,6 @@ export interface Call {
   /** The decoded segments after the version. */
   readonly path: readonly string[];
   readonly query: Readonly<Record<string, string>>;
-  /** The parsed body; undefined when there is none. */
   readonly body: unknown;
 }
 

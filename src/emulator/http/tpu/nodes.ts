@@ -104,10 +104,7 @@ export const nodeMethods: Methods = {
   },
 };
 
-/**
- * Nodes of API v1 (TPU Nodes: a VM of the user with a separate TPU), which `gcloud compute tpus list` requests. Google
- * no longer creates them, so there are none.
- */
+/** The nodes of API v1, which `gcloud compute tpus list` requests. Google no longer creates them, so there are none. */
 export const legacyNodeMethods: Methods = {
   'GET nodes': {
     versions: ['v1'],
