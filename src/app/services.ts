@@ -83,11 +83,15 @@ export interface ControllerService {
   uninstall(): Promise<string>;
 }
 
-export interface EmulatorView {
-  readonly speed: number;
-  readonly sshPort: number;
+export interface EmulatorStatus {
+  readonly running: boolean;
+  readonly url: string | null;
+  readonly pid: number | null;
+  /** Relative to Google's cloud; null while it does not run. */
+  readonly speed: number | null;
+  readonly sshPort: number | null;
   readonly tpus: readonly EmulatorTpu[];
-  /** `stockout us-central2-b, for 10m`. */
+  /** Faults in force, for people. */
   readonly activeFaults: readonly string[];
 }
 
@@ -118,12 +122,7 @@ export interface EmulatorService {
   }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly url: string }>;
   stop(): Promise<{ readonly stopped: boolean }>;
-  status(): Promise<{
-    readonly running: boolean;
-    readonly url: string | null;
-    readonly pid: number | null;
-    readonly emulator: EmulatorView | null;
-  }>;
+  status(): Promise<EmulatorStatus>;
   /** Returns what happened. Starts the emulator if it does not run. Throws JobmanError. */
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
 }

@@ -15,7 +15,7 @@ import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
-import type { ControllerStatus, EmulatorTpu } from '../app/services.ts';
+import type { ControllerStatus, EmulatorStatus } from '../app/services.ts';
 import type { TpuRow } from '../app/tpus.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
@@ -76,7 +76,7 @@ interface Outputs {
   readonly 'controller start': ControllerStartOutput;
   readonly 'controller stop': StoppedOutput;
   readonly 'controller restart': ControllerRestartOutput;
-  readonly 'emulator status': EmulatorStatusOutput;
+  readonly 'emulator status': EmulatorStatus;
   readonly 'emulator start': EmulatorStartOutput;
   readonly 'emulator stop': StoppedOutput;
   readonly 'emulator act': EmulatorActionOutput;
@@ -435,18 +435,6 @@ interface ControllerRestartOutput {
 interface StoppedOutput {
   /** False if it did not run. */
   readonly stopped: boolean;
-}
-
-interface EmulatorStatusOutput {
-  readonly running: boolean;
-  readonly url: string | null;
-  readonly pid: number | null;
-  /** Relative to Google's cloud; null while it does not run. */
-  readonly speed: number | null;
-  readonly sshPort: number | null;
-  readonly tpus: readonly EmulatorTpu[];
-  /** Faults in force, for people. */
-  readonly activeFaults: readonly string[];
 }
 
 interface EmulatorStartOutput {

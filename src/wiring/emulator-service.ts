@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
-import type { EmulatorService, Io, EmulatorTpu, EmulatorView } from '../app/services.ts';
+import type { EmulatorService, Io, EmulatorStatus, EmulatorTpu } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
 import { emulatorProject, type JobSpec } from '../core/model/spec.ts';
@@ -125,10 +125,11 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
 
     async status() {
       const endpoint = await findEmulator(home);
-      if (endpoint === undefined) return { running: false, url: null, pid: null, emulator: null };
+      if (endpoint === undefined)
+        return { running: false, url: null, pid: null, speed: null, sshPort: null, tpus: [], activeFaults: [] };
       const { url, pid } = endpoint;
       const [info, state] = await Promise.all([queryEmulator(url, 'info'), queryEmulator(url, 'state')]);
-      return { running: true, url, pid, emulator: cloudView(info, state) };
+      return { running: true, url, pid, ...cloudView(info, state) };
     },
 
     async act(verb, target, options) {
@@ -160,7 +161,10 @@ interface EmulatorState {
   readonly conditions: readonly (FaultCondition & { readonly message: string })[];
 }
 
-function cloudView(info: Readonly<Record<string, unknown>>, state: Readonly<Record<string, unknown>>): EmulatorView {
+function cloudView(
+  info: Readonly<Record<string, unknown>>,
+  state: Readonly<Record<string, unknown>>,
+): Pick<EmulatorStatus, 'speed' | 'sshPort' | 'tpus' | 'activeFaults'> {
   // The emulator has this version, or one whose records this version can read.
   const { nodes, queuedResources, conditions } = state as unknown as EmulatorState;
   const queued = new Map(queuedResources.map((resource) => [resource.name, resource]));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView, Plan, Why } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
-import type { EmulatorView, EmulatorService } from '../../src/app/services.ts';
+import type { EmulatorStatus, EmulatorService } from '../../src/app/services.ts';
 import type { OrphanOperations, OrphanView } from '../../src/app/orphans.ts';
 import type { UncheckedLocation, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -770,7 +770,8 @@ suite('gc', () => {
 });
 
 suite('emulator', () => {
-  const cloud: EmulatorView = {
+  const at = { running: true, url: 'http://127.0.0.1:4', pid: 7 };
+  const cloud: Omit<EmulatorStatus, keyof typeof at> = {
     speed: 40,
     sshPort: 2222,
     tpus: [
@@ -797,14 +798,13 @@ suite('emulator', () => {
     ],
     activeFaults: ['stockout us-east5-b, for 10m'],
   };
-  const at = { running: true, url: 'http://127.0.0.1:4', pid: 7 };
   const running = { start: async () => ({ started: false, url: 'http://127.0.0.1:1' }) };
   const emulator = (parts: Partial<EmulatorService>) => ({
     emulator: async () => ({ ...running, ...parts }) as EmulatorService,
   });
 
   test("status has a row per TPU and a line per condition; --json is the emulator's own state", async () => {
-    const services = emulator({ status: async () => ({ ...at, emulator: cloud }) });
+    const services = emulator({ status: async () => ({ ...at, ...cloud }) });
     const { code, out } = await jobman(['emulator', 'status'], { services });
     assert.equal(code, 0);
     assert.equal(
@@ -826,11 +826,19 @@ suite('emulator', () => {
   });
 
   test('status of one that does not run, or is empty, says so', async () => {
-    const absent = { running: false, url: null, pid: null, emulator: null };
+    const absent = {
+      running: false,
+      url: null,
+      pid: null,
+      speed: null,
+      sshPort: null,
+      tpus: [],
+      activeFaults: [],
+    };
     const { code, out } = await jobman(['emulator', 'status'], { services: emulator({ status: async () => absent }) });
     assert.equal(code, 1);
     assert.match(out, /^The TPU emulator does not run/);
-    const empty = { ...at, emulator: { ...cloud, tpus: [], activeFaults: [] } };
+    const empty = { ...at, ...cloud, tpus: [], activeFaults: [] };
     const none = await jobman(['emulator', 'status'], { services: emulator({ status: async () => empty }) });
     assert.match(none.out, /\nIt has no TPUs\.\n$/);
   });

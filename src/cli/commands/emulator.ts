@@ -4,7 +4,7 @@ import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { formatAge, escapeLine, formatMachine } from '../../app/format.ts';
 import { isIdRef } from '../../app/refs.ts';
-import type { EmulatorTpu, EmulatorView } from '../../app/services.ts';
+import type { EmulatorStatus, EmulatorTpu } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
 import { refuseJson, type Cli } from '../context.ts';
@@ -19,17 +19,13 @@ import type { Instant } from '../../core/model/time.ts';
 export async function status(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const now = await emulator.status();
-  if (cli.json) {
-    const { running, url, pid, emulator: view } = now;
-    const { speed = null, sshPort = null, tpus = [], activeFaults = [] } = view ?? {};
-    cli.printJson({ running, url, pid, speed, sshPort, tpus, activeFaults });
-  } else if (now.emulator === null)
-    cli.printSentence('The TPU emulator does not run; a job in project `emulator` starts it.');
+  if (cli.json) cli.printJson(now);
+  else if (!now.running) cli.printSentence('The TPU emulator does not run; a job in project `emulator` starts it.');
   else {
     cli.printSentence(
-      `The TPU emulator runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.emulator.speed} times as fast as Google Cloud.`,
+      `The TPU emulator runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.speed ?? '?'} times as fast as Google Cloud.`,
     );
-    cli.printAll(cloudLines(now.emulator, columnsOf(cli.io.stdout), cli.io.now()));
+    cli.printAll(cloudLines(now, columnsOf(cli.io.stdout), cli.io.now()));
   }
   return now.running ? exitCode.ok : exitCode.failed;
 }
@@ -171,7 +167,7 @@ export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number
 
 const title = ['NAME', 'ZONE', 'TYPE', 'STATE', 'WORKERS', 'JOB', 'AGE'];
 
-function cloudLines({ tpus, activeFaults }: EmulatorView, columns: number | null, now: Instant): readonly string[] {
+function cloudLines({ tpus, activeFaults }: EmulatorStatus, columns: number | null, now: Instant): readonly string[] {
   const rows = tpus.map((tpu) => [
     escapeLine(tpu.name),
     escapeLine(tpu.zone),

@@ -250,10 +250,10 @@ async function emulatorAccess(
   const capacity = view?.spec.capacity;
   if (capacity?.kind !== 'tpu' || capacity.project !== emulatorProject) return undefined;
   if ((await cli.services.settings()).tpu.endpoint !== null) return undefined;
-  const { url, emulator } = await (await cli.services.emulator()).status();
-  if (url === null || emulator === null) return undefined;
+  const { url, sshPort } = await (await cli.services.emulator()).status();
+  if (url === null || sshPort === null) return undefined;
   return {
-    sshPort: emulator.sshPort,
+    sshPort,
     exports: {
       CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU: `${url}/`,
       CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE: `${url}/compute/v1/`,
