@@ -6,7 +6,7 @@ import { parseShape, type Shape, type ShapeValue } from '../app/json.ts';
 import { readRegularFile } from '../app/files.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import { certificateProblem, NoReply, type Reply } from '../http/reply.ts';
-import { createHttpClient, type Environment, type HttpClient, type RetryPolicy } from '../http/client.ts';
+import { createHttpClient, isOverloaded, type Environment, type HttpClient, type RetryPolicy } from '../http/client.ts';
 import type { LoginResult } from './docker-login.ts';
 
 const defaultRetry: RetryPolicy = {
@@ -177,21 +177,16 @@ function toHarborError(
       );
     case 404:
       return refuse(`Could not ${action}: ${base} does not have it.`, exitCode.notFound);
-    case 429:
-    case 500:
-    case 502:
-    case 503:
-    case 504:
-      return refuse(`Could not ${action}: ${base} is overloaded or broken (HTTP ${status}).`, exitCode.unreachable);
-    default:
-      return status >= 300 && status < 400
-        ? refuse(
-            `Could not ${action}: ${base} redirects to ${headers.location ?? 'another address'}.`,
-            exitCode.unreachable,
-            ['Set harbor.url to that address: a login is never sent to another address.'],
-          )
-        : refuse(`Could not ${action}: ${base} refused it (HTTP ${status}).`, exitCode.failed);
   }
+  if (isOverloaded(status))
+    return refuse(`Could not ${action}: ${base} is overloaded or broken (HTTP ${status}).`, exitCode.unreachable);
+  return status < 400
+    ? refuse(
+        `Could not ${action}: ${base} redirects to ${headers.location ?? 'another address'}.`,
+        exitCode.unreachable,
+        ['Set harbor.url to that address: a login is never sent to another address.'],
+      )
+    : refuse(`Could not ${action}: ${base} refused it (HTTP ${status}).`, exitCode.failed);
 }
 
 function unreachable(

@@ -232,6 +232,10 @@ export interface RetryPolicy {
 const overloadStatuses = [429];
 /** A change may have been made, so only a GET is repeated. */
 const failureStatuses = [500, 502, 503, 504];
+export function isOverloaded(status: number): boolean {
+  return overloadStatuses.includes(status) || failureStatuses.includes(status);
+}
+
 /** The connection broke, or the name server was busy. Unknown names and bad certificates are final. */
 const connectionErrors = ['ECONNRESET', 'EPIPE', 'EAI_AGAIN'];
 
@@ -240,7 +244,7 @@ function isFinal(policy: RetryPolicy, method: string, reply: StreamReply | Reply
   if (reply instanceof NoReply) {
     return attempt >= policy.maxTriesIfBroken || !isRead || !connectionErrors.includes(reply.reason ?? '');
   }
-  const isRetryable = overloadStatuses.includes(reply.status) || (isRead && failureStatuses.includes(reply.status));
+  const isRetryable = overloadStatuses.includes(reply.status) || (isRead && isOverloaded(reply.status));
   return attempt >= policy.maxTries || !isRetryable;
 }
 

@@ -52,12 +52,12 @@ export function createApi(
   clusterContext: ClusterContext,
   options: Pick<HttpClientOptions, 'env' | 'limits'> & {
     readonly retry: RetryPolicy;
-    readonly lists?: Partial<ListLimits> | undefined;
+    readonly listTimeout?: Duration | undefined;
     /** Called with the request's `purpose` once a request takes longer than two seconds. */
     readonly onWait?: ((purpose: string) => void) | undefined;
   },
 ) {
-  const { retry, lists, onWait } = options;
+  const { retry, listTimeout, onWait } = options;
   const { server: url } = context.cluster;
   const { sendWithLogin, close } = createSender(context, login, clusterContext, options);
 
@@ -112,7 +112,7 @@ export function createApi(
     },
     /** A list page by page; an empty list is one empty page. `read` parses each item; a parse failure ends the list. */
     listPages: <R extends object, T>(request: ApiRequest, read: (raw: R) => T) =>
-      readPages({ fetchBody, parseAnswer, clusterContext, limits: lists }, request, read),
+      readPages({ fetchBody, parseAnswer, clusterContext, timeout: listTimeout }, request, read),
     async stream(request: ApiRequest): Promise<IncomingMessage> {
       // A node sends the headers of its reply before the first line of the log exists.
       const send = () =>
@@ -246,16 +246,8 @@ function hasSameCertificate(one: LoginCredentials, other: LoginCredentials | und
 /** Objects per page: the largest page has 1.5 MB of Jobs. */
 const pageSize = 500;
 
-/** The limits of one list. A server whose list never ends must not keep a command or the controller busy forever. */
-export interface ListLimits {
-  /** Kubernetes supports 150,000 pods: 300 pages. */
-  readonly maxPages: number;
-  /** Of all pages. A pod has up to 10 kB, so 150,000 pods have 1.5 GB; memory holds one page at a time. */
-  readonly maxBytes: number;
-  readonly timeout: Duration;
-}
-
-const defaultListLimits: ListLimits = { maxPages: 1000, maxBytes: 2048 * 1024 * 1024, timeout: 5 * minute };
+/** A server whose list never ends must not keep a command or the controller busy forever. */
+const defaultListTimeout: Duration = 5 * minute;
 
 interface ApiPage<T> {
   readonly items: readonly T[];
@@ -267,26 +259,22 @@ interface PageSource {
   readonly parseAnswer: <T>(request: ApiRequest, read: () => T) => T;
   readonly fetchBody: (request: ApiRequest) => Promise<Buffer>;
   readonly clusterContext: ClusterContext;
-  readonly limits: Partial<ListLimits> | undefined;
+  readonly timeout: Duration | undefined;
 }
 
 async function* readPages<R extends object, T>(
-  { fetchBody, parseAnswer, clusterContext, limits }: PageSource,
+  { fetchBody, parseAnswer, clusterContext, timeout = defaultListTimeout }: PageSource,
   request: ApiRequest,
   read: (raw: R) => T,
 ): AsyncIterable<ApiPage<T>> {
-  const allLimits = { ...defaultListLimits, ...limits };
-  const listError = (why: string): JobmanError =>
+  const endlessError = (after: string): JobmanError =>
     new JobmanError(
-      `Could not ${request.purpose}: the list of ${clusterContext.context} (${clusterContext.server}) ${why}.`,
+      `Could not ${request.purpose}: the list of ${clusterContext.context} (${clusterContext.server}) has no end after ${after}.`,
       exitCode.unreachable,
     );
   // A reader that stops early cancels the request of the next page.
   const cancelled = new AbortController();
-  const timer = setTimeout(
-    () => cancelled.abort(listError(`has no end after ${allLimits.timeout / second} s`)),
-    allLimits.timeout,
-  );
+  const timer = setTimeout(() => cancelled.abort(endlessError(`${timeout / second} s`)), timeout);
   timer.unref();
   const signal = request.signal === undefined ? cancelled.signal : AbortSignal.any([request.signal, cancelled.signal]);
   const fetchPage = (token: string | undefined): Promise<Buffer> => {
@@ -298,8 +286,6 @@ async function* readPages<R extends object, T>(
   let token: string | undefined;
   let pendingPage = fetchPage(token);
   let hasRenewed = false;
-  let count = 0;
-  let size = 0;
   try {
     for (;;) {
       let body: Buffer;
@@ -318,11 +304,7 @@ async function* readPages<R extends object, T>(
       const previousToken = token;
       token = metadata.continue;
       const isLast = token === undefined || token === '';
-      count += 1;
-      size += body.length;
-      if (!isLast && (count >= allLimits.maxPages || token === previousToken))
-        throw listError(`has no end after ${count} pages`);
-      if (size > allLimits.maxBytes) throw listError(`is longer than ${allLimits.maxBytes / 1024 / 1024} MiB`);
+      if (!isLast && token === previousToken) throw endlessError('the same page twice');
       if (!isLast) {
         pendingPage = fetchPage(token);
         await nextTurn();

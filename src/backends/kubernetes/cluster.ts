@@ -10,7 +10,7 @@ import type {
   ClusterQuery,
 } from '../../app/cluster/cluster.ts';
 import type { RequestLimits, RetryPolicy } from '../../http/client.ts';
-import { createApi, type ListLimits, defaultRetry, type ApiRequest } from './api.ts';
+import { createApi, defaultRetry, type ApiRequest } from './api.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import { createLogin, type LoginContext } from './login.ts';
 import {
@@ -47,12 +47,12 @@ export interface CreateClusterOptions extends LoginContext {
   readonly onWait?: (what: string) => void;
   /** For tests. */
   readonly limits?: Partial<RequestLimits>;
-  readonly lists?: Partial<ListLimits>;
+  readonly listTimeout?: Duration;
 }
 
 /** The cluster of a context. It makes no request and no login before a method is called. */
 export function createCluster(options: CreateClusterOptions): Cluster {
-  const { context, flavorKey, retry = defaultRetry, onWait, limits, lists, ...loginContext } = options;
+  const { context, flavorKey, retry = defaultRetry, onWait, limits, listTimeout, ...loginContext } = options;
   const login = createLogin(context, loginContext);
   const clusterContext: ClusterContext = {
     context: context.name,
@@ -60,7 +60,7 @@ export function createCluster(options: CreateClusterOptions): Cluster {
     namespace: context.namespace,
     user: login.user,
   };
-  const api = createApi(context, login, clusterContext, { env: loginContext.env, retry, limits, lists, onWait });
+  const api = createApi(context, login, clusterContext, { env: loginContext.env, retry, limits, listTimeout, onWait });
   const scope: RequestScope = { api, clusterContext, flavorKey, now: loginContext.now };
   return {
     context: () => clusterContext,

@@ -4,6 +4,7 @@
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
+import { isOverloaded } from '../../http/client.ts';
 import { certificateProblem, type NoReply } from '../../http/reply.ts';
 
 const statusShape = {
@@ -97,20 +98,16 @@ export function refusalOf(
       );
     case 422:
       return refuse(`Could not ${purpose}: the cluster rejects it as invalid.`, exitCode.usage, invalidLines(status));
-    case 429:
-    case 500:
-    case 502:
-    case 503:
-    case 504:
-      return refuse(
-        `Could not ${purpose}: the cluster of ${clusterContext.context} failed or is overloaded, after several tries (HTTP ${status.code}).`,
-        exitCode.unreachable,
-      );
     default:
-      return refuse(
-        `Could not ${purpose}: the cluster of ${clusterContext.context} refused the request (HTTP ${status.code}).`,
-        exitCode.failed,
-      );
+      return isOverloaded(status.code)
+        ? refuse(
+            `Could not ${purpose}: the cluster of ${clusterContext.context} failed or is overloaded, after several tries (HTTP ${status.code}).`,
+            exitCode.unreachable,
+          )
+        : refuse(
+            `Could not ${purpose}: the cluster of ${clusterContext.context} refused the request (HTTP ${status.code}).`,
+            exitCode.failed,
+          );
   }
 }
 

@@ -36,7 +36,7 @@ export interface FakeServer {
   /** The cluster at this server; its namespace is `vision`. */
   cluster(
     context?: Partial<KubeContext>,
-    more?: Pick<CreateClusterOptions, 'limits' | 'lists' | 'onWait' | 'retry'>,
+    more?: Pick<CreateClusterOptions, 'limits' | 'listTimeout' | 'onWait' | 'retry'>,
   ): Cluster;
 }
 
