@@ -49,11 +49,8 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
       if (stream === 'stdout') isAnswered = true;
     },
   });
-  const tar = startTar(['-c', '-f', '-', '-C', dirname(from), '--', name]);
+  const { tar, closed, problem } = startTar(['-c', '-f', '-', '-C', dirname(from), '--', name]);
   const release = stopOn(request.signal, session, tar);
-  const errors = createOutputBuffer(4_096);
-  tar.stderr?.on('data', (chunk: Buffer) => errors.add(chunk));
-  const closed = whenClosed(tar);
   try {
     let end: SessionEnd | undefined;
     void session.ended.then((ended) => {
@@ -67,8 +64,7 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
     if (end === undefined && !isAnswered && code !== 0 && code !== 1) {
       session.stop();
       await session.ended;
-      const reason = lastLine(errors.bytes()) || `tar exited with code ${code}`;
-      return { kind: 'failed', cause: 'failed', reason: `${from} cannot be read: ${reason}` };
+      return failed(`${from} cannot be read: ${await problem()}`);
     }
     if (end === undefined) session.end();
     const sent = toCopyEnd(await session.ended, output, request);
@@ -98,10 +94,8 @@ export async function copyFromRemote(start: StartSession, request: RemoteCopyReq
   const received = join(temporary, 'received');
   await mkdir(received);
   // Without --no-same-permissions tar keeps setuid bits when root runs it.
-  const tar = startTar(['-x', '--no-same-permissions', '--no-same-owner', '-f', '-', '-C', received]);
-  const closed = whenClosed(tar);
-  const errors = createOutputBuffer(4_096);
-  tar.stderr?.on('data', (chunk: Buffer) => errors.add(chunk));
+  const extract = ['-x', '--no-same-permissions', '--no-same-owner', '-f', '-', '-C', received];
+  const { tar, closed, problem } = startTar(extract);
   const output = createOutputBuffers();
   const session = start({
     program: copyScript(sendBody, request, [request.from]),
@@ -113,19 +107,15 @@ export async function copyFromRemote(start: StartSession, request: RemoteCopyReq
         return;
       }
       request.onProgress(chunk.length);
-      if (tar.stdin?.write(chunk) === false) await Promise.race([once(tar.stdin, 'drain'), closed]);
+      if (!tar.stdin.write(chunk)) await Promise.race([once(tar.stdin, 'drain'), closed]);
     },
   });
   const release = stopOn(request.signal, session, tar);
   try {
     const end = await session.ended;
     if (end.kind !== 'ended' || end.exitCode !== 0) return toCopyEnd(end, output, request);
-    tar.stdin?.end();
-    const code = await closed;
-    if (code !== 0) {
-      const reason = lastLine(errors.bytes()) || `tar exited with code ${code}`;
-      return { kind: 'failed', cause: 'failed', reason: `cannot write to ${destination.folder}: ${reason}` };
-    }
+    tar.stdin.end();
+    if ((await closed) !== 0) return failed(`cannot write to ${destination.folder}: ${await problem()}`);
     return await acceptCopy({
       received,
       replacedPath: join(temporary, 'aside'),
@@ -134,7 +124,7 @@ export async function copyFromRemote(start: StartSession, request: RemoteCopyReq
       replace: request.replace,
     });
   } catch (error) {
-    return { kind: 'failed', cause: 'failed', reason: messageOf(error) };
+    return failed(messageOf(error));
   } finally {
     release();
     tar.kill();
@@ -201,22 +191,19 @@ async function feed(
   if (length > 0 && !isOver()) await send();
 }
 
-function startTar(args: readonly string[]): ChildProcess {
-  const tar = spawn('tar', args, {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' },
+function startTar(args: readonly string[]) {
+  const tar = spawn('tar', args, { stdio: 'pipe', env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' } });
+  const errors = createOutputBuffer(4_096);
+  tar.stderr.on('data', (chunk: Buffer) => errors.add(chunk));
+  tar.stdin.on('error', () => undefined);
+  if (args[0] === '-c') tar.stdin.end();
+  else tar.stdout.resume();
+  const closed = new Promise<number | null>((done) => {
+    tar.once('error', () => done(null));
+    tar.once('close', done);
   });
-  tar.stdin?.on('error', () => undefined);
-  if (args[0] === '-c') tar.stdin?.end();
-  else tar.stdout?.resume();
-  return tar;
-}
-
-function whenClosed(child: ChildProcess): Promise<number | null> {
-  return new Promise((done) => {
-    child.once('error', () => done(null));
-    child.once('close', done);
-  });
+  const problem = async (): Promise<string> => lastLine(errors.bytes()) || `tar exited with code ${await closed}`;
+  return { tar, closed, problem };
 }
 
 function stopOn(signal: AbortSignal, session: Session, tar: ChildProcess): () => void {

@@ -5,14 +5,9 @@
 // File names are bytes, not text. Here they are strings of one character per byte (latin1), so that a name that is not
 // UTF-8 is preserved.
 
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
-import { createGzip } from 'node:zlib';
 import { messageOf } from '../../app/errors.ts';
 import { createLimiter } from '../../app/concurrency.ts';
 import { minute, second } from '../../core/model/time.ts';
@@ -25,6 +20,7 @@ const pieceBytes = 2 * 1024 * 1024;
 const maxSending = 6;
 const pieceTimeout = 2 * minute;
 const listTimeout = 60 * second;
+const packTimeout = 10 * minute;
 const maxListBytes = 64 * 1024 * 1024;
 
 /** `sent`: the worker has everything. After `failed` it may have a part. */
@@ -125,6 +121,11 @@ async function listLocal(frozen: string): Promise<Listing | undefined> {
   return result.exitCode === 0 ? parseListing(result.stdout) : undefined;
 }
 
+const packScript = `umask 077
+archive=$1
+shift
+code=$({ { tar -c -f - "$@"; echo $? >&3; } | gzip -1 >"$archive"; } 3>&1) && [ "$code" -eq 0 ]`;
+
 async function pack(
   folder: string,
   frozen: string,
@@ -133,18 +134,16 @@ async function pack(
   const packed = { archive: join(folder, 'files'), remove: join(folder, 'remove'), names: join(folder, 'names') };
   await writeFile(packed.remove, joinPaths(lists.remove));
   await writeFile(packed.names, joinPaths(lists.names));
-  const tar = spawn('tar', ['-c', '-f', '-', '-C', frozen, ...tarPathOptions], {
-    stdio: 'pipe',
-    env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' },
+  const result = await runProcess({
+    argv: ['sh', '-c', packScript, 'sh', packed.archive, '-C', frozen, ...tarPathOptions],
+    stdin: joinPaths(lists.send),
+    timeoutMs: packTimeout,
+    maxOutputBytes: 4_096,
   });
-  const errors: string[] = [];
-  tar.stderr.on('data', (chunk: Buffer) => errors.length < 20 && errors.push(chunk.toString()));
-  tar.stdin.on('error', () => undefined);
-  tar.stdin.end(joinPaths(lists.send));
-  const closed = once(tar, 'close') as Promise<[number | null]>;
-  await pipeline(tar.stdout, createGzip({ level: 1 }), createWriteStream(packed.archive, { mode: 0o600 }));
-  const [code] = await closed;
-  if (code !== 0) throw new Error(`tar cannot pack it: ${errors.join('').trim() || `tar ended with ${String(code)}`}`);
+  if (result.exitCode !== 0) {
+    const reason = new TextDecoder().decode(result.stderr).trim() || `tar ended with ${String(result.exitCode)}`;
+    throw new Error(`tar cannot pack it: ${reason}`);
+  }
   return packed;
 }
 
