@@ -45,8 +45,8 @@ export interface LabStore {
   tpus(): Promise<readonly LabTpu[]>;
   tpuAliases(): Promise<ReadonlyMap<string, string>>;
   changeTpu(name: string, change: (tpu: LabTpu | null) => LabTpu | null): Promise<void>;
-  /** Sets an alias, or removes it with null. Returns the name that it had before. */
-  setTpuAlias(alias: string, name: string | null): Promise<string | null>;
+  /** Sets an alias, or removes it with null. */
+  setTpuAlias(alias: string, name: string | null): Promise<void>;
 
   addJob(job: LabJob): Promise<void>;
   /** Returns the id. Not safe to repeat. */

@@ -194,10 +194,8 @@ function registryStore(read: RunOperation, write: RunOperation) {
       }),
     setTpuAlias: (alias, name) =>
       write(async (db) => {
-        const { rows } = await sql<{ tpu: string }>`
-          delete from lab_tpu_alias where alias = ${alias} returning tpu`.execute(db);
+        await sql`delete from lab_tpu_alias where alias = ${alias}`.execute(db);
         if (name !== null) await sql`insert into lab_tpu_alias (alias, tpu) values (${alias}, ${name})`.execute(db);
-        return rows[0]?.tpu ?? null;
       }),
     bookings: () => read((db) => readBookings(db, all)),
     changeBooking: (tpu, change) =>

@@ -113,10 +113,10 @@ test('TPUs, their aliases and their bookings can be written, changed and deleted
   await lab.changeTpu(tpu.name, () => null);
   assert.deepEqual(await lab.tpus(), []);
 
-  assert.equal(await lab.setTpuAlias('v2-1', tpu.name), null);
-  assert.equal(await lab.setTpuAlias('v2-1', 'other'), tpu.name);
+  await lab.setTpuAlias('v2-1', tpu.name);
+  await lab.setTpuAlias('v2-1', 'other');
   assert.deepEqual([...(await lab.tpuAliases())], [['v2-1', 'other']]);
-  assert.equal(await lab.setTpuAlias('v2-1', null), 'other');
+  await lab.setTpuAlias('v2-1', null);
   assert.deepEqual([...(await lab.tpuAliases())], []);
 
   const booking = { tpu: tpu.name, status: 'running' as const, user: 'xibo', note: '', scriptNote: '', at: noon };
