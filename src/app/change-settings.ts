@@ -73,7 +73,7 @@ async function change(home: string, { key }: SettingKey, edit: (content: Content
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     // Line numbers of a file that was never written would mislead.
-    const messages = error.lines.map((line) => line.replace(/^.*?:\d+:\d+: /, ''));
+    const messages = error.lines.map((line) => line.replace(/^.*?:\d+:\d+:? /, ''));
     throw new JobmanError(`${key} was not changed.`, exitCode.usage, messages);
   }
   try {

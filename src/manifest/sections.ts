@@ -70,11 +70,11 @@ export function openSections(
   };
 
   const read = new Map<string, unknown>();
-  const readSection = (name: SectionName): unknown => {
-    const value = resolve(name, report);
+  const readSection = (name: SectionName, onResolve: Report, onRead: Report): unknown => {
+    const value = resolve(name, onResolve);
     const key = manifest.keys?.[name];
     if (value === undefined || key === undefined) return undefined;
-    const section = readIfGiven(value, key.kind, [name], report);
+    const section = readIfGiven(value, key.kind, [name], onRead);
     return section === notGiven ? undefined : section;
   };
 
@@ -87,7 +87,7 @@ export function openSections(
     has: (path) => !isNull(rawAt(path)),
     isPresent: (name) => tree.entries.has(name),
     read<N extends SectionName>(name: N) {
-      if (!read.has(name)) read.set(name, readSection(name));
+      if (!read.has(name)) read.set(name, readSection(name, report, report));
       // The cast restores the section's type, which the lookup by name loses.
       return read.get(name) as Section<N> | undefined;
     },
@@ -96,13 +96,9 @@ export function openSections(
       return node?.kind === 'scalar' ? node.source : undefined;
     },
     readUnused(name) {
-      const value = resolve(name, silentReport);
-      const key = manifest.keys?.[name];
-      if (value === undefined || key === undefined) return;
-      readIfGiven(value, key.kind, [name], {
-        ...report,
-        problem: (finding) => (finding.isMissing === true ? undefined : report.problem(finding)),
-      });
+      const problem: Report['problem'] = (finding) =>
+        finding.isMissing === true ? undefined : report.problem(finding);
+      readSection(name, silentReport, { ...report, problem });
     },
     isValid: (name) => !invalidSections.has(name),
     positionOf,

@@ -8,7 +8,7 @@ import {
   type FoundProblem,
   type SourcePosition,
   type Report,
-  escapeControls,
+  formatProblems,
 } from './problems.ts';
 import { maxDepth, type Tree } from './tree.ts';
 
@@ -62,11 +62,7 @@ function treeOf(value: unknown, depth: number, onName: () => void): Tree {
   return { kind: 'scalar', value: scalar, source: String(scalar), position };
 }
 
-/** One line for each mistake: `settings.json:3:5: "local.slots" must be ...; did you mean "x"?`. */
+/** One line for each mistake. */
 export function formatJsonProblems(text: string, file: string, findings: readonly FoundProblem[]): readonly string[] {
-  return toProblems(findings, linePosOf(text)).map(({ line, column, path, message, suggestion }) => {
-    const key = path === '' ? '' : `"${path}" `;
-    const hint = suggestion === null ? '' : `; did you mean "${suggestion}"?`;
-    return escapeControls(`${file}:${line}:${column}: ${key}${message}${hint}`);
-  });
+  return formatProblems(file, toProblems(findings, linePosOf(text)));
 }

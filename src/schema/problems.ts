@@ -102,7 +102,7 @@ export function formatProblems(file: string, problems: readonly Problem[]): stri
 }
 
 /** Replaces control characters by their codes: text from a user's file must not move the cursor of a terminal. */
-export function escapeControls(text: string): string {
+function escapeControls(text: string): string {
   // oxlint-disable-next-line no-control-regex -- The function replaces these characters.
   return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) => {
     return character === '\n' ? ' ' : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`;

@@ -68,20 +68,20 @@ test('all problems of the file are reported at once, with line, column and sugge
 }
 `;
   assert.deepEqual(await problemsOf(t, text), [
-    '3:5: Unknown setting "tpu.projcet"; did you mean "tpu.project"?',
-    '4:16: "tpu.sshPort" must be a port from 1 to 65535, not "22"',
-    '4:22: "tpu.sshPort" appears twice in this map; remove one of them',
-    '6:3: Unknown setting "locale"; did you mean "local"?',
-    '7:23: "local.slots" must be a whole number of at least 1, not 0',
-    '7:28: Unknown setting "slots"; did you mean "local.slots"?',
-    '8:15: "terminal" must be a section, as in { "terminal": { ... } }',
-    '9:38: Unknown key "acelerator" in a grant; did you mean "accelerator"?',
-    '9:79: "grants[1].accelerator" must be a type like "v4-16", a generation like "v5e", or a pattern like "v4-*", not "v5e-16"; did you mean "v5litepod-16"?',
-    '9:98: "grants[1].chips" must be a whole number of at least 1, not "8"',
-    '9:105: "grants[2]" must be an object like { "accelerator": "v4-16", "chips": 16 }',
-    '10:16: "grants[3].until" must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "tomorrow"',
-    '10:39: "grants[3].pricing" must be "spot", "ondemand" or "preemptible", not "cheap"',
-    '10:61: "grants[4].until" must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "2026-02-30"',
+    '3:5: Unknown setting "tpu.projcet" (did you mean "tpu.project"?)',
+    '4:16 tpu.sshPort: must be a port from 1 to 65535, not "22"',
+    '4:22 tpu.sshPort: appears twice in this map; remove one of them',
+    '6:3: Unknown setting "locale" (did you mean "local"?)',
+    '7:23 local.slots: must be a whole number of at least 1, not 0',
+    '7:28: Unknown setting "slots" (did you mean "local.slots"?)',
+    '8:15 terminal: must be a section, as in { "terminal": { ... } }',
+    '9:38: Unknown key "acelerator" in a grant (did you mean "accelerator"?)',
+    '9:79 grants[1].accelerator: must be a type like "v4-16", a generation like "v5e", or a pattern like "v4-*", not "v5e-16" (did you mean "v5litepod-16"?)',
+    '9:98 grants[1].chips: must be a whole number of at least 1, not "8"',
+    '9:105 grants[2]: must be an object like { "accelerator": "v4-16", "chips": 16 }',
+    '10:16 grants[3].until: must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "tomorrow"',
+    '10:39 grants[3].pricing: must be "spot", "ondemand" or "preemptible", not "cheap"',
+    '10:61 grants[4].until: must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "2026-02-30"',
     '11:3: Unknown setting "two lines\\x1b[2J"',
   ]);
 });
@@ -104,7 +104,7 @@ test('invalid JSON is reported with its position', async (t) => {
 
 test('a file that is not an object is refused', async (t) => {
   assert.match((await refusal(settingsIn(t, '[]')())).message, /should contain one object/);
-  assert.deepEqual(await problemsOf(t, '{ "tpu": 3 }'), ['1:10: "tpu" must be a section, as in { "tpu": { ... } }']);
+  assert.deepEqual(await problemsOf(t, '{ "tpu": 3 }'), ['1:10 tpu: must be a section, as in { "tpu": { ... } }']);
 });
 
 test('grants are read unchanged', async (t) => {
@@ -133,17 +133,17 @@ test('each part of the lab section is checked, with its position', async (t) => 
   }
 }`;
   assert.deepEqual(await problemsOf(t, text), [
-    '3:14: "lab.zones" must be a list of zones like ["us-central2-b"], not ["us-central2-b","europe-west4"]; did you mean "europe-west4-a"?',
-    '3:63: "lab.stageLimit" must be a whole number of at least 1, not 0',
-    '3:80: "lab.namePrefix" must be a text, not 7',
-    '3:83: Unknown setting "lab.wandbKey"; did you mean "lab.wandbKeyFile"?',
-    '4:28: "lab.shares[0].source" must be an NFS export like "10.0.0.2:/home", not "10.0.0.2"',
-    '4:50: "lab.shares[0].target" must be an absolute path like "/home-nfs", not "home"',
-    '4:60: "lab.shares[1]" requires "target": an absolute path like "/home-nfs"',
-    '4:101: "lab.shares[1].options" must be options of mount(8) like "vers=3,hard", not "-o bind; true"',
-    '5:20: "lab.spreadsheet" requires "credentials": the path of the key of a service account',
-    '5:28: "lab.spreadsheet.id" must be the id of a spreadsheet: the part of its address after /d/, not "https://docs.example/d/1Ab/edit"',
-    '5:63: Unknown key "tabs" in a spreadsheet; did you mean "tab"?',
+    '3:14 lab.zones: must be a list of zones like ["us-central2-b"], not ["us-central2-b","europe-west4"] (did you mean "europe-west4-a"?)',
+    '3:63 lab.stageLimit: must be a whole number of at least 1, not 0',
+    '3:80 lab.namePrefix: must be a text, not 7',
+    '3:83: Unknown setting "lab.wandbKey" (did you mean "lab.wandbKeyFile"?)',
+    '4:28 lab.shares[0].source: must be an NFS export like "10.0.0.2:/home", not "10.0.0.2"',
+    '4:50 lab.shares[0].target: must be an absolute path like "/home-nfs", not "home"',
+    '4:60 lab.shares[1]: requires "target": an absolute path like "/home-nfs"',
+    '4:101 lab.shares[1].options: must be options of mount(8) like "vers=3,hard", not "-o bind; true"',
+    '5:20 lab.spreadsheet: requires "credentials": the path of the key of a service account',
+    '5:28 lab.spreadsheet.id: must be the id of a spreadsheet: the part of its address after /d/, not "https://docs.example/d/1Ab/edit"',
+    '5:63: Unknown key "tabs" in a spreadsheet (did you mean "tab"?)',
   ]);
 });
 
@@ -215,11 +215,11 @@ test('a wrong key or value is refused with a message, and nothing changes', asyn
   assert.equal(await refusal('local.slot', '3'), 'There is no setting local.slot. Did you mean local.slots?');
   assert.equal(
     await refusal('local.slots', 'many'),
-    'local.slots was not changed. | "local.slots" must be a whole number of at least 1, not "many"',
+    'local.slots was not changed. | local.slots: must be a whole number of at least 1, not "many"',
   );
   assert.equal(
     await refusal('grants', '[{"chips":0}]'),
-    'grants was not changed. | "grants[0].chips" must be a whole number of at least 1, not 0',
+    'grants was not changed. | grants[0].chips: must be a whole number of at least 1, not 0',
   );
   assert.equal(existsSync(home), false);
   await setSetting(home, 'local.slots', '3');

@@ -248,7 +248,7 @@ test('what is no setting, no value or no way to say it changes nothing', async (
     [['get', 'nonsense'], /There is no setting nonsense\. List all: jobman settings/],
     [['set', 'nonsense', 'x'], /There is no setting nonsense\. List all: jobman settings/],
     [['set', 'tpu.project', 'x y'], /tpu\.project was not changed\.\n.*must be a project id like "lab-1234"/],
-    [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" must be a whole number/],
+    [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}local\.slots: must be a whole number/],
     [['set', 'local.slots'], /Unexpected arguments.*\n.*\n.*\n.*jobman settings set <key> <value>/],
     [['set', 'local.slots', '3', '4'], /Unexpected arguments/],
     [['set', 'project', 'foo'], /There is no setting project\. Did you mean tpu\.project\?/],

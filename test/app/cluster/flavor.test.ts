@@ -68,7 +68,7 @@ suite('a flavor is refused, with the position, for', () => {
     [
       'a slip of a key',
       `{ "nam": "a", "name": "a", "resources": { ${requests} } }`,
-      /^flavor:1:3: a flavor has no "nam"; did you mean "name"\?$/m,
+      /^flavor:1:3: a flavor has no "nam" \(did you mean "name"\?\)$/m,
     ],
     [
       'no amount',

@@ -115,19 +115,19 @@ test('every mistake is reported with its position, and only in this half of the 
   assert.deepEqual(
     error.lines.map((line) => line.replace(/^.*settings\.json:/, '')),
     [
-      '4:5: Unknown setting "job.defaultimage"; did you mean "job.defaultImage"?',
-      '5:20: "job.imagePrefix" must be a text or null, not 3',
-      '6:30: "job.annotations[0].key" must be the key of an annotation, like "jobman/flavor", not "a b"',
-      '6:79: "job.annotations[1].value" must be a text, not 7',
-      '7:39: "job.securityContext.runAsUser" must be a whole number of at least 0, or null, not "root"',
-      '8:29: "job.resources.label" must be the key of an annotation, like "jobman/flavor", not ""',
+      '4:5: Unknown setting "job.defaultimage" (did you mean "job.defaultImage"?)',
+      '5:20 job.imagePrefix: must be a text or null, not 3',
+      '6:30 job.annotations[0].key: must be the key of an annotation, like "jobman/flavor", not "a b"',
+      '6:79 job.annotations[1].value: must be a text, not 7',
+      '7:39 job.securityContext.runAsUser: must be a whole number of at least 0, or null, not "root"',
+      '8:29 job.resources.label: must be the key of an annotation, like "jobman/flavor", not ""',
       '8:48: a flavor needs a "name"',
       '8:86: "requests.cpu" should be an amount like "500m", "1G" or "2Gi", not "x"',
       '9:59: another flavor is also named "two"; names must be unique',
-      '11:3: Unknown setting "kubeconfig"; did you mean "kubeConfig"?',
-      '12:27: "kubeConfig.type" must be "default", "cluster" or "file", not "files"',
-      '13:28: "newVersion.check" must be a duration of at least a minute, like "24h" or "30m", not "often"',
-      '14:22: "harbor.url" must be an address like "https://harbor.example.com", or null, not "harbor"',
+      '11:3: Unknown setting "kubeconfig" (did you mean "kubeConfig"?)',
+      '12:27 kubeConfig.type: must be "default", "cluster" or "file", not "files"',
+      '13:28 newVersion.check: must be a duration of at least a minute, like "24h" or "30m", not "often"',
+      '14:22 harbor.url: must be an address like "https://harbor.example.com", or null, not "harbor"',
     ],
   );
   // A user of TPUs only gets the problems of the other half.
@@ -139,8 +139,8 @@ test('every mistake is reported with its position, and only in this half of the 
   assert.deepEqual(
     ours.lines.map((line) => line.replace(/^.*settings\.json:/, '')),
     [
-      '2:12: Unknown setting "tpu.projcet"; did you mean "tpu.project"?',
-      '11:3: Unknown setting "kubeconfig"; did you mean "kubeConfig"?',
+      '2:12: Unknown setting "tpu.projcet" (did you mean "tpu.project"?)',
+      '11:3: Unknown setting "kubeconfig" (did you mean "kubeConfig"?)',
     ],
   );
 });
@@ -178,7 +178,7 @@ test('a version check interval below a minute is refused', async (t) => {
   };
   assert.equal((await read('60s')).settings.newVersion.check, '60s');
   await assert.rejects(read('59s'), (error: Error & { readonly lines?: readonly string[] }) =>
-    /"newVersion\.check" must be a duration of at least a minute/.test(
+    /newVersion\.check: must be a duration of at least a minute/.test(
       [error.message, ...(error.lines ?? [])].join('\n'),
     ),
   );
