@@ -140,7 +140,7 @@ suite('logs', () => {
       });
     const none = await ask(cluster([one], []), ['logs', 'train']);
     assert.deepEqual([none.code, none.out], [0, 'kept line\n']);
-    assert.match(none.err, /no longer has this log; this is the archived copy/);
+    assert.match(none.err, /no longer has this log; this is from the archive/);
     assert.doesNotMatch(none.err, /Nothing was printed/);
     const all = await ask(cluster([one], [pod('first', 0)]), ['logs', 'train', '--all-pods']);
     assert.match(all.out, /^\[gone\] kept line\n\[0\] hello from train-first-0/);

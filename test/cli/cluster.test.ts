@@ -161,10 +161,10 @@ suite('what the cluster has forgotten', () => {
     const why = await ask(['why', 'gone'], [train], home([kept]));
     assert.equal(why.code, 0, why.err);
     assert.match(why.out, /^Job gone succeeded /);
-    assert.match(why.err, /^lab\/vision does not have gone any more \(deleted .* ago\); this is the archived copy\.\n/);
+    assert.match(why.err, /^lab\/vision does not have gone any more \(deleted .* ago\); this is from the archive\.\n/);
     const away = await ask(['history', '-j', 'gone'], 'away', home([kept]));
     assert.match(away.out, /created by alice: alpine\n/);
-    assert.match(away.err, /did not answer\. This is the archived copy of lab\/vision, .* old\./);
+    assert.match(away.err, /did not answer\. This is from the archive of lab\/vision, .* old\./);
     assert.match((await ask(['details', 'gone'], [], home([kept]))).out, /✓ succeeded\n/);
     assert.equal((await ask(['wait', 'gone'], [], home([kept]))).code, 0);
     assert.match((await ask(['logs', 'gone'], [], home([kept]))).err, /The archive has no log/);
@@ -545,7 +545,7 @@ suite('a job that was submitted to another namespace', () => {
   test('a cluster that does not answer is no missing job', async () => {
     const { code, err } = await ask(['why', 'a1'], { vision: 'away', quota: 'away' }, [keptJob(elsewhere)]);
     assert.equal(code, 5);
-    assert.match(err, /This is the archived copy of lab\/quota/);
+    assert.match(err, /This is from the archive of lab\/quota/);
   });
 });
 

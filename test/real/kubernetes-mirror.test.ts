@@ -27,7 +27,7 @@ suite('logs and history', () => {
     assert.deepEqual([logs.code, logs.stdout], [0, 'one\ntwo\nthree']);
     assert.match(
       logs.stderr,
-      /does not have short any more.*this is the archived copy\.\n(?:short had 2 pods; .*\n)?$/s,
+      /does not have short any more.*this is from the archive\.\n(?:(?:Job )?short had 2 pods; .*\n)?$/s,
     );
     assert.equal((await person.output('logs short --all-pods --json')).trim().split('\n').length, 6);
     assert.equal(await person.output('logs short --tail 2'), 'two\nthree');
@@ -56,7 +56,7 @@ suite('logs and history', () => {
     assert.equal(copy.stdout, 'one\ntwo\nthree');
     assert.match(
       copy.stderr,
-      /There is no cluster configuration: the kubeconfig .*none does not exist\. This is the archived copy of /,
+      /There is no cluster configuration: the kubeconfig .*none does not exist\. This is from the archive of /,
     );
     assert.match((await lost.run('list --all')).stdout, /short .* failed/);
 
@@ -108,7 +108,7 @@ suite("the owner's commands", () => {
     assert.match(kube.field('.spec.template.spec.containers[0].args', 'job', 'long-2'), /echo begin/);
     await person.output('delete long-2');
     assert.doesNotMatch(await person.output('list --all'), /long-2/);
-    assert.match((await person.run('logs long-2')).stderr, /this is the archived copy/);
+    assert.match((await person.run('logs long-2')).stderr, /this is from the archive/);
     assert.match(await person.output('rerun long-2'), /^long-3 runs what long-2 ran, /);
   });
 
@@ -165,5 +165,5 @@ test('an API server that is killed costs neither a reader nor the archive a line
   await person.output('delete talker');
   const copy = await person.run('logs talker');
   assert.equal(copy.stdout, whole, copy.stderr);
-  assert.match(copy.stderr, /this is the archived copy/);
+  assert.match(copy.stderr, /this is from the archive/);
 });

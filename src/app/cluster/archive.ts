@@ -190,7 +190,7 @@ export function deletedEvent(at: Instant, user: string): ClusterJobEvent {
 }
 
 export function goneEvent(at: Instant): ClusterJobEvent {
-  return { key: 'gone', at, message: 'deleted from the cluster; this copy stays' };
+  return { key: 'gone', at, message: 'deleted from the cluster; the archive keeps it' };
 }
 
 const conditionPhrases: Readonly<Record<string, string>> = {

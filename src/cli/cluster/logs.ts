@@ -126,12 +126,12 @@ function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolea
       const wanted = container ?? (flags.allContainers === true ? undefined : main);
       const chosen = wanted === undefined ? all : all.filter((file) => file.container === wanted);
       if (chosen.length === 0) return false;
-      if (!hasNoted) cli.note(`The cluster no longer has this log; this is the archived copy.`);
+      if (!hasNoted) cli.note(`The cluster no longer has this log; this is from the archive.`);
       hasNoted = true;
       for (const file of chosen) {
         await print({ name, index: pod?.index ?? null }, file.container, readArchivedLog(file.path, query));
         if (file.state === 'truncated')
-          cli.note(`Job ${name} was deleted before the end of the output of ${file.container} was copied.`);
+          cli.note(`Job ${name} was deleted before the end of the output of ${file.container} was archived.`);
       }
       if (container === undefined && chosen.length < all.length) {
         const names = all.map((file) => file.container).join(', ');

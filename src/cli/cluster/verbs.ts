@@ -140,11 +140,13 @@ async function removeJob(command: CommandContext, verb: 'cancel' | 'delete', sig
   const isArchived = await wakeForArchive(command);
   const missing = isArchived ? await logsNotCopied(command, signal) : [];
   if (signal.aborted) {
-    cli.printStderr(`Interrupted while its logs were still being copied; ${name} did not change.`);
+    cli.printStderr(`Interrupted while the logs were still being archived; job ${name} did not change.`);
     return exitCode.interrupted;
   }
   if (missing.length > 0)
-    cli.note(`Not all that ${name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
+    cli.note(
+      `The archive may lack the end of the logs of job ${name}: ${missing.join(', ')} could not be archived in time.`,
+    );
   if (job.active > 0) cli.note(`${name}: its pods are ending; this may take half a minute.`);
   let removal: ClusterRemoval;
   try {

@@ -176,8 +176,8 @@ async function findInNamespace(
     const isAbsent = problem === null && here !== undefined;
     const since = copy.goneAt === null ? '' : ` (deleted ${formatAge(now - copy.goneAt)} ago)`;
     const note = isAbsent
-      ? `${contextOf(copy)} does not have ${name} any more${since}; this is the archived copy.`
-      : `${problem?.message ?? `No cluster is configured.`} This is the archived copy of ${contextOf(copy)}, ${formatAge(now - copy.observedAt)} old.`;
+      ? `${contextOf(copy)} does not have ${name} any more${since}; this is from the archive.`
+      : `${problem?.message ?? `No cluster is configured.`} This is from the archive of ${contextOf(copy)}, ${formatAge(now - copy.observedAt)} old.`;
     const isGone = isAbsent || copy.goneAt !== null;
     return { kind: 'archived', job: copy, note, isCertain: isAbsent || !mayBeActive(copy), isGone, cluster };
   }

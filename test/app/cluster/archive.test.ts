@@ -102,7 +102,7 @@ suite('an observation', () => {
         'train-a: BackOff: pull back-off (3 times, last at 22 Nov 12:00:09 UTC)',
         'train-a ended with exit code 137 (OOMKilled)',
         'failed: BackoffLimitExceeded: too often',
-        'deleted from the cluster; this copy stays',
+        'deleted from the cluster; the archive keeps it',
       ],
     );
     assert.equal(new Set(events.map(({ key }) => key)).size, events.length);
