@@ -51,7 +51,7 @@ function capacityAt(world: World, subject: FaultSubject): { limit: number; used:
   return { limit: condition === undefined ? chipsPerZone : Number(condition.options['chips']), used };
 }
 
-/** Everything that is not deleted counts, also preempted nodes and suspended or failed queued resources. */
+/** Counts all resources but deleted ones, also preempted nodes and suspended or failed queued resources. */
 export function quotaExceeded(
   world: World,
   subject: FaultSubject,
