@@ -10,13 +10,12 @@ import { clusterSections, readOptional, settingKeys, parseSettings } from './set
 
 type Content = Readonly<Record<string, unknown>>;
 
-/** Sets a key to JSON or text. Throws JobmanError if the value is invalid for the key. */
+/** Throws JobmanError if the value is invalid for the key. */
 export async function setSetting(home: string, key: string, text: string): Promise<void> {
   const setting = settingNamed(key);
   await change(home, setting, (content) => withKey(content, key.split('.'), parseValue(setting, text)));
 }
 
-/** Returns true if the key was set. Throws like `setSetting`. */
 export async function unsetSetting(home: string, key: string): Promise<boolean> {
   let wasThere = false;
   await change(home, settingNamed(key), (content) => {

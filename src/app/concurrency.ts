@@ -40,7 +40,6 @@ export async function mapConcurrent<Item, Answer>(
   return answers;
 }
 
-/** Runs at most `limit` at once; the others wait in order. */
 export function createLimiter(limit: number): <Answer>(work: () => Promise<Answer>) => Promise<Answer> {
   let running = 0;
   const waiting: (() => void)[] = [];

@@ -145,7 +145,6 @@ export async function checkpointsInUse(
   };
 }
 
-/** A warning; null if no other unfinished job uses the folder. */
 export async function sharedCheckpoints(store: Pick<Store, 'list'>, spec: JobSpec): Promise<string | null> {
   if (spec.command.checkpoints !== 'shared') return null;
   const others = await checkpointUsers(store, spec, null);

@@ -28,7 +28,6 @@ export type ErrorCode =
   | 'unreachable'
   | 'interrupted';
 
-/** A mistake in a manifest. */
 export interface ManifestProblem {
   /** The manifest's path as typed. */
   readonly file: string;
@@ -38,7 +37,6 @@ export interface ManifestProblem {
   /** `command.workers[1]`; empty for the whole file. */
   readonly key: string;
   readonly message: string;
-  /** The known name nearest to the typed one. */
   readonly suggestion: string | null;
   /** The `--set` argument with the problem; null for a problem in the file. */
   readonly set: string | null;
@@ -58,7 +56,6 @@ export class JobmanError extends Error {
   readonly errorCode: ErrorCode;
   /** The mistakes of an invalid manifest; `lines` has them for people. */
   readonly problems: readonly ManifestProblem[];
-  /** The reasons for a required confirmation. */
   readonly reasons: readonly string[];
 
   constructor(message: string, code: number, lines: readonly string[] = [], details: ErrorDetails = {}) {
@@ -88,7 +85,6 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** True if a file or folder does not exist. */
 export function isFileMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
@@ -114,8 +110,6 @@ export class StoreError extends JobmanError {
     this.kind = kind;
   }
 }
-
-// ------------------------------------------------------------------------------------------ files
 
 export type FileErrorKind = 'full' | 'read_only' | 'broken';
 

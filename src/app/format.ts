@@ -88,8 +88,6 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-// ------------------------------------------------------------------------------------------ phrases
-
 export const reasonPhrases: Readonly<Record<Reason, string>> = {
   succeeded: 'succeeded',
   stopped: 'stopped',
@@ -113,12 +111,10 @@ export function capitalize(text: string): string {
 
 export const importedPrefix = 'imported';
 
-// ------------------------------------------------------------------------------------------ foreign text
-
 /**
- * Makes control characters visible (`\x07`), so that no program's output can move the cursor, ring or retitle the
- * window. Tabs stay, and colours (SGR, ECMA-48 8.3.117) stay unless `keepColour` is false. Also escapes characters that
- * change the text direction, because they can disguise a line.
+ * Makes control characters visible (`\x07`), so that no output can move the cursor, ring or retitle the window. Tabs
+ * stay, and colours (SGR, ECMA-48 8.3.117) unless `keepColour` is false. Characters that change the text direction are
+ * escaped too, because they can disguise a line.
  */
 export function escapeForTerminal(text: string, keepColour = true): string {
   if (plainAscii.test(text) || !hasControl.test(text)) return text;

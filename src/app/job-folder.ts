@@ -41,7 +41,7 @@ export function folderOf(home: string, job: Job): string {
   return jobFolder(home, job.owner, job.id);
 }
 
-/** All folders of a job on this machine: its files, and the run folder of its local programs. */
+/** Its files, and the run folder of its local programs. */
 export function localFoldersOf(home: string, owner: string, id: string): readonly string[] {
   return [jobFolder(home, owner, id), join(home, 'runs', id)];
 }

@@ -137,8 +137,6 @@ function formatWorkerState(job: Job, attempt: Attempt): string {
   return openAttempt(job)?.ending === null && attempt.runningAt !== null ? 'running' : phaseOf(job);
 }
 
-// ------------------------------------------------------------------------------------------ files of a query
-
 function attemptOf(job: Job, ordinal: number | undefined): Attempt | undefined {
   // Without a number, the newest started attempt: one that waits for its TPU has no output.
   if (ordinal === undefined) return job.attempts.findLast((attempt) => attempt.startedAt !== null);
@@ -208,8 +206,6 @@ async function existingFiles(
     return bytes === undefined ? [] : [{ job: id, ...file, bytes }];
   });
 }
-
-// ------------------------------------------------------------------------------------------ the ends of a file
 
 /** Empty without a readable file. `changedAt` is the time of the last write. */
 /** Empty for a file that is absent or cannot be read. */

@@ -165,8 +165,6 @@ export function withoutSubject(text: string, subject: string): string {
   return text.startsWith(`${subject}: `) ? text.slice(subject.length + 2) : text;
 }
 
-// ------------------------------------------------------------------------------------------ causes
-
 export type CauseSpec = Pick<JobSpec, 'limits' | 'capacity'>;
 
 /** `no output on any worker for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. */
@@ -233,8 +231,6 @@ const exitCodeCauses: Readonly<Record<number, string>> = {
   126: 'a command was found but could not be executed',
   127: 'a command was not found',
 };
-
-// ------------------------------------------------------------------------------------------ cost
 
 /** True for the TPU emulator. Its TPUs have Google's prices, so that a rehearsal shows the real cost. */
 export function isSimulated(capacity: Pick<LocalSpec, 'kind'> | Pick<TpuSpec, 'kind' | 'project'>): boolean {

@@ -95,8 +95,6 @@ function formatCount(value: number): string {
   return String(value).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
 
-// ------------------------------------------------------------------------------------------ last lines
-
 export const lastOutputBytes = 32 * 1024;
 
 const maxLines = 3;

@@ -97,8 +97,6 @@ async function queuePositionIn(
   return queuePositionOf(limit, jobs, job);
 }
 
-// ------------------------------------------------------------------------------------------ consequence of a preemption
-
 /** Null if no preemption is possible: nothing runs, the capacity is not preemptible, or the job is unreachable. */
 function formatIfPreempted(
   job: Job,
@@ -131,8 +129,6 @@ function formatLoss(
   if (then === 'rerun') return runningAt === null ? '' : `; ${formatDuration(lost(runningAt))} of work would be lost`;
   return checkpoint === null ? '' : `; ${formatDuration(lost(checkpoint.savedAt))} of work would be lost`;
 }
-
-// ------------------------------------------------------------------------------------------ the newest checkpoint
 
 /** The newest complete checkpoint; null if the folder is not on this machine, has none, or cannot be read. */
 export async function newestCheckpoint(job: Job): Promise<CheckpointView | null> {

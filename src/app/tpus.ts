@@ -88,7 +88,6 @@ export interface TpuList {
   readonly anyAnswered: boolean;
   /** Projects that are queried only for finished jobs; `jobman tpus --forget` accepts each. */
   readonly forgettable: readonly string[];
-  /** The projects of the settings, the jobs and the query. */
   readonly projects: readonly string[];
 }
 

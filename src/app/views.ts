@@ -105,8 +105,6 @@ export function lastEnding(job: Job): Attempt['ending'] {
   return job.attempts.findLast((attempt) => attempt.ending !== null)?.ending ?? null;
 }
 
-// ------------------------------------------------------------------------------------------ reason phrase
-
 function reasonOf(job: Job, phase: Phase, now: Instant): string {
   const releasingFor = job.finish === null ? undefined : releaseDuration(job, now);
   if (releasingFor !== undefined && releasingFor > normalReleaseTime)
@@ -334,8 +332,6 @@ function exitPhrase(evidence: {
 function truncatePhrase(phrase: string): string {
   return phrase.length <= maxReasonLength ? phrase : `${phrase.slice(0, maxReasonLength - 2)}..`;
 }
-
-// ------------------------------------------------------------------------------------------ attempts and allocations
 
 /** Oldest first. */
 export function attemptViews(job: Job): readonly AttemptView[] {

@@ -149,8 +149,6 @@ function formatEndOrigin({ job, events, now }: WhyRequest): string {
   return `${reason} ${formatAge(now - phaseSince(job))} ago. Ending its processes`;
 }
 
-// ------------------------------------------------------------------------------------------ finished
-
 export function whyFinished(context: WhyRequest): WhyAnswer {
   const { job, events, now } = context;
   const at = phaseSince(job);

@@ -40,7 +40,6 @@ export interface WhyAnswer {
   readonly nextAt?: Instant | null;
 }
 
-/** The next step, with its time if it is known. */
 export type Next = Pick<WhyAnswer, 'next' | 'nextAt'>;
 
 /** The second half of a message: what happens now. It follows a colon, or begins a sentence. */
@@ -51,8 +50,6 @@ export function currentAttempt({ job }: WhyRequest): Attempt {
   if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and it has no open attempt`);
   return attempt;
 }
-
-// ------------------------------------------------------------------------------------------ silence and interruptions
 
 export interface Outage {
   readonly since: Instant;
@@ -101,8 +98,6 @@ export function nextForInterruption(job: Job, step: string): string {
   ]);
 }
 
-// ------------------------------------------------------------------------------------------ rules
-
 const recoveryDisabledText = 'none: recovery is off for this job';
 
 /** The rule that continues the job after its newest end. */
@@ -130,8 +125,6 @@ export function formatRuleFor(job: Job, reason: RecoverableReason, ending: Omit<
   const { used, limit, isRuleLimit } = ruleUseOf(job, attempt, reason, evidence);
   return formatRule(job, { ...applied, used: used.length, limit, ...(isRuleLimit && { isRuleLimit: true }) });
 }
-
-// ------------------------------------------------------------------------------------------ ends, tasks and hints
 
 /** The newest ended attempt, if its log can explain the end. */
 export function failedAttempt(job: Job): Attempt | undefined {

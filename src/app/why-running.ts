@@ -84,8 +84,6 @@ function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
   };
 }
 
-// ------------------------------------------------------------------------------------------ setup
-
 /** The pause before an attempt on ready capacity. */
 export function whyBackoff(context: WhyRequest): WhyAnswer {
   const { job, now } = context;
@@ -156,8 +154,6 @@ function nextForStart(context: WhyRequest, attempt: Attempt): Pick<Step, 'next' 
     evidence: outageOf(context)?.evidence ?? null,
   };
 }
-
-// ------------------------------------------------------------------------------------------ recovering
 
 /** An attempt has ended or is ending, and the next one does not run yet. */
 export function whyRecovering(context: WhyRequest, step: Step): WhyAnswer {

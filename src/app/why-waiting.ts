@@ -48,8 +48,6 @@ function nextForQueue(job: Job, position: QueuePosition | undefined): string {
   return 'An attempt starts when a slot is free. The setting local.slots is the number of slots.';
 }
 
-// ------------------------------------------------------------------------------------------ capacity
-
 /** The attempt waits until the old TPU is deleted, until its request is accepted, or in the cloud's queue. */
 export function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
   const { job, now } = context;

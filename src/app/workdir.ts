@@ -22,7 +22,7 @@ export interface FrozenWorkdir {
   } | null;
 }
 
-/** Copies a working directory into a new folder. Throws JobmanError with the problem and the next step. */
+/** Throws JobmanError with the problem and the next step. */
 export type Freeze = (from: string, to: string) => Promise<FrozenWorkdir>;
 
 export function workdirsOf(jobFolder: string): string {

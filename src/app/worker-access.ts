@@ -65,7 +65,7 @@ export interface CopyRequest {
   readonly signal: AbortSignal;
 }
 
-/** The system ssh's access to one worker: options of ssh_config(5) in order, each with its value as written there. */
+/** Options of ssh_config(5) in order, each with its value as written there. */
 export interface SshHost {
   readonly worker: number;
   readonly host: string;

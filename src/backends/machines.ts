@@ -137,10 +137,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
   };
 }
 
-/**
- * The started attempt that has not ended, if it runs on this worker. Without its folder, only this attempt is searched
- * by its marker, because the search reads all processes.
- */
+/** Without the attempt's folder, its marker has to be searched, which reads all processes. */
 function expectedAttempt({ job, allocation, worker }: WorkerRef): number | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return undefined;
@@ -314,10 +311,7 @@ export function startOutcome(worker: WorkerId, answer: string | undefined, outpu
   return noAnswer(worker, `worker ${worker} did not report whether the command started: ${output}`, true);
 }
 
-/**
- * Follows the output until the run is over, then requests the rest from the received offset: a killed follower may have
- * stopped anywhere, and only the receiver knows what it has.
- */
+/** After the end it requests the rest from the received offset: only the receiver knows what it has. */
 function openTail(
   parts: MachinesParts,
   ref: WorkerRef,
@@ -379,7 +373,7 @@ export function failed(worker: WorkerId, detail: string, line?: string, exitCode
   return { kind: 'failed', evidence: evidence(worker, detail, line, exitCode) };
 }
 
-/** The action can never succeed. */
+/** The action cannot succeed. */
 export function refused(worker: WorkerId, detail: string): OutcomeResult {
   return { kind: 'refused', evidence: evidence(worker, detail) };
 }

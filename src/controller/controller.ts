@@ -260,10 +260,7 @@ function createObservers(clock: Clock): (backend: Backend) => Observer {
 /** Adds jobs to the queue by their due times in the store. Both methods throw StoreError. */
 function createDueJobs(store: Store, clock: Clock, schedule: Schedule, queue: Workqueue) {
   return {
-    /**
-     * Skips jobs with a pass soon, because passes that change nothing leave an earlier time in the store. Finds jobs
-     * that a client changed although its wake-up was lost. Returns true when a job was added.
-     */
+    /** Finds jobs that a client changed although its wake-up was lost. Returns true when a job was added. */
     async queueDue(): Promise<boolean> {
       const now = clock.now();
       const ids = (await store.dueJobs(now, 100_000)).filter((id) => !schedule.isSoon(id, now) && !queue.has(id));

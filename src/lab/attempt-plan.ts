@@ -80,10 +80,7 @@ export function runFolders(windows: readonly WindowWithJob[], tpu: string): read
 /** W&B prints this line at the end of a run. Older scripts recognize success by it. */
 export const historyLine = 'wandb: Run history:';
 
-/**
- * The reason why exit code 0 is a failure; null if the exit code decides. Scripts of the older `tpu` exit with 0 after
- * any end, so `finish-job` or the W&B line in a log has to confirm the success.
- */
+/** Null if the exit code decides. The older `tpu` scripts always exit with 0: `finish-job` or W&B confirms success. */
 export function unconfirmedReason(of: {
   readonly code: number;
   readonly report: WindowReport | null;

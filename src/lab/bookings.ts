@@ -57,10 +57,7 @@ export interface BookingSheet {
   readonly name: string;
   /** All readable rows, and a sentence for each unreadable one. Throws JobmanError (5) if the sheet does not answer. */
   read(): Promise<{ readonly bookings: readonly Booking[]; readonly problems: readonly string[] }>;
-  /**
-   * Reads the TPU's booking again and changes it, unless `unless` returns a reason. `before` is null if the TPU has no
-   * row. Throws JobmanError (5) if the sheet does not answer.
-   */
+  /** Reads the booking again (null without a row); changes it unless `unless` objects. Throws JobmanError (5). */
   change(
     tpu: string,
     change: BookingChange,

@@ -51,8 +51,7 @@ function resolveBooking(booking: Booking, { tpus, aliases }: TpuRegistry): Found
 }
 
 /**
- * Matches a type (`v2-32`, `v5e-8`), a generation (`v2`, `v5e`; `v5` covers all of v5), several (`v234`), one and all
- * later ones (`v3+`), or all (`v*`). A generation may have a size (`v34-32`).
+ * Type `v2-32`, generation `v5e` (`v5`: all of v5), several `v234`, from one on `v3+`, all `v*`, with size `v34-32`.
  */
 function typeMatcher(query: string): (type: string | null) => boolean {
   const exact = parseAccelerator(query);

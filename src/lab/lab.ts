@@ -40,11 +40,7 @@ export interface TmuxWindows {
       readonly argv: readonly string[];
     },
   ): Promise<Pane | null>;
-  /**
-   * The program in an attempt's window. It shows the output and the result until the window is closed, and then runs
-   * `onClosed`. `folder` is the attempt's run folder on this machine. The last line begins with `title` and suggests
-   * `nextCommand`.
-   */
+  /** Shows output and result until the window is closed, then runs `onClosed`. `title` begins the last line. */
   viewerCommand(of: {
     readonly folder: string;
     readonly title: string;
@@ -70,18 +66,14 @@ export interface Pane {
 
 export interface LabHome {
   /**
-   * Shares the home and its contents with a system group; safe to repeat. Returns a sentence for each change. Throws
-   * JobmanError: (3) unknown group, (4) a controller runs in the home, (1) no permission.
+   * Safe to repeat; a sentence per change. Throws JobmanError: 3 unknown group, 4 a controller runs, 1 no permission.
    */
   share(group: string): Promise<readonly string[]>;
   /** Files of a shared home with a wrong mode or group; null if the home is not shared. */
   wrongModes(): Promise<readonly WrongMode[] | null>;
   /** Writes a secret to a file that only this login can read, unless the file exists. `file` is absolute. */
   saveSecret(name: string, value: string): Promise<{ readonly file: string; readonly isNew: boolean }>;
-  /**
-   * Copies the manifest and logs of an imported job to its folder here. Returns a sentence for each file that is not a
-   * regular file of `root`; such files are not copied. Throws StoreError if it cannot write.
-   */
+  /** Returns a sentence for each file that is not a regular file of `root` and so not copied. Throws StoreError. */
   copyJobFiles(
     job: JobFilesTarget,
     root: string,

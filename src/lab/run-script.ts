@@ -42,10 +42,7 @@ export function beginShellCode(of: {
   return [...lines, `jobman_folder=${quote(of.folder)}`, `set -- ${of.args.map(quote).join(' ')}`, ''].join('\n');
 }
 
-/**
- * Wrappers for programs that the scripts call, by name: files of `folder`, which is first on the PATH. `tmux` answers
- * for the attempt's own window, with or without tmux. `ssh` and `scp` use the port of the TPU emulator's workers.
- */
+/** Files of `folder`, first on PATH: `tmux` for the attempt's own window, `ssh` and `scp` for the emulator's port. */
 export function wrapperPrograms(of: {
   readonly folder: string;
   readonly launcher: readonly string[];

@@ -159,8 +159,7 @@ export function tpusOfTypes(tpus: readonly LabTpu[], types: readonly string[]): 
 }
 
 /**
- * `lr=0.01` becomes `--config.training.learning_rate=0.01` by the user's aliases; `config.a.b=v` becomes
- * `--config.a.b=v`. The last value of a key counts. Throws JobmanError (2) with every other key.
+ * `lr=0.01` by the user's aliases, `config.a.b=v` as `--config.a.b=v`. The last value counts. Throws JobmanError (2).
  */
 export function configArguments(
   configs: readonly (readonly [key: string, value: string])[],

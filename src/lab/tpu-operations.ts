@@ -55,9 +55,8 @@ export interface TpuOperations {
   /** Finds programs that hold /dev/accel* or /dev/vfio/* on the workers. */
   holders(tpu: LabTpu, signal: AbortSignal): Promise<HolderScan>;
   /**
-   * Ends `pids`, and programs whose command line names one of `folders` as an argument or an option's value, with their
-   * children. Sends SIGKILL after `graceMs`. A run that only loads from such a folder (`--config.load_from=`) does not
-   * match.
+   * Ends `pids`, programs with one of `folders` in their command line, and their children. SIGKILL follows `graceMs`. A
+   * run that only loads from such a folder (`--config.load_from=`) does not match.
    */
   endPrograms(tpu: LabTpu, what: EndRequest, signal: AbortSignal): Promise<EndResult>;
   close(): void;

@@ -33,10 +33,7 @@ export interface LabUser {
 /** Names the user on a login that several people share. */
 export const userEnvVariable = 'TPU_USER';
 
-/**
- * The user who types: TPU_USER (or --user), else the user with this login, else the user whose name is the login. Null
- * on a shared login. Throws JobmanError (3) for an unknown name.
- */
+/** TPU_USER (or --user), else the user of this login or name; null on a shared login. Throws JobmanError (3). */
 export function identifyUser(
   { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
   users: readonly LabUser[],

@@ -8,17 +8,16 @@ import { quote } from '../catalogue/shell.ts';
 import { prelude, startTimeoutMs } from './run-folder.ts';
 
 /**
- * The exit codes of a program that a machine ends before it goes down: 128 plus SIGHUP, SIGKILL or SIGTERM. Such an
- * exit is the program's own only if the machine has not restarted since. A segmentation fault is always the program's
- * own.
+ * 128 plus SIGHUP, SIGKILL or SIGTERM, which a machine sends before it goes down. Such an exit is the program's own
+ * only if the machine has not restarted since. A segmentation fault is always the program's own.
  */
 const shutdownExitCodes: readonly number[] = [129, 137, 143];
 
 const restartedMessage = 'the machine was restarted';
 
 /**
- * Prints one item per line: `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`. An
- * answer without `end` was cut and counts as no answer.
+ * Prints `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`. Without `end`,
+ * the answer was cut and counts as none.
  */
 export function observeScript(
   root: string,
@@ -124,8 +123,7 @@ function lostFolderCheck(attempt: number): string {
 }
 
 /**
- * Parses an observation's answer. Undefined for a malformed answer, which means unknown. Timestamps are shifted by the
- * difference between the worker's clock and ours; `at` is our time when the answer came.
+ * Undefined for a malformed answer, which means unknown. Times are shifted to our clock; `at` is when the answer came.
  */
 export function parseObservation(answer: string, at: Instant): WorkerStatus | undefined {
   const lines = answer.split('\n');
@@ -201,9 +199,8 @@ function isNumber(text: string): boolean {
 export const tailExitCodes = { ended: 0, missing: 4 } as const;
 
 /**
- * Sends the log from byte `from` on as it grows, and ends with the exit code `ended` soon after the run has. The last
- * bytes may then be missing: `remainderScript` sends them from the receiver's position. Ends by itself when the
- * connection closes.
+ * Sends the log from byte `from` on, and exits with `ended` soon after the run. The last bytes may be missing:
+ * `remainderScript` sends them. Ends by itself when the connection closes.
  */
 export function followScript(
   root: string,

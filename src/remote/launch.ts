@@ -55,9 +55,7 @@ function exportLines(variables: Readonly<Record<string, string>>): string {
     .join('');
 }
 
-/**
- * The first variable that a shell cannot export, because of its name or a NUL in its value; undefined if there is none.
- */
+/** A variable that a shell cannot export, because of its name or a NUL in its value. */
 export function invalidVariable(env: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || env[name]?.includes('\0'));
 }

@@ -61,8 +61,7 @@ export interface RelayOptions {
 }
 
 /**
- * Serves until the returned function is called. Undefined when the socket's path is too long. The controller's lock
- * allows one relay per home, so an existing socket is a leftover and is removed.
+ * Undefined when the socket's path is too long. The controller's lock allows one relay, so an old socket is a leftover.
  */
 export async function serveRelay({ file, version, start }: RelayOptions): Promise<(() => Promise<void>) | undefined> {
   if (Buffer.byteLength(file) > maxSocketName) return undefined;

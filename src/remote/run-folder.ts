@@ -45,9 +45,7 @@ const bootIdFile = '/proc/sys/kernel/random/boot_id';
 /** An attempt without pid and process counts as interrupted at its start after this time. */
 export const startTimeoutMs = 10_000;
 
-/**
- * In base64, so that the shell never interprets the bytes. `to` is quoted. Calls the script's own `fail` on failure.
- */
+/** In base64: the shell never interprets the bytes. `to` is quoted. Calls the script's own `fail` on failure. */
 export function writeFileCommand(to: string, bytes: Uint8Array): string {
   const lines = Buffer.from(bytes)
     .toString('base64')

@@ -15,10 +15,7 @@ import type { SshTarget } from './ssh.ts';
 /** Both are less than the eight seconds of an observation, so that the observation can report the cause. */
 const tcpTimeout: Duration = 6 * second;
 const handshakeTimeout: Duration = 7 * second;
-/**
- * A ping every three seconds. The connection is dead when the third ping finds two unanswered: nine seconds after its
- * last sign of life. Pings stop when an idle connection is closed.
- */
+/** The connection is dead when the third ping finds two unanswered: nine seconds after its last sign of life. */
 const pingInterval: Duration = 3 * second;
 const maxUnansweredPings = 2;
 /**
@@ -307,9 +304,8 @@ interface Login {
 }
 
 /**
- * The key files to try on a machine, in order. On a machine that existed before jobman knew it, jobman's key is
- * followed by the keys of the user's ssh_config and by gcloud's key: the machine's creator most likely authorized one
- * of them.
+ * The key files to try, in order. On a machine older than jobman's key, the keys of the user's ssh_config and gcloud's
+ * key follow: its creator most likely authorized one of them.
  */
 export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: string): readonly string[] {
   const own = target.keyFile === null ? config.keyFiles : [target.keyFile];

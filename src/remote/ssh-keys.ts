@@ -17,9 +17,8 @@ export interface OwnKey {
 }
 
 /**
- * Reads or creates jobman's own login key, `$JOBMAN_HOME/ssh/id_ed25519`. Safe to repeat and to run concurrently: the
- * file appears complete, and the first process wins. Throws when the folder cannot be written, and a JobmanError when
- * the key belongs to another login.
+ * `$JOBMAN_HOME/ssh/id_ed25519`, created when missing; safe to run concurrently: the first process wins. Throws when
+ * the folder cannot be written, and a JobmanError when the key belongs to another login.
  */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');

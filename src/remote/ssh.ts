@@ -28,15 +28,12 @@ export interface SshTarget {
   readonly port: number | null;
   /** Null: the user of the configuration, else the login that jobman runs as. */
   readonly user: string | null;
-  /**
-   * The private key file for the login. Null: the key files of the configuration. The agent's keys are tried after it.
-   */
+  /** The private key file. Null: the key files of the configuration. The agent's keys are tried after it. */
   readonly keyFile: string | null;
   /** For a machine not made by jobman: the user's own keys are tried too. `addKey` is the advice in messages. */
   readonly existing?: { readonly addKey: string };
   /**
-   * The name under which the host's key is pinned, from letters, digits and `_.-`. One name for each worker of each
-   * allocation, because a new allocation is a new machine, perhaps with a reused address.
+   * Pins the host's key: letters, digits and `_.-`, one name per worker and allocation, because addresses are reused.
    */
   readonly pinName: string;
   /** The host must show one of these keys (`type base64`). If empty, the first key is pinned. */
@@ -357,10 +354,7 @@ function streamScript(host: string, openShell: OpenShell, request: StreamRequest
 
 type OutputHandler = (chunk: Buffer, name: 'stdout' | 'stderr') => void | Promise<void>;
 
-/**
- * Passes on the output one chunk at a time; the channel is paused while one is awaited. Resolves when all output was
- * taken, with the exit code or signal, or undefined when the connection broke earlier.
- */
+/** Pauses the channel while a chunk is awaited. Resolves after all output; undefined when the connection broke. */
 async function receiveOutput(
   channel: ClientChannel,
   onBytes: OutputHandler,

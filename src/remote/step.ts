@@ -28,9 +28,8 @@ function triesFolder(root: string, allocation: number, step: RunnableStep): stri
 export type StepMode = 'unless-proven' | 'check' | 'apply';
 
 /**
- * Ensures that a try of this step is under way, and prints its output as it grows. The last line of standard error is
- * `step <exit code>`, `step vanished` or `step cannot <why>`; after a failure `command <line>` may follow, the last
- * command that began. After a reboot the step's check shows quickly if the step still holds.
+ * Ensures that a try is under way, and prints its output. The last line of standard error is `step <exit code>`, `step vanished`
+ * or `step cannot <why>`; after a failure `command <line>` may follow, the last command that began.
  */
 export function stepScript(
   root: string,
@@ -123,9 +122,7 @@ echo gone
 `;
 }
 
-/**
- * The script of a try. Its folder is <top>/steps/<allocation>/<step key>/try_<n>/; it finds all other files from there.
- */
+/** It is in <top>/steps/<allocation>/<step key>/try_<n>/ and finds all other files from there. */
 const tryScript = `here=\${0%/*}
 tries=\${here%/*}
 allocation=\${tries%/*}

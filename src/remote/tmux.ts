@@ -144,10 +144,7 @@ async function versionOf(path: string, env: TmuxOptions['env']): Promise<string 
     : undefined;
 }
 
-/**
- * A server that is started from within an attempt must outlive it: with the attempt's marker in its environment it
- * would be killed with the attempt. Without TMUX, the usual server is used even from within another tmux.
- */
+/** Without the attempt's marker, so that a new server outlives the attempt; without TMUX, to use the usual server. */
 function tmuxEnvironment(env: TmuxOptions['env']): Readonly<Record<string, string | undefined>> {
   return Object.fromEntries(
     Object.entries(env).filter(([name]) => name !== 'TMUX' && name !== 'TMUX_PANE' && !name.startsWith('JOBMAN_')),
@@ -196,9 +193,8 @@ function textOf(bytes: Uint8Array): string {
 }
 
 /**
- * The command that shows the output of an attempt. `folder` is its run folder on this machine. `title` begins the last
- * line (`000012, attempt 1`), and `nextCommand` is the command suggested there. If the user closes the window earlier,
- * `onClosed` runs in the background, apart from the window.
+ * `title` begins the last line (`000012, attempt 1`), and `nextCommand` is suggested there. If the user closes the
+ * window earlier, `onClosed` runs in the background.
  */
 export function viewerArgv(of: {
   readonly folder: string;

@@ -32,9 +32,7 @@ export type StreamEnd =
 export interface StreamRequest {
   /** POSIX sh. Descriptor 3 is a pipe that ends when we have gone: a script that waits must watch it. */
   readonly script: string;
-  /**
-   * Bytes of standard output, in order. While it is awaited nothing more is read, so a slow receiver slows the sender.
-   */
+  /** Bytes of standard output, in order. Nothing more is read while it is awaited, which slows the sender. */
   readonly onBytes: (chunk: Uint8Array) => void | Promise<void>;
   readonly onEnd: (end: StreamEnd) => void;
 }
@@ -53,10 +51,7 @@ export type TransportResult =
 /** Ends the output of a login shell's start-up files. */
 const beginMarker = 'jobman begins here\n';
 
-/**
- * The script as one compound command: the shell reads it completely before it runs any part. So a cut connection runs
- * nothing, and no command can read the rest of the script from standard input.
- */
+/** One compound command, which the shell reads first: a cut connection runs nothing, and no command reads the rest. */
 export function wrapScript(script: string): string {
   return `exec 3<&0\n{\nprintf 'jobman begins here\\n'\n${script}\n} </dev/null\nexit\n`;
 }

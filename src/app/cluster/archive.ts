@@ -52,7 +52,7 @@ export interface ArchivedJob extends ArchivedObservation {
   readonly logs: readonly ArchivedLog[];
 }
 
-/** One event of a job's history. A repeated observation of it has the same key. */
+/** A repeated observation of an event has the same key. */
 export interface ClusterJobEvent {
   readonly key: string;
   readonly at: Instant;

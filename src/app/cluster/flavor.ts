@@ -28,7 +28,7 @@ export interface Resources {
   readonly limits: Amounts | null;
 }
 
-/** A named request. All users of the cluster see the name. */
+/** All users of the cluster see the name. */
 export interface Flavor {
   readonly name: string;
   readonly description: string | null;
@@ -169,7 +169,7 @@ export function isExtended(resource: string): boolean {
   return resource.includes('/') && domain !== 'kubernetes.io' && !domain.endsWith('.kubernetes.io');
 }
 
-/** A resource that cannot be overcommitted: the API server requires a limit equal to the request. */
+/** The API server requires a limit equal to the request for a resource that cannot be overcommitted. */
 function mustBeEqual(resource: string): boolean {
   return isExtended(resource) || resource.startsWith('hugepages-');
 }
@@ -193,7 +193,7 @@ export function gpuCount(requests: Amounts, gpuResources: readonly string[]): nu
   return Number(sum.nanos / 1_000_000_000n);
 }
 
-/** The sum of several requests, in canonical form, without invalid amounts. */
+/** In canonical form, without invalid amounts. */
 export function sumAmounts(all: readonly Amounts[]): Amounts {
   const sums = new Map<string, Quantity>();
   for (const [name, written] of all.flatMap((amounts) => Object.entries(amounts))) {
@@ -220,10 +220,7 @@ export interface FlavorSources {
   readonly readFile: (path: string) => string | undefined;
 }
 
-/**
- * Finds a flavor by JSON, name or file. A predefined name wins over a file of that name; `./name` is always the file.
- * Throws JobmanError (usage, or not found).
- */
+/** A predefined name wins over a file of that name; `./name` is the file. Throws JobmanError (usage, not found). */
 export function findFlavor(input: string, { predefined, readFile }: FlavorSources): Flavor {
   const written = input.trim();
   if (/^[[{"]/.test(written)) return parseFlavor(written, 'flavor');

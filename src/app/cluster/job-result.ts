@@ -120,7 +120,6 @@ export function clusterSummary(
   return { phase: 'recovering', reasonText: `${pluralize(job.failed, 'pod')} failed; the next ${phrase}` };
 }
 
-/** The times at which the pod's programs started. */
 export function startsOf({ containers }: ClusterPod): readonly Instant[] {
   return containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt]));
 }

@@ -241,8 +241,6 @@ function hasSameCertificate(one: LoginCredentials, other: LoginCredentials | und
   return String(one.cert) === String(other?.cert) && String(one.key) === String(other?.key);
 }
 
-// ------------------------------------------------------------------------------------------ lists
-
 /** Objects per page: the largest page has 1.5 MB of Jobs. */
 const pageSize = 500;
 
@@ -251,7 +249,7 @@ const defaultListTimeout: Duration = 5 * minute;
 
 interface ApiPage<T> {
   readonly items: readonly T[];
-  /** The version of the list: the version of its first page, unless the list expired in the middle. */
+  /** The version of its first page, unless the list expired in the middle. */
   readonly resourceVersion: string;
 }
 

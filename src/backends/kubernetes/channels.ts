@@ -75,7 +75,6 @@ export async function openChannels(cluster: ClusterAccess, request: ChannelsRequ
 interface OpenedSocket {
   readonly status: 101;
   readonly socket: WebSocket;
-  /** Ends when the connection is closed. */
   readonly messages: Readable;
 }
 

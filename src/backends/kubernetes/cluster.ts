@@ -263,8 +263,6 @@ async function expectNamespace(
   throw new JobmanError(`There is no namespace ${namespace} in ${clusterContext.context}.`, exitCode.notFound);
 }
 
-// ------------------------------------------------------------------------------------------ creating
-
 const maxCreateTries = 3;
 /** The cluster's clock may be slightly behind ours. */
 const maxClockSkew: Duration = 10 * second;
@@ -348,8 +346,6 @@ async function freeName(scope: RequestScope, name: string): Promise<string | und
   }
   return undefined;
 }
-
-// ------------------------------------------------------------------------------------------ removing
 
 const removalChecks: { readonly initialDelay: Duration; readonly maxDelay: Duration } = {
   initialDelay: 0.1 * second,

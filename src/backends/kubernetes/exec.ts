@@ -144,7 +144,6 @@ export function startExec(cluster: ClusterAccess, target: ClusterTarget, request
   };
 }
 
-/** True if a second connection, opened in time, ended all programs with the marker. */
 async function isEndedOverNewConnection(
   cluster: ClusterAccess,
   target: ClusterTarget,
@@ -302,8 +301,7 @@ async function chooseCommands(
 }
 
 /**
- * With the marker; without `env`; and without a shell, if the line is plain. A missing program is reported before a
- * start.
+ * With the marker; without `env`; and without a shell, if the line is plain. The first start reports a missing program.
  */
 function commandVariants(program: Program, marker: string): readonly (readonly string[])[] {
   const argv = program.kind === 'argv' ? program.argv : ['sh', '-c', program.line];
@@ -381,7 +379,7 @@ function startFailure(status: ExecStatus): { readonly code: number; readonly mes
 /** Script for `sh -c`: `$0` is the text, the arguments are the program. */
 const reportScript = 'env "$@"; code=$?; echo "$0$code" >&2; exit "$code"';
 
-/** The command that runs `argv` and reports its exit code after `text`. The container needs `sh` and `env`. */
+/** The container needs `sh` and `env`. */
 export function withExitReport(argv: readonly string[], text: string): readonly string[] {
   return ['sh', '-c', reportScript, text, ...argv];
 }

@@ -21,7 +21,7 @@ export interface KubeconfigSources {
   readonly serviceAccountFolder?: string;
 }
 
-/** A context with its cluster and user. File paths are absolute. */
+/** File paths are absolute. */
 export interface KubeContext {
   readonly name: string;
   readonly namespace: string;
@@ -82,10 +82,7 @@ export function hasClusterConfig(sources: KubeconfigSources): boolean {
     : kubeconfigFiles(sources).some((file) => existsSync(file)) || isInPod(sources);
 }
 
-/**
- * Throws JobmanError: unreachable without a usable configuration, not found for an unknown context, usage for a file
- * that is not YAML.
- */
+/** Throws JobmanError: unreachable without a configuration, not found without the context, usage for invalid YAML. */
 export async function readKubeContext(sources: KubeconfigSources, options: ClusterOptions): Promise<KubeContext> {
   const { setting } = sources;
   const files = setting.type === 'cluster' ? [] : kubeconfigFiles(sources).filter((file) => existsSync(file));
@@ -162,8 +159,6 @@ function noKubeconfigError(sources: KubeconfigSources): JobmanError {
     ['Ask the administrator of the cluster for a kubeconfig and save it as ~/.kube/config, or set KUBECONFIG.'],
   );
 }
-
-// ------------------------------------------------------------------------------------------ files
 
 interface KubeconfigFile {
   readonly file: string;
@@ -245,8 +240,6 @@ function withAbsolutePath(key: string, value: unknown, file: string): unknown {
   // A login program is searched in PATH unless its name contains a slash.
   return exec.command?.includes('/') === true ? { ...exec, command: resolve(dirname(file), exec.command) } : exec;
 }
-
-// ------------------------------------------------------------------------------------------ pods
 
 function isInPod({ env, serviceAccountFolder = podServiceAccountFolder }: KubeconfigSources): boolean {
   return env['KUBERNETES_SERVICE_HOST'] !== undefined && existsSync(join(serviceAccountFolder, 'token'));

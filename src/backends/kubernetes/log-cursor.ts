@@ -19,9 +19,7 @@ const letterT = 0x54;
 /** The longest is `2026-11-22T00:37:53.681796213+00:00`. */
 const maxTimestampLength = 35;
 
-/**
- * Parts of a line are longer, except at a file's end: container runtimes cut at 8 or 16 KiB. A shorter match is chance.
- */
+/** Parts are longer, except at a file's end: runtimes cut at 8 or 16 KiB. A shorter match is chance. */
 const minPartLength = 1024;
 const noBytes: Buffer = Buffer.alloc(0);
 
@@ -173,10 +171,7 @@ function headOf(openLine: OpenLine | undefined, timestamp: string, text: Buffer)
   return received.subarray(0, received.length - overlap(received, text));
 }
 
-/**
- * Number of bytes at the end of `received` that begin `text`; 0 if it may be chance. Linear time (Knuth, Morris and
- * Pratt), because a program may print the same few bytes for megabytes.
- */
+/** Bytes at the end of `received` that begin `text`; 0 if it may be chance. Linear (Knuth, Morris and Pratt). */
 function overlap(received: Buffer, text: Buffer): number {
   if (text.length < minPartLength) return 0;
   /** For each prefix of `text`: the length of its longest proper prefix that is also its suffix. */

@@ -97,7 +97,7 @@ export function createLogin(context: KubeContext, loginContext: LoginContext) {
       cached = undefined;
       return mayDiffer;
     },
-    /** Expiry time of an expired token or certificate, for messages; null if it is still valid or has no expiry. */
+    /** Expiry time of an expired token or certificate, for messages; null if it is still valid or has none. */
     expiredOn() {
       const expiresAt = loginExpiry(context);
       const now = loginContext.now();

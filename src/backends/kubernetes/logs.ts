@@ -22,8 +22,8 @@ const maxLineBytes = 4 * 1024 * 1024;
 const checkInterval: Duration = second;
 
 /**
- * With `follow` it continues over lost connections until the container has ended or its pod is gone. Rejects with
- * JobmanError if the first try fails, and without `follow` after several losses in a row.
+ * With `follow` it survives lost connections until the container has ended. Rejects with JobmanError if the first try
+ * fails, and without `follow` after several losses in a row.
  */
 export async function* readLog(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
   try {

@@ -62,7 +62,6 @@ type RawQuantities = Readonly<Record<string, string | number>>;
 /** The summed requests per pod spec, so that ten thousand equal pods are summed once. */
 const requestsCache = new Map<string, Readonly<Record<string, string>>>();
 const maxCachedRequests = 1_000;
-/** `flavorKey` is the annotation with the flavor's name. */
 export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
   const { metadata = {}, spec = {}, status = {} } = raw;
   const conditions = readConditions(status.conditions);
@@ -244,11 +243,7 @@ function readConditions(raw: readonly Wire<V1JobCondition>[] = []): readonly Clu
   }));
 }
 
-/**
- * The requests of a pod: the sum of its containers, or its largest init container if that is more. A limit without a
- * request is the request. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/ (Resource sharing within
- * containers)
- */
+/** A limit without a request is the request. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/ */
 function requestsOf({ containers = [], initContainers = [] }: RawPodSpec): Readonly<Record<string, string>> {
   const key = JSON.stringify(
     [containers, initContainers].map((list) => list.map(({ resources, restartPolicy }) => [resources, restartPolicy])),

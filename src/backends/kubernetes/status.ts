@@ -64,7 +64,6 @@ export function isForbidden(error: unknown): boolean {
   return error instanceof ClusterRefusal && error.status.code === 403;
 }
 
-/** The error for people: message, exit code, and the server's own text in the lines. */
 export function refusalOf(
   status: Status,
   { clusterContext, purpose, loginExpiredOn = null }: FailedRequest,

@@ -160,8 +160,7 @@ interface StorageLayout {
 }
 
 /**
- * With `createsOnUse` a missing bucket is no error, because its first use creates it. `storageLayout` needs only the
- * permission to list the bucket, which gcsfuse needs anyway.
+ * `createsOnUse`: the first use creates a missing bucket. `storageLayout` needs only the permission that gcsfuse needs:
  * https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
  */
 export async function observeBucket(
@@ -191,8 +190,7 @@ export async function observeBucket(
 }
 
 /**
- * `status` is the canonical error name (`NOT_FOUND`), `NOT_SENT` (the request cannot have reached the cloud) or
- * `NO_ANSWER` (it may have, and may have taken effect).
+ * `status`: the canonical name (`NOT_FOUND`), `NOT_SENT` (no effect is possible) or `NO_ANSWER` (it may have had one).
  */
 export type Answer<T> =
   | { readonly ok: true; readonly value: T }
@@ -243,10 +241,7 @@ const listTimeoutFactor = 4;
 const maxPages = 1_000;
 const maxListLength = 128 * 1024 * 1024;
 
-/**
- * `endpoint` is called for each request, because the TPU emulator may change its port. If `endpoint` or `credentials`
- * rejects, the answer is NOT_SENT.
- */
+/** `endpoint` is called for each request, because the emulator may change its port. If it rejects: NOT_SENT. */
 export function createGoogleApiClient(options: {
   readonly endpoint: () => Promise<string>;
   readonly credentials: Credentials;

@@ -387,10 +387,7 @@ function queuedApiVersion({ pricing }: TpuSpec): ApiVersion {
   return pricing === 'preemptible' ? 'v2alpha1' : 'v2';
 }
 
-/**
- * The same UUID for repetitions, another after an error of the cloud: for an hour the cloud answers an id with its
- * first operation, including its old error.
- */
+/** The same UUID for repetitions, another after an error: for an hour the cloud repeats its first answer to an id. */
 function requestIdOf({ job, allocation }: AllocationRef): string {
   const input = [job.installation, job.id, allocation.ordinal, allocation.errorCount].join('/');
   const hex = createHash('sha256').update(input).digest('hex');
@@ -445,10 +442,7 @@ async function releaseEphemeral(
   return done;
 }
 
-/**
- * Deletes a persistent TPU only if a rule of the job requests a new one (re-apply) and the release is in the database;
- * not if a user has recreated it since, and not if it was created for one job.
- */
+/** Only after a stored release for re-apply. Spares a TPU that a user has recreated, or that was made for one job. */
 async function releasePersistent(api: TpuApi, ref: AllocationRef): Promise<OutcomeResult> {
   const { job, allocation } = ref;
   const isReapplied = job.spec.recovery.rules.some(({ answer }) => answer.on === 'new');
@@ -476,10 +470,7 @@ async function releasePersistent(api: TpuApi, ref: AllocationRef): Promise<Outco
   return deleteQueuedResource(api, location, queued.value);
 }
 
-/**
- * With force, its nodes are deleted too. During provisioning the cloud accepts the request and drops it two seconds
- * later, in the operation; the next observation finds the resource and the delete is repeated.
- */
+/** With force, its nodes too. During provisioning the cloud accepts and drops it; the next check repeats it. */
 function deleteQueuedResource(api: TpuApi, location: Location, queued: QueuedResource): Promise<OutcomeResult> {
   return runDelete(queued.state?.state, () => api.deleteQueuedResource(location, resourceId(queued.name)));
 }
@@ -512,7 +503,6 @@ export function outcomeOf(answer: Answer<unknown>): OutcomeResult {
   return isPermanent(answer.error.kind) ? refused(answer.error) : failed(answer.error);
 }
 
-/** The outcome of an operation that ended with an error: the change was not made. */
 function outcomeOfError(body: StatusBody): OutcomeResult {
   const error = classifyError(body);
   return isPermanent(error.kind) ? refused(error) : failed(error);

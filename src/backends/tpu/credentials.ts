@@ -14,9 +14,7 @@ const cloudPlatformScope = 'https://www.googleapis.com/auth/cloud-platform';
 /** Runs a program for a bounded time and returns its output, including errors. */
 export type RunProgram = (argv: readonly string[]) => Promise<{ readonly ok: boolean; readonly output: string }>;
 
-/**
- * For tokens without a known expiry; gcloud's last an hour. The cloud refuses an expired one, which is then replaced.
- */
+/** For tokens without a known expiry; gcloud's last an hour. A refused one is replaced. */
 const defaultTokenLifetime: Duration = 30 * minute;
 /** Replace a token this long before its expiry, so that a running call still arrives with it. */
 const expiryMargin: Duration = 1 * minute;
@@ -167,9 +165,8 @@ interface Token {
 }
 
 /**
- * Reads a bare token, an OAuth answer (`access_token`, `expires_in` in seconds), or the output of `gcloud config
- * config-helper --format=json` (`credential.access_token`, `token_expiry`) printed at `at`. Undefined for anything
- * else: never send half a sentence as a login.
+ * Reads a bare token, an OAuth answer (`expires_in` in seconds), or `gcloud config config-helper --format=json`.
+ * Undefined for anything else: never send half a sentence as a login.
  */
 export function parseToken(printed: string, at: Instant): Token | undefined {
   const text = printed.trim();

@@ -47,10 +47,7 @@ export function allocationStatus(ref: AllocationRef, found: FoundResources): All
   return node === undefined ? statusWithoutNode(queued, ref) : nodeStatus(node, ref, found.createStatus);
 }
 
-/**
- * A persistent TPU belongs to an allocation by name, not by label. A foreign node with the name of our queued resource
- * prevents the creation of our node.
- */
+/** A persistent TPU belongs by name, not by label. A foreign node with our queued resource's name blocks our node. */
 function ownResources(ref: AllocationRef, { node, queued }: FoundResources): Pick<FoundResources, 'node' | 'queued'> {
   if (ref.allocation.ownership === 'persistent') return { node, queued };
   const owner = ownerOf(ref);
@@ -192,9 +189,7 @@ export function hostsOf({ networkEndpoints = [], networkConfigs = [] }: TpuNode)
 /** States from worst to best. READY is best; all other states are between this list and READY. */
 const stateOrder = ['PREEMPTED', 'TERMINATED', 'HIDDEN', 'STOPPED', 'STOPPING', 'DELETING'];
 
-/**
- * Several nodes as one, in the state of the worst. Undefined while one is missing, unless another is unusable already.
- */
+/** In the state of the worst. Undefined while one is missing, unless another is unusable already. */
 export function combineNodes(nodes: readonly (TpuNode | undefined)[]): TpuNode | undefined {
   const present = nodes.filter((node) => node !== undefined);
   const [first] = present;
@@ -222,8 +217,7 @@ function stateRank({ state = '' }: TpuNode): number {
 export type CreateTarget = `nodes/${string}` | `queuedResources/${string}`;
 
 /**
- * The state of the newest create of a target. A failure that is already the allocation's last error is omitted; its
- * message contains the operation's name for this comparison.
+ * A failure that is the allocation's last error is omitted; its message has the operation's name for this comparison.
  */
 export function createStatusOf(
   operations: readonly Operation[],

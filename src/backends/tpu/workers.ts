@@ -102,10 +102,7 @@ interface WorkerTarget extends SshTarget {
   readonly user: string;
 }
 
-/**
- * For silent hosts (ssh_config(5)): without these limits a shell on a hung host never ends. ssh tolerates three
- * unanswered ServerAliveIntervals, enough for half a minute of bad connection.
- */
+/** Without these limits (ssh_config(5)) a shell on a hung host never ends. ssh tolerates three unanswered intervals. */
 const connectTimeout: Duration = 15 * second;
 const serverAliveInterval: Duration = 15 * second;
 
@@ -319,8 +316,8 @@ function loginUser(spec: LoginSpec, { user }: LoginOptions): string {
 }
 
 /**
- * The node's `ssh-keys` metadata: jobman's own key, and the manifest's key if its `.pub` file exists. Google's guest
- * agent creates the user from them; the project's lines stay valid. Throws if jobman's key cannot be made.
+ * Jobman's own key, and the manifest's if its `.pub` file exists. Google's guest agent creates the user from them. The
+ * project's lines stay valid. Throws if jobman's key cannot be made.
  */
 export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
   const keys = [await ownPublicKey(options.home)];

@@ -26,9 +26,7 @@ const maxDiffBytes = 32 * 1024 * 1024;
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/**
- * Copies `from` into the new folder `to`. Throws JobmanError when `from` is no folder, cannot be read or is too large.
- */
+/** Throws JobmanError when `from` is no folder, cannot be read or is too large. */
 export async function freeze(request: {
   readonly from: string;
   readonly to: string;

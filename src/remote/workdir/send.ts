@@ -70,11 +70,7 @@ export function createWorkdirSender() {
   }
 
   return {
-    /**
-     * Sends the files of the copy in `folder` that the working directory of `root` (quoted for the shell) lacks, and
-     * puts the archive next to it. `folder` also holds archives during the transfer. Safe to repeat: arrived pieces are
-     * not sent again.
-     */
+    /** Sends the files that `root` (quoted for the shell) lacks. Arrived pieces are not sent again. */
     async send(run: (request: RunRequest) => Promise<RunResult>, root: string, folder: string): Promise<SendResult> {
       try {
         const wanted = await listLocal(frozenFiles(folder));
@@ -237,8 +233,7 @@ export interface Difference {
 }
 
 /**
- * Lists the folder and the earlier copy, with six fields for each entry, each ended by a NUL. Both arguments are quoted
- * for the shell. A host whose find lacks -printf lists nothing, and gets all files.
+ * Six fields for each entry, each ended by a NUL. A host whose find lacks -printf lists nothing, and gets all files.
  */
 export function listScript(folder: string, sent: string): string {
   return `if [ -d ${folder} ]; then
@@ -265,10 +260,7 @@ export function parseListing(bytes: Uint8Array): Listing | undefined {
   return { entries, sent: fields.slice(at + 1, -2) };
 }
 
-/**
- * Files that a program has made stay. Files of an earlier copy that are missing in this one are removed, and so is an
- * obstacle (a file at the path of a folder, or the other way round).
- */
+/** A program's own files stay. Files missing in this copy and obstacles (a file at a folder's path) are removed. */
 export function difference(wanted: readonly Entry[], there: Listing): Difference {
   const has = new Map(there.entries.map(({ path, fingerprint }) => [path, fingerprint]));
   const folders = new Set<string>();

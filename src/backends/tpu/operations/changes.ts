@@ -51,8 +51,6 @@ export interface ChangeParts extends TpuOperationsParts {
   readonly forget: (name: string, createTime: string | undefined) => void;
 }
 
-// ------------------------------------------------------------------------------------------ states
-
 export type NodeSearchResult =
   | { readonly kind: 'present'; readonly location: Location; readonly node: TpuNode }
   /** No node, but perhaps a queued resource. `location` is null if several zones were checked. */
@@ -98,8 +96,6 @@ function nodeState({ state = 'STATE_UNSPECIFIED' }: TpuNode): string {
 export function unknownStateError({ name }: Pick<LabTpu, 'name'>, reason: string): JobmanError {
   return new JobmanError(`The state of ${name} is unknown now; nothing was changed.`, exitCode.unreachable, [reason]);
 }
-
-// ------------------------------------------------------------------------------------------ changes
 
 export async function applyTpu(parts: ChangeParts, tpu: LabTpu): Promise<void> {
   const current = await parts.find(tpu);
@@ -354,8 +350,6 @@ async function reboot(parts: ChangeParts, tpu: LabTpu): Promise<void> {
   await waitForWorkers(parts, tpu, { isNew: (worker, boot) => boots.get(worker) !== boot });
 }
 
-// ------------------------------------------------------------------------------------------ requests and waiting
-
 /** The operation of the request; null if the cloud did not confirm it. Throws JobmanError after a refusal. */
 function requireAccepted(
   parts: ChangeParts,
@@ -369,7 +363,6 @@ function requireAccepted(
   return null;
 }
 
-/** Throws JobmanError if the operation has failed. */
 async function requireRunning(
   { apiFor }: ChangeParts,
   location: Location,

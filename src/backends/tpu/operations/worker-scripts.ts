@@ -20,8 +20,8 @@ export function parseHolders(worker: number, output: string): readonly DeviceHol
 }
 
 /**
- * Ends `pids`, processes with a folder in their command line (an argument or an option's value), and their children and
- * process groups. Never ends itself or its ancestors. Compares start times, because process ids are reused.
+ * Ends `pids`, processes with a folder in their command line, their children and process groups; never its ancestors.
+ * Compares start times, because process ids are reused.
  */
 export function endProgramsScript({ folders, graceMs }: EndRequest, pids: readonly number[]): string {
   const patterns = folders.map((folder) => folder.replace(/\/+$/, '')).filter((folder) => folder !== '');
@@ -180,9 +180,7 @@ export async function runScript(
   }
 }
 
-/**
- * The shell reads the group before it runs it: a truncated script runs nothing, and no command reads the rest as input.
- */
+/** The shell reads the whole group first: a truncated script runs nothing, and no command reads the rest as input. */
 function scriptWithSecrets(script: string, secrets: Readonly<Record<string, string>>): string {
   const exports = Object.entries(secrets).map(([name, value]) => `export ${name}=${quote(value)}\n`);
   return `{\n${exports.join('')}${script}\n} </dev/null\nexit\n`;
