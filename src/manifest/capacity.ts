@@ -75,32 +75,16 @@ function readTpu(
     const answers = '`project: <your Google Cloud project>`, or `project: emulator` for the free TPU emulator';
     sections.problem(['tpu', 'project'], `is required, because the settings have no default project; write ${answers}`);
   }
-  const isRequestable = checkIsOffered(sections, ['tpu'], tpu, project);
-  const version = tpu.version ?? (isRequestable ? generationOf(tpu.accelerator ?? '')?.runtimeVersion : undefined);
-  if (isRequestable && version === undefined && !sections.has(['tpu', 'version'])) {
-    const message = `is required: jobman does not know the runtime version of ${tpu.accelerator}`;
-    sections.problem(['tpu', 'version'], message);
-  }
+  const pricing = tpu.pricing ?? (tpu.reservation === undefined ? 'spot' : 'ondemand');
+  const own = readRequest(sections, ['tpu'], { ...tpu, pricing }, project);
   const name = tpu.name ?? tpuNameFrom(jobName);
   // In other keys the placeholder means this name, so here it is a cycle.
   if (name.includes(nodeNamePlaceholder)) sections.problem(['tpu', 'name'], 'refers to itself');
   const script = readNamedFile(sections, ['tpu', 'startup_script'], tpu.startup_script, maxStartupScriptBytes, context);
-  if (!isRequestable || tpu.accelerator === undefined || version === undefined) return undefined;
-  if (tpu.zone === undefined || project === null || script === undefined) return undefined;
+  if (own === undefined || project === null || script === undefined) return undefined;
 
-  const pricing = tpu.pricing ?? (tpu.reservation === undefined ? 'spot' : 'ondemand');
-  const own: TpuAlternative = {
-    zone: tpu.zone,
-    accelerator: tpu.accelerator,
-    pricing,
-    runtimeVersion: version,
-    ...omitUndefined({ topology: tpu.topology }),
-    // Only the backend knows the price.
-    pricePerHourUsd: null,
-  };
   const ownership = tpu.ownership ?? (tpu.adopt === true ? 'persistent' : 'ephemeral');
   checkTpuKeys(sections, tpu);
-  checkTopology(sections, own, ['tpu']);
   const alternatives = readAlternatives(sections, tpu, own, project);
   const loginKey = sections.read('ssh')?.private_key;
 
@@ -167,28 +151,10 @@ function readAlternatives(
   const alternatives: TpuAlternative[] = [];
   for (const [index, entry] of (tpu.alternatives ?? []).entries()) {
     const at = ['tpu', 'alternatives', index];
-    const requested = {
-      zone: entry.zone ?? own.zone,
-      accelerator: entry.accelerator ?? own.accelerator,
-      version: entry.version,
-    };
-    if (!checkIsOffered(sections, at, requested, project)) continue;
-    const runtimeVersion = entry.version ?? runtimeVersionFor(requested.accelerator, own);
-    if (runtimeVersion === undefined) {
-      const message = `is required: jobman does not know the runtime version of ${requested.accelerator}`;
-      sections.problem([...at, 'version'], message);
-      continue;
-    }
-    const topology = entry.topology ?? (requested.accelerator === own.accelerator ? own.topology : undefined);
-    const alternative: TpuAlternative = {
-      zone: requested.zone,
-      accelerator: requested.accelerator,
-      pricing: entry.pricing ?? own.pricing,
-      runtimeVersion,
-      ...omitUndefined({ topology }),
-      pricePerHourUsd: null,
-    };
-    checkTopology(sections, alternative, at);
+    const { zone = own.zone, accelerator = own.accelerator, pricing = own.pricing, version } = entry;
+    const topology = entry.topology ?? (accelerator === own.accelerator ? own.topology : undefined);
+    const alternative = readRequest(sections, at, { zone, accelerator, pricing, version, topology }, project, own);
+    if (alternative === undefined) continue;
     const isDuplicate = [own, ...alternatives].some((other) => keyOf(other) === keyOf(alternative));
     if (isDuplicate) sections.warning(at, 'repeats an earlier alternative, so jobman requests it twice in each round');
     alternatives.push(alternative);
@@ -200,11 +166,29 @@ function keyOf({ zone, accelerator, pricing, topology }: TpuAlternative): string
   return JSON.stringify([zone, accelerator, pricing, topology]);
 }
 
-/** Images work within one generation only; another generation needs the one that Google recommends. */
-function runtimeVersionFor(type: string, own: TpuAlternative): string | undefined {
-  const generation = generationOf(type);
-  if (type === own.accelerator || generation === generationOf(own.accelerator)) return own.runtimeVersion;
-  return generation?.runtimeVersion;
+/** `own` is the job's first request, for an alternative to it. */
+function readRequest(
+  sections: Sections,
+  path: readonly (string | number)[],
+  tpu: Partial<TpuSection> & Pick<TpuAlternative, 'pricing'>,
+  project: string | null,
+  own?: TpuAlternative,
+): TpuAlternative | undefined {
+  const { zone, accelerator, pricing, topology } = tpu;
+  if (!checkIsOffered(sections, path, tpu, project) || accelerator === undefined) return undefined;
+  // Images work within one generation only; another generation needs the one that Google recommends.
+  const generation = generationOf(accelerator);
+  const isOfOwn = accelerator === own?.accelerator || generation === generationOf(own?.accelerator ?? '');
+  const runtimeVersion = tpu.version ?? (isOfOwn ? own?.runtimeVersion : undefined) ?? generation?.runtimeVersion;
+  if (runtimeVersion === undefined && !sections.has([...path, 'version'])) {
+    const message = `is required: jobman does not know the runtime version of ${accelerator}`;
+    sections.problem([...path, 'version'], message);
+  }
+  if (zone === undefined || runtimeVersion === undefined) return undefined;
+  // Only the backend knows the price.
+  const request = { zone, accelerator, pricing, runtimeVersion, ...omitUndefined({ topology }), pricePerHourUsd: null };
+  checkTopology(sections, request, path);
+  return request;
 }
 
 function checkTopology(
