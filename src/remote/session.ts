@@ -10,9 +10,7 @@ import { messageOf } from '../app/errors.ts';
 import type { Program, Session, SessionEnd } from '../app/worker-access.ts';
 import { quote } from '../catalogue/shell.ts';
 import { shellFunctions } from './run-folder.ts';
-
-/** Ends the output of a login shell's start-up files on standard error. */
-const beginMarker = 'jobman begins here\n';
+import { beginMarker } from './transport.ts';
 
 export const maxDataBytes = 1 << 20;
 
@@ -31,7 +29,7 @@ export const sessionCommands = {
  * busybox all accept: a signal with its hyphen, and no `--`.
  */
 export function sessionScript(program: Program, hasInput: boolean): string {
-  return `printf '${beginMarker.replace('\n', '\\n')}' >&2
+  return `printf '${beginMarker}\\n' >&2
 ${shellFunctions}
 main=$$
 # The program leads its own process group, so that a signal reaches all its processes. A session of sshd already does.

@@ -49,16 +49,16 @@ export type TransportResult =
   | { readonly kind: 'closed'; readonly reason: string };
 
 /** Ends the output of a login shell's start-up files. */
-const beginMarker = 'jobman begins here\n';
+export const beginMarker = 'jobman begins here';
 
 /** One compound command, which the shell reads first: a cut connection runs nothing, and no command reads the rest. */
 export function wrapScript(script: string): string {
-  return `exec 3<&0\n{\nprintf 'jobman begins here\\n'\n${script}\n} </dev/null\nexit\n`;
+  return `exec 3<&0\n{\nprintf '${beginMarker}\\n'\n${script}\n} </dev/null\nexit\n`;
 }
 
 /** Drops the output before the script's first byte. `onBegin` is called when the shell has read the whole script. */
 export function skipToBeginMarker(onBegin: () => void = () => undefined): (chunk: Uint8Array) => Uint8Array {
-  const marker = new TextEncoder().encode(beginMarker);
+  const marker = new TextEncoder().encode(`${beginMarker}\n`);
   let head: Buffer | null = Buffer.alloc(0);
   return (chunk) => {
     if (head === null) return chunk;
@@ -89,7 +89,7 @@ export async function runLocalScript(
     env: options.env,
     cwd: options.cwd,
     timeoutMs: request.timeoutMs,
-    maxOutputBytes: request.maxOutputBytes + beginMarker.length,
+    maxOutputBytes: request.maxOutputBytes + beginMarker.length + 1,
     onOutput: async (chunk, stream) => {
       const bytes = stream === 'stdout' ? body(chunk) : chunk;
       if (stream === 'stdout' && bytes.length > 0) await request.onOutput?.(bytes);
