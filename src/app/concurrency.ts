@@ -22,22 +22,13 @@ export async function mapConcurrent<Item, Answer>(
   limit: number,
   work: (item: Item, index: number) => Promise<Answer>,
 ): Promise<readonly Answer[]> {
-  const answers: Answer[] = [];
-  const left = items.entries();
-  let hasFailed = false;
-  async function runNext(): Promise<void> {
-    for (const [index, item] of left) {
-      if (hasFailed) return;
-      answers[index] = await work(item, index).catch((error: unknown) => {
-        hasFailed = true;
-        throw error;
-      });
-    }
-  }
-  const ended = await Promise.allSettled(Array.from({ length: Math.min(limit, items.length) }, runNext));
-  const failed = ended.find(({ status }) => status === 'rejected');
-  if (failed?.status === 'rejected') throw failed.reason;
-  return answers;
+  const withSlot = createLimiter(limit);
+  let failure: Promise<never> | undefined;
+  const works = items.map((item, index) =>
+    withSlot(() => failure ?? work(item, index).catch((error: unknown) => (failure = Promise.reject(error)))),
+  );
+  await Promise.allSettled(works);
+  return Promise.all(works);
 }
 
 export function createLimiter(limit: number): <Answer>(work: () => Promise<Answer>) => Promise<Answer> {

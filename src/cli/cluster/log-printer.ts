@@ -4,7 +4,7 @@ import type { ClusterPod } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
-import { decode } from '../logs/lines.ts';
+import { decode, formatForPipe } from '../logs/lines.ts';
 import { escapeForTerminal, escapeLine } from '../../app/format.ts';
 import { rawBytes, isSanitized } from '../output.ts';
 
@@ -50,14 +50,8 @@ export function createLogPrinter(cli: Cli, job: string, flags: LogsFlags, hasPod
   const colour = stdout.isTerminal && cli.screen.colour;
   let waiting = 0;
 
-  /** A carriage return does no harm in a file, and progress bars consist of them. */
   const sanitize = (text: string): string =>
-    stdout.isTerminal
-      ? escapeForTerminal(text, colour)
-      : text
-          .split('\r')
-          .map((part) => escapeForTerminal(part))
-          .join('\r');
+    stdout.isTerminal ? escapeForTerminal(text, colour) : formatForPipe(text);
 
   return {
     async write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void> {

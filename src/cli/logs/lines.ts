@@ -56,7 +56,7 @@ function formatForTerminal({ text, omittedBytes, isSanitized: isClean }: Piece, 
 }
 
 /** Carriage returns do no harm in a file, and progress bars consist of them. */
-function formatForPipe(text: string): string {
+export function formatForPipe(text: string): string {
   if (!text.includes('\r')) return escapeForTerminal(text);
   return text
     .split('\r')
