@@ -23,6 +23,7 @@ export interface ListQuery {
   readonly all?: boolean;
 }
 
+/** A job in a list. */
 export interface JobRow {
   /** Six digits; for a job in a cluster its name there. */
   readonly id: string;
@@ -42,6 +43,7 @@ export interface JobRow {
   readonly heldCapacity: string | null;
   /** The reason for the phase, for people. */
   readonly message: string;
+  /** The owner's last request. */
   readonly desired: Desired;
   /** Number of resumes. */
   readonly stage: number;
@@ -51,6 +53,7 @@ export interface JobRow {
   /** The values of `--set`, in order. */
   readonly overrides: readonly Override[];
   readonly createdAt: Instant;
+  /** Time at which the phase began. */
   readonly phaseStartedAt: Instant;
   /** Estimated dollars per hour of the capacity held now; null without capacity or without a known price. */
   readonly pricePerHourUsd: number | null;
@@ -90,9 +93,11 @@ export interface AttemptView {
   readonly workdirCopy: number | null;
 }
 
+/** Capacity requested or held for a job. */
 export interface AllocationView {
   /** From 1. */
   readonly allocation: number;
+  /** Its name in the cloud. */
   readonly name: string;
   readonly ownership: 'ephemeral' | 'persistent';
   /** `refused`: it was never created. Otherwise the last observed state. */
@@ -110,9 +115,11 @@ export interface AllocationView {
   }[];
 }
 
+/** A worker of the newest attempt. */
 export interface WorkerView {
   readonly worker: WorkerId;
   readonly address: string | null;
+  /** Its state, for people. */
   readonly message: string;
   /** Age of the newest output; null without any. */
   readonly logAgeMs: Duration | null;
@@ -155,6 +162,7 @@ export interface JobView extends JobRow {
   readonly hasFiles: boolean;
 }
 
+/** The explanation of a job's phase. All texts are for people. */
 export interface Why {
   readonly id: string;
   readonly message: string;
@@ -162,6 +170,7 @@ export interface Why {
   readonly evidence: string | null;
   /** The last lines of the failed program's log; empty if no program failed. */
   readonly logTail: readonly string[];
+  /** The recovery rule in force. */
   readonly rule: string | null;
   /** The typical wait for such capacity while the job waits, from jobs of this installation; null with fewer than five waits. */
   readonly typicalWait: string | null;
@@ -206,6 +215,7 @@ export interface LogQuery {
 }
 
 export interface LogFile {
+  /** The id. */
   readonly job: string;
   readonly path: string;
   readonly worker: WorkerId | null;
@@ -213,6 +223,7 @@ export interface LogFile {
   readonly bytes: number;
 }
 
+/** The answer of `create --dry-run`: requests, rules and price. Nothing is stored. */
 export interface Plan {
   readonly name: string;
   readonly backend: BackendName;
@@ -246,6 +257,7 @@ export interface CreatedJob {
 
 /** A confirmation needed from a user: the request exceeds the grants, or another job uses the TPU or folder. */
 export interface ConfirmationRequired {
+  /** A sentence without its full stop. */
   readonly message: string;
   /** `about $4.00/h`; null if no price is known or the command adds no cost. */
   readonly cost: string | null;

@@ -28,6 +28,7 @@ export type ErrorCode =
   | 'unreachable'
   | 'interrupted';
 
+/** A mistake in a manifest. */
 export interface ManifestProblem {
   /** The manifest's path as typed. */
   readonly file: string;
@@ -37,6 +38,7 @@ export interface ManifestProblem {
   /** `command.workers[1]`; empty for the whole file. */
   readonly key: string;
   readonly message: string;
+  /** The known name nearest to the typed one. */
   readonly suggestion: string | null;
   /** The `--set` argument with the problem; null for a problem in the file. */
   readonly set: string | null;
@@ -110,6 +112,8 @@ export class StoreError extends JobmanError {
     this.kind = kind;
   }
 }
+
+// ------------------------------------------------------------------------------------------ files
 
 export type FileErrorKind = 'full' | 'read_only' | 'broken';
 

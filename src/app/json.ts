@@ -7,6 +7,7 @@ import { hexDigits } from './format.ts';
 import type { Evidence, Exit } from '../core/model/job.ts';
 import type { JobSpec, WorkerId } from '../core/model/spec.ts';
 
+/** Evidence for the end of an attempt. */
 interface EvidenceOutput {
   readonly message: string;
   readonly worker: WorkerId | null;
@@ -17,6 +18,7 @@ interface EvidenceOutput {
   /** Name of the log pattern that matched, and the line. */
   readonly pattern: string | null;
   readonly line: string | null;
+  /** The cloud's own message. */
   readonly raw: string | null;
 }
 
@@ -26,12 +28,14 @@ function evidenceJson(evidence: Evidence): EvidenceOutput {
   return { message, worker, exitCode, signal, unconfirmed, pattern, line, raw };
 }
 
+/** One try at the command. */
 interface AttemptOutput extends Omit<AttemptView, 'evidence' | 'exits'> {
   readonly evidence: EvidenceOutput | null;
   /** The exits of its program, grouped by exit code and signal. */
   readonly exits: readonly (Omit<Exit, 'signal'> & { readonly signal: string | null })[];
 }
 
+/** A job with everything that has happened to it. */
 export interface ShownJobOutput extends Omit<JobView, 'attempts'> {
   readonly attempts: readonly AttemptOutput[];
 }
@@ -61,6 +65,7 @@ function withoutSecrets(spec: JobView['spec']): JobView['spec'] {
   return { ...spec, command: { ...spec.command, env: Object.fromEntries(env) as Record<string, string> } };
 }
 
+/** An event of a job's history. */
 export type EventOutput = {
   /** Grows with each event of the job. */
   readonly seq: number;
@@ -101,6 +106,7 @@ export type Shape = 'string' | 'number' | 'boolean' | readonly [Shape] | { reado
 const requiredFields = ['name', 'digest'] as const;
 type RequiredField = (typeof requiredFields)[number];
 
+/** The type of the values that match a shape. */
 export type ShapeValue<S> = S extends 'string'
   ? string
   : S extends 'number'

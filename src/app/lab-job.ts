@@ -21,7 +21,9 @@ export interface LabJob {
   readonly baseStage: number;
 }
 
+/** The booking of a run in the booking sheet. */
 export interface RunBooking {
+  /** The user's name in the sheet. */
   readonly user: string;
   /** The user of the booking when the TPU was checked. A booking by yet another user is a conflict. */
   readonly seenUser: string | null;

@@ -76,6 +76,7 @@ export interface ControllerService {
   start(): Promise<{ readonly started: boolean; readonly pid: number }>;
   stop(): Promise<{ readonly stopped: boolean }>;
   status(): Promise<ControllerStatus>;
+  /** Makes a running controller read changed settings now instead of at its next lease renewal. */
   reload(): Promise<void>;
   /** Makes the controller survive logout and reboot. Returns what it installed and how to undo it. */
   install(): Promise<string>;
@@ -152,7 +153,7 @@ export interface Services {
   clusterArchive(): Promise<ClusterArchive>;
   /** The registry of the settings. The caller closes it. Throws JobmanError without one. */
   images(): Promise<ImagePort>;
-  /** A sentence about a newer version, or null. Starts a due check in a separate process. */
+  /** A sentence about a newer version already found, or null. Starts a due check in a separate process. */
   newerVersion(): Promise<string | null>;
   /** The body of that separate process: checks the configured source and stores the result. */
   checkVersion(): Promise<void>;
@@ -174,7 +175,7 @@ export interface Services {
   checkWorkdir(from: string): Promise<void>;
   /** The caller closes it. */
   orphans(): Promise<OrphanOperations>;
-  /** `shared`: over the controller's connections. Throws JobmanError without machines. */
+  /** The workers of a job. `shared`: over the controller's connections. Throws JobmanError without machines. */
   workers(id: string, connection: 'shared' | 'own'): Promise<WorkerAccess>;
   /** The caller closes it. */
   stepRunner(job: Job): Promise<StepRunner>;

@@ -96,7 +96,6 @@ const maxUnreachableTime: Duration = 24 * 60 * minute;
 interface NamespaceWatch {
   renew(context: WatchedContext): void;
   readonly isBusy: boolean;
-  /** Resolves when no job of ours is left there, or after `stop`. */
   readonly ended: Promise<void>;
   stop(): Promise<void>;
 }

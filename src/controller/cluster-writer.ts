@@ -37,7 +37,6 @@ export interface ClusterView {
   readonly lostPods: Map<string, ClusterPod>;
   /** Jobs whose end is not archived yet. */
   readonly gone: Map<string, ClusterJob>;
-  /** Archived state of the jobs that may still change. */
   readonly archived: Map<string, ArchivedJob>;
   /** Uids of ended jobs that are archived with all their logs. */
   readonly finished: Set<string>;
@@ -76,7 +75,6 @@ function isOpen(job: ClusterJob): boolean {
   return mayBeActive({ job, goneAt: null });
 }
 
-/** Uses the archive until the first complete list. */
 export function hasOpenJobs({ open, isSynced, archived }: ClusterView): boolean {
   return open.size > 0 || (!isSynced && [...archived.values()].some((archivedJob) => mayBeActive(archivedJob)));
 }
@@ -176,7 +174,6 @@ interface WriterParts {
 
 export type ClusterWriter = ReturnType<typeof createClusterWriter>;
 
-/** Writes the whole state of a job when it has changed. */
 export function createClusterWriter(options: WriterParts) {
   const { cluster, store, clock, view, timers, signal, report } = options;
   const recheckCounts = new Map<string, number>();
@@ -296,7 +293,6 @@ const maxFollowedLogs = 256;
 /** The log of an ended job is given up after this many failures in a row. */
 const maxLogFailures = 5;
 
-/** Copies containers' logs to their ends. A log continues at the end of its copy. */
 export function createLogCopier(options: {
   readonly cluster: Pick<Cluster, 'logs'>;
   readonly store: Pick<ClusterStore, 'archiveLog'>;
@@ -360,7 +356,6 @@ export function createLogCopier(options: {
   }
 
   return {
-    /** Safe to repeat while the log is copied. */
     follow(log: ContainerLog): void {
       const key = logKey(log.job.uid, log.pod, log.container);
       if (signal.aborted || view.following.has(key)) return;

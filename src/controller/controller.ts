@@ -67,7 +67,6 @@ export interface Controller {
   pollBackgroundTasks(): void;
   /** Finishes the running passes and actions within bounded time, and releases the lease. */
   stop(): Promise<void>;
-  /** Never rejects. */
   readonly exited: Promise<ExitReason>;
   readonly isIdle: boolean;
 }
@@ -297,7 +296,6 @@ function createRounds(
   /** The clock was set back, and the jobs in the store have not all been observed since. */
   let isSetBack = false;
 
-  /** Safe to repeat. */
   function armTimer(): void {
     if (!isRunning() || inRound) return;
     cancelTimer();

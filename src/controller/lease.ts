@@ -51,7 +51,6 @@ export function createLease(
     get isHeld() {
       return clock.now() < heldUntil;
     },
-    /** The last recorded period in which no controller could act. */
     get lastPause() {
       return lastPause;
     },

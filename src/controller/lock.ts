@@ -68,7 +68,6 @@ export interface ControllerFile {
   readonly startedAt: Instant;
 }
 
-/** Only reads. */
 export function readController(home: string): ControllerFile | null {
   if (!isControllerRunning(home)) return null;
   try {

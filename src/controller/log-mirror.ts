@@ -141,7 +141,6 @@ export function createLogMirror(options: LogMirrorOptions) {
   }
 
   return {
-    /** Safe to repeat. */
     follow: (job: Job, machines: MachinePort, output: Output) => void follow(job, machines, output),
     /** Waits while more output arrives. False after a timeout: the worker is disconnected, or still prints. */
     async drain(job: Job, machines: MachinePort, output: Output, timeouts: DrainTimeouts): Promise<boolean> {
@@ -239,10 +238,7 @@ export function createLogFollowers(options: {
       .filter((output) => !mirror.isCopied(job, output) && isReadable(job, output));
   }
 
-  /**
-   * Counts from the latest of three times: its end was observed, its capacity came back (as from maintenance), or a
-   * controller ran again. A time in the future is from before the clock was set back.
-   */
+  /** Counts from its observed end, the return of its capacity, or a controller's restart; ignores future times. */
   function isPastCopyTimeout(job: Job, { ordinal, endedAt, allocation }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.finish?.at ?? endedAt;
     // The next round handles a jump that no round has noticed yet.

@@ -100,9 +100,7 @@ async function observeAlternatives(
   }
 }
 
-/**
- * Workers of the newest allocation if it is, or was last observed as, ready; `controller` if the command runs there.
- */
+/** Those of the newest allocation while it is, or was last, ready; `controller` if the command runs there. */
 function workerRefs(job: Job, facts: readonly AllocationObservation[]): readonly WorkerRef[] {
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.requestedAt === null || job.finish !== null) return [];
@@ -216,9 +214,8 @@ interface Silence {
 export type Silences = ReturnType<typeof createSilences>;
 
 /**
- * The start of each worker's silence. The worker may have answered while nothing asked it (the process was suspended,
- * the disk was full), so a silence lasts only while observations follow each other closely. Losing this state only
- * delays a decision.
+ * The start of each worker's silence, which lasts only while observations follow closely: a suspended process asks no
+ * worker. Losing this state only delays a decision.
  */
 export function createSilences() {
   const silences = new Map<string, Map<string, Silence>>();
@@ -300,10 +297,7 @@ async function copyLastOutput(job: Job, worker: WorkerObservation, { backend, mi
   await mirror.drain(job, backend.machines, output, drainTimeouts);
 }
 
-/**
- * Adds the pattern at the end of a silent run's output. A second observation with the same output time proves that the
- * run has not ended in between.
- */
+/** A second observation with the same output time proves that the run has not ended in between. */
 async function withSilentRunPattern(
   job: Job,
   worker: WorkerObservation,

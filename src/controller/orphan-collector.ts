@@ -14,10 +14,7 @@ const collectInterval = 5 * minute;
 const delayAfterRelease = 45 * second;
 /** A request whose reply was lost takes effect at most this long after the release. */
 const maxRequestDelay = 5 * minute;
-/**
- * An incomplete collection is repeated soon for at most this long, so that an expired login does not keep the
- * controller running.
- */
+/** An incomplete collection is soon repeated, but an expired login must not keep the controller running. */
 const maxRetryTime = 3 * minute;
 
 type Claim = 'claimed' | 'release' | 'unknown';
@@ -116,7 +113,6 @@ export function createOrphanCollector(
       return lateRequestsUntil > 0;
     },
     collectSoon,
-    /** For a clock that was set back. */
     makeDue(): void {
       dueAt = clock.now();
       lateRequestsUntil = Math.min(lateRequestsUntil, clock.now() + maxRequestDelay);

@@ -115,10 +115,7 @@ export function createPerformer(options: PerformerOptions) {
     get completions() {
       return completions;
     },
-    /**
-     * Begins these actions unless they are in progress, and drops waiting actions that are not among them. An action
-     * that has returned since `completionsBefore` is not repeated: `job` was decided without its outcome.
-     */
+    /** Drops waiting actions that are not among them. One that returned since `completionsBefore` is not repeated. */
     perform(job: Job, actions: readonly Action[], completionsBefore: number): void {
       for (const [key, order] of waiting) if (order.id === job.id) waiting.delete(key);
       const completedOfJob = completed.get(job.id);

@@ -14,7 +14,6 @@ import { createCoalescedTask } from './timers.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
 export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock' | 'holder'> {
-  /** Absolute. */
   readonly home: string;
   readonly databaseFile: string;
   readonly pid: number;

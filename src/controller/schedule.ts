@@ -44,8 +44,7 @@ export function createSchedule() {
       return first;
     },
     /**
-     * A long wait ends on a multiple of `passInterval`, so that one request to the cloud serves all jobs of a zone. A
-     * short wait is more exact.
+     * A long wait ends on a multiple of `passInterval`, so that jobs of a zone share requests. A short one is exact.
      */
     set: (id: string, at: Instant, now: Instant) => void due.set(id, alignToInterval(at, now)),
     remove: (id: string) => void due.delete(id),
@@ -92,10 +91,7 @@ export function createClockWatch(began: Instant) {
 
 export type Workqueue = ReturnType<typeof createWorkqueue>;
 
-/**
- * Calls `work`, which must not throw, for each added job, never twice at once for one job. A job that is added during
- * its pass gets another one, because that pass may have observed an earlier state.
- */
+/** `work` must not throw. A job added during its pass gets another one, because that pass may have observed less. */
 export function createWorkqueue(options: {
   readonly maxConcurrent: number;
   readonly work: (id: string) => Promise<void>;

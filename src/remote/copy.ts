@@ -76,8 +76,7 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
 }
 
 /**
- * Copies from a worker to this machine. A worker runs other users' programs, so its archive is untrusted: acceptCopy
- * checks it. The copy has the requested name, or the name of the target, never a name chosen by the worker.
+ * The archive is untrusted (acceptCopy checks it). The copy has the requested name or the target's, never the worker's.
  */
 export async function copyFromRemote(start: StartSession, request: RemoteCopyRequest): Promise<CopyEnd> {
   const requestedName = nameOf(request.from);
@@ -336,9 +335,8 @@ interface ReceivedCopy {
 }
 
 /**
- * Moves the received entry to `target`. Refuses an archive with several entries or another name, and an existing target
- * unless `replace` is true. Device nodes, FIFOs and sockets are skipped, and files lose their setuid, setgid and sticky
- * bits.
+ * Refuses several entries, another name, and an existing target unless `replace` is true. Device nodes, FIFOs and
+ * sockets are skipped, and files lose their setuid, setgid and sticky bits.
  */
 async function acceptCopy({ received, replacedPath, expectedName, target, replace }: ReceivedCopy): Promise<CopyEnd> {
   const names = await readdir(received);

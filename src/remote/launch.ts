@@ -30,9 +30,8 @@ export interface LauncherOptions {
 }
 
 /**
- * The launcher, a program of its own (`sh <root>/start_<n>.x/launch attempt_<n>`). It prints one line to its starter
- * and then closes its output: `started`, `already` (another launcher made the folder), `restarted` (the machine has
- * rebooted, so nothing ran) or `failed <why>` (nothing ran and there is no folder).
+ * Prints one line to its starter and then closes its output: `started`, `already` (another launcher made the folder),
+ * `restarted` (the machine has rebooted, so nothing ran) or `failed <why>` (nothing ran and there is no folder).
  */
 export function launcherScript(options: LauncherOptions): string {
   const value = (text: string | null): string => quote(text ?? '');

@@ -12,7 +12,7 @@ export interface ProcessRequest {
   readonly stdin?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** Then the program is killed with its process group. */
+  /** After this, the program is killed with its process group. */
   readonly timeoutMs: Duration;
   readonly maxOutputBytes: number;
   /** Receives every chunk, kept or not; while it is awaited nothing more is read. */

@@ -58,7 +58,6 @@ export interface Connection {
   readonly client: Client;
   channels: number;
   isOpen: boolean;
-  /** The connection may recover. */
   isSilent: boolean;
   readonly silenceListeners: Set<() => void>;
   closeReason: string;
@@ -303,10 +302,7 @@ interface Login {
   readonly notes: string[];
 }
 
-/**
- * The key files to try, in order. On a machine older than jobman's key, the keys of the user's ssh_config and gcloud's
- * key follow: its creator most likely authorized one of them.
- */
+/** In order. On a machine older than jobman's key, the user's and gcloud's keys follow: one of them was authorized. */
 export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: string): readonly string[] {
   const own = target.keyFile === null ? config.keyFiles : [target.keyFile];
   if (target.existing === undefined) return own;

@@ -16,10 +16,7 @@ export interface OwnKey {
   readonly publicKey: string;
 }
 
-/**
- * `$JOBMAN_HOME/ssh/id_ed25519`, created when missing; safe to run concurrently: the first process wins. Throws when
- * the folder cannot be written, and a JobmanError when the key belongs to another login.
- */
+/** Made when missing; of concurrent processes the first wins. Throws, with a JobmanError for a key of another login. */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');
   const file = join(folder, 'id_ed25519');

@@ -32,9 +32,7 @@ export interface SshTarget {
   readonly keyFile: string | null;
   /** For a machine not made by jobman: the user's own keys are tried too. `addKey` is the advice in messages. */
   readonly existing?: { readonly addKey: string };
-  /**
-   * Pins the host's key: letters, digits and `_.-`, one name per worker and allocation, because addresses are reused.
-   */
+  /** Pins the host's key. One name (letters, digits, `_.-`) per worker and allocation: addresses are reused. */
   readonly pinName: string;
   /** The host must show one of these keys (`type base64`). If empty, the first key is pinned. */
   readonly hostKeys: readonly string[];
@@ -207,7 +205,6 @@ function releaseConnection(connection: Connection, idleMs: Duration): void {
   connection.idleTimer.unref();
 }
 
-/** The acquired connection is released when the channel closes. */
 function openChannel(
   connection: Connection,
   idleMs: Duration,

@@ -28,8 +28,8 @@ function triesFolder(root: string, allocation: number, step: RunnableStep): stri
 export type StepMode = 'unless-proven' | 'check' | 'apply';
 
 /**
- * Ensures that a try is under way, and prints its output. The last line of standard error is `step <exit code>`, `step vanished`
- * or `step cannot <why>`; after a failure `command <line>` may follow, the last command that began.
+ * Ensures that a try is under way, and prints its output. The last line of standard error is `step <exit code>`,
+ * `step vanished` or `step cannot <why>`; after a failure `command <line>` may follow, the last command that began.
  */
 export function stepScript(
   root: string,

@@ -192,10 +192,7 @@ function textOf(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 
-/**
- * `title` begins the last line (`000012, attempt 1`), and `nextCommand` is suggested there. If the user closes the
- * window earlier, `onClosed` runs in the background.
- */
+/** `title` begins the last line, which suggests `nextCommand`. If a user closes the window, `onClosed` runs later. */
 export function viewerArgv(of: {
   readonly folder: string;
   readonly title: string;

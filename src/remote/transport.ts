@@ -72,7 +72,6 @@ export function skipToBeginMarker(onBegin: () => void = () => undefined): (chunk
   };
 }
 
-/** Runs a script on this machine. */
 export async function runLocalScript(
   request: RunRequest,
   options: {

@@ -103,6 +103,7 @@ export interface ClusterPod {
   readonly index: number | null;
   readonly createdAt: Instant;
   readonly startedAt: Instant | null;
+  /** The resources that the pod takes on its node, in the canonical form of quantity.ts. */
   readonly requests: Readonly<Record<string, string>>;
   readonly limits?: Readonly<Record<string, string>>;
   readonly containers: readonly ClusterContainer[];
@@ -121,6 +122,7 @@ export interface ClusterEvent {
   readonly lastAt: Instant;
 }
 
+/** The fields that explain why a pod is not scheduled. */
 export interface ClusterNode {
   readonly name: string;
   readonly ready: boolean;
@@ -193,7 +195,7 @@ export interface ClusterTarget {
   readonly container: string;
 }
 
-/** A `line` runs in the container's `sh`; `argv` needs no shell. */
+/** A program to run in a container. A `line` runs in the container's `sh`; `argv` needs no shell. */
 export interface ClusterExecRequest extends Omit<SessionRequest, 'environment'> {
   /** If set, the program gets a terminal of this size: keys are its input, and all its output is standard output. */
   readonly terminal: TerminalSize | null;
@@ -213,7 +215,7 @@ export interface ClusterSession extends Session {
   resize(size: TerminalSize): void;
 }
 
-/** Failures are JobmanError: 3 absent, 4 name taken, 5 unreachable (also an expired login), else 1. */
+/** Failures are JobmanError: 3 absent, 4 name taken, 5 unreachable (or an expired login), else 1. */
 export interface Cluster {
   /** Reads the kubeconfig only; sends no request. */
   context(): ClusterContext;
@@ -225,6 +227,7 @@ export interface Cluster {
   pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
   /** In pages: pods without a node, with the Job of each. Transfers nothing else. */
   unscheduledPods(query: ClusterQuery): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
+  /** Null if we may not list them. */
   nodes(): Promise<readonly ClusterNode[] | null>;
   /** Null if we may not list them. */
   priorityClasses(): Promise<readonly PriorityClass[] | null>;
@@ -237,6 +240,7 @@ export interface Cluster {
   /** Returns the Job as the cluster completed it. `dryRun`: the cluster checks the Job and stores nothing. */
   create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
   patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Returns when the Job and its pods are observed gone. */
   remove(name: string, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
   /** Yields the existing objects, then each change, until the signal aborts. Reopens connections that end. */
   watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterJob>>;

@@ -94,8 +94,10 @@ function isYours({ namespace, owner }: QueuedJob, viewer: QueueViewer): boolean 
 
 export interface QueueGroup {
   readonly flavor: string | null;
+  /** The requests of one pod, in the canonical form of quantity.ts. */
   readonly requests: Amounts;
   readonly gpus: number;
+  /** The requests other than cpu, memory and GPUs. */
   readonly otherRequests: Amounts;
   readonly jobCount: number;
   readonly yourJobCount: number;
@@ -174,8 +176,8 @@ function keyOf(): (job: QueuedJob) => string {
 }
 
 /**
- * The scheduler has one queue, each Kueue queue per namespace another: by priority, then age. This is the order of
- * attempts and not a promise: a smaller job may be scheduled earlier.
+ * The scheduler has one queue, and each Kueue queue in each namespace is another. Higher priority comes first, then the
+ * older job. This is the order of attempts and not a promise: a smaller job may be scheduled earlier.
  */
 function positionsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly QueuePosition[] {
   const waiting = jobs.filter(({ state }) => state === 'waiting');

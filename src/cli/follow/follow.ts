@@ -188,8 +188,7 @@ export async function followLog(cli: Cli, client: Client, id: string, options: F
 }
 
 /**
- * Follows a job until it finishes: its workers' output on standard output, everything else on standard error. Resolves
- * with the verdict's exit code. Leaving does not end the job. `after`: see FollowOptions.
+ * Output on standard output, the rest on standard error. Resolves with the verdict's exit code; leaving ends no job.
  */
 export async function followToEnd(
   cli: Cli,

@@ -47,10 +47,7 @@ type Emit<L extends LineSource> = (from: readonly L[], piece: Piece) => void;
 /** Workers that are further apart are printed separately. */
 export const lookahead = 64;
 
-/**
- * Passes the lines that can be printed now to `emit`. Stops if more must be read first, or if a line still waits for an
- * equal one; `sources` keep the rest.
- */
+/** Stops if more must be read first, or if a line still waits for an equal one; `sources` keep the rest. */
 export function mergeLines<L extends LineSource>(
   sources: readonly L[],
   rules: MergeOptions,
@@ -147,10 +144,7 @@ function keyOf(piece: Piece): string {
   return key;
 }
 
-/**
- * Lines with equal keys may be shown as one: they are equal without their leading time, except for numbers with a
- * decimal point (a loss, a duration). Whole numbers count: another step is another line.
- */
+/** Equal without the leading time, except for numbers with a decimal point (a loss). Another step is another line. */
 function foldKey(text: string): string {
   return withoutTime(text).replace(decimals, '#');
 }

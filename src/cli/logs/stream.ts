@@ -35,8 +35,8 @@ export interface LogStream {
   /** `isFirst`: `tail` applies. False if the file does not exist yet. Throws JobmanError without read permission. */
   add(file: LogFile, isFirst: boolean): Promise<boolean>;
   /**
-   * Calls `before` once, ahead of the first text. `behind`: more is available than one call prints, so that the caller
-   * can do other work; call again at once. Stops early if the output is closed.
+   * Calls `before` ahead of the first text. `behind`: more is available, call again. Stops early if the output is
+   * closed.
    */
   pump(now: Instant, before?: () => void): Promise<'nothing' | 'some' | 'behind'>;
   finish(now: Instant, before?: () => void): Promise<boolean>;

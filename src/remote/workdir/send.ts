@@ -107,7 +107,6 @@ function frozenFiles(folder: string): string {
   return join(folder, 'files');
 }
 
-/** Lists the frozen copy with the same script as on a worker; undefined when it is missing. */
 async function listLocal(frozen: string): Promise<Listing | undefined> {
   const result = await runProcess({
     argv: ['sh', '-c', `cd "$1" || exit 1\n${listScript('.', '/dev/null')}`, 'sh', frozen],
@@ -222,7 +221,6 @@ export interface Entry {
 
 export interface Listing {
   readonly entries: readonly Entry[];
-  /** Of an earlier copy; without files that a program made. */
   readonly sent: readonly string[];
 }
 
@@ -233,7 +231,7 @@ export interface Difference {
 }
 
 /**
- * Six fields for each entry, each ended by a NUL. A host whose find lacks -printf lists nothing, and gets all files.
+ * Prints six fields per entry, each ended by a NUL. A host whose find lacks -printf lists nothing, and gets all files.
  */
 export function listScript(folder: string, sent: string): string {
   return `if [ -d ${folder} ]; then
