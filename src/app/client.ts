@@ -284,6 +284,7 @@ export interface Client {
   planStep(ref: Ref, step: string, by: string): Promise<StepPlan>;
   recordStep(ref: Ref, done: ManualStepResult): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
+  /** Removes the files of a finished job. */
   clean(ref: Ref, by: string): Promise<CommandResult>;
   /** The owner's jobs whose files `clean` would remove. */
   listCleanable(owner: string): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;

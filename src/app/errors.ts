@@ -58,6 +58,7 @@ export class JobmanError extends Error {
   readonly errorCode: ErrorCode;
   /** The mistakes of an invalid manifest; `lines` has them for people. */
   readonly problems: readonly ManifestProblem[];
+  /** The reasons for a required confirmation. */
   readonly reasons: readonly string[];
 
   constructor(message: string, code: number, lines: readonly string[] = [], details: ErrorDetails = {}) {
@@ -87,6 +88,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** True if a file or folder does not exist. */
 export function isFileMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
