@@ -71,11 +71,9 @@ export function checkBuckets(sections: Sections, capacity: CapacitySpec | undefi
     for (const [region, name] of Object.entries(bucket)) {
       if (!bucketPattern.test(name)) sections.problem([...at, region], `"${name}" ${invalidBucketMessage}`);
     }
-    const reported = new Set<string>();
-    for (const zone of capacity === undefined ? [] : zonesOf(capacity)) {
-      const region = regionOf(zone);
-      if (Object.hasOwn(bucket, region) || reported.has(region)) continue;
-      reported.add(region);
+    const zones = capacity === undefined ? [] : zonesOf(capacity);
+    for (const [region, [zone]] of Map.groupBy(zones, regionOf)) {
+      if (Object.hasOwn(bucket, region)) continue;
       sections.problem(at, `has no bucket for ${region}, but the job may run there (${zone})`);
     }
   }

@@ -52,20 +52,11 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   // No early return from here on: a mistake in one section must not hide the mistakes in another.
   const isLocal = sections.isPresent('local');
   const runsOnController = isLocal || runsOn === 'controller';
-  const workdir = readWorkdir(sections, command.workdir, { runsOn, isLocal, capacity, isCopied }, context);
-  const checkpoints = readCheckpoints(sections, job, { runsOnController, capacity, modules }, context);
+  const placement: Placement = { runsOn, isLocal, runsOnController, capacity, isCopied, modules };
+  const workdir = readWorkdir(sections, command.workdir, placement, context);
+  const checkpoints = readCheckpoints(sections, job, placement, context);
   const resumeFrom = readResumeFrom(sections, job.resume_from, runsOnController, context);
-  const rules = buildRecoverySpec({
-    section: sections.read('recovery') ?? {},
-    presetAt: sections.has(['recovery', 'preset']) ? ['recovery', 'preset'] : ['recovery'],
-    loop: job.loop,
-    isRevocable: capacity?.kind === 'tpu' && alternativesOf(capacity).some(({ pricing }) => pricing !== 'ondemand'),
-    // An unreadable capacity has its own problem; do not report a second one.
-    hasOtherZone:
-      capacity === undefined ||
-      (capacity.kind === 'tpu' && alternativesOf(capacity).some(({ zone }) => zone !== capacity.zone)),
-    refuse: sections.problem,
-  });
+  const rules = buildRecoverySpec(sections, job.loop, capacity);
   addWarnings(sections, {
     job,
     capacity,
@@ -221,19 +212,23 @@ function readWorkdirSource(
   return path;
 }
 
+/** Where the command runs and its files are. */
+interface Placement {
+  readonly runsOn: CommandSpec['runsOn'];
+  readonly isLocal: boolean;
+  readonly runsOnController: boolean;
+  readonly capacity: CapacitySpec | undefined;
+  readonly isCopied: boolean;
+  readonly modules: readonly SetupModule[];
+}
+
 /** The folder in which the command starts. Never null on this machine; null on a worker means the login folder. */
 function readWorkdir(
   sections: Sections,
   workdir: string | undefined,
-  options: {
-    readonly runsOn: CommandSpec['runsOn'];
-    readonly isLocal: boolean;
-    readonly capacity: CapacitySpec | undefined;
-    readonly isCopied: boolean;
-  },
+  { runsOn, isLocal, capacity, isCopied }: Placement,
   context: ManifestContext,
 ): string | null {
-  const { runsOn, isLocal, capacity, isCopied } = options;
   const { folder, home } = context;
   if (isLocal && !isCopied) {
     const start = capacity?.kind === 'local' ? capacity.workdir : folder;
@@ -251,22 +246,18 @@ function readWorkdir(
 function readCheckpoints(
   sections: Sections,
   { checkpoint_dir: written, checkpoint_shared: isShared = false }: Partial<Section<'job'>>,
-  options: {
-    readonly runsOnController: boolean;
-    readonly capacity: CapacitySpec | undefined;
-    readonly modules: readonly SetupModule[];
-  },
+  placement: Placement,
   context: ManifestContext,
 ): Pick<CommandSpec, 'checkpointDir' | 'checkpoints' | 'checkpointStorage'> {
   if (written === undefined) {
     if (isShared) sections.warning(['job', 'checkpoint_shared'], 'has no effect without job.checkpoint_dir');
     return { checkpointDir: null };
   }
-  const path = commandPath(sections, ['job', 'checkpoint_dir'], written, options.runsOnController, context);
+  const path = commandPath(sections, ['job', 'checkpoint_dir'], written, placement.runsOnController, context);
   const folder = isUrl(path) ? path.replace(/\/+$/, '') : path;
   const source = sections.sourceText(['job', 'checkpoint_dir']) ?? '';
   const isNamed = isShared || folder.includes(jobIdPlaceholder) || /\$\{\s*job\.name\s*\}/.test(source);
-  const storage = isNamed ? storageOf(folder, options) : undefined;
+  const storage = isNamed ? storageOf(folder, placement) : undefined;
   return {
     // The folder has the ids of job and installation, because two users' jobs with the same id may use one bucket.
     checkpointDir: isNamed ? folder : `${folder}/${ownCheckpointSubfolder}`,
@@ -276,10 +267,7 @@ function readCheckpoints(
 }
 
 /** Identity of this folder among the folders of all jobs; undefined for one on the disk of an ephemeral TPU. */
-function storageOf(
-  folder: string,
-  { runsOnController, capacity, modules }: Parameters<typeof readCheckpoints>[2],
-): string | undefined {
+function storageOf(folder: string, { runsOnController, capacity, modules }: Placement): string | undefined {
   if (isUrl(folder)) return folder;
   if (runsOnController) return `file://${folder}`;
   const mounts = modules.flatMap((module) => (module.name === 'gcsfuse' ? module.mounts : []));

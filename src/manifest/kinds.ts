@@ -114,7 +114,9 @@ export function bool(): Kind<boolean> {
         if (/^(yes|on|true)$/i.test(tree.source)) return true;
         if (/^(no|off|false)$/i.test(tree.source)) return false;
       }
-      return reportProblem(tree, path, report, `must be ${description}, not ${describeTree(tree)}`, suggestBool(tree));
+      const suggestion =
+        tree.kind === 'scalar' ? didYouMean(tree.source.trim().toLowerCase(), ['true', 'false']) : undefined;
+      return reportProblem(tree, path, report, `must be ${description}, not ${describeTree(tree)}`, suggestion);
     },
   };
 }
@@ -122,12 +124,6 @@ export function bool(): Kind<boolean> {
 /** A key that is false by default. */
 export function flag(description: string): Key<boolean> {
   return key(bool(), description, { defaultText: 'false', example: 'true' });
-}
-
-function suggestBool(tree: Tree): string | undefined {
-  if (tree.kind !== 'scalar') return undefined;
-  const near = didYouMean(tree.source.trim().toLowerCase(), ['true', 'yes', 'false', 'off']);
-  return near === 'yes' ? 'true' : near === 'off' ? 'false' : near;
 }
 
 export function int(min: number, max: number = Number.MAX_SAFE_INTEGER): Kind<number> {

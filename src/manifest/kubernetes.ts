@@ -2,7 +2,7 @@
 // a job by its own rules, so keys for jobman's recovery and setup do not apply.
 
 import { omitUndefined } from '../core/model/omit-undefined.ts';
-import { quantityPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-values.ts';
+import { quantityPattern, isQualifiedName, readJobName } from './kubernetes-values.ts';
 import type { Section } from './keys.ts';
 import { localPath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
@@ -103,13 +103,6 @@ function reportProblems(
   if (job.name !== undefined) {
     const name = readJobName(job.name);
     if ('problem' in name) sections.problem(['job', 'name'], `"${job.name}" ${name.problem}`, name.suggestion);
-  }
-  for (const where of ['job', 'command'] as const) {
-    const env: Readonly<Record<string, string>> = (where === 'job' ? job.env : sections.read('command')?.env) ?? {};
-    for (const name of Object.keys(env)) {
-      if (!isVariableName(name))
-        sections.problem([where, 'env', name], 'is not a valid name of an environment variable');
-    }
   }
   if (job.secrets !== undefined && Object.keys(job.secrets).length > 0) {
     const message =

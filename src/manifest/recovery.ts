@@ -2,23 +2,26 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { failurePatterns } from '../core/model/log-lines.ts';
 import { presets, type PresetName } from '../core/policy/presets.ts';
-import type { RecoverySpec, RecoveryRule } from '../core/model/spec.ts';
+import { alternativesOf, type CapacitySpec, type RecoverySpec, type RecoveryRule } from '../core/model/spec.ts';
 import { minute, second } from '../core/model/time.ts';
 import type { Path } from '../schema/kinds.ts';
 import type { Section } from './keys.ts';
+import type { Sections } from './sections.ts';
 
 /** A looping job runs for weeks, so its failure budget is large. A failed setup costs money, so its budget is small. */
-export function buildRecoverySpec(input: {
-  readonly section: Partial<Section<'recovery'>>;
-  /** The key with the name of the preset. */
-  readonly presetAt: Path;
-  readonly loop: boolean | 'failures' | undefined;
-  readonly isRevocable: boolean;
-  readonly hasOtherZone: boolean;
-  readonly refuse: (path: Path, message: string, suggestion?: string) => void;
-}): RecoverySpec {
-  const { section, presetAt, loop, isRevocable, hasOtherZone, refuse } = input;
+export function buildRecoverySpec(
+  sections: Sections,
+  loop: boolean | 'failures' | undefined,
+  capacity: CapacitySpec | undefined,
+): RecoverySpec {
+  const section: Partial<Section<'recovery'>> = sections.read('recovery') ?? {};
+  const presetAt = sections.has(['recovery', 'preset']) ? ['recovery', 'preset'] : ['recovery'];
+  const refuse = sections.problem;
   const named = section.preset;
+  const alternatives = capacity?.kind === 'tpu' ? alternativesOf(capacity) : [];
+  const isRevocable = alternatives.some(({ pricing }) => pricing !== 'ondemand');
+  // An unreadable capacity has its own problem; do not report a second one.
+  const hasOtherZone = capacity === undefined || new Set(alternatives.map(({ zone }) => zone)).size > 1;
   const loopPreset: PresetName | undefined =
     loop === true ? 'loop: true' : loop === 'failures' ? 'loop: failures' : undefined;
 

@@ -63,26 +63,20 @@ export function parseValue(text: string, set: string): Tree {
 }
 
 /** The YAML parser describes the grammar; these messages say what to change. */
-function yamlMessage(error: { readonly code: string; readonly message: string }): string {
-  switch (error.code) {
-    case 'TAB_AS_INDENT':
-      return 'this line is indented with a tab; YAML requires spaces';
-    case 'MULTIPLE_DOCS':
-      return 'a second YAML document begins here (---); the file may contain only one';
-    case 'BLOCK_AS_IMPLICIT_KEY':
-      return 'this value contains a second `key:`; put the key on its own line, or the value in quotes';
-    case 'MULTILINE_IMPLICIT_KEY':
-      return 'this key spans several lines; the line before needs a colon, or a quote is not closed';
-    case 'BAD_INDENT':
-      return 'the indentation of this line does not match the lines around it';
-    case 'MISSING_CHAR':
-      if (error.message.startsWith('Implicit map keys')) return 'this key has no colon; write `key: value`';
-      if (error.message.startsWith('Missing closing')) return 'a quote is not closed';
-      return `YAML: ${firstLine(error.message)}`;
-    default:
-      if (error.message.includes('call stack')) return `is nested deeper than ${maxDepth} levels`;
-      return `YAML: ${firstLine(error.message)}`;
-  }
+const yamlMessages: Readonly<Record<string, string>> = {
+  TAB_AS_INDENT: 'this line is indented with a tab; YAML requires spaces',
+  MULTIPLE_DOCS: 'a second YAML document begins here (---); the file may contain only one',
+  BLOCK_AS_IMPLICIT_KEY: 'this value contains a second `key:`; put the key on its own line, or the value in quotes',
+  MULTILINE_IMPLICIT_KEY: 'this key spans several lines; the line before needs a colon, or a quote is not closed',
+  BAD_INDENT: 'the indentation of this line does not match the lines around it',
+};
+
+function yamlMessage({ code, message }: { readonly code: string; readonly message: string }): string {
+  if (message.includes('call stack')) return `is nested deeper than ${maxDepth} levels`;
+  if (code === 'MISSING_CHAR' && message.startsWith('Implicit map keys'))
+    return 'this key has no colon; write `key: value`';
+  if (code === 'MISSING_CHAR' && message.startsWith('Missing closing')) return 'a quote is not closed';
+  return yamlMessages[code] ?? `YAML: ${firstLine(message)}`;
 }
 
 function firstLine(text: string): string {

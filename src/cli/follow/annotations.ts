@@ -62,13 +62,13 @@ function formatWorkers(workers: readonly WorkerId[]): readonly string[] {
   return [`${workers.length === 1 ? 'worker' : 'workers'} ${workersLabel(workers)}`];
 }
 
-/** Undefined if the screen shows the event anyway or it needs no line. */
-export type EventFormatter = (event: Event, view: Pick<JobView, 'spec'>) => string | undefined;
-
-/** Reports an attempt's end when it is decided, not again when the last process has ended. */
-export function createEventFormatter(): EventFormatter {
+/**
+ * Returns undefined if the screen shows the event anyway or it needs no line. Reports an attempt's end when it is
+ * decided, not again when the last process has ended.
+ */
+export function createEventFormatter() {
   const reported = new Set<number>();
-  return (event, view) => {
+  return (event: Event, view: Pick<JobView, 'spec'>): string | undefined => {
     if (event.kind !== 'attempt_ending' && event.kind !== 'attempt_ended') return formatEvent(event, view);
     // The verdict has its own line; a stop was reported as the owner's command.
     if (reported.has(event.attempt) || event.reason === 'succeeded' || event.reason === 'stopped') return undefined;
@@ -77,6 +77,8 @@ export function createEventFormatter(): EventFormatter {
     return escapeLine(evidence === '' ? reasonPhrases[event.reason] : `${reasonPhrases[event.reason]}; ${evidence}`);
   };
 }
+
+export type EventFormatter = ReturnType<typeof createEventFormatter>;
 
 const shownEvents: ReadonlySet<Event['kind']> = new Set([
   'command_received',
@@ -111,7 +113,7 @@ const allAfter: Duration = 5 * minute;
 
 interface Silence {
   readonly who: string;
-  readonly isOfAll: boolean;
+  readonly of: 'some' | 'all';
   length: Duration;
 }
 
@@ -119,32 +121,32 @@ interface Silence {
 export function createSilenceDetector(): SilenceDetector {
   let reported: Silence | undefined;
   /** A silence that ended once is normal for this program; only one of twice the length is reported again. */
-  const patience = { odd: outlierAfter, all: allAfter };
+  const patience = { some: outlierAfter, all: allAfter };
 
   function end(): readonly string[] {
     if (reported === undefined) return [];
-    const { who, isOfAll, length } = reported;
+    const { who, of, length } = reported;
     reported = undefined;
-    patience[isOfAll ? 'all' : 'odd'] = Math.max(patience[isOfAll ? 'all' : 'odd'], 2 * length);
+    patience[of] = Math.max(patience[of], 2 * length);
     return [`${who} printed again after ${formatDuration(length)}`];
   }
 
   return (workers) => {
     const heard = workers.flatMap(({ worker, logAgeMs }) => (logAgeMs === null ? [] : [{ worker, age: logAgeMs }]));
     const youngest = Math.min(...heard.map(({ age }) => age));
-    const isOfAll = heard.length > 0 && youngest >= patience.all;
-    const silent = heard.filter(({ age }) => isOfAll || (age >= patience.odd && age >= outlierFactor * youngest));
+    const of = youngest >= patience.all ? 'all' : 'some';
+    const silent = heard.filter(({ age }) => of === 'all' || (age >= patience.some && age >= outlierFactor * youngest));
     const [first] = silent;
     if (first === undefined) return end();
 
     const length = Math.min(...silent.map(({ age }) => age));
     const who =
       silent.length === 1 ? formatWorker(first.worker) : `workers ${workersLabel(silent.map(({ worker }) => worker))}`;
-    if (reported?.who === who && reported.isOfAll === isOfAll) {
+    if (reported?.who === who && reported.of === of) {
       reported.length = length;
       return [];
     }
-    reported = { who, isOfAll, length };
+    reported = { who, of, length };
     const others = heard.filter((one) => !silent.includes(one)).map(({ age }) => age);
     return [`nothing from ${who} for ${formatDuration(length)}${formatOthers(others)}`];
   };

@@ -157,12 +157,12 @@ async function waitUntilEnd(
       const found = await check();
       if (isLost) cli.note('The cluster answers again.');
       isLost = false;
-      if (found.kind === 'deleted')
-        return printError(cli, `${job} was deleted meanwhile.`, exitCode.failed, { job: facts.job });
-      if (found.kind === 'finished') {
-        return printError(cli, `${job} has finished (${found.phase}) and has no ${noun} any more.`, exitCode.failed, {
-          job: facts.job,
-        });
+      if (found.kind === 'deleted' || found.kind === 'finished') {
+        const what =
+          found.kind === 'deleted'
+            ? 'was deleted meanwhile'
+            : `has finished (${found.phase}) and has no ${noun} any more`;
+        return printError(cli, `${job} ${what}.`, exitCode.failed, { job: facts.job });
       }
       if (found.kind === 'same') continue;
       moved();
