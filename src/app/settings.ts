@@ -119,8 +119,6 @@ const labTable = {
 
 export type LabSettings = SettingsOf<typeof labTable>;
 
-export const defaultLabSettings: LabSettings = settingsOf(labTable, new Map());
-
 // ------------------------------------------------------------------------------------------ grants
 
 const grant = objectOf(
@@ -238,11 +236,7 @@ export const clusterSections: readonly string[] = [
 
 export const ownSections: readonly string[] = Object.keys(table);
 
-export function defaultSettings(cores: number): Settings {
-  return withValues(cores, new Map());
-}
-
-function withValues(cores: number, values: SettingValues): Settings {
+export function defaultSettings(cores: number, values: SettingValues = new Map()): Settings {
   return settingsOf(table, new Map([['local.slots', Math.max(1, cores)], ...values]));
 }
 
@@ -288,7 +282,7 @@ export async function loadSettings(
   },
 ): Promise<Settings> {
   const values = [...(await readValues(given))].map(([key, { value }]) => [key, value] as const);
-  return withValues(given.cores, new Map(values));
+  return defaultSettings(given.cores, new Map(values));
 }
 
 /** The source of each key's value: a variable, a file or `default`. Throws like `loadSettings`. */

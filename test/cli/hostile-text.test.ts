@@ -11,7 +11,7 @@ import type { WorkerAccess } from '../../src/app/worker-access.ts';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Services } from '../../src/app/services.ts';
-import { defaultLabSettings, defaultSettings } from '../../src/app/settings.ts';
+import { defaultSettings } from '../../src/app/settings.ts';
 import { createLogPrinter } from '../../src/cli/cluster/log-printer.ts';
 import { completionScript } from '../../src/cli/commands/help.ts';
 import { formatProposals } from '../../src/cli/completion/proposals.ts';
@@ -168,7 +168,8 @@ const settings = defaultSettings(2);
 /** Bookings, TPUs and windows that say it, and such that refuse with it. */
 const hostileLabs: Readonly<Record<string, Partial<Lab>>> = {
   'everything says it': {
-    site: async () => siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home: '/tmp', userHome: '/tmp' }),
+    site: async () =>
+      siteOf({ ...defaultSettings(1).lab, namePrefix: 'kmh-tpuvm-' }, { home: '/tmp', userHome: '/tmp' }),
     sheet: async () => ({
       name: evil,
       read: async () => ({

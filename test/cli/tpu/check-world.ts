@@ -4,7 +4,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';
-import { defaultLabSettings } from '../../../src/app/settings.ts';
+import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
 import { minute } from '../../../src/core/model/time.ts';
 import type { AllocationFields, Attempt, Job } from '../../../src/core/model/job.ts';
@@ -40,7 +40,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
   const store = openStore({ file: ':memory:' });
   const { lab: labStore } = store;
   await labStore.addUser(aUser('ada', user));
-  const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
+  const site = siteOf({ ...defaultSettings(1).lab, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
   const lab = aLab(labStore, { site: async () => site });
   async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {
     const stored = await store.load(id);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Client } from '../../../src/app/client.ts';
 import { createClient } from '../../../src/app/store-client.ts';
 import type { Store } from '../../../src/app/ports.ts';
-import { defaultSettings, defaultLabSettings } from '../../../src/app/settings.ts';
+import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
 import type { Job, Finish } from '../../../src/core/model/job.ts';
 import { tpuFromName } from '../../../src/lab/tpus.ts';
@@ -49,7 +49,7 @@ export interface LabJobWorld {
 }
 
 const site = {
-  ...siteOf(defaultLabSettings, { home: '/', userHome: '/' }),
+  ...siteOf(defaultSettings(1).lab, { home: '/', userHome: '/' }),
   zones: ['us-central2-b'],
   namePrefix: 'kmh-tpuvm-',
 };

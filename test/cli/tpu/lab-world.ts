@@ -4,7 +4,7 @@
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { run, runTpu } from '../../support/output-schema.ts';
 import { openStore } from '../../../src/store/store.ts';
-import { defaultLabSettings } from '../../../src/app/settings.ts';
+import { defaultSettings } from '../../../src/app/settings.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import type { WindowWithJob, LabJob, LabStore } from '../../../src/lab/lab-store.ts';
 import { aLabJob, aTpu, aUser, noon } from '../../support/lab-builders.ts';
@@ -40,7 +40,7 @@ export const unavailable = (what: string) => (): Promise<never> =>
 export function aLab(labStore: LabStore, parts: Partial<Lab> = {}): Lab {
   return {
     store: labStore,
-    site: async () => siteOf(defaultLabSettings, { home: '/', userHome: '/' }),
+    site: async () => siteOf(defaultSettings(1).lab, { home: '/', userHome: '/' }),
     sheet: unavailable('booking sheet'),
     tpus: unavailable('TPU operations'),
     tmuxWindows: unavailable('tmux'),

@@ -8,7 +8,7 @@ import { symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
-import { defaultLabSettings } from '../../../src/app/settings.ts';
+import { defaultSettings } from '../../../src/app/settings.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import { aUser } from '../../support/lab-builders.ts';
@@ -291,7 +291,7 @@ suite('completion', () => {
 });
 
 test('news appears once for its user', async () => {
-  const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home: '/h', userHome: '/u' });
+  const site = siteOf({ ...defaultSettings(1).lab, namePrefix: 'kmh-tpuvm-' }, { home: '/h', userHome: '/u' });
   const world = await openSampleLab({ site: async () => site });
   await world.job('xibo', { tag: 'best', tpu: 'kmh-tpuvm-v2-32-6' });
   const peeked = await world.tpu(['news', 'xibo', '--peek']);
