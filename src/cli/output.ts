@@ -64,9 +64,8 @@ export function isSanitized(block: string): boolean {
 }
 
 /**
- * Makes control characters visible, except line ends, tabs and the program's own styles. A style is switched off at the
- * end of its line. Characters above 0x7e become escapes such as `\u009b`, which JSON reads as the character itself, so
- * that JSON objects stay equal.
+ * Makes control characters visible, except line ends, tabs and the program's styles, which end with their line. JSON
+ * reads an escape such as `\u009b` as the character itself, so JSON objects stay equal.
  */
 export function sanitizeText(text: string): string {
   if (plainLines.test(text) || isSanitized(text)) return text;

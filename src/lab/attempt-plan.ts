@@ -20,9 +20,8 @@ export interface AttemptPlan {
 }
 
 /**
- * The first attempt of a job without a parent runs its directory. Any other attempt runs the frozen code of the newest
- * earlier attempt that reported one. It loads from the newest attempt with a checkpoint: a program that died before its
- * first checkpoint has nothing to load.
+ * The first attempt runs its directory, any other the newest frozen code that an attempt reported. It loads from the
+ * newest attempt with a checkpoint: a program that died before its first checkpoint has nothing to load.
  */
 export function planAttempt({
   job,

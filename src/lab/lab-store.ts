@@ -63,7 +63,6 @@ export interface LabStore {
   /** The attempt's window, or a new one with the user's next number. Throws JobmanError (3) for an absent job. */
   openWindow(job: string, attempt: number, now: Instant): Promise<WindowWithJob & { readonly session: string }>;
   windows(query: WindowQuery): Promise<readonly WindowWithJob[]>;
-  /** The uncleared window `session:number`, or null. */
   findWindow(session: string, window: number): Promise<WindowWithJob | null>;
   /** Stores the report of `upd-log`; safe to repeat. Returns the window as it was, or null. */
   reportWindow(session: string, window: number, report: WindowReport): Promise<WindowWithJob | null>;

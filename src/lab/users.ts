@@ -108,7 +108,7 @@ export function withoutDirectory(user: LabUser, number: number): LabUser {
   return { ...user, directories };
 }
 
-/** Swaps the folders of two numbers. Throws JobmanError: (2) for an invalid number, (3) if a number has no folder. */
+/** Throws JobmanError: (2) for an invalid number, (3) if a number has no folder. */
 export function withSwappedDirectories(user: LabUser, one: number, other: number): LabUser {
   checkDirectoryNumber(one);
   checkDirectoryNumber(other);

@@ -302,7 +302,7 @@ interface Login {
   readonly notes: string[];
 }
 
-/** In order. On a machine older than jobman's key, the user's and gcloud's keys follow: one of them was authorized. */
+/** In order. On a machine older than jobman's key, the user's and gcloud's keys follow: most likely one is authorized. */
 export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: string): readonly string[] {
   const own = target.keyFile === null ? config.keyFiles : [target.keyFile];
   if (target.existing === undefined) return own;

@@ -16,7 +16,7 @@ export interface OwnKey {
   readonly publicKey: string;
 }
 
-/** Made when missing; of concurrent processes the first wins. Throws, with a JobmanError for a key of another login. */
+/** Creates a missing key; the first process wins. Throws JobmanError for another login's key, else the system's error. */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');
   const file = join(folder, 'id_ed25519');

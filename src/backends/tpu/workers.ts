@@ -315,10 +315,7 @@ function loginUser(spec: LoginSpec, { user }: LoginOptions): string {
   return spec.remoteUser ?? user;
 }
 
-/**
- * Jobman's own key, and the manifest's if its `.pub` file exists. Google's guest agent creates the user from them. The
- * project's lines stay valid. Throws if jobman's key cannot be made.
- */
+/** Jobman's key, and the manifest's if its `.pub` file exists. The project's lines stay valid. Throws without a key. */
 export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
   const keys = [await ownPublicKey(options.home)];
   if (spec.privateKey !== null) keys.push(...(await readPublicKey(spec.privateKey)));

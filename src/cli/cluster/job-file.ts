@@ -11,10 +11,7 @@ import { problemJson } from '../manifest-file.ts';
 
 export type SubmittedFile = { readonly job: V1Job } | { readonly files: FileReader };
 
-/**
- * Reads the file once, because a pipe can be read only once. Returns `files` for any file that is not a readable Job:
- * reading it as a manifest reports the problem. Throws JobmanError (usage) with every problem of a Job.
- */
+/** Reads the file once: it may be a pipe. For any file but a Job, returns `files` to read it as a manifest. Throws JobmanError (usage). */
 export function readSubmittedFile({ io }: Cli, file: string): SubmittedFile {
   if (file === '') return { files: disk };
   const path = localPath(file.startsWith('~') ? `./${file}` : file, io.cwd, io.userHome);

@@ -27,10 +27,7 @@ type ListContextFlags = ContextFlags & { readonly allNamespaces?: boolean | unde
 
 const noRows: ClusterRows = { rows: [], more: 0, notes: [], reported: new Set() };
 
-/**
- * The rows of a cluster, and those of the archive with --all or if the cluster does not answer. Newest first. Never
- * rejects for an error of the cluster or the connection.
- */
+/** Adds the archive's rows with --all or if the cluster does not answer. Never rejects for an error of the cluster. */
 export async function clusterRows(
   cli: Cli,
   query: ListQuery,
@@ -275,8 +272,8 @@ function isUnready(job: ClusterJob): boolean {
 }
 
 /**
- * True if only the pods know the cause of a failure, or the run time: the times of the Job include the wait for a node
- * and an image. False for successful jobs of several pods: they have no single run time.
+ * True if only the pods know the cause of a failure, or the run time without the wait for a node and an image. False
+ * for successful jobs of several pods: they have no single run time.
  */
 function needsPods(job: ClusterJob): boolean {
   if (job.suspended || job.deleting) return false;

@@ -184,9 +184,8 @@ export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promi
 }
 
 /**
- * The job with its pods and the events of both. Nodes and their pods are many: read only for an unschedulable pod.
- * Quotas: read only for a job without pods and without an event (events live for an hour) that has the reason. Only the
- * newest pods' events are read, because more of them say the same.
+ * Nodes and their pods are many: read only for an unschedulable pod. Quotas: only for a job without pods and without an
+ * event with the reason (events live for an hour). Only the newest pods' events are read, because more say the same.
  */
 export async function observeJob(cluster: Cluster, job: ClusterJob): Promise<ClusterObservation> {
   const pods = await podsOf(cluster, job);

@@ -112,8 +112,7 @@ function onePodError({ tty }: Pick<SubmitFlags, 'tty'>): JobmanError {
 const abandonedTtl: Duration = 10 * minute;
 
 /**
- * Gives the Job an open input, and with `tty` a terminal. The first connection's end closes the input, so a session
- * that breaks off ends too. Throws JobmanError (usage) for a Job without exactly one pod.
+ * The first connection's end closes the input, so a broken session ends too. Throws JobmanError unless it has one pod.
  */
 function makeInteractive(job: V1Job, mode: SubmitMode): V1Job {
   if (mode.tty !== true && mode.stdin !== true) return job;

@@ -48,8 +48,7 @@ export async function proposalsOf(
 }
 
 /**
- * One line per proposal: value, tab, summary. Values come from other users and servers; one with a control character is
- * left out: it could add a candidate, or send an escape sequence to the terminal.
+ * One per line: value, tab, summary. Omits values with a control character, which other users could choose to do harm.
  */
 export function formatProposals(proposals: readonly Proposal[]): string {
   const possible = proposals.filter(({ value }) => value !== '' && value === escapeLine(value));

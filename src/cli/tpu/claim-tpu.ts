@@ -76,7 +76,6 @@ export async function readUsage(
   },
 ): Promise<{
   readonly usage: TpuUsage;
-  /** All jobs of the lab. */
   readonly known: readonly string[];
   readonly booking: Booking | null;
   /** Sentences about a sheet, and about workers, that did not answer. */
@@ -114,9 +113,8 @@ export interface TpuClaim {
 type ProvisionAction = 'apply' | 'reapply' | null;
 
 /**
- * Asks for every consent that is missing. Throws JobmanError: (4) if the TPU is stopped or changes its state, or if
- * consent is missing; (5) if the cloud does not answer; (1) if the TPU would be created and the answer is no; (130)
- * after Ctrl-C.
+ * Asks for missing consent. Throws JobmanError: (4) if the TPU is stopped or changing, or without consent; (5) if the
+ * cloud does not answer; (1) if the TPU would be created and the answer is no; (130) after Ctrl-C.
  */
 export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimRequest): Promise<TpuClaim> {
   const { client, tpus, signal } = parts;

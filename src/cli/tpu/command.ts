@@ -48,7 +48,6 @@ export interface TpuCommand extends TpuRow {
 
 type Definition = Partial<Omit<TpuCommand, 'names' | 'summary' | 'group'>> & Pick<TpuCommand, 'examples' | 'load'>;
 
-/** The row of a command that changes something. */
 export function tpuCommand(
   names: TpuCommand['names'],
   summary: string,
@@ -58,7 +57,6 @@ export function tpuCommand(
   return { names, summary, args, flags: {}, takes, changes: true, usage: usageOf(takes, args), ...definition };
 }
 
-/** The row of a command that only reads. */
 export function tpuQuery(
   names: TpuCommand['names'],
   summary: string,
@@ -134,7 +132,7 @@ export interface TpuCli extends Cli {
   readonly ownKeys: readonly string[];
 }
 
-/** Runs a command with its parsed arguments and returns the exit code. Throws JobmanError if the command fails. */
+/** Returns the exit code. Throws JobmanError if the command fails. */
 export type TpuHandler = (cli: TpuCli, args: ParsedArguments) => Promise<number>;
 
 /** All names in use: commands, their keys, users and TPUs. A new name must differ from them. */

@@ -12,7 +12,6 @@ import { acceptedKeys, windowKeys } from './parse-arguments.ts';
 import type { TpuCommand } from './command.ts';
 import { table, tpuProgram } from './table.ts';
 
-/** Prints completions for the last argument. */
 export async function propose(args: readonly string[], services: LabServices): Promise<number> {
   const partial = args.at(-1) ?? '';
   const before = args.slice(0, -1);

@@ -36,7 +36,6 @@ export function findCommand<Row extends TpuRow>(
 
 export const windowKeys: readonly string[] = ['window', 'windows', 'w'];
 
-/** The value of one argument or several. */
 interface Slot<Value> {
   /** With its article, for messages: `the user`. */
   readonly label: string;
@@ -159,8 +158,6 @@ export function acceptedKeys(row: TpuRow): readonly string[] {
   return slotsOf(line).flatMap(({ keys }) => keys);
 }
 
-// ------------------------------------------------------------------------------------------ forms of arguments
-
 const windowFlags: readonly string[] = ['-w', '-window', '-windows', '--window', '--windows'];
 
 /** Reads pairs and flags, and then the other arguments. After `--` nothing is a flag. */
@@ -268,8 +265,6 @@ function fill<Value>(
   else addProblem(line, `\`${typed}\`: ${label} is already ${String(shown)}.`);
 }
 
-// ------------------------------------------------------------------------------------------ arguments without a key
-
 interface BareKind extends Pick<Slot<unknown>, 'label' | 'keys' | 'max'> {
   readonly isSet: boolean;
   matches(text: string): boolean;
@@ -374,8 +369,6 @@ function isNumber(text: string): boolean {
   return /^\d{1,9}$/.test(text);
 }
 
-// ------------------------------------------------------------------------------------------ known names
-
 function findUser({ users }: KnownNames, text: string): string | undefined {
   const name = text.normalize('NFC');
   return users.find((user) => user.name === name)?.name;
@@ -412,8 +405,6 @@ function readTpu(known: KnownNames, name: string): LabTpu {
 function tpuNames({ tpus, tpuAliases }: KnownNames): readonly string[] {
   return [...tpuAliases.keys(), ...tpus.map(({ name }) => name)];
 }
-
-// ------------------------------------------------------------------------------------------ problems
 
 function missingArguments({ row, user, tpu, windows, numbers, texts }: Line): readonly JobmanError[] {
   const messages: string[] = [];

@@ -19,10 +19,7 @@ export async function resolveUsers(cli: TpuCli, args: ParsedArguments): Promise<
   return user === undefined ? users : [user];
 }
 
-/**
- * `resolveUser` for a command that changes something; `by` is the actor. Acting for another user needs a confirmation:
- * `what` completes "Do you want to ... for ada". Throws JobmanError (1) if the answer is no.
- */
+/** For changes; `by` is the actor. `what` completes "Do you want to ... for ada". Throws JobmanError (1) after a no. */
 export async function resolveActingUser(
   cli: TpuCli,
   args: ParsedArguments,

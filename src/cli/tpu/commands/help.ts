@@ -24,7 +24,6 @@ const mostUsed: Readonly<Record<string, readonly string[]>> = {
   'Set up': ['add-config-alias', 'list', 'get-settings', 'check-rules'],
 };
 
-/** Prints the first example of each of these commands. */
 export function tldr({ commands }: Program): TpuHandler {
   return async (cli) => {
     refuseJson(cli.json, '`tpu tldr`');

@@ -158,7 +158,6 @@ export async function listUsers(cli: TpuCli): Promise<number> {
   });
 }
 
-/** Changes the user after `resolveActingUser`, and prints these sentences. */
 async function changeUser(
   cli: TpuCli,
   args: ParsedArguments,
@@ -172,8 +171,6 @@ async function changeUser(
   for (const sentence of sentences(now, before)) cli.printSentence(escapeLine(sentence));
   return exitCode.ok;
 }
-
-// ------------------------------------------------------------------------------------------ working directories
 
 export const setCur: TpuHandler = (cli, args) => setDirectory(cli, args, args.numbers['dir'] ?? 1, cli.io.cwd);
 
@@ -251,8 +248,6 @@ export const swapDir: TpuHandler = (cli, args) => {
       [one, other].map((number) => `Working directory ${number} of ${name} is ${directories[number]}.`),
   );
 };
-
-// ------------------------------------------------------------------------------------------ settings
 
 export const setSettings: TpuHandler = (cli, args) => {
   const key = requiredText(args, 'key');
@@ -338,8 +333,6 @@ export const resetWindowNum: TpuHandler = async (cli, args) => {
     },
   );
 };
-
-// ------------------------------------------------------------------------------------------ config aliases
 
 export const addConfigAlias: TpuHandler = async (cli, args) => {
   const alias = parseName('config alias', requiredText(args, 'alias'), await namesInUse(cli));
