@@ -212,7 +212,7 @@ function readWorkdirSource(
   return path;
 }
 
-/** Where the command runs and its files are. */
+/** The machines and folders of the command. */
 interface Placement {
   readonly runsOn: CommandSpec['runsOn'];
   readonly isLocal: boolean;
