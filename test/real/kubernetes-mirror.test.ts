@@ -102,14 +102,14 @@ suite("the owner's commands", () => {
     const history = await person.output('history long');
     for (const line of [/suspended/, /resumed/, /deleted from the cluster/]) assert.match(history, line);
 
-    assert.match(await person.output('rerun long'), /^long-2 runs what long ran, /);
+    assert.match(await person.output('rerun long'), /^Job long-2 runs what long ran, /);
     const { metadata } = kube.get<{ metadata: { labels: Record<string, string> } }>('job', 'long-2');
     assert.equal(metadata.labels['jobman/job'], 'long-2');
     assert.match(kube.field('.spec.template.spec.containers[0].args', 'job', 'long-2'), /echo begin/);
     await person.output('delete long-2');
     assert.doesNotMatch(await person.output('list --all'), /long-2/);
     assert.match((await person.run('logs long-2')).stderr, /this is from the archive/);
-    assert.match(await person.output('rerun long-2'), /^long-3 runs what long-2 ran, /);
+    assert.match(await person.output('rerun long-2'), /^Job long-3 runs what long-2 ran, /);
   });
 
   kubeTest('wait returns the worst result of several jobs', async (kube) => {
