@@ -45,26 +45,24 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     }
   }
 
+  async function hasExitedWithin(timeoutMs: number): Promise<boolean> {
+    const { pollUntil } = await import('./processes.ts');
+    return (await pollUntil(async () => (isControllerRunning(home) ? undefined : true), timeoutMs)) === true;
+  }
+
   async function stop(): Promise<{ readonly stopped: boolean }> {
     if (!isControllerRunning(home)) return { stopped: false };
-    const { terminateProcess, pollUntil } = await import('./processes.ts');
+    const { terminateProcess } = await import('./processes.ts');
     await requestControllerExit(null);
-    const waitUntilExited = () =>
-      pollUntil(async () => (isControllerRunning(home) ? undefined : true), exitTimeout / 2);
-    let hasExited = await waitUntilExited();
+    if (await hasExitedWithin(exitTimeout / 2)) return { stopped: true };
     const pid = readController(home)?.pid;
-    if (hasExited === undefined && pid !== undefined) {
-      // A controller without file descriptors cannot read the request; a signal needs none.
-      await terminateProcess(pid);
-      hasExited = await waitUntilExited();
-    }
-    if (hasExited === undefined) {
-      throw new JobmanError(
-        `The controller (process ${pid ?? 'unknown'}) is still finishing its passes. Its log: ${log}`,
-        exitCode.failed,
-      );
-    }
-    return { stopped: true };
+    // A controller without file descriptors cannot read the request; a signal needs none.
+    if (pid !== undefined) await terminateProcess(pid);
+    if (await hasExitedWithin(exitTimeout / 2)) return { stopped: true };
+    throw new JobmanError(
+      `The controller (process ${pid ?? 'unknown'}) is still finishing its passes. Its log: ${log}`,
+      exitCode.failed,
+    );
   }
 
   return {
@@ -84,11 +82,10 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     async start() {
       const running = readController(home);
       if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
-      const { startInBackground, pollUntil } = await import('./processes.ts');
+      const { startInBackground } = await import('./processes.ts');
       if (running !== null) {
         await requestControllerExit(io.version);
-        const hasExited = await pollUntil(async () => (isControllerRunning(home) ? undefined : true), exitTimeout);
-        if (hasExited === undefined) {
+        if (!(await hasExitedWithin(exitTimeout))) {
           throw new JobmanError(
             `The controller of jobman ${running.version} (process ${running.pid}) is still finishing its passes; this is jobman ${io.version}.`,
             exitCode.failed,
