@@ -148,7 +148,7 @@ export function fileErrorKind(error: unknown): FileErrorKind | undefined {
 
 const descriptorShortage = /\bE[MN]FILE: |\b(?:spawn|connect|bind|listen|getaddrinfo|query\w*)\b.* E[MN]FILE\b/u;
 
-/** True without a free file descriptor here: such an error says nothing about the worker or cloud. */
+/** True if this machine lacks file descriptors: the error says nothing about the worker or the cloud. */
 export function mentionsDescriptorShortage(text: string): boolean {
   return descriptorShortage.test(text);
 }

@@ -2,7 +2,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { wantsJson } from './context.ts';
 import type { ErrorOutput } from './outputs.ts';
 
-/** The text for standard error after an error that nothing expected; with --json one object. */
+/** The text for standard error after an unexpected error; with --json one object. */
 export function formatBug(argv: readonly string[], version: string, error: unknown): string {
   // Before the command began, such as for a relative JOBMAN_HOME in a removed folder.
   if (error instanceof JobmanError) return formatFailure(argv, error.message);

@@ -227,7 +227,7 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
     if (why !== null) void updateAge();
   }
 
-  /** Without changes the cluster reports that about once a minute. */
+  /** Without changes, called about once a minute. */
   function onHeard(): void {
     namespace.onReached();
     if (clock.now() - agedAt >= ageInterval) void updateAge();

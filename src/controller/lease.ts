@@ -17,7 +17,7 @@ export function createLease(
 ) {
   const { store, clock, log, holder } = options;
   let epoch: number | null = null;
-  /** Counted from before the request. */
+  /** Counted from before the request, so never later than the expiry in the store. */
   let heldUntil: Instant = 0;
   let renewal: Promise<boolean> | null = null;
   let lastPause: Pause | undefined;

@@ -238,7 +238,7 @@ export function createLogFollowers(options: {
       .filter((output) => !mirror.isCopied(job, output) && isReadable(job, output));
   }
 
-  /** Counts from the latest of its end, its capacity's return and the controller's start. Ignores times in the future. */
+  /** Counts from the latest of its end, its capacity's return and the controller's start. Ignores future times. */
   function isPastCopyTimeout(job: Job, { ordinal, endedAt, allocation }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.finish?.at ?? endedAt;
     // The next round handles a jump that no round has noticed yet.

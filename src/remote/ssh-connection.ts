@@ -302,7 +302,7 @@ interface Login {
   readonly notes: string[];
 }
 
-/** In order. On a machine older than jobman's key, the user's and gcloud's keys follow: most likely one is authorized. */
+/** In order. An older machine most likely accepts the user's or gcloud's keys, so they follow jobman's. */
 export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: string): readonly string[] {
   const own = target.keyFile === null ? config.keyFiles : [target.keyFile];
   if (target.existing === undefined) return own;

@@ -16,7 +16,7 @@ export interface OwnKey {
   readonly publicKey: string;
 }
 
-/** Creates a missing key; the first process wins. Throws JobmanError for another login's key, else the system's error. */
+/** Creates a missing key; the first process wins. Throws JobmanError if the key belongs to another login. */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');
   const file = join(folder, 'id_ed25519');

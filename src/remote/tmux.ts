@@ -192,7 +192,7 @@ function textOf(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 
-/** `title` begins the last line, which suggests `nextCommand`. If a user closes the window, `onClosed` runs in the background. */
+/** `title` begins the last line, which suggests `nextCommand`. If a user closes the window, `onClosed` still runs. */
 export function viewerArgv(of: {
   readonly folder: string;
   readonly title: string;

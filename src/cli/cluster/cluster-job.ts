@@ -230,7 +230,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
   };
 }
 
-/** For a job that is not in its cluster only `rerun` works, if the cluster answers. */
+/** Only `rerun` works for a job that its cluster no longer has, and only if the cluster answers. */
 async function performArchived(
   cli: Cli,
   archive: ClusterArchive,

@@ -11,7 +11,7 @@ import { problemJson } from '../manifest-file.ts';
 
 export type SubmittedFile = { readonly job: V1Job } | { readonly files: FileReader };
 
-/** Reads the file once: it may be a pipe. For any file but a Job, returns `files` to read it as a manifest. Throws JobmanError (usage). */
+/** Reads the file once: it may be a pipe. Returns `files` for any file but a Job. Throws JobmanError. */
 export function readSubmittedFile({ io }: Cli, file: string): SubmittedFile {
   if (file === '') return { files: disk };
   const path = localPath(file.startsWith('~') ? `./${file}` : file, io.cwd, io.userHome);

@@ -42,7 +42,7 @@ export function createJobPoller(cli: Cli, client: Client) {
   }
 
   return {
-    /** Nothing if the store has not changed and the last call that read is younger than a second. */
+    /** Empty if the store has not changed and the last read is less than a second old. */
     async poll(ids: readonly string[]): Promise<readonly JobUpdate[]> {
       const seen = await client.changeCount();
       const now = cli.io.now();

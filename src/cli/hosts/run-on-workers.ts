@@ -131,7 +131,7 @@ function formatWaiting(cli: Cli, on: readonly number[], count: number): string |
   return `waiting for ${rest}`.slice(0, cli.io.stderr.size().columns - 1);
 }
 
-/** Ends when the returned controller is aborted, too. */
+/** Also ends when the returned controller is aborted. */
 function forwardInput(input: Cli['io']['stdin'], session: Session): AbortController {
   const over = new AbortController();
   void (async () => {

@@ -234,7 +234,7 @@ function newestPerNamespace(jobs: readonly ArchivedJob[]): readonly ArchivedJob[
   return [...byNamespace.values()].flatMap((same) => same.slice(0, 1));
 }
 
-/** True too for a cluster that does not answer: it may still have the job. */
+/** Also true for a cluster that does not answer: it may still have the job. */
 async function mayExist(cluster: Cluster | JobmanError, name: string): Promise<boolean> {
   try {
     return cluster instanceof JobmanError || (await cluster.job(name)) !== null;

@@ -5,7 +5,7 @@
  * change is synchronous, so that no two requests interleave.
  *
  * An object whose name ends in a slash is a folder. A folder of a worker is an object too, as with gcsfuse. A folder
- * that only holds other objects is none, and is removed with the last of them. Two names of which one is a folder of
+ * that only holds other objects is no object, and is removed with the last of them. Two names of which one is a folder of
  * the other (`a` and `a/b`) are not possible, nor names with `.`, `..` or an empty segment. Symbolic links of workers
  * are never followed.
  */

@@ -44,7 +44,7 @@ export interface StorageOptions {
   readonly checkFaults?: StorageFaultCheck;
 }
 
-/** Returns false, without an effect, for a request that is none of Storage. `zone` is that of the calling worker. */
+/** Returns false, without an effect, for a request that is not for Storage. `zone` is that of the calling worker. */
 export type Storage = (request: IncomingMessage, response: ServerResponse, zone?: string) => Promise<boolean>;
 
 /** The first match answers. `ALL` means any HTTP method. */

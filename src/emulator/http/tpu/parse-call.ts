@@ -39,7 +39,7 @@ const commonParameters = [
 
 const methods: Methods = { ...locationMethods, ...nodeMethods, ...queuedMethods, ...operationMethods };
 
-/** Finds the method and validates its parameters. Undefined for no method of this version. Throws CloudError. */
+/** Finds the method and validates its parameters. Undefined if this version has no such method. Throws CloudError. */
 export function parseCall(call: Call): ParsedCall | undefined {
   const [projects, project, locations, second, collection, third] = call.path;
   if (projects !== 'projects' || project === undefined || locations !== 'locations' || call.path.length > 6) {
