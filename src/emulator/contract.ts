@@ -39,7 +39,10 @@ export interface Emulator {
   /** `http://127.0.0.1:PORT`, without a slash at the end. */
   readonly url: string;
   readonly sshPort: number;
-  /** Start of the idle time (no resource, scheduled fault or change); null while not idle. Reads do not count. */
+  /**
+   * Start of the idle time, with no resource, scheduled fault or request for a change; null while not idle. Reads do
+   * not count, because closing an empty emulator costs their clients nothing.
+   */
   idleSince(): Instant | null;
   /** Ends all hosts and frees the ports. The state stays in the folder, and a later start continues with it. */
   close(): Promise<void>;

@@ -76,7 +76,8 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
 }
 
 /**
- * The archive is untrusted (acceptCopy checks it). The copy has the requested name or the target's, never the worker's.
+ * A worker runs other users' programs, so its archive is untrusted: acceptCopy checks it. The copy has the requested
+ * name or the target's, never a name chosen by the worker.
  */
 export async function copyFromRemote(start: StartSession, request: RemoteCopyRequest): Promise<CopyEnd> {
   const requestedName = nameOf(request.from);

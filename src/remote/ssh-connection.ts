@@ -302,7 +302,10 @@ interface Login {
   readonly notes: string[];
 }
 
-/** In order. An older machine most likely accepts the user's or gcloud's keys, so they follow jobman's. */
+/**
+ * The key files to try, in order. On a machine that existed before jobman knew it, the keys of the user's ssh_config
+ * and gcloud's key follow: the machine's creator most likely authorized one of them.
+ */
 export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: string): readonly string[] {
   const own = target.keyFile === null ? config.keyFiles : [target.keyFile];
   if (target.existing === undefined) return own;

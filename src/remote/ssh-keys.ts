@@ -16,7 +16,10 @@ export interface OwnKey {
   readonly publicKey: string;
 }
 
-/** Creates a missing key; the first process wins. Throws JobmanError if the key belongs to another login. */
+/**
+ * Reads or creates `$JOBMAN_HOME/ssh/id_ed25519`. Safe to run concurrently: the first process wins. Throws when the
+ * folder cannot be written, and a JobmanError when the key belongs to another login.
+ */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');
   const file = join(folder, 'id_ed25519');

@@ -171,7 +171,10 @@ function headOf(openLine: OpenLine | undefined, timestamp: string, text: Buffer)
   return received.subarray(0, received.length - overlap(received, text));
 }
 
-/** Bytes at the end of `received` that begin `text`; 0 if it may be chance. Linear (Knuth, Morris and Pratt). */
+/**
+ * Number of bytes at the end of `received` that begin `text`; 0 if it may be chance. Linear time (Knuth, Morris and
+ * Pratt), because a program may print the same few bytes for megabytes.
+ */
 function overlap(received: Buffer, text: Buffer): number {
   if (text.length < minPartLength) return 0;
   /** For each prefix of `text`: the length of its longest proper prefix that is also its suffix. */

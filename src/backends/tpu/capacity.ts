@@ -442,7 +442,10 @@ async function releaseEphemeral(
   return done;
 }
 
-/** Only after a stored release for re-apply. Spares a TPU that a user has recreated, or that was made for one job. */
+/**
+ * Deletes a persistent TPU only if a rule of the job requests a new one (re-apply) and the release is in the database;
+ * not if a user has recreated it since, and not if it was created for one job.
+ */
 async function releasePersistent(api: TpuApi, ref: AllocationRef): Promise<OutcomeResult> {
   const { job, allocation } = ref;
   const isReapplied = job.spec.recovery.rules.some(({ answer }) => answer.on === 'new');

@@ -102,7 +102,10 @@ interface WorkerTarget extends SshTarget {
   readonly user: string;
 }
 
-/** Without these limits (ssh_config(5)) a shell on a hung host never ends. ssh tolerates three unanswered intervals. */
+/**
+ * Without these limits (ssh_config(5)) a shell on a hung host never ends. ssh tolerates three unanswered
+ * ServerAliveIntervals, enough for half a minute of bad connection.
+ */
 const connectTimeout: Duration = 15 * second;
 const serverAliveInterval: Duration = 15 * second;
 
@@ -315,7 +318,10 @@ function loginUser(spec: LoginSpec, { user }: LoginOptions): string {
   return spec.remoteUser ?? user;
 }
 
-/** Jobman's key, and the manifest's if its `.pub` file exists. The project's lines stay valid. Throws without a key. */
+/**
+ * Jobman's key, and the manifest's if its `.pub` file exists. Google's guest agent creates the user from them; the
+ * project's lines stay valid. Throws if jobman's key cannot be made.
+ */
 export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
   const keys = [await ownPublicKey(options.home)];
   if (spec.privateKey !== null) keys.push(...(await readPublicKey(spec.privateKey)));

@@ -192,7 +192,10 @@ async function findInNamespace(
   return { kind: 'none', error: new JobmanError(message, exitCode.notFound, manifestHint(name)) };
 }
 
-/** Found unless the current namespace has the name; a command that changes a job then refuses the name of two jobs. */
+/**
+ * A job submitted from here to another namespace is found there, unless the current namespace has the name. A command
+ * that changes a job refuses a name that both have: it could change the wrong job.
+ */
 async function findInOtherNamespace(search: Search, name: string, found: Found, purpose: RefPurpose): Promise<Found> {
   const { cli, archive, clusters } = search;
   // An archived job of the current namespace, while the cluster does not answer.

@@ -136,7 +136,10 @@ const linesBefore = 3;
 const linesAfter = 20;
 const maxLineBytes = 4 * 1024;
 
-/** At most one error per worker, the earliest first by the lines' times, else the evidence's worker first. */
+/**
+ * At most one error per worker, the earliest first by the times in the lines. Without times, the worker of the
+ * attempt's evidence comes first, then the order of the files: file times prove nothing.
+ */
 async function firstErrors(files: readonly LogFile[], evidence: WorkerId | undefined): Promise<readonly FoundError[]> {
   const found: FoundError[] = [];
   for (const file of files) {

@@ -1,4 +1,4 @@
-/** A worker requests a reboot by a file: it needs only a shell, and a later emulator finds it. */
+/** A worker requests a reboot by a file: it needs only a shell, and a later emulator finds it. A boot removes it. */
 import { existsSync, type FSWatcher, unwatchFile, watch, watchFile } from 'node:fs';
 import { join } from 'node:path';
 

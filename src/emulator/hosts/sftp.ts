@@ -1,4 +1,7 @@
-/** The SFTP server of a host (version 3, as in OpenSSH), for machines without OpenSSH's sftp-server. */
+/**
+ * The SFTP server of a host (version 3, as in OpenSSH), for machines without OpenSSH's sftp-server. It serves the files
+ * that the host's commands see (file-view.ts).
+ */
 
 import { constants, type Stats } from 'node:fs';
 import {

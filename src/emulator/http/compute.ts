@@ -1,4 +1,7 @@
-/** The part of the Compute API that gcloud calls before it opens ssh: the project's `ssh-keys`. */
+/**
+ * The part of the Compute API that gcloud calls before it opens ssh: the project, whose metadata has the users' keys,
+ * and the request of `gcloud compute project-info add-metadata`.
+ */
 import type { Hono } from 'hono';
 import { CloudError } from '../wire/errors.ts';
 import type { Data } from '../wire/messages.ts';

@@ -1,4 +1,7 @@
-/** Small texts that a worker's programs publish. Source: Google's page "Set and query guest attributes". */
+/**
+ * Small texts that a worker's programs publish. Source: Google's page "Set and query guest attributes"; names follow
+ * gcloud's pattern for a query path.
+ */
 import type { Data } from '../wire/messages.ts';
 import { workerHostName } from './nodes.ts';
 import { changeWorker, type World } from './world.ts';
