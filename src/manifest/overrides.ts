@@ -8,13 +8,14 @@ import {
   type Alias,
   type Document,
   type Node,
+  type Pair,
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
 import type { Override } from '../core/model/spec.ts';
 import { aliasesAt, kindAt, siblingKeys } from './keys.ts';
 import { parsePath, type Report, type SourcePosition } from '../schema/problems.ts';
-import { parseYaml } from '../schema/yaml.ts';
+import { isMergeKey, parseYaml, textOf } from '../schema/yaml.ts';
 import { type Path, reportProblem } from '../schema/kinds.ts';
 
 const redacted = '***';
@@ -102,10 +103,13 @@ export function applySets(
         break;
       }
       const parent = at as YAMLMap | YAMLSeq;
-      const key = isSeq(parent) ? Number(part) : document.createNode(part);
+      const isLast = depth === path.length - 1;
+      const others = isLast ? aliasesAt(path) : [];
+      if (isMap(parent)) copyMergedKeys(parent, isLast ? others : [String(part)], document);
+      const key = isMap(parent) ? keyOf(parent, part, document) : Number(part);
       const existing: unknown = parent.get(key, true);
-      if (depth === path.length - 1) {
-        for (const other of aliasesAt(path)) parent.delete(other);
+      if (isLast) {
+        for (const other of others) parent.delete(other);
         node.comment = `${isScalar(existing) && existing.comment ? `${existing.comment};` : ''}${commentOf(text, value)}`;
         parent.set(key, node);
         break;
@@ -123,9 +127,44 @@ export function applySets(
 
 /** The value behind an alias, so that the set changes only this use of it. */
 function ownCopy(alias: Alias, document: Document): unknown {
-  const copy = alias.resolve(document)?.clone();
-  if (isNode(copy) && !isAlias(copy)) delete copy.anchor;
-  return copy;
+  const target = alias.resolve(document);
+  return target === undefined ? undefined : cloneOf(target);
+}
+
+/** Without anchors, so that a later alias still refers to the original. */
+function cloneOf(node: Node): Node {
+  const clone = node.clone() as Node;
+  visit(clone, { Value: (_key, value) => void delete value.anchor });
+  return clone;
+}
+
+/** The key as the map has it, because `1` and `true` are not text in YAML. */
+function keyOf(map: YAMLMap, part: string | number, document: Document): unknown {
+  const name = String(part);
+  return map.items.find(({ key }) => isScalar(key) && textOf(key) === name)?.key ?? document.createNode(name);
+}
+
+/** Replaces the merge keys (`<<: *base`) by copies of what they add, if they add one of `names` that the map lacks. */
+function copyMergedKeys(map: YAMLMap, names: readonly string[], document: Document): void {
+  const own = new Set(map.items.map(({ key }) => textOf(key)));
+  const merged = [...mergedPairs(map, document, new Set())].filter(({ key }) => !own.has(textOf(key)));
+  if (!merged.some(({ key }) => names.includes(textOf(key)))) return;
+  map.items = map.items.filter((pair) => !isMergeKey(pair.key));
+  for (const { key, value } of merged)
+    if (!map.has(key)) map.set(cloneOf(key as Node), isNode(value) ? cloneOf(value) : value);
+}
+
+/** In the order in which they win. */
+function* mergedPairs(map: YAMLMap, document: Document, visited: Set<YAMLMap>): Generator<Pair> {
+  visited.add(map);
+  for (const { value } of map.items.filter(({ key }) => isMergeKey(key))) {
+    for (const item of isSeq(value) ? value.items : [value]) {
+      const source = isAlias(item) ? item.resolve(document) : item;
+      if (!isMap(source) || visited.has(source)) continue;
+      yield* source.items.filter(({ key }) => isScalar(key) && !isMergeKey(key));
+      yield* mergedPairs(source, document, visited);
+    }
+  }
 }
 
 function obstacleAt(at: unknown, part: string | number): string | undefined {

@@ -91,7 +91,7 @@ export function treeOf(
           continue;
         }
         const value = convert(pair.value, [...path, key], keyPosition, inner);
-        if (key === '<<' && pair.key.type === 'PLAIN') merges.push({ tree: value, position: keyPosition });
+        if (isMergeKey(pair.key)) merges.push({ tree: value, position: keyPosition });
         else entries.set(key, { position: keyPosition, value });
       }
       for (const merge of merges) mergeInto(entries, merge.tree, merge.position, path, report);
@@ -128,6 +128,15 @@ function mergeInto(
     }
     for (const [key, entry] of source.entries) if (!entries.has(key)) entries.set(key, entry);
   }
+}
+
+export function isMergeKey(key: unknown): boolean {
+  return isScalar(key) && key.value === '<<' && key.type === 'PLAIN';
+}
+
+/** As the file has it: `0x10` is not `16`. */
+export function textOf(node: unknown): string {
+  return isScalar(node) ? (node.source ?? String(node.value)) : '';
 }
 
 function scalarOf(node: { readonly value: unknown; readonly source?: string }, position: SourcePosition): Scalar {

@@ -90,6 +90,29 @@ test('a set below an alias changes only that use of the anchor', () => {
   assert.equal(text, shared.replace('command: *base\n', ownCopy));
 });
 
+test('a set below a key that only a merge adds keeps what the merge adds beside it', () => {
+  const text = `vars:
+  env: &env {X: x}
+  base: &base {env: {<<: *env, A: '1', B: '2'}, cmd: python3 train.py, lr: 0.1}
+local: {}
+command:
+  <<: *base
+`;
+  const envAfter = (set: string) => specOf(text, { sets: [parseSetArgument(set)] }).spec.command.env;
+  assert.deepEqual(envAfter('command.env.A=9'), { X: 'x', A: '9', B: '2' });
+  assert.deepEqual(envAfter('command.env.X=y'), { X: 'y', A: '1', B: '2' });
+  const { text: stored, script } = recorded(['command.env.A=9'], text);
+  assert.deepEqual(specOf(stored).spec.command.env, { X: 'x', A: '9', B: '2' });
+  assert.equal(recorded([], stored).script, script);
+  // The merge has the other name of command.run.
+  assert.match(recorded(['command.run=ls'], text).script, /^ls$/m);
+});
+
+test('a set finds a key that is a number or a truth value in YAML', () => {
+  const text = 'local: {}\nvars: {1: a, true: b, 0x10: c}\ncommand: {run: "echo ${vars.1} ${vars.true} ${vars.0x10}"}';
+  assert.match(recorded(['vars.1=x', 'vars.true=y', 'vars.0x10=z'], text).script, /echo x y z/);
+});
+
 test('a value that looks like a secret is nowhere in the record', () => {
   const sets = [
     'job.env.WANDB_API_KEY=abc123',
