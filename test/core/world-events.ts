@@ -1,6 +1,7 @@
 // Storm: one job in a small world with random events; then calm. The invariants are checked after every pass, and also
 // against the world itself.
 
+import { whyOf } from '../../src/app/why.ts';
 import { applyCommand } from '../../src/core/decide/commands.ts';
 import { checkCommand } from '../../src/core/policy/permissions.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
@@ -9,8 +10,9 @@ import { heldAllocations, lastAllocation, mayOutliveRemoval } from '../../src/co
 import type { Job } from '../../src/core/model/job.ts';
 import { violationsOf } from '../../sim/pass-invariants.ts';
 import { phaseOf } from '../../src/core/decide/phase.ts';
+import type { Event } from '../../src/core/model/event.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
-import { hour, second } from '../../src/core/model/time.ts';
+import { hour, second, type Instant } from '../../src/core/model/time.ts';
 import { World } from './world.ts';
 
 /** One event in the world. */
@@ -41,6 +43,7 @@ export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): re
     violations.push(
       ...violationsOf({ before, observation, decision, now }),
       ...historyMismatches(world.events, world.job),
+      ...badAnswers(world.job, now, world.events),
     );
   };
   const watch = (): void => void violations.push(...world.violations());
@@ -68,6 +71,16 @@ export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): re
   if (!isConverged()) violations.push(`10 convergence: hours after the storm the job is ${phaseOf(world.job)}`);
   if (isHolding()) violations.push('6 finished jobs hold nothing: hours later it still holds capacity');
   return violations;
+}
+
+/** `why` must answer in every state, completely, and name the verdict of a finished job. */
+function badAnswers(job: Job, now: Instant, events: readonly Event[]): readonly string[] {
+  const { message, evidence, rule, next } = whyOf(job, now, { events });
+  const text = [message, evidence, rule, next].filter((one) => one !== null).join(' ');
+  const isIncomplete = /undefined|NaN|null|Invalid|\[object/.test(text);
+  const verdict = job.removed ? null : (job.finish?.verdict ?? null);
+  const isWrong = verdict !== null && !message.includes(verdict);
+  return isIncomplete || isWrong ? [`why answers: ${text}`] : [];
 }
 
 /** Finished; or removed, with nothing left to do or no worker that answers. */
