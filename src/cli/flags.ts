@@ -88,7 +88,7 @@ export const globalFlags = {
   output: choiceFlag('`json` is the same as --json', ['table', 'json'], undefined, 'o'),
   yes: boolFlag('Answer yes to every question', 'y'),
   quiet: boolFlag('Print only results', 'q'),
-  settings: stringFlag('A file of settings that overrides the others', 'file', 's'),
+  settings: stringFlag('A settings file that overrides your settings', 'file', 's'),
   color: choiceFlag('When to use colours', ['auto', 'always', 'never']),
   progress: choiceFlag('How to show progress', ['auto', 'plain', 'none']),
   help: boolFlag('Show help', 'h'),

@@ -27,9 +27,10 @@ export const jobmanProgram: Program<(typeof commands)[number]> = {
   footer: [
     '`jobman <command> --help` shows its flags and examples.',
     'Name a job by its id (1 is 000001) or its name; most commands take several jobs. If several jobs have the name, ' +
-      'commands that only read take the newest, and commands that change a job take the only unfinished one.',
+      'a command that only reads takes the newest. A command that changes a job takes the unfinished one; if there is ' +
+      'not exactly one, it asks for an id.',
     'A job is finished once it has succeeded, failed, been stopped or been cancelled.',
-    '`jobman tpu` (or `tpu`) has the commands of a lab that shares TPUs: `tpu help`.',
+    'A lab that shares TPUs uses the command `tpu` (also `jobman tpu`): see `tpu help`.',
     '',
     'Exit codes: 0 done, 1 failed, 2 invalid usage or manifest, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
   ],

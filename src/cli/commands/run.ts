@@ -34,7 +34,7 @@ export async function run(cli: Cli, flags: CreateFlags & GlobalFlags, ...args: r
     }
     if (file !== undefined && disk.inspect(join(io.cwd, file)).kind === 'absent' && !/\.ya?ml$/i.test(file)) {
       throw usageError(`There is no manifest "${file}".`, [
-        `jobman continue ${file}    runs the remaining steps of a job that exists`,
+        `jobman continue ${file}    starts an existing job and follows it`,
       ]);
     }
     return create(cli, flags, file);

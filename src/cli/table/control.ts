@@ -5,7 +5,7 @@ import { contextFlags, continueFlags, jobName, jobs } from './flags.ts';
 export const control = grouped('Control', [
   command({
     names: ['start'],
-    summary: 'Start a stopped job, or one that never started',
+    summary: 'Start a job that was stopped or has not started yet',
     usage: '<job>...',
     about: 'For a job in a cluster it undoes `stop`: new pods start.',
     examples: [['jobman start 42', 'from the beginning, on kept or new capacity']],
@@ -18,8 +18,8 @@ export const control = grouped('Control', [
     summary: 'Stop the program on every worker and keep the capacity',
     usage: '<job>... [--release]',
     about:
-      'Prints what the job still holds and its price per hour. A job in a cluster is suspended: its pods end, ' +
-      'and it holds nothing.',
+      'Prints the capacity that the job keeps and what it costs per hour. A job in a cluster is suspended: its pods ' +
+      'end, and it keeps no capacity.',
     examples: [
       ['jobman stop 42', 'stop the program, keep the TPU'],
       ['jobman stop 42 --release', 'release the TPU too'],
@@ -64,9 +64,9 @@ export const control = grouped('Control', [
   }),
   command({
     names: ['continue'],
-    summary: "Run a job's remaining steps in the foreground",
+    summary: 'Start a job if it is not active, and follow it',
     usage: '<job> [--cmd-only]',
-    about: 'Starts the job if it is not active, and follows it.',
+    about: 'Runs in the foreground and skips the setup steps that are done. Ctrl-C detaches: the job keeps running.',
     examples: [
       ['jobman continue 42', 'request capacity, set up, run'],
       ['jobman continue 42 --cmd-only', 'only the command, on workers that are ready'],
@@ -96,22 +96,21 @@ export const control = grouped('Control', [
     summary: 'Cancel a job and remove it from the list once its capacity is released',
     usage: '<job>... [--force] | --all [--own]',
     about:
-      'If a TPU job still holds capacity, the command asks first; without a terminal it needs --yes. The job ' +
-      'leaves the list once its capacity is released. Until then, and for at most five minutes, jobman copies ' +
-      'the rest of its logs.\n\n' +
+      'If a TPU job still holds capacity, the command asks first; without a terminal it needs --yes. Before the job ' +
+      'leaves the list, jobman copies the rest of its logs, for at most five minutes.\n\n' +
       '--all deletes all your finished jobs. If a cluster is configured, it also deletes every Job of the ' +
       'namespace, including those of other users and tools. It lists them and asks first. With --namespace or ' +
       '--context, it deletes Jobs of the cluster only.\n\n' +
-      'For a single job in a cluster it asks nothing, and returns once the pods are deleted.',
+      'For a single job in a cluster the command does not ask. It returns once the pods are deleted.',
     examples: [
-      ['jobman delete 42', 'leaves the list once its TPU is released'],
+      ['jobman delete 42', 'remove the job once its TPU is released'],
       ['jobman delete 42 --yes', 'without a question'],
-      ['jobman delete 42 --force --yes', 'remove it now; its TPU may remain as an orphan (jobman gc)'],
+      ['jobman delete 42 --force --yes', 'remove the job now, without a question'],
       ['jobman delete --all', 'all your finished jobs'],
       ['jobman delete --all --own --yes -n vision', 'all your jobs in a namespace in a cluster'],
     ],
     flags: {
-      force: boolFlag('Do not wait for the release; a TPU that remains is an orphan'),
+      force: boolFlag('Remove the job now; its TPU may remain as an orphan (jobman gc)'),
       all: boolFlag('All your finished jobs, or every Job of the namespace of the cluster'),
       own: boolFlag('With --all: only your own Jobs of the namespace'),
       jobName,

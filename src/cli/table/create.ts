@@ -21,8 +21,7 @@ export const create = grouped('Create', [
       'The job runs in the background, and the command prints its id.\n\n' +
       '--follow shows what the job waits for and what its workers print, and exits with the result of the job. ' +
       'Ctrl-C detaches: the job keeps running, and `jobman logs 1 -f` attaches again.\n\n' +
-      '-f is --follow and takes no value: `jobman create -f train.yaml` creates the job of train.yaml and ' +
-      'follows it.',
+      'Unlike in kubectl, -f is short for --follow: `jobman create -f train.yaml` creates the job and follows it.',
     examples: [
       ['jobman create configs/quick-start.yaml --follow', 'run the example on the TPU emulator and watch it'],
       ['jobman create train.yaml --set command.lr=0.01', 'change one key of the manifest for this job'],
@@ -69,7 +68,7 @@ export const create = grouped('Create', [
         'jobman submit -i lab/train:3 --gpus 2 --shm 8G --volume data:/data:ro -- python3 train.py',
         'two GPUs and a volume',
       ],
-      ['jobman submit train.yaml --env SEED=7', 'a manifest with a section kubernetes, and one more variable'],
+      ['jobman submit train.yaml --env SEED=7', 'a manifest with a `kubernetes` section, and one more variable'],
       ['jobman submit -it --rm -i alpine -- sh', 'a shell in a new pod, deleted when the shell ends'],
       ['jobman submit --stdin --rm -i alpine -- sort <names.txt', 'send a file or a pipe through a new pod'],
       ['jobman submit job.yaml -n vision', 'a whole Kubernetes Job object, as YAML or JSON'],

@@ -158,7 +158,7 @@ export const monitor = grouped('Monitor', [
   }),
   command({
     names: ['zones'],
-    summary: 'List zones: last answer, last TPU granted, your jobs there',
+    summary: 'List zones: last answer of the cloud, last TPU granted, your jobs there',
     usage: '[--accelerator a] [--project p]',
     about:
       'One row for each zone, accelerator type and pricing that your jobs have requested. LAST ANSWER is the ' +

@@ -31,7 +31,7 @@ export const setup = grouped('Setup', [
     examples: [
       ['jobman settings', 'each value and its source: a variable, settings.json or the default'],
       ['jobman settings get tpu.project', 'one value'],
-      ['jobman settings set tpu.project my-project', 'for manifests without a project'],
+      ['jobman settings set tpu.project my-project', 'the project of manifests that name none'],
       ['jobman settings unset tpu.project', 'use the default again'],
     ],
     args: [

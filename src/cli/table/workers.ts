@@ -9,13 +9,13 @@ export const workers = grouped('Workers', [
     usage: '<job> [--worker n] [-- command...]',
     about:
       "Runs the system's ssh on this terminal. The connection ends within a minute if the worker does not " +
-      'answer, unless your ssh_config says otherwise.\n\n' +
+      'answer, unless your ssh_config says otherwise. The exit code is that of the remote program.\n\n' +
       'For many workers at once: jobman exec. For an editor: jobman ssh-config.',
     examples: [
       ['jobman ssh 42', 'worker 0'],
       ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],
     ],
-    exitCodes: { 255: 'ssh could not connect; otherwise the exit code of the remote program' },
+    exitCodes: { 255: 'ssh could not connect' },
     flags: sshFlags,
     args: [jobs],
     load: async () => (await import('../commands/ssh.ts')).ssh,
@@ -25,12 +25,13 @@ export const workers = grouped('Workers', [
     summary: 'Run a command on several workers or pods at once',
     usage: '<job> [--workers all|0,2] [--timeout 30s] [--stdin] [-t] [--in-container] [--pod pod] -- <command>...',
     about:
-      'One argument after `--` is a line for the login shell of the worker, with variables, pipes and stars. ' +
-      'Several arguments are a program and its arguments, which run without a shell.\n\n' +
+      'One argument after `--` is a line for the login shell of the worker: it may have variables, pipes and ' +
+      'wildcards. Several arguments are a program and its arguments; no shell changes them.\n\n' +
       'The command runs in a login environment. --in-container runs it in the container of the job, with the ' +
       'variables of the job but without its secrets.\n\n' +
-      'With several workers each line begins with its worker. A terminal shows equal lines once and ends with a ' +
+      'With several workers each line begins with the number of its worker. A terminal shows equal lines once and ends with a ' +
       'count: `same on 31/32`. Ctrl-C also ends the command on the workers.\n\n' +
+      'The exit code is the highest one of all workers. A command that a signal killed has 128 plus the number of the signal.\n\n' +
       'For a job in a cluster it runs in all running pods; -it attaches this terminal to one of them.',
     examples: [
       ["jobman exec 42 -- 'df -h / | tail -1'", 'a line for a shell, on all workers'],
@@ -41,9 +42,9 @@ export const workers = grouped('Workers', [
     ],
     exitCodes: {
       0: 'the command exited with 0 on every worker',
-      124: 'the timeout passed on a worker',
+      124: 'the command reached the timeout on a worker',
       4: 'in a cluster: the pod does not run',
-      255: 'a worker could not be reached; otherwise the highest exit code, 128 plus its number for a signal',
+      255: 'a worker could not be reached',
     },
     flags: execFlags,
     args: [jobs],
@@ -56,8 +57,8 @@ export const workers = grouped('Workers', [
     about:
       'One side is `<job>:path`; a relative path there starts in the login folder. The target is an existing ' +
       'folder or a new path. If it ends with a slash, it is created as a folder.\n\n' +
-      'Copies from several workers go to one folder per worker: worker-0, worker-1. A copy gets its name once ' +
-      'it is complete. Times, links and the permissions of the owner are kept.\n\n' +
+      'Copies from several workers go to one folder per worker: worker-0, worker-1. A copy has a ' +
+      'temporary name until it is complete. Times, links and the permissions of the owner are kept.\n\n' +
       'In a cluster it copies to or from the running pods, with pod-0, pod-1 as folders. A relative path starts ' +
       'in the working directory of the container, and the image needs `sh` and `tar`.',
     examples: [

@@ -13,9 +13,9 @@ import { tpuCommands } from './table/tpus.ts';
 
 /** The global flags avoid one-letter forms: commands use most letters themselves. */
 const tpuGlobals = {
-  user: stringFlag('Who you are on a shared login; or set TPU_USER', 'name'),
+  user: stringFlag('Your name on a shared login; TPU_USER does the same', 'name'),
   ...globalFlags,
-  quiet: boolFlag('Print results only'),
+  quiet: boolFlag('Print only results'),
   settings: stringFlag('A settings file that overrides your settings', 'file'),
 };
 
@@ -54,10 +54,10 @@ export const tpuProgram: Program<TpuCommand> = {
   inputRows: (command) => ['Arguments, in any order', argumentRows(command)],
   footer: [
     '`tpu help <command>` shows the arguments of a command, with examples.',
-    'A user is a name, `user=` or `id=`; the default is you. A TPU is an alias or a full name. A window is a number or `w=`.',
+    'Name a user as NAME, user=NAME or id=N; the default is you. Name a TPU by its alias or full name, a window as N or w=N.',
     'An argument that could mean two things is an error.',
     '',
-    'Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
+    'Exit codes: 0 done, 1 failed, 2 invalid usage, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
   ],
 };
 
@@ -123,6 +123,7 @@ const replacements: Readonly<Record<string, string>> = {
   stop: kill,
   start: run,
   submit: run,
+  users: '`tpu list-users` lists the users.',
 };
 
 export function replacementHint(command: string): string | undefined {

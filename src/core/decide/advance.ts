@@ -100,19 +100,19 @@ export function waitForCapacity(view: AttemptView, until: Instant | undefined): 
 
 function waitLimit({ job, now, attempt, allocation }: AttemptView): Instant | undefined {
   if (allocation.readyAt !== null) return undefined;
-  // A limit in the past has no effect: no other alternative is left.
+  // If the wait in this alternative is over, no other alternative was left, and the wait continues without this limit.
   const alternativeEnd = alternativeWaitEnd(job, allocation);
   const isAhead = alternativeEnd !== undefined && alternativeEnd > now;
   const at = earliest(capacityWaitEnd(job, attempt), isAhead ? alternativeEnd : undefined);
   return at === undefined ? undefined : inFuture(at, now);
 }
 
-/** The cloud may also take capacity that waits for its attempt. */
+/** Capacity that is held during the backoff is checked meanwhile, because the cloud may take it. */
 export function waitForBackoff(view: AttemptView): Decision {
   const { job, now, attempt, allocation } = view;
   const isHeld = allocation.readyAt !== null;
-  const nextCheckAt = isHeld ? now + capacityTraits(job.spec.capacity).checkInterval : undefined;
-  return waitForCapacity(view, earliest(attempt.notBeforeAt, nextCheckAt));
+  const heldCheckAt = isHeld ? now + capacityTraits(job.spec.capacity).checkInterval : undefined;
+  return waitForCapacity(view, earliest(attempt.notBeforeAt, heldCheckAt));
 }
 
 /** Waits for the second observation that misses the allocation. */
@@ -174,7 +174,7 @@ function provenBoot({ job, workers, attempt }: AttemptView, worker: WorkerId): {
   return needsSteps && bootId !== undefined ? { bootId } : {};
 }
 
-/** During setup every 10 s; during a silence soon at first, then less often. */
+/** Every 10 s during setup. While the cloud or a worker is silent, after 5 s at first and after 30 s at most. */
 export function nextCheckAt({ job, now, allocation, attempt }: AttemptView): Instant {
   const { unreachableAt: since, unreachableWho } = allocation;
   if (since === null) return now + 10 * second;

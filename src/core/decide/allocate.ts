@@ -12,7 +12,7 @@ import { observedAllocation } from './view.ts';
 
 /** An allocation counts as absent once two observations, at least this long apart, have missed it. */
 export const confirmationDelay: Duration = 10 * second;
-/** The same after a confirmed release. Nothing can appear any more, so only a partial list can be wrong. */
+/** The shorter delay after an accepted release. The allocation cannot appear any more; only a partial list can be wrong. */
 export const releaseConfirmationDelay: Duration = 3 * second;
 
 const maxNodeNameLength = 63;
@@ -59,7 +59,10 @@ const retryDelays: Readonly<Partial<Record<CloudErrorKind, { readonly first: Dur
   unreachable: { first: 5 * second, most: 2 * minute },
 };
 
-/** Two calls are repeated even after a permanent error: a release, and a request without a permission, which may be granted. */
+/**
+ * Only two calls are repeated after a permanent error: a release, and a request that lacked a permission, because the
+ * permission may be granted.
+ */
 const permanentErrorDelay: Duration = 10 * minute;
 
 export function isPermanent(kind: CloudErrorKind): boolean {
@@ -245,8 +248,8 @@ export function planReleases(
     const dueAt = releaseDueAt(job, allocation, observedAllocation(observation, allocation.ordinal, now));
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
     const nextCheck = now + clamp(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
-    // A second observation may confirm the deletion from this time on. If the time has passed, that observation failed in
-    // this pass, and `nextCheck` is enough.
+    // From this time on a second observation may confirm the deletion. If the time has passed, the observation of this
+    // pass failed, and `nextCheck` is soon enough.
     const confirmableAt = allocation.firstMissedAt === null ? 0 : allocation.firstMissedAt + releaseConfirmationDelay;
     wakeAt = earliest(
       wakeAt,

@@ -163,7 +163,7 @@ export function chooseAlternative(
 
 // ------------------------------------------------------------------------------------------ the next alternative
 
-/** The alternative after that answer. A queue is left only for another alternative that may have capacity. */
+/** The alternative after that answer. An attempt leaves a queue only for another alternative that may have capacity. */
 export function alternativeAfter(
   job: Job,
   attempt: Attempt,
@@ -197,9 +197,10 @@ function allowedAlternatives(job: Job, attempt: Attempt): readonly AlternativeSt
 }
 
 /**
- * Candidates are the alternatives with the fewest requests whose error may pass, and those that lack a permission. The
- * first is the one that may be requested earliest, then the one that the manifest names first. A recent refusal of
- * another job's request moves an alternative behind the others. Undefined if no error may pass.
+ * Two kinds of alternatives are candidates: of those without a permanent error, the ones with the fewest requests; and
+ * those that lack a permission. The one that may be requested earliest is chosen, then the one that the manifest names
+ * first. A recent refusal of another job's request moves an alternative behind the others. Undefined if every
+ * alternative has a permanent error.
  */
 function firstAvailable(
   job: Job,

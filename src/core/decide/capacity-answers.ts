@@ -36,7 +36,7 @@ export function answersIn(job: Job, events: readonly Event[]): readonly AnswerRe
     const allocation = 'allocation' in event ? job.allocations[event.allocation - 1] : undefined;
     if (answer === undefined || allocation === undefined) return [];
     if (allocation.ownership === 'persistent' && answer === 'ready') return [];
-    // If the same pass moved the allocation to another alternative, the answer is from the one before.
+    // If the same pass moved the allocation to another alternative, the answer is from the previous alternative.
     const exhausted = events.find(
       (one) => one.kind === 'alternative_exhausted' && one.allocation === allocation.ordinal,
     );

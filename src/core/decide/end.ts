@@ -39,7 +39,10 @@ function plausibleEnd(exitAt: Instant, { startedAt, runningAt }: Attempt, now: I
 
 // ------------------------------------------------------------------------------------------ stopping processes
 
-/** Each process gets the stop signal once and is killed after the grace. */
+/**
+ * Stops the processes of an ending attempt, and releases its allocation once nothing needs it. Each process gets the stop
+ * signal once and is killed after the grace.
+ */
 export function stopAttempt(view: AttemptView): Decision {
   const { job, now, attempt, runs } = view;
   const { ordinal } = attempt;
@@ -110,13 +113,13 @@ function shouldRelease(view: AttemptView, killAt: Instant): boolean {
   if (job.removed) return false;
   // Capacity that the cloud took counts against the quota until it is deleted.
   if (isEphemeral && isLost(allocation)) return true;
-  if (!isNeededNoMore(view)) return isEphemeral && isWorkerGivenUp(view);
-  // A program that runs gets its grace first.
+  if (!isNoLongerNeeded(view)) return isEphemeral && isEphemeralGivenUp(view);
+  // The stop grace of the programs comes before the release.
   return isLost(allocation) || now >= killAt;
 }
 
-/** True if what follows the attempt needs other capacity or none. */
-function isNeededNoMore({ job, now, attempt, allocation }: AttemptView): boolean {
+/** True if the next attempt needs other capacity, or the finished job keeps none. */
+function isNoLongerNeeded({ job, now, attempt, allocation }: AttemptView): boolean {
   const continuation = continuationOf(job, attempt, now);
   switch (continuation.next) {
     case 'start_request':
@@ -128,7 +131,8 @@ function isNeededNoMore({ job, now, attempt, allocation }: AttemptView): boolean
   }
 }
 
-function isWorkerGivenUp(view: AttemptView): boolean {
+/** True once a worker of an ephemeral allocation was silent until `giveUpAt`, and the cloud reports `ready`. */
+function isEphemeralGivenUp(view: AttemptView): boolean {
   const { job, now, attempt, observedState } = view;
   const at = giveUpAt(job, attempt, now);
   return observedState === 'ready' && unreachableWorker(view) !== undefined && at !== undefined && now >= at;
@@ -142,7 +146,7 @@ function unreachableWorker({ workers }: View): WorkerId | undefined {
 function releaseReason(view: AttemptView): string {
   const { job, attempt, allocation } = view;
   if (isLost(allocation)) return 'it is lost';
-  if (isWorkerGivenUp(view)) return `worker ${unreachableWorker(view)} does not answer any more`;
+  if (isEphemeralGivenUp(view)) return `worker ${unreachableWorker(view)} does not answer any more`;
   if (job.desired !== 'running') return 'requested by the owner';
   return `attempt ${attempt.ordinal} ended: ${endingOf(job, attempt).reason}`;
 }

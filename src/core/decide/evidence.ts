@@ -7,7 +7,7 @@ import { minute, second } from '../model/time.ts';
 import type { Duration } from '../model/time.ts';
 import type { AttemptView, WorkerRun } from './view.ts';
 
-/** The beginning of the evidence if neither process nor exit of a program is left. */
+/** The message begins with this if neither the process nor the exit code of a program is left. */
 export const vanishedPrefix = 'the program vanished';
 
 export function vanishedEvidence({ run, worker, matched }: WorkerRun): Evidence {
@@ -46,7 +46,7 @@ export function setupEvidence({ task, message: detail, tries, pattern }: TaskFai
   return { message, worker, ...(pattern === undefined ? {} : { pattern }) };
 }
 
-const lossMessages: Partial<Record<AllocationState, string>> = {
+const messagesByState: Partial<Record<AllocationState, string>> = {
   absent: 'it no longer exists',
   releasing: 'another user is deleting it',
   foreign: 'another resource has its name',
@@ -57,8 +57,8 @@ export function lossEvidence(view: AttemptView): Evidence {
   const { lastObserved, readyAt } = allocation;
   const status = observed.kind === 'known' ? observed.value : undefined;
   const isFailure = readyAt === null && status !== undefined && status.cause !== 'preempted';
-  const lossMessage = isFailure ? 'it failed before it was ready' : 'the cloud took it';
-  const message = lossMessages[lastObserved?.state ?? 'lost'] ?? lossMessage;
+  const otherMessage = isFailure ? 'it failed before it was ready' : 'the cloud took it';
+  const message = messagesByState[lastObserved?.state ?? 'lost'] ?? otherMessage;
   // The cloud may no longer report what it has reported before.
   const detail = status?.detail || lastObserved?.detail || '';
   return { message: detail === '' ? message : `${message} (${detail})`, ...rawError(view) };

@@ -43,7 +43,7 @@ export function attemptFacts(view: AttemptView) {
     // ---- the attempt must end, or needs other capacity
     hasCommandSucceeded: hasStarted && runs.length > 0 && runs.every(({ run }) => hasSucceeded(run)),
     lastExitAt: Math.max(...runs.map(({ run }) => (run.state === 'exited' ? run.endedAt : now))),
-    // With a start request, the owner stopped and started the job before any pass saw the stop.
+    // If there is a start request, the owner stopped the job and started it again before any pass saw the stop.
     isStopRequested: job.desired !== 'running' || job.startRequest !== null,
     // A rule made the attempt before the owner disabled recovery, and it has not started.
     isUnwantedRecovery: job.recoveryDisabled === true && !attempt.startedByOwner && !hasStarted,
@@ -51,7 +51,8 @@ export function attemptFacts(view: AttemptView) {
     isPastCapacityWait: readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
     exhaustedAlternative: exhaustedAlternativeOf(view),
     refusal: refusalOf(allocation),
-    // Before the allocation was ready, a loss counts as a preemption only if the cloud reports one.
+    // Once the allocation was ready, every loss counts as a preemption, even a deletion by a user. Before, only a loss
+    // that the cloud reports as a preemption does.
     wasPreempted:
       isLost(allocation) && (readyAt !== null || (observed.kind === 'known' && observed.value.cause === 'preempted')),
     isLost: isLost(allocation),
@@ -96,7 +97,7 @@ function isAnythingAlive(view: AttemptView): boolean {
   const { job, now, attempt, allocation, runs } = view;
   if (attempt.startedAt === null) return false;
   const lossEnd = lossGraceEnd(job, allocation);
-  const areSilentOnesEnded = (lossEnd !== undefined && now >= lossEnd) || isGivenUp(view);
+  const areSilentOnesEnded = (lossEnd !== undefined && now >= lossEnd) || isPersistentGivenUp(view);
   return runs.some(
     (workerRun) =>
       mayBeAlive(workerRun, attempt) &&
@@ -108,13 +109,13 @@ function isAnythingAlive(view: AttemptView): boolean {
 function isWorkerAwaited(view: AttemptView): boolean {
   const { job, attempt, allocation, now } = view;
   if (attempt.ending?.reason !== 'unreachable' || longestUnreachableWorker(view) === undefined) return false;
-  if (allocation.releasedAt !== null || isLost(allocation) || isGivenUp(view)) return false;
+  if (allocation.releasedAt !== null || isLost(allocation) || isPersistentGivenUp(view)) return false;
   const following = continuationOf(job, attempt, now);
   return following.next === 'attempt' && following.on === 'same';
 }
 
-/** True once a worker of a persistent allocation that the cloud reports as ready was silent until the give-up time. */
-function isGivenUp({ job, attempt, observedState, now }: AttemptView): boolean {
+/** True once a worker of a persistent allocation was silent until `persistentGiveUpAt`, and the cloud reports `ready`. */
+function isPersistentGivenUp({ job, attempt, observedState, now }: AttemptView): boolean {
   const at = persistentGiveUpAt(job, attempt);
   return at !== undefined && now >= at && observedState === 'ready';
 }

@@ -36,14 +36,14 @@ function isKeptNow(job: Job, allocation: Allocation, now: Instant): boolean {
   return keepsAtFinish(job, allocation, job.finish?.verdict) && (until === undefined || now < until);
 }
 
-/** True if a job that finishes so keeps this capacity: after `stop` if it is usable, otherwise as the manifest says. */
+/** True if a job with that verdict keeps this capacity. After `stop` it does; otherwise the manifest decides. */
 export function keepsAtFinish(job: Job, allocation: Allocation, verdict: Finish['verdict'] | undefined): boolean {
   if (allocation.readyAt === null || isLost(allocation)) return false;
   if (job.desired === 'stopped') return true;
   return job.desired === 'running' && keepDuration(job, verdict) !== 0;
 }
 
-/** Time at which kept capacity is released. Undefined if it is kept until a user releases it, or not kept. */
+/** End of the time for which capacity is kept. Undefined without an end. `keepsAtFinish` decides whether it is kept. */
 export function keptUntil(job: Job): Instant | undefined {
   if (job.desired !== 'running' || job.finish === null) return undefined;
   const keepFor = keepDuration(job, job.finish.verdict);

@@ -132,7 +132,7 @@ function foldStepOutcome(
   const { ordinal } = attempt;
   const task = { kind: 'step', worker, step } as const;
   const next = withTaskFailure(job, attempt, task, at, result);
-  // The history of a removed job is over.
+  // A removed job gets no more events.
   if (result.kind === 'unclear' || job.removed) return withoutEvents(next);
   const tries = failureOf(attemptOf(next, ordinal), task)?.tries ?? 0;
   const { message } = result.evidence;
@@ -246,7 +246,7 @@ function foldForeign(job: Job, { ordinal, name }: Allocation, status: Allocation
   return chain(recordObserved(failed, ordinal, status, now), (next) => recordGone(next, ordinal, now));
 }
 
-/** Also for a preempted allocation: it exists until it is deleted. */
+/** For any allocation that the cloud shows. A preempted one exists until it is deleted. */
 function foldExisting(job: Job, allocation: Allocation, status: AllocationStatus, now: Instant): Change {
   const { ordinal, readyAt, confirmedAt, lastObserved } = allocation;
   const patch = { firstMissedAt: null, confirmedAt: confirmedAt ?? now };

@@ -17,7 +17,7 @@ export interface Launch {
   readonly checkpointDir: string | null;
   /** The attempt continues an earlier one: the host finds JOBMAN_RESUME_FROM in `checkpointDir`. */
   readonly resume: boolean;
-  /** Only entries of `checkpointDir` that this `checkpointOwner`'s records allow count. Absent: all entries count. */
+  /** The `checkpointOwner` whose records decide which entries of `checkpointDir` count. Absent: all entries count. */
   readonly checkpointOwner?: string;
   /** Source of JOBMAN_RESUME_FROM while the job has not written a checkpoint. The host finds the entry. */
   readonly resumeFrom?: ResumeFrom;

@@ -69,7 +69,7 @@ function endingPhase(job: Job, attempt: Attempt, since: Instant): Phase {
   return continuation.next === 'attempt' ? 'recovering' : 'stopping';
 }
 
-/** True if an attempt since the owner's newest one had started, and this attempt continues it by a rule. */
+/** True if a rule created this attempt after an attempt whose command had started, since the owner's last start. */
 function isRecovery(job: Job, attempt: Attempt): boolean {
   if (attempt.startedByOwner) return false;
   const newestByOwner = job.attempts.findLastIndex((one) => one.startedByOwner);

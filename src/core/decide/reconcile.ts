@@ -27,6 +27,7 @@ export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
   const endingEvents = result === decision ? [] : decision.events;
   // A release is repeated in every situation until the allocation is deleted.
   const releases = result.job.removed ? { actions: [], wakeAt: undefined } : planReleases(result.job, observation, now);
+  // The stored situation is the one of the first decision, which names the reason of an end.
   return {
     job: result.job.situation === situation ? result.job : { ...result.job, situation },
     events: [...folded.events, ...endingEvents, ...result.events],

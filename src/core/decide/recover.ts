@@ -34,7 +34,7 @@ export function answerFor(
   return rule?.answer ?? { then: reason === 'succeeded' ? 'done' : 'fail', on: 'same' };
 }
 
-/** The alternatives in zones that a rule with `avoidZone` answered. Empty if it would contain every alternative. */
+/** The alternatives in zones where an attempt ended by a rule with `avoidZone`. Empty if these are all alternatives. */
 export function avoidedAlternatives(job: Job, attempt: Attempt): ReadonlySet<number> {
   const { capacity, recovery } = job.spec;
   if (capacity.kind !== 'tpu') return new Set();
@@ -78,7 +78,7 @@ export function budgetOf(reason: Reason): BudgetName | null {
   }
 }
 
-/** The attempts up to this one since the owner's last command or the last success. Budgets and limits count these. */
+/** The attempts since the owner's last start or the last success, up to this one. Budgets and limits count these. */
 function countedAttempts(job: Job, attempt: Attempt): readonly Attempt[] {
   const until = job.attempts.slice(0, attempt.ordinal);
   const first = until.findLastIndex(
@@ -90,6 +90,7 @@ function countedAttempts(job: Job, attempt: Attempt): readonly Attempt[] {
 /** The attempts that used this budget, including this one. Ends that a rule with its own limit answers do not count. */
 export function usedBudget(job: Job, attempt: Attempt, budget: BudgetName): readonly Attempt[] {
   const all = countedAttempts(job, attempt);
+  // Only setup failures in a row count: once a command has run, the setup can succeed.
   const counted = budget === 'setupFailures' ? all.slice(all.findLastIndex(hasRunCommand) + 1) : all;
   return counted.filter(
     ({ ending }) =>
@@ -107,7 +108,7 @@ interface RuleUse {
   readonly answer: RuleAnswer;
   /** The attempts that count against the limit, including this one. */
   readonly used: readonly Attempt[];
-  /** The rule's own, or the budget's. Nothing limits reruns after a success: 0, of which none is used. */
+  /** The rule's own limit, otherwise the budget. 0 after a success, which uses no budget: reruns have no limit. */
   readonly limit: number;
   readonly isRuleLimit: boolean;
 }
@@ -201,9 +202,10 @@ function continuationByRule(
   };
   if (answer.then === 'done') return finishAs('succeeded');
   if (answer.then === 'fail') return finishAs('failed', applied);
+  // `used` includes this attempt.
   if (used.length > limit) return finishAs('failed', { ...applied, then: 'fail' });
   const { replaceable } = capacityTraits(job.spec.capacity);
-  // Another attempt on the same allocation would wait for the same silent worker.
+  // If the next attempt needs the same allocation, it would wait for the same silent worker.
   const giveUpTime = replaceable && answer.on === 'new' ? undefined : persistentGiveUpAt(job, attempt);
   if (giveUpTime !== undefined && now >= giveUpTime) return finishAs('failed', { ...applied, then: 'fail' });
   return {
@@ -240,9 +242,9 @@ function delayAfter(
   const delay = rule?.delayMs ?? job.spec.recovery.delayMs;
   const delayMax = Math.max(delay, rule?.delayMaxMs ?? job.spec.recovery.delayMaxMs);
   if (reason === 'succeeded') return Math.max(delay, minSuccessDelay);
-  // The wait for capacity is enough.
+  // The wait for new capacity is delay enough, unless the rule has its own delay.
   if (reason === 'preempted' && rule?.delayMs === undefined) return 0;
-  // An attempt that ran longer than the longest delay begins a new series.
+  // The doubling begins again at an attempt that ran longer than the longest delay.
   const lastLongRun = used.findLastIndex(
     (one) => one.runningAt !== null && (one.ending?.startedAt ?? 0) - one.runningAt > delayMax,
   );
@@ -257,14 +259,14 @@ function delayAfter(
 // How long jobman waits for a worker that does not answer. All of these count only while the cloud answers and reports
 // the TPU as ready, except the last. The grace is `recovery.unreachable_grace`.
 //
-// | the attempt | capacity | from | graces | then | |
+// | attempt | capacity | counted from | graces | what happens then | function |
 // |---|---|---|---|---|---|
-// | continues | any | the silence | 1 | it ends as unreachable | `unreachableGraceOf` |
-// | continues, see `isOnHeldCapacity` | persistent | the silence | 10 | the same | `unreachableGraceOf` |
-// | ends, another follows | ephemeral | the later of its end and the silence | 1 | the capacity is released | `giveUpAt` |
-// | ends, and so does the job | ephemeral | the same | 10 | the capacity is released | `giveUpAt` |
-// | ends | persistent | the silence | 10 | its programs count as ended, and the job fails | `persistentGiveUpAt` |
-// | ends | persistent, taken by the cloud | the loss | 1 | its programs count as ended | `lossGraceEnd` |
+// | open | any | the silence | 1 | the attempt ends as unreachable | `unreachableGraceOf` |
+// | open, `isOnHeldCapacity` | persistent | the silence | 10 | the attempt ends as unreachable | `unreachableGraceOf` |
+// | ending, another follows | ephemeral | the ending or a later silence | 1 | the capacity is released | `giveUpAt` |
+// | ending, the job finishes | ephemeral | the ending or a later silence | 10 | the capacity is released | `giveUpAt` |
+// | ending | persistent | the silence | 10 | its programs count as ended, and the job fails | `persistentGiveUpAt` |
+// | ending | persistent, lost | the loss | 1 | its programs count as ended | `lossGraceEnd` |
 
 /** Kept or persistent capacity waits this many times longer, so that its owner can repair the worker. */
 const keptGraceFactor = 10;
@@ -278,14 +280,17 @@ export function isOnHeldCapacity(job: Job, attempt: Attempt): boolean {
   return job.attempts.some(({ ordinal, allocation }) => ordinal < attempt.ordinal && allocation === attempt.allocation);
 }
 
-/** jobman cannot replace persistent capacity, so the owner's new attempt waits longer for its workers. */
+/** Only a rule with `new` replaces persistent capacity, so the owner's new attempt waits longer for its workers. */
 export function unreachableGraceOf(job: Job, attempt: Attempt): Duration {
   const { unreachableGraceMs } = job.spec.recovery;
   const isPersistent = allocationOf(job, attempt.allocation).ownership === 'persistent';
   return isPersistent && isOnHeldCapacity(job, attempt) ? keptGraceFactor * unreachableGraceMs : unreachableGraceMs;
 }
 
-/** A silent worker never confirms that its program has ended. Undefined while all workers answer. */
+/**
+ * End of the wait for a silent worker of an ending attempt: the worker may never confirm that its program has ended.
+ * Undefined while all workers answer.
+ */
 export function giveUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {
   const { ownership, unreachableAt, unreachableWho } = allocationOf(job, attempt.allocation);
   if (ownership === 'persistent') return persistentGiveUpAt(job, attempt);
@@ -295,8 +300,8 @@ export function giveUpAt(job: Job, attempt: Attempt, now: Instant): Instant | un
 }
 
 /**
- * jobman does not release the allocation, so the job fails without it. A program that still runs there is stopped before
- * the next one starts.
+ * The same for a persistent allocation. jobman does not release it, so the job fails. A program that still runs there
+ * is stopped before the next one starts.
  */
 export function persistentGiveUpAt(job: Job, attempt: Attempt): Instant | undefined {
   const { ownership, unreachableAt, unreachableWho, releasedAt } = allocationOf(job, attempt.allocation);
@@ -305,7 +310,10 @@ export function persistentGiveUpAt(job: Job, attempt: Attempt): Instant | undefi
   return unreachableAt + keptGraceFactor * job.spec.recovery.unreachableGraceMs;
 }
 
-/** jobman does not release the allocation, so no observation proves that it is gone. Undefined if the cloud keeps it. */
+/**
+ * Time from which the silent programs on a lost persistent allocation count as ended. jobman does not release the
+ * allocation, so no observation proves its deletion. Undefined if it is not lost.
+ */
 export function lossGraceEnd(job: Job, allocation: Allocation): Instant | undefined {
   const { ownership, releasedAt, lastObserved } = allocation;
   if (ownership !== 'persistent' || releasedAt !== null || lastObserved === null || !isLost(allocation))

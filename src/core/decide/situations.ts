@@ -104,7 +104,7 @@ const attemptRows = [
   },
   {
     name: 'attempt-ending',
-    means: 'the attempt must end, and jobman stops its processes or waits for a worker that does not answer',
+    means: 'the attempt must end, and jobman stops its processes, releases its capacity or waits for a silent worker',
     when: ({ isEnding }) => isEnding,
     then: stopAttempt,
   },

@@ -49,7 +49,7 @@ export interface AttemptView extends View {
   readonly allocation: Allocation;
 }
 
-/** Both fields are undefined for a worker that was not asked. */
+/** `status` and `unreachableSince` are both undefined for a worker that was not asked. */
 interface WorkerView {
   readonly worker: WorkerId;
   readonly status: WorkerStatus | undefined;
@@ -60,7 +60,7 @@ interface WorkerView {
 /** A worker that runs the attempt's command, and the state of its run there. */
 export interface WorkerRun extends WorkerView {
   readonly run: WorkerRunStatus;
-  /** The pattern in the output of that attempt there, and its line. Empty for none. */
+  /** The log pattern that the attempt's output matched on this worker, and the line. Empty without a match. */
   readonly matched: { readonly pattern?: string; readonly line?: string };
 }
 

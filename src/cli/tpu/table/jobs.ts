@@ -11,7 +11,7 @@ const rule = choiceFlag('What follows a preemption or a failure: see `tpu check-
 
 const restartDefinition = {
   usage: 'windows=N [tpu=T] [user]',
-  about: 'Runs the copy of the code that the job made when it started.',
+  about: 'Runs the copy of the code that staging.sh made for the job.',
   takes: { user: true, tpu: 'optional', windows: 'some' },
   flags: claimFlags,
 } as const;
@@ -20,8 +20,8 @@ export const jobCommands = grouped('Jobs', [
   tpuCommand(['run'], 'Run a working directory on a TPU', {
     usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
     about:
-      'Sources staging.sh of the directory with `ka=` and the full name of the TPU.\n\n' +
-      'Without a TPU it uses the one that ka.sh of the directory names; with a type or -auto, a free one. If the TPU is in ' +
+      'Runs `source staging.sh ka=NAME` in the directory; NAME is the full name of the TPU.\n\n' +
+      'Without a TPU the command uses the TPU in ka.sh of the directory, with a type or -auto a free TPU. If the TPU is in ' +
       'use, the command asks first.\n\n' +
       'Every other key is a config: one of your aliases (`tpu -sa`) or config.a.b=value. The program gets its value unchanged.',
     examples: [
@@ -31,7 +31,7 @@ export const jobCommands = grouped('Jobs', [
       ['tpu run v2-32 ada', 'on a free v2-32'],
     ],
     exitCodes: {
-      2: 'wrong usage; nothing was started',
+      2: 'invalid usage; nothing was started',
       4: 'the TPU is not ready, or is in use',
     },
     takes: {
@@ -42,7 +42,7 @@ export const jobCommands = grouped('Jobs', [
       keys: {
         tag: stringFlag('A tag, shown with the window', 'T'),
         rule,
-        monitor: valueFlag('False: do not recover the job after it ends', 'True', parseBoolean),
+        monitor: valueFlag('Recover the job by its rule; with False, never', 'True', parseBoolean),
         ssn: notes,
       },
     },
@@ -143,7 +143,7 @@ export const jobCommands = grouped('Jobs', [
 ]);
 
 export const cleanupCommands = grouped('Clean up', [
-  tpuCommand(['clean'], 'Remove finished jobs from the list and close their windows', {
+  tpuCommand(['clean'], 'Remove finished jobs from the list; close their windows and windows without a job', {
     usage: '[user] [-re]',
     about: 'Windows that a running job continues stay on the list, unless you pass -re.',
     examples: [
@@ -154,7 +154,7 @@ export const cleanupCommands = grouped('Clean up', [
     flags: { re: boolFlag('Also windows that were resumed or rerun') },
     load: async () => (await import('../commands/tidy.ts')).clean,
   }),
-  tpuCommand(['clear', 'clear-all'], 'Remove succeeded, failed and killed jobs from the list', {
+  tpuCommand(['clear', 'clear-all'], 'Remove finished jobs from the list and close their windows', {
     examples: [['tpu clear ada', '`jobman list --all` still shows them']],
     takes: { user: true },
     load: async () => (await import('../commands/tidy.ts')).clearCommand('all'),

@@ -16,7 +16,7 @@ export const askNotes = boolFlag('Ask for the notes for the booking sheet', 'set
 
 /** Flags of a command that claims a TPU and starts a job on it. */
 export const claimFlags = {
-  apply: boolFlag('Create the TPU without asking if it was preempted or does not exist'),
+  apply: boolFlag('If the TPU was preempted or does not exist, create it without asking'),
   q: boolFlag('Do not start the monitor'),
   f: boolFlag('Take the TPU from its users without asking', 'force'),
 };
