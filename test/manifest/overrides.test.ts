@@ -90,7 +90,7 @@ test('a set below an alias changes only that use of the anchor', () => {
   assert.equal(text, shared.replace('command: *base\n', ownCopy));
 });
 
-test('a set below a key that only a merge adds keeps what the merge adds beside it', () => {
+test('a set below a key that only a merge adds keeps the other keys of the merge', () => {
   const text = `vars:
   env: &env {X: x}
   base: &base {env: {<<: *env, A: '1', B: '2'}, cmd: python3 train.py, lr: 0.1}
