@@ -96,7 +96,7 @@ const labTable = {
     "Private key for that login; null: jobman's own, then those of your ssh_config, of gcloud and of your SSH agent.",
   ),
   namePrefix: defineSetting(
-    textWhere('a text', () => true),
+    textWhere('text', () => true),
     '',
     'Prefix of the names of its TPUs. It is not shown.',
   ),
@@ -169,7 +169,7 @@ export function grantEnd(until: string): Instant {
 const table = {
   tpu: {
     project: defineSetting(
-      textOrNullWhere('a project id like "lab-1234" (small letters, digits and -), or null', (text) =>
+      textOrNullWhere('a project id like "lab-1234" (lower-case letters, digits and -), or null', (text) =>
         projectIdPattern.test(text),
       ),
       null,

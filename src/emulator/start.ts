@@ -285,7 +285,7 @@ async function openHttp(
       if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     }
   }
-  throw new EmulatorError(409, `Port ${String(requestedPort)} of this machine is in use. Name another with --port.`);
+  throw new EmulatorError(409, `Port ${String(requestedPort)} on this machine is in use. Choose another with --port.`);
 }
 
 function closeHttp(server: HttpServer): Promise<void> {

@@ -64,7 +64,7 @@ function readName(written: string, maxLength: number): ParseResult<string> {
   const problem =
     written.length > maxLength && dnsSubdomain.test(written)
       ? `has ${written.length} characters; the limit of Kubernetes is ${maxLength}`
-      : `is not a valid name in Kubernetes: at most ${maxLength} small letters, digits, "-" and ".", with a letter or digit at both ends`;
+      : `is not a valid name in Kubernetes: at most ${maxLength} lower-case letters, digits, "-" and ".", with a letter or digit at both ends`;
   return suggestion === '' || suggestion === written ? { problem } : { problem, suggestion };
 }
 
@@ -161,7 +161,7 @@ export function readImage(written: string): ParseResult<string> {
   if (!isPath) {
     const lowerCase = written.replace(repository, repository.toLowerCase());
     const problem =
-      'is not an image: write small letters, digits and "." "_" "-" between slashes, as in library/alpine:3';
+      'is not an image: write lower-case letters, digits and "." "_" "-" between slashes, as in library/alpine:3';
     return lowerCase !== written && 'value' in readImage(lowerCase) ? { problem, suggestion: lowerCase } : { problem };
   }
   if (!/^(?::\w[\w.-]{0,127})?(?:@[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-fA-F]{32,})?$/.test(rest)) {

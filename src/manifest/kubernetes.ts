@@ -137,15 +137,15 @@ const isAbsent = (value: unknown): boolean => value === undefined || value === n
 const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
 const isText = (value: unknown): boolean => typeof value === 'string';
 const isStringMap = (value: unknown): boolean => isObject(value) && Object.values(value as object).every(isText);
-const needsTexts = 'must be an object of texts; a number needs quotes';
+const needsTexts = 'must be an object of strings; put numbers in quotes';
 
 /** The parts that jobman reads or changes. The cluster refuses every other mistake (`fieldValidation=Strict`). */
 const jobChecks: readonly Check[] = [
   ['kind', (value) => value === 'Job', 'must be Job; for other objects use kubectl apply'],
   ['apiVersion', (value) => value === 'batch/v1', 'must be batch/v1'],
   ['metadata', (value) => isAbsent(value) || isObject(value), 'must be an object'],
-  ['metadata.name', (value) => isAbsent(value) || isText(value), 'must be a text'],
-  ['metadata.namespace', (value) => isAbsent(value) || isText(value), 'must be a text'],
+  ['metadata.name', (value) => isAbsent(value) || isText(value), 'must be text'],
+  ['metadata.namespace', (value) => isAbsent(value) || isText(value), 'must be text'],
   ['metadata.labels', (value) => isAbsent(value) || isStringMap(value), needsTexts],
   ['metadata.annotations', (value) => isAbsent(value) || isStringMap(value), needsTexts],
   ['spec', isObject, 'is required: the spec of the Job'],

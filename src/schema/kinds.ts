@@ -119,7 +119,7 @@ export function textListWhere(
 export const isNonEmpty = (text: string): boolean => text.trim() !== '';
 export const isHttpUrl = (text: string): boolean => /^https?:$/.test(URL.parse(text)?.protocol ?? '');
 
-export const textOrNull = textOrNullWhere('a text or null', isNonEmpty);
+export const textOrNull = textOrNullWhere('text or null', isNonEmpty);
 export const urlOrNull = textOrNullWhere('an address like "http://127.0.0.1:8080", or null', isHttpUrl);
 
 export function int(description: string, min: number, max = Number.MAX_SAFE_INTEGER): Kind<number> {

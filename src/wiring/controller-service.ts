@@ -60,7 +60,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     if (pid !== undefined) await terminateProcess(pid);
     if (await hasExitedWithin(exitTimeout / 2)) return { stopped: true };
     throw new JobmanError(
-      `The controller (process ${pid ?? 'unknown'}) is still finishing its passes. Its log: ${log}`,
+      `The controller (process ${pid ?? 'unknown'}) has not exited yet. Its log: ${log}`,
       exitCode.failed,
     );
   }
@@ -87,7 +87,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
         await requestControllerExit(io.version);
         if (!(await hasExitedWithin(exitTimeout))) {
           throw new JobmanError(
-            `The controller of jobman ${running.version} (process ${running.pid}) is still finishing its passes; this is jobman ${io.version}.`,
+            `The controller of jobman ${running.version} (process ${running.pid}) has not exited yet; this is jobman ${io.version}.`,
             exitCode.failed,
             [`Try again later; jobs keep running. Its log: ${log}`],
           );

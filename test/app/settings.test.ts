@@ -135,7 +135,7 @@ test('each part of the lab section is checked, with its position', async (t) => 
   assert.deepEqual(await problemsOf(t, text), [
     '3:14 lab.zones: must be a list of zones like ["us-central2-b"], not ["us-central2-b","europe-west4"] (did you mean "europe-west4-a"?)',
     '3:63 lab.stageLimit: must be a whole number of at least 1, not 0',
-    '3:80 lab.namePrefix: must be a text, not 7',
+    '3:80 lab.namePrefix: must be text, not 7',
     '3:83: Unknown setting "lab.wandbKey" (did you mean "lab.wandbKeyFile"?)',
     '4:28 lab.shares[0].source: must be an NFS export like "10.0.0.2:/home", not "10.0.0.2"',
     '4:50 lab.shares[0].target: must be an absolute path like "/home-nfs", not "home"',

@@ -225,7 +225,7 @@ suite('what the cluster has forgotten', () => {
     }
     // Its command is archived too, if it is known.
     const { err } = await ask(['rerun', 'gone'], [], home([{ ...kept, hidden: true, object: null }]));
-    assert.match(err, /What gone ran was not kept, so it cannot be run again/);
+    assert.match(err, /jobman has no copy of the Job gone, so it cannot be run again/);
   });
 
   test('is the newest job for logs without a job', async () => {

@@ -113,7 +113,7 @@ suite('exec in a job in a cluster', () => {
     assert.equal(usual.out, 'in train-0-aaa/main\n');
     assert.match(
       usual.err,
-      /has several containers \(setup, proxy, main\); this is main\. --container names another\./,
+      /has several containers \(setup, proxy, main\); this is main\. --container chooses another\./,
     );
     assert.equal((await exec([one], '--container', 'proxy', '--', 'ls')).out, 'in train-0-aaa/proxy\n');
     assert.equal((await exec([one], '--container', 'none', '--', 'ls')).code, 3);
@@ -203,7 +203,7 @@ suite('cp in a job in a cluster', () => {
     assert.equal((await cp(two, 'train:out', '.', '--container', 'none')).code, 3);
     const none = await cp([pod('train-0-aaa', 0, { phase: 'Failed' })], 'train:out', '.');
     assert.equal(none.code, 4);
-    assert.match(none.err, /train has no pod that runs\./);
+    assert.match(none.err, /train has no running pod\./);
     assert.equal((await cp(two, 'other:out', '.')).code, 3);
   });
 });

@@ -565,7 +565,7 @@ spec:
     ],
     ['broken YAML', `${written}  x: [1\n`, /job\.yaml:\d+:\d+/],
     ['two objects', `${written}---\n${written}`, /job\.yaml:\d+:1: a second YAML document begins here/],
-    ['a number as a label', written.replace('vision', '7'), /metadata\.labels: must be an object of texts/],
+    ['a number as a label', written.replace('vision', '7'), /metadata\.labels: must be an object of strings/],
     ['an image too', written, /job\.yaml is a whole Job, and --image is about a part/, ['-i', 'alpine']],
     ['arguments to run too', written, /is a whole Job, and `--` is about a part/, ['--', 'ls']],
     ['--set too', written, /is a whole Job, and --set is about a part/, ['--set', 'a=b']],
@@ -759,7 +759,7 @@ suite('an interactive session', () => {
   });
 
   const wrong: readonly (readonly [line: string, message: RegExp])[] = [
-    ['-it', /-it needs a terminal on both sides\. For a pipe or a file: --stdin; without input: --follow\./],
+    ['-it', /-it needs a terminal for input and output\. For a pipe or a file: --stdin; without input: --follow\./],
     ['--rm', /--rm deletes an interactive job at its end, so it needs -it or --stdin\./],
     [
       '--stdin --suspend',

@@ -44,7 +44,7 @@ test('an unusable state folder, an invalid port and a used port are named', asyn
   await isRefused({ stateDir, schedule: join(folder, 'none.yaml') }, /Could not read the fault schedule/);
   assert.equal(existsSync(stateDir), false, 'nothing was started');
   const { port } = taken.address() as AddressInfo;
-  await isRefused({ stateDir, port }, /Port \d+ of this machine is in use\. Name another with --port\./);
+  await isRefused({ stateDir, port }, /Port \d+ on this machine is in use\. Choose another with --port\./);
 
   const damaged = join(folder, 'damaged');
   const whole = await startEmulator({ stateDir: damaged, isolation: 'none', env: {} });

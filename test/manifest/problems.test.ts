@@ -102,7 +102,7 @@ nonsense: 1
       'cfg.yaml:1:52 job.silence_timeout: "5 minutes" is not a duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d) (did you mean "5m"?)',
       'cfg.yaml:2:1 tpu.project: is required, because the settings have no default project; write `project: <your Google Cloud project>`, or `project: emulator` for the free TPU emulator',
       'cfg.yaml:3:16 tpu.accelerator: "v4-17" is not a TPU type that jobman knows (did you mean "v4-16"?)',
-      'cfg.yaml:4:9 tpu.name: "Ada" is not a valid TPU name (small letters, digits and -, beginning with a letter, not ending with -) (did you mean "ada"?)',
+      'cfg.yaml:4:9 tpu.name: "Ada" is not a valid TPU name (lower-case letters, digits and -, beginning with a letter, not ending with -) (did you mean "ada"?)',
       'cfg.yaml:5:9 tpu.zone: "us-central2" is not a zone; write a region and a letter, such as us-central2-b (did you mean "us-central2-b"?)',
       'cfg.yaml:6:12 tpu.pricing: "spt" is not one of spot, ondemand, preemptible (did you mean "spot"?)',
       'cfg.yaml:7:1 command.run: is required, for example run: python3 train.py',

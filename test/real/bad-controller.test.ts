@@ -237,7 +237,7 @@ test('a second emulator of one home and a used port are refused with a sentence'
   const state = ['--state', `${world.folder}/other`];
   const refused = await world.jobman(['emulator', 'serve', '--port', String(address.port), ...state]);
   await new Promise<void>((resolve) => void taken.close(() => resolve()));
-  assert.match(refused.stderr, /^jobman: Port \d+ of this machine is in use\. Name another with --port\.\n$/m);
+  assert.match(refused.stderr, /^jobman: Port \d+ on this machine is in use\. Choose another with --port\.\n$/m);
   assert.doesNotMatch(refused.stderr, /failed because of a bug|at .*\.ts/);
   assert.equal(refused.code, 4);
 });

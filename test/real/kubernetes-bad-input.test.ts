@@ -50,7 +50,7 @@ suite('an invalid command line', () => {
     const annotated = (text: string) => [...plain, '-a', text, '--', 'ls'];
     const image = (text: string) => ['submit', '-q', '-i', text, '-r', tinyFlavor, '--', 'ls'];
     const lines: readonly Wrong[] = [
-      [named('Train_7'), 2, /"Train_7": .*small letters.*did you mean train-7\?/],
+      [named('Train_7'), 2, /"Train_7": .*lower-case letters.*did you mean train-7\?/],
       [named('a'.repeat(64)), 2, /it has 64 characters; the limit of Kubernetes is 63/],
       [flavor(trailing), 2, /trailing\.json:\d+:\d+: Expected double-quoted property name/],
       [flavor(seed), 2, /seed\.json:3:5: /],

@@ -239,10 +239,10 @@ kubeTest('a pod without running containers is refused with its phase and the rea
   const reason = () => kube.field('.items[*].status.conditions[*].reason', 'pods', '-l', 'job-name=waiting');
   assert.ok(await eventually(() => reason() === 'Unschedulable'));
   const cases: readonly (readonly [number, RegExp, string])[] = [
-    [4, /waiting has no pod that runs\. Job waiting waits for room/, 'exec -j waiting -- ls'],
+    [4, /waiting has no running pod\. Job waiting waits for room/, 'exec -j waiting -- ls'],
     [4, /The pod waiting-\w+ is not running: it is Pending\. waiting waits/, 'exec -j waiting --pod 0 -- ls'],
-    [4, /over has no pod that runs\. Job over succeeded/, 'exec -j over -- ls'],
-    [4, /held has no pod that runs\. Job held is suspended/, 'port-forward -j held 8080'],
+    [4, /over has no running pod\. Job over succeeded/, 'exec -j over -- ls'],
+    [4, /held has no running pod\. Job held is suspended/, 'port-forward -j held 8080'],
     [3, /There is no job named "missing"/, 'exec -j missing -- ls'],
     [2, /Which command\?/, 'exec -j held'],
   ];
@@ -357,7 +357,7 @@ suite('a forwarded port', () => {
     const forward = person.start('port-forward -j web 0:8080');
     await forward.waitForOutput('forwards to port 8080', 60_000);
     const port = portOf(forward.stdout);
-    const message = new RegExp(`Port ${port} of this machine is taken by another program`);
+    const message = new RegExp(`Port ${port} on this machine is taken by another program`);
     await person.runRefused(4, message, `port-forward -j web ${port}:8080`);
     kube.kubectl('delete', 'job', 'web', '--wait=false');
     const ended = await forward.result;

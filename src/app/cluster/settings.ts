@@ -26,8 +26,8 @@ import { ownSections, settingsLayers, parseSettingValues, type SettingsFiles } f
 import { minCheckInterval } from '../version-check.ts';
 import { isExtended, readFlavor, type Flavor } from './flavor.ts';
 
-const text = textWhere('a text', isNonEmpty);
-const textOrNull = emptyAsNull('a text or null');
+const text = textWhere('text', isNonEmpty);
+const textOrNull = emptyAsNull('text or null');
 const pathOrNull = emptyAsNull('a path or null');
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
 const idOrNull = kindWhere('a whole number of at least 0, or null', (value) => value === null || isId(value));
@@ -47,7 +47,7 @@ const annotation = refined(
   objectOf(
     'an annotation',
     '{ "key": "team", "value": "vision", "valueType": "string" }',
-    { key: annotationKey, value: textWhere('a text', () => true) },
+    { key: annotationKey, value: textWhere('text', () => true) },
     { valueType: enumOf('"string" or "env"', ['string', 'env']) },
   ),
   (one) => ({ valueType: 'string' as const, ...one }),

@@ -267,7 +267,7 @@ async function* readPages<R extends object, T>(
 ): AsyncIterable<ApiPage<T>> {
   const endlessError = (after: string): JobmanError =>
     new JobmanError(
-      `Could not ${request.purpose}: the list of ${clusterContext.context} (${clusterContext.server}) has no end after ${after}.`,
+      `Could not ${request.purpose}: the list of ${clusterContext.context} (${clusterContext.server}) is still incomplete after ${after}.`,
       exitCode.unreachable,
     );
   // A reader that stops early cancels the request of the next page.

@@ -108,7 +108,7 @@ async function clusterHistory(
   cluster: Cluster | null,
   isTimeline: boolean,
 ): Promise<JobText> {
-  if (isTimeline) throw usageError('--timeline is of attempts, which a job in a cluster has none of.');
+  if (isTimeline) throw usageError('--timeline shows attempts, and a job in a cluster has none.');
   const now = cluster === null ? [] : clusterJobEvents(await observeJob(cluster, job));
   const byKey = new Map([...(await archive.events(job.uid)), ...now].map((event) => [event.key, event]));
   const events = [...byKey.values()].toSorted((one, other) => one.at - other.at);
@@ -211,8 +211,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       if (cluster === null)
         throw new JobmanError(`Job ${name} cannot be deleted: its cluster cannot be reached.`, exitCode.unreachable);
       await archive.hide(uid);
-      const kept = 'its logs and history stay until they are cleaned';
-      return printDone(cli, name, `Job ${name} is off the list; ${kept}: jobman clean ${name}`);
+      return printDone(cli, name, `Job ${name} left the list. Remove its logs and history too: jobman clean ${name}`);
     },
     async clean() {
       cli.note(note);
@@ -241,7 +240,8 @@ async function performArchived(
   if (verb !== 'rerun' || cluster === null) {
     return printRefusal(cli, name, `Job ${name} is not in its cluster, so there is nothing to ${verb}.`);
   }
-  if (object === null) return printRefusal(cli, name, `What ${name} ran was not kept, so it cannot be run again.`);
+  if (object === null)
+    return printRefusal(cli, name, `jobman has no copy of the Job ${name}, so it cannot be run again.`);
   return rerun(cli, archive, cluster, JSON.parse(object) as V1Job);
 }
 
@@ -250,7 +250,7 @@ export async function cleanArchived(cli: Cli, archive: ClusterArchive, archived:
   if (owner !== null && owner !== cli.io.user)
     return printRefusal(cli, name, `Job ${name} belongs to ${owner}; only its owner may clean it.`);
   if (archived.goneAt === null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped') {
-    return printRefusal(cli, name, `Job ${name} was not over when it was last seen, so its logs are kept.`);
+    return printRefusal(cli, name, `Job ${name} was unfinished at the last check, so its logs are kept.`);
   }
   await archive.remove(archived);
   return printDone(cli, name, `The logs and history of ${name} are removed.`);

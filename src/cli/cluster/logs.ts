@@ -135,7 +135,7 @@ function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolea
       }
       if (container === undefined && chosen.length < all.length) {
         const names = all.map((file) => file.container).join(', ');
-        cli.note(`${name} had several containers (${names}); this is ${main}. --container names another.`);
+        cli.note(`${name} had several containers (${names}); this is ${main}. --container chooses another.`);
       }
       return true;
     },

@@ -70,7 +70,7 @@ export async function podPortTarget(
     async connect(port) {
       const tunnel = pod === undefined ? undefined : await cluster.tunnel(pod.name, port);
       if (tunnel !== undefined && !('problem' in tunnel)) return tunnel;
-      return `Job ${job.name} is not reached: ${tunnel?.problem ?? 'it has no pod that runs now'}`;
+      return `Job ${job.name} cannot be reached: ${tunnel?.problem ?? 'it has no running pod'}`;
     },
     async check() {
       const now = await cluster.job(job.name);
@@ -101,7 +101,7 @@ async function runningPods(
   if (wanted === undefined) {
     const running = all.filter(({ pod }) => isRunning(pod));
     if (running.length > 0) return running;
-    throw new JobmanError(`Job ${job.name} has no pod that runs. ${await why()}`, exitCode.conflict);
+    throw new JobmanError(`Job ${job.name} has no running pod. ${await why()}`, exitCode.conflict);
   }
   const found = all.find(({ number, pod }) =>
     /^\d{1,6}$/.test(wanted) ? number === Number(wanted) : pod.name === wanted || pod.name.endsWith(`-${wanted}`),
@@ -155,7 +155,7 @@ export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined
     throw new JobmanError(`${pod.name} has no container ${named ?? ''}; it has ${names}.`, exitCode.notFound);
   }
   if (named === undefined && pod.containers.filter(({ init }) => !init).length > 1) {
-    cli.note(`${pod.name} has several containers (${names}); this is ${found.name}. --container names another.`);
+    cli.note(`${pod.name} has several containers (${names}); this is ${found.name}. --container chooses another.`);
   }
   return found;
 }

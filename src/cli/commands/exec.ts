@@ -33,10 +33,10 @@ export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: re
 
 function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
   if (!io.stdin.isTerminal || !io.stdout.isTerminal) {
-    throw usageError('--tty needs a terminal on both sides; without one leave it out (-i, not -it).');
+    throw usageError('--tty needs a terminal for input and output; in a pipe or a script use -i alone.');
   }
   if (json || timeout !== undefined) {
-    throw usageError('--tty hands the terminal on as it is; it cannot go with --json or --timeout.');
+    throw usageError('--tty excludes --json and --timeout.');
   }
 }
 

@@ -94,7 +94,9 @@ function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
   const isAlone = suspend !== true && parallelism === 1 && completions === 1;
   if (json || !isAlone || (tty === true && follow === true)) throw onePodError(flags);
   if (tty === true && dryRun !== true && (!io.stdin.isTerminal || !io.stdout.isTerminal)) {
-    throw usageError('-it needs a terminal on both sides. For a pipe or a file: --stdin; without input: --follow.');
+    throw usageError(
+      '-it needs a terminal for input and output. For a pipe or a file: --stdin; without input: --follow.',
+    );
   }
   if (file === '-')
     throw usageError('The manifest and the program cannot both read standard input: name the file of the manifest.');

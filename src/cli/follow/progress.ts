@@ -137,7 +137,7 @@ function createPlainProgress(cli: Cli, { logs, reportsPhases, foldsLines, window
   };
 }
 
-const foldedNote = '; equal lines are shown once';
+const foldedNote = '; identical lines are shown once';
 
 function formatWait(view: JobView): string {
   const { evidence, typicalWait } = view.why;

@@ -50,8 +50,8 @@ async function listen(mapping: PortMapping, address: string, join: (socket: Sock
     const { code, message } = error as NodeJS.ErrnoException;
     const why = code === 'EADDRINUSE' ? 'is taken by another program' : `cannot be opened: ${message}`;
     const other = mapping.localPort + 10_000 > 65_535 ? 0 : mapping.localPort + 10_000;
-    throw new JobmanError(`Port ${mapping.localPort} of this machine ${why}.`, exitCode.conflict, [
-      `Another one here: jobman port-forward <job> ${other}:${mapping.remotePort}`,
+    throw new JobmanError(`Port ${mapping.localPort} on this machine ${why}.`, exitCode.conflict, [
+      `With another port: jobman port-forward <job> ${other}:${mapping.remotePort}`,
     ]);
   }
 }

@@ -193,7 +193,7 @@ async function workerPortTarget(
       if (!('problem' in tunnel)) return tunnel;
       return tunnel.isReached
         ? `nothing answers on port ${port} of worker ${worker} of ${id}`
-        : `worker ${worker} of ${id} is not reached: ${tunnel.problem}`;
+        : `worker ${worker} of ${id} cannot be reached: ${tunnel.problem}`;
     },
     async check() {
       const now = await client.changeCount();

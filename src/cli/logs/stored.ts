@@ -29,7 +29,7 @@ export async function printStoredLogs(cli: Cli, client: Client, ref: string, fla
     throw usageError(`${unsupported[1]} works only for a job of a Kubernetes cluster.`);
   }
   if (flags.since !== undefined && flags.step !== 'job' && flags.step !== 'tpu') {
-    throw usageError('--since needs times, and the output of programs has none.', [
+    throw usageError('--since needs times, which the output of programs does not have.', [
       'The last lines: --tail 100. With times: --step job, --step tpu, and jobs of a Kubernetes cluster.',
     ]);
   }

@@ -114,7 +114,7 @@ export const createFlags = {
   name: stringFlag('Name of the job, instead of job.name', 'name'),
   env,
   set,
-  noFold: boolFlag('With --follow: print the lines of every worker, even if equal'),
+  noFold: boolFlag('With --follow: print the lines of every worker, even if identical'),
   namespace: valueFlag('For a job in a cluster: the namespace', 'name', parseObjectName, 'n'),
   context: stringFlag('For a job in a cluster: the context of the kubeconfig', 'context'),
   noCheck: boolFlag('Create the job even without a login to Google Cloud'),
@@ -159,7 +159,7 @@ export const logsFlags = {
   tail: valueFlag('Only the last lines of each worker', 'lines', parseCount),
   since: valueFlag('Only lines that are newer than this, such as 10m', 'time', parseDuration),
   grep: valueFlag('Only lines that match this regular expression', 'pattern', parsePattern),
-  noFold: boolFlag('Print the lines of every worker, even if equal'),
+  noFold: boolFlag('Print the lines of every worker, even if identical'),
   firstError: boolFlag('Only the first error of all workers, with the lines around it'),
   raw: boolFlag('Print the bytes unchanged, without worker numbers'),
   container: stringFlag('In a cluster: this container of the pod', 'name'),
@@ -205,7 +205,7 @@ const podFlags = {
   container: stringFlag('In a cluster: this container of the pod', 'name'),
 };
 
-const noFold = boolFlag('On a terminal: print the lines of every worker, even if equal');
+const noFold = boolFlag('On a terminal: print the lines of every worker, even if identical');
 
 export const sshFlags = { worker: valueFlag('Number of the worker', 'n', parseCount, 'w'), jobName };
 export type SshFlags = FlagValues<typeof sshFlags>;

@@ -55,7 +55,7 @@ export const monitor = grouped('Monitor', [
     usage: '[job] [-f] [-w worker] [--step name] [--attempt n] [--tail lines] [--since time] [--grep pattern]',
     about:
       'Without a job it prints the log of the newest job.\n\n' +
-      'Each line begins with the number of its worker, unless --worker chooses one. A terminal shows equal ' +
+      'Each line begins with the number of its worker, unless --worker chooses one. A terminal shows identical ' +
       'lines of several workers once, and cuts long lines. Control characters are made visible; --raw prints ' +
       'the bytes unchanged.',
     examples: [

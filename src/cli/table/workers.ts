@@ -29,7 +29,7 @@ export const workers = grouped('Workers', [
       'wildcards. Several arguments are a program and its arguments; no shell changes them.\n\n' +
       'The command runs in a login environment. --in-container runs it in the container of the job, with the ' +
       'variables of the job but without its secrets.\n\n' +
-      'With several workers each line begins with the number of its worker. A terminal shows equal lines once and ends with a ' +
+      'With several workers each line begins with the number of its worker. A terminal shows identical lines once and ends with a ' +
       'count: `same on 31/32`. Ctrl-C also ends the command on the workers.\n\n' +
       'The exit code is the highest one of all workers. A command that a signal killed has 128 plus the number of the signal.\n\n' +
       'For a job in a cluster it runs in all running pods; -it attaches this terminal to one of them.',

@@ -60,7 +60,7 @@ function keepDuration({ spec: { finish } }: Job, verdict: Finish['verdict'] | un
 function releaseReason(job: Job, allocation: Allocation): string {
   if (isLost(allocation)) return 'it is lost';
   if (job.desired !== 'running') return 'requested by the owner';
-  if (keepDuration(job, job.finish?.verdict) !== 0) return 'its keep time is over';
+  if (keepDuration(job, job.finish?.verdict) !== 0) return 'job.keep_for has passed';
   return `the job has ${job.finish?.verdict ?? 'finished'}`;
 }
 

@@ -90,7 +90,7 @@ const mountPath = key(
 
 export const bucketPattern = /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/;
 export const invalidBucketMessage =
-  'is not a bucket name (at least 3 small letters, digits, - _ and .; without a folder)';
+  'is not a bucket name (at least 3 lower-case letters, digits, - _ and .; without a folder)';
 
 const bucketName = line({
   description: 'bucket name',

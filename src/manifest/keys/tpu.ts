@@ -56,7 +56,7 @@ function computeName(description: string) {
   return line({
     description,
     pattern: /^(projects\/[a-z0-9:.-]+\/[a-z0-9/-]+\/)?[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/,
-    rule: `is not a valid name of a ${description} (small letters, digits and -, beginning with a letter)`,
+    rule: `is not a valid name of a ${description} (lower-case letters, digits and -, beginning with a letter)`,
     suggest: suggestName,
   });
 }
@@ -118,7 +118,7 @@ export const tpu = {
         line({
           description: 'name',
           pattern: /^[a-z]([a-z0-9-]*[a-z0-9])?$/,
-          rule: 'is not a valid TPU name (small letters, digits and -, beginning with a letter, not ending with -)',
+          rule: 'is not a valid TPU name (lower-case letters, digits and -, beginning with a letter, not ending with -)',
           suggest: suggestName,
         }),
         "First part of the TPU's name in the cloud, before the job's id and the allocation number. In the command `${tpu.name}` is the full name.",
@@ -153,7 +153,7 @@ export const tpu = {
           line({
             description: 'tag',
             pattern: /^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/,
-            rule: 'is not a valid network tag (small letters, digits and -)',
+            rule: 'is not a valid network tag (lower-case letters, digits and -)',
             suggest: suggestName,
           }),
         ),

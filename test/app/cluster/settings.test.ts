@@ -116,9 +116,9 @@ test('every mistake is reported with its position, and only in this half of the 
     error.lines.map((line) => line.replace(/^.*settings\.json:/, '')),
     [
       '4:5: Unknown setting "job.defaultimage" (did you mean "job.defaultImage"?)',
-      '5:20 job.imagePrefix: must be a text or null, not 3',
+      '5:20 job.imagePrefix: must be text or null, not 3',
       '6:30 job.annotations[0].key: must be the key of an annotation, like "jobman/flavor", not "a b"',
-      '6:79 job.annotations[1].value: must be a text, not 7',
+      '6:79 job.annotations[1].value: must be text, not 7',
       '7:39 job.securityContext.runAsUser: must be a whole number of at least 0, or null, not "root"',
       '8:29 job.resources.label: must be the key of an annotation, like "jobman/flavor", not ""',
       '8:48: a flavor needs a "name"',
