@@ -53,7 +53,7 @@ export const control = grouped('Control', [
     usage: '<job>...',
     about:
       'For a job in a cluster it creates a new Job with the same spec, such as train-2 after train. The first ' +
-      'one need not exist any more.',
+      'Job need not exist any more.',
     examples: [
       ['jobman rerun 42', 'stage 0 again: without a checkpoint, or from job.resume_from'],
       ['jobman rerun -j listing', 'a job in a cluster, as listing-2'],

@@ -130,8 +130,8 @@ export const initFlags = {
   command: stringFlag('What the job runs: a line for the shell', 'command'),
   checkpoints: stringFlag('A bucket (gs://bucket/folder), for a local job a folder, or - for none', 'bucket|folder'),
   name: stringFlag('Name of the job; by default the name of the current folder', 'name'),
-  project: stringFlag('Google Cloud project; by default that of the settings, or of gcloud', 'project'),
-  zone: stringFlag('Zone of the TPU; by default one that offers the type', 'zone'),
+  project: stringFlag('Google Cloud project; by default the project of the settings or of gcloud', 'project'),
+  zone: stringFlag('Zone of the TPU; by default the first zone that offers the type', 'zone'),
 };
 export type InitFlags = FlagValues<typeof initFlags>;
 
@@ -201,7 +201,7 @@ export const emulatorServeFlags = {
 export type EmulatorServeFlags = FlagValues<typeof emulatorServeFlags>;
 
 const podFlags = {
-  pod: stringFlag('In a cluster: the pod: its number, its name or the end of its name', 'pod'),
+  pod: stringFlag('In a cluster: number or name of the pod, or the end of its name', 'pod'),
   container: stringFlag('In a cluster: this container of the pod', 'name'),
 };
 
@@ -233,7 +233,7 @@ export type CpFlags = FlagValues<typeof cpFlags>;
 
 export const portForwardFlags = {
   worker: valueFlag('Number of the worker; 0 by default', 'n', parseCount, 'w'),
-  pod: stringFlag('In a cluster: the pod of this number or name; the first running pod by default', 'pod'),
+  pod: stringFlag('In a cluster: number or name of the pod; by default the first running pod', 'pod'),
   address: valueFlag('Listen on this address of this machine', 'address', parseAddress),
   jobName,
   ...contextFlags,

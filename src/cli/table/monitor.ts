@@ -224,7 +224,7 @@ export const monitor = grouped('Monitor', [
       'are requests, with the limit if it differs. GPUS is the sum of all kinds.',
     examples: [
       ['jobman resources-flavors', 'the flavors of the settings; the default is marked'],
-      ['jobman -s lab.json resources-flavors --json', 'with another file of settings, one object per line'],
+      ['jobman -s lab.json resources-flavors --json', 'with another settings file, one object per line'],
     ],
     load: async () => (await import('../commands/resources-flavors.ts')).resourcesFlavors,
   }),

@@ -152,7 +152,7 @@ export const setup = grouped('Setup', [
     summary: 'Import the jobs of the older TPU manager',
     usage: '<folder> [--apply]',
     about:
-      "The folder is that program's jobs/, in either of its layouts. Each job becomes a finished job with its " +
+      'The folder is jobs/ of that program; both of its layouts work. Each job becomes a finished job with its ' +
       'manifest and logs; `resume` and `rerun` accept it. A job is never imported twice.\n\n' +
       'Without --apply the command prints what it would import, what it would skip, and why. `tpu import` ' +
       'imports the data.json of the lab.',

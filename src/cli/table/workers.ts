@@ -27,7 +27,7 @@ export const workers = grouped('Workers', [
     about:
       'One argument after `--` is a line for the login shell of the worker: it may have variables, pipes and ' +
       'wildcards. Several arguments are a program and its arguments; no shell changes them.\n\n' +
-      'The command runs in a login environment. --in-container runs it in the container of the job, with the ' +
+      'The command has the environment of a login shell. --in-container runs it in the container of the job, with the ' +
       'variables of the job but without its secrets.\n\n' +
       'With several workers each line begins with the number of its worker. A terminal shows identical lines once and ends with a ' +
       'count: `same on 31/32`. Ctrl-C also ends the command on the workers.\n\n' +

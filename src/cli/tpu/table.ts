@@ -88,7 +88,7 @@ const jobs = '`tpu check` shows the jobs of one user, `jobman list` the jobs of 
 const kill = '`tpu kill` ends a job.';
 const run = '`tpu run` starts a job.';
 
-/** Commands of the older `tpu` program that are gone, and commands of other programs. */
+/** Removed commands of the older `tpu` program, commands of other programs, and names that users guess. */
 const replacements: Readonly<Record<string, string>> = {
   init: 'No setup is needed; `tpu init-lab` shares a folder with a group.',
   lock: locks,

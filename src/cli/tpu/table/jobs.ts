@@ -145,7 +145,7 @@ export const jobCommands = grouped('Jobs', [
 export const cleanupCommands = grouped('Clean up', [
   tpuCommand(['clean'], 'Remove finished jobs from the list; close their windows and windows without a job', {
     usage: '[user] [-re]',
-    about: 'Windows that a running job continues stay on the list, unless you pass -re.',
+    about: 'Windows whose work a running job continues stay on the list, unless you pass -re.',
     examples: [
       ['tpu clean ada', 'succeeded, failed and killed jobs'],
       ['tpu clean ada -re', 'also windows that were resumed or rerun'],

@@ -47,7 +47,7 @@ export const tpuCommands = grouped('TPUs', [
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).describe,
   }),
-  tpuQuery(['check-status', '-cktpu'], "Show Google's state of a TPU: ready, preempted, creating, ...", {
+  tpuQuery(['check-status', '-cktpu'], "Show Google's state of a TPU, such as ready or preempted", {
     examples: [['tpu check-status v2-32-6', 'prints the state only']],
     exitCodes: { 3: 'the TPU does not exist', 5: 'Google Cloud does not answer' },
     takes: { tpu: 'one' },
@@ -71,7 +71,7 @@ export const tpuCommands = grouped('TPUs', [
     load: async () => (await import('../commands/tpus.ts')).mountDisk,
   }),
   tpuCommand(['set-wandb'], 'Log a TPU in to W&B', {
-    examples: [['tpu set-wandb v2-32-6', 'with the key that the settings name']],
+    examples: [['tpu set-wandb v2-32-6', 'with the W&B key from the settings']],
     takes: { tpu: 'one' },
     load: async () => (await import('../commands/tpus.ts')).setWandb,
   }),
@@ -84,7 +84,7 @@ export const tpuCommands = grouped('TPUs', [
   }),
   tpuCommand(['reapply', 'reapply-norm'], "Delete a TPU, create it again and mount the lab's shares on it", {
     usage: '<tpu> [-norm]',
-    about: 'If the TPU is in use, it lists the jobs and asks first.',
+    about: 'If the TPU is in use, the command lists the jobs and asks first.',
     examples: [['tpu reapply v2-32-p1 --yes', 'without a question']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
