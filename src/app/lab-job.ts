@@ -3,7 +3,7 @@
 /** The facts of a `tpu run` that are not in the job's spec. */
 export interface LabJob {
   readonly job: string;
-  /** Registry name, equal to the job's owner. */
+  /** Name in the registry; the same as the job's owner. */
   readonly user: string;
   /** The working directory when the job was created, and its number; null if a script ran from elsewhere. */
   readonly directory: string;

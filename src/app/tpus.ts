@@ -14,7 +14,7 @@ export interface ObservedTpu {
   readonly name: string;
   /** The full resource name, as a release needs it. */
   readonly resource: string;
-  /** Google's states; null for an absent node or queued resource. */
+  /** Google's state of the node; null without a node. */
   readonly nodeState: string | null;
   readonly queuedResourceState: string | null;
   /** Null if the cloud does not report it. */

@@ -134,7 +134,7 @@ type CreatedOutput =
   | ClusterLogLineOutput
   | ClusterVerdictOutput;
 
-/** Standard error with --json: one object for each thing that failed. Nothing else is printed there. */
+/** Standard error with --json: one object for each failure. */
 export interface ErrorOutput {
   readonly error: {
     readonly code: ErrorCode;
@@ -147,7 +147,7 @@ export interface ErrorOutput {
     readonly hints: readonly string[];
     /** The mistakes of an invalid manifest. */
     readonly problems: readonly ManifestProblem[];
-    /** A reason for the confirmation; --yes confirms. */
+    /** The reasons for which the command needs a confirmation; --yes confirms. */
     readonly reasons: readonly string[];
   };
 }
@@ -313,7 +313,7 @@ export interface CopyOutput {
   readonly outcome: 'done' | 'conflict' | 'missing' | 'failed' | 'unreachable';
   /** The path of the copy. */
   readonly to: string | null;
-  /** Total of all files; null if only the connection knows it. */
+  /** Total of all files; null if it is not known. */
   readonly bytes: number | null;
   /** Number of device nodes, FIFOs and sockets, which are not copied. */
   readonly skipped: number;

@@ -100,7 +100,7 @@ async function observeAlternatives(
   }
 }
 
-/** Those of the newest allocation while it is, or was last, ready; `controller` if the command runs there. */
+/** The workers of the newest allocation if it is ready or was when last observed; `controller` if the command runs there. */
 function workerRefs(job: Job, facts: readonly AllocationObservation[]): readonly WorkerRef[] {
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.requestedAt === null || job.finish !== null) return [];

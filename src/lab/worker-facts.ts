@@ -134,7 +134,7 @@ export function parseHolder(worker: number, line: string): readonly DeviceHolder
   return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
 }
 
-/** `file_error`: Python or a file that it needs is missing, as when a share is not mounted. */
+/** `file_error`: Python or a file that it needs is missing, for example because a share is not mounted. */
 export type EnvironmentClass = 'success' | 'file_error' | 'occupied' | 'timeout' | 'unknown';
 
 export interface EnvironmentCheck {

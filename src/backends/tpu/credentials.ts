@@ -166,7 +166,7 @@ interface Token {
 
 /**
  * Reads a bare token, an OAuth answer (`expires_in` in seconds), or `gcloud config config-helper --format=json`.
- * Undefined for anything else: never send half a sentence as a login.
+ * Undefined for anything else: an error message must never be sent as a token.
  */
 export function parseToken(printed: string, at: Instant): Token | undefined {
   const text = printed.trim();

@@ -189,7 +189,7 @@ export function hostsOf({ networkEndpoints = [], networkConfigs = [] }: TpuNode)
 /** States from worst to best. READY is best; all other states are between this list and READY. */
 const stateOrder = ['PREEMPTED', 'TERMINATED', 'HIDDEN', 'STOPPED', 'STOPPING', 'DELETING'];
 
-/** In the state of the worst. Undefined while one is missing, unless another is unusable already. */
+/** One node for a whole multislice, in its worst state. Undefined while a node is missing and no other is unusable. */
 export function combineNodes(nodes: readonly (TpuNode | undefined)[]): TpuNode | undefined {
   const present = nodes.filter((node) => node !== undefined);
   const [first] = present;

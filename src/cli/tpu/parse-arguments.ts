@@ -435,7 +435,7 @@ function danglingAliasMessage(alias: string, name: string): string {
   return `The TPU ${name} of the alias ${alias} is not registered; \`tpu register ${name}\` adds it.`;
 }
 
-/** (3) for what may be the name of a user or TPU. */
+/** Exit code 3 if the argument may be the name of a user or TPU, otherwise 2. */
 function unexpectedArgumentError({ row, known }: Line, arg: string): JobmanError {
   const { takes, args, flags } = row;
   const users = known.users.map(({ name }) => name);

@@ -85,7 +85,7 @@ export interface TpuSpec {
   readonly alternativesWaitMs?: Duration;
   /** Id of a reservation in the same project and zone. The capacity comes from it. */
   readonly reservation?: string;
-  /** Compute Engine names in the project. Absent: `default`. */
+  /** Compute Engine names in the project. Absent: Google chooses, for the network `default`. */
   readonly network?: string;
   readonly subnetwork?: string;
   /** E-mail of the service account of the machines. Absent: the project's default one. */

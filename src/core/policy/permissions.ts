@@ -8,7 +8,7 @@ import type { Job } from '../model/job.ts';
 /** Accepted, or the sentence for the user. */
 export type CommandCheck = { readonly ok: true } | { readonly ok: false; readonly message: string };
 
-/** Only for verbs that are no English verbs. */
+/** For commands whose name is not an English verb. */
 const verbPhrases: Partial<Record<Verb, string>> = {
   'disable-recovery': 'turn off its recovery',
   'accept-exit': 'accept its exit',
