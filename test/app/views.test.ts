@@ -485,6 +485,15 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'its owner cancels it, and a worker does not answer',
+    changes: { ...toStop, desired: 'cancelled' },
+    allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'worker' }],
+    attempts: [{ ...runningAttempt, ending: stopping }],
+    now: noon + hour + 5 * second,
+    row: { phase: 'stopping', reason: 'no answer for 2m', price: 4 },
+    why: { next: 'The controller releases the TPU.', nextAt: noon + hour + 31 * second },
+  },
+  {
     life: 'its owner stops it, and a worker of a persistent TPU does not answer',
     spec: tpuSpec({}, { ownership: 'persistent' }),
     changes: toStop,
