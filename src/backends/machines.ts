@@ -354,7 +354,10 @@ function openTail(
         if (end.kind === 'dropped') drop(end.reason);
         else if (end.exitCode === tailExitCodes.missing) drop(`attempt ${request.attempt} has no files there`);
         else if (end.exitCode === tailExitCodes.ended) onEnded();
-        else drop(`following the output ended with exit code ${end.exitCode}: ${end.stderr.trim()}`);
+        else {
+          const stderr = end.stderr.trim();
+          drop(`following the output ended with exit code ${end.exitCode}${stderr === '' ? '' : `: ${stderr}`}`);
+        }
       },
     });
   }

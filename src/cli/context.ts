@@ -133,7 +133,10 @@ export function reportError(
     cli.printJsonError({ error: { ...facts, hints: problems.length > 0 ? [] : hints, problems, reasons } });
   } else {
     cli.printStderr(`${cli.screen.styleErr('red', `${program}:`)} ${first}`);
-    for (const line of hints) cli.printStderr(`  ${line}`);
+    // A hint may be the output of gcloud, with several lines.
+    for (const line of hints.flatMap((hint) => hint.split('\n'))) {
+      if (line !== '') cli.printStderr(`  ${line}`);
+    }
   }
   return code;
 }

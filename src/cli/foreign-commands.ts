@@ -21,7 +21,7 @@ const hints: Readonly<Record<string, string>> = {
   shell: '`jobman ssh 1` opens a shell on a worker, `jobman exec -j train -it -- sh` in a pod.',
   apply: '`jobman create job.yaml` creates a job and starts it; with --dry-run it only prints the plan.',
   up: '`jobman create job.yaml` creates a job and starts it, `jobman start 1` starts a stopped one.',
-  down: '`jobman stop 1 --release` stops the program and releases its TPU; `jobman cancel 1` does so for good.',
+  down: '`jobman cancel 1` stops a job and releases its TPU, `jobman stop 1` keeps the TPU.',
   remove: '`jobman delete 1` removes a job from the list, `jobman clean 1` removes the files of a finished job.',
   'restart|retry': '`jobman resume 1` continues from the last checkpoint, `jobman rerun 1` starts over.',
   pause: '`jobman stop 1` stops the program and keeps its TPU; `jobman resume 1` continues.',

@@ -64,9 +64,11 @@ export async function confirmIfRequired(
 export async function ask(cli: Cli, question: string, flag: string, fallback: string): Promise<string> {
   if (cli.yes) return fallback;
   if (!canAsk(cli)) {
-    throw usageError(`${flag} is missing, and there is no terminal to ask on.`);
+    throw usageError(`${flag} is missing, and there is no terminal to ask on.`, [
+      'For example: jobman init --accelerator v4-16 --command "python3 train.py"',
+    ]);
   }
-  cli.io.stderr.write(`${question}${fallback === '' ? '' : ` [${fallback}]`}: `);
+  cli.io.stderr.write(fallback === '' ? `${question} ` : `${question} [${fallback}]: `);
   const answer = await cli.io.stdin.line();
   if (answer === null) throw new JobmanError('No answer; nothing was written.', exitCode.interrupted);
   return answer.trim() || fallback;

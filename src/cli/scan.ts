@@ -123,8 +123,10 @@ function argumentsIn(
   const extra = typed[args.length];
   if (last?.many === true) return typed.map((arg, at) => [args[at] ?? last, arg]);
   if (extra !== undefined) {
-    const isPhase = phase !== undefined && isParsed(phase, extra);
-    throw usageError(`Unexpected argument "${extra}".${isPhase ? ` Did you mean --phase ${extra}?` : ''}`);
+    const filter = phase === undefined ? undefined : isParsed(phase, extra) ? '--phase' : '--name';
+    throw usageError(
+      `Unexpected argument "${extra}".${filter === undefined ? '' : ` Did you mean ${filter} ${extra}?`}`,
+    );
   }
   return args.map((argument, at) => {
     if (argument.needed === true && typed[at] === undefined) problems.push(`<${argument.name}> is missing.`);

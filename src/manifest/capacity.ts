@@ -259,10 +259,12 @@ function checkIsOffered(
   if (type !== undefined && known === undefined) {
     const at = [...path, 'accelerator'];
     const isMisspelled = isMisspelledType(type);
-    const message = `"${type}" is not a TPU type ${isMisspelled ? 'that jobman knows' : qualifier}`;
+    const suggestion = suggestAccelerator(type);
+    const example = suggestion === undefined && isMisspelled ? '; write a type and a size, such as v4-8' : '';
+    const message = `"${type}" is not a TPU type ${isMisspelled ? 'that jobman knows' : qualifier}${example}`;
     if (gpuPattern.test(type))
       sections.problem(at, `"${type}" is a GPU; jobman runs TPUs, for GPUs see docs/kubernetes.md`);
-    else (isMisspelled ? sections.problem : reportDoubt)(at, message, suggestAccelerator(type));
+    else (isMisspelled ? sections.problem : reportDoubt)(at, message, suggestion);
   }
   if (zone !== undefined) {
     const offering = known === undefined ? [] : zonesOffering(known);
@@ -270,8 +272,12 @@ function checkIsOffered(
       reportDoubt([...path, 'zone'], `"${zone}" is not a zone with TPUs ${qualifier}`, suggestZone(zone, offering));
     } else if (known !== undefined && !offering.includes(zone) && (offering.length > 0 || !isGoogleProject)) {
       const where =
-        offering.length === 0 ? 'no zone offers it' : `the zones that offer it are ${formatNames(offering)}`;
-      const suggestion = offering.length === 1 ? offering[0] : didYouMean(zone, offering);
+        offering.length === 0
+          ? 'no zone offers it'
+          : offering.length === 1
+            ? `only ${offering[0]} offers it`
+            : `the zones that offer it are ${formatNames(offering)}`;
+      const suggestion = offering.length === 1 ? undefined : didYouMean(zone, offering);
       reportDoubt(
         [...path, 'zone'],
         `${zone} has no ${known.type}${isGoogleProject ? ', as far as jobman knows' : ''}: ${where}`,

@@ -8,7 +8,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, posix, resolve } from 'node:path';
-import { messageOf } from '../app/errors.ts';
+import { isFileMissing, messageOf } from '../app/errors.ts';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/worker-access.ts';
 import { makeFolder } from '../app/files.ts';
 import { removeFolder } from '../app/clean.ts';
@@ -34,7 +34,8 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
   try {
     await lstat(from);
   } catch (error) {
-    return { kind: 'failed', cause: 'missing', reason: `${from} cannot be read: ${messageOf(error)}` };
+    const problem = isFileMissing(error) ? 'does not exist' : `cannot be read: ${messageOf(error)}`;
+    return { kind: 'failed', cause: 'missing', reason: `${from} ${problem} on this machine` };
   }
   const name = basename(from);
   const output = createOutputBuffers();

@@ -240,7 +240,7 @@ test('a variable that overrides the file is named', async (t) => {
   assert.match(err, /^The variable JOBMAN_TPU_ENDPOINT is set in this terminal and overrides the file/);
 });
 
-test('what is no setting, no value or no way to say it changes nothing', async (t) => {
+test('an unknown setting, an invalid value or an incomplete command changes nothing', async (t) => {
   const { home } = openWorld(t);
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['set', 'local.slot', '3'], /There is no setting local\.slot\. Did you mean local\.slots\?/],
@@ -249,7 +249,8 @@ test('what is no setting, no value or no way to say it changes nothing', async (
     [['set', 'nonsense', 'x'], /There is no setting nonsense\. List all: jobman settings/],
     [['set', 'tpu.project', 'x y'], /tpu\.project was not changed\.\n.*must be a project id like "lab-1234"/],
     [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}local\.slots: must be a whole number/],
-    [['set', 'local.slots'], /Unexpected arguments.*\n.*\n.*\n.*jobman settings set <key> <value>/],
+    [['get'], /Which setting\?\n/],
+    [['set', 'local.slots'], /Which value for local\.slots\?\n.*\n.*\n.*jobman settings set <key> <value>/],
     [['set', 'local.slots', '3', '4'], /Unexpected arguments/],
     [['set', 'project', 'foo'], /There is no setting project\. Did you mean tpu\.project\?/],
     [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. List all: jobman settings/],

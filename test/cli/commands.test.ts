@@ -68,7 +68,7 @@ suite('the command line', () => {
     [['run', '42'], /There is no manifest "42"\.\n.*jobman continue 42/],
     [['run', 'a.yaml', '--', 'true'], /Unexpected argument "a\.yaml"/],
     [['list', '-z'], /Unknown flag -z/],
-    [['list', 'extra'], /Unexpected argument "extra"/],
+    [['list', 'vit'], /Unexpected argument "vit"\. Did you mean --name vit\?/],
     [['list', '--phase', 'runing'], /--phase "runing": expected one of queued, /],
     [['list', '--name'], /--name needs a value/],
     [['list', '--name='], /--name= needs a value/],
@@ -80,9 +80,11 @@ suite('the command line', () => {
     [['emulator', '--jsn'], /Unknown flag --jsn\. Did you mean --json\?/],
     [['controller', 'strat'], /Unknown command "strat"\. Did you mean "start"\?/],
     [['controller', 'foo'], /Unknown command "foo"\.\n/],
-    [['validate'], /<file> is missing/],
+    [['validate'], /Which manifest\? For example: jobman validate train\.yaml/],
     [['create'], /Which manifest\?/],
     [['create', ''], /path of the manifest is empty/],
+    [['down'], /`jobman cancel 1` stops a job and releases its TPU, `jobman stop 1` keeps the TPU\./],
+    [['init'], /--accelerator is missing, .*\n.*jobman init --accelerator v4-16 --command/],
     [['validate', ''], /path of the manifest is empty/],
     [['create', 'a.yaml', '--config=b.yaml'], /Two manifests are given/],
     [['stop'], /Which job\?/],
@@ -847,7 +849,7 @@ suite('emulator', () => {
   const knowsIds = emulator({
     async act(verb, target) {
       if (/^(0*42|n1)(\/\d)?$/.test(target ?? '')) return `${verb} ${target}`;
-      throw new JobmanError(`There is no node "${target}".`, 3);
+      throw new JobmanError(`There is no node "${target}". The emulator has no TPUs.`, 3);
     },
   });
 
@@ -899,7 +901,13 @@ suite('emulator', () => {
     const jobs = [jobView({ id: '000007', allocations: [allocation(1, now - minute, null)] })];
     const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs, services: knowsIds });
     assert.equal(code, 3);
-    assert.equal(err, 'jobman: There is no node "000007".\n');
+    assert.equal(err, 'jobman: There is no node "000007". The emulator has no TPUs.\n');
+  });
+
+  test('a verb on an id that no job has says so', async () => {
+    const { code, err } = await jobman(['emulator', 'preempt', '7'], { services: knowsIds });
+    assert.equal(code, 3);
+    assert.equal(err, 'jobman: There is no job 000007. The emulator has no TPUs.\n');
   });
 
   test('an unknown verb is reported as such, whatever the job, and starts no emulator', async () => {
@@ -918,7 +926,7 @@ suite('emulator', () => {
   test("a verb on an unknown target is refused with the emulator's message", async () => {
     const { code, err } = await jobman(['emulator', 'preempt', 'missing'], { jobs: [jobView()], services: knowsIds });
     assert.equal(code, 3);
-    assert.equal(err, 'jobman: There is no node "missing".\n');
+    assert.equal(err, 'jobman: There is no node "missing". The emulator has no TPUs.\n');
   });
 });
 

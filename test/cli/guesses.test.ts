@@ -59,11 +59,12 @@ suite('init', () => {
 
   test('asks again after a wrong answer', async (t) => {
     const cwd = folder(t);
-    const input = ['v4-17', 'emulator', 'python3 train.py', './foo', 'gs://my-bucket/iris'];
+    const input = ['v4-17', 'emulator', 'python3 train.py', './foo', 'gs://b', 'gs://my-bucket/iris'];
     const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input });
     assert.equal(code, 0, err);
     assert.match(err, /"v4-17" is no TPU type/);
     assert.match(err, /"\.\/foo" is no bucket/);
+    assert.match(err, /gcsfuse\.bucket_name: "b" is not a bucket name/);
     assert.match(readFileSync(join(cwd, 'a.yaml'), 'utf8'), /bucket_name: my-bucket/);
   });
 
@@ -72,7 +73,8 @@ suite('init', () => {
     const input = ['v4-16', 'python3 train.py', '', 'Lab', 'lab-1234', ''];
     const { code, err } = await jobman(['init', 'a.yaml'], { cwd, terminal, input });
     assert.equal(code, 0, err);
-    assert.equal(err.match(/Which Google Cloud project\?: /g)?.length, 3);
+    assert.equal(err.match(/Which Google Cloud project\? (?!\[)/g)?.length, 3);
+    assert.match(err, /A TPU needs a Google Cloud project, such as my-project-1234\./);
     assert.match(err, /"Lab" is not a valid project id/);
     assert.match(readFileSync(join(cwd, 'a.yaml'), 'utf8'), /^ {2}project: lab-1234 /m);
 
@@ -399,6 +401,12 @@ suite('login', () => {
     const { code, err } = await jobman(['login'], { services: { checkLogin } });
     assert.equal(code, 5);
     assert.match(err, /There is no login to Google Cloud\.\n.*gcloud auth application-default login/);
+  });
+
+  test('indents every line of the answer of gcloud', async () => {
+    const noLogin = new JobmanError('no login', exitCode.unreachable, ['ERROR: no account\nPlease run:\n\n  $ gcloud']);
+    const { err } = await jobman(['login'], { services: { checkLogin: () => Promise.reject(noLogin) } });
+    assert.match(err, /\n {2}ERROR: no account\n {2}Please run:\n {4}\$ gcloud\n {2}gcloud auth application-default/);
   });
 });
 

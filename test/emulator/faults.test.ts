@@ -187,7 +187,7 @@ test('a missing target is refused with the existing ones', async (t) => {
     await refusal('preempt', 'trian'),
     /^404 There is no node "trian"\. Did you mean train\?.*train \(us-central2-b, CREATING\)/,
   );
-  assert.match(await refusal('preempt'), /^400 preempt needs a node\. The TPUs of the emulator: train/);
+  assert.match(await refusal('preempt'), /^400 preempt needs a job id or a node\. The TPUs of the emulator: train/);
   assert.match(await refusal('premept', 'train'), /^404 .*Did you mean preempt\?/);
   assert.match(await refusal('stockout', 'us-centrl2-b'), /^404 .*Did you mean us-central2-b\?/);
   assert.match(await refusal('stockout', zone, { fro: '1m' }), /^400 .*Did you mean for\?/);

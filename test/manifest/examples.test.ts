@@ -152,10 +152,10 @@ test('the keys of both generations are two names of one thing', () => {
 
 test('keys that jobman sets itself are refused with advice', () => {
   const lines = problemsOf(
-    `job: {name: a, id: "000001", user: ada, dir: /jobs/ada/000001}\ntpu: {accelerator: v4-8, zone: us-central2-b, num_workers: 1, ips: [{worker: 0}], flags: [--async]}\nbrevo_email: {sender: a}\ncommand: {run: ls}\n`,
+    `job: {name: a, id: "000001", user: ada, dir: /jobs/ada/000001}\ntpu: {accelerator: v4-8, zone: us-central2-b, num_workers: 1, ips: [{worker: 0}], flags: [--async], spot: true}\nbrevo_email: {sender: a}\ncommand: {run: ls}\n`,
     given,
   );
-  assert.equal(lines.length, 7, lines.join('\n'));
+  assert.equal(lines.length, 8, lines.join('\n'));
   for (const key of ['job.id', 'job.user', 'job.dir', 'tpu.ips']) {
     assert.ok(
       lines.some((line) => line.includes(`${key}: is set by jobman`)),
@@ -164,6 +164,7 @@ test('keys that jobman sets itself are refused with advice', () => {
   }
   assert.match(lines.join('\n'), /tpu\.num_workers: is not needed: tpu\.accelerator determines it; remove it/);
   assert.match(lines.join('\n'), /tpu\.flags: is not supported/);
+  assert.match(lines.join('\n'), /tpu\.spot: is not a key; write pricing: spot or pricing: ondemand/);
   assert.match(lines.join('\n'), /brevo_email: is not supported/);
 });
 

@@ -205,7 +205,7 @@ test('of Google a type or zone that no table has may be asked for, with a warnin
   );
   assert.match(
     only(asks('lab-project', 'accelerator: v4-16, zone: us-east1-d')),
-    /tpu\.zone: us-east1-d has no v4-16, as far as jobman knows: the zones that offer it are us-central2-b \(did you mean "us-central2-b"\?\)$/,
+    /tpu\.zone: us-east1-d has no v4-16, as far as jobman knows: only us-central2-b offers it$/,
   );
   const newer = asks('lab-project', 'accelerator: v9e-16, zone: us-central2-b, version: v2-alpha-tpuv9e');
   assert.match(only(newer), /tpu\.accelerator: "v9e-16" is not a TPU type that jobman knows; jobman requests it/);
@@ -232,7 +232,7 @@ test('a job on the TPU emulator may request only what the emulator has', () => {
       /tpu\.accelerator: "v5litepod-17" is not a TPU type .*\(did you mean "v5litepod-16"\?\)/,
     'accelerator: v9e-16, zone: us-west4-a': /is not a TPU type/,
     'accelerator: v4-16, zone: mars-north1-a': /"mars-north1-a" is not a zone with TPUs of the TPU emulator/,
-    'accelerator: v4-16, zone: us-east1-d': /us-east1-d has no v4-16: the zones that offer it are us-central2-b/,
+    'accelerator: v4-16, zone: us-east1-d': /us-east1-d has no v4-16: only us-central2-b offers it$/m,
     'accelerator: tpu7x-8, zone: us-east1-d': /us-east1-d has no tpu7x-8: no zone offers it/,
     'accelerator: v4-16, zone: us-central2-b, version: tpu-ubuntu2204-bas':
       /tpu\.version: .* \(did you mean "tpu-ubuntu2204-base"\?\)/,

@@ -36,6 +36,16 @@ test("a missing folder is created with its parents, with the permissions of the 
   for (const path of ['a', 'a/b']) assert.equal(statSync(join(folder, path)).mode & 0o777, 0o777 & ~umask);
 });
 
+test('a file that this machine does not have is reported as such', async () => {
+  const signal = new AbortController().signal;
+  const request = { from: 'none', to: '', replace: false, onProgress: () => undefined, signal, cwd: '/nowhere' };
+  assert.deepEqual(await copyToRemote(silent, request), {
+    kind: 'failed',
+    cause: 'missing',
+    reason: '/nowhere/none does not exist on this machine',
+  });
+});
+
 interface Member {
   readonly name: string;
   /** A type flag of POSIX tar: 0 file, 1 hard link, 2 symbolic link, 3 character device, 5 folder, 6 FIFO; L of GNU: a long name. */

@@ -141,13 +141,17 @@ export function interpreterOf(file: string): 'python3' | 'bash' | undefined {
   return /\.sh$/i.test(file) ? 'bash' : undefined;
 }
 
+export function missingManifest(command: 'create' | 'validate'): JobmanError {
+  return usageError(`Which manifest? For example: jobman ${command} train.yaml · Write one: jobman init`);
+}
+
 function manifestPath(flags: CreateFlags, path: string | undefined): string {
   if (path !== undefined && flags.config !== undefined) {
     throw usageError(`Two manifests are given, ${path} and ${flags.config}; one is enough.`);
   }
   const only = path ?? flags.config;
   if (only === undefined) {
-    throw usageError('Which manifest? For example: jobman create train.yaml · Write one: jobman init');
+    throw missingManifest('create');
   }
   const program = interpreterOf(only);
   if (program !== undefined) {

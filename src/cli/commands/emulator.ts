@@ -1,7 +1,7 @@
 // The TPU emulator as a process, and its faults. The emulator defines the verbs and their options.
 
 import type { Client, JobView } from '../../app/client.ts';
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { formatAge, escapeLine, formatMachine } from '../../app/format.ts';
 import { isIdRef } from '../../app/refs.ts';
 import type { EmulatorStatus, EmulatorTpu } from '../../app/services.ts';
@@ -77,7 +77,7 @@ async function actOnTarget(
     if (target === undefined || !isAboutTarget(error)) throw error;
     const [, name = target, worker = ''] = /^(.+?)(\/\d+)?$/.exec(target) ?? [];
     const job = await findJob(await cli.services.client(), name);
-    if (job === undefined) throw error;
+    if (job === undefined) throw isIdRef(name) ? noJobError(name, error) : error;
     const byId = `${job.id}${worker}`;
     // With an id as the target, the emulator has answered already.
     const answer = target === byId ? error : await act(byId).catch((again: unknown) => again);
@@ -113,6 +113,12 @@ function noTpuError(job: JobView): JobmanError {
     ? `it has finished (${job.phase}). More: jobman show ${number}`
     : `it is ${job.phase} and waits for ${which} ${formatMachine(job)}. More: jobman why ${number}`;
   return new JobmanError(`${subject} holds no TPU now: ${why}`, exitCode.conflict);
+}
+
+/** The error of the emulator, which lists its TPUs, with the job in place of the node. */
+function noJobError(ref: string, error: unknown): JobmanError {
+  const [, ...rest] = messageOf(error).split(/(?<=\.) /);
+  return new JobmanError([`There is no job ${ref.padStart(6, '0')}.`, ...rest].join(' '), exitCode.notFound);
 }
 
 function isAboutTarget(error: unknown): boolean {

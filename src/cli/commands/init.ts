@@ -84,10 +84,20 @@ async function choose(cli: Cli, flags: InitFlags & GlobalFlags, path: string): P
       text: 'Which Google Cloud project?',
       flag: '--project',
       proposal: (await knownProject(cli)) ?? (asks ? '' : placeholderProject),
-      check: (id) => check('tpu.project', id, { tpu: { project: id, accelerator } }),
+      check: (id) => {
+        if (id === '') throw usageError('A TPU needs a Google Cloud project, such as my-project-1234.');
+        return check('tpu.project', id, { tpu: { project: id, accelerator } });
+      },
     });
   const project = accelerator === 'local' ? null : accelerator === 'emulator' ? emulatorProject : await ownProject();
-  const checkpoints = await choice(flags.checkpoints, checkpointsQuestion(accelerator));
+  const checkpoints = await choice(flags.checkpoints, {
+    ...checkpointsQuestion(accelerator),
+    check: (answer) => {
+      const bucket = bucketIn(checkCheckpoints(accelerator, answer))?.[1];
+      if (bucket === undefined) return answer;
+      return check('gcsfuse.bucket_name', answer, { gcsfuse: { bucket_name: bucket, mount_path: '~/bucket' } });
+    },
+  });
   return {
     name,
     accelerator,
@@ -106,13 +116,12 @@ const acceleratorQuestion: Question = {
 };
 
 /** `create` makes a missing bucket of the emulator. A bucket of Google Cloud must exist, so none is proposed. */
-function checkpointsQuestion(accelerator: string): Question {
+function checkpointsQuestion(accelerator: string): Omit<Question, 'check'> {
   const isLocal = accelerator === 'local';
   return {
     text: `Where do checkpoints go? ${isLocal ? 'A folder' : 'A bucket (gs://my-bucket/folder), or - for none'}`,
     flag: '--checkpoints',
     proposal: isLocal ? 'checkpoints' : accelerator === 'emulator' ? 'gs://my-bucket/checkpoints' : '-',
-    check: (answer) => checkCheckpoints(accelerator, answer),
   };
 }
 

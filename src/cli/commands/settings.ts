@@ -13,7 +13,9 @@ export async function settings(cli: Cli, _flags: GlobalFlags, ...args: readonly 
   if (action === 'set' && key !== undefined && value !== undefined && unexpected === undefined)
     return set(cli, key, value);
   if (action === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
-  throw usageError(`Unexpected arguments: jobman settings ${args.join(' ')}`, [
+  const isIncomplete = (action === 'get' || action === 'set' || action === 'unset') && value === undefined;
+  const question = key === undefined ? 'Which setting?' : `Which value for ${key}?`;
+  throw usageError(isIncomplete ? question : `Unexpected arguments: jobman settings ${args.join(' ')}`, [
     'jobman settings [list]              shows all settings',
     'jobman settings get <key>           shows one',
     'jobman settings set <key> <value>   changes one',

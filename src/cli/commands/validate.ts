@@ -5,13 +5,14 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { checkManifest, clusterProblems, printWarnings, problemJson } from '../manifest-file.ts';
 import { manifestSchema } from '../../manifest/keys.ts';
 import type { Program } from '../command.ts';
-import { noteMissingCommand } from './create.ts';
+import { missingManifest, noteMissingCommand } from './create.ts';
 import { findCommand } from '../find-command.ts';
 import { formatUnknownCommand } from '../scan.ts';
 import { formatProblems } from '../../schema/problems.ts';
 
 /** Changes nothing. Exits 2 for every manifest that `create` refuses, 0 with warnings only. */
-export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, path: string): Promise<number> {
+export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, path?: string): Promise<number> {
+  if (path === undefined) throw missingManifest('validate');
   const found = await checkManifest(cli, path, flags.set ?? [], { offline: flags.offline === true });
   const { warnings } = found;
   const problems = 'problems' in found ? found.problems : 'cluster' in found ? await clusterProblems(cli, found) : [];

@@ -115,7 +115,7 @@ export const create = grouped('Create', [
     ],
     exitCodes: { 0: 'the manifest is valid; there may be warnings', 2: 'the manifest is invalid' },
     flags: validateFlags,
-    args: [{ ...file, needed: true }],
+    args: [file],
     load: async () => (await import('../commands/validate.ts')).validate,
   }),
   command({

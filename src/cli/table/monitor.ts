@@ -100,7 +100,7 @@ export const monitor = grouped('Monitor', [
     summary: 'Wait until jobs have finished and exit with their result',
     usage: '<job>... [--timeout 2h]',
     about:
-      'On a terminal it shows what each job waits for; elsewhere each change is a line on standard error. -q prints nothing.',
+      'On a terminal it shows what each job waits for; elsewhere each change is a line on standard error. -q prints only the results.',
     examples: [
       ['jobman wait 42 && jobman create next.yaml', 'create the next job once this one has succeeded'],
       ['jobman wait 42 43 --timeout 8h', 'at most eight hours for both'],

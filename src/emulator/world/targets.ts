@@ -96,7 +96,7 @@ function findNodeTarget(world: World, verb: string, target: string | undefined):
   const live = all.filter(isLive);
   const list =
     live.length === 0 ? 'The emulator has no TPUs.' : `The TPUs of the emulator: ${live.map(formatNode).join(', ')}.`;
-  if (target === undefined) throw new EmulatorError(400, `${verb} needs a node. ${list}`);
+  if (target === undefined) throw new EmulatorError(400, `${verb} needs a job id or a node. ${list}`);
   const [, base = target, index] = /^(?!projects\/)(.+)\/(\d+)$/.exec(target) ?? [];
   const matching = all.filter(
     (node) =>

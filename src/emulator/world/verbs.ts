@@ -239,7 +239,8 @@ function addCondition(world: World, verb: string, target: string, options: Optio
     remaining: typeof times === 'number' ? times : once && length === undefined ? 1 : null,
   };
   world.conditions.put(condition.key, condition);
-  return { message: `In force: ${formatCondition(condition)}.`, condition };
+  const end = condition.until === null && condition.remaining === null ? ` End it: jobman emulator clear ${verb}` : '';
+  return { message: `In force: ${formatCondition(condition)}.${end}`, condition };
 }
 
 /** For example `stockout us-central1-a, pricing spot, for 10m`. */

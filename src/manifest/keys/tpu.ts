@@ -86,6 +86,9 @@ const retired = {
   num_workers: 'is not needed: tpu.accelerator determines it; remove it',
   ips: setByJobman,
   flags: 'is not supported, because jobman does not call gcloud; use the keys of this section',
+  region: 'is not a key; name a zone of the region, such as zone: us-central2-b',
+  spot: 'is not a key; write pricing: spot or pricing: ondemand',
+  type: 'is not a key; write accelerator: v4-8',
 };
 
 export const tpu = {
