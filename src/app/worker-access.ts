@@ -89,7 +89,10 @@ export interface WorkerAccess {
 export function requireMachines(job: Job): Allocation {
   const { id, spec, finish } = job;
   if (spec.capacity.kind === 'local')
-    throw new JobmanError(`Job ${id} runs on this machine and has no workers.`, exitCode.usage);
+    throw new JobmanError(
+      `Job ${id} is a local job: it runs on this machine and has no remote workers.`,
+      exitCode.usage,
+    );
   const allocation = lastAllocation(job);
   const isUsable = allocation?.goneAt === null && allocation.releasedAt === null && allocation.hosts !== null;
   if (isUsable) return allocation;

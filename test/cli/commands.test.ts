@@ -886,7 +886,7 @@ suite('emulator', () => {
     ],
     [
       'runs on this machine',
-      jobView({ id: '000007', backend: 'local' }),
+      jobView({ id: '000007', backend: 'local', allocations: [allocation(1, now - minute, null)] }),
       'jobman: Job 000007 (vit-l16-3e4) runs on this machine and has no TPU.\n',
     ],
   ] as const) {

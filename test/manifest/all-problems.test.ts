@@ -82,6 +82,7 @@ const mistakes: readonly Mistake[] = [
   { at: 'command.run', value: 'echo ${job.nope}', pattern: /command\.run: \$\{job\.nope\} is not a key/ },
   { at: 'command.workers', value: ['a', 1], pattern: /command\.workers\[0\]: must be the number of a worker/ },
   { at: 'command.wrokers', value: 1, pattern: /Unknown key "wrokers" in command/ },
+  { at: 'recovery.loop', value: 'failures', pattern: /is not a key; write recovery: "loop: failures"/ },
   { at: 'command.env', value: { JOBMAN_X: '1' }, pattern: /command\.env\.JOBMAN_X: .*reserved/ },
   { at: 'command.workdir', value: '~bob/x', pattern: /command\.workdir: ~bob\/x is outside the login folder/ },
   { at: 'recovery.preset', value: 'prre', pattern: /recovery\.preset: "prre" is not a preset/ },

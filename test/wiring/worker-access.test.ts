@@ -20,7 +20,7 @@ const over: Pick<Job, 'startRequest' | 'finish'> = {
 for (const [what, spec, changes, message] of [
   ['waits for machines', tpuSpec(), {}, 'Job 000001 has no workers yet. Explain: jobman why 1'],
   ['is over', tpuSpec(), over, 'Job 000001 has finished (succeeded) and has no workers. Resume: jobman resume 1'],
-  ['runs here', localSpec(), {}, 'Job 000001 runs on this machine and has no workers.'],
+  ['runs here', localSpec(), {}, 'Job 000001 is a local job: it runs on this machine and has no remote workers.'],
 ] as const satisfies readonly (readonly [string, JobSpec, Partial<Job>, string])[]) {
   test(`a shell on a job that ${what} is refused with the reason`, async (t) => {
     const { home } = openWorld(t);

@@ -83,7 +83,7 @@ async function actOnTarget(
     const answer = target === byId ? error : await act(byId).catch((again: unknown) => again);
     if (typeof answer === 'string') return answer;
     // Between two TPUs the emulator knows no TPU of the job, and its error reads as if the job did not exist.
-    throw isAboutTarget(answer) && !holdsTpu(job) ? noTpuError(job) : answer;
+    throw isAboutTarget(answer) && (job.backend === 'local' || !holdsTpu(job)) ? noTpuError(job) : answer;
   }
 }
 

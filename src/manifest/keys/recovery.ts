@@ -48,54 +48,58 @@ const recoveryRule = section({
 
 const presetName = line({ description: 'name of a preset', examples: Object.keys(presets) });
 
-const recoverySection = section({
-  preset: key(presetName, 'Name of a set of rules; see docs/recovery.md.', {
-    defaultText: '`pre` on spot and preemptible TPUs, otherwise `pass`',
-    example: 'pre',
-  }),
-  rules: key(
-    listOf(recoveryRule, 'list of rules'),
-    'Your own rules, before those of the preset. The first rule that matches applies.',
-    { defaultText: "the preset's", example: '[{reason: command_failed, then: resume}]' },
-  ),
-  budget: {
-    kind: section({
-      preemptions: key(
-        int(0),
-        'How many attempts may lose the machine (`preempted`, `unreachable`); the next time the job fails.',
-        { defaultText: '1000', example: '50' },
-      ),
-      failures: key(
-        int(0),
-        'How many attempts may end by a failure of the program (`command_failed`, `hung`); the next time the job fails.',
-        { defaultText: '3; with a loop 1000', example: '5' },
-      ),
-      setup_failures: key(
-        int(0),
-        'How many attempts in a row may fail in setup (`setup_failed`) before the command has run; the next time the job fails.',
-        { defaultText: '3', example: '10' },
-      ),
+const recoverySection = section(
+  {
+    preset: key(presetName, 'Name of a set of rules; see docs/recovery.md.', {
+      defaultText: '`pre` on spot and preemptible TPUs, otherwise `pass`',
+      example: 'pre',
     }),
-    description:
-      'How often the job recovers before it fails. The counts return to zero when you `start`, `resume` or `rerun` the job, and after a success.',
-    defaultText: 'the next three rows',
+    rules: key(
+      listOf(recoveryRule, 'list of rules'),
+      'Your own rules, before those of the preset. The first rule that matches applies.',
+      { defaultText: "the preset's", example: '[{reason: command_failed, then: resume}]' },
+    ),
+    budget: {
+      kind: section({
+        preemptions: key(
+          int(0),
+          'How many attempts may lose the machine (`preempted`, `unreachable`); the next time the job fails.',
+          { defaultText: '1000', example: '50' },
+        ),
+        failures: key(
+          int(0),
+          'How many attempts may end by a failure of the program (`command_failed`, `hung`); the next time the job fails.',
+          { defaultText: '3; with a loop 1000', example: '5' },
+        ),
+        setup_failures: key(
+          int(0),
+          'How many attempts in a row may fail in setup (`setup_failed`) before the command has run; the next time the job fails.',
+          { defaultText: '3', example: '10' },
+        ),
+      }),
+      description:
+        'How often the job recovers before it fails. The counts return to zero when you `start`, `resume` or `rerun` the job, and after a success.',
+      defaultText: 'the next three rows',
+    },
+    delay: key(
+      duration(),
+      'Wait before the next attempt after a failure of the setup or of the program. The wait doubles after each further failure, up to `delay_max`, and varies by 25 %. After a preemption there is no wait.',
+      { defaultText: '10s', example: '30s' },
+    ),
+    delay_max: key(
+      duration(),
+      'Longest wait. After an attempt that ran longer than this, the next wait is `delay` again.',
+      { defaultText: '10m', example: '1h' },
+    ),
+    unreachable_grace: key(
+      duration(second),
+      'How long a worker may be unreachable while the cloud reports the TPU as ready. After this time the attempt ends as `unreachable`.',
+      { defaultText: '3m', example: '10m' },
+    ),
   },
-  delay: key(
-    duration(),
-    'Wait before the next attempt after a failure of the setup or of the program. The wait doubles after each further failure, up to `delay_max`, and varies by 25 %. After a preemption there is no wait.',
-    { defaultText: '10s', example: '30s' },
-  ),
-  delay_max: key(
-    duration(),
-    'Longest wait. After an attempt that ran longer than this, the next wait is `delay` again.',
-    { defaultText: '10m', example: '1h' },
-  ),
-  unreachable_grace: key(
-    duration(second),
-    'How long a worker may be unreachable while the cloud reports the TPU as ready. After this time the attempt ends as `unreachable`.',
-    { defaultText: '3m', example: '10m' },
-  ),
-});
+  undefined,
+  { loop: 'is not a key; write recovery: "loop: failures", with the quotes' },
+);
 
 export const recovery = {
   description: 'What jobman does when an attempt ends: the name of a preset, or a section.',
