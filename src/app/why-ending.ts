@@ -179,7 +179,7 @@ export function whyFinished(context: WhyRequest): WhyAnswer {
       ? `ended at ${formatTime(at, now)}`
       : isRequested && lostItsTpu(job, ending)
         ? `requested by ${by}; its TPU had been preempted at ${formatTime(ending.startedAt, now)}`
-        : `${formatEndCause(job, ending)}; at ${formatTime(ending.startedAt, now)}`;
+        : `${formatEndCause(job, ending)} (${formatTime(ending.startedAt, now)})`;
   return {
     message: `${formatFinish(job, `${formatAge(now - at)} ago`)}${formatHeldCapacity(job)}`,
     evidence: [

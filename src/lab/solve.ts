@@ -4,7 +4,7 @@
 import { type Duration, type Instant, minute, second } from '../core/model/time.ts';
 import { sudoFunction, mountScript, sharesOf } from './site-setup.ts';
 import type { Site } from './site.ts';
-import type { DeviceHolder, TpuOperations, TpuState } from './tpu-operations.ts';
+import { formatTpuState, type DeviceHolder, type TpuOperations, type TpuState } from './tpu-operations.ts';
 import { formatHolders } from './tpu-usage.ts';
 import type { LabTpu } from './tpus.ts';
 import {
@@ -63,7 +63,7 @@ export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
   not_ready: ({ state }) =>
     tpuProblem(
       state.kind === 'known' && !isState(state, 'ready', 'absent', 'stopped', ...lostStates),
-      `the TPU is ${stateName(state)}`,
+      `the TPU is ${formatTpuState(stateName(state))}`,
       {
         kind: 'wait',
         duration: minute,

@@ -14,6 +14,16 @@ export interface KnownTpuState {
   readonly uid?: string;
 }
 
+/** Follows `is`: `ready`, `being created`. `state` is Google's state in lower case. */
+export function formatTpuState(state: string): string {
+  const passive: Readonly<Record<string, string>> = {
+    creating: 'being created',
+    deleting: 'being deleted',
+    repairing: 'being repaired',
+  };
+  return passive[state] ?? state.replaceAll('_', ' ');
+}
+
 export interface DeviceHolder {
   readonly worker: number;
   readonly pid: number;

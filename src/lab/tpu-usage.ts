@@ -94,6 +94,11 @@ export async function readHolders(
   return { holders: holders.filter((one) => !isOwn(one)), warnings };
 }
 
+/** `is setup` is wrong English. */
+function inSentence(status: string): string {
+  return status.replace(/^setup/, 'in setup');
+}
+
 export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly string[] {
   const { jobs = [], otherJobs = [], booking = null, holders = [] } = usage;
   return [
@@ -101,9 +106,12 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
       const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
       const status = formatStatus(row);
       const [is, why] = row.message.startsWith(status) ? [row.message, ''] : [status, row.message];
-      return `${where} of ${job.user} is ${is} on ${called}${why === '' ? '' : `: ${why}`}`;
+      const verb = is.startsWith(`${status} for `) ? 'has been' : 'is';
+      return `${where} of ${job.user} ${verb} ${inSentence(is)} on ${called}${why === '' ? '' : `: ${why}`}`;
     }),
-    ...otherJobs.map((row) => `job ${row.id} (${row.name}) of ${row.owner} is ${formatStatus(row)} on ${called}`),
+    ...otherJobs.map(
+      (row) => `job ${row.id} (${row.name}) of ${row.owner} is ${inSentence(formatStatus(row))} on ${called}`,
+    ),
     ...(booking === null ? [] : [`in the booking sheet ${called} is ${formatBooking(booking)}`]),
     ...formatHolders(holders),
   ];

@@ -106,7 +106,7 @@ const cases: readonly Case[] = [
     why: {
       message: 'Job 000042 succeeded 2h ago.',
       evidence:
-        'exit code 0 on every worker; at 20 Nov 13:00:00 UTC; the v5litepod-16 that it kept was lost (SUSPENDING) at 20 Nov 14:00:00 UTC',
+        'exit code 0 on every worker (20 Nov 13:00:00 UTC); the v5litepod-16 that it kept was lost (SUSPENDING) at 20 Nov 14:00:00 UTC',
     },
   },
   {
@@ -650,7 +650,7 @@ const cases: readonly Case[] = [
     row: { phase: 'failed', reason: 'exit 1, worker 3', price: 4 },
     why: {
       evidence:
-        'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; deleting TPU vit-000042-1 (requested 1m ago)',
+        'exit code 1 on worker 3; its log says "ValueError: no lr" (20 Nov 13:00:00 UTC); deleting TPU vit-000042-1 (requested 1m ago)',
       next: 'The controller waits until its v5litepod-16 is deleted.',
     },
   },
@@ -663,7 +663,7 @@ const cases: readonly Case[] = [
     row: { phase: 'failed', reason: 'exit 1, worker 3' },
     why: {
       message: 'Job 000042 failed 1d ago (command failed).',
-      evidence: 'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
+      evidence: 'exit code 1 on worker 3; its log says "ValueError: no lr" (20 Nov 13:00:00 UTC)',
       next: 'Nothing. Log: jobman logs 42 · Resume: jobman resume 42 · Start over: jobman rerun 42',
     },
   },
@@ -700,7 +700,7 @@ const cases: readonly Case[] = [
     row: { phase: 'succeeded', reason: 'deleting its TPU for 12m', price: 4 },
     why: {
       evidence:
-        'exit 0 everywhere; at 20 Nov 13:00:00 UTC; deleting TPU vit-000042-1 (requested 12m ago, state DELETING); last error: Internal error',
+        'exit 0 everywhere (20 Nov 13:00:00 UTC); deleting TPU vit-000042-1 (requested 12m ago, state DELETING); last error: Internal error',
     },
   },
   {
@@ -1092,7 +1092,7 @@ test('a rule that matched by log has the pattern', () => {
   assert.equal(why.rule, 'pre: command failed (log matches out_of_memory) -> fail');
   assert.equal(
     why.evidence,
-    'exit code 1 on worker 0; its log says "RESOURCE_EXHAUSTED: 16G"; the accelerator ran out of memory; at 20 Nov 13:00:00 UTC',
+    'exit code 1 on worker 0; its log says "RESOURCE_EXHAUSTED: 16G"; the accelerator ran out of memory (20 Nov 13:00:00 UTC)',
   );
 });
 

@@ -43,7 +43,7 @@ const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, messag
     ['missing', { state: state('absent'), workers: [] }, /does not exist/, 'apply'],
     ['lost', { state: state('preempted'), workers: [] }, /lost \(preempted\)/, 'reapply'],
     ['stopped', { state: state('stopped'), workers: [] }, /is stopped/, 'restart'],
-    ['not_ready', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
+    ['not_ready', { state: state('creating'), workers: [] }, /is being created/, 'wait'],
     [
       'ssh_fails',
       { workers: [healthy], unresponsive: [{ worker: 1, message: 'it no longer answers' }] },

@@ -284,7 +284,7 @@ suite('TPUs by the tpu command', () => {
     await world.jobman(['emulator', 'hold', 'create']);
     await ok('register', 'lab-tpuvm-v4-8-9', `zone=${zone}`);
     const running = world.start(['tpu', 'apply', 'lab-tpuvm-v4-8-9']);
-    await running.waitForOutput(/is creating/);
+    await running.waitForOutput(/is being created/);
     running.child.kill('SIGINT');
     const { code, stderr } = await running.result;
     assert.equal(code, 130);

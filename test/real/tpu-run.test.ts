@@ -136,7 +136,7 @@ describe('tpu run', { skip: labSkipReason() }, () => {
     assert.ok(await eventually(() => trainingProcesses(workdir).length >= 2), 'it runs on two workers');
     const inUse = await lab.tpu(['run', 'v4-1', 'ada']);
     assert.equal(inUse.code, 4);
-    assert.match(inUse.stderr, new RegExp(`Window ${window} \\(job ${id}\\) of ada is running`));
+    assert.match(inUse.stderr, new RegExp(`Window ${window} \\(job ${id}\\) of ada has been running`));
     assert.match(
       await lab.runOk('kill', `w=${window}`, 'ada'),
       new RegExp(`Killed window ${window} \\(job ${id}\\) of ada`),

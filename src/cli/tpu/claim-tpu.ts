@@ -17,7 +17,7 @@ import {
   othersBooking,
 } from '../../lab/tpu-usage.ts';
 import type { LabUser } from '../../lab/users.ts';
-import type { EndResult, EndRequest, TpuOperations } from '../../lab/tpu-operations.ts';
+import { formatTpuState, type EndResult, type EndRequest, type TpuOperations } from '../../lab/tpu-operations.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wakeController } from '../controller.ts';
@@ -184,7 +184,7 @@ function provisionActionFor(state: string, called: string): ProvisionAction {
         `tpu restart ${called}    starts it`,
       ]);
     default:
-      throw new JobmanError(`${called} is ${state}. Nothing was started.`, exitCode.conflict, [
+      throw new JobmanError(`${called} is ${formatTpuState(state)}. Nothing was started.`, exitCode.conflict, [
         `tpu check-status ${called}    shows its state`,
       ]);
   }

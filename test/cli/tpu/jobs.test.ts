@@ -135,7 +135,7 @@ suite('run', () => {
   test('a TPU that is not ready, or whose state is unknown, starts nothing', async (t) => {
     const world = await openLabJobWorld(t);
     for (const [state, code, expected] of [
-      [is('creating'), 4, /v2-32-6 is creating\. Nothing was started/],
+      [is('creating'), 4, /v2-32-6 is being created\. Nothing was started/],
       [is('stopped'), 4, /is stopped.*\n.*tpu restart/],
       [{ kind: 'unknown', message: 'the line is cut' }, 5, /is unknown\. Nothing was started\.\n.*the line is cut/],
     ] as const) {

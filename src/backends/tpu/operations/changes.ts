@@ -8,7 +8,12 @@ import type { CloudError } from '../../../core/model/job.ts';
 import { minute, type Duration, type Instant } from '../../../core/model/time.ts';
 import { persistentTpuSpec } from '../../../lab/run-spec.ts';
 import type { Site } from '../../../lab/site.ts';
-import type { ReapplyOptions, ReportProgress, WorkerAnswer } from '../../../lab/tpu-operations.ts';
+import {
+  formatTpuState,
+  type ReapplyOptions,
+  type ReportProgress,
+  type WorkerAnswer,
+} from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import {
   classifyError,
@@ -101,9 +106,11 @@ export async function applyTpu(parts: ChangeParts, tpu: LabTpu): Promise<void> {
   const current = await parts.find(tpu);
   if (current.kind === 'present' || current.queued !== null) {
     const waits = current.kind === 'present' ? '' : "waiting in Google's queue, ";
-    throw new JobmanError(`${tpu.name} exists: it is ${waits}${stateName(current)}.`, exitCode.conflict, [
-      `tpu reapply ${tpu.name}    deletes it and creates it again`,
-    ]);
+    throw new JobmanError(
+      `${tpu.name} exists: it is ${waits}${formatTpuState(stateName(current))}.`,
+      exitCode.conflict,
+      [`tpu reapply ${tpu.name}    deletes it and creates it again`],
+    );
   }
   await createAndWait(parts, tpu, null);
 }
@@ -162,7 +169,7 @@ export async function deleteTpu(
 function requireSame(tpu: LabTpu, current: KnownNodeResult, uid: string | undefined): void {
   if (uid !== undefined && (current.kind !== 'present' || current.node.createTime !== uid))
     throw new JobmanError(
-      `Another user has deleted or created ${tpu.name} in the meantime: it is ${stateName(current)} now. Nothing was changed.`,
+      `Another user has deleted or created ${tpu.name} in the meantime: it is ${formatTpuState(stateName(current))} now. Nothing was changed.`,
       exitCode.conflict,
       [`tpu describe ${tpu.name}    shows its state and its users`],
     );
@@ -263,7 +270,7 @@ async function deleteAndWait(
   if (parts.signal.aborted) throw new JobmanError(`Interrupted; nothing was changed.`, exitCode.interrupted);
   const requestDelete = (): Promise<Answer<Operation>> =>
     isQueued ? api.deleteQueuedResource(location, queuedId) : api.deleteNode(location, name);
-  parts.report(`deleting ${name}, which is ${stateName(current)}`);
+  parts.report(`deleting ${name}, which is ${formatTpuState(stateName(current))}`);
   const answer = await requestDelete();
   if (answer.ok || !isNotFound(answer))
     requireAccepted(parts, answer, `${name} was not deleted and nothing was changed`);
@@ -291,9 +298,15 @@ export async function restartTpu(parts: ChangeParts, tpu: LabTpu): Promise<void>
   const current = await parts.find(tpu);
   const state = stateName(current);
   if (current.kind === 'absent' || (state !== 'ready' && state !== 'stopped'))
-    throw new JobmanError(`${name} is ${state}; only a ready or stopped TPU can be restarted.`, exitCode.conflict, [
-      state === 'absent' ? `tpu apply ${name}    creates it` : `tpu reapply ${name}    deletes it and creates it again`,
-    ]);
+    throw new JobmanError(
+      `${name} is ${formatTpuState(state)}; only a ready or stopped TPU can be restarted.`,
+      exitCode.conflict,
+      [
+        state === 'absent'
+          ? `tpu apply ${name}    creates it`
+          : `tpu reapply ${name}    deletes it and creates it again`,
+      ],
+    );
   requireSame(tpu, current, undefined);
   const { location } = current;
   const api = parts.apiFor(location.project);
@@ -420,7 +433,7 @@ function waitForNode(
   const reportChange = skipRepeats(parts.report);
   return waitUntil(parts, wait, async () => {
     const node = await parts.apiFor(location.project).getNode(location, name);
-    if (node.ok) reportChange(`${name} is ${nodeState(node.value)}`);
+    if (node.ok) reportChange(`${name} is ${formatTpuState(nodeState(node.value))}`);
     if (node.ok || isNotFound(node)) return isDone(node.ok ? node.value : null);
     reportChange(`the cloud does not report its state: ${node.error.raw}`);
     return false;

@@ -4,7 +4,13 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { findAccelerator } from '../../../catalogue/accelerators.ts';
 import { second, type Duration, type Instant, parseInstant } from '../../../core/model/time.ts';
 import { projectOf } from '../../../lab/run-spec.ts';
-import type { ReportProgress, WorkerScriptOptions, TpuOperations, WorkerAnswer } from '../../../lab/tpu-operations.ts';
+import {
+  formatTpuState,
+  type ReportProgress,
+  type WorkerScriptOptions,
+  type TpuOperations,
+  type WorkerAnswer,
+} from '../../../lab/tpu-operations.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { mapConcurrent } from '../../../app/concurrency.ts';
 import type { WorkerHosts } from '../workers.ts';
@@ -161,9 +167,11 @@ function workerHostsOf(
   }
   const hosts = hostsOf(found.node);
   if (statesWithoutWorkers.includes(state) || hosts.length === 0) {
-    throw new JobmanError(`${tpu.name} is ${state}, so its workers cannot be reached.`, exitCode.conflict, [
-      `tpu describe ${tpu.name}    shows its state`,
-    ]);
+    throw new JobmanError(
+      `${tpu.name} is ${formatTpuState(state)}, so its workers cannot be reached.`,
+      exitCode.conflict,
+      [`tpu describe ${tpu.name}    shows its state`],
+    );
   }
   return {
     name: tpu.name,
