@@ -167,7 +167,7 @@ async function stepFiles(
     const known = ['command', ...names, 'job', 'tpu'];
     const suggestion = didYouMean(step, known);
     throw new JobmanError(
-      `Job ${job.id} has no step "${step}"${suggestion === undefined ? '' : `; did you mean ${suggestion}?`}`,
+      `Job ${job.id} has no step "${step}".${suggestion === undefined ? '' : ` Did you mean ${suggestion}?`}`,
       exitCode.notFound,
       [`Steps: ${known.join(', ')}`],
     );
