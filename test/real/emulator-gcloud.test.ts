@@ -122,14 +122,14 @@ describe(
         /^LOCATION +LOCATION_NAME\n(.*\n)*us-central1-a +projects\/p\/locations\/us-central1-a\n/,
       );
       assert.equal(location.stdout, `${zone}\n`);
-      assert.ok(types.stdout.split('\n').includes('v6e-256'));
+      assert.ok(types.stdout.split('\n').includes('v5litepod-256'));
       assert.deepEqual((JSON.parse(type.stdout) as { acceleratorConfigs: unknown }).acceleratorConfigs, [
         { type: 'V5LITE_POD', topology: '4x4' },
       ]);
       assert.match(old.stdout, /^ACCELERATOR_TYPE\n(.*\n)*v5litepod-8\n/);
       assert.match(versions.stdout, /^RUNTIME_VERSION\n(.*\n)*v2-alpha-tpuv6e\n/);
       assert.equal(version.stdout, '2.18.0\n');
-      assert.match(topologies.stdout, /^TOPOLOGY +TYPE +ACCELERATOR_TYPE\n(.*\n)*8x8 +V6E +v6e-64\n/);
+      assert.match(topologies.stdout, /^TOPOLOGY +TYPE +ACCELERATOR_TYPE\n(.*\n)*8x8 +V5LITE_POD +v5litepod-64\n/);
     });
 
     test('tpu-vm create, list, describe, delete', async () => {

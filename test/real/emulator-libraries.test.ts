@@ -93,7 +93,7 @@ const [types] = await client.listAcceleratorTypes({ parent });
 for (const id of ['n1', 'a', 'z']) await wait(client.deleteNode({ name: parent + '/nodes/' + id }));
 console.log(JSON.stringify({ created: [state, networkEndpoints.length], listed, labels: updated.labels,
   stopped: stopped.state, queued: [queued.state.state, queued.tpu.nodeSpec.length], missing, stockout,
-  types: types.some((each) => each.type === 'v6e-8' && each.acceleratorConfigs[0].topology === '2x4') }));
+  types: types.some((each) => each.type === 'v5litepod-8' && each.acceleratorConfigs[0].topology === '2x4') }));
 `;
 
 /**
@@ -203,7 +203,7 @@ for name in ['n1', 'a', 'z']:
     wait(nodes.delete(name=parent + '/nodes/' + name).execute())
 print(json.dumps({'created': [made['state'], len(made['networkEndpoints'])], 'listed': listed, 'labels': updated['labels'],
   'stopped': stopped['state'], 'queued': [queued['state']['state'], len(queued['tpu']['nodeSpec'])], 'missing': missing,
-  'stockout': stockout, 'types': any(t['type'] == 'v6e-8' and t['acceleratorConfigs'][0]['topology'] == '2x4' for t in types)}))
+  'stockout': stockout, 'types': any(t['type'] == 'v5litepod-8' and t['acceleratorConfigs'][0]['topology'] == '2x4' for t in types)}))
 `;
 
 const storageProgram = `
