@@ -1,7 +1,7 @@
 /** The machine that jobman runs on as a worker: natively, and through the shell scripts of remote hosts. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -97,6 +97,16 @@ machinesContract('a host over SSH', async (t) => {
 });
 
 machinesContract('this machine', (t) => Promise.resolve(openThisMachine(openHost(t))));
+
+test('the log of a program whose folder was deleted ends when the program has ended', async (t) => {
+  const ground = openThisMachine(openHost(t));
+  const started = await ground.machines.start(ground.ref, launchOf(1, 'echo before; sleep 1'));
+  assert.deepEqual(started, { kind: 'done' });
+  await waitForRun(ground, 1, 'running');
+  const followed = tail(ground, 1);
+  rmSync(ground.root, { recursive: true });
+  assert.equal((await followed).end, 'ended');
+});
 
 test('time during which the machine sleeps does not count as silence', async (t) => {
   let slept = 0;

@@ -75,8 +75,10 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     if (existsSync(join(folder, 'exit')) || existsSync(join(folder, 'never'))) return true;
     if (isLauncherAlive(folder)) return false;
     const [observed] = await scripts.observe([ref]);
-    const run = observed?.kind === 'known' ? observed.value.runs.find((one) => one.attempt === attempt) : undefined;
-    return run?.state === 'exited' || run?.state === 'vanished';
+    if (observed?.kind !== 'known') return false;
+    const run = observed.value.runs.find((one) => one.attempt === attempt);
+    // Without a run, the program has ended after its folder was deleted.
+    return run === undefined || run.state === 'exited' || run.state === 'vanished';
   }
 
   return {
