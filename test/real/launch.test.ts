@@ -103,9 +103,13 @@ test('the log of a program whose folder was deleted ends when the program has en
   const started = await ground.machines.start(ground.ref, launchOf(1, 'echo before; sleep 1'));
   assert.deepEqual(started, { kind: 'done' });
   await waitForRun(ground, 1, 'running');
-  const followed = tail(ground, 1);
-  rmSync(ground.root, { recursive: true });
-  assert.equal((await followed).end, 'ended');
+  await new Promise<void>((resolve, reject) => {
+    ground.machines.tail(ground.ref, 1, 0, {
+      bytes: () => rmSync(ground.root, { recursive: true }),
+      ended: resolve,
+      dropped: reject,
+    });
+  });
 });
 
 test('time during which the machine sleeps does not count as silence', async (t) => {
