@@ -6,7 +6,7 @@
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, join, posix, resolve } from 'node:path';
 import { isFileMissing, messageOf } from '../app/errors.ts';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/worker-access.ts';
@@ -81,6 +81,15 @@ export async function copyToRemote(start: StartSession, request: RemoteCopyReque
  * name or the target's, never a name chosen by the worker.
  */
 export async function copyFromRemote(start: StartSession, request: RemoteCopyRequest): Promise<CopyEnd> {
+  const path = resolve(request.cwd, request.to);
+  const isNewFolder = request.to.endsWith('/') && !(await exists(path));
+  const end = await receiveCopy(start, request);
+  // Without a copy the new folder would stay empty.
+  if (isNewFolder && end.kind !== 'done') await rmdir(path).catch(() => undefined);
+  return end;
+}
+
+async function receiveCopy(start: StartSession, request: RemoteCopyRequest): Promise<CopyEnd> {
   const requestedName = nameOf(request.from);
   let destination: { readonly folder: string; readonly name: string | null };
   try {
