@@ -528,7 +528,10 @@ test('logs returns the files of the newest started attempt, or of the query', as
   assert.deepEqual(await fixture.client.logs(id, { step: 'tpu' }), []);
 
   assert.match((await refusal(fixture.client.logs(id, { attempt: 7 }))).message, /no attempt 7; it has 2 attempts/);
-  assert.match((await refusal(fixture.client.logs(id, { step: 'dokcer' }))).message, /has no step "dokcer"\. Did you mean docker\?/);
+  assert.match(
+    (await refusal(fixture.client.logs(id, { step: 'dokcer' }))).message,
+    /has no step "dokcer"\. Did you mean docker\?/,
+  );
   assert.match((await refusal(fixture.client.logs(id, { worker: 4 }))).message, /not run on worker 4/);
 });
 
