@@ -9,6 +9,7 @@ import {
   type Document,
   type Node,
   type Pair,
+  type Scalar,
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
@@ -30,6 +31,7 @@ export function storedTextOf(text: string, overrides: readonly Override[]): stri
   if (document === undefined) return text;
   const sets = overrides.map(({ key, value }) => ({ path: key, value }));
   applySets(document, sets, { problem: () => undefined, warning: () => undefined });
+  visit(document, { Scalar: (_key, node) => keepText(node) });
   return document.toString({ lineWidth: 0, flowCollectionPadding: /[{[] /.test(text) });
 }
 
@@ -184,11 +186,21 @@ function valueNode(document: Document, value: string): Node {
   if (parsed !== undefined)
     visit(parsed, {
       Alias: () => void (hasAlias = true),
+      Scalar: (_key, node) => keepText(node),
       // Its offsets are not those of the manifest.
       Node: (_key, node) => void (node.range = null),
     });
   const isInvalid = parsed === undefined || parsed.errors.length > 0 || parsed.warnings.length > 0 || hasAlias;
   return isInvalid || parsed.contents === null ? document.createNode(value) : parsed.contents;
+}
+
+/** The library cannot write values of other tags (`!!binary`), and rounds numbers of more than 15 digits. */
+function keepText(node: Scalar): void {
+  const { value, source = '' } = node;
+  const isRounded = typeof value === 'number' && source.replaceAll(/\D/g, '').length > 15;
+  if (!isRounded && (value === null || ['string', 'number', 'boolean'].includes(typeof value))) return;
+  node.value = source;
+  delete node.tag;
 }
 
 function commentOf(key: string, value: string): string {

@@ -67,6 +67,8 @@ test('what is recorded makes the same job again', () => {
     ['vars.deep.er=7'],
     ['command.x=a # b'],
     ['command.lr=null'],
+    ['command.x=!!binary aGk=', 'vars.y={a: !!timestamp 2001-12-14}'],
+    ['command.seed=12345678901234567890'],
   ];
   for (const sets of cases) {
     const { text, script, overrides } = recorded(sets);
@@ -106,6 +108,12 @@ command:
   assert.equal(recorded([], stored).script, script);
   // The merge has the other name of command.run.
   assert.match(recorded(['command.run=ls'], text).script, /^ls$/m);
+});
+
+test('a large number keeps its digits', () => {
+  assert.match(recorded(['command.lr=12345678901234567890']).text, /lr: "12345678901234567890"/);
+  const text = manifest.replace('lr: 0.1 ', 'lr: 0.12345678901234567890 ');
+  assert.match(recorded(['job.name=vit-2'], text).text, /lr: "0.12345678901234567890"/);
 });
 
 test('a set finds a key that is a number or a truth value in YAML', () => {
