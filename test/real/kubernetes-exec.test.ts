@@ -240,7 +240,7 @@ kubeTest('a pod without running containers is refused with its phase and the rea
   assert.ok(await eventually(() => reason() === 'Unschedulable'));
   const cases: readonly (readonly [number, RegExp, string])[] = [
     [4, /waiting has no running pod\. Job waiting waits for room/, 'exec -j waiting -- ls'],
-    [4, /The pod waiting-\w+ is not running: it is Pending\. waiting waits/, 'exec -j waiting --pod 0 -- ls'],
+    [4, /The pod waiting-\w+ is not running: it is Pending\. Job waiting waits/, 'exec -j waiting --pod 0 -- ls'],
     [4, /over has no running pod\. Job over succeeded/, 'exec -j over -- ls'],
     [4, /held has no running pod\. Job held is suspended/, 'port-forward -j held 8080'],
     [3, /There is no job named "missing"/, 'exec -j missing -- ls'],

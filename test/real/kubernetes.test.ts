@@ -19,7 +19,7 @@ suite('a job in a cluster', () => {
       object: { metadata: { uid: string } };
     };
     assert.deepEqual([shown.phase, shown.object.metadata.uid], ['succeeded', metadata.uid]);
-    assert.match(await person.output('details listing'), /^listing \(.+\)  ✓ succeeded\nwhy +listing succeeded/);
+    assert.match(await person.output('details listing'), /^listing \(.+\)  ✓ succeeded\nwhy +Job listing succeeded/);
     await person.runRefused(3, /There is no job named "unlisted", here or in /, 'details -j unlisted');
 
     const failed = await person.run('submit -i alpine -r no-gpu -j failing --follow -- false');

@@ -64,14 +64,20 @@ export function findMissingResources(
 export function formatMissingResources({ node, shortages, absent }: MissingResources): string {
   if (absent.length > 0) return `no node has ${absent.join(' or ')}`;
   const parts = shortages.map(({ resource, requested, free, missing }) => {
-    const left = compareQuantities(free, zero) > 0 ? formatRounded(free) : 'no';
-    return `${left} ${resource} free, ${formatRounded(requested)} requested (${formatRounded(missing)} missing)`;
+    const format = resource === 'cpu' ? formatCores : formatBytes;
+    const left = compareQuantities(free, zero) > 0 ? format(free) : 'no';
+    return `${left} ${resource} free, ${format(requested)} requested (${format(missing)} missing)`;
   });
   return `the best node, ${node}, has ${parts.join('; ')}`;
 }
 
-/** About three digits, if the exact text is a long number of bytes. */
-function formatRounded(quantity: Quantity): string {
+function formatCores(quantity: Quantity): string {
+  const exact = formatQuantity(quantity);
+  return exact.length <= 6 ? exact : String(Math.round(quantityNumber(quantity)));
+}
+
+/** About three digits, if the exact text is long. */
+function formatBytes(quantity: Quantity): string {
   const exact = formatQuantity(quantity);
   if (exact.length <= 6) return exact;
   const size = quantityNumber(quantity);

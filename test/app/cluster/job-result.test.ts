@@ -456,6 +456,20 @@ suite('the best node', () => {
     assert.equal(formatMissingResources(missing), 'no node has nvidia.com/gpu');
   });
 
+  test('counts processors in tens and memory in powers of two', () => {
+    const missing = findMissingResources(
+      pod({}, { node: null, requests: { cpu: '4k', memory: '123456789' } }),
+      [node('n', { cpu: '1990m', memory: '100Mi' })],
+      [],
+    );
+    assert.ok(missing !== undefined);
+    const cpu = '1990m cpu free, 4k requested (3998 missing)';
+    assert.equal(
+      formatMissingResources(missing),
+      `the best node, n, has ${cpu}; 100Mi memory free, 118Mi requested (17.7Mi missing)`,
+    );
+  });
+
   const asking = pod({}, { node: null, requests: { cpu: '4', 'nvidia.com/gpu': '1' } });
   test('is usable for the pod: ready, schedulable, and without a taint that the pod does not tolerate', () => {
     const big = { cpu: '64', 'nvidia.com/gpu': '8' };
