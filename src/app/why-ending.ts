@@ -159,7 +159,7 @@ function formatStopFailure(job: Job, now: Instant): string | undefined {
 function formatEndOrigin({ job, events, now }: WhyRequest): string {
   if (job.desired !== 'running') {
     const command = events.findLast((event) => event.kind === 'command_received');
-    const request = command === undefined ? requestedCommand(job) : `${command.by} requested ${command.verb}`;
+    const request = command === undefined ? requestedCommand(job) : `${command.verb} requested by ${command.by}`;
     return `${request} ${formatAge(now - job.desiredAt)} ago`;
   }
   const ending = openAttempt(job)?.ending ?? null;

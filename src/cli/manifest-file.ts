@@ -73,6 +73,7 @@ export async function checkManifest(
   const { io, services } = cli;
   // An unset variable of a script gives an empty path, which would mean the current folder.
   if (path === '') throw usageError('The path of the manifest is empty.');
+  if (path === '-') throw usageError('jobman reads manifests from files only, not from standard input.');
   checkExists(path, io.cwd, files);
   const settings = await services.settings();
   const result = loadManifest({

@@ -422,7 +422,7 @@ const cases: readonly Case[] = [
     events: [askedToStop],
     row: { phase: 'stopping', reason: 'stop requested 11s ago', price: 4 },
     why: {
-      message: 'Job 000042 is stopping: ada requested stop 11s ago.',
+      message: 'Job 000042 is stopping: stop requested by ada 11s ago.',
       evidence: 'SIGTERM sent 10s ago at 20 Nov 13:00:01 UTC',
       next: 'The controller kills the remaining processes.',
       nextAt: noon + hour + 31 * second,
@@ -478,7 +478,7 @@ const cases: readonly Case[] = [
     events: [askedToStop],
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
-      message: 'Job 000042 is stopping: ada requested stop 5m ago. A worker has not answered for 7m.',
+      message: 'Job 000042 is stopping: stop requested by ada 5m ago. A worker has not answered for 7m.',
       evidence: 'no answer since 20 Nov 12:58:00 UTC; SIGTERM sent 4m ago at 20 Nov 13:00:01 UTC',
       next: 'The controller releases the TPU if the worker stays silent. Release it now: jobman cancel 42',
       nextAt: noon + hour + 30 * minute,
@@ -552,7 +552,7 @@ const cases: readonly Case[] = [
     row: { phase: 'stopping', reason: 'interrupted for 35m', price: 4 },
     why: {
       message:
-        'Job 000042 is stopping: ada requested stop 5m ago. Its v5litepod-16 has been interrupted for 35m (REPAIRING).',
+        'Job 000042 is stopping: stop requested by ada 5m ago. Its v5litepod-16 has been interrupted for 35m (REPAIRING).',
       next: 'The attempt ends when the TPU is back (no time limit). Release it now: jobman cancel 42',
     },
   },

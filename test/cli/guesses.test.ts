@@ -232,6 +232,7 @@ test('a manifest that does not exist leads to a file with a similar name', async
     assert.deepEqual([code, err], [2, 'jobman: train.yml does not exist. Did you mean train.yaml?\n']);
   }
   assert.equal((await jobman(['create', 'x/y.yaml'], { cwd })).err, 'jobman: x/y.yaml does not exist.\n');
+  assert.match((await jobman(['create', '-'], { cwd })).err, /not from standard input/);
 });
 
 test('validate says that a job without a command keeps its TPU', async (t) => {

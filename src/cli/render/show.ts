@@ -1,4 +1,5 @@
 import { formatCause, formatHourlyCost, formatStartFolder } from '../../app/phrases.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { AllocationView, AttemptView, JobView, Why, WorkdirCopyView, WorkerView } from '../../app/client.ts';
 import {
   formatAge,
@@ -102,7 +103,8 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
 function formatCost(view: JobView): string | null {
   const now = view.pricePerHourUsd === null ? [] : [formatHourlyCost(view, view.pricePerHourUsd)];
   const free = view.simulated && view.pricePerHourUsd === null ? ' on Google Cloud (simulated: free)' : '';
-  const all = view.costUsd === null ? [] : [`${formatUsd(view.costUsd)}${free} so far, estimated`];
+  const soFar = isFinishedPhase(view.phase) && view.heldCapacity === null ? '' : ' so far';
+  const all = view.costUsd === null ? [] : [`${formatUsd(view.costUsd)}${free}${soFar}, estimated`];
   const parts = [...now, ...all];
   return parts.length === 0 ? null : parts.join('; ');
 }
