@@ -25,10 +25,10 @@ test('a failure, a kill, a hang and a timeout have different reasons on this mac
   sendSignal(Number(world.readLog(ids.killed).toString().trim()), 'SIGKILL');
 
   for (const [id, reason, message, more] of [
-    [ids.failed, 'command_failed', 'exit code 7;', { exitCode: 7, worker: 0 }],
+    [ids.failed, 'command_failed', 'exit code 7 (', { exitCode: 7, worker: 0 }],
     [ids.killed, 'command_failed', 'killed by SIGKILL (exit code 137);', { exitCode: 137, signal: 'KILL', worker: 0 }],
-    [ids.hung, 'hung', 'no output for 1s (job.silence_timeout);', {}],
-    [ids.late, 'timed_out', 'reached its time limit of 2s (job.max_runtime);', {}],
+    [ids.hung, 'hung', 'no output for 1s (job.silence_timeout) (', {}],
+    [ids.late, 'timed_out', 'reached its time limit of 2s (job.max_runtime) (', {}],
   ] as const) {
     const job = await world.waitForFinish(id, 1);
     assert.equal(job.phase, 'failed');
@@ -79,7 +79,7 @@ test('a kill on one worker or a hang ends the job on both, and a failed step sho
 
   for (const [id, reason, message] of [
     [killed, 'command_failed', /^because {3}killed by SIGKILL \(exit code 137\) on worker 1; /m],
-    [hung, 'hung', /^because {3}no output on any worker for 2s \(job\.silence_timeout\); /m],
+    [hung, 'hung', /^because {3}no output on any worker for 2s \(job\.silence_timeout\) \(/m],
     [
       setup,
       'setup_failed',
