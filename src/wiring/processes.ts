@@ -6,7 +6,7 @@ import { closeSync, fstatSync, openSync, readFileSync, statfsSync, existsSync } 
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileError, JobmanError } from '../app/errors.ts';
+import { exitCode, fileError, JobmanError } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
 import type { Io } from '../app/services.ts';
 import type { Job } from '../core/model/job.ts';
@@ -15,9 +15,9 @@ import { runProcess } from '../remote/process.ts';
 import { databaseFile } from './paths.ts';
 
 /**
- * Runs `jobman <args>` with the `backgroundEnvironment`, and returns the first answer of `find`. Another client may have
- * started the program at the same time, so `find` has two more seconds after ours has ended. Throws StoreError when
- * `logFile` cannot be written, and JobmanError without an answer.
+ * Runs `jobman <args>` with the `backgroundEnvironment`, and returns the first answer of `find`. If another
+ * client has started the program at the same time, ours ends with `conflict`, and the other one answers soon. Throws
+ * StoreError when `logFile` cannot be written, and JobmanError without an answer.
  */
 export async function startInBackground<T>(program: {
   readonly io: Io;
@@ -32,8 +32,7 @@ export async function startInBackground<T>(program: {
 }): Promise<T> {
   const { io, home, name, logFile } = program;
   const env = await backgroundEnvironment(io, home, program.pendingSpec);
-  let endedAt = Number.POSITIVE_INFINITY;
-  const hasFailed = (): boolean => performance.now() - endedAt > otherStartTimeout;
+  let hasFailed = false;
   let log: number;
   try {
     makeFolder(dirname(logFile));
@@ -51,20 +50,18 @@ export async function startInBackground<T>(program: {
       stdio: ['ignore', log, log],
       detached: true,
     });
-    const ended = (): void => void (endedAt = Math.min(endedAt, performance.now()));
-    child.on('error', ended);
-    child.on('exit', ended);
+    child.on('error', () => void (hasFailed = true));
+    child.on('exit', (code) => void (hasFailed = code !== exitCode.conflict));
     child.unref();
   } finally {
     closeSync(log);
   }
-  const found = await pollUntil(program.find, program.timeoutMs, hasFailed);
+  const found = await pollUntil(program.find, program.timeoutMs, () => hasFailed);
   if (found !== undefined) return found;
-  const problem = hasFailed() ? 'failed to start' : 'was started but does not answer';
+  const problem = hasFailed ? 'failed to start' : 'was started but does not answer';
   throw new JobmanError(`${name} ${problem}. Its log: ${logFile}`, program.failureCode, linesAfter(logFile, size));
 }
 
-const otherStartTimeout = 2_000;
 const maxOutputLines = 5;
 
 function linesAfter(file: string, offset: number): readonly string[] {

@@ -1,12 +1,13 @@
-// The environment that background programs inherit.
+// Background programs: their start, and the environment that they inherit.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import type { Io } from '../../src/app/services.ts';
 import { formatUnit } from '../../src/wiring/install.ts';
-import { backgroundEnvironment } from '../../src/wiring/processes.ts';
+import { backgroundEnvironment, startInBackground } from '../../src/wiring/processes.ts';
 import { localSpec } from '../support/builders.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 test("a controller that a job's program has started is not taken for a part of that program", async () => {
   const env = { PATH: '/bin', JOBMAN_RUN: 'abc123/000001/1/controller', JOBMAN_HOME: '/home' };
@@ -22,6 +23,24 @@ test('a controller does not inherit the secrets of the job that is being created
     command: { ...command, secrets: { T: { kind: 'environment', variable: 'TOKEN' } } },
   } as const;
   assert.deepEqual(await backgroundEnvironment(io, '/nowhere', coming), { PATH: '/bin' });
+});
+
+test('a program that meets another one of its kind waits for that one, and any other end is a failure', async (t) => {
+  const home = temporaryFolder(t);
+  const began = performance.now();
+  const start = (exitCode: number): Promise<string> =>
+    startInBackground({
+      io: { env: process.env, launcher: ['/bin/sh', '-c', `echo problem; exit ${exitCode}`] } as unknown as Io,
+      home,
+      name: 'The program',
+      args: [],
+      logFile: `${home}/log`,
+      find: () => Promise.resolve(performance.now() - began > 1_000 ? 'the other one' : undefined),
+      timeoutMs: 30_000,
+      failureCode: 5,
+    });
+  await assert.rejects(start(1), { message: `The program failed to start. Its log: ${home}/log`, lines: ['problem'] });
+  assert.equal(await start(4), 'the other one');
 });
 
 /** True if a program that writes nothing notices that the reader of its pipe has gone. */
