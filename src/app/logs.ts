@@ -208,7 +208,6 @@ async function existingFiles(
 }
 
 /** Empty without a readable file. `changedAt` is the time of the last write. */
-/** Empty for a file that is absent or cannot be read. */
 export function readEnd(
   path: string,
   maxBytes: number,

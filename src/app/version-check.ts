@@ -30,11 +30,11 @@ const noNotes: VersionNotes = {
   repository: null,
 };
 
-/** Empty notes for an unreadable file, and for notes about another repository. */
+/** Empty notes for an unreadable file, and for notes without a time in milliseconds or about another repository. */
 export function readVersionNotes(file: string, repository: string | null): VersionNotes {
   try {
     const notes = { ...noNotes, ...(JSON.parse(readFileSync(file, 'utf8')) as Partial<VersionNotes>) };
-    return notes.repository === repository ? notes : noNotes;
+    return notes.repository === repository && Number.isFinite(notes.lastCheck) ? notes : noNotes;
   } catch {
     return noNotes;
   }

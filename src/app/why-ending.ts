@@ -1,6 +1,7 @@
 // The `why` answer for an attempt that is ending, and for a job that is finished.
 
-import { keepsAtFinish, keptUntil } from '../core/decide/finish.ts';
+import { isNoLongerNeeded } from '../core/decide/end.ts';
+import { keptUntil } from '../core/decide/finish.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { continuationOf, giveUpAt } from '../core/decide/recover.ts';
 import type { Event } from '../core/model/event.ts';
@@ -116,7 +117,8 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   if (outage === null) return null;
   const { clause, evidence, isCloud } = outage;
   const forceHint = `Skip the wait: jobman delete ${number} --force`;
-  const isReleased = willReleaseAfterGrace(job, attempt, now);
+  // Then the TPU is released after the stop grace, even if a worker stays silent.
+  const isReleased = isNoLongerNeeded(job, attempt, now);
   if (isCloud) {
     const hint = isPersistent ? forceHint : `Release the TPU once the cloud answers: jobman cancel ${number}`;
     return {
@@ -138,15 +140,6 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   const result = continues ? 'The job fails' : 'The job ends';
   const next = `${result} if the worker stays silent. The TPU stays unchanged. ${forceHint}`;
   return { clause, evidence, next, nextAt };
-}
-
-/** True if the controller releases the TPU after the stop grace, even if a worker stays silent: see `shouldRelease`. */
-function willReleaseAfterGrace(job: Job, attempt: Attempt, now: Instant): boolean {
-  const allocation = allocationOf(job, attempt.allocation);
-  const continuation = continuationOf(job, attempt, now);
-  if (continuation.next === 'attempt') return continuation.on === 'new';
-  if (continuation.next !== 'finish' || allocation.ownership === 'persistent') return false;
-  return !keepsAtFinish(job, allocation, continuation.verdict);
 }
 
 function formatStopFailure(job: Job, now: Instant): string | undefined {

@@ -281,7 +281,7 @@ export async function readCheckRows(
   for (const { window } of windows) {
     const job = jobs.get(window.job);
     if (job === undefined) continue;
-    const log = await readLog(attemptFile(folderOf(home, job), window.attempt, 'controller'), user.settings);
+    const log = readLog(attemptFile(folderOf(home, job), window.attempt, 'controller'), user.settings);
     const name = attemptKey(window);
     logs.set(name, log);
     const hangsAt = hangTime(job, window.attempt, log);
@@ -308,7 +308,7 @@ export async function readCheckRows(
 
 const maxCharacterBytes = 4;
 
-async function readLog(path: string, settings: LabUser['settings']): Promise<LogScan> {
+function readLog(path: string, settings: LabUser['settings']): LogScan {
   const { text, changedAt } = readEnd(path, settings.monitor_length * maxCharacterBytes);
   const end = lastCharacters(text, settings.monitor_length);
   return {

@@ -25,7 +25,7 @@ export function suggestDuration(text: string): string | undefined {
   if (clock !== null)
     return `${clock[1] ?? 0}d${clock[2]}h${clock[3]}m${clock[4]}s`.replaceAll(/(?<!\d)0+[dhms]/g, '') || '0s';
   const suggestion = plain
-    .replaceAll(/(\d)\s*([smhd])(?:ec|in|our|r|ay|econd|inute)?s?\b/g, '$1$2')
+    .replaceAll(/(\d)\s*(ms|[smhd])(?:ec|in|our|r|ay|econd|inute)?s?\b/g, '$1$2')
     .replaceAll(/[\s,]|and/g, '');
   return parseDuration(suggestion) === undefined ? undefined : suggestion;
 }

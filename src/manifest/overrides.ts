@@ -91,7 +91,7 @@ export function applySets(
         path === undefined
           ? 'is not the path of a key; write it like command.lr=0.01'
           : `has no value; write ${text}=VALUE`;
-      reportProblem({ position: { in: 'set', set: text === '' ? `=${value}` : text } }, [], report, message);
+      reportProblem({ position: { in: 'set', set: text === '' ? `=${value ?? ''}` : text } }, [], report, message);
       continue;
     }
     const position: SourcePosition = { in: 'set', set: text };

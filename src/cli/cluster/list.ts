@@ -306,7 +306,7 @@ function newest(jobs: readonly ClusterJob[]): readonly ClusterJob[] {
   return jobs.toSorted((one, other) => other.createdAt - one.createdAt).slice(0, maxJobsObserved);
 }
 
-/** By job uid, like `read`. `withEnded` includes ended pods. */
+/** By job uid, like `readPods`. `withEnded` includes ended pods. */
 async function observePods(
   cluster: Cluster,
   jobs: readonly ClusterJob[],

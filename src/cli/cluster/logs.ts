@@ -131,7 +131,7 @@ function createArchivedCopies(cli: Cli, { uid }: ClusterJob, isInCluster: boolea
       for (const file of chosen) {
         await print({ name, index: pod?.index ?? null }, file.container, readArchivedLog(file.path, query));
         if (file.state === 'truncated')
-          cli.note(`Job ${name} was deleted before the end of the output of ${file.container} was archived.`);
+          cli.note(`Pod ${name} was deleted before the end of the output of ${file.container} was archived.`);
       }
       if (container === undefined && chosen.length < all.length) {
         const names = all.map((file) => file.container).join(', ');

@@ -228,7 +228,8 @@ async function followSelectedLogs(
     cli.note('-- q returns to the list');
     while (!leave.aborted) await pause(pollInterval, leave);
   } catch (error) {
-    if (!isNotFoundError(error)) throw error;
+    if (!(error instanceof JobmanError)) throw error;
+    if (!isNotFoundError(error)) cli.note(error.message);
   } finally {
     release();
   }

@@ -17,7 +17,6 @@ const clockTolerance = second;
 export function correctTimes(job: Job, now: Instant): Change {
   const attemptStart = openAttempt(job)?.createdAt;
   let isAhead = false;
-  // Also notes whether any time is ahead.
   const correct: TimeCorrection = (time) => {
     if (time > now + clockTolerance) isAhead = true;
     return correctTime(time, now, attemptStart);

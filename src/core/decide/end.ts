@@ -113,13 +113,14 @@ function shouldRelease(view: AttemptView, killAt: Instant): boolean {
   if (job.removed) return false;
   // Capacity that the cloud took counts against the quota until it is deleted.
   if (isEphemeral && isLost(allocation)) return true;
-  if (!isNoLongerNeeded(view)) return isEphemeral && isEphemeralGivenUp(view);
+  if (!isNoLongerNeeded(job, view.attempt, now)) return isEphemeral && isEphemeralGivenUp(view);
   // The stop grace of the programs comes before the release.
   return isLost(allocation) || now >= killAt;
 }
 
 /** True if the next attempt needs other capacity, or the finished job keeps none. */
-function isNoLongerNeeded({ job, now, attempt, allocation }: AttemptView): boolean {
+export function isNoLongerNeeded(job: Job, attempt: Attempt, now: Instant): boolean {
+  const allocation = allocationOf(job, attempt.allocation);
   const continuation = continuationOf(job, attempt, now);
   switch (continuation.next) {
     case 'start_request':

@@ -54,7 +54,7 @@ export function addAdminRoutes(app: Hono<Bindings>, { world, info, waitForHosts,
   app.get('/emulator/bill', (context) => context.json({ lines: billOf(world) }));
 }
 
-/** The times of the records are numbers. */
+/** Keys of the records that hold times. A duration must not have such a name. */
 const timeKey = /^(?:now|at|from|to|since|until|validAfter|validUntil|\w+(?:At|Time))$/;
 
 function timesAsText(key: string, value: unknown): unknown {
