@@ -27,7 +27,10 @@ export async function ensureOwnKey(home: string): Promise<OwnKey> {
   let text: string | undefined = await readIfExists(file);
   if (text === undefined) {
     makeFolder(folder);
-    const pair = ssh2.utils.generateKeyPairSync('ed25519', { comment: keyComment });
+    const generate = () => ssh2.utils.generateKeyPairSync('ed25519', { comment: keyComment });
+    let pair = generate();
+    // ssh2 1.17.0 writes about one malformed key in 400.
+    while (ssh2.utils.parseKey(pair.private) instanceof Error) pair = generate();
     await createOnce(file, pair.private, 0o600);
     text = await readFile(file, 'utf8');
   }

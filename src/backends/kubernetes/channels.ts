@@ -119,7 +119,9 @@ function createChannels({ socket, messages }: OpenedSocket, onMessage: ChannelsR
   socket.on('pong', recordActivity);
   socket.on('message', recordActivity);
   const timer = setInterval(() => {
-    if (performance.now() - lastActivityAt > pings.timeout) {
+    // A paused socket reads no answer: the reader is slow, not the cluster.
+    if (socket.isPaused) recordActivity();
+    else if (performance.now() - lastActivityAt > pings.timeout) {
       closeReason = `the cluster sent nothing for ${pings.timeout / second} s`;
       socket.terminate();
     } else socket.ping();

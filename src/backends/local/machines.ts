@@ -1,5 +1,5 @@
-// This machine as a worker, with the same run folders, markers and launcher as a remote host. The frequent actions
-// (observe, start, tail) run without a shell of their own.
+// This machine as a worker, with the same run folders, markers, launcher and scripts as a remote host. Only the output is
+// followed without a shell.
 
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';

@@ -235,6 +235,7 @@ async function copy(from: string, to: string, paths: readonly string[], env: Env
     maxOutputBytes: 4_096,
   });
   if (result.exitCode === 0) return;
+  if (result.timedOut) throw unusable(from, `the copy took longer than ${copyTimeout / minute} minutes`);
   throw unusable(from, textFrom(result.stderr) || (result.error ?? `tar ended with ${result.exitCode ?? 'a signal'}`));
 }
 
