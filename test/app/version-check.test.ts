@@ -6,7 +6,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
-import { compareVersions, isCheckDue, versionNotice, type VersionNotes } from '../../src/app/version-check.ts';
+import {
+  compareVersions,
+  isCheckDue,
+  readVersionNotes,
+  versionNotice,
+  type VersionNotes,
+} from '../../src/app/version-check.ts';
 import { remoteVersion } from '../../src/app/version-source.ts';
 import { download } from '../../src/wiring/version-check.ts';
 import { openWorld, type World } from '../support/world.ts';
@@ -67,6 +73,15 @@ suite('the notes', () => {
       [false, false, true, true],
     );
     assert.equal(isCheckDue({ ...notes, intervalMs: 1 }, now + 59_999), false, 'no interval is shorter than a minute');
+  });
+  test('whose time is no number do not delay the next check', (t) => {
+    const file = join(openWorld(t).folder, 'version.json');
+    for (const lastCheck of ['2026-11-22T01:00:00.000Z', null, { at: now }]) {
+      writeFileSync(file, JSON.stringify({ ...notes, lastCheck }));
+      assert.equal(isCheckDue(readVersionNotes(file, null), now), true, JSON.stringify(lastCheck));
+    }
+    writeFileSync(file, JSON.stringify(notes));
+    assert.equal(isCheckDue(readVersionNotes(file, null), now), false);
   });
   test('give a message if the other version is newer', () => {
     assert.equal(versionNotice(notes, '1.9.0'), 'jobman 1.10.0 is available; this is 1.9.0.');

@@ -129,6 +129,21 @@ suite('list --watch', () => {
     assert.equal(await ended, 0);
   });
 
+  test('l on a job whose log cannot be read says so and returns to the list', async (t) => {
+    const client = await createCliHarness({ jobs: [jobView()] }).services.client();
+    const logs = async (): Promise<never> => {
+      throw new JobmanError('The cluster of lab did not answer.', exitCode.unreachable);
+    };
+    const services = { client: async () => ({ ...client, logs }) };
+    const { world, ended, shows } = watch(t, { terminal: { columns: 80, rows: 24 }, services });
+    await shows(/^> 000042/m);
+    world.typeKeys('l');
+    assert.ok(await eventually(() => world.err().includes('The cluster of lab did not answer.')));
+    await shows(/^> 000042.*\n.*1 running/m);
+    world.typeKeys('q');
+    assert.equal(await ended, 0);
+  });
+
   test('a row that changed is bold for five seconds, and has a star where there are no styles', async (t) => {
     let clock = now;
     const jobs = [jobView({ id: '000043', phase: 'queued' }), jobView({ phase: 'queued' })];

@@ -71,6 +71,7 @@ test('durations in the notation of people and of Slurm', () => {
   const meant: readonly (readonly [string, string | undefined])[] = [
     ['10 sec', '10s'],
     ['5 m', '5m'],
+    ['500 ms', '500ms'],
     ['1.5 hours', '1.5h'],
     ['90 Minutes', '90m'],
     ['1 day, 2 hours', '1d2h'],

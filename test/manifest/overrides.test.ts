@@ -170,9 +170,7 @@ test('an interpolation stays as it was written, so that the environment is not s
 // ------------------------------------------------------------------------------------------ what they do
 
 function sets(...texts: readonly string[]): { sets: readonly SetArgument[] } {
-  return {
-    sets: texts.map((text) => ({ path: text.slice(0, text.indexOf('=')), value: text.slice(text.indexOf('=') + 1) })),
-  };
+  return { sets: texts.map(parseSetArgument) };
 }
 
 test('a value of the command line replaces the one of the file, of any type', () => {
@@ -244,6 +242,9 @@ test('a wrong --set is reported with its own text', () => {
   );
   assertRefused(local('ls'), /--set job\.\.name: is not the path of a key/, sets('job..name=x'));
   assertRefused(local('ls'), /is not the path of a key/, sets('=x'));
+  assert.deepEqual(problemsOf(local('ls'), sets('')), [
+    '--set =: is not the path of a key; write it like command.lr=0.01',
+  ]);
   assertRefused(local('ls'), /did you mean "workers"\?/, sets('command.wrokers=0'));
   assert.deepEqual(problemsOf(local('ls'), sets('lr=3')), [
     '--set lr: Unknown section "lr" (did you mean "command.lr"?)',

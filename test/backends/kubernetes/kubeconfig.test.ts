@@ -197,6 +197,19 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     );
   });
 
+  test('by a program uses no empty token or key', async (t) => {
+    const { folder } = openWorld(t);
+    const program = join(folder, 'login');
+    const print = (status: object): void => {
+      writeFileSync(program, `#!/bin/sh\nprintf '%s' '${JSON.stringify({ status })}'\n`, { mode: 0o700 });
+    };
+    print({ token: '', clientCertificateData: 'cert', clientKeyData: 'key' });
+    const { headers } = await loginOf({ exec: { command: program } }).credentials();
+    assert.equal(headers['authorization'], undefined);
+    print({ token: '', clientCertificateData: '' });
+    await assert.rejects(loginOf({ exec: { command: program } }).credentials(), /neither a token nor a certificate/);
+  });
+
   test('through an identity provider uses its id token until it expires, then gets another with the refresh token', async (t) => {
     let time = now;
     const idToken = (name: string, seconds: number): string => {
