@@ -19,6 +19,7 @@ import {
   objectOf,
   textWhere,
   textOrNullWhere,
+  refined,
   kindWhere,
   enumOf,
   type ValueOf,
@@ -121,18 +122,20 @@ export type LabSettings = SettingsOf<typeof labTable>;
 
 // ------------------------------------------------------------------------------------------ grants
 
+const acceleratorPattern = kindWhere(
+  'a type like "v4-16", a generation like "v5e", or a pattern like "v4-*"',
+  (value): value is string =>
+    typeof value === 'string' && isNamePattern(value) && suggestLikelyAccelerator(value) === undefined,
+  (value) => (typeof value === 'string' ? suggestLikelyAccelerator(value) : undefined),
+);
+
 const grant = objectOf(
   'a grant',
   '{ "accelerator": "v4-16", "chips": 16 }',
   {},
   {
     zone: textWhere('a zone like "us-east5-b" or "us-*"', isNamePattern),
-    accelerator: kindWhere(
-      'a type like "v4-16", a generation like "v5e", or a pattern like "v4-*"',
-      (value): value is string =>
-        typeof value === 'string' && isNamePattern(value) && suggestLikelyAccelerator(value) === undefined,
-      (value) => (typeof value === 'string' ? suggestLikelyAccelerator(value) : undefined),
-    ),
+    accelerator: acceleratorPattern,
     pricing: enumOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
     chips: int('a whole number of at least 1', 1),
     until: textWhere(
@@ -143,6 +146,54 @@ const grant = objectOf(
 );
 
 export type Grant = ValueOf<typeof grant>;
+
+// ------------------------------------------------------------------------------------------ prices
+
+const usd = kindWhere(
+  'US dollars like 1.25, at least 0',
+  (value): value is number => typeof value === 'number' && value >= 0 && Number.isFinite(value),
+);
+
+const ownPrice = refined(
+  objectOf(
+    'a price',
+    '{ "accelerator": "v5e", "usdPerChipHour": 0.5 }',
+    {},
+    {
+      accelerator: acceleratorPattern,
+      flavor: textWhere('the name of a resource flavor', isNonEmpty),
+      host: textWhere('the name of a machine', isNonEmpty),
+      zone: textWhere('a zone like "us-east5-b" or "us-*"', isNamePattern),
+      pricing: enumOf('"spot", "preemptible", "ondemand" or "reserved"', [
+        'spot',
+        'preemptible',
+        'ondemand',
+        'reserved',
+      ]),
+      usdPerHour: usd,
+      usdPerChipHour: usd,
+      since: textWhere(
+        'a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z"',
+        (text) => !Number.isNaN(parseSince(text)),
+      ),
+    },
+  ),
+  (price, fail) => {
+    const { accelerator, flavor, host, zone, pricing, usdPerHour, usdPerChipHour } = price;
+    if ([accelerator, flavor, host].filter((one) => one !== undefined).length !== 1)
+      return fail('requires exactly one of "accelerator", "flavor" and "host"');
+    if ((usdPerHour === undefined) === (usdPerChipHour === undefined))
+      return fail('requires exactly one of "usdPerHour" and "usdPerChipHour"');
+    if (accelerator === undefined && (zone ?? pricing) !== undefined)
+      return fail('allows "zone" and "pricing" only with "accelerator"');
+    return host !== undefined && usdPerChipHour !== undefined ? fail('requires "usdPerHour" with "host"') : price;
+  },
+);
+
+/** NaN for an invalid text. */
+function parseSince(text: string): Instant {
+  return /T/.test(text) || Number.isNaN(grantEnd(text)) ? grantEnd(text) : Date.parse(text);
+}
 
 /** The likely correction of a type that cannot exist; undefined for one that may be new. */
 function suggestLikelyAccelerator(text: string): string | undefined {
@@ -215,6 +266,11 @@ const table = {
     listOf('a list of grants', grant),
     [],
     'Capacity that jobs may request without a confirmation; empty: no limit.',
+  ),
+  prices: defineSetting(
+    listOf('a list of prices', ownPrice),
+    [],
+    'Your own prices, which replace the catalogue: for an accelerator, a resource flavor, or a machine.',
   ),
   lab: labTable,
 };

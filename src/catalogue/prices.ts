@@ -1,8 +1,13 @@
 // List prices of TPUs per hour, as an estimate; spot prices change monthly.
-// Source: the catalogue of SkyPilot, made from Google's Cloud Billing, read in August 2026.
 
-import { findAccelerator } from './accelerators.ts';
+import { findAccelerator, type Accelerator } from './accelerators.ts';
 import { regionOf } from './zones.ts';
+
+/** The source of the prices, and the day on which they were read (UTC). */
+export const priceTable = {
+  date: '2026-08-01',
+  source: "the catalogue of SkyPilot, made from Google's Cloud Billing",
+} as const;
 
 /** US dollars per chip-hour, [on demand, spot]. `v2` and `v3` slices differ from single machines. */
 const chipHourPrices: Readonly<Record<string, Readonly<Record<string, readonly [number, number]>>>> = {
@@ -51,14 +56,20 @@ interface PricedCapacity {
   readonly nodeCount?: number;
 }
 
+/** The regions in which one slice of this type has a price, in the order of the table. */
+export function pricedRegions(accelerator: Accelerator): readonly string[] {
+  return Object.keys(rowsOf(accelerator));
+}
+
+function rowsOf({ generation: { name }, workers }: Accelerator): Readonly<Record<string, readonly [number, number]>> {
+  return (workers > 1 ? chipHourPrices[`${name} slice`] : undefined) ?? chipHourPrices[name] ?? {};
+}
+
 /** US dollars for all slices; null when unknown. Reserved capacity, paid for anyway, has its on-demand price. */
 export function pricePerHour({ accelerator: type, zone, pricing, nodeCount = 1 }: PricedCapacity): number | null {
   const slice = findAccelerator(type);
   if (slice === undefined) return null;
-  const generation = slice.generation.name;
-  const sliceRows = chipHourPrices[`${generation} slice`];
-  const rows = slice.workers > 1 && sliceRows !== undefined ? sliceRows : chipHourPrices[generation];
-  const row = rows?.[regionOf(zone)];
+  const row = rowsOf(slice)[regionOf(zone)];
   const isOnDemand = pricing === 'ondemand' || pricing === 'reserved';
   return row === undefined ? null : slice.chips * nodeCount * row[isOnDemand ? 0 : 1];
 }

@@ -34,8 +34,8 @@ const hints: Readonly<Record<string, string>> = {
   config: '`jobman settings` shows the settings.',
   configure: '`jobman settings` shows the settings, `jobman settings set tpu.project my-project` changes one.',
   'cost|costs': '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
-  'price|prices|pricing':
-    '`jobman create job.yaml --dry-run` shows the price per hour of a job, `jobman tpus` the cost of all your TPUs.',
+  'price|pricing':
+    '`jobman prices` lists prices; `jobman create job.yaml --dry-run` shows the price of a job, `jobman tpus` those of your TPUs.',
   'quota|quotas':
     '`jobman why 1` says when a quota keeps a job waiting, `jobman zones` shows the answers of each zone.',
   'gpus|accelerators|show-gpus|gpu':

@@ -31,6 +31,7 @@ import type { JobNews } from '../lab/news.ts';
 import type { Repair, TpuProblem } from '../lab/solve.ts';
 import type { LabTpu } from '../lab/tpus.ts';
 import type { EnvironmentCheck } from '../lab/worker-facts.ts';
+import type { PriceRow } from '../reports/price-list.ts';
 
 /** By command. A command without an entry prints the same as `message`. */
 interface Outputs {
@@ -48,6 +49,7 @@ interface Outputs {
   readonly wait: ShownJobOutput | ClusterVerdictOutput;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
   readonly zones: ZoneRow;
+  readonly prices: PriceRow;
   readonly images: ImageOutput;
   readonly 'image-details': ImageDetailsOutput;
   readonly 'resources-flavors': FlavorOutput;

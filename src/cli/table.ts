@@ -7,15 +7,16 @@ import { control } from './table/control.ts';
 import { create } from './table/create.ts';
 import { monitor } from './table/monitor.ts';
 import { setup } from './table/setup.ts';
+import { usage } from './table/usage.ts';
 import { workers } from './table/workers.ts';
 
-export const commands = [...create, ...monitor, ...control, ...workers, ...setup];
+export const commands = [...create, ...monitor, ...usage, ...control, ...workers, ...setup];
 
 export const jobmanProgram: Program<(typeof commands)[number]> = {
   name: 'jobman',
   usage: '<command> [arguments]',
   commands,
-  groups: ['Create', 'Monitor', 'Control', 'Workers', 'Setup'],
+  groups: ['Create', 'Monitor', 'Usage', 'Control', 'Workers', 'Setup'],
   families: {
     controller:
       'Manage the background process that runs jobs: start, stop, restart, status, logs, run, install, uninstall',

@@ -176,7 +176,7 @@ type ObjectValue<N extends FieldKinds, O extends FieldKinds> = { readonly [P in 
   readonly [P in keyof O]?: ValueOf<O[P]>;
 };
 
-/** An object of named fields. `label` names it in messages (`a grant`); `example` is a valid one. */
+/** An object of named fields; undefined if one is invalid. `label` names it in messages (`a grant`); `example` is a valid one. */
 export function objectOf<N extends FieldKinds, O extends FieldKinds>(
   label: string,
   example: string,
@@ -189,17 +189,22 @@ export function objectOf<N extends FieldKinds, O extends FieldKinds>(
     read(tree, path, report) {
       if (tree.kind !== 'map') return reportProblem(tree, path, report, `must be an object like ${example}`);
       const values: Record<string, unknown> = {};
+      let isValid = true;
       for (const [name, entry] of tree.entries) {
         const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
-        if (field !== undefined) values[name] = field.read(entry.value, [...path, name], report);
-        else
+        const value = field?.read(entry.value, [...path, name], report);
+        if (value === undefined) isValid = false;
+        else values[name] = value;
+        if (field === undefined)
           reportProblem(entry, [], report, `Unknown key "${name}" in ${label}`, didYouMean(name, Object.keys(fields)));
       }
       for (const [name, { description }] of Object.entries(required)) {
-        if (!tree.entries.has(name)) reportProblem(tree, path, report, `requires "${name}": ${description}`);
+        if (tree.entries.has(name)) continue;
+        isValid = false;
+        reportProblem(tree, path, report, `requires "${name}": ${description}`);
       }
       // The kind of each field has read its value, so the types match.
-      return values as ObjectValue<N, O>;
+      return isValid ? (values as ObjectValue<N, O>) : undefined;
     },
   };
 }

@@ -29,7 +29,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
     },
     now: () => io.now(),
-    pricePerHour: hourlyPrice,
+    pricePerHour: (spec) => hourlyPrice(services, spec),
     async freeze(from, to) {
       const { freeze } = await import('../remote/workdir/freeze.ts');
       return freeze({ from, to, excluded: home, env: io.env, at: io.now() });
@@ -87,8 +87,9 @@ export async function createLocalClient(services: Services): Promise<Client> {
   };
 }
 
-async function hourlyPrice(spec: JobSpec): Promise<number | null> {
-  if (spec.capacity.kind !== 'tpu') return null;
-  const { pricePerHour } = await import('../catalogue/prices.ts');
-  return pricePerHour(spec.capacity);
+async function hourlyPrice(services: Services, { capacity }: JobSpec): Promise<number | null> {
+  if (capacity.kind !== 'tpu') return null;
+  const [{ priceOf }, { prices }] = await Promise.all([import('../reports/prices.ts'), services.settings()]);
+  const { accelerator, zone, pricing, nodeCount = 1 } = capacity;
+  return priceOf(prices, { accelerator, zone, pricing, count: nodeCount, at: services.io.now() })?.usdPerHour ?? null;
 }

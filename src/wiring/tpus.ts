@@ -3,11 +3,12 @@
 import { setSetting } from '../app/change-settings.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
+import type { Settings } from '../app/settings.ts';
 import { createOrphanOperations, type OrphanOperations } from '../app/orphans.ts';
 import { observeTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
 import { releaseOrphan } from '../backends/tpu/capacity.ts';
-import { pricePerHour } from '../catalogue/prices.ts';
+import { priceOf } from '../reports/prices.ts';
 import { requireOriginalHome } from '../store/database-file.ts';
 import { openStore, withStore } from '../store/store.ts';
 import { findEmulator } from './emulator-service.ts';
@@ -19,7 +20,7 @@ export async function listCloudTpus(services: Services, query: TpuQuery): Promis
   const { io, home } = services;
   const settings = await services.settings();
   const now = () => io.now();
-  const cloud = createTpuCloud(home, createTpuApis({ io, home, settings, now }));
+  const cloud = createTpuCloud(services, settings, createTpuApis({ io, home, settings, now }));
   const parts = {
     installation: await services.installationId(),
     cloud,
@@ -63,7 +64,11 @@ export async function forgetProject(
   return true;
 }
 
-function createTpuCloud(home: string, { runningApiFor, usesEmulator }: TpuApis): TpuCloud {
+function createTpuCloud(
+  { home, io }: Services,
+  { prices: own }: Settings,
+  { runningApiFor, usesEmulator }: TpuApis,
+): TpuCloud {
   const prices = new Map<string, number | null>();
   return {
     async list(location) {
@@ -77,7 +82,7 @@ function createTpuCloud(home: string, { runningApiFor, usesEmulator }: TpuApis):
     pricePerHour({ accelerator, zone, pricing }) {
       if (accelerator === null) return null;
       const key = `${accelerator} ${zone} ${pricing}`;
-      const price = prices.get(key) ?? pricePerHour({ accelerator, zone, pricing });
+      const price = prices.get(key) ?? priceOf(own, { accelerator, zone, pricing, at: io.now() })?.usdPerHour ?? null;
       prices.set(key, price);
       return price;
     },
@@ -94,7 +99,7 @@ export async function openOrphanCollector(services: Services): Promise<OrphanOpe
   return createOrphanOperations({
     store,
     installation: await services.installationId(),
-    cloud: createTpuCloud(home, apis),
+    cloud: createTpuCloud(services, settings, apis),
     settings: { ...settings.tpu, grants: settings.grants },
     async release(orphan) {
       // TPUs that the original home has created since then belong to no job in the copy's database.

@@ -112,6 +112,34 @@ test('grants are read unchanged', async (t) => {
   assert.deepEqual((await settingsIn(t, JSON.stringify({ grants }))()).grants, grants);
 });
 
+test('own prices are read unchanged, and each mistake has its position', async (t) => {
+  const prices = [
+    { accelerator: 'v5e', zone: 'us-*', pricing: 'spot', usdPerChipHour: 0.5, since: '2026-09-01' },
+    { flavor: 'a100', usdPerHour: 2 },
+    { host: 'gpu1', usdPerHour: 0 },
+  ];
+  assert.deepEqual((await settingsIn(t, JSON.stringify({ prices }))()).prices, prices);
+  const text = `{ "prices": [
+    { "usdPerHour": 1 },
+    { "accelerator": "v5e-16", "usdPerHour": 1 },
+    { "accelerator": "v5e", "host": "gpu1", "usdPerHour": 1 },
+    { "accelerator": "v5e" },
+    { "host": "gpu1", "usdPerChipHour": 1 },
+    { "flavor": "a100", "zone": "us-*", "usdPerHour": 1 },
+    { "flavor": "a100", "usdPerHour": -1, "since": "2026-02-30" }
+  ] }`;
+  assert.deepEqual(await problemsOf(t, text), [
+    '2:5 prices[0]: requires exactly one of "accelerator", "flavor" and "host"',
+    '3:22 prices[1].accelerator: must be a type like "v4-16", a generation like "v5e", or a pattern like "v4-*", not "v5e-16" (did you mean "v5litepod-16"?)',
+    '4:5 prices[2]: requires exactly one of "accelerator", "flavor" and "host"',
+    '5:5 prices[3]: requires exactly one of "usdPerHour" and "usdPerChipHour"',
+    '6:5 prices[4]: requires "usdPerHour" with "host"',
+    '7:5 prices[5]: allows "zone" and "pricing" only with "accelerator"',
+    '8:39 prices[6].usdPerHour: must be US dollars like 1.25, at least 0, not -1',
+    '8:52 prices[6].since: must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "2026-02-30"',
+  ]);
+});
+
 test('all invalid variables are reported at once', async (t) => {
   const error = await refusal(settingsIn(t)({ JOBMAN_TPU_SSH_PORT: '0', JOBMAN_TPU_ENDPOINT: 'here' }));
   assert.match(error.message, /^JOBMAN_TPU_ENDPOINT should be an address .*"here"/);

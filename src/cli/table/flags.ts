@@ -255,5 +255,8 @@ export const zonesFlags = {
 };
 export type ZonesFlags = FlagValues<typeof zonesFlags>;
 
+export const pricesFlags = { zone: stringFlag('Only in this zone or region', 'zone') };
+export type PricesFlags = FlagValues<typeof pricesFlags>;
+
 export const continueFlags = { cmdOnly: boolFlag('Run only the command, on workers that are ready'), jobName };
 export type ContinueFlags = FlagValues<typeof continueFlags>;

@@ -1,0 +1,104 @@
+// Prices: one lookup for everything that is priced, in the own prices of the settings first, then in the catalogue.
+
+import { matchesGlob } from 'node:path';
+import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
+import { pricePerHour, priceTable } from '../catalogue/prices.ts';
+import type { Instant } from '../core/model/time.ts';
+
+export type PricedTier = 'spot' | 'preemptible' | 'ondemand' | 'reserved';
+
+/** One entry of the setting `prices`: exactly one of the first three fields, and exactly one of the two amounts. */
+export interface OwnPrice {
+  /** A type like `v6e-8`, a generation like `v5e`, or a pattern like `v4-*`. */
+  readonly accelerator?: string | undefined;
+  /** Name of a resource flavor of Kubernetes jobs. */
+  readonly flavor?: string | undefined;
+  /** Name of a machine; `localhost` is the machine of the controller. */
+  readonly host?: string | undefined;
+  /** A zone, or a pattern like `us-*`. */
+  readonly zone?: string | undefined;
+  readonly pricing?: PricedTier | undefined;
+  /** For one slice of the accelerator, one pod of the flavor, or the host. */
+  readonly usdPerHour?: number | undefined;
+  readonly usdPerChipHour?: number | undefined;
+  /** A day (from 00:00 UTC) or a time. */
+  readonly since?: string | undefined;
+}
+
+/** The subject of a price: one of `accelerator`, `flavor`, `host`. */
+export interface PriceQuery {
+  readonly accelerator?: string | null;
+  readonly flavor?: string | null;
+  readonly host?: string | null;
+  readonly zone?: string | null;
+  readonly pricing?: PricedTier | null;
+  /** Slices, or pods of the flavor; 1 by default. */
+  readonly count?: number;
+  /** TPU chips or GPUs of one slice or pod. By default those of the accelerator type; a flavor has no default. */
+  readonly chips?: number | null;
+  /** The time of the usage. Without it, the newest price applies. */
+  readonly at?: Instant;
+}
+
+export interface Price {
+  /** US dollars for an hour of all slices or pods together. */
+  readonly usdPerHour: number;
+  /** `settings`, or the date of the price table: `2026-08-01`. */
+  readonly pricesOf: string;
+}
+
+/**
+ * Null: not priced. An own price that matches hides the catalogue, also before its first `since`. Of several that have
+ * begun, the most specific applies (type before pattern, then zone, then pricing), and of those the newest.
+ */
+export function priceOf(own: readonly OwnPrice[], query: PriceQuery): Price | null {
+  const { at = Number.POSITIVE_INFINITY, count = 1 } = query;
+  const matching = own.filter((price) => matches(price, query));
+  if (matching.length > 0) {
+    const begun = matching.filter(({ since }) => since === undefined || Date.parse(since) <= at);
+    const usdPerHour = begun.length === 0 ? null : amountOf(begun.reduce(preferred), query);
+    return usdPerHour === null ? null : { usdPerHour: usdPerHour * count, pricesOf: 'settings' };
+  }
+  const { accelerator = null, zone = null, pricing = null } = query;
+  if (accelerator === null || zone === null || pricing === null) return null;
+  const usdPerHour = pricePerHour({ accelerator, zone, pricing, nodeCount: count });
+  return usdPerHour === null ? null : { usdPerHour, pricesOf: priceTable.date };
+}
+
+function matches({ accelerator, flavor, host, zone, pricing }: OwnPrice, query: PriceQuery): boolean {
+  const { accelerator: type = null } = query;
+  const isSubject =
+    accelerator === undefined
+      ? flavor === undefined
+        ? host !== undefined && host === query.host
+        : flavor === query.flavor
+      : type !== null && (matchesGlob(type, accelerator) || generationOf(type)?.name === accelerator);
+  return (
+    isSubject &&
+    (zone === undefined || (query.zone !== undefined && query.zone !== null && matchesGlob(query.zone, zone))) &&
+    (pricing === undefined || pricing === query.pricing)
+  );
+}
+
+function preferred(one: OwnPrice, other: OwnPrice): OwnPrice {
+  const difference = specificity(other) - specificity(one) || sinceOf(other) - sinceOf(one);
+  // Of two equal ones, the later in the file.
+  return difference >= 0 ? other : one;
+}
+
+function specificity({ accelerator, zone, pricing }: OwnPrice): number {
+  const ofType = accelerator === undefined ? 0 : findAccelerator(accelerator) === undefined ? 1 : 2;
+  const ofZone = zone === undefined ? 0 : zone.includes('*') ? 1 : 2;
+  return ofType * 9 + ofZone * 3 + (pricing === undefined ? 0 : 1);
+}
+
+function sinceOf({ since }: OwnPrice): number {
+  // Not infinite: the difference of two infinite values is no number.
+  return since === undefined ? 0 : Date.parse(since);
+}
+
+function amountOf({ usdPerHour, usdPerChipHour = 0 }: OwnPrice, query: PriceQuery): number | null {
+  if (usdPerHour !== undefined) return usdPerHour;
+  const chips = query.chips ?? findAccelerator(query.accelerator ?? '')?.chips;
+  return chips === undefined ? null : usdPerChipHour * chips;
+}
