@@ -4,6 +4,7 @@
 // revision 20260127; messages in public reports of TPU projects; google.rpc.Code.
 
 import { JobmanError, messageOf } from '../../app/errors.ts';
+import type { Answer, GoogleApi, Listing } from '../../app/google.ts';
 import { matchesShape, parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import type { BucketStatus } from '../../app/ports.ts';
 import type { CloudError, CloudErrorKind } from '../../core/model/job.ts';
@@ -22,7 +23,7 @@ export type ApiVersion = 'v2' | 'v2alpha1';
 export type TpuApi = ReturnType<typeof createTpuApi>;
 
 /** Create and delete return when the cloud accepts the request; the operation has the result. */
-export function createTpuApi(client: GoogleApiClient) {
+export function createTpuApi(client: GoogleApi) {
   const encode = encodeURIComponent;
   const pathOf = (location: Location, version: ApiVersion = 'v2') =>
     `${version}/projects/${encode(location.project)}/locations/${encode(location.zone)}`;
@@ -163,11 +164,7 @@ interface StorageLayout {
  * `createsOnUse`: the first use creates a missing bucket. `storageLayout` needs only the permission that gcsfuse needs:
  * https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
  */
-export async function observeBucket(
-  client: GoogleApiClient,
-  bucket: string,
-  createsOnUse: boolean,
-): Promise<BucketStatus> {
+export async function observeBucket(client: GoogleApi, bucket: string, createsOnUse: boolean): Promise<BucketStatus> {
   const answer = await client.call<StorageLayout>('GET', `storage/v1/b/${encodeURIComponent(bucket)}/storageLayout`);
   if (!answer.ok) {
     if (answer.status === 'NOT_FOUND') return createsOnUse ? { kind: 'unlocated' } : { kind: 'absent' };
@@ -189,13 +186,6 @@ export async function observeBucket(
   };
 }
 
-/**
- * `status`: the canonical name (`NOT_FOUND`), `NOT_SENT` (no effect is possible) or `NO_ANSWER` (it may have had one).
- */
-export type Answer<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly status: string; readonly error: CloudError };
-
 interface CallResult<T> {
   readonly answer: Answer<T>;
   readonly refusedHeaders?: Headers;
@@ -205,13 +195,9 @@ interface CallResult<T> {
 interface CallRequest {
   readonly method: string;
   readonly path: string;
-  readonly body?: object;
+  readonly body?: object | undefined;
   readonly timeoutMs?: Duration;
-}
-
-export interface Listing<T> {
-  readonly items: readonly T[];
-  readonly unreachable: readonly string[];
+  readonly signal?: AbortSignal | undefined;
 }
 
 export type Headers = Readonly<Record<string, string>>;
@@ -224,12 +210,6 @@ export interface Credentials {
   headers(): Promise<Headers>;
   /** Reports refused headers, so that the next call uses others. Returns advice for the user. */
   invalidate(shown: Headers): string;
-}
-
-export interface GoogleApiClient {
-  call<T extends object>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<Answer<T>>;
-  /** All pages of a list, because a partial list would report resources on later pages as absent. */
-  list<T>(path: string, field: string): Promise<Answer<Listing<T>>>;
 }
 
 /** A slower cloud counts as not answering, from which nothing destructive follows. */
@@ -247,7 +227,7 @@ export function createGoogleApiClient(options: {
   readonly credentials: Credentials;
   readonly env: Environment;
   readonly timeout?: Duration;
-}): GoogleApiClient {
+}): GoogleApi {
   const { endpoint, credentials, env, timeout = answerTimeout } = options;
   // No retries here: the core repeats requests at its own pace.
   const client = createHttpClient({ env, limits: { bytes: maxAnswerBytes } });
@@ -262,7 +242,7 @@ export function createGoogleApiClient(options: {
   }
 
   async function callOnce<T extends object>(request: CallRequest): Promise<CallResult<T>> {
-    const { method, path, body, timeoutMs = timeout } = request;
+    const { method, path, body, timeoutMs = timeout, signal } = request;
     let url: string;
     let headers: Headers;
     try {
@@ -279,6 +259,7 @@ export function createGoogleApiClient(options: {
       method,
       headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal,
       limits: { connect: timeoutMs, answer: timeoutMs, total: timeoutMs },
     });
     if (reply instanceof NoReply) {
@@ -311,8 +292,8 @@ export function createGoogleApiClient(options: {
   }
 
   return {
-    call: async (method, path, body) =>
-      (await callWithRenewedLogin<never>({ method, path, ...(body === undefined ? {} : { body }) })).answer,
+    call: async (method, path, body, signal) =>
+      (await callWithRenewedLogin<never>({ method, path, body, signal })).answer,
     async list<T>(path: string, field: string): Promise<Answer<Listing<T>>> {
       const items: T[] = [];
       const unreachable: string[] = [];
@@ -321,7 +302,7 @@ export function createGoogleApiClient(options: {
       let size = 0;
       const deadline = performance.now() + listTimeoutFactor * timeout;
       for (let pages = 0; pages < maxPages; pages += 1) {
-        const query = token === '' ? '' : `?pageToken=${encodeURIComponent(token)}`;
+        const query = token === '' ? '' : `${path.includes('?') ? '&' : '?'}pageToken=${encodeURIComponent(token)}`;
         const remaining = deadline - performance.now();
         if (remaining <= 0 || size > maxListLength) break;
         const { answer: page, size: length = 0 } = await callWithRenewedLogin<Readonly<Record<string, unknown>>>({

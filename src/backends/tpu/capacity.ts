@@ -4,6 +4,7 @@
 // because the allocation owns its name. A release reads the labels first.
 
 import { createHash } from 'node:crypto';
+import type { Answer, Listing } from '../../app/google.ts';
 import { messageOf } from '../../app/errors.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
 import type { AllocationRef, CapacityPort, Clock, Orphan } from '../../app/ports.ts';
@@ -26,9 +27,7 @@ import {
   resourceId,
   isNotFound,
   statusName,
-  type Answer,
   type ApiVersion,
-  type Listing,
   type Operation,
   type Location,
   type QueuedResource,

@@ -2,6 +2,7 @@
 // observation decides. A failed observation is unknown, and unknown is never absent.
 
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Answer } from '../../../app/google.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { isPermanent } from '../../../core/decide/allocate.ts';
 import type { CloudError } from '../../../core/model/job.ts';
@@ -19,7 +20,6 @@ import {
   classifyError,
   resourceId,
   isNotFound,
-  type Answer,
   type Operation,
   type Location,
   type QueuedResource,
