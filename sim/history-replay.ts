@@ -4,6 +4,8 @@
 import type { Event } from '../src/core/model/event.ts';
 import { correctBackoff, correctTime } from '../src/core/decide/clock.ts';
 import type { Allocation, AllocationFields, Attempt, ExitSeen, Job, TriedAlternative } from '../src/core/model/job.ts';
+import { foldSlices, slicesIn } from '../src/core/model/ready-periods.ts';
+import type { ReadyPeriod, SliceState } from '../src/core/model/ready-periods.ts';
 import type { Instant } from '../src/core/model/time.ts';
 
 /** The fields of a job that its events must reproduce. */
@@ -54,8 +56,11 @@ function replay(events: readonly Event[]): HistoryState {
         break;
       case 'attempt_moved':
         // The same allocation in another alternative: it was refused, and is not requested yet.
-        if (attempt(event.attempt)['allocation'] === event.allocation)
-          Object.assign(allocation(event.allocation), { requestedAt: null, alternative: undefined });
+        if (attempt(event.attempt)['allocation'] === event.allocation) {
+          const one = allocation(event.allocation);
+          if (one['requestedAt'] !== null) one['waitingSince'] ??= one['requestedAt'];
+          Object.assign(one, { requestedAt: null, alternative: undefined });
+        }
         allocation(event.allocation);
         Object.assign(attempt(event.attempt), {
           allocation: event.allocation,
@@ -77,6 +82,7 @@ function replay(events: readonly Event[]): HistoryState {
         one['lastObserved'] = { state: event.state, detail: event.message, at: event.at };
         // A released allocation never becomes ready.
         if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
+        foldReady(one, event.slices ?? slicesIn(event.state), event.missedAt ?? event.at);
         break;
       }
       case 'allocation_released':
@@ -84,6 +90,7 @@ function replay(events: readonly Event[]): HistoryState {
         break;
       case 'allocation_gone':
         allocation(event.allocation)['goneAt'] = event.at;
+        foldReady(allocation(event.allocation), [], event.missedAt ?? event.at);
         break;
       case 'alternative_exhausted': {
         const { alternative, answer, at } = event;
@@ -148,11 +155,16 @@ function allocationIn(allocations: UntypedRecord[], ordinal: number): UntypedRec
       requestedAt: null,
       lastObserved: null,
       readyAt: null,
+      readyPeriods: [],
       releasedAt: null,
       goneAt: null,
     });
   }
   return allocations[ordinal - 1] ?? {};
+}
+
+function foldReady(allocation: UntypedRecord, slices: readonly SliceState[], at: Instant): void {
+  allocation['readyPeriods'] = foldSlices(allocation['readyPeriods'] as readonly ReadyPeriod[], slices, at);
 }
 
 function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created' }>): UntypedRecord {
@@ -173,10 +185,15 @@ function correctAttemptTimes(attempt: UntypedRecord | undefined, now: Instant): 
 }
 
 function correctAllocationTimes(allocation: UntypedRecord, now: Instant, attemptStart: Instant | undefined): void {
-  correctFields(allocation, ['requestedAt'], now, attemptStart);
+  correctFields(allocation, ['requestedAt', 'waitingSince'], now, attemptStart);
   if (allocation['goneAt'] !== null) return;
   correctFields(allocation, ['readyAt', 'releasedAt'], now, attemptStart);
   correctFields(allocation['lastObserved'], ['at'], now, attemptStart);
+  allocation['readyPeriods'] = (allocation['readyPeriods'] as readonly ReadyPeriod[]).map((one) => {
+    const period = { ...one };
+    correctFields(period, ['from', 'until'], now, attemptStart);
+    return period;
+  });
 }
 
 function correctFinishTime(finish: Job['finish'], now: Instant, attemptStart: Instant | undefined): Job['finish'] {
@@ -206,13 +223,25 @@ export function recordedState(job: Job): HistoryState {
         ending === null ? null : { reason: ending.reason, evidence: ending.evidence, startedAt: ending.startedAt },
     })),
     allocations: job.allocations.map(
-      ({ ordinal, requestedAt, alternative, lastObserved, readyAt, releasedAt, goneAt }) => ({
+      ({
         ordinal,
         requestedAt,
+        waitingSince,
+        alternative,
+        lastObserved,
+        readyAt,
+        readyPeriods,
+        releasedAt,
+        goneAt,
+      }) => ({
+        ordinal,
+        requestedAt,
+        waitingSince,
         // A planned allocation may still change its alternative.
         alternative: requestedAt === null ? undefined : alternative,
         lastObserved,
         readyAt,
+        readyPeriods: readyPeriods ?? [],
         releasedAt,
         goneAt,
       }),

@@ -6,6 +6,7 @@ import { matchesGlob } from 'node:path';
 import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
 import { heldAllocations, type Job, usableAllocation } from '../core/model/job.ts';
 import { capacityAt, alternativesOf, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
+import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ConfirmationRequired } from './client.ts';
 import { formatCapacityCost, isSimulated, formatAccelerator } from './phrases.ts';
@@ -37,7 +38,7 @@ export async function checkGrants(
     readonly store: Pick<Store, 'list'>;
     readonly now: () => Instant;
     readonly grants: () => Promise<readonly Grant[]>;
-    readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
+    readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   },
   spec: JobSpec,
   job: Job | null,
@@ -45,12 +46,13 @@ export async function checkGrants(
   const { capacity } = spec;
   if (capacity.kind !== 'tpu' || (job !== null && isAlreadyRequested(job))) return null;
   const grants = await parts.grants();
-  if (grants.length === 0) return job === null ? confirmPrice(capacity, await parts.pricePerHour(spec)) : null;
+  const priceOf = async (): Promise<number | null> => (await parts.pricePerHour(spec))?.usdPerHour ?? null;
+  if (grants.length === 0) return job === null ? confirmPrice(capacity, await priceOf()) : null;
   const { jobs } = await parts.store.list({ maxFinished: maxFinishedJobs, includeRemoved: true });
   const others = jobs.filter(({ id }) => id !== job?.id);
   const violation = findViolation(grants, capacity, others, parts.now());
   if (violation === null) return null;
-  const price = await parts.pricePerHour(spec);
+  const price = await priceOf();
   return { message: violation, cost: price === null ? null : formatCapacityCost(capacity, price), remedy };
 }
 

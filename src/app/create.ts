@@ -93,21 +93,23 @@ async function moveDraft(draft: string, folder: string): Promise<void> {
 }
 
 async function withPrice(parts: ClientParts, spec: JobSpec): Promise<JobSpec> {
-  if (spec.capacity.kind !== 'tpu') return spec;
   const { capacity } = spec;
-  const priceOf = (alternative: number): Promise<number | null> | number | null =>
-    parts.pricePerHour({ ...spec, capacity: capacityAt(capacity, alternative) });
+  const priceOf = async (alternative: number) => {
+    const price = await parts.pricePerHour({ ...spec, capacity: capacityAt(capacity, alternative) });
+    return price === null ? null : { pricePerHourUsd: price.usdPerHour, pricesOf: price.pricesOf };
+  };
+  if (capacity.kind !== 'tpu') return { ...spec, capacity: { ...capacity, ...(await priceOf(0)) } };
   const alternatives = await Promise.all(
     (capacity.alternatives ?? []).map(async (alternative, index) => ({
       ...alternative,
-      pricePerHourUsd: await priceOf(index + 1),
+      ...((await priceOf(index + 1)) ?? { pricePerHourUsd: null }),
     })),
   );
   return {
     ...spec,
     capacity: {
       ...capacity,
-      pricePerHourUsd: await priceOf(0),
+      ...((await priceOf(0)) ?? { pricePerHourUsd: null }),
       ...(alternatives.length === 0 ? {} : { alternatives }),
     },
   };

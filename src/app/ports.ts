@@ -8,6 +8,7 @@ import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId, CapacitySpec } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import type { UsageRow } from '../reports/usage.ts';
 import type { JobRow } from './client.ts';
 import type { LabEntry } from './lab-job.ts';
 
@@ -77,6 +78,15 @@ export interface JobPage {
   readonly more: number;
 }
 
+/** Selects the rows that overlap the period from `since` (or ever) to `until` (or now). */
+export interface UsageFilter {
+  readonly since?: Instant;
+  readonly until?: Instant;
+  /** Ids of jobs. */
+  readonly jobs?: readonly string[];
+  readonly owner?: string;
+}
+
 export interface RowPage {
   readonly rows: readonly JobRow[];
   readonly more: number;
@@ -123,6 +133,8 @@ export interface Store {
     since: Instant,
     limit: number,
   ): Promise<readonly Job[]>;
+  /** The usage ledger, job by job, with the jobs that left the list. Each row in full, even if it began earlier. */
+  usage(filter: UsageFilter): Promise<readonly UsageRow[]>;
   changeCount(): Promise<number>;
   /** Takes a lease that is free, expired or ours; with this machine's controller lock (`holdsLock`), any lease. */
   takeLease(

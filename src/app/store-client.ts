@@ -4,6 +4,7 @@ import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
+import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Client, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from './settings.ts';
@@ -22,7 +23,7 @@ export interface ClientParts {
   readonly owner: string;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
-  readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
+  readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   /** Without it, everything is allowed. */
   readonly grants?: () => Promise<readonly Grant[]>;
   readonly freeze: Freeze;
@@ -53,7 +54,7 @@ export function createClient(parts: ClientParts): Client {
 
     async plan(spec) {
       const { createPlan } = await import('./plan.ts');
-      return createPlan(spec, await parts.pricePerHour(spec));
+      return createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null);
     },
 
     async checkPolicy(target) {

@@ -9,6 +9,9 @@ export const priceTable = {
   source: "the catalogue of SkyPilot, made from Google's Cloud Billing",
 } as const;
 
+/** The table of jobs whose record does not name one. */
+export const firstPriceTable = '2026-08-01';
+
 /** US dollars per chip-hour, [on demand, spot]. `v2` and `v3` slices differ from single machines. */
 const chipHourPrices: Readonly<Record<string, Readonly<Record<string, readonly [number, number]>>>> = {
   v2: { 'us-central1': [1.125, 0.3375] },

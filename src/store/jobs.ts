@@ -27,6 +27,7 @@ import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
+import { writeUsage } from './usage.ts';
 
 /** True if files of a job with that id exist, although the database does not contain the job. */
 export type IsIdTaken = (id: string, owner: string) => boolean;
@@ -70,6 +71,7 @@ export async function writeNewJob(
     await sql`insert into job_tag (tag, job) values (${tag}, ${number})`.execute(db);
   }
   await addEvents(db, number, 0, events);
+  await writeUsage(db, undefined, job);
   await nextNumber(db, 'change');
 }
 
@@ -115,6 +117,7 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   await writeLocations(db, number, job);
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
+  if (commit.events.length > 0) await writeUsage(db, { ...jobOf(stored.status, '{}'), spec: job.spec }, job);
   const folded = commit.foldedOutcomes;
   if (folded.length > 0)
     await sql`delete from outcome where job = ${number} and id in (${sql.join(folded)})`.execute(db);

@@ -1,14 +1,68 @@
 // Migrations: the tables, step by step. A released step is never edited, because databases have run it. Only SQL that
 // both SQLite and PostgreSQL know.
 
+import { usageOf, type UsageRow } from '../reports/usage.ts';
 import { sql, type Database, type Sql } from './sql.ts';
+import { jobOf } from './stored-job.ts';
 
 /** In order; the number at the front of a name is the version of the database. */
 export const migrations: Readonly<Record<string, (db: Database) => Promise<void>>> = {
   async '0001_baseline'(db) {
     for (const statement of baseline) await statement.execute(db);
   },
+  async '0002_usage'(db) {
+    for (const statement of usageTable) await statement.execute(db);
+    const { rows } = await sql<{ number: number; status: string; outline: string }>`
+      select number, status, outline from job order by number`.execute(db);
+    for (const { status, outline } of rows) {
+      for (const [seq, row] of usageOf(jobOf(status, outline)).entries()) await insertUsage(db, seq, row);
+    }
+  },
 };
+
+// The usage ledger. `subject` is the id of a job, or the uid of a cluster's job; `seq` counts its rows from 0. Prices
+// are in US dollars per hour.
+const usageTable: readonly Sql[] = [
+  sql`
+    create table usage (
+      subject text not null,
+      seq integer not null,
+      job text not null,
+      source text not null,
+      allocation integer not null,
+      name text not null,
+      owner text,
+      job_name text not null,
+      project text,
+      location text,
+      accelerator text,
+      pricing text,
+      chips integer,
+      ownership text not null,
+      used_for text not null,
+      attempt integer,
+      began_at bigint not null,
+      ended_at bigint,
+      price double precision,
+      prices_of text,
+      simulated integer not null,
+      primary key (subject, seq)
+    )`,
+  sql`create index usage_ended on usage (ended_at, began_at)`,
+  sql`create index usage_job on usage (job)`,
+];
+
+/** As the table is after this step. */
+async function insertUsage(db: Database, seq: number, row: UsageRow): Promise<void> {
+  await sql`
+    insert into usage (subject, seq, job, source, allocation, name, owner, job_name, project, location, accelerator,
+      pricing, chips, ownership, used_for, attempt, began_at, ended_at, price, prices_of, simulated)
+    values (${row.job}, ${seq}, ${row.job}, ${row.source}, ${row.allocation}, ${row.name}, ${row.owner}, ${row.jobName},
+      ${row.project}, ${row.location}, ${row.accelerator}, ${row.pricing}, ${row.chips}, ${row.ownership}, ${row.use},
+      ${row.attempt}, ${row.from}, ${row.until}, ${row.pricePerHourUsd}, ${row.pricesOf}, ${row.simulated ? 1 : 0})`.execute(
+    db,
+  );
+}
 
 const baseline: readonly Sql[] = [
   // Single values: the installation id and the path of the home.

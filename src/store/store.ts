@@ -12,6 +12,7 @@ import { addLabEntry, labStore } from './lab.ts';
 import * as locations from './locations.ts';
 import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
+import { readUsage } from './usage.ts';
 import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
 
 interface OpenStoreOptions extends OpenDatabaseOptions {
@@ -69,6 +70,7 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
     nextWake: () => readNumber(sql`select min(wake_at) as value from job where wake_at is not null`),
     wakeAt: (id) => readNumber(sql`select wake_at as value from job where number = ${numberOf(id) ?? null}`),
     similarJobs: (requested, since, limit) => read((db) => jobs.readSimilarJobs(db, requested, since, limit)),
+    usage: (filter) => read((db) => readUsage(db, filter)),
     changeCount: async () => (await readNumber(sql`select value from counter where name = 'change'`)) ?? 0,
     takeLease: (holder, version, now, ttl, holdsLock) =>
       write((db) => jobs.takeLease(db, { holder, version, now, ttl, holdsLock })),

@@ -4,6 +4,7 @@ import type { CommandResult, Client } from '../app/client.ts';
 import { createClient } from '../app/store-client.ts';
 import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
+import type { Price } from '../reports/prices.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { openStore } from '../store/store.ts';
 import { hasJobFiles, databaseFile } from './paths.ts';
@@ -87,9 +88,10 @@ export async function createLocalClient(services: Services): Promise<Client> {
   };
 }
 
-async function hourlyPrice(services: Services, { capacity }: JobSpec): Promise<number | null> {
-  if (capacity.kind !== 'tpu') return null;
+async function hourlyPrice(services: Services, { capacity }: JobSpec): Promise<Price | null> {
   const [{ priceOf }, { prices }] = await Promise.all([import('../reports/prices.ts'), services.settings()]);
+  const at = services.io.now();
+  if (capacity.kind === 'local') return priceOf(prices, { host: 'localhost', at });
   const { accelerator, zone, pricing, nodeCount = 1 } = capacity;
-  return priceOf(prices, { accelerator, zone, pricing, count: nodeCount, at: services.io.now() })?.usdPerHour ?? null;
+  return priceOf(prices, { accelerator, zone, pricing, count: nodeCount, at });
 }

@@ -53,7 +53,7 @@ function openFixture(t: TestContext): Fixture {
       owner: 'ada',
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
       now: () => fixture.clock,
-      pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
+      pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
       freeze: () => Promise.reject(new Error('no folder is copied here')),
       slots: () => Promise.resolve(2),
       notifyController(id) {

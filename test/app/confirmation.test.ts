@@ -142,7 +142,7 @@ suite('before a request', () => {
     store: { list: async () => ({ jobs, more: 0 }) },
     now: () => noon,
     grants: async () => [{ accelerator: 'v5e', chips: 16 }],
-    pricePerHour: () => price,
+    pricePerHour: () => (price === null ? null : { usdPerHour: price, pricesOf: '2026-08-01' }),
   });
   const first = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;

@@ -23,7 +23,7 @@ import { migrations } from '../../src/store/migrations.ts';
 import { schemaVersion, openDatabaseFile, type OpenDatabaseOptions } from '../../src/store/database-file.ts';
 import { sql } from '../../src/store/sql.ts';
 import { openStore, withReadOnlyStore } from '../../src/store/store.ts';
-import { localSpec, noon, tpuSpec } from '../support/builders.ts';
+import { localSpec, noon, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -135,15 +135,33 @@ test('a store that was opened for reading refuses to write', async (t) => {
   assert.equal(existsSync(file), false);
 });
 
+test('a database without the usage ledger gets the rows of its jobs', async (t) => {
+  const { file, open } = databaseIn(t);
+  const store = open();
+  const stored = await store.insert(job);
+  const ready = withAttempts(stored.job, [readyAllocation], [runningAttempt]);
+  await store.commit({ ...stored, job: ready, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  await store.close();
+  edit(file, "drop table usage; delete from migration where name >= '0002'");
+  const upgraded = open();
+  await upgraded.insert(job);
+  assert.deepEqual(
+    (await upgraded.usage({})).map(({ use }) => use),
+    ['waiting', 'setup', 'useful'],
+  );
+});
+
 test('a database of a newer version is not changed, and the error names both versions', async (t) => {
   const { file, open } = databaseIn(t);
   const store = open();
   await store.insert(job);
   await store.close();
-  edit(file, "insert into migration (name, applied_at) values ('0002_later', '2027-01-01')");
+  const later = schemaVersion + 1;
+  edit(file, `insert into migration (name, applied_at) values ('000${later}_later', '2027-01-01')`);
   for (const operation of [open().list({ maxFinished: null }), open().insert(job)]) {
     const error = await fails(operation, 'newer');
-    assert.match(error.message, /version 2, and this jobman supports version 1\. Upgrade jobman\./);
+    const versions = `version ${later}, and this jobman supports version ${schemaVersion}. Upgrade jobman.`;
+    assert.ok(error.message.includes(versions), error.message);
   }
 });
 

@@ -5,13 +5,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, describe, it } from 'node:test';
-import type { NewJob, Store, StoredJob } from '../../src/app/ports.ts';
+import type { NewJob, Store, StoredJob, UsageFilter } from '../../src/app/ports.ts';
 import { jobRow, finalRow } from '../../src/app/views.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { minute } from '../../src/core/model/time.ts';
+import { usageOf } from '../../src/reports/usage.ts';
 import { openStore } from '../../src/store/store.ts';
-import { localSpec, noon, tpuSpec } from '../support/builders.ts';
+import { localSpec, noon, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 
 /** Opens two stores over one new, empty database; `close` closes both and deletes it. */
 type OpenPair = () => Promise<{
@@ -97,6 +98,62 @@ function storeSuite(name: string, open: OpenPair): void {
       for (const reader of [store, other]) {
         assert.deepEqual(await reader.load(job.id), { job, revision: 1 });
       }
+    });
+
+    it('writes the usage of a job with its events, and returns the rows of a period', async () => {
+      const stored = await store.insert(ada({ spec: tpuSpec({ tags: ['nightly'] }) }));
+      const requested: Event = {
+        kind: 'allocation_requested',
+        at: noon,
+        allocation: 1,
+        name: 'a',
+        ownership: 'ephemeral',
+      };
+      const waiting = withAttempts(stored.job, [{}], [{}]);
+      assert.equal(await commit({ ...stored, job: waiting }, { events: [requested] }), 'committed');
+      const [row, ...others] = await other.usage({});
+      assert.deepEqual(others, []);
+      assert.deepEqual(row, {
+        job: '000001',
+        source: 'tpu',
+        allocation: 1,
+        name: 'vit-000001-1',
+        owner: 'ada',
+        jobName: 'vit',
+        tags: ['nightly'],
+        project: 'lab',
+        location: 'us-west4-a',
+        accelerator: 'v5litepod-16',
+        pricing: 'spot',
+        chips: 16,
+        ownership: 'ephemeral',
+        use: 'waiting',
+        attempt: null,
+        from: noon,
+        until: null,
+        pricePerHourUsd: 0,
+        pricesOf: '2026-08-01',
+        simulated: false,
+      });
+      const ready = withAttempts(stored.job, [readyAllocation], [runningAttempt]);
+      const seen: Event = {
+        kind: 'allocation_seen',
+        at: noon + minute,
+        allocation: 1,
+        state: 'ready',
+        message: 'READY',
+      };
+      assert.equal(await commit({ job: ready, revision: 2 }, { events: [seen] }), 'committed');
+      assert.deepEqual(await other.usage({}), usageOf(ready));
+      const uses = async (filter: UsageFilter) => (await store.usage(filter)).map(({ use }) => use);
+      assert.deepEqual(await uses({ until: noon + minute }), ['waiting']);
+      assert.deepEqual(await uses({ since: noon + minute, until: noon + 2 * minute }), ['setup']);
+      assert.deepEqual(await uses({ owner: 'bob' }), []);
+      assert.deepEqual(await uses({ jobs: [] }), []);
+      assert.equal((await uses({ jobs: ['000001'], owner: 'ada' })).length, 3);
+      // Without events nothing has happened.
+      assert.equal(await commit({ job: waiting, revision: 3 }), 'committed');
+      assert.deepEqual(await other.usage({}), usageOf(ready));
     });
 
     it('loads many jobs in the requested order and omits missing ones', async () => {

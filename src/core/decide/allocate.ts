@@ -7,6 +7,7 @@ import type { Allocation, Attempt, CloudError, CloudErrorKind, Job } from '../mo
 import type { AllocationStatus, Observation, Observed } from '../model/observation.ts';
 import { clamp, backoffDelay, earliest, hour, minute, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
+import { foldSlices, readyPeriodsOf } from '../model/ready-periods.ts';
 import type { CapacitySpec, JobSpec } from '../model/spec.ts';
 import { observedAllocation } from './view.ts';
 
@@ -222,9 +223,15 @@ export function release(job: Job, ordinal: number, why: string, now: Instant): C
 
 /** The allocation was deleted, or was never created. */
 export function recordGone(job: Job, ordinal: number, now: Instant): Change {
+  const allocation = allocationOf(job, ordinal);
+  const before = readyPeriodsOf(allocation);
+  const readyUntil = allocation.firstMissedAt ?? now;
+  const readyPeriods = foldSlices(before, [], readyUntil);
+  const isCharged = readyPeriods !== before;
   const gone = { goneAt: now, firstMissedAt: null, unreachableAt: null, unreachableWho: null };
-  const next = withAllocation(job, ordinal, gone);
-  return withEvents(next, now, { kind: 'allocation_gone', allocation: ordinal });
+  const next = withAllocation(job, ordinal, { ...gone, ...(isCharged && { readyPeriods }) });
+  const missedAt = isCharged && readyUntil !== now && { missedAt: readyUntil };
+  return withEvents(next, now, { kind: 'allocation_gone', allocation: ordinal, ...missedAt });
 }
 
 export function releasingAllocations(job: Job): readonly Allocation[] {

@@ -132,8 +132,11 @@ function reuseAllocation(
   { alternative, notBefore }: NextAlternative,
   now: Instant,
 ): Change {
+  const { waitingSince, requestedAt } = allocationOf(job, allocation);
+  const since = waitingSince ?? requestedAt;
   const reset = { alternative, requestedAt: null, errorCount: 0, lastError: null, firstMissedAt: null };
-  return moveAttempt(withAllocation(job, allocation, reset), ordinal, allocation, notBefore, now);
+  const waiting = since !== null && { waitingSince: since };
+  return moveAttempt(withAllocation(job, allocation, { ...reset, ...waiting }), ordinal, allocation, notBefore, now);
 }
 
 // ------------------------------------------------------------------------------------------ before the first request

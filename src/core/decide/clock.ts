@@ -73,16 +73,17 @@ function corrected<T extends object>(value: T, keys: readonly (keyof T)[], corre
 
 /** No wait counts from the other times of an allocation that is gone. */
 function correctedAllocation(allocation: Allocation, correct: TimeCorrection): Allocation {
-  const { lastError, lastObserved, goneAt } = allocation;
-  if (goneAt !== null) return corrected(allocation, ['requestedAt'], correct);
+  const { lastError, lastObserved, goneAt, readyPeriods } = allocation;
+  if (goneAt !== null) return corrected(allocation, ['requestedAt', 'waitingSince'], correct);
   return withLifecycle({
     ...corrected(
       allocation,
-      ['requestedAt', 'confirmedAt', 'readyAt', 'firstMissedAt', 'unreachableAt', 'releasedAt'],
+      ['requestedAt', 'waitingSince', 'confirmedAt', 'readyAt', 'firstMissedAt', 'unreachableAt', 'releasedAt'],
       correct,
     ),
     lastError: lastError && corrected(lastError, ['at'], correct),
     lastObserved: lastObserved && corrected(lastObserved, ['at'], correct),
+    ...(readyPeriods && { readyPeriods: readyPeriods.map((one) => corrected(one, ['from', 'until'], correct)) }),
   });
 }
 

@@ -24,6 +24,8 @@ import type {
   Outcome,
   OutcomeResult,
 } from '../model/observation.ts';
+import { foldSlices, readyPeriodsOf, slicesIn } from '../model/ready-periods.ts';
+import type { SliceState } from '../model/ready-periods.ts';
 import { wasRefusedSinceObserved } from './phase.ts';
 import type { WorkerId } from '../model/spec.ts';
 import type { Duration, Instant } from '../model/time.ts';
@@ -218,13 +220,14 @@ function foldAbsent(job: Job, allocation: Allocation, seen: AllocationSeen, now:
     if (status.error !== undefined) return recordRefusal(job, ordinal, now, status.error, now);
   }
   if (!isMissConfirmed(allocation, observedAt)) return recordMiss(job, allocation, observedAt);
+  const missedAt = allocation.firstMissedAt ?? now;
   // A persistent TPU that does not exist needs no release.
   if (!isCreatable) {
     const error: CloudError = { kind: 'not_found', message: `there is no TPU ${name}`, raw: '' };
     const missing = readyAt === null ? withAllocation(job, ordinal, { lastError: { at: now, error } }) : job;
-    return chain(recordObserved(missing, ordinal, status, now), (next) => recordGone(next, ordinal, now));
+    return chain(recordObserved(missing, ordinal, status, now, missedAt), (next) => recordGone(next, ordinal, now));
   }
-  if (readyAt !== null) return recordObserved(job, ordinal, status, now);
+  if (readyAt !== null) return recordObserved(job, ordinal, status, now, missedAt);
   const message = 'the request was accepted, but two checks did not find the TPU';
   const error: CloudError = { kind: 'internal', message, raw: status.detail };
   return recordRefusal(withAllocation(job, ordinal, { firstMissedAt: null }), ordinal, now, error, now);
@@ -273,6 +276,8 @@ function withReady(
 ): Job {
   return withAllocation(job, allocation.ordinal, {
     readyAt: allocation.readyAt ?? now,
+    // Before `readyAt` changes, from which the periods of an older record follow.
+    readyPeriods: readyPeriodsOf(allocation),
     workers: Math.max(1, workers ?? allocation.workers ?? 1),
     errorCount: 0,
     lastError: null,
@@ -286,15 +291,41 @@ function areSameHosts(before: readonly Host[] | null, hosts: readonly Host[]): b
   return before !== null && addresses(before) === addresses(hosts);
 }
 
-function recordObserved(job: Job, ordinal: number, { state, detail }: AllocationStatus, now: Instant): Change {
+/** `readyUntil` is the time at which its ready periods end, if it is not ready. */
+function recordObserved(
+  job: Job,
+  ordinal: number,
+  status: AllocationStatus,
+  now: Instant,
+  readyUntil: Instant = now,
+): Change {
+  const { state, detail } = status;
   const allocation = allocationOf(job, ordinal);
   const seen = allocation.lastObserved;
+  const before = readyPeriodsOf(allocation);
+  const readyPeriods = foldSlices(before, slicesOf(status), readyUntil);
   // After a refusal, the same state belongs to a new request.
   const isSame = seen?.state === state && seen.detail === detail && !wasRefusedSinceObserved(allocation);
-  if (isSame) return withoutEvents(job);
-  const workers = state === 'ready' && allocation.workers !== null ? { workers: allocation.workers } : {};
-  const next = withAllocation(job, ordinal, { lastObserved: { state, detail, at: now } });
-  return withEvents(next, now, { kind: 'allocation_seen', allocation: ordinal, state, message: detail, ...workers });
+  if (isSame && readyPeriods === before) return withoutEvents(job);
+  const next = withAllocation(job, ordinal, {
+    lastObserved: { state, detail, at: now },
+    ...(readyPeriods !== before && { readyPeriods }),
+  });
+  const missedAt = readyPeriods === before || readyUntil === now ? {} : { missedAt: readyUntil };
+  const follows = JSON.stringify(foldSlices(before, slicesIn(state), readyUntil)) === JSON.stringify(readyPeriods);
+  return withEvents(next, now, {
+    kind: 'allocation_seen',
+    allocation: ordinal,
+    state,
+    message: detail,
+    ...(state === 'ready' && allocation.workers !== null && { workers: allocation.workers }),
+    ...(follows ? {} : { slices: slicesOf(status) }),
+    ...missedAt,
+  });
+}
+
+function slicesOf({ state, cause, slices }: AllocationStatus): readonly SliceState[] {
+  return slices ?? (state === 'lost' && cause === 'preempted' ? ['preempted'] : slicesIn(state));
 }
 
 // ------------------------------------------------------------------------------------------ silence

@@ -13,6 +13,7 @@ import type {
   Finish,
   StartRequest,
 } from './job.ts';
+import type { SliceState } from './ready-periods.ts';
 import type { Override, Reason, RuleAnswer, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
@@ -66,9 +67,16 @@ interface EventFields {
     readonly state: AllocationState;
     readonly message: string;
     readonly workers?: number;
+    /** Present if the ready periods do not follow from the state alone. */
+    readonly slices?: readonly SliceState[];
+    /** The first of two observations that missed it. Its ready periods end there. Absent: the time of the event. */
+    readonly missedAt?: Instant;
   };
   allocation_released: OfAllocation & { readonly message: string };
-  allocation_gone: OfAllocation;
+  allocation_gone: OfAllocation & {
+    /** As in `allocation_seen`. */
+    readonly missedAt?: Instant;
+  };
   step_failed: OfAttempt &
     OfAllocation & {
       readonly worker: number;

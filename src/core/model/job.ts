@@ -14,6 +14,7 @@
 //   ending, reason, finish why an attempt must end (reason, with evidence), and the outcome of the job (finish)
 
 import type { Event } from './event.ts';
+import type { ReadyPeriod } from './ready-periods.ts';
 import { capacityAt, withJobIds } from './spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec, Reason, SetupStep, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
@@ -102,6 +103,8 @@ export interface Attempt {
   readonly startedAt: Instant | null;
   /** First time the command was seen running on every worker that runs it. */
   readonly runningAt: Instant | null;
+  /** With `resume`: the checkpoint from which the program continues. Absent: not reported. */
+  readonly resumedFrom?: ResumedFrom;
   /** The first failed exit that is not judged yet. The owner may accept it (`accept-exit`). */
   readonly exitSeen?: ExitSeen;
   /** Time at which the owner asked to judge that exit without the wait. */
@@ -111,6 +114,13 @@ export interface Attempt {
   readonly endedAt: Instant | null;
   /** Exits of its program, grouped by code and signal. Absent before its end, or if no worker reported one. */
   readonly exits?: readonly Exit[];
+}
+
+/** The newest complete checkpoint at the start of an attempt. Both null: the program found none. */
+interface ResumedFrom {
+  readonly entry: string | null;
+  /** The time of the entry in its folder, by the worker's clock. */
+  readonly savedAt: Instant | null;
 }
 
 /** An alternative that had nothing to give to one attempt. */
@@ -200,6 +210,10 @@ export interface AllocationFields {
   readonly errorCount: number;
   readonly lastError: { readonly at: Instant; readonly error: CloudError } | null;
   readonly lastObserved: { readonly state: AllocationState; readonly detail: string; readonly at: Instant } | null;
+  /** Time of its first request, if it was requested in another alternative before. */
+  readonly waitingSince?: Instant;
+  /** When the cloud charges for it (`readyPeriodsOf`). Absent before the first period, and in older records. */
+  readonly readyPeriods?: readonly ReadyPeriod[];
   /** First time it was seen ready, and its number of workers. */
   readonly readyAt: Instant | null;
   readonly workers: number | null;

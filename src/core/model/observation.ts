@@ -4,6 +4,7 @@
 import type { AllocationState, CloudError, CloudErrorKind, Evidence, Host, CapacityAnswer } from './job.ts';
 import type { WorkerId } from './spec.ts';
 import type { Subject } from './decision.ts';
+import type { SliceState } from './ready-periods.ts';
 import type { Instant } from './time.ts';
 
 export type Observed<T> = Known<T> | Unknown;
@@ -84,6 +85,8 @@ export interface AllocationStatus {
   /** With `lost`. A preemption is the cloud's act; a failure has an error. */
   readonly cause?: 'preempted' | 'failed';
   readonly error?: CloudError;
+  /** Each slice, for the usage ledger. Absent: one slice, in this state. */
+  readonly slices?: readonly SliceState[];
   /** With `ready`: the number of workers and their addresses. */
   readonly workers?: number;
   readonly hosts?: readonly Host[];

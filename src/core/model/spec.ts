@@ -50,6 +50,10 @@ export interface LocalSpec {
   readonly ownership: 'persistent';
   /** The folder in which the command starts, absolute. */
   readonly workdir: string;
+  /** US dollars per hour, if the settings give this machine a price. Absent: none. */
+  readonly pricePerHourUsd?: number;
+  /** `settings`. Absent without a price. */
+  readonly pricesOf?: string;
 }
 
 export type Pricing = 'spot' | 'ondemand' | 'preemptible';
@@ -79,6 +83,8 @@ export interface TpuSpec {
   readonly privateKey: string | null;
   /** US dollars per hour while it is ready, estimated at creation. Null if no price is known. */
   readonly pricePerHourUsd: number | null;
+  /** Date of the table of that price (`2026-08-01`), or `settings`. Absent: without a price, and in older records. */
+  readonly pricesOf?: string;
   /** In the owner's order. `capacityOf` (job.ts) gives the zone, type and price of an allocation. */
   readonly alternatives?: readonly TpuAlternative[];
   /** Time that a request may wait in one alternative before the next is requested. Absent: no limit. */
@@ -108,6 +114,8 @@ export interface TpuAlternative {
   readonly runtimeVersion: string;
   readonly topology?: string;
   readonly pricePerHourUsd: number | null;
+  /** As in `TpuSpec`. */
+  readonly pricesOf?: string;
 }
 
 /** A disk attached to every machine. */
@@ -338,9 +346,10 @@ export function withBuckets(text: string, region: string): string {
 
 /** The spec's own alternative first. The index is the number in `Allocation.alternative`. */
 export function alternativesOf(spec: TpuSpec): readonly TpuAlternative[] {
-  const { zone, accelerator, pricing, runtimeVersion, topology, pricePerHourUsd } = spec;
+  const { zone, accelerator, pricing, runtimeVersion, topology, pricePerHourUsd, pricesOf } = spec;
   const own = { zone, accelerator, pricing, runtimeVersion, pricePerHourUsd };
-  return [topology === undefined ? own : { ...own, topology }, ...(spec.alternatives ?? [])];
+  const optional = { ...(topology !== undefined && { topology }), ...(pricesOf !== undefined && { pricesOf }) };
+  return [{ ...own, ...optional }, ...(spec.alternatives ?? [])];
 }
 
 export function alternativeCount(capacity: CapacitySpec): number {
@@ -354,7 +363,7 @@ export function capacityAt(capacity: CapacitySpec, alternative: number): Capacit
   if (capacity.kind !== 'tpu' || alternative === 0) return capacity;
   const chosen = capacity.alternatives?.[alternative - 1];
   if (chosen === undefined) return capacity;
-  // A topology belongs to its own accelerator type.
-  const { topology: _own, ...rest } = capacity;
+  // A topology belongs to its own accelerator type, and a table to its own price.
+  const { topology: _own, pricesOf: _pricesOf, ...rest } = capacity;
   return { ...rest, ...chosen };
 }
