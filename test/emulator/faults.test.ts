@@ -58,7 +58,7 @@ test('a quota refuses at once, names its limit, and counts preempted nodes until
   assert.equal(refused.status, 429);
   assert.equal(
     refused.body.error.message,
-    "Quota limit 'TPUV4sPreemptiblePerProjectPerRegionForTPUAPI' has been exceeded. Limit: 8 in region us-central2.",
+    "Quota limit 'TPUV4sPreemptiblePodPerProjectPerRegionForTPUAPI' has been exceeded. Limit: 8 in region us-central2.",
   );
   await cloud.createNode('ondemand', { schedulingConfig: {} });
   await cloud.ok('DELETE', 'nodes/a');

@@ -9,6 +9,7 @@ import { isFlaky, replyDelay, conditionsOf, countUse } from '../world/faults.ts'
 import type { World } from '../world/world.ts';
 import { addAdminRoutes, addGuards, json, readBody, type AdminOptions, type Bindings } from './admin.ts';
 import { addComputeRoutes } from './compute.ts';
+import { parseQuotaCall } from './quotas.ts';
 import type { Storage } from './storage/storage.ts';
 import { parseCall, type ParsedCall } from './tpu/parse-call.ts';
 
@@ -56,13 +57,15 @@ function addTpuRoutes(app: Hono<Bindings>, world: World, onActivity: () => void)
     const { pathname, search } = new URL(context.req.url);
     const path = decodePath(pathname);
     if (path === undefined) return badRequestPage();
-    const call = parseCall({
-      version: path[0] as ApiVersion,
-      method: context.req.method,
-      path: path.slice(1),
-      query: Object.fromEntries(new URLSearchParams(search)),
-      body,
-    });
+    const call =
+      parseQuotaCall(context.req.method, path) ??
+      parseCall({
+        version: path[0] as ApiVersion,
+        method: context.req.method,
+        path: path.slice(1),
+        query: Object.fromEntries(new URLSearchParams(search)),
+        body,
+      });
     if (call === undefined) return notFoundPage(context);
     const delay = replyDelay(world, { zone: call.zone });
     if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));

@@ -1,7 +1,8 @@
 /** Quota, chips, reservations, addresses and calls per minute. Each limit is a fault condition. */
 
 import { findAccelerator as knownType, generations } from '../../catalogue/accelerators.ts';
-import { offeredGenerations, regionOf } from '../../catalogue/zones.ts';
+import { type Quota, quotaId, quotaOf, quotaUnits } from '../../catalogue/quotas.ts';
+import { acceleratorsIn, offeredGenerations, regionOf, zones } from '../../catalogue/zones.ts';
 import { minute } from '../../core/model/time.ts';
 import { cloudErrors, type CloudError } from '../wire/errors.ts';
 import { formatTimestamp } from '../wire/json.ts';
@@ -58,13 +59,15 @@ export function quotaExceeded(
   nodeCount: number,
 ): { readonly name: string; readonly limit: number } | undefined {
   const condition = findCondition(world, 'quota', subject);
-  if (condition === undefined) return undefined;
+  const accelerator = knownType(subject.type);
+  if (condition === undefined || accelerator === undefined) return undefined;
   const limit = Number(condition.options['limit'] ?? 0);
   const region = regionOf(subject.zone);
+  const id = quotaId(quotaOf(accelerator, subject.pricing), 'region');
   const counts = (zone: string, type: string, pricing: Pricing): number => {
-    const accelerator = knownType(type);
-    const same = regionOf(zone) === region && pricing === subject.pricing;
-    return accelerator?.generation.name === subject.generation && same ? quotaUnits(type) : 0;
+    const other = knownType(type);
+    const isSame = other !== undefined && regionOf(zone) === region && quotaId(quotaOf(other, pricing), 'region') === id;
+    return isSame ? quotaUnits(other) : 0;
   };
   let used = 0;
   for (const node of world.nodes.values()) {
@@ -75,27 +78,38 @@ export function quotaExceeded(
     if (queued.project !== subject.project) continue;
     for (const { node } of queued.nodes) used += counts(queued.zone, String(node['acceleratorType']), pricingOf(node));
   }
-  const wanted = quotaUnits(subject.type) * nodeCount;
-  if (used + wanted <= limit) return undefined;
+  if (used + quotaUnits(accelerator) * nodeCount <= limit) return undefined;
   countUse(world, condition);
-  return { name: quotaName(subject), limit };
+  return { name: id, limit };
 }
 
-/** TensorCores of a type, the unit of quota. v5e and v6e have one per chip. */
-function quotaUnits(type: string): number {
-  const known = knownType(type);
-  return known === undefined ? 0 : known.chips * known.generation.coresPerChip;
+export interface RegionLimit {
+  readonly region: string;
+  /** -1: no limit. */
+  readonly limit: number;
 }
 
-/** Google's names: `TPUV6EPreemptiblePerProjectPerRegionForTPUAPI`, `TPUV5sPreemptibleLitepodPer…`. */
-function quotaName({ generation, pricing }: FaultSubject): string {
-  const families: Readonly<Record<string, readonly string[]>> = {
-    v5e: ['TPUV5s', 'Litepod'],
-    v5p: ['TPUV5P'],
-    v6e: ['TPUV6E'],
-  };
-  const [family, ending = ''] = families[generation] ?? [`TPU${generation.toUpperCase()}s`];
-  return `${family}${pricing === 'spot' ? 'Preemptible' : ''}${ending}PerProjectPerRegionForTPUAPI`;
+/** The quotas of a project with their limits in every region that offers the generation. */
+export function quotasOf(world: World, project: string): readonly (Quota & { readonly limits: readonly RegionLimit[] })[] {
+  const offers = zones.flatMap((zone) => acceleratorsIn(zone).map((accelerator) => ({ zone, accelerator })));
+  const quotas = new Map<string, Quota & { readonly limits: Map<string, number> }>();
+  for (const { zone, accelerator } of offers) {
+    for (const pricing of ['ondemand', 'spot'] as const) {
+      const quota = quotaOf(accelerator, pricing);
+      const id = quotaId(quota, 'region');
+      const known = quotas.get(id) ?? { ...quota, limits: new Map<string, number>() };
+      quotas.set(id, known);
+      const region = regionOf(zone);
+      if ((known.limits.get(region) ?? -1) >= 0) continue;
+      // A condition on one type or one node has no counterpart in Google's API.
+      const subject = { project, zone, type: '', generation: quota.generation, pricing, names: [] };
+      known.limits.set(region, Number(findCondition(world, 'quota', subject)?.options['limit'] ?? -1));
+    }
+  }
+  return [...quotas.values()].map(({ limits, ...quota }) => ({
+    ...quota,
+    limits: [...limits].map(([region, limit]) => ({ region, limit })),
+  }));
 }
 
 /** A node with external addresses needs one per worker. */
