@@ -11,6 +11,7 @@ import { formatLoad, describeMachine } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
 import { measureDetection } from './detection.ts';
 import { measureLists, measurePreemption } from './preemption.ts';
+import { measureQuota } from './quota.ts';
 import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
 import { measureTakeover } from './takeover.ts';
@@ -28,6 +29,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   lists: measureLists,
   takeover: measureTakeover,
   tpus: measureTpus,
+  quota: measureQuota,
   kubernetes: measureKubernetes,
   lab: measureLab,
 };

@@ -2,7 +2,7 @@
 
 import type { Job } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
-import type { JobSpec } from '../core/model/spec.ts';
+import type { JobSpec, TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { Client } from './client.ts';
@@ -11,6 +11,7 @@ import type { BucketPort, ManualStepOptions } from './ports.ts';
 import type { ClusterArchive } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
+import type { QuotaReport } from './quota.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { StepPlan } from './manual-step.ts';
 import type { OrphanOperations } from './orphans.ts';
@@ -162,6 +163,10 @@ export interface Services {
   emulator(): Promise<EmulatorService>;
   /** The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
+  /** Limits and use of the projects that `tpus` finds. Throws JobmanError without a project. */
+  quota(query: Pick<TpuQuery, 'project' | 'zone'>): Promise<QuotaReport>;
+  /** A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
+  quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
   /** Throws JobmanError (5) if this machine cannot log in to the cloud of the project. */
   checkLogin(project: string): Promise<void>;
   /** Excludes a project of finished jobs from `tpus` and `gc`. Throws JobmanError (4) if it is in use. */

@@ -15,6 +15,7 @@ import {
   bool,
   int,
   isNonEmpty,
+  isHttpUrl,
   orNull,
   objectOf,
   textWhere,
@@ -241,6 +242,18 @@ const table = {
       textListWhere('a list of names', () => true),
       [],
       'Projects of finished jobs that `tpus` and `gc` skip; `tpus --forget` adds one.',
+    ),
+  },
+  google: {
+    endpoints: defineSetting(
+      objectOf(
+        'the endpoints',
+        '{ "quota": "https://quota.example" }',
+        {},
+        { quota: textWhere('an address like "https://quota.example"', isHttpUrl) },
+      ),
+      {},
+      'Addresses of other servers of Google APIs: `quota`. A loopback address needs no login.',
     ),
   },
   local: {

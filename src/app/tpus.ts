@@ -20,6 +20,8 @@ export interface ObservedTpu {
   /** Null if the cloud does not report it. */
   readonly accelerator: string | null;
   readonly pricing: Pricing | 'reserved';
+  /** 1 for a node; for a queued resource without nodes, the number that it requests. */
+  readonly nodeCount: number;
   readonly label: { readonly installation: string; readonly job: string; readonly allocation: number } | null;
   /** The installation that made it as a shared TPU (`tpu apply`); null for every other TPU. */
   readonly sharedByInstallation: string | null;
@@ -60,6 +62,7 @@ type TpuOwner =
       readonly name: string;
       readonly jobOwner: string;
       readonly owner: string;
+      readonly isFinished: boolean;
     }
   | { readonly kind: 'orphan'; readonly id: string }
   | { readonly kind: 'installation'; readonly installation: string; readonly id: string | null }
@@ -136,7 +139,7 @@ export async function observeTpus(
   const scopes = tpuScopes(query, settings, tpuSpecs(jobs, settings.forgottenProjects));
   if (scopes.length === 0) {
     throw new JobmanError(
-      'No project: no job names one, and the setting tpu.project is not set. Pass one: jobman tpus --project my-project',
+      'No project: no job names one, and the setting tpu.project is not set. Pass one: --project my-project',
       exitCode.usage,
     );
   }
@@ -280,7 +283,9 @@ function ownerOf(
   if (job !== undefined) {
     // On a persistent TPU the entry names its creator; the job knows the current user.
     const userOfMetadata = label === null ? undefined : namedOwner;
-    return { kind: 'job', id: job.id, name: job.spec.name, jobOwner: job.owner, owner: userOfMetadata ?? job.owner };
+    const owner = userOfMetadata ?? job.owner;
+    const isFinished = job.finish !== null && job.startRequest === null;
+    return { kind: 'job', id: job.id, name: job.spec.name, jobOwner: job.owner, owner, isFinished };
   }
   if (sharedByInstallation !== null && sharedByInstallation !== installation)
     return { kind: 'installation', installation: sharedByInstallation, id: null };

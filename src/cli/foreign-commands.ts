@@ -36,8 +36,7 @@ const hints: Readonly<Record<string, string>> = {
   'cost|costs': '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
   'price|pricing':
     '`jobman prices` lists prices; `jobman create job.yaml --dry-run` shows the price of a job, `jobman tpus` those of your TPUs.',
-  'quota|quotas':
-    '`jobman why 1` says when a quota keeps a job waiting, `jobman zones` shows the answers of each zone.',
+  'quotas|limits': '`jobman quota` shows the TPU quotas of your projects, what uses them, and what is left.',
   'gpus|accelerators|show-gpus|gpu':
     'jobman requests TPUs: `jobman validate job.yaml` lists the valid types for a wrong tpu.accelerator. GPUs are available in Kubernetes: `jobman submit --gpus 1`.',
   nodes: '`jobman tpus` lists the TPUs in your projects, `jobman show 1` the workers of a job.',

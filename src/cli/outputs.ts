@@ -32,6 +32,7 @@ import type { Repair, TpuProblem } from '../lab/solve.ts';
 import type { LabTpu } from '../lab/tpus.ts';
 import type { EnvironmentCheck } from '../lab/worker-facts.ts';
 import type { PriceRow } from '../reports/price-list.ts';
+import type { QuotaRow } from '../reports/quota.ts';
 
 /** By command. A command without an entry prints the same as `message`. */
 interface Outputs {
@@ -49,6 +50,7 @@ interface Outputs {
   readonly wait: ShownJobOutput | ClusterVerdictOutput;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
   readonly zones: ZoneRow;
+  readonly quota: QuotaRow;
   readonly prices: PriceRow;
   readonly images: ImageOutput;
   readonly 'image-details': ImageDetailsOutput;

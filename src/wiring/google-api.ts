@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { bucketCheckTimeout } from '../app/buckets.ts';
+import type { GoogleApi } from '../app/google.ts';
 import type { BucketPort } from '../app/ports.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -13,7 +14,8 @@ import {
   type TpuApi,
 } from '../backends/tpu/api.ts';
 import { createCredentials, createLogin } from '../backends/tpu/credentials.ts';
-import type { Instant } from '../core/model/time.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
 import { isLoopback } from '../http/client.ts';
 import { runProcess } from '../remote/process.ts';
 import {
@@ -41,8 +43,10 @@ export function createTpuApis(parts: {
   readonly settings: Settings;
   readonly now: () => Instant;
   readonly onEmulatorStarted?: (endpoint: EmulatorEndpoint) => void;
+  /** Of each request. */
+  readonly timeout?: Duration;
 }): TpuApis {
-  const { io, home, settings, now, onEmulatorStarted } = parts;
+  const { io, home, settings, now, onEmulatorStarted, timeout } = parts;
   const login = createGoogleLogin({ io, settings, now });
 
   const usesEmulator = (project: string) => isServedByEmulator(settings, project);
@@ -57,7 +61,7 @@ export function createTpuApis(parts: {
 
   function apiOver(endpoint: () => Promise<string>): TpuApi {
     const credentials = createCredentials({ endpoint, login });
-    return createTpuApi(createGoogleApiClient({ endpoint, env: io.env, credentials }));
+    return createTpuApi(createGoogleApiClient({ endpoint, env: io.env, credentials, ...omitUndefined({ timeout }) }));
   }
 
   const server = apiOver(async () => settings.tpu.endpoint ?? tpuServer);
@@ -100,6 +104,45 @@ function createGoogleLogin(parts: {
     const text = Buffer.from(result.exitCode === 0 ? result.stdout : result.stderr).toString('utf8');
     return { ok: result.exitCode === 0, output: result.error ?? text };
   }
+}
+
+const serviceServers = {
+  quota: 'https://cloudquotas.googleapis.com',
+} as const;
+
+/**
+ * An API that Google accounts to the project itself. Its address: the running TPU emulator for the emulator's project,
+ * else the setting `google.endpoints`, else a local server in `tpu.endpoint`, else Google. Sends no request yet.
+ */
+export function createGoogleService(parts: {
+  readonly io: Io;
+  readonly home: string;
+  readonly settings: Settings;
+  readonly now: () => Instant;
+  readonly name: keyof typeof serviceServers;
+  /** Of each request. */
+  readonly timeout?: Duration;
+}): (project: string) => GoogleApi {
+  const { io, home, settings, now, name, timeout } = parts;
+  const login = createGoogleLogin({ io, settings, now });
+  return (project) => {
+    async function endpoint(): Promise<string> {
+      if (isServedByEmulator(settings, project)) return runningEmulatorUrl(home);
+      const { endpoint: tpuEndpoint } = settings.tpu;
+      const local = tpuEndpoint !== null && isLoopback(tpuEndpoint) ? tpuEndpoint : undefined;
+      return settings.google.endpoints[name] ?? local ?? serviceServers[name];
+    }
+    const credentials = createCredentials({ endpoint, login });
+    // The login of gcloud belongs to a project of Google, in which most APIs are off.
+    const accounted: Credentials = {
+      ...credentials,
+      async headers() {
+        const headers = await credentials.headers();
+        return headers['authorization'] === undefined ? headers : { 'x-goog-user-project': project, ...headers };
+      },
+    };
+    return createGoogleApiClient({ endpoint, env: io.env, credentials: accounted, ...omitUndefined({ timeout }) });
+  };
 }
 
 const storageServer = 'https://storage.googleapis.com';

@@ -95,6 +95,11 @@ export function createServices(io: Io): LabServices {
 
     tpus: (query) => import('./tpus.ts').then(({ listCloudTpus }) => listCloudTpus(services, query)),
 
+    quota: (query) => import('./quota.ts').then(({ readQuota }) => readQuota(services, query)),
+
+    quotaWarnings: (capacity) =>
+      import('./quota.ts').then(({ checkQuota }) => checkQuota(services, capacity)).catch(() => []),
+
     buckets: (project, pendingJob) =>
       import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services, project, pendingJob)),
 

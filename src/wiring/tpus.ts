@@ -64,7 +64,8 @@ export async function forgetProject(
   return true;
 }
 
-function createTpuCloud(
+/** Sends no request yet. Starts nothing. */
+export function createTpuCloud(
   { home, io }: Services,
   { prices: own }: Settings,
   { runningApiFor, usesEmulator }: TpuApis,

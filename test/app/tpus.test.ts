@@ -32,6 +32,7 @@ function seen(name: string, different: Partial<ObservedTpu> = {}): ObservedTpu {
     queuedResourceState: null,
     accelerator: 'v5litepod-8',
     pricing: 'spot',
+    nodeCount: 1,
     label: null,
     sharedByInstallation: null,
     metadataOwner: null,
@@ -76,6 +77,7 @@ suite('a TPU of a job', () => {
       name: job.spec.name,
       jobOwner: job.owner,
       owner: job.owner,
+      isFinished: false,
     });
     assert.equal(row.job, '000042');
     assert.equal(row.readyAt, noon - 3 * hour);
@@ -85,7 +87,14 @@ suite('a TPU of a job', () => {
 
   test('has the owner in its metadata, because several users share a login', () => {
     const { owner } = only({ ...mine, metadataOwner: 'yufeng' });
-    assert.deepEqual(owner, { kind: 'job', id: '000042', name: job.spec.name, jobOwner: job.owner, owner: 'yufeng' });
+    assert.deepEqual(owner, {
+      kind: 'job',
+      id: '000042',
+      name: job.spec.name,
+      jobOwner: job.owner,
+      owner: 'yufeng',
+      isFinished: false,
+    });
     assert.equal(only({ ...mine, metadataOwner: '' }).owner.kind, 'job');
   });
 

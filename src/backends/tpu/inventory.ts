@@ -94,6 +94,8 @@ function describeTpu(node: TpuNode | undefined, queued: QueuedResource | undefin
     queuedResourceState: queued === undefined ? null : (queued.state?.state ?? 'STATE_UNSPECIFIED'),
     accelerator: acceleratorType ?? (config.length === 0 ? null : config.join(' ').trim()),
     pricing: pricingOf(node, queued),
+    // The reply has one entry for each node of a multislice.
+    nodeCount: node === undefined ? Math.max(1, queued?.tpu?.nodeSpec?.length ?? 1) : 1,
     label: nodeOwner(node) ?? queuedLabel ?? null,
     sharedByInstallation: sharedTpuInstallation(node ?? requestedNode) ?? null,
     metadataOwner: shape.metadata?.['owner'] ?? null,

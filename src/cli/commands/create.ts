@@ -46,14 +46,21 @@ export async function createFrom(
   }
   const { manifest } = read;
   const { spec } = manifest;
+  const { capacity } = spec;
+  // Read while the command does the rest.
+  const quotaWarnings =
+    capacity.kind === 'tpu' && flags.noCheck !== true ? cli.services.quotaWarnings(capacity) : Promise.resolve([]);
   const findings = read.warnings.map((warning) => problemJson(path, warning));
+  const warningJson = (warning: string) => problemJson(path, fileProblem(warning));
   const client = await cli.services.client();
 
   if (flags.dryRun === true) {
     const plan = await client.plan(spec);
     const columns = columnsOf(io.stdout);
-    if (cli.json) cli.printJson({ ...plan, warnings: findings });
+    const warnings = await quotaWarnings;
+    if (cli.json) cli.printJson({ ...plan, warnings: [...findings, ...warnings.map(warningJson)] });
     else cli.print(planLines(plan, spec, columns, flags.verbose === true).join('\n'));
+    printWarnings(cli, warnings);
     const confirmation = await client.checkPolicy(spec);
     if (confirmation !== null && confirmation.mayProceed !== true)
       cli.note(`note: ${confirmation.message}: create will ask first.`);
@@ -64,10 +71,11 @@ export async function createFrom(
   const request = { spec, manifest: manifest.text, owner: io.user, env: io.env };
   const createdJson = (row: JobRow, warnings: readonly string[]): CreatedJobOutput => ({
     ...row,
-    warnings: [...findings, ...warnings.map((warning) => problemJson(path, fileProblem(warning)))],
+    warnings: [...findings, ...warnings.map(warningJson)],
   });
   if (flags.follow !== true) {
-    const { id, row, warnings } = await client.create(request);
+    const { id, row, warnings: others } = await client.create(request);
+    const warnings = [...others, ...(await quotaWarnings)];
     printNotes(cli, spec, id, warnings);
     if (cli.json) cli.printJson(createdJson(row, warnings));
     else if (cli.quiet) cli.print(id);
@@ -84,7 +92,8 @@ export async function createFrom(
   const { followToEnd } = await import('../follow/follow.ts');
   // From here on Ctrl-C detaches, so that the user learns the id of the stored job.
   return untilInterrupted(cli, async (signal) => {
-    const { id, row, warnings } = await client.create(request);
+    const { id, row, warnings: others } = await client.create(request);
+    const warnings = [...others, ...(await quotaWarnings)];
     printNotes(cli, spec, id, warnings);
     if (cli.json) cli.printJson(createdJson(row, warnings));
     else cli.note(formatCreated(row));
@@ -121,9 +130,13 @@ function setsOf({ io }: Cli, { name, env = [], set = [] }: CreateFlags): readonl
 }
 
 function printNotes(cli: Cli, spec: JobSpec, id: string, warnings: readonly string[]): void {
+  printWarnings(cli, warnings);
+  noteMissingCommand(cli, spec, String(Number(id)));
+}
+
+function printWarnings(cli: Cli, warnings: readonly string[]): void {
   const label = cli.screen.styleErr('bold', cli.screen.styleErr('magenta', 'warning:'));
   for (const warning of warnings) cli.note(`${label} ${escapeLine(warning)}.`);
-  noteMissingCommand(cli, spec, String(Number(id)));
 }
 
 export function noteMissingCommand(cli: Cli, { command, capacity, finish }: JobSpec, job: string): void {

@@ -295,7 +295,7 @@ function formatTotals({ rows }: TpuList): string {
   ].join('; ');
 }
 
-function formatUnanswered({ project, zone, message }: UncheckedLocation): string {
+export function formatUnanswered({ project, zone, message }: UncheckedLocation): string {
   const scope = zone === null ? `project ${project}` : `zone ${zone} of project ${project}`;
   return escapeLine(`${scope} could not be checked: ${message}`);
 }

@@ -258,5 +258,11 @@ export type ZonesFlags = FlagValues<typeof zonesFlags>;
 export const pricesFlags = { zone: stringFlag('Only in this zone or region', 'zone') };
 export type PricesFlags = FlagValues<typeof pricesFlags>;
 
+export const quotaFlags = {
+  project: stringFlag('Only this project', 'project'),
+  zone: stringFlag('Only this zone', 'zone'),
+};
+export type QuotaFlags = FlagValues<typeof quotaFlags>;
+
 export const continueFlags = { cmdOnly: boolFlag('Run only the command, on workers that are ready'), jobName };
 export type ContinueFlags = FlagValues<typeof continueFlags>;

@@ -66,7 +66,8 @@ export function quotaExceeded(
   const id = quotaId(quotaOf(accelerator, subject.pricing), 'region');
   const counts = (zone: string, type: string, pricing: Pricing): number => {
     const other = knownType(type);
-    const isSame = other !== undefined && regionOf(zone) === region && quotaId(quotaOf(other, pricing), 'region') === id;
+    const isSame =
+      other !== undefined && regionOf(zone) === region && quotaId(quotaOf(other, pricing), 'region') === id;
     return isSame ? quotaUnits(other) : 0;
   };
   let used = 0;
@@ -90,7 +91,10 @@ export interface RegionLimit {
 }
 
 /** The quotas of a project with their limits in every region that offers the generation. */
-export function quotasOf(world: World, project: string): readonly (Quota & { readonly limits: readonly RegionLimit[] })[] {
+export function quotasOf(
+  world: World,
+  project: string,
+): readonly (Quota & { readonly limits: readonly RegionLimit[] })[] {
   const offers = zones.flatMap((zone) => acceleratorsIn(zone).map((accelerator) => ({ zone, accelerator })));
   const quotas = new Map<string, Quota & { readonly limits: Map<string, number> }>();
   for (const { zone, accelerator } of offers) {

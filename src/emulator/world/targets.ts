@@ -167,7 +167,8 @@ function firstNode(record: object): Record<string, unknown> {
 }
 
 /** A permission of the Cloud TPU API or the Cloud Quotas API, or one that the emulator's Storage checks. */
-const permissionPattern = /^(tpu\.[a-zA-Z]+\.[a-zA-Z]+|cloudquotas\.quotas\.get|storage\.(objects|buckets)\.(get|list|create|update|delete))$/;
+const permissionPattern =
+  /^(tpu\.[a-zA-Z]+\.[a-zA-Z]+|cloudquotas\.quotas\.get|storage\.(objects|buckets)\.(get|list|create|update|delete))$/;
 
 function permissionTarget(verb: string, target: string | undefined): string {
   const known = ['login', 'api', ...zones];

@@ -1,0 +1,226 @@
+// Quota: the limits of Google's quota API and the TPUs of the same projects, read side by side.
+
+import { findAccelerator } from '../catalogue/accelerators.ts';
+import { quote } from '../catalogue/shell.ts';
+import { minute, second, type Duration } from '../core/model/time.ts';
+import { alternativesOf, type TpuSpec } from '../core/model/spec.ts';
+import type { QuotaLimit, CountedTpu, ProjectQuota, QuotaRow, ReadLimits, Shortfall } from '../reports/quota.ts';
+import { quotaRows, quotaShortfall } from '../reports/quota.ts';
+import { withTimeout } from './concurrency.ts';
+import { pluralize } from './format.ts';
+import { observeTpus, type TpuCloud, type TpuQuery, type TpuRow, type UncheckedLocation } from './tpus.ts';
+
+export interface UnreadLimits {
+  readonly project: string;
+  readonly message: string;
+  /** `cloudquotas.quotas.get`; null if another reason is known. */
+  readonly permission: string | null;
+  /** A command that may repair it. */
+  readonly fix: string | null;
+}
+
+export type LimitsAnswer =
+  | { readonly ok: true; readonly limits: readonly QuotaLimit[] }
+  | { readonly ok: false; readonly problem: UnreadLimits };
+
+export interface QuotaPort {
+  /** Starts nothing and never throws. */
+  limits(project: string): Promise<LimitsAnswer>;
+}
+
+/** The last limits of each project, which `create` uses while they are recent. */
+export interface QuotaCache {
+  read(project: string): ReadLimits | undefined;
+  write(project: string, limits: ReadLimits): void;
+}
+
+export interface QuotaReport {
+  readonly rows: readonly QuotaRow[];
+  readonly unread: readonly UnreadLimits[];
+  /** Locations whose TPUs could not be listed. */
+  readonly unchecked: readonly UncheckedLocation[];
+  /** TPUs of a type that the catalogue does not know; no row counts them. */
+  readonly uncounted: readonly string[];
+  /** False if no project answered at all. */
+  readonly anyAnswered: boolean;
+  readonly projects: readonly string[];
+}
+
+export interface QuotaParts extends Omit<Parameters<typeof observeTpus>[0], 'cloud'> {
+  readonly cloud: TpuCloud;
+  readonly quotas: QuotaPort;
+  readonly cache: QuotaCache;
+}
+
+/** Read-only and starts nothing. Throws JobmanError without a project. */
+export async function observeQuota(
+  parts: QuotaParts,
+  { project, zone }: Pick<TpuQuery, 'project' | 'zone'>,
+): Promise<QuotaReport> {
+  const { cloud, quotas, cache } = parts;
+  const asked = new Map<string, Promise<LimitsAnswer>>();
+  const listing: TpuCloud = {
+    ...cloud,
+    list(scope) {
+      asked.set(scope.project, quotas.limits(scope.project));
+      return cloud.list(scope);
+    },
+  };
+  // All zones even for one: the others of its region count against the region's limit.
+  const query = { all: true, ...(project === undefined ? {} : { project }) };
+  const list = await observeTpus({ ...parts, cloud: listing }, query);
+  const answers = await Promise.all([...asked].map(async ([name, answer]) => [name, await answer] as const));
+  const readAt = parts.now();
+  const rows: QuotaRow[] = [];
+  const unread: UnreadLimits[] = [];
+  for (const [name, answer] of answers) {
+    if (answer.ok) cache.write(name, { readAt, limits: answer.limits });
+    else unread.push(answer.problem);
+    const limits = answer.ok ? { readAt, limits: answer.limits } : null;
+    rows.push(...quotaRows(projectQuota(name, limits, list.rows, list.unchecked)));
+  }
+  return {
+    rows: zone === undefined ? rows : rows.filter((row) => row.zone === zone),
+    unread,
+    unchecked: list.unchecked,
+    uncounted: list.rows.flatMap((row) => (countedTpu(row) === undefined ? row.resource : [])),
+    anyAnswered: list.anyAnswered || answers.some(([, { ok }]) => ok),
+    projects: list.projects,
+  };
+}
+
+function projectQuota(
+  project: string,
+  limits: ReadLimits | null,
+  rows: readonly TpuRow[],
+  unchecked: readonly UncheckedLocation[],
+): ProjectQuota {
+  const missing = unchecked.filter((one) => one.project === project);
+  return {
+    project,
+    limits,
+    tpus: rows.filter((row) => row.project === project).flatMap((row) => countedTpu(row) ?? []),
+    uncheckedZones: missing.some(({ zone }) => zone === null)
+      ? 'all'
+      : new Set(missing.flatMap(({ zone }) => zone ?? [])),
+  };
+}
+
+/** Google does not give these back until they are deleted. */
+const deadStates = ['PREEMPTED', 'TERMINATED', 'SUSPENDED', 'FAILED'];
+const waitingStates = ['CREATING', 'ACCEPTED', 'WAITING_FOR_RESOURCES', 'PROVISIONING'];
+/** A kept TPU counts as idle after this time without a command. */
+const idleAfter: Duration = 10 * minute;
+
+/** Undefined for a type that the catalogue does not know. */
+function countedTpu(row: TpuRow): CountedTpu | undefined {
+  const { accelerator, zone, pricing, nodeCount, nodeState, state, name } = row;
+  if (accelerator === null || findAccelerator(accelerator) === undefined) return undefined;
+  const use = nodeState === null && waitingStates.includes(state) ? 'requested' : 'used';
+  const reclaimable = reclaimReason(row);
+  const holder = {
+    owner: ownerName(row),
+    job: row.job,
+    name,
+    state,
+    reclaimable,
+    command: reclaimable === null ? null : releaseCommand(row),
+  };
+  return { zone, accelerator, pricing, nodeCount, use, holder };
+}
+
+function ownerName({ owner, metadataOwner }: TpuRow): string | null {
+  switch (owner.kind) {
+    case 'job':
+      return owner.owner;
+    case 'installation':
+      return metadataOwner === null || metadataOwner === '' ? `jobman ${owner.installation}` : metadataOwner;
+    case 'shared':
+    case 'user':
+      return owner.name;
+    case 'orphan':
+    case 'none':
+      return metadataOwner === '' ? null : metadataOwner;
+  }
+}
+
+function reclaimReason(row: TpuRow): 'dead' | 'orphan' | 'idle' | null {
+  const { owner, nodeState, queuedResourceState, idleMs } = row;
+  const states = [nodeState, queuedResourceState].filter((state) => state !== null);
+  if (states.includes('DELETING')) return null;
+  if (states.some((state) => deadStates.includes(state))) return 'dead';
+  if (owner.kind === 'orphan') return 'orphan';
+  // Only of our own finished jobs: whether people use another TPU over SSH is not known.
+  return owner.kind === 'job' && owner.isFinished && idleMs !== null && idleMs >= idleAfter ? 'idle' : null;
+}
+
+function releaseCommand({ owner, resource, zone, project, name }: TpuRow): string | null {
+  if (owner.kind === 'job') return owner.isFinished ? `jobman stop ${Number(owner.id)} --release` : null;
+  const id = quote(resource.slice(resource.lastIndexOf('/') + 1));
+  if (owner.kind === 'orphan') return `jobman gc ${id} --yes`;
+  if (owner.kind === 'shared') return `tpu delete ${quote(name)}`;
+  const location = `--zone ${quote(zone)} --project ${quote(project)}`;
+  return resource.includes('/queuedResources/')
+    ? `gcloud compute tpus queued-resources delete ${id} ${location} --force`
+    : `gcloud compute tpus tpu-vm delete ${id} ${location}`;
+}
+
+// ------------------------------------------------------------------------------------------ create
+
+/** A user waits for the answers, so this is the limit for all of them together. */
+export const quotaCheckTimeout: Duration = 1.5 * second;
+/** `create` reads limits again when they are older. */
+const limitsMaxAge: Duration = 60 * minute;
+
+/** A sentence without a full stop for each alternative that exceeds the quota. Never throws, and never takes long. */
+export async function quotaWarnings(
+  parts: Pick<QuotaParts, 'cloud' | 'quotas' | 'cache' | 'now'>,
+  capacity: TpuSpec,
+): Promise<readonly string[]> {
+  if (capacity.ownership === 'persistent') return [];
+  const { project } = capacity;
+  const reading = Promise.all([recentLimits(parts, project), parts.cloud.list({ project, zones: null })]);
+  const answer = await withTimeout(quotaCheckTimeout, reading, () => undefined).catch(() => undefined);
+  const [limits, { tpus, unchecked }] = answer ?? [undefined, { tpus: [], unchecked: [] }];
+  if (limits === undefined) return [];
+  const known: ProjectQuota = {
+    project,
+    limits,
+    tpus: tpus.flatMap(({ zone, accelerator, pricing, nodeCount, name }) => {
+      const holder = { owner: null, job: null, name, state: '', reclaimable: null, command: null };
+      return accelerator === null ? [] : [{ zone, accelerator, pricing, nodeCount, use: 'used' as const, holder }];
+    }),
+    uncheckedZones: unchecked.some(({ zone }) => zone === null)
+      ? 'all'
+      : new Set(unchecked.flatMap(({ zone }) => zone ?? [])),
+  };
+  return alternativesOf(capacity).flatMap((alternative) => {
+    const { accelerator, zone, pricing } = alternative;
+    const { nodeCount = 1 } = capacity;
+    const shortfall = quotaShortfall(known, { accelerator, zone, pricing, nodeCount });
+    return shortfall === null ? [] : [`${accelerator} ${pricing} in ${zone} exceeds ${formatShortfall(shortfall)}`];
+  });
+}
+
+async function recentLimits(
+  { quotas, cache, now }: Pick<QuotaParts, 'quotas' | 'cache' | 'now'>,
+  project: string,
+): Promise<ReadLimits | undefined> {
+  const cached = cache.read(project);
+  const age = cached === undefined ? Number.POSITIVE_INFINITY : now() - cached.readAt;
+  if (age >= 0 && age < limitsMaxAge) return cached;
+  const answer = await quotas.limits(project);
+  if (!answer.ok) return undefined;
+  const limits = { readAt: now(), limits: answer.limits };
+  cache.write(project, limits);
+  return limits;
+}
+
+function formatShortfall({ zone, scope, wantedChips, limitChips, usedChips, generation, pricing }: Shortfall): string {
+  const where = scope === 'zone' ? 'this zone' : `the region of ${zone}`;
+  const left =
+    usedChips === null
+      ? `the limit in ${where} is ${limitChips}`
+      : `${Math.max(0, limitChips - usedChips)} of ${limitChips} are left in ${where}`;
+  return `the quota of ${generation} ${pricing}: it has ${pluralize(wantedChips, 'chip')}, and ${left}. To see what uses them: jobman quota`;
+}

@@ -1,0 +1,135 @@
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { escapeLine, formatList, formatTimeOfDay, pluralize } from '../../app/format.ts';
+import type { QuotaReport, UnreadLimits } from '../../app/quota.ts';
+import { regionOf } from '../../catalogue/zones.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import { isOffered, type QuotaHolder, type QuotaRow } from '../../reports/quota.ts';
+import { type Cli, type GlobalFlags, printError, reportError } from '../context.ts';
+import { type Column, fittedTable } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+import type { QuotaFlags } from '../table/flags.ts';
+import { formatUnanswered } from './tpus.ts';
+
+export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlags): Promise<number> {
+  const report = await cli.services.quota(omitUndefined({ project, zone }));
+  const { rows, uncounted, projects } = report;
+  if (cli.json) cli.printJsonLines(rows);
+  else {
+    const shown = zone === undefined ? mergeUnused(rows.filter(isWorthShowing)) : rows.filter(isInUse);
+    cli.printAll(quotaLines(shown, columnsOf(cli.io.stdout)));
+    const reclaimable = shown.flatMap((row) =>
+      row.holders.filter((holder) => holder.reclaimable !== null).map((holder) => formatReclaimable(row, holder)),
+    );
+    if (reclaimable.length > 0) cli.printAll(['', ...reclaimable]);
+    const [readAt] = rows.flatMap(({ limitReadAt }) => limitReadAt ?? []);
+    if (shown.length > 0 && readAt !== undefined)
+      cli.note(`In chips. Limits read from Google's quota API at ${formatTimeOfDay(readAt)} UTC.`);
+    if (shown.length === 0 && report.anyAnswered) {
+      const named = `${projects.length === 1 ? 'project' : 'projects'} ${formatList(projects)}`;
+      cli.note(escapeLine(`No TPU and no limit above 0 in ${zone === undefined ? '' : `${zone} of `}${named}.`));
+    }
+    if (uncounted.length > 0)
+      cli.note(escapeLine(`Not counted, because the type is not known: ${formatList(uncounted)}.`));
+  }
+  return printProblems(cli, report);
+}
+
+function isInUse({ limitChips, usedChips, requestedChips }: QuotaRow): boolean {
+  return limitChips !== null || (usedChips ?? 0) > 0 || (requestedChips ?? 0) > 0;
+}
+
+/** A limit of 0, or in a zone without such TPUs, is of no use; `--zone` and --json show it. */
+function isWorthShowing(row: QuotaRow): boolean {
+  const { zone, usedChips, requestedChips, limitChips } = row;
+  return (usedChips ?? 0) > 0 || (requestedChips ?? 0) > 0 || ((limitChips ?? 0) > 0 && isOffered(zone, row));
+}
+
+/** One row for all zones without TPUs that share a limit of their region; none if another zone of it has TPUs. */
+function mergeUnused(rows: readonly QuotaRow[]): readonly QuotaRow[] {
+  const shared = ({ project, zone, quotaId, scope }: QuotaRow) =>
+    scope === 'zone' ? `${project} ${zone} ${quotaId}` : `${project} ${regionOf(zone)} ${quotaId}`;
+  return [...Map.groupBy(rows, shared).values()].flatMap((group) => {
+    const used = group.filter(({ usedChips, requestedChips }) => usedChips !== 0 || requestedChips !== 0);
+    if (used.length > 0 || group.length === 1) return used.length > 0 ? used : group;
+    return group.slice(0, 1).map((row) => ({ ...row, zone: regionOf(row.zone) }));
+  });
+}
+
+function quotaLines(rows: readonly QuotaRow[], terminal: number | null): readonly string[] {
+  if (rows.length === 0) return [];
+  const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
+  const columns: readonly Column<QuotaRow>[] = [
+    { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
+    { title: 'TPU', side: 'left', text: formatTpu },
+    { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
+    { title: 'LIMIT', side: 'right', text: formatLimit },
+    { title: 'USED', side: 'right', text: ({ usedChips }) => formatChips(usedChips) },
+    { title: 'RECLAIMABLE', side: 'right', text: ({ reclaimableChips }) => formatChips(reclaimableChips) },
+    { title: 'REQUESTED', side: 'right', text: ({ requestedChips }) => formatChips(requestedChips) },
+    {
+      title: 'LEFT',
+      side: 'right',
+      text: (row) => (row.limitState === 'unlimited' ? '-' : formatChips(row.leftChips)),
+    },
+    { title: 'USED BY', side: 'left', text: formatUsers },
+  ];
+  return fittedTable(columns, rows, ['USED BY', 'REQUESTED', 'RECLAIMABLE'], terminal);
+}
+
+function formatTpu({ generation, variant }: Pick<QuotaRow, 'generation' | 'variant'>): string {
+  return variant === null ? generation : `${generation} ${variant}`;
+}
+
+function formatLimit({ limitState, limitChips, scope }: QuotaRow): string {
+  if (limitState === 'unlimited') return 'none';
+  return limitChips === null ? '?' : `${limitChips}${scope === 'region' ? ' in region' : ''}`;
+}
+
+/** Unknown is not 0. */
+function formatChips(chips: number | null): string {
+  return chips === null ? '?' : String(chips);
+}
+
+function formatUsers({ holders }: QuotaRow): string {
+  const chips = new Map<string, number>();
+  for (const holder of holders.filter(({ use }) => use === 'used')) {
+    const name = holder.owner ?? 'creator unknown';
+    chips.set(name, (chips.get(name) ?? 0) + holder.chips);
+  }
+  return chips.size === 0 ? '-' : [...chips].map(([name, count]) => `${name} ${count}`).join(', ');
+}
+
+const reasons = {
+  dead: 'but Google still counts it',
+  orphan: 'an orphan: no job claims it',
+  idle: 'kept by a finished job',
+} as const;
+
+function formatReclaimable(row: QuotaRow, { name, chips, state, reclaimable, command, job }: QuotaHolder): string {
+  const subject = `${name} (${pluralize(chips, 'chip')}, ${formatTpu(row)} ${row.pricing}, ${row.zone})`;
+  const reason = reclaimable === null ? '' : reasons[reclaimable];
+  const release = command === null ? `Job ${job ?? ''} releases it` : `Release it: ${command}`;
+  return escapeLine(`${subject} is ${state}, ${reason}. ${release}`);
+}
+
+/** Fails only if no limit could be read: one project without permission must not fail a script that uses the others. */
+function printProblems(cli: Cli, { unread, unchecked, projects }: QuotaReport): number {
+  const stopped = unchecked.filter(({ isEmulatorStopped }) => isEmulatorStopped);
+  for (const one of stopped) cli.note(`note: ${formatUnanswered(one)}`);
+  for (const one of unchecked) {
+    if (!one.isEmulatorStopped) printError(cli, formatUnanswered(one), exitCode.unreachable);
+  }
+  const failed = unread.filter((one) => stopped.every(({ project }) => project !== one.project));
+  for (const one of failed) reportError(limitsError(one), cli);
+  if (failed.length + stopped.length < projects.length || failed.length === 0) return exitCode.ok;
+  return failed.some(({ permission }) => permission !== null) ? exitCode.failed : exitCode.unreachable;
+}
+
+function limitsError({ project, message, permission, fix }: UnreadLimits): JobmanError {
+  const missing = permission === null ? '' : ` (missing permission: ${permission})`;
+  return new JobmanError(
+    escapeLine(`The limits of project ${project} could not be read${missing}: ${message}`),
+    permission === null ? exitCode.unreachable : exitCode.failed,
+    fix === null ? [] : [`${fix}    repairs it`],
+  );
+}

@@ -1,0 +1,58 @@
+// Quota: the parts of `jobman quota` and of the check of `create`.
+
+import { join } from 'node:path';
+import { observeQuota, quotaCheckTimeout, quotaWarnings, type QuotaCache, type QuotaReport } from '../app/quota.ts';
+import type { Services } from '../app/services.ts';
+import type { TpuQuery } from '../app/tpus.ts';
+import type { TpuSpec } from '../core/model/spec.ts';
+import type { Duration } from '../core/model/time.ts';
+import { createQuotaPort } from '../google/quotas.ts';
+import { createCache } from '../harbor/harbor.ts';
+import type { ReadLimits } from '../reports/quota.ts';
+import { openStore, withStore } from '../store/store.ts';
+import { createGoogleService, createTpuApis } from './google-api.ts';
+import { databaseFile } from './paths.ts';
+import { createTpuCloud } from './tpus.ts';
+
+/** See `Services.quota`. */
+export async function readQuota(services: Services, query: Pick<TpuQuery, 'project' | 'zone'>): Promise<QuotaReport> {
+  const settings = await services.settings();
+  const parts = {
+    ...(await quotaParts(services)),
+    installation: await services.installationId(),
+    settings: { ...settings.tpu, grants: settings.grants },
+  };
+  return withStore(openStore({ file: databaseFile(services.home) }), (store) =>
+    observeQuota({ store, ...parts }, query),
+  );
+}
+
+/** See `Services.quotaWarnings`. */
+export async function checkQuota(services: Services, capacity: TpuSpec): Promise<readonly string[]> {
+  return quotaWarnings(await quotaParts(services, quotaCheckTimeout), capacity);
+}
+
+async function quotaParts(services: Services, timeout?: Duration) {
+  const { io, home } = services;
+  const settings = await services.settings();
+  const now = () => io.now();
+  const limit = timeout === undefined ? {} : { timeout };
+  const apis = createTpuApis({ io, home, settings, now, ...limit });
+  return {
+    cloud: createTpuCloud(services, settings, apis),
+    quotas: createQuotaPort(createGoogleService({ io, home, settings, now, name: 'quota', ...limit })),
+    cache: createQuotaCache(home),
+    now,
+  };
+}
+
+function createQuotaCache(home: string): QuotaCache {
+  const cache = createCache(join(home, 'cache', 'quota'));
+  return {
+    read(project) {
+      const found = cache.read<ReadLimits['limits']>(project);
+      return found === undefined ? undefined : { readAt: found.fetchedAt, limits: found.value };
+    },
+    write: (project, { readAt, limits }) => cache.write(project, { fetchedAt: readAt, value: limits }),
+  };
+}

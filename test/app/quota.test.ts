@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import {
+  observeQuota,
+  quotaWarnings,
+  type LimitsAnswer,
+  type QuotaCache,
+  type QuotaParts,
+} from '../../src/app/quota.ts';
+import type { ObservedTpu, TpuCloud, UncheckedLocation } from '../../src/app/tpus.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import type { QuotaLimit, ReadLimits } from '../../src/reports/quota.ts';
+import { aJob, noon, readyAllocation, tpuCapacity, withAttempts } from '../support/builders.ts';
+
+const zone = 'us-west4-a';
+
+function seen(name: string, different: Partial<ObservedTpu> = {}): ObservedTpu {
+  return {
+    project: 'lab',
+    zone,
+    name,
+    resource: `projects/lab/locations/${zone}/nodes/${name}`,
+    nodeState: 'READY',
+    queuedResourceState: null,
+    accelerator: 'v5litepod-16',
+    pricing: 'spot',
+    nodeCount: 1,
+    label: null,
+    sharedByInstallation: null,
+    metadataOwner: null,
+    createdAt: noon - 10 * hour,
+    ...different,
+  };
+}
+
+const job: Job = {
+  ...withAttempts(aJob(), [{ ...readyAllocation, readyAt: noon - 3 * hour }], []),
+  id: '000042',
+  installation: 'ours00',
+};
+const label = { installation: 'ours00', job: '000042', allocation: 1 };
+const finished: Job = {
+  ...job,
+  startRequest: null,
+  finish: { at: noon - 2 * hour, verdict: 'succeeded', reason: 'succeeded' },
+};
+
+const limit: QuotaLimit = {
+  generation: 'v5e',
+  variant: null,
+  pricing: 'spot',
+  scope: 'zone',
+  location: zone,
+  limit: 64,
+};
+
+interface World {
+  readonly tpus?: readonly ObservedTpu[];
+  readonly unchecked?: readonly UncheckedLocation[];
+  readonly jobs?: readonly Job[];
+  readonly answers?: Readonly<Record<string, LimitsAnswer>>;
+}
+
+function partsOf({ tpus = [], unchecked = [], jobs = [], answers = {} }: World) {
+  const written = new Map<string, ReadLimits>();
+  const cache: QuotaCache = {
+    read: (project) => written.get(project),
+    write: (project, limits) => void written.set(project, limits),
+  };
+  const read: string[] = [];
+  const cloud: TpuCloud = {
+    list: async ({ project }) => ({
+      tpus: tpus.filter((one) => one.project === project),
+      unchecked: unchecked.filter((one) => one.project === project),
+    }),
+    pricePerHour: () => null,
+    isSimulated: () => false,
+  };
+  const parts: QuotaParts = {
+    store: {
+      list: async () => ({ jobs, total: jobs.length }) as object as Awaited<ReturnType<QuotaParts['store']['list']>>,
+      loadMany: async () =>
+        jobs.map((one) => ({ job: one })) as object as Awaited<ReturnType<QuotaParts['store']['loadMany']>>,
+    },
+    installation: 'ours00',
+    cloud,
+    quotas: {
+      limits: async (project) => {
+        read.push(project);
+        return answers[project] ?? { ok: true, limits: [limit] };
+      },
+    },
+    cache,
+    settings: { project: 'lab', grants: [], forgottenProjects: [] },
+    now: () => noon,
+  };
+  return { parts, written, read };
+}
+
+const denied: LimitsAnswer = {
+  ok: false,
+  problem: { project: 'lab', message: 'not yours', permission: 'cloudquotas.quotas.get', fix: null },
+};
+
+suite('what counts against the quota', () => {
+  const commandOf = async (tpu: ObservedTpu, jobs: readonly Job[] = []) => {
+    const { rows } = await observeQuota(partsOf({ tpus: [tpu], jobs }).parts, {});
+    const [row] = rows;
+    const [holder] = row?.holders ?? [];
+    assert.ok(row && holder);
+    return [holder.owner, holder.use, holder.reclaimable, holder.command, row.leftChips];
+  };
+  const labelled = seen('vit-000042-1', { label });
+
+  test('a TPU of an unfinished job is in use; while it is dead, its job releases it', async () => {
+    assert.deepEqual(await commandOf(labelled, [job]), [job.owner, 'used', null, null, 48]);
+    const dead = { ...labelled, nodeState: 'PREEMPTED' };
+    assert.deepEqual(await commandOf(dead, [job]), [job.owner, 'used', 'dead', null, 48]);
+  });
+
+  test('a TPU that a finished job keeps is idle', async () => {
+    const command = 'jobman stop 42 --release';
+    assert.deepEqual(await commandOf(labelled, [finished]), [job.owner, 'used', 'idle', command, 48]);
+  });
+
+  test('an orphan is released by gc, alive or dead', async () => {
+    const command = 'jobman gc vit-000042-1 --yes';
+    assert.deepEqual(await commandOf(labelled), [null, 'used', 'orphan', command, 48]);
+    const suspended = { ...labelled, nodeState: null, queuedResourceState: 'SUSPENDED', metadataOwner: 'grace' };
+    assert.deepEqual(await commandOf(suspended), ['grace', 'used', 'dead', command, 48]);
+  });
+
+  test('a TPU of others counts as in use until it is dead', async () => {
+    assert.deepEqual(await commandOf(seen('dev')), [null, 'used', null, null, 48]);
+    const node = await commandOf(seen('dev', { nodeState: 'PREEMPTED' }));
+    assert.equal(node[3], `gcloud compute tpus tpu-vm delete dev --zone ${zone} --project lab`);
+    const resource = `projects/lab/locations/${zone}/queuedResources/q;rm`;
+    const queued = await commandOf(
+      seen('q', { resource, nodeState: null, queuedResourceState: 'FAILED', nodeCount: 2 }),
+    );
+    assert.equal(queued[3], `gcloud compute tpus queued-resources delete 'q;rm' --zone ${zone} --project lab --force`);
+    assert.equal(queued[4], 32);
+    const shared = await commandOf(seen('v5e-1', { sharedByInstallation: 'ours00', nodeState: 'PREEMPTED' }));
+    assert.equal(shared[3], 'tpu delete v5e-1');
+  });
+
+  test('a queued resource that waits is requested, and takes from what is left', async () => {
+    const waits = seen('q', { nodeState: null, queuedResourceState: 'WAITING_FOR_RESOURCES' });
+    assert.deepEqual(await commandOf(waits), [null, 'requested', null, null, 48]);
+  });
+
+  test('what is being deleted is not to be released again', async () => {
+    assert.equal((await commandOf(seen('a', { nodeState: 'DELETING' })))[2], null);
+  });
+
+  test('a TPU of an unknown type is named instead of counted', async () => {
+    const { rows, uncounted } = await observeQuota(partsOf({ tpus: [seen('a', { accelerator: 'v99-8' })] }).parts, {});
+    assert.deepEqual([rows[0]?.usedChips, uncounted.length], [0, 1]);
+  });
+});
+
+test('one project without permission is named, and the others are shown', async () => {
+  const tpus = [seen('a'), seen('b', { project: 'other' })];
+  const other = { ...finished, spec: { ...job.spec, capacity: tpuCapacity({ project: 'other' }) } };
+  const { parts, written } = partsOf({ tpus, jobs: [other], answers: { lab: denied } });
+  const { rows, unread, anyAnswered } = await observeQuota(parts, {});
+  assert.deepEqual(
+    rows.map((row) => [row.project, row.limitState, row.usedChips]),
+    [
+      ['lab', 'unknown', 16],
+      ['other', 'limited', 16],
+    ],
+  );
+  assert.deepEqual(unread, [denied.ok ? null : denied.problem]);
+  assert.equal(anyAnswered, true);
+  assert.deepEqual([...written.keys()], ['other']);
+});
+
+test('one zone alone still counts the other zones of its region', async () => {
+  const regional: QuotaLimit = { ...limit, scope: 'region', location: 'us-west4', limit: 40 };
+  const tpus = [seen('a'), seen('b', { zone: 'us-west4-b' })];
+  const { parts } = partsOf({ tpus, answers: { lab: { ok: true, limits: [regional] } } });
+  const { rows } = await observeQuota(parts, { zone });
+  assert.deepEqual(
+    rows.map((row) => [row.zone, row.usedChips, row.leftChips]),
+    [[zone, 16, 8]],
+  );
+});
+
+suite('create', () => {
+  const capacity = tpuCapacity({ project: 'lab', zone, accelerator: 'v5litepod-64' });
+
+  test('warns about each alternative that exceeds what is left', async () => {
+    const { parts } = partsOf({ tpus: [seen('a')] });
+    assert.deepEqual(await quotaWarnings(parts, capacity), [
+      'v5litepod-64 spot in us-west4-a exceeds the quota of v5e spot: it has 64 chips, and 48 of 64 are left in this zone. To see what uses them: jobman quota',
+    ]);
+    const small = tpuCapacity({ project: 'lab', zone, accelerator: 'v5litepod-32' });
+    assert.deepEqual(await quotaWarnings(parts, small), []);
+    const alternatives = [{ ...capacity, pricePerHourUsd: null }];
+    assert.equal((await quotaWarnings(parts, { ...small, alternatives })).length, 1);
+  });
+
+  test('reads the limits only if the stored ones are older than an hour', async () => {
+    const { parts, written, read } = partsOf({});
+    await quotaWarnings(parts, capacity);
+    await quotaWarnings(parts, capacity);
+    assert.equal(read.length, 1);
+    written.set('lab', { readAt: noon - 61 * minute, limits: [{ ...limit, limit: 0 }] });
+    assert.deepEqual(await quotaWarnings(parts, capacity), []);
+    assert.equal(read.length, 2);
+    // The clock was set back.
+    written.set('lab', { readAt: noon + minute, limits: [{ ...limit, limit: 0 }] });
+    assert.deepEqual(await quotaWarnings(parts, capacity), []);
+  });
+
+  test('says nothing if it does not know, and never rejects', async () => {
+    assert.deepEqual(await quotaWarnings(partsOf({ answers: { lab: denied } }).parts, capacity), []);
+    const { parts } = partsOf({});
+    const never: Promise<never> = new Promise(() => undefined);
+    assert.deepEqual(await quotaWarnings({ ...parts, cloud: { ...parts.cloud, list: () => never } }, capacity), []);
+    const broken = { limits: () => Promise.reject(new Error('no')) };
+    assert.deepEqual(await quotaWarnings({ ...parts, quotas: broken }, { ...capacity, accelerator: 'v4-8' }), []);
+  });
+
+  test('does not check an existing TPU', async () => {
+    const { parts, read } = partsOf({ tpus: [seen('a')] });
+    assert.deepEqual(await quotaWarnings(parts, { ...capacity, ownership: 'persistent' }), []);
+    assert.deepEqual(read, []);
+  });
+});
