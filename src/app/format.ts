@@ -88,6 +88,16 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
+/** `12.3 GiB`, in powers of 1024. */
+export function formatBinaryBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  let value = Math.abs(bytes);
+  // A value that would be shown as 1024.0 has the next unit.
+  for (; value >= 1_023.95 && unit < units.length - 1; unit += 1) value /= 1_024;
+  return `${bytes < 0 ? '-' : ''}${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
 export const reasonPhrases: Readonly<Record<Reason, string>> = {
   succeeded: 'succeeded',
   stopped: 'stopped',

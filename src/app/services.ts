@@ -15,6 +15,7 @@ import type { QuotaReport } from './quota.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { StepPlan } from './manual-step.ts';
 import type { OrphanOperations } from './orphans.ts';
+import type { StorageReader } from './storage.ts';
 import type { TpuList, TpuQuery } from './tpus.ts';
 
 /** The streams and facts of the process. Only main.ts touches `process`. */
@@ -167,6 +168,8 @@ export interface Services {
   quota(query: Pick<TpuQuery, 'project' | 'zone'>): Promise<QuotaReport>;
   /** A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
   quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
+  /** The buckets of the projects, and the checkpoint folders of the jobs. Sends no request yet. */
+  storage(): Promise<StorageReader>;
   /** Throws JobmanError (5) if this machine cannot log in to the cloud of the project. */
   checkLogin(project: string): Promise<void>;
   /** Excludes a project of finished jobs from `tpus` and `gc`. Throws JobmanError (4) if it is in use. */

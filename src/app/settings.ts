@@ -14,8 +14,8 @@ import {
   textListWhere,
   bool,
   int,
-  isNonEmpty,
   isHttpUrl,
+  isNonEmpty,
   orNull,
   objectOf,
   textWhere,
@@ -216,6 +216,17 @@ export function grantEnd(until: string): Instant {
   return time === undefined ? midnight + day : Date.parse(until);
 }
 
+// ------------------------------------------------------------------------------------------ Google's other services
+
+const httpUrl = textWhere('an address like "https://quota.example"', isHttpUrl);
+
+const googleEndpoints = objectOf(
+  'the endpoints',
+  '{ "quota": "https://quota.example" }',
+  {},
+  { monitoring: httpUrl, quota: httpUrl, storage: httpUrl },
+);
+
 // ------------------------------------------------------------------------------------------ all settings
 
 const table = {
@@ -246,14 +257,9 @@ const table = {
   },
   google: {
     endpoints: defineSetting(
-      objectOf(
-        'the endpoints',
-        '{ "quota": "https://quota.example" }',
-        {},
-        { quota: textWhere('an address like "https://quota.example"', isHttpUrl) },
-      ),
+      googleEndpoints,
       {},
-      'Addresses of other servers of Google APIs: `quota`. A loopback address needs no login.',
+      'Addresses of other servers of Google APIs: `monitoring`, `quota`, `storage`. A loopback address needs no login.',
     ),
   },
   local: {

@@ -32,6 +32,24 @@ const multiRegions: Readonly<Record<string, { readonly start: string; readonly w
 const regionPattern = /^[a-z]+-[a-z]+\d+$/;
 const zonePattern = /^[a-z]+-[a-z]+\d+-[a-z]$/;
 
+/** The location in a bucket's resource; null if it names none, as a bucket of the TPU emulator before its first use. */
+export function readBucketLocation(fields: {
+  readonly location?: unknown;
+  readonly locationType?: unknown;
+  readonly customPlacementConfig?: { readonly dataLocations?: unknown } | null;
+}): BucketLocation | null {
+  const { location, locationType, customPlacementConfig } = fields;
+  if (typeof location !== 'string' || location === '') return null;
+  const parts = customPlacementConfig?.dataLocations;
+  return {
+    location: location.toLowerCase(),
+    kind: typeof locationType === 'string' ? locationType : null,
+    parts: Array.isArray(parts)
+      ? parts.filter((part) => typeof part === 'string').map((part) => part.toLowerCase())
+      : [],
+  };
+}
+
 /** True if the bucket's data is in the region of that zone. Null if this table does not know the location. */
 export function isInRegion(bucket: BucketLocation, zone: string): boolean | null {
   const region = regionOf(zone);

@@ -43,7 +43,9 @@ async function proposalsFor(
   const flag = pendingFlag === undefined ? undefined : flags[pendingFlag];
   if (flag !== undefined) return proposalsOf(flag, line(positional));
   const argument: Argument | undefined = command.args[positional.length] ?? command.args.findLast(({ many }) => many);
-  return [...(hasDash ? [] : flagForms(flags, given)), ...(await proposalsOf(argument, line(positional)))];
+  // `storage` has the command `storage checkpoints` next to it.
+  const nested = positional.length === 0 && given.size === 0 ? commandNames(`${command.names[0]} `) : [];
+  return [...(hasDash ? [] : flagForms(flags, given)), ...nested, ...(await proposalsOf(argument, line(positional)))];
 }
 
 const tpu: Proposal = { value: 'tpu', summary: 'The commands of a lab that shares TPUs' };
@@ -53,7 +55,7 @@ function commandNames(front: string): readonly Proposal[] {
   for (const { names, summary } of program.commands.filter(({ hidden }) => hidden !== true)) {
     for (const name of names.filter((one) => one.startsWith(front))) {
       const [first = '', second] = name.slice(front.length).split(' ');
-      rows.set(first, second === undefined ? summary : (program.families[first] ?? ''));
+      rows.set(first, second === undefined ? summary : (program.families[first] ?? rows.get(first) ?? ''));
     }
   }
   return [...rows].map(([value, summary]) => ({ value, summary }));

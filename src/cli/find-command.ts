@@ -22,15 +22,17 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
   }
   if (first.startsWith('-')) throw unknownGlobalFlag(first);
   const named = (name: string): C | undefined => program.commands.find(({ names }) => names.includes(name));
-  if (!Object.hasOwn(program.families, first)) {
+  // `controller --json status`
+  const between = countLeadingGlobals(argv.slice(start + 1));
+  const [second, ...others] = argv.slice(start + 1 + between);
+  const isFamily = Object.hasOwn(program.families, first);
+  // `storage checkpoints` next to `storage`
+  if (!isFamily && (second === undefined || named(`${first} ${second}`) === undefined)) {
     const command = named(first);
     if (command === undefined) throw unknownCommand(program, first, undefined, argv[start + 1]);
     return { command, args: [...before, ...argv.slice(start + 1)] };
   }
-  // `controller --json status`
-  const between = countLeadingGlobals(argv.slice(start + 1));
   before.push(...argv.slice(start + 1, start + 1 + between));
-  const [second, ...others] = argv.slice(start + 1 + between);
   if (second === undefined || ['--help', '-h', 'help'].includes(second)) return { family: first };
   const command = named(`${first} ${second}`);
   if (command !== undefined) return { command, args: [...before, ...others] };

@@ -71,8 +71,9 @@ function commandRows({ commands, families }: Program, group: string): readonly E
   const rows = new Map<string, string>();
   for (const { names, summary } of commands.filter((one) => one.group === group && one.hidden !== true)) {
     const [first = '', second] = names[0].split(' ');
-    if (second === undefined) rows.set(names.join(', '), summary);
-    else rows.set(`${first} ...`, families[first] ?? '');
+    const family = second === undefined ? undefined : families[first];
+    if (family === undefined) rows.set(names.join(', '), summary);
+    else rows.set(`${first} ...`, family);
   }
   return [...rows];
 }

@@ -19,6 +19,8 @@ import type { ControllerStatus, EmulatorStatus } from '../app/services.ts';
 import type { TpuRow } from '../app/tpus.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
+import type { CheckpointRow } from '../reports/checkpoints.ts';
+import type { BucketRow, StorageTotal } from '../reports/storage.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { RuleAnswer, WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -51,6 +53,8 @@ interface Outputs {
   readonly tpus: TpuOutput | ForgottenProjectOutput;
   readonly zones: ZoneRow;
   readonly quota: QuotaRow;
+  readonly storage: BucketOutput | StorageTotalOutput;
+  readonly 'storage checkpoints': CheckpointRow;
   readonly prices: PriceRow;
   readonly images: ImageOutput;
   readonly 'image-details': ImageDetailsOutput;
@@ -240,6 +244,16 @@ interface ClusterVerdictOutput extends Omit<ClusterResult, 'reasonText'> {
 type JobAnswerOutput = Pick<CommandResult, 'id' | 'message'>;
 
 // ------------------------------------------------------------------------------------------ TPUs and capacity
+
+/** A bucket. */
+interface BucketOutput extends BucketRow {
+  readonly kind: 'bucket';
+}
+
+/** The last line of `storage`: the sum of the buckets. */
+interface StorageTotalOutput extends StorageTotal {
+  readonly kind: 'total';
+}
 
 /** A TPU in one of your projects. */
 export interface TpuOutput extends Omit<TpuRow, 'label' | 'sharedByInstallation' | 'metadataOwner' | 'owner'> {

@@ -257,10 +257,11 @@ function readCheckpoints(
   const folder = isUrl(path) ? path.replace(/\/+$/, '') : path;
   const source = sections.sourceText(['job', 'checkpoint_dir']) ?? '';
   const isNamed = isShared || folder.includes(jobIdPlaceholder) || /\$\{\s*job\.name\s*\}/.test(source);
-  const storage = isNamed ? storageOf(folder, placement) : undefined;
+  // The folder has the ids of job and installation, because two users' jobs with the same id may use one bucket.
+  const checkpointDir = isNamed ? folder : `${folder}/${ownCheckpointSubfolder}`;
+  const storage = storageOf(checkpointDir, placement);
   return {
-    // The folder has the ids of job and installation, because two users' jobs with the same id may use one bucket.
-    checkpointDir: isNamed ? folder : `${folder}/${ownCheckpointSubfolder}`,
+    checkpointDir,
     checkpoints: isShared ? 'shared' : isNamed ? 'named' : 'own',
     ...(storage !== undefined && { checkpointStorage: storage }),
   };

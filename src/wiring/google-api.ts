@@ -91,7 +91,7 @@ export async function checkLogin(
   await createCredentials({ endpoint, login }).headers();
 }
 
-function createGoogleLogin(parts: {
+export function createGoogleLogin(parts: {
   readonly io: Pick<Io, 'env'>;
   readonly settings: Settings;
   readonly now: () => Instant;
@@ -106,14 +106,31 @@ function createGoogleLogin(parts: {
   }
 }
 
-const serviceServers = {
+export const serviceServers = {
+  monitoring: 'https://monitoring.googleapis.com',
   quota: 'https://cloudquotas.googleapis.com',
+  storage: 'https://storage.googleapis.com',
 } as const;
 
+/** The server on this machine that replaces Google's cloud, with its own buckets, if any. Null without one. */
+export function localCloud({ tpu: { endpoint } }: Settings): string | null {
+  return endpoint !== null && isLoopback(endpoint) ? endpoint : null;
+}
+
 /**
- * An API that Google accounts to the project itself. Its address: the running TPU emulator for the emulator's project,
- * else the setting `google.endpoints`, else a local server in `tpu.endpoint`, else Google. Sends no request yet.
+ * The running TPU emulator for the emulator's project, else the setting `google.endpoints`, else a local server in
+ * `tpu.endpoint`, else Google. Rejects while the emulator does not run.
  */
+export async function serviceEndpoint(
+  { home, settings }: { readonly home: string; readonly settings: Settings },
+  name: keyof typeof serviceServers,
+  project: string,
+): Promise<string> {
+  if (isServedByEmulator(settings, project)) return runningEmulatorUrl(home);
+  return settings.google.endpoints[name] ?? localCloud(settings) ?? serviceServers[name];
+}
+
+/** An API that Google accounts to the project itself, at its `serviceEndpoint`. Sends no request yet. */
 export function createGoogleService(parts: {
   readonly io: Io;
   readonly home: string;
@@ -126,12 +143,7 @@ export function createGoogleService(parts: {
   const { io, home, settings, now, name, timeout } = parts;
   const login = createGoogleLogin({ io, settings, now });
   return (project) => {
-    async function endpoint(): Promise<string> {
-      if (isServedByEmulator(settings, project)) return runningEmulatorUrl(home);
-      const { endpoint: tpuEndpoint } = settings.tpu;
-      const local = tpuEndpoint !== null && isLoopback(tpuEndpoint) ? tpuEndpoint : undefined;
-      return settings.google.endpoints[name] ?? local ?? serviceServers[name];
-    }
+    const endpoint = () => serviceEndpoint({ home, settings }, name, project);
     const credentials = createCredentials({ endpoint, login });
     // The login of gcloud belongs to a project of Google, in which most APIs are off.
     const accounted: Credentials = {
@@ -145,8 +157,6 @@ export function createGoogleService(parts: {
   };
 }
 
-const storageServer = 'https://storage.googleapis.com';
-
 /** See `Services.buckets`. Sends no request yet. */
 export async function createBucketPort(
   services: Services,
@@ -155,10 +165,7 @@ export async function createBucketPort(
 ): Promise<BucketPort> {
   const { io, home } = services;
   const settings = await services.settings();
-  const { endpoint: namedEndpoint } = settings.tpu;
   const isEmulated = isServedByEmulator(settings, project);
-  // A local server that replaces the cloud has its own buckets, if any.
-  const isOnThisMachine = isEmulated || (namedEndpoint !== null && isLoopback(namedEndpoint));
 
   // Before any request, because bucket checks have a short timeout.
   if (isEmulated && pendingJob !== undefined) {
@@ -166,13 +173,9 @@ export async function createBucketPort(
     if (started) pendingJob.report(formatEmulatorStarted(startedEndpoint));
   }
 
-  async function endpoint(): Promise<string> {
-    if (isEmulated) return runningEmulatorUrl(home);
-    return isOnThisMachine && namedEndpoint !== null ? namedEndpoint : storageServer;
-  }
-
-  const login = createGoogleLogin({ io, settings: settings, now: () => io.now() });
+  const endpoint = () => serviceEndpoint({ home, settings }, 'storage', project);
+  const login = createGoogleLogin({ io, settings, now: () => io.now() });
   const credentials = createCredentials({ endpoint, login });
   const caller = createGoogleApiClient({ endpoint, credentials, env: io.env, timeout: bucketCheckTimeout });
-  return { observe: (bucket) => observeBucket(caller, bucket, isOnThisMachine) };
+  return { observe: (bucket) => observeBucket(caller, bucket, isEmulated || localCloud(settings) !== null) };
 }

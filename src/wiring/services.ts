@@ -100,6 +100,8 @@ export function createServices(io: Io): LabServices {
     quotaWarnings: (capacity) =>
       import('./quota.ts').then(({ checkQuota }) => checkQuota(services, capacity)).catch(() => []),
 
+    storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services)),
+
     buckets: (project, pendingJob) =>
       import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services, project, pendingJob)),
 

@@ -21,7 +21,7 @@ test('every job gets a folder of its own below checkpoint_dir, also two jobs of 
   const { command } = created(manifest);
   assert.equal(command.checkpointDir, '~/bucket/runs/000007-k3x9ab');
   assert.equal(command.checkpoints, 'own');
-  assert.equal(command.checkpointStorage, undefined, 'no other job can have it');
+  assert.equal(command.checkpointStorage, 'gs://a-bucket/runs/000007-k3x9ab');
   assert.equal(created(manifest, '000008').command.checkpointDir, '~/bucket/runs/000008-k3x9ab');
   assert.equal(created(manifest, '000007', 'zzzzzz').command.checkpointDir, '~/bucket/runs/000007-zzzzzz');
   assert.equal(checkpointsOf('checkpoint_dir: "gs://b/runs/"').checkpointDir, 'gs://b/runs/000007-k3x9ab');

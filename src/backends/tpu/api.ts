@@ -7,6 +7,7 @@ import { JobmanError, messageOf } from '../../app/errors.ts';
 import type { Answer, GoogleApi, Listing } from '../../app/google.ts';
 import { matchesShape, parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import type { BucketStatus } from '../../app/ports.ts';
+import { readBucketLocation } from '../../catalogue/bucket-location.ts';
 import type { CloudError, CloudErrorKind } from '../../core/model/job.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { createHttpClient, type Environment } from '../../http/client.ts';
@@ -154,36 +155,18 @@ export type GuestAttributes = NonNullable<ShapeValue<typeof forms.guestAttribute
 /** The error of the API (`code` is an HTTP status) or of an operation (`code` is a gRPC code). */
 export type StatusBody = ShapeValue<typeof statusForm>;
 
-interface StorageLayout {
-  readonly location?: unknown;
-  readonly locationType?: unknown;
-  readonly customPlacementConfig?: { readonly dataLocations?: unknown };
-}
-
 /**
  * `createsOnUse`: the first use creates a missing bucket. `storageLayout` needs only the permission that gcsfuse needs:
  * https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
  */
 export async function observeBucket(client: GoogleApi, bucket: string, createsOnUse: boolean): Promise<BucketStatus> {
-  const answer = await client.call<StorageLayout>('GET', `storage/v1/b/${encodeURIComponent(bucket)}/storageLayout`);
+  const answer = await client.call('GET', `storage/v1/b/${encodeURIComponent(bucket)}/storageLayout`);
   if (!answer.ok) {
     if (answer.status === 'NOT_FOUND') return createsOnUse ? { kind: 'unlocated' } : { kind: 'absent' };
     return { kind: 'unknown', reason: answer.error.raw };
   }
-  const { location, locationType, customPlacementConfig } = answer.value;
-  // Buckets of the TPU emulator may have no location yet.
-  if (typeof location !== 'string' || location === '') return { kind: 'unlocated' };
-  const parts: unknown = customPlacementConfig?.dataLocations ?? [];
-  return {
-    kind: 'present',
-    location: {
-      location: location.toLowerCase(),
-      kind: typeof locationType === 'string' ? locationType : null,
-      parts: Array.isArray(parts)
-        ? parts.filter((part) => typeof part === 'string').map((part) => part.toLowerCase())
-        : [],
-    },
-  };
+  const location = readBucketLocation(answer.value);
+  return location === null ? { kind: 'unlocated' } : { kind: 'present', location };
 }
 
 interface CallResult<T> {

@@ -255,6 +255,16 @@ export const zonesFlags = {
 };
 export type ZonesFlags = FlagValues<typeof zonesFlags>;
 
+export const storageFlags = {
+  project: stringFlag('Only this project', 'project'),
+  exact: boolFlag('Count the objects of every bucket instead of reading the metric'),
+  csv: boolFlag('Print comma-separated values'),
+};
+export type StorageFlags = FlagValues<typeof storageFlags>;
+
+export const checkpointsFlags = { all: boolFlag('Also list folders without files') };
+export type CheckpointsFlags = FlagValues<typeof checkpointsFlags>;
+
 export const pricesFlags = { zone: stringFlag('Only in this zone or region', 'zone') };
 export type PricesFlags = FlagValues<typeof pricesFlags>;
 

@@ -1,5 +1,5 @@
 import { command, grouped } from '../command.ts';
-import { pricesFlags, quotaFlags } from './flags.ts';
+import { checkpointsFlags, pricesFlags, quotaFlags, storageFlags } from './flags.ts';
 
 export const usage = grouped('Usage', [
   command({
@@ -45,5 +45,48 @@ export const usage = grouped('Usage', [
       { name: 'type', summary: 'An accelerator type, a generation, or a flavor or machine of your prices', many: true },
     ],
     load: async () => (await import('../commands/prices.ts')).prices,
+  }),
+  command({
+    names: ['storage'],
+    summary: 'List the buckets of your projects: size, growth, location',
+    usage: '[--project p] [--exact] [--csv]',
+    about:
+      'Sizes come from Cloud Monitoring, which measures each bucket once a day. AGE is that of the newest point; the ' +
+      'measurement may be a day older. A bucket that is new or empty is `not measured yet`. 7 DAYS and 30 DAYS are the ' +
+      'growth. Units are powers of 1024.\n\n' +
+      '--exact counts the objects instead, with one request for each thousand of them; Ctrl-C ends it with the buckets ' +
+      'counted so far, and a size that begins with `>=` is of a part.\n\n' +
+      'The projects are those of `jobman tpus`. A location with `!` is outside the region of a zone that your jobs use.',
+    examples: [
+      ['jobman storage', 'every bucket, largest first'],
+      ['jobman storage --exact --project my-project', 'count the objects now'],
+      ['jobman storage --csv', 'for a spreadsheet'],
+      ['jobman storage --json | jq -r \'select(.kind == "bucket") | .bucket\'', 'for programs: one object per line'],
+    ],
+    exitCodes: {
+      5: 'no project answered; if at least one answered, its buckets are listed and the code is 0',
+      130: 'interrupted; the buckets are listed as far as they were counted',
+    },
+    flags: storageFlags,
+    load: async () => (await import('../commands/storage.ts')).storage,
+  }),
+  command({
+    names: ['storage checkpoints'],
+    summary: 'List the checkpoint folders of the jobs: size, age, and which no job needs',
+    usage: '[--all]',
+    about:
+      'A folder is needed unless all its jobs have succeeded or were deleted, jobman named it itself, and no other job ' +
+      'begins from it (job.resume_from). What is not known counts as needed.\n\n' +
+      'The command removes nothing: it prints the commands that would. Folders on the disks of TPUs are not listed.',
+    examples: [
+      ['jobman storage checkpoints', 'folders with files, newest job first'],
+      [
+        "jobman storage checkpoints --json | jq -r 'select(.needed | not) | .removeCommand'",
+        'for programs: the commands that remove what no job needs',
+      ],
+    ],
+    exitCodes: { 5: 'no folder could be read', 130: 'interrupted; unread folders count as needed' },
+    flags: checkpointsFlags,
+    load: async () => (await import('../commands/storage.ts')).checkpoints,
   }),
 ]);

@@ -179,7 +179,10 @@ export interface CommandSpec {
    * `shared`: any entry of a folder that the manifest names. Absent (records of an earlier version): `shared`.
    */
   readonly checkpoints?: 'own' | 'named' | 'shared';
-  /** The checkpoint folder in storage that other jobs can reach (`gs://bucket/runs`). Absent: none. */
+  /**
+   * `checkpointDir` in storage that outlives an ephemeral TPU (`gs://bucket/runs`). Absent: none, or an own folder in the record
+   * of an earlier version.
+   */
   readonly checkpointStorage?: string;
   /** The checkpoint from which the job starts. Absent: none. */
   readonly resumeFrom?: ResumeFrom;

@@ -241,6 +241,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     installationId: async () => 'abc123',
     checkLogin: async () => undefined,
     forgetProject: unavailable('projects'),
+    storage: unavailable('storage'),
     cluster: unavailable('cluster'),
     isClusterConfigured: async () => false,
     hasSubmitted: () => false,

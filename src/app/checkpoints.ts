@@ -1,0 +1,139 @@
+// Checkpoint folders of all jobs, with their contents. jobman only lists them: removing one is a command for a person.
+
+import { lstat, opendir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { emulatorProject } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import {
+  checkpointFolders,
+  checkpointRows,
+  type CheckpointFolder,
+  type CheckpointRow,
+  type FolderContents,
+} from '../reports/checkpoints.ts';
+import { mapConcurrent } from './concurrency.ts';
+import { isFileMissing, messageOf } from './errors.ts';
+import { quote } from '../catalogue/shell.ts';
+import type { Store } from './ports.ts';
+import {
+  createProgress,
+  describeError,
+  maxConcurrentBuckets,
+  type CountOptions,
+  type StorageOptions,
+  type StorageParts,
+  type StoragePort,
+  type StorageProblem,
+} from './storage.ts';
+
+export interface CheckpointReport {
+  readonly rows: readonly CheckpointRow[];
+  readonly problems: readonly StorageProblem[];
+  /** Ids of jobs whose folders cannot be listed from this machine. */
+  readonly unlisted: readonly string[];
+}
+
+/** Reads every folder once: buckets through the storage API, folders of this machine directly. Throws StoreError. */
+export async function readCheckpoints(
+  parts: {
+    readonly store: Pick<Store, 'list'>;
+    readonly portFor: StorageParts['portFor'];
+    /** The project whose login reads the buckets of jobs that run on this machine. */
+    readonly project: string | null;
+  },
+  options: StorageOptions,
+): Promise<CheckpointReport> {
+  const { jobs } = await parts.store.list({ maxFinished: null, includeRemoved: true });
+  const { folders, unlisted } = checkpointFolders(jobs);
+  const problems = new Map<string, StorageProblem>();
+  const track = createProgress(options);
+  track.expect(folders.length);
+  const ports = new Map<string, Promise<StoragePort | undefined>>();
+  const portOf = ({ project: own }: CheckpointFolder): Promise<StoragePort | undefined> => {
+    const project = own ?? parts.project ?? 'google';
+    const port = ports.get(project) ?? parts.portFor(project);
+    ports.set(project, port);
+    return port;
+  };
+  const read = await mapConcurrent(folders, maxConcurrentBuckets, async (folder) => {
+    const contents = await contentsOf(folder, portOf, track.options, problems);
+    track.finish();
+    return [folder, contents, await prefixOf(folder, portOf)] as const;
+  });
+  const contents = new Map(read.map(([folder, content]) => [folder, content]));
+  const prefixes = new Map(read.map(([folder, , prefix]) => [folder, prefix]));
+  return {
+    rows: checkpointRows(folders, contents, jobs, (folder) => prefixes.get(folder) ?? ''),
+    problems: [...problems.values()],
+    unlisted: unlisted.map(({ id }) => id),
+  };
+}
+
+type PortOf = (folder: CheckpointFolder) => Promise<StoragePort | undefined>;
+
+async function prefixOf(folder: CheckpointFolder, portOf: PortOf): Promise<string> {
+  if (folder.source.kind === 'local') return '';
+  const endpoint = (await portOf(folder))?.gcloudEndpoint ?? null;
+  return endpoint === null ? '' : `CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE=${quote(endpoint)} `;
+}
+
+async function contentsOf(
+  folder: CheckpointFolder,
+  portOf: PortOf,
+  options: CountOptions,
+  problems: Map<string, StorageProblem>,
+): Promise<FolderContents> {
+  const { source, project } = folder;
+  if (source.kind === 'local') return countFiles(source.path, options);
+  const port = await portOf(folder);
+  if (port === undefined) {
+    const message = 'the TPU emulator is not running; start it: jobman emulator start';
+    const problem = { project: emulatorProject, bucket: null, message, hints: [], isNote: true, isUnreachable: false };
+    problems.set(emulatorProject, problem);
+    return { unreadable: 'the TPU emulator is not running' };
+  }
+  const { count, error } = await port.count(source, options);
+  if (error !== null) {
+    const problem = describeError(error, project ?? '', 'storage.objects.list');
+    problems.set(source.bucket, { project: project ?? '', bucket: source.bucket, isNote: false, ...problem });
+    if (count === null) return { unreadable: problem.message };
+  }
+  return count === null ? { unreadable: 'not read' } : { count };
+}
+
+/** The regular files of a folder of this machine; links are not followed. An absent folder is empty. */
+async function countFiles(root: string, { signal, onProgress }: CountOptions): Promise<FolderContents> {
+  let [bytes, objects] = [0, 0];
+  let newestAt: Instant | null = null;
+  const open = [root];
+  try {
+    const isFolder = await lstat(root).then(
+      (found) => found.isDirectory(),
+      (error: unknown) => (isFileMissing(error) ? null : Promise.reject(error)),
+    );
+    if (isFolder === null) return { count: { bytes, objects, newestAt, isPartial: false } };
+    if (!isFolder) return { unreadable: 'it is not a folder' };
+    for (let folder = open.pop(); folder !== undefined && !signal.aborted; folder = open.pop()) {
+      let [newBytes, newObjects] = [0, 0];
+      for await (const entry of await opendir(folder)) {
+        const path = join(folder, entry.name);
+        if (entry.isDirectory()) open.push(path);
+        else {
+          const { size, mtimeMs } = await lstat(path);
+          newBytes += size;
+          newObjects += 1;
+          newestAt = Math.max(newestAt ?? 0, Math.round(mtimeMs));
+        }
+      }
+      bytes += newBytes;
+      objects += newObjects;
+      onProgress?.(newObjects, newBytes);
+    }
+  } catch (error) {
+    // A program that deletes a file meanwhile makes the count incomplete.
+    return isFileMissing(error)
+      ? { count: { bytes, objects, newestAt, isPartial: true } }
+      : { unreadable: messageOf(error) };
+  }
+  return { count: { bytes, objects, newestAt, isPartial: open.length > 0 || signal.aborted } };
+}

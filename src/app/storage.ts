@@ -1,0 +1,253 @@
+// Storage: the buckets of the projects with their sizes. A project or bucket that could not be read is a problem with the
+// missing permission; it never counts as empty.
+
+import { heldAllocations, type CloudError, type Job } from '../core/model/job.ts';
+import { alternativesOf, capacityAt } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import {
+  storageRows,
+  storageTotal,
+  type BucketMetrics,
+  type BucketRow,
+  type ListedBucket,
+  type ObjectCount,
+  type ProjectStorage,
+  type StorageTotal,
+} from '../reports/storage.ts';
+import type { CheckpointReport } from './checkpoints.ts';
+import { mapConcurrent } from './concurrency.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { asClause } from './format.ts';
+import type { Answer } from './google.ts';
+import type { Store } from './ports.ts';
+import { maxFinishedJobs, needsCloud, tpuScopes, tpuSpecs, type TpuSettings } from './tpus.ts';
+
+/** All objects below a prefix; an empty prefix is the whole bucket. */
+export interface ObjectFolder {
+  readonly bucket: string;
+  readonly prefix: string;
+}
+
+export interface CountOptions {
+  /** An abort ends the listing; the count so far is partial. */
+  readonly signal: AbortSignal;
+  /** Called for each page with its amounts. */
+  readonly onProgress?: ((objects: number, bytes: number) => void) | undefined;
+}
+
+/** `count` is null if nothing could be read. A partial count without an error was aborted. */
+export interface CountedObjects {
+  readonly count: ObjectCount | null;
+  readonly error: CloudError | null;
+}
+
+/** `gap`: the service's reason why points may be missing; null if none are. */
+export interface MetricsReading {
+  readonly buckets: ReadonlyMap<string, BucketMetrics>;
+  readonly gap: string | null;
+}
+
+/** The storage of one project. Read-only; never throws for a failure of the cloud. */
+export interface StoragePort {
+  buckets(): Promise<Answer<readonly ListedBucket[]>>;
+  /** Null for the TPU emulator, which has no metrics. */
+  readonly metrics: ((now: Instant) => Promise<Answer<MetricsReading>>) | null;
+  count(folder: ObjectFolder, options: CountOptions): Promise<CountedObjects>;
+  /** Another server than Google's: the address that gcloud needs in CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE. */
+  readonly gcloudEndpoint: string | null;
+}
+
+export interface StorageProblem {
+  readonly project: string;
+  /** Null for the whole project. */
+  readonly bucket: string | null;
+  /** Without a full stop. */
+  readonly message: string;
+  readonly hints: readonly string[];
+  /** The buckets are shown, but without a part of their data. */
+  readonly isNote: boolean;
+  readonly isUnreachable: boolean;
+}
+
+export interface StorageReport {
+  readonly rows: readonly BucketRow[];
+  readonly total: StorageTotal;
+  readonly problems: readonly StorageProblem[];
+  readonly projects: readonly string[];
+  /** False if no project could be read. */
+  readonly anyAnswered: boolean;
+}
+
+export interface StorageQuery {
+  readonly project?: string | undefined;
+  /** List the objects of every bucket. */
+  readonly exact: boolean;
+}
+
+export interface StorageProgress {
+  readonly buckets: number;
+  readonly ofBuckets: number;
+  readonly objects: number;
+  readonly bytes: number;
+}
+
+export interface StorageOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: StorageProgress) => void;
+}
+
+/** Read-only. Throws JobmanError without a project. */
+export interface StorageReader {
+  read(query: StorageQuery, options: StorageOptions): Promise<StorageReport>;
+  checkpoints(options: StorageOptions): Promise<CheckpointReport>;
+}
+
+export interface StorageParts {
+  readonly store: Pick<Store, 'list'>;
+  readonly settings: TpuSettings;
+  /** Undefined while the TPU emulator, which serves the project, does not run. */
+  readonly portFor: (project: string) => Promise<StoragePort | undefined>;
+  readonly isSimulated: (project: string) => boolean;
+  readonly now: () => Instant;
+}
+
+const maxConcurrentProjects = 8;
+/** Cloud Storage limits neither; this machine's connections do. */
+export const maxConcurrentBuckets = 8;
+
+/**
+ * Three requests for each project, all at once, unless a list has several pages. `exact` and the buckets of the TPU emulator
+ * take one request for each thousand objects. Throws JobmanError without a project.
+ */
+export async function readStorage(
+  parts: StorageParts,
+  query: StorageQuery,
+  options: StorageOptions,
+): Promise<StorageReport> {
+  const { jobs } = await parts.store.list({ maxFinished: maxFinishedJobs });
+  const specs = tpuSpecs(jobs, parts.settings.forgottenProjects);
+  const scope = query.project === undefined ? {} : { project: query.project };
+  const projects = tpuScopes(scope, parts.settings, specs).map(({ project }) => project);
+  if (projects.length === 0)
+    throw new JobmanError(
+      'No project: no job names one, and the setting tpu.project is not set. Pass one: jobman storage --project my-project',
+      exitCode.usage,
+    );
+  const problems: StorageProblem[] = [];
+  const track = createProgress(options);
+  const read = await mapConcurrent(projects, maxConcurrentProjects, (project) =>
+    readProject(parts, { project, exact: query.exact, zones: zonesInUse(jobs, project) }, track, problems),
+  );
+  const answered = read.filter((one) => one !== null);
+  const rows = storageRows(answered);
+  return { rows, total: storageTotal(rows), problems, projects, anyAnswered: answered.length > 0 };
+}
+
+interface ProjectQuery {
+  readonly project: string;
+  readonly exact: boolean;
+  readonly zones: readonly string[];
+}
+
+/** Null if neither its buckets nor their metrics could be read. */
+async function readProject(
+  { portFor, isSimulated, now }: StorageParts,
+  { project, exact, zones }: ProjectQuery,
+  track: ProgressTracker,
+  problems: StorageProblem[],
+): Promise<ProjectStorage | null> {
+  const add = (problem: Pick<StorageProblem, 'message'> & Partial<StorageProblem>): void =>
+    void problems.push({ project, bucket: null, hints: [], isNote: false, isUnreachable: false, ...problem });
+  const port = await portFor(project);
+  if (port === undefined) {
+    add({ message: 'the TPU emulator is not running; start it: jobman emulator start', isNote: true });
+    return null;
+  }
+  const at = now();
+  const [listed, measured] = await Promise.all([port.buckets(), port.metrics?.(at)]);
+  const buckets = listed.ok ? listed.value : null;
+  const metrics = measured?.ok === true ? measured.value.buckets : new Map<string, BucketMetrics>();
+  if (!listed.ok) add(describeError(listed.error, project, 'storage.buckets.list'));
+  if (measured !== undefined && !measured.ok) {
+    const problem = describeError(measured.error, project, 'monitoring.timeSeries.list');
+    const hints = exact || !listed.ok ? [] : ['jobman storage --exact    counts the objects instead'];
+    // An unreachable project is reported once.
+    if (listed.ok || !problem.isUnreachable)
+      add({
+        ...problem,
+        message: `${problem.message}, so sizes ${exact ? 'have no growth' : 'are missing'}`,
+        hints: [...problem.hints, ...hints],
+        isNote: listed.ok,
+      });
+  } else if (measured?.ok === true && measured.value.gap !== null)
+    add({ message: `some sizes may be missing: ${asClause(measured.value.gap)}`, isNote: true });
+  if (buckets === null && metrics.size === 0) return null;
+  const counts = new Map<string, ObjectCount>();
+  if (exact || port.metrics === null) {
+    const names = buckets?.map(({ name }) => name) ?? [...metrics.keys()];
+    track.expect(names.length);
+    await mapConcurrent(names, maxConcurrentBuckets, async (bucket) => {
+      const { count, error } = await port.count({ bucket, prefix: '' }, track.options);
+      track.finish();
+      if (count !== null) counts.set(bucket, count);
+      if (error !== null) add({ bucket, ...describeError(error, project, 'storage.objects.list') });
+    });
+  }
+  return { project, buckets, metrics, counts, countedAt: at, zones, simulated: isSimulated(project) };
+}
+
+/** The zones of the alternatives of unfinished jobs, and of capacity that is held. */
+function zonesInUse(jobs: readonly Job[], project: string): readonly string[] {
+  const zones = jobs.flatMap((job) => {
+    const { capacity } = job.spec;
+    if (capacity.kind !== 'tpu' || capacity.project !== project || !needsCloud(job)) return [];
+    const held = heldAllocations(job).map(({ alternative = 0 }) => capacityAt(capacity, alternative).zone);
+    return held.length > 0 ? held : alternativesOf(capacity).map(({ zone }) => zone);
+  });
+  return [...new Set(zones)].toSorted();
+}
+
+/** In the first case the API of the service is off for the project, which Google reports as a missing permission. */
+export function describeError(
+  { kind, raw }: CloudError,
+  project: string,
+  permission: string,
+): Pick<StorageProblem, 'message' | 'hints' | 'isUnreachable'> {
+  const service = `${permission.split('.')[0] ?? ''}.googleapis.com`;
+  if (/has not been used in project|SERVICE_DISABLED|accessNotConfigured/u.test(raw))
+    return {
+      message: `the API ${service} is disabled in ${project}`,
+      hints: [`gcloud services enable ${service} --project ${project}    enables it`],
+      isUnreachable: false,
+    };
+  if (kind === 'permission')
+    return {
+      message: `your login has no permission ${permission}`,
+      hints: [asClause(raw)],
+      isUnreachable: false,
+    };
+  return {
+    message: kind === 'not_found' ? 'it does not exist' : asClause(raw),
+    hints: [],
+    isUnreachable: kind === 'unreachable',
+  };
+}
+
+type ProgressTracker = ReturnType<typeof createProgress>;
+
+export function createProgress({ signal, onProgress }: StorageOptions) {
+  let progress: StorageProgress = { buckets: 0, ofBuckets: 0, objects: 0, bytes: 0 };
+  const change = (changed: Partial<StorageProgress>): void => {
+    progress = { ...progress, ...changed };
+    onProgress?.(progress);
+  };
+  const options: CountOptions = {
+    signal,
+    onProgress: (objects, bytes) => change({ objects: progress.objects + objects, bytes: progress.bytes + bytes }),
+  };
+  return {
+    options,
+    expect: (count: number) => change({ ofBuckets: progress.ofBuckets + count }),
+    finish: () => change({ buckets: progress.buckets + 1 }),
+  };
+}

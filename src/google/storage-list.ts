@@ -1,0 +1,110 @@
+// Cloud Storage, read-only: the buckets of a project, and the objects of a bucket or folder.
+// Source: https://cloud.google.com/storage/docs/json_api/v1/buckets/list and .../objects/list.
+
+import type { Answer, GoogleApi } from '../app/google.ts';
+import { matchesShape, type Shape, type ShapeValue } from '../app/json.ts';
+import type { CountedObjects, CountOptions, ObjectFolder } from '../app/storage.ts';
+import { readBucketLocation } from '../catalogue/bucket-location.ts';
+import type { CloudError } from '../core/model/job.ts';
+import { parseInstant, type Instant } from '../core/model/time.ts';
+import type { ListedBucket } from '../reports/storage.ts';
+
+/** The largest page that the service gives. */
+const pageSize = 1_000;
+
+const bucketForm = {
+  name: 'string',
+  location: 'string',
+  locationType: 'string',
+  customPlacementConfig: { dataLocations: ['string'] },
+  storageClass: 'string',
+  timeCreated: 'string',
+} as const satisfies Shape;
+const bucketFields = 'nextPageToken,items(name,location,locationType,customPlacementConfig,storageClass,timeCreated)';
+
+/** Requires the permission `storage.buckets.list`. */
+export async function listBuckets(api: GoogleApi, project: string): Promise<Answer<readonly ListedBucket[]>> {
+  const query = queryOf({ project, maxResults: pageSize, fields: bucketFields, prettyPrint: 'false' });
+  const answer = await api.list<ShapeValue<typeof bucketForm>>(`storage/v1/b?${query}`, 'items');
+  if (!answer.ok) return answer;
+  const { items } = answer.value;
+  if (!matchesShape(items, [bucketForm])) return { ok: false, status: 'NO_ANSWER', error: unexpected('buckets') };
+  return {
+    ok: true,
+    value: items.map((item) => ({
+      name: item.name,
+      location: readBucketLocation(item),
+      storageClass: item.storageClass ?? null,
+      createdAt: parseInstant(item.timeCreated),
+    })),
+  };
+}
+
+const objectsForm = {
+  nextPageToken: 'string',
+  // An uint64, which JSON cannot hold as a number.
+  items: [{ size: 'string', updated: 'string' }],
+} as const satisfies Shape;
+
+/**
+ * Counts the objects below a prefix, page by page: the live ones, as `gcloud storage du` does. An abort or a failure
+ * gives a partial count, or none before the first page. Requires the permission `storage.objects.list`.
+ */
+export async function countObjects(
+  api: GoogleApi,
+  { bucket, prefix }: ObjectFolder,
+  { signal, onProgress }: CountOptions,
+): Promise<CountedObjects> {
+  let [pages, bytes, objects] = [0, 0, 0];
+  let newestAt: Instant | null = null;
+  let token = '';
+  const result = (isPartial: boolean, error: CloudError | null): CountedObjects => ({
+    count: pages === 0 ? null : { bytes, objects, newestAt, isPartial },
+    error,
+  });
+  do {
+    const query = queryOf({
+      maxResults: pageSize,
+      fields: 'nextPageToken,items(size,updated)',
+      prettyPrint: 'false',
+      ...(prefix === '' ? {} : { prefix }),
+      ...(token === '' ? {} : { pageToken: token }),
+    });
+    let answer: Answer<ShapeValue<typeof objectsForm>>;
+    try {
+      signal.throwIfAborted();
+      answer = await api.call('GET', `storage/v1/b/${encodeURIComponent(bucket)}/o?${query}`, undefined, signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      return result(true, null);
+    }
+    if (!answer.ok) return result(true, answer.error);
+    if (!matchesShape(answer.value, objectsForm)) return result(true, unexpected('objects'));
+    const { items = [], nextPageToken = '' } = answer.value;
+    if (nextPageToken !== '' && nextPageToken === token) return result(true, unexpected('objects'));
+    let pageBytes = 0;
+    for (const { size = '', updated } of items) {
+      pageBytes += Number(size);
+      const at = parseInstant(updated);
+      if (at !== null && (newestAt === null || at > newestAt)) newestAt = at;
+    }
+    if (!Number.isFinite(pageBytes)) return result(true, unexpected('objects'));
+    pages += 1;
+    bytes += pageBytes;
+    objects += items.length;
+    onProgress?.(items.length, pageBytes);
+    token = nextPageToken;
+  } while (token !== '');
+  return result(false, null);
+}
+
+function queryOf(parameters: Readonly<Record<string, string | number>>): string {
+  return Object.entries(parameters)
+    .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+    .join('&');
+}
+
+function unexpected(what: string): CloudError {
+  const raw = `the list of ${what} has an unexpected form`;
+  return { kind: 'unreachable', message: raw, raw };
+}
