@@ -122,7 +122,9 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
         if (machine.zone !== zoneOf(first)) return [];
         const { labels } = machine;
         if (machine.state === 'gone' || labels?.installation !== parts.installation) return [];
-        return [{ backend: 'tpu', resource: resourceOf(machine), ...labels, state: machine.state }];
+        const slice = machine.state === 'ready' ? 'ready' : machine.cause === 'preempted' ? 'preempted' : 'other';
+        const resource = resourceOf(machine);
+        return [{ backend: 'tpu', resource, ...labels, state: machine.state, slices: [slice] }];
       });
       return known(orphans, clock.now());
     },

@@ -74,24 +74,6 @@ function replay(events: readonly Event[]): HistoryState {
         finish = correctFinishTime(finish, event.at, begun);
         break;
       }
-      case 'allocation_requested':
-        Object.assign(allocation(event.allocation), { requestedAt: event.at, alternative: event.alternative });
-        break;
-      case 'allocation_seen': {
-        const one = allocation(event.allocation);
-        one['lastObserved'] = { state: event.state, detail: event.message, at: event.at };
-        // A released allocation never becomes ready.
-        if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
-        foldReady(one, event.slices ?? slicesIn(event.state), event.missedAt ?? event.at);
-        break;
-      }
-      case 'allocation_released':
-        allocation(event.allocation)['releasedAt'] = event.at;
-        break;
-      case 'allocation_gone':
-        allocation(event.allocation)['goneAt'] = event.at;
-        foldReady(allocation(event.allocation), [], event.missedAt ?? event.at);
-        break;
       case 'alternative_exhausted': {
         const { alternative, answer, at } = event;
         const open = attempt(attempts.length);
@@ -109,6 +91,9 @@ function replay(events: readonly Event[]): HistoryState {
         break;
       case 'attempt_running':
         attempt(event.attempt)['runningAt'] = event.at;
+        break;
+      case 'attempt_resumed':
+        attempt(event.attempt)['resumedFrom'] = { entry: event.entry, savedAt: event.savedAt };
         break;
       case 'exit_seen': {
         const { kind: _kind, attempt: ordinal, ...seen } = event;
@@ -131,6 +116,13 @@ function replay(events: readonly Event[]): HistoryState {
         break;
       case 'removed':
         removed = true;
+        break;
+      case 'allocation_requested':
+      case 'allocation_seen':
+      case 'allocation_released':
+      case 'allocation_gone':
+      case 'orphan_seen':
+        replayAllocation(allocation(event.allocation), event);
         break;
       case 'created':
       case 'allocation_refused':
@@ -161,6 +153,35 @@ function allocationIn(allocations: UntypedRecord[], ordinal: number): UntypedRec
     });
   }
   return allocations[ordinal - 1] ?? {};
+}
+
+type AllocationEvent = Extract<
+  Event,
+  { readonly kind: `allocation_${'requested' | 'seen' | 'released' | 'gone'}` | 'orphan_seen' }
+>;
+
+function replayAllocation(one: UntypedRecord, event: AllocationEvent): void {
+  switch (event.kind) {
+    case 'allocation_requested':
+      Object.assign(one, { requestedAt: event.at, alternative: event.alternative });
+      break;
+    case 'allocation_seen':
+      one['lastObserved'] = { state: event.state, detail: event.message, at: event.at };
+      // A released allocation never becomes ready.
+      if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
+      foldReady(one, event.slices ?? slicesIn(event.state), event.missedAt ?? event.at);
+      break;
+    case 'allocation_released':
+      one['releasedAt'] = event.at;
+      break;
+    case 'allocation_gone':
+      one['goneAt'] = event.at;
+      foldReady(one, [], event.missedAt ?? event.at);
+      break;
+    case 'orphan_seen':
+      foldReady(one, event.slices, event.at);
+      break;
+  }
 }
 
 function foldReady(allocation: UntypedRecord, slices: readonly SliceState[], at: Instant): void {

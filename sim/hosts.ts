@@ -144,6 +144,14 @@ async function observeWorker(parts: HostPortOptions, ref: WorkerRef): Promise<Ob
 
 /** Times are sent as ages and added to the reader's clock, as real workers do. */
 function runStatusOf(parts: HostPortOptions, attempt: number, run: Run | null): RunStatus {
+  const status = runStateOf(parts, attempt, run);
+  if (run?.checkpoints?.resume !== true || run.startedAt === null) return status;
+  const { name: entry = null, at = null } = run.resumedFrom ?? {};
+  const age = at === null ? null : parts.world.timeline.now - at;
+  return { ...status, resumedFrom: { entry, savedAt: age === null ? null : parts.clock.now() - age } };
+}
+
+function runStateOf(parts: HostPortOptions, attempt: number, run: Run | null): RunStatus {
   const { world, clock } = parts;
   const { timeline } = world;
   const { now } = timeline;

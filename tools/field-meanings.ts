@@ -164,6 +164,11 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'EventOutput.command_received.verb': 'The command.',
   'EventOutput.created.overrides': 'The values of `--set`.',
   'EventOutput.finished.verdict': 'The phase of the finished job.',
+  'EventOutput.orphan_seen.slices': 'The state of each slice; empty if it no longer exists.',
+  'EventOutput.attempt_resumed.entry': 'Name of the checkpoint; null if there was none.',
+  'EventOutput.kind.orphan_seen':
+    'Orphan collection observed an allocation that its job no longer observes, or the end of its ready time.',
+  'EventOutput.kind.attempt_resumed': 'A worker has reported the checkpoint that the attempt continues from.',
   'EventOutput.kind.allocation_gone': 'The allocation is deleted.',
   'EventOutput.kind.allocation_refused': 'The cloud refused the request.',
   'EventOutput.kind.allocation_released': 'jobman requested the deletion of the allocation.',

@@ -49,12 +49,19 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     }
     case 'allocation_seen': {
       const workers = event.workers === undefined ? '' : ` with ${pluralize(event.workers, 'worker')}`;
-      return `allocation ${event.allocation} ${statePhrases[event.state]}${workers}${inParentheses(event.message)}`;
+      const slices = event.slices ?? [];
+      const ready = slices.filter((state) => state === 'ready').length;
+      const part = slices.length > 1 ? `, ${ready} of ${slices.length} slices ready` : '';
+      return `allocation ${event.allocation} ${statePhrases[event.state]}${workers}${part}${inParentheses(event.message)}`;
     }
     case 'allocation_released':
       return `allocation ${event.allocation} released: ${asClause(event.message)}`;
     case 'allocation_gone':
       return `allocation ${event.allocation} deleted`;
+    case 'orphan_seen': {
+      const isReady = event.slices.includes('ready');
+      return `allocation ${event.allocation}, an orphan, ${isReady ? 'is ready and costs money' : 'is not ready any more'}`;
+    }
     case 'step_failed':
       return `${event.attempt === undefined ? '' : `attempt ${event.attempt}: `}setup step ${event.step} failed on worker ${event.worker} (try ${event.tries} of ${job.spec.limits.setupTries}): ${asClause(event.message)}`;
     case 'step_run_manually': {
@@ -67,6 +74,10 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       return `attempt ${event.attempt} started on ${formatWorkers(event.workers)}`;
     case 'attempt_running':
       return `attempt ${event.attempt} is running`;
+    case 'attempt_resumed':
+      return event.entry === null || event.savedAt === null
+        ? `attempt ${event.attempt} found no checkpoint`
+        : `attempt ${event.attempt} continues from ${event.entry}, saved ${formatDuration(Math.max(0, event.at - event.savedAt))} before`;
     case 'exit_seen':
       return `the program exited on ${formatWorker(event.worker)}: ${formatExit(event)}; the cause is not known yet`;
     case 'attempt_ending':

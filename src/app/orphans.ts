@@ -6,6 +6,7 @@ import { type Job, heldAllocations, capacityOf } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
 import type { Instant } from '../core/model/time.ts';
 import { asClause } from './format.ts';
+import { recordOrphanUsage } from './record-orphan.ts';
 import { locationPrefix, type Store, type Orphan } from './ports.ts';
 import {
   claimingJobs,
@@ -67,7 +68,7 @@ export function orphansOf(job: Job): readonly Orphan[] {
 
 /** `release` deletes only resources with the orphan's labels. */
 export function createOrphanOperations(parts: {
-  readonly store: Pick<Store, 'list' | 'loadMany' | 'orphans' | 'forgetOrphan'>;
+  readonly store: Pick<Store, 'list' | 'loadMany' | 'load' | 'wakeAt' | 'commit' | 'orphans' | 'forgetOrphan'>;
   readonly installation: string | null;
   readonly cloud: TpuCloud;
   readonly settings: TpuSettings;
@@ -76,6 +77,11 @@ export function createOrphanOperations(parts: {
   readonly onClose: () => Promise<void>;
 }): OrphanOperations {
   const { store, cloud, settings, now } = parts;
+
+  /** From the deletion on it is not charged any more. */
+  async function recordEnd(orphan: Orphan): Promise<void> {
+    if (orphan.installation === parts.installation) await recordOrphanUsage(store, orphan, [], now());
+  }
 
   return {
     async observe() {
@@ -106,8 +112,15 @@ export function createOrphanOperations(parts: {
       const { tpus, unchecked } = await observeScopes(cloud, scopesOf(orphans));
       return orphans.map((orphan) => ({ ...orphan, ...presenceOf(tpus, unchecked, orphan) }));
     },
-    release: (orphan) => parts.release(orphan),
-    forget: (orphan) => store.forgetOrphan(orphan),
+    async release(orphan) {
+      const result = await parts.release(orphan);
+      if (result.kind === 'done') await recordEnd(orphan);
+      return result;
+    },
+    async forget(orphan) {
+      await recordEnd(orphan);
+      await store.forgetOrphan(orphan);
+    },
     close: () => parts.onClose(),
   };
 }

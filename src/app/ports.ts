@@ -4,6 +4,7 @@ import type { BucketLocation } from '../catalogue/bucket-location.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Allocation, Job } from '../core/model/job.ts';
 import type { AllocationStatus, Observed, Outcome, OutcomeResult, WorkerStatus } from '../core/model/observation.ts';
+import type { SliceState } from '../core/model/ready-periods.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId, CapacitySpec } from '../core/model/spec.ts';
@@ -173,6 +174,8 @@ export interface Orphan {
   readonly job: string;
   readonly allocation: number;
   readonly state: string;
+  /** The slices that this resource shows, for the usage ledger. Absent in the store. */
+  readonly slices?: readonly SliceState[];
 }
 
 /** A source of capacity. Never waits for a machine and never throws for the cloud: failure to observe is `unknown`. */

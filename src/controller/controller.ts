@@ -201,7 +201,7 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
   const watch = createClockWatch(clock.now());
   const mirror = createLogMirror({ logFiles, clock, mayAct, wake, report });
   const followers = createLogFollowers({ mirror, clock, watch, lease });
-  const orphanCollector = createOrphanCollector({ ...options, mayAct, report });
+  const orphanCollector = createOrphanCollector({ ...options, mayAct, report, epoch: () => lease.epoch });
   const performer = createPerformer({
     ...options,
     mirror,

@@ -5,13 +5,18 @@
 import { messageOf } from '../app/errors.ts';
 import { locationPrefix, type AllocationRef, type CapacityPort, type Orphan } from '../app/ports.ts';
 import { capacityOf, type Job } from '../core/model/job.ts';
-import { minute, second, type Instant } from '../core/model/time.ts';
+import { minute, type Instant } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
+import {
+  createMissing,
+  createOrphanUsage,
+  delayAfterRelease,
+  isAmong,
+  type OrphanUsageOptions,
+} from './orphan-usage.ts';
 import type { PerformerOptions } from './performer.ts';
 
 const collectInterval = 5 * minute;
-/** Long enough for the cloud to finish a deletion, so that one collection is enough. */
-const delayAfterRelease = 45 * second;
 /** A request whose reply was lost takes effect at most this long after the release. */
 const maxRequestDelay = 5 * minute;
 /** An incomplete collection is soon repeated, but an expired login must not keep the controller running. */
@@ -38,14 +43,16 @@ interface OrphanLocation {
 }
 
 export function createOrphanCollector(
-  options: Pick<ControllerOptions, 'store' | 'backendOf' | 'clock'> & Pick<PerformerOptions, 'mayAct' | 'report'>,
+  options: Pick<ControllerOptions, 'store' | 'backendOf' | 'clock'> &
+    Pick<PerformerOptions, 'mayAct' | 'report'> &
+    Omit<OrphanUsageOptions, 'missing'>,
 ) {
   const { store, clock, mayAct } = options;
   let dueAt = clock.now();
   /** Until then a late request may take effect. Based on the store, so that a new controller knows it too. */
   let lateRequestsUntil: Instant = 0;
-  /** When a collection first missed each recorded orphan. */
-  const missed = new Map<string, Instant>();
+  const missing = createMissing();
+  const usage = createOrphanUsage({ ...options, missing });
 
   async function locations(began: Instant): Promise<readonly OrphanLocation[]> {
     const { refs, goneAt } = await store.locationsToCollect(began);
@@ -64,15 +71,9 @@ export function createOrphanCollector(
   ): Promise<void> {
     for (const orphan of await store.orphans()) {
       if (orphan.backend !== capacity.backend || !orphan.resource.startsWith(prefix)) continue;
-      const isThere = found.some(({ job, allocation }) => job === orphan.job && allocation === orphan.allocation);
-      const missedAt = missed.get(orphan.resource);
-      if (isThere) missed.delete(orphan.resource);
-      else if (missedAt === undefined || now < missedAt) missed.set(orphan.resource, now);
-      else if (now >= missedAt + delayAfterRelease) {
-        await store.forgetOrphan(orphan);
-        missed.delete(orphan.resource);
-        options.report(`the orphan ${orphan.resource} no longer exists`);
-      }
+      if (missing.since(orphan.resource, isAmong(found, orphan), now) === undefined) continue;
+      await store.forgetOrphan(orphan);
+      options.report(`the orphan ${orphan.resource} no longer exists`);
     }
   }
 
@@ -135,6 +136,7 @@ export function createOrphanCollector(
             }
             for (const orphan of found) if (!(await handleResource(location.capacity, orphan))) isThrough = false;
             await forgetGone(location, found, began);
+            await usage.record(location.prefix, found, began);
           }),
         );
       } catch (error) {

@@ -2,6 +2,7 @@
 // program with all its children.
 
 import { constants } from 'node:os';
+import type { ResumedFrom } from '../core/model/job.ts';
 import type { RunStatus, WorkerStatus } from '../core/model/observation.ts';
 import type { Instant } from '../core/model/time.ts';
 import { quote } from '../catalogue/shell.ts';
@@ -16,8 +17,8 @@ const shutdownExitCodes: readonly number[] = [129, 137, 143];
 const restartedMessage = 'the machine was restarted';
 
 /**
- * Prints `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`. Without `end`,
- * the answer was cut and counts as none.
+ * Prints `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `resumed <n> …` …, `end`.
+ * Without `end`, the answer was cut and counts as none.
  */
 export function observeScript(
   root: string,
@@ -80,6 +81,9 @@ print_exit() {
 for dir in "$root"/attempt_*; do
   [ -d "$dir" ] || continue
   attempt=\${dir##*_}
+  if { read -r saved entry <"$dir/resumed"; } 2>/dev/null; then
+    printf 'resumed %s %s %s\\n' "$attempt" "$saved" "$entry"
+  fi
   if read_exit "$dir"; then
     print_exit "$dir"
   elif read_pid "$dir"; then
@@ -132,11 +136,14 @@ export function parseObservation(answer: string, at: Instant): WorkerStatus | un
   let clockOffset: number | undefined;
   const proofs: string[] = [];
   const runs: RunStatus[] = [];
+  const resumes = new Map<number, ResumedFrom>();
   for (const line of lines.slice(1, -2)) {
     const [key, first = '', ...rest] = line.split(' ');
     if (key === 'boot' && first !== '') bootId = first;
     else if (key === 'now' && isNumber(first)) clockOffset = clockGap(at - Number(first));
     else if (key === 'proof' && first !== '') proofs.push(first);
+    else if (key === 'resumed' && isNumber(first) && clockOffset !== undefined)
+      resumes.set(Number(first), parseResumed(rest, clockOffset));
     else if (key === 'run' && clockOffset !== undefined) {
       const run = parseRun(first, rest, clockOffset);
       if (run === undefined) return undefined;
@@ -144,7 +151,17 @@ export function parseObservation(answer: string, at: Instant): WorkerStatus | un
     } else return undefined;
   }
   if (bootId === undefined || clockOffset === undefined) return undefined;
-  return { bootId, proofs, runs: runs.toSorted((a, b) => a.attempt - b.attempt) };
+  const complete = runs.map((run): RunStatus => {
+    const resumedFrom = resumes.get(run.attempt);
+    return resumedFrom === undefined ? run : { ...run, resumedFrom };
+  });
+  return { bootId, proofs, runs: complete.toSorted((a, b) => a.attempt - b.attempt) };
+}
+
+function parseResumed([saved = '', ...entry]: readonly string[], clockOffset: number): ResumedFrom {
+  return isNumber(saved)
+    ? { entry: entry.join(' '), savedAt: Number(saved) + clockOffset }
+    : { entry: null, savedAt: null };
 }
 
 /** A gap of up to two seconds may be the answer's travel time; ignoring it keeps timestamps stable. */

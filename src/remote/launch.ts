@@ -296,6 +296,15 @@ END
   done
 }
 
+# For the usage ledger: which work of earlier attempts is kept.
+record_resume() {
+  if [ -z "$best" ]; then
+    echo none >"$dir/resumed"
+  else
+    saved=$(stat -L -c %Y "$best") && printf '%s000 %s\\n' "$saved" "\${best##*/}" >"$dir/resumed"
+  fi
+} 2>/dev/null
+
 # Finds the checkpoint of job.resume_from. In another job's folder only that job's entries count.
 find_beginning() {
   expand_checkpoints "$begin"
@@ -342,7 +351,10 @@ esac
       jobman_from=$best
       case $jobman_folder in
         *://*) jobman_from=$jobman_folder ;;
-        *) [ -n "$best$uncounted$begin" ] || jobman_from=$jobman_folder ;;
+        *)
+          [ -n "$best$uncounted$begin" ] || jobman_from=$jobman_folder
+          record_resume
+          ;;
       esac
     fi
     case $jobman_folder in

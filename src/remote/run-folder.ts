@@ -4,6 +4,7 @@
 //       script  env  launch   the program to run
 //       secrets    variables that only the program may see; deleted once it has started
 //       pid        pid, start in clock ticks since boot, boot id, start in ms; one line
+//       resumed    the checkpoint that a resumed attempt got: its time in ms and its name, or "none"; one line
 //       log        output and errors together, byte for byte
 //       exit       exit code, end in ms, padding; one line, complete when the file exists
 //       failure    why an exit code of 0 is no success; a line that a run on the controller's own machine may leave

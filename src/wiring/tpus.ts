@@ -6,6 +6,7 @@ import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { createOrphanOperations, type OrphanOperations } from '../app/orphans.ts';
 import { observeTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
+import { recordOrphanUsage } from '../app/record-orphan.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
 import { releaseOrphan } from '../backends/tpu/capacity.ts';
 import { priceOf } from '../reports/prices.ts';
@@ -55,7 +56,10 @@ export async function forgetProject(
     if (inProject.length === 0 && orphans.length === 0)
       throw new JobmanError(`No job has used the project ${project}.`, exitCode.notFound);
     if (orphans.length > 0 && !(await confirmForget(orphans.map(({ resource }) => resource)))) return false;
-    for (const orphan of orphans) await store.forgetOrphan(orphan);
+    for (const orphan of orphans) {
+      await recordOrphanUsage(store, orphan, [], services.io.now());
+      await store.forgetOrphan(orphan);
+    }
   } finally {
     await store.close();
   }

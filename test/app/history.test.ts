@@ -127,6 +127,10 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       [{ kind: 'allocation_released', allocation: 1, message: 'it is lost' }, 'allocation 1 released: it is lost'],
     ],
     allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 deleted']],
+    orphan_seen: [
+      [{ kind: 'orphan_seen', allocation: 1, slices: ['ready'] }, 'allocation 1, an orphan, is ready and costs money'],
+      [{ kind: 'orphan_seen', allocation: 1, slices: [] }, 'allocation 1, an orphan, is not ready any more'],
+    ],
     step_failed: [
       [
         { kind: 'step_failed', attempt: 1, allocation: 1, worker: 3, step: 'docker', tries: 3, message: 'exit 100' },
@@ -156,6 +160,13 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       [{ kind: 'attempt_started', attempt: 1, workers: ['controller'] }, 'attempt 1 started on this machine'],
     ],
     attempt_running: [[{ kind: 'attempt_running', attempt: 1 }, 'attempt 1 is running']],
+    attempt_resumed: [
+      [
+        { kind: 'attempt_resumed', attempt: 2, entry: 'step_40', savedAt: noon - 90 * second },
+        'attempt 2 continues from step_40, saved 1m30s before',
+      ],
+      [{ kind: 'attempt_resumed', attempt: 2, entry: null, savedAt: null }, 'attempt 2 found no checkpoint'],
+    ],
     exit_seen: [
       [
         { kind: 'exit_seen', attempt: 1, worker: 3, exitCode: 137, signal: 'KILL' },

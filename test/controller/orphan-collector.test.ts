@@ -88,6 +88,7 @@ async function open(t: TestContext) {
     clock: { now: () => clock.now, at: () => () => undefined },
     mayAct: () => clock.mayAct,
     report: (line) => void lines.push(line),
+    epoch: () => null,
   });
   return { store, cloud, collector, lines, clock };
 }
@@ -152,6 +153,38 @@ test('orphan collection checks a zone for a week after its last job, and longer 
   clock.now = noon + 8 * 24 * hour;
   await collector.collect();
   assert.deepEqual(cloud.asked.flat(), ['unsure-a']);
+});
+
+test('the usage ledger has the time in which an orphan is ready', async (t) => {
+  const { store, cloud, collector, clock } = await open(t);
+  const charged = async () =>
+    (await store.usage({})).flatMap(({ use, from, until }) =>
+      use === 'idle' ? [[from - noon, until && until - noon]] : [],
+    );
+  const job = await endedJob(store, 'good-a');
+  const orphan = { ...late(job, 'good-a'), slices: ['ready'] as const };
+  cloud.there.set(orphan.resource, orphan);
+  clock.now = noon + 10 * minute;
+  await collector.collect();
+  assert.deepEqual(await charged(), [[10 * minute, null]]);
+  clock.now = noon + 11 * minute;
+  await collector.collect();
+  assert.deepEqual(await charged(), [[10 * minute, null]], 'one list may be partial');
+  clock.now = noon + 12 * minute;
+  await collector.collect();
+  assert.deepEqual(await charged(), [[10 * minute, 11 * minute]]);
+  clock.now = noon + 13 * minute;
+  await collector.collect();
+  assert.deepEqual(await charged(), [[10 * minute, 11 * minute]]);
+});
+
+test('the usage of a job that observes its own TPU is not changed by orphan collection', async (t) => {
+  const { store, cloud, collector, clock } = await open(t);
+  const job = await endedJob(store, 'good-a', null);
+  cloud.there.set('a', { ...late(job, 'good-a'), slices: ['other'] });
+  clock.now = noon + 10 * minute;
+  await collector.collect();
+  assert.deepEqual((await store.load(job.id))?.job.allocations, job.allocations);
 });
 
 test('an orphan is forgotten after two collections without it; a location without an answer does not count', async (t) => {

@@ -503,6 +503,10 @@ printf end`;
     assert.equal(await run(5, true, '~/check points'), join(folder, 'temporal_1'));
     const missing = join(ground.home, 'not there');
     assert.equal(await run(6, true, missing), missing);
+    const reported = async (attempt: number) => (await waitForRun(ground, attempt, 'exited')).resumedFrom;
+    assert.deepEqual(await reported(1), { entry: null, savedAt: null });
+    assert.deepEqual(await reported(2), { entry: 'step_10', savedAt: 1_000_000 });
+    assert.equal(await reported(4), undefined);
   });
 
   on('a resumed attempt gets no checkpoint that its job has not written', async (ground) => {

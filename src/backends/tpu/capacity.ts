@@ -42,6 +42,7 @@ import {
   groupByLocation,
   createStatusOf,
   wasRecreated,
+  withSlices,
   isSameOwner,
   labelsOf,
   nodeIds,
@@ -164,7 +165,8 @@ async function observeAllocation(
   inLists: { readonly found: readonly (TpuNode | undefined)[]; readonly queued: QueuedResource | undefined },
 ): Promise<Observed<AllocationStatus>> {
   const { since } = zoneClient;
-  let node = combineNodes(inLists.found);
+  let nodes = inLists.found;
+  let node = combineNodes(nodes);
   let { queued } = inLists;
   const isMissing = inLists.found.every((one) => one === undefined) && queued === undefined;
   let createStatus: CreateStatus | undefined;
@@ -184,14 +186,16 @@ async function observeAllocation(
       if (answer.ok) found[index] = answer.value;
       else if (answer.status !== 'NOT_FOUND') return unknownFromError(answer.error, since);
     }
-    node = combineNodes(found);
+    nodes = found;
+    node = combineNodes(nodes);
   }
   if (isGetNeeded && isMissing && tpuSpecOf(ref).mode === 'queued-resources') {
     const answer = await zoneClient.api.getQueuedResource(zoneClient.location, ref.allocation.name);
     if (answer.ok) queued = answer.value;
     else if (answer.status !== 'NOT_FOUND') return unknownFromError(answer.error, since);
   }
-  return known(allocationStatus(ref, { node, queued, createStatus }), since);
+  const status = allocationStatus(ref, { node, queued, createStatus });
+  return known(withSlices(status, ref, { nodes, queued }), since);
 }
 
 function listResultOf<T extends { readonly name: string }>(answer: Answer<Listing<T>>, since: Instant): ListResult<T> {

@@ -5,9 +5,17 @@ import { mapConcurrent } from '../../app/concurrency.ts';
 import type { AllocationRef, Clock, Orphan } from '../../app/ports.ts';
 import type { UncheckedLocation, TpuScope, ObservedTpu } from '../../app/tpus.ts';
 import { known, unknown, type Observed } from '../../core/model/observation.ts';
+import type { SliceState } from '../../core/model/ready-periods.ts';
 import { parseInstant } from '../../core/model/time.ts';
 import { resourceId, type Location, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
-import { groupByLocation, nodeOwner, queuedOwner, sharedTpuInstallation, type ResourceOwner } from './resources.ts';
+import {
+  groupByLocation,
+  nodeOwner,
+  queuedOwner,
+  sharedTpuInstallation,
+  sliceState,
+  type ResourceOwner,
+} from './resources.ts';
 
 const allZones = '-';
 const maxConcurrentZones = 8;
@@ -152,11 +160,32 @@ async function findOrphansAt(
     (node) => isOurs(nodeOwner(node)) && !queuedNames.has(node.queuedResource ?? ''),
   );
   return [
-    ...queued.flatMap((item) => toOrphan(item.name, queuedOwner(item), item.state?.state)),
-    ...alone.flatMap((node) => toOrphan(node.name, nodeOwner(node), node.state)),
+    ...queued.flatMap((item) => {
+      const ofItem = nodes.value.items.filter((node) => node.queuedResource === item.name);
+      return toOrphan(item.name, queuedOwner(item), ofItem, item.state?.state);
+    }),
+    ...alone.flatMap((node) => toOrphan(node.name, nodeOwner(node), [node], node.state)),
   ];
 }
 
-function toOrphan(resource: string, owner: ResourceOwner | undefined, state = 'STATE_UNSPECIFIED'): readonly Orphan[] {
-  return owner === undefined ? [] : [{ backend: 'tpu', resource, ...owner, state }];
+function toOrphan(
+  resource: string,
+  owner: ResourceOwner | undefined,
+  nodes: readonly TpuNode[],
+  state = 'STATE_UNSPECIFIED',
+): readonly Orphan[] {
+  if (owner === undefined) return [];
+  const slices: SliceState[] = [];
+  for (const node of nodes) {
+    const slice = sliceOf(node, owner);
+    while (slices.length <= slice) slices.push('other');
+    slices[slice] = sliceState(node);
+  }
+  return [{ backend: 'tpu', resource, ...owner, state, slices }];
+}
+
+/** The number at the end of its name (`nodeIds`). A node that is alone ends with its allocation's number. */
+function sliceOf({ name }: TpuNode, { job, allocation }: ResourceOwner): number {
+  const [, slice = '0'] = new RegExp(`-${job}-${allocation}-(\\d{1,4})$`).exec(name) ?? [];
+  return Number(slice);
 }

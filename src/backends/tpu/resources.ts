@@ -7,6 +7,7 @@
 import type { AllocationRef } from '../../app/ports.ts';
 import { capacityOf, type Allocation, type Host } from '../../core/model/job.ts';
 import type { AllocationStatus } from '../../core/model/observation.ts';
+import type { SliceState } from '../../core/model/ready-periods.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';
 import { parseInstant } from '../../core/model/time.ts';
 import {
@@ -45,6 +46,33 @@ export function allocationStatus(ref: AllocationRef, found: FoundResources): All
     if (status !== undefined) return status;
   }
   return node === undefined ? statusWithoutNode(queued, ref) : nodeStatus(node, ref, found.createStatus);
+}
+
+/** Google charges a node while it is READY. */
+export function sliceState({ state }: TpuNode): SliceState {
+  if (state === 'READY') return 'ready';
+  return state === 'PREEMPTED' || state === 'TERMINATED' ? 'preempted' : 'other';
+}
+
+/**
+ * The status with the states of its nodes, in the order of `nodeIds`, if they do not follow from its own state. Without
+ * a node, the reason of the loss decides: a user who deletes a node pays for it.
+ */
+export function withSlices(
+  status: AllocationStatus,
+  ref: AllocationRef,
+  { nodes, queued }: { readonly nodes: readonly (TpuNode | undefined)[]; readonly queued: QueuedResource | undefined },
+): AllocationStatus {
+  const isByUser = queued?.state?.stateInitiator === 'USER';
+  const lost: SliceState = status.cause === 'preempted' && !isByUser ? 'preempted' : 'other';
+  const slices = nodes.map((found): SliceState => {
+    if (status.state === 'foreign' || status.state === 'absent') return 'other';
+    const { node } = ownResources(ref, { node: found, queued, createStatus: undefined });
+    return node === undefined ? lost : sliceState(node);
+  });
+  const [first] = slices;
+  const expected = status.state === 'ready' ? 'ready' : status.cause === 'preempted' ? 'preempted' : 'other';
+  return slices.length === 1 && first === expected ? status : { ...status, slices };
 }
 
 /** A persistent TPU belongs by name, not by label. A foreign node with our queued resource's name blocks our node. */

@@ -40,6 +40,7 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
     ...observation.outcomes.map((outcome) => (next: Job) => foldOutcome(next, outcome, now)),
     ...observation.allocations.map((observed) => (next: Job) => foldAllocation(next, observed, now)),
     (next) => foldReachability(next, observation, now),
+    (next) => foldResumed(next, observation, now),
   );
 }
 
@@ -326,6 +327,25 @@ function recordObserved(
 
 function slicesOf({ state, cause, slices }: AllocationStatus): readonly SliceState[] {
   return slices ?? (state === 'lost' && cause === 'preempted' ? ['preempted'] : slicesIn(state));
+}
+
+// ------------------------------------------------------------------------------------------ checkpoints
+
+/** Records the checkpoint of a resumed attempt once. Its workers share the folder; the first to report decides. */
+function foldResumed(job: Job, { workers }: Observation, now: Instant): Change {
+  const attempt = openAttempt(job);
+  if (attempt?.startMode !== 'resume' || attempt.resumedFrom !== undefined) return withoutEvents(job);
+  const { ordinal } = attempt;
+  for (const { allocation, worker, observed } of workers) {
+    if (observed.kind === 'unknown' || (worker !== 'controller' && allocation !== attempt.allocation)) continue;
+    const found = observed.value.runs.find((run) => run.attempt === ordinal)?.resumedFrom;
+    if (found === undefined) continue;
+    const savedAt = found.savedAt === null ? null : Math.min(found.savedAt, now);
+    const resumedFrom = { ...found, savedAt };
+    const next = withAttempt(job, ordinal, { resumedFrom });
+    return withEvents(next, now, { kind: 'attempt_resumed', attempt: ordinal, ...resumedFrom });
+  }
+  return withoutEvents(job);
 }
 
 // ------------------------------------------------------------------------------------------ silence

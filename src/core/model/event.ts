@@ -11,6 +11,7 @@ import type {
   Ending,
   Exit,
   Finish,
+  ResumedFrom,
   StartRequest,
 } from './job.ts';
 import type { SliceState } from './ready-periods.ts';
@@ -77,6 +78,8 @@ interface EventFields {
     /** As in `allocation_seen`. */
     readonly missedAt?: Instant;
   };
+  /** Orphan collection observed it, or its end if it has no slices. The job itself does not observe it any more. */
+  orphan_seen: OfAllocation & { readonly slices: readonly SliceState[] };
   step_failed: OfAttempt &
     OfAllocation & {
       readonly worker: number;
@@ -96,6 +99,8 @@ interface EventFields {
   };
   attempt_started: OfAttempt & { readonly workers: readonly WorkerId[] };
   attempt_running: OfAttempt;
+  /** A worker has reported the checkpoint that the attempt continues from. */
+  attempt_resumed: OfAttempt & ResumedFrom;
   /** The program exited on a worker, and the exit is not judged yet. */
   exit_seen: OfAttempt & { readonly worker: WorkerId; readonly exitCode: number; readonly signal?: string };
   /** `programEndedAt` is the exit time that the program's worker reports. Absent: the time of the event. */

@@ -117,7 +117,7 @@ export interface Attempt {
 }
 
 /** The newest complete checkpoint at the start of an attempt. Both null: the program found none. */
-interface ResumedFrom {
+export interface ResumedFrom {
   readonly entry: string | null;
   /** The time of the entry in its folder, by the worker's clock. */
   readonly savedAt: Instant | null;

@@ -1,7 +1,15 @@
 // Observation: the state of one job's world at one time. A failed observation is `unknown` with its reason; it never
 // becomes absent, false or zero.
 
-import type { AllocationState, CloudError, CloudErrorKind, Evidence, Host, CapacityAnswer } from './job.ts';
+import type {
+  AllocationState,
+  CloudError,
+  CloudErrorKind,
+  Evidence,
+  Host,
+  CapacityAnswer,
+  ResumedFrom,
+} from './job.ts';
 import type { WorkerId } from './spec.ts';
 import type { Subject } from './decision.ts';
 import type { SliceState } from './ready-periods.ts';
@@ -109,7 +117,10 @@ export interface WorkerStatus {
   readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };
 }
 
-export type RunStatus =
+/** `resumedFrom`: as the attempt's. Absent if the attempt does not resume, or has not chosen a checkpoint yet. */
+export type RunStatus = RunState & { readonly resumedFrom?: ResumedFrom };
+
+type RunState =
   /** The run folder exists; the process or its pid file does not exist yet. */
   | { readonly attempt: number; readonly state: 'starting'; readonly since: Instant }
   | {

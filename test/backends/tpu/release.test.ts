@@ -250,6 +250,7 @@ suite('a sweep', () => {
       job: '000007',
       allocation: 1,
       state: 'PREEMPTED',
+      slices: ['preempted'],
     });
     assert.equal(server.requestLines().filter((question) => question === 'GET nodes').length, 1);
   });

@@ -1,0 +1,23 @@
+// Orphans: allocations that no pass of the job observes any more. They may still be charged.
+
+import { withAllocation, withEvents, withoutEvents } from '../model/decision.ts';
+import type { Change } from '../model/decision.ts';
+import { allocationOf, isForceRemoved } from '../model/job.ts';
+import type { Job } from '../model/job.ts';
+import { foldSlices, readyPeriodsOf } from '../model/ready-periods.ts';
+import type { SliceState } from '../model/ready-periods.ts';
+import type { Instant } from '../model/time.ts';
+
+/** True if the allocation was observed as deleted, or its job was removed by force. */
+export function isOrphaned(job: Job, ordinal: number): boolean {
+  return allocationOf(job, ordinal).goneAt !== null || isForceRemoved(job);
+}
+
+/** Records an observation of an orphaned allocation at that time; without slices, it does not exist. */
+export function recordOrphan(job: Job, ordinal: number, slices: readonly SliceState[], at: Instant): Change {
+  const before = readyPeriodsOf(allocationOf(job, ordinal));
+  const readyPeriods = foldSlices(before, slices, at);
+  if (readyPeriods === before) return withoutEvents(job);
+  const next = withAllocation(job, ordinal, { readyPeriods });
+  return withEvents(next, at, { kind: 'orphan_seen', allocation: ordinal, slices });
+}
