@@ -258,6 +258,7 @@ function readKeys(call: (typed: string) => void): () => void {
       call(typed);
       return;
     }
+    call(ctrlZ);
     stdin.setRawMode(false);
     process.kill(process.pid, 'SIGTSTP');
   };

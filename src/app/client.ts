@@ -6,6 +6,7 @@ import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job
 import type { Phase } from '../core/decide/phase.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import type { JobActivity } from './activity.ts';
 import type { LabEntry } from './lab-job.ts';
 import type { RefPurpose } from './refs.ts';
 import type { FrozenWorkdir } from './workdir.ts';
@@ -276,6 +277,8 @@ export interface Client {
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
   list(query: ListQuery): Promise<JobList>;
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
+  /** The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers. */
+  activity(): Promise<readonly JobActivity[]>;
   show(ref: Ref): Promise<JobView>;
   why(ref: Ref): Promise<Why>;
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;

@@ -5,6 +5,7 @@ import type { OutcomeResult } from '../core/model/observation.ts';
 import type { JobSpec, TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { WorkerAccess } from './worker-access.ts';
+import type { WorkerMeter } from './worker-figures.ts';
 import type { Client } from './client.ts';
 import type { ImagePort } from './images.ts';
 import type { BucketPort, ManualStepOptions } from './ports.ts';
@@ -58,7 +59,10 @@ export interface Input {
   line(): Promise<string | null>;
   /** All bytes as they arrive, for a remote program, until the end or the signal. Nothing else may read then. */
   bytes(signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /** Calls back with each key, without echo. Ctrl-C is then a key (`\u0003`); a return from Ctrl-Z is an empty text. */
+  /**
+   * Calls back with each key, without echo. Ctrl-C is then a key (`\u0003`). Ctrl-Z (`\u001a`) is reported before it
+   * suspends the program, and the return from it as an empty text.
+   */
   keys(call: (typed: string) => void): () => void;
   /** For a remote terminal: `bytes` yields every key as it is typed, and output reaches the screen unchanged. */
   raw(): Promise<() => void>;
@@ -185,6 +189,8 @@ export interface Services {
   orphans(): Promise<OrphanOperations>;
   /** The workers of a job. `shared`: over the controller's connections. Throws JobmanError without machines. */
   workers(id: string, connection: 'shared' | 'own'): Promise<WorkerAccess>;
+  /** Measures workers over the controller's connections, or its own without a controller. The caller closes it. */
+  workerMeter(): Promise<WorkerMeter>;
   /** The caller closes it. */
   stepRunner(job: Job): Promise<StepRunner>;
   /** The argv of the system's ssh for a shell on that worker. Throws JobmanError if the worker cannot be reached. */

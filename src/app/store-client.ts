@@ -74,6 +74,11 @@ export function createClient(parts: ClientParts): Client {
       return zonesOf(store, query, now());
     },
 
+    async activity() {
+      const { activeJobs } = await import('./activity.ts');
+      return activeJobs(parts);
+    },
+
     async show(ref) {
       const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
       return showJob(parts, job);

@@ -307,7 +307,8 @@ interface TpuUsage {
   readonly lastEndedAt: Instant | null;
 }
 
-function usageOf(job: Job, name: string): TpuUsage | undefined {
+/** Undefined if no allocation of the job has that name. */
+export function usageOf(job: Job, name: string): TpuUsage | undefined {
   // The nodes of a queued resource have its name and a number.
   const allocation = job.allocations.findLast((one) => name === one.name || name.startsWith(`${one.name}-`));
   if (allocation === undefined) return undefined;

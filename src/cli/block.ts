@@ -46,6 +46,48 @@ export function createBlock(io: Io, stream: Stream, window: TerminalWindow) {
   };
 }
 
+/** A block on the terminal's alternate screen. `close` returns to the other screen and writes the last frame there. */
+export function createFullScreen(io: Io, stream: Stream, window: TerminalWindow): ReturnType<typeof createBlock> {
+  const block = createBlock(io, stream, window);
+  let last: readonly string[] = [];
+  let isOpen = false;
+  const cancelAtExit = io.atExit(leave);
+
+  function enter(): void {
+    if (isOpen) return;
+    isOpen = true;
+    stream.write(rawBytes(enterAlternateScreen));
+  }
+
+  function leave(): void {
+    if (!isOpen) return;
+    isOpen = false;
+    const lines = last.map((line) => `${sanitizeText(line)}\n`).join('');
+    stream.write(rawBytes(`${leaveAlternateScreen}${lines}`));
+    // What is drawn next begins on an empty screen.
+    block.leave();
+  }
+
+  return {
+    ...block,
+    draw(title, lines) {
+      enter();
+      block.draw(title, lines);
+      last = lines;
+    },
+    leave,
+    close() {
+      cancelAtExit();
+      leave();
+      block.close();
+    },
+  };
+}
+
+/** Mode 1049 of xterm's ctlseqs: saves the cursor and clears the other screen, where the cursor then begins. */
+const enterAlternateScreen = '\u001b[?1049h\u001b[H';
+const leaveAlternateScreen = '\u001b[?1049l';
+
 /** A line below the output, redrawn after each `every`. Null keeps the line; without redrawing nothing is written. */
 export function drawStatusLine(
   { io, screen }: Pick<Cli, 'io' | 'screen'>,

@@ -16,6 +16,7 @@ import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
 import type { ControllerStatus, EmulatorStatus } from '../app/services.ts';
+import type { TopRow } from '../app/top.ts';
 import type { TpuRow } from '../app/tpus.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
@@ -50,6 +51,7 @@ interface Outputs {
   readonly history: EventOutput | ClusterEventOutput;
   readonly why: Why | ClusterVerdictOutput;
   readonly wait: ShownJobOutput | ClusterVerdictOutput;
+  readonly top: TopRow;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
   readonly zones: ZoneRow;
   readonly quota: QuotaRow;

@@ -27,7 +27,7 @@ import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 
 /** Quoted for the shell: `~/.jobman/runs/<installation>/<job id>`. */
-export function remoteRoot(job: Job): string {
+export function remoteRoot(job: Pick<Job, 'installation' | 'id'>): string {
   return `"$HOME"/.jobman/runs/${quote(`${job.installation}/${job.id}`)}`;
 }
 

@@ -115,6 +115,8 @@ export function createServices(io: Io): LabServices {
     workers: (id, connection) =>
       import('./worker-access.ts').then(({ openWorkers }) => openWorkers(services, id, connection)),
 
+    workerMeter: () => import('./worker-meter.ts').then(({ createWorkerMeter }) => createWorkerMeter(services)),
+
     stepRunner: (job) => import('./worker-access.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
 
     sshArgv: (id, worker, command) =>

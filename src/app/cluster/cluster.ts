@@ -122,6 +122,15 @@ export interface ClusterEvent {
   readonly lastAt: Instant;
 }
 
+/** The usage of a pod, summed over its containers, in a time that ended at `at`. */
+export interface PodUsage {
+  /** In the namespace of the query. */
+  readonly pod: string;
+  readonly cpus: number;
+  readonly memoryBytes: number;
+  readonly at: Instant;
+}
+
 /** The fields that explain why a pod is not scheduled. */
 export interface ClusterNode {
   readonly name: string;
@@ -225,6 +234,8 @@ export interface Cluster {
   raw(name: string): Promise<V1Job | null>;
   /** In pages; of one Job, or of all in the namespace. */
   pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
+  /** Null if the cluster does not serve the resource metrics API (metrics.k8s.io) or we may not read it. */
+  podUsage(query: Pick<ClusterQuery, 'namespace' | 'signal'>): Promise<readonly PodUsage[] | null>;
   /** In pages: pods without a node, with the Job of each. Transfers nothing else. */
   unscheduledPods(query: ClusterQuery): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
   /** Null if we may not list them. */

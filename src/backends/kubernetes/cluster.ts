@@ -23,6 +23,7 @@ import {
   readJob,
   readPod,
   readPodOwner,
+  readPodUsage,
 } from './objects.ts';
 import { ClusterRefusal, isForbidden } from './status.ts';
 import type { V1Job } from '@kubernetes/client-node';
@@ -454,7 +455,10 @@ async function unlessForbidden<T, U>(request: () => Promise<T>, fallback: U): Pr
 
 function podRequests(
   scope: RequestScope,
-): Pick<Cluster, 'pods' | 'unscheduledPods' | 'watchPods' | 'logs' | 'exec' | 'attach' | 'put' | 'get' | 'tunnel'> {
+): Pick<
+  Cluster,
+  'pods' | 'podUsage' | 'unscheduledPods' | 'watchPods' | 'logs' | 'exec' | 'attach' | 'put' | 'get' | 'tunnel'
+> {
   const { api, clusterContext } = scope;
   const exec: Cluster['exec'] = (target, request) => startExec(scope, target, request);
   return {
@@ -468,6 +472,21 @@ function podRequests(
         purpose: job === undefined ? `list the pods ${formatScope(scope, query)}` : `list the pods of the job ${job}`,
       };
       for await (const { items } of api.listPages(request, readPod)) yield items;
+    },
+
+    async podUsage(query) {
+      const request: ApiRequest = {
+        path: pathForQuery(scope, '/apis/metrics.k8s.io/v1beta1', 'pods', query),
+        signal: query.signal,
+        purpose: `read the usage of the pods ${formatScope(scope, query)}`,
+      };
+      try {
+        return await unlessForbidden(() => listAll(scope, request, readPodUsage), null);
+      } catch (error) {
+        // Without metrics-server there is no such API, and while it does not run, the API server answers 503.
+        if (error instanceof ClusterRefusal && [404, 503].includes(error.status.code)) return null;
+        throw error;
+      }
     },
 
     async *unscheduledPods(query) {

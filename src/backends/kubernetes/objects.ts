@@ -25,6 +25,7 @@ import type {
   ClusterPod,
   PriorityClass,
   ClusterQuota,
+  PodUsage,
 } from '../../app/cluster/cluster.ts';
 import { clusterLabels } from '../../app/cluster/job-object.ts';
 import {
@@ -33,6 +34,7 @@ import {
   parseQuantity,
   formatQuantity,
   type Quantity,
+  quantityNumber,
   zero,
 } from '../../app/cluster/quantity.ts';
 
@@ -302,4 +304,25 @@ function optionalInt(written: number | null | undefined): number | undefined {
   if (written === null || written === undefined) return undefined;
   if (!Number.isSafeInteger(written)) throw new TypeError('not a whole number');
   return written;
+}
+
+/** PodMetrics: https://kubernetes.io/docs/reference/external-api/metrics.v1beta1/. */
+export interface RawPodUsage {
+  readonly metadata?: { readonly name?: string };
+  readonly timestamp?: string;
+  readonly containers?: readonly { readonly usage?: Readonly<Record<string, string>> }[] | null;
+}
+
+export function readPodUsage({ metadata, timestamp, containers }: RawPodUsage): PodUsage {
+  const total = (resource: string): number =>
+    (containers ?? []).reduce(
+      (sum, { usage }) => sum + quantityNumber(parseQuantity(usage?.[resource] ?? '') ?? zero),
+      0,
+    );
+  return {
+    pod: metadata?.name ?? '',
+    cpus: total('cpu'),
+    memoryBytes: total('memory'),
+    at: Date.parse(timestamp ?? ''),
+  };
 }

@@ -36,7 +36,7 @@ export interface LocalMachinesOptions {
 /** A smaller difference between two observations may be a gradual correction of the clock. */
 const minClockJump = 10 * second;
 
-export function localRoot(home: string, job: Job, worker: WorkerId): string {
+export function localRoot(home: string, job: Pick<Job, 'id'>, worker: WorkerId): string {
   return join(home, 'runs', job.id, String(worker));
 }
 

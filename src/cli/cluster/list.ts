@@ -211,7 +211,8 @@ export async function archivedRows(
   });
 }
 
-function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>, now: Instant): JobRow {
+/** Of the Job alone: its pods may put it into another phase. */
+export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>, now: Instant): JobRow {
   const phase = clusterPhase(job);
   return {
     id: job.name,

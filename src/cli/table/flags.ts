@@ -148,6 +148,24 @@ export const listFlags = {
 };
 export type ListFlags = FlagValues<typeof listFlags>;
 
+/** The order of the jobs of `top`; `newest` is that of `list`. */
+export const topOrders = ['newest', 'cpu', 'memory', 'duty', 'log', 'idle'] as const;
+export type TopOrder = (typeof topOrders)[number];
+
+export const topFlags = {
+  user: stringFlag('Only jobs of this user', 'user'),
+  zone: stringFlag('Only this zone; in a cluster `context/namespace`', 'zone'),
+  tag: stringFlag('Only jobs with this tag', 'tag'),
+  sort: choiceFlag('Order of the jobs', topOrders, 'order'),
+  interval: valueFlag(
+    'Time between two measurements of a worker, 5s by default. Without a terminal: print again after this time',
+    'time',
+    parseDuration,
+  ),
+  ...contextFlags,
+};
+export type TopFlags = FlagValues<typeof topFlags>;
+
 export const logsFlags = {
   follow: boolFlag('Follow new lines until the job has finished', 'f'),
   worker: valueFlag('Only this worker', 'n|controller', parseWorker, 'w'),

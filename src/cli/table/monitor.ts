@@ -9,6 +9,7 @@ import {
   logsFlags,
   contextFlags,
   queueFlags,
+  topFlags,
   tpusFlags,
   verdictExitCodes,
   zonesFlags,
@@ -133,6 +134,36 @@ export const monitor = grouped('Monitor', [
     exitCodes: { 1: 'you may not list even the jobs of your namespace', 5: 'the cluster cannot be reached' },
     flags: queueFlags,
     load: async () => (await import('../commands/queue.ts')).queue,
+  }),
+  command({
+    names: ['top', 'sinfo'],
+    summary: 'Show what is used, by whom, and what each job and worker does now',
+    usage: '[--user u] [--zone z] [--tag t] [--sort order] [--interval 5s] [job]...',
+    about:
+      'The upper table has the TPUs of each zone and generation, in chips: LIMIT is the quota, HELD what exists, BUSY ' +
+      'what runs a command of a job, IDLE what is ready without one, WAIT what is requested. BY also counts the TPUs of ' +
+      'other people. The lower table has the active jobs, and the TPUs without a job.\n\n' +
+      'On a terminal it is redrawn in place: s sorts, u shows only your jobs, z only the zone of the selected line, ' +
+      'Enter the workers of a job, q quits. Elsewhere it prints once, with the workers of every job.\n\n' +
+      'CPU%, MEM%, DISK% and NET are those of the whole worker; of a job on this machine CPU% and MEM% are those of its ' +
+      'own processes. Of several workers, CPU% and DUTY are the mean, MEM% and DISK% the largest, NET the sum, in bytes ' +
+      'per second. LOG is the age of the newest output of the worker that has been silent for longest. DUTY is the ' +
+      'time in which the TPU chips compute, as libtpu reports it on the worker. `-` means not known.\n\n' +
+      'A worker that does not answer is `silent`: its last figures stay. For a pod, CPU% is of its request and MEM% of ' +
+      'its limit, if the cluster serves the resource metrics API.',
+    examples: [
+      ['jobman top', 'all jobs, until q'],
+      ['jobman top 42 43', 'two jobs with their workers'],
+      [
+        'jobman top --json | jq -c \'select(.kind == "worker" and .silentSinceAt != null)\'',
+        'workers that do not answer',
+      ],
+      ['jobman top --json --interval 1m >>usage.jsonl', 'a record of the usage'],
+    ],
+    exitCodes: { 3: 'there is no such job', 4: 'the job is not active, or several jobs have the name' },
+    flags: topFlags,
+    args: [jobs],
+    load: async () => (await import('../commands/top.ts')).top,
   }),
   command({
     names: ['tpus'],

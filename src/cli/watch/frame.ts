@@ -141,8 +141,16 @@ const keyHelp: readonly (readonly [keys: string, meaning: string])[] = [
 ];
 
 export function keyLines(columns: number): readonly string[] {
-  const left = Math.max(...keyHelp.map(([keys]) => keys.length));
-  return keyHelp.flatMap(([keys, meaning]) => {
+  return keyHelpLines(keyHelp, columns);
+}
+
+/** Each key with its meaning, which is wrapped. */
+export function keyHelpLines(
+  help: readonly (readonly [keys: string, meaning: string])[],
+  columns: number,
+): readonly string[] {
+  const left = Math.max(...help.map(([keys]) => keys.length));
+  return help.flatMap(([keys, meaning]) => {
     const parts = wrap(meaning, Math.max(12, columns - left - 4));
     return parts.map((part, index) => `  ${padEnd(index === 0 ? keys : '', left)}  ${part}`);
   });

@@ -1,6 +1,6 @@
 import { exitCode } from '../../app/errors.ts';
 import type { Input } from '../../app/services.ts';
-import { createBlock, openWindow } from '../block.ts';
+import { createBlock, createFullScreen, openWindow } from '../block.ts';
 import type { Cli } from '../context.ts';
 import { abortOnSignal, pause } from '../interrupt.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
@@ -13,6 +13,8 @@ interface WatchOptions {
   screen(controls: ScreenControls): LiveScreen;
   lines(): Promise<readonly string[]>;
   readonly linesInterval: Duration;
+  /** True for a screen that hides the text above it until it is left. */
+  readonly usesAlternateScreen?: boolean;
 }
 
 export interface ScreenControls {
@@ -57,8 +59,9 @@ export async function watchUntilExit(cli: Cli, options: WatchOptions): Promise<n
 
 async function watchScreen(cli: Cli, options: WatchOptions, signal: AbortSignal): Promise<number> {
   const { io } = cli;
-  const block = createBlock(io, io.stdout, await openWindow(cli, io.stdout, cli.screen.live));
-  const keyboard = io.stdin.isTerminal ? openKeyboard(io.stdin) : undefined;
+  const window = await openWindow(cli, io.stdout, cli.screen.live);
+  const block = (options.usesAlternateScreen === true ? createFullScreen : createBlock)(io, io.stdout, window);
+  const keyboard = io.stdin.isTerminal ? openKeyboard(io.stdin, () => block.leave()) : undefined;
   const screen = options.screen({ keyboard, signal, erase: block.clear });
   const draw = async (): Promise<void> => {
     if (!block.isDue()) return;
@@ -113,12 +116,13 @@ export function createRowTracker<Row>(nameOf: (row: Row) => string, fingerprintO
   };
 }
 
-/** Reads every key, without echo. */
-function openKeyboard(input: Pick<Input, 'keys'>) {
+/** Reads every key, without echo. `onSuspend` is called before Ctrl-Z suspends the program. */
+function openKeyboard(input: Pick<Input, 'keys'>, onSuspend: () => void) {
   let waiting: string[] = [];
   let notify: (() => void) | undefined;
   let divertedTo: ((key: string) => void) | undefined;
   const close = input.keys((typed) => {
+    if (typed === suspendKey) return onSuspend();
     for (const key of parseKeys(typed)) {
       if (divertedTo === undefined) waiting.push(key);
       else divertedTo(key);
@@ -163,6 +167,7 @@ async function nextKeys(
 
 export type Key = string;
 
+const suspendKey = '\u001a';
 const escape = '\u001b';
 /** The rest of a sequence after `ESC [`, or after `ESC O` in application mode (xterm's ctlseqs). */
 const sequenceKeys: Readonly<Record<string, Key>> = {

@@ -2,6 +2,7 @@
  * Fake services for tests of the terminal: jobs as plain data in, text and exit code out. Only the terminal's own code
  * is real; test/real runs the whole program.
  */
+import type { JobActivity } from '../../../src/app/activity.ts';
 import type {
   AllocationView,
   AttemptView,
@@ -50,6 +51,7 @@ export interface CliHarnessOptions {
   /** The result of the grants for every request; by default they cover it. */
   readonly confirmation?: ConfirmationRequired;
   readonly zones?: readonly ZoneRow[];
+  readonly activity?: readonly JobActivity[];
   readonly cwd?: string;
   readonly now?: () => number;
   /** Parts that the test brings itself. */
@@ -192,6 +194,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return { rows: rows.map(rowOf), more: options.more ?? 0, notes: options.notes ?? [] };
     },
     show: async (ref) => find(ref),
+    activity: async () => options.activity ?? [],
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
@@ -270,6 +273,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     workers: unavailable('workers'),
     sshArgv: unavailable('ssh'),
     stepRunner: unavailable('setup steps'),
+    workerMeter: unavailable('workers'),
     onTerminal: unavailable('terminal'),
     ...options.services,
   };

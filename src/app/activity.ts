@@ -1,0 +1,122 @@
+// Activity: what each active job holds and does, from the store and from the copies of its logs. Nothing remote is
+// observed, and nothing is written.
+
+import { findAccelerator } from '../catalogue/accelerators.ts';
+import {
+  capacityOf,
+  heldAllocations,
+  isLost,
+  lastAttempt,
+  openAttempt,
+  type Allocation,
+  type Job,
+} from '../core/model/job.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { JobRow } from './client.ts';
+import { progressOf, workerViews } from './logs.ts';
+import type { Store } from './ports.ts';
+import { maxFinishedJobs, usageOf } from './tpus.ts';
+import { jobRow } from './views.ts';
+
+/** A TPU that a job holds or waits for. */
+export interface JobTpu {
+  readonly name: string;
+  readonly project: string;
+  readonly zone: string;
+  readonly accelerator: string;
+  /** Of all its nodes; null for a type that jobman does not know. */
+  readonly chips: number | null;
+  /** Null while the job waits for it. */
+  readonly readyAt: Instant | null;
+  /** Since when it is ready without a command; null while it is in use or not ready. */
+  readonly idleSinceAt: Instant | null;
+}
+
+/** A worker of the newest attempt. */
+export interface WorkerActivity {
+  readonly worker: WorkerId;
+  readonly address: string | null;
+  /** Its state, for people. */
+  readonly message: string;
+  /** Time of the newest output; null without any. */
+  readonly logAt: Instant | null;
+  readonly lastLine: string | null;
+}
+
+/** An unfinished job, or a finished one that still holds capacity. */
+export interface JobActivity extends JobRow {
+  /** Of the newest attempt; null without one. */
+  readonly allocation: number | null;
+  /** True while the command of the newest attempt runs, so that its workers can be measured. */
+  readonly isRunning: boolean;
+  readonly tpus: readonly JobTpu[];
+  readonly workers: readonly WorkerActivity[];
+  /** The count of the slowest worker in the program's own output, for example its step; null without one. */
+  readonly step: number | null;
+  readonly stepsPerSecond: number | null;
+}
+
+/** Newest first. */
+export async function activeJobs({
+  store,
+  home,
+  now,
+}: {
+  readonly store: Store;
+  readonly home: string;
+  readonly now: () => Instant;
+}): Promise<readonly JobActivity[]> {
+  const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
+  return jobs
+    .filter((job) => job.finish === null || heldAllocations(job).length > 0)
+    .map((job) => activityOf(home, job, now()))
+    .toSorted((one, other) => Number(other.id) - Number(one.id));
+}
+
+function activityOf(home: string, job: Job, now: Instant): JobActivity {
+  const row = jobRow(job, now);
+  const attempt = lastAttempt(job);
+  const isRunning = row.phase === 'running' && attempt?.ending === null && attempt.runningAt !== null;
+  const progress = isRunning ? progressOf(home, job) : null;
+  const pace = progress?.pace ?? null;
+  return {
+    ...row,
+    allocation: attempt?.allocation ?? null,
+    isRunning,
+    tpus: tpusOf(job),
+    workers: (isRunning ? workerViews(home, job, now) : []).map(({ logAgeMs, ...worker }) => ({
+      ...worker,
+      logAt: logAgeMs === null ? null : now - logAgeMs,
+    })),
+    step: progress?.counts[0]?.done ?? null,
+    stepsPerSecond: pace === null ? null : (1_000 * pace.done) / pace.duration,
+  };
+}
+
+function tpusOf(job: Job): readonly JobTpu[] {
+  const used = openAttempt(job)?.allocation;
+  const held = heldAllocations(job);
+  const open = job.allocations.filter((one) => one.ordinal === used && one.goneAt === null && !held.includes(one));
+  return [...held, ...open].flatMap((allocation) => tpuOf(job, allocation));
+}
+
+function tpuOf(job: Job, allocation: Allocation): readonly JobTpu[] {
+  const capacity = capacityOf(job, allocation);
+  if (capacity.kind !== 'tpu' || allocation.releasedAt !== null || isLost(allocation)) return [];
+  const { project, zone, accelerator, nodeCount = 1 } = capacity;
+  const chips = findAccelerator(accelerator)?.chips;
+  const { readyAt, name } = allocation;
+  const usage = usageOf(job, name);
+  return [
+    {
+      name,
+      project,
+      zone,
+      accelerator,
+      chips: chips === undefined ? null : chips * nodeCount,
+      readyAt,
+      idleSinceAt: readyAt === null || usage?.isBusy === true ? null : (usage?.lastEndedAt ?? readyAt),
+    },
+  ];
+}

@@ -1,0 +1,505 @@
+// Top: what is used, by whom, and what each job and worker does now, as rows for the terminal and for JSON. Pure: the
+// caller brings what it has read, each with its time.
+
+import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
+import type { Phase } from '../core/decide/phase.ts';
+import type { Pricing, WorkerId } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { JobActivity, JobTpu } from './activity.ts';
+import type { JobRow } from './client.ts';
+import type { TpuList, TpuRow } from './tpus.ts';
+import type { WorkerFigures } from './worker-figures.ts';
+
+/** The TPUs of one generation in a zone. Numbers are chips; null if the size of one TPU is not known. */
+export interface TopZone {
+  readonly kind: 'zone';
+  readonly project: string;
+  readonly zone: string;
+  /** `v5e`; the accelerator type if jobman does not know its generation. Null if the cloud does not report it. */
+  readonly generation: string | null;
+  /** The quota; null while it is not known. */
+  readonly limitChips: number | null;
+  /** Time at which the quota was read; null while it is not known. */
+  readonly limitReadAt: Instant | null;
+  /** Of the TPUs that exist, also those of other people. */
+  readonly heldChips: number | null;
+  /** Of the TPUs on which a command of a job runs. */
+  readonly busyChips: number | null;
+  /** Of the TPUs that are ready without a command of jobman. */
+  readonly idleChips: number | null;
+  /** Time since which the TPU is idle that has been idle longest; null without an idle TPU. */
+  readonly idleSinceAt: Instant | null;
+  /** Of the requests that wait. */
+  readonly waitingChips: number | null;
+  /** Chips that exist, by owner, the largest number first. */
+  readonly users: readonly { readonly user: string; readonly chips: number | null }[];
+  readonly simulated: boolean;
+  /** Time of the cloud's list; null if it did not answer, so that the row has only the TPUs of the jobs. */
+  readonly checkedAt: Instant | null;
+  /** Why the cloud's list is missing or old; null otherwise. */
+  readonly message: string | null;
+}
+
+/** An active job. Figures are of its workers that answered: the mean of CPU and duty, the largest of memory and disk, the sum of the network. */
+export interface TopJob {
+  readonly kind: 'job';
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string | null;
+  readonly backend: JobRow['backend'];
+  readonly accelerator: string | null;
+  readonly pricing: Pricing | null;
+  readonly zone: string | null;
+  readonly phase: Phase;
+  readonly createdAt: Instant;
+  readonly phaseStartedAt: Instant;
+  /** The reason for the phase; if workers do not answer, which ones and why. */
+  readonly message: string;
+  readonly tags: readonly string[];
+  readonly attempt: number;
+  /** Number of workers or pods of the newest attempt; 0 before its command runs. */
+  readonly workerCount: number;
+  /** Number of those whose program runs and that answered last time; null before all have been asked. */
+  readonly runningCount: number | null;
+  /** Time of the newest output of the worker that has printed nothing for longest; null without output. */
+  readonly logAt: Instant | null;
+  /** The newest line of that worker; null without output. */
+  readonly lastLine: string | null;
+  /** For a program on jobman's own machine the share of its own processes. */
+  readonly cpuPercent: number | null;
+  /** For a program on jobman's own machine the share of its own processes. */
+  readonly memoryPercent: number | null;
+  readonly diskPercent: number | null;
+  readonly receivedBytesPerSecond: number | null;
+  readonly sentBytesPerSecond: number | null;
+  readonly dutyPercent: number | null;
+  /** The count of the slowest worker in the program's own output, for example its step; null without one. */
+  readonly step: number | null;
+  readonly stepsPerSecond: number | null;
+  /** Time since which its TPU is ready without a command; null while it is in use or not ready. */
+  readonly idleSinceAt: Instant | null;
+  /** Time of the oldest of these figures; null without any. */
+  readonly measuredAt: Instant | null;
+  readonly simulated: boolean;
+}
+
+/** A worker of a job, or a pod. */
+export interface TopWorker {
+  readonly kind: 'worker';
+  readonly job: string;
+  readonly worker: WorkerId | null;
+  readonly pod: string | null;
+  /** The address of the worker, or the node of the pod; null while it is not known. */
+  readonly host: string | null;
+  /** `running`, `exited` or `absent`: the program on the worker. For a pod its phase. Null if it was never measured. */
+  readonly state: string | null;
+  /** Number of restarts of the pod; null on a worker. */
+  readonly restarts: number | null;
+  readonly logAt: Instant | null;
+  readonly lastLine: string | null;
+  readonly cpuPercent: number | null;
+  readonly memoryUsedBytes: number | null;
+  readonly memoryTotalBytes: number | null;
+  readonly diskUsedBytes: number | null;
+  readonly diskTotalBytes: number | null;
+  readonly receivedBytesPerSecond: number | null;
+  readonly sentBytesPerSecond: number | null;
+  readonly dutyPercent: number | null;
+  /** CPU of the processes of the program, in percent of the whole machine; null for a pod. */
+  readonly programCpuPercent: number | null;
+  readonly programMemoryBytes: number | null;
+  /** Time of these figures; null without any. */
+  readonly measuredAt: Instant | null;
+  /** Time since which it does not answer; null while it answers. */
+  readonly silentSinceAt: Instant | null;
+  /** Why it does not answer; null while it answers. */
+  readonly message: string | null;
+}
+
+/** A TPU that exists without an active job. */
+export interface TopTpu {
+  readonly kind: 'tpu';
+  readonly project: string;
+  readonly zone: string;
+  readonly name: string;
+  readonly accelerator: string | null;
+  /** Google's state. */
+  readonly state: string;
+  readonly user: string;
+  readonly idleSinceAt: Instant | null;
+  readonly pricePerHourUsd: number | null;
+  readonly simulated: boolean;
+}
+
+export type TopRow = TopZone | TopJob | TopWorker | TopTpu;
+
+/** What is known about a worker: its last figures stay while it does not answer. */
+export interface MeasuredWorker {
+  readonly figures: WorkerFigures | null;
+  readonly measuredAt: Instant | null;
+  readonly silentSinceAt: Instant | null;
+  readonly message: string | null;
+}
+
+/** A job of a cluster with its pods, as rows without an order. */
+export interface ClusterActivity {
+  readonly row: JobRow;
+  readonly pods: readonly TopWorker[];
+}
+
+/** The newest list of the clouds, and why there is no newer one. */
+export interface CheckedTpus {
+  readonly list: TpuList | null;
+  readonly at: Instant;
+  readonly message: string | null;
+}
+
+export interface QuotaLimit {
+  readonly project: string;
+  readonly zone: string;
+  readonly generation: string;
+  readonly limitChips: number;
+  readonly readAt: Instant;
+}
+
+export interface TopInput {
+  readonly jobs: readonly JobActivity[];
+  readonly clusterJobs: readonly ClusterActivity[];
+  /** By `workerKey`. */
+  readonly workers: ReadonlyMap<string, MeasuredWorker>;
+  readonly tpus: CheckedTpus;
+  readonly limits: readonly QuotaLimit[];
+}
+
+export interface TopFilter {
+  readonly user?: string;
+  readonly zone?: string;
+  readonly tag?: string;
+  /** Ids, or names of jobs in a cluster; then there are no rows for zones and for TPUs without a job. */
+  readonly jobs?: readonly string[];
+}
+
+export interface TopRows {
+  readonly zones: readonly TopZone[];
+  readonly jobs: readonly TopJob[];
+  readonly tpus: readonly TopTpu[];
+  /** By job. */
+  readonly workers: ReadonlyMap<string, readonly TopWorker[]>;
+}
+
+/** One attempt on one worker: figures of an earlier attempt say nothing about this one. */
+export function workerKey({ id, attempt }: Pick<JobRow, 'id' | 'attempt'>, worker: WorkerId): string {
+  return `${id}/${attempt}/${worker}`;
+}
+
+/** True if the program runs on this machine, with other programs. */
+export function runsHere({ backend, workers }: Pick<JobActivity, 'backend' | 'workers'>): boolean {
+  return backend === 'local' || workers.some(({ worker }) => worker === 'controller');
+}
+
+export function topRows(input: TopInput, filter: TopFilter): TopRows {
+  const isWanted = (row: JobRow): boolean =>
+    (filter.user === undefined || row.owner === filter.user) &&
+    (filter.zone === undefined || row.zone === filter.zone) &&
+    (filter.tag === undefined || row.tags.includes(filter.tag)) &&
+    (filter.jobs === undefined || filter.jobs.includes(row.id));
+  const stored = input.jobs.filter(isWanted).map((job) => {
+    const workers = job.workers.map((worker) =>
+      workerRow(job, worker, input.workers.get(workerKey(job, worker.worker))),
+    );
+    return { job: storedJobRow(job, workers), workers };
+  });
+  const clustered = input.clusterJobs
+    .filter(({ row }) => isWanted(row))
+    .map(({ row, pods }) => ({ job: jobRow(row, pods), workers: pods }));
+  const all = [...stored, ...clustered].toSorted((one, other) => other.job.createdAt - one.job.createdAt);
+  const showsCloud = filter.jobs === undefined && filter.tag === undefined;
+  return {
+    zones: showsCloud ? zoneRows(input).filter(({ zone }) => filter.zone === undefined || zone === filter.zone) : [],
+    jobs: all.map(({ job }) => job),
+    tpus: showsCloud ? tpuRows(input, filter) : [],
+    workers: new Map(all.map(({ job, workers }) => [job.id, workers])),
+  };
+}
+
+// ---------------------------------------------------------------------------------------------- zones
+
+interface ZoneTpu {
+  readonly project: string;
+  readonly zone: string;
+  readonly accelerator: string | null;
+  readonly chips: number | null;
+  readonly use: 'waiting' | 'busy' | 'idle' | 'held';
+  readonly idleSinceAt: Instant | null;
+  readonly user: string;
+  readonly simulated: boolean;
+}
+
+/** A TPU in one of these states does not exist any more, or never will. */
+const endedStates = new Set(['PREEMPTED', 'TERMINATED', 'DELETING', 'FAILED', 'SUSPENDED', 'SUSPENDING']);
+
+function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
+  const listed = tpus.list?.rows ?? [];
+  const unchecked = tpus.list?.unchecked ?? [];
+  /** Undefined if the cloud has answered for the zone. */
+  const gapIn = (project: string, zone: string): string | undefined => {
+    if (tpus.list?.projects.includes(project) !== true) return tpus.message ?? 'not checked yet';
+    return unchecked.find((gap) => gap.project === project && (gap.zone === null || gap.zone === zone))?.message;
+  };
+  const nodes = new Set(listed.flatMap((row) => (row.nodeState === null || row.job === null ? [] : [row.job])));
+  const ofJobs = jobs.flatMap((job) =>
+    job.tpus
+      // The cloud's own list has the TPUs that exist, but not the requests that it refused.
+      .filter(({ project, zone, readyAt }) =>
+        gapIn(project, zone) === undefined ? readyAt === null && !nodes.has(job.id) : true,
+      )
+      .map((tpu) => tpuOfJob(job, tpu)),
+  );
+  const ofCloud = listed.flatMap((row) => tpuOfCloud(row, tpus.at));
+  const groups = Map.groupBy([...ofCloud, ...ofJobs], ({ project, zone, accelerator }) =>
+    JSON.stringify([project, zone, generationName(accelerator)]),
+  );
+  const rows = [...groups.values()].map((group): TopZone => {
+    const [{ project, zone, accelerator, simulated }] = group as [ZoneTpu];
+    const generation = generationName(accelerator);
+    const limit = limits.find((one) => one.project === project && one.zone === zone && one.generation === generation);
+    const gap = gapIn(project, zone);
+    const chipsOf = (...uses: readonly ZoneTpu['use'][]): number | null =>
+      sumChips(group.filter(({ use }) => uses.includes(use)));
+    const existing = group.filter(({ use }) => use !== 'waiting');
+    return {
+      kind: 'zone',
+      project,
+      zone,
+      generation,
+      limitChips: limit?.limitChips ?? null,
+      limitReadAt: limit?.readAt ?? null,
+      heldChips: chipsOf('busy', 'idle', 'held'),
+      busyChips: chipsOf('busy'),
+      idleChips: chipsOf('idle'),
+      idleSinceAt: earliest(group.map(({ idleSinceAt }) => idleSinceAt)),
+      waitingChips: chipsOf('waiting'),
+      users: [...Map.groupBy(existing, ({ user }) => user)]
+        .map(([user, of]) => ({ user, chips: sumChips(of) }))
+        .toSorted((one, other) => (other.chips ?? 0) - (one.chips ?? 0) || (one.user < other.user ? -1 : 1)),
+      simulated,
+      checkedAt: gap === undefined ? tpus.at : null,
+      message: gap ?? tpus.message,
+    };
+  });
+  return rows.toSorted(
+    (one, other) =>
+      Number(one.simulated) - Number(other.simulated) ||
+      compareText(one.zone, other.zone) ||
+      compareText(one.generation ?? '', other.generation ?? '') ||
+      compareText(one.project, other.project),
+  );
+}
+
+function tpuOfJob(job: JobActivity, { project, zone, accelerator, chips, readyAt, idleSinceAt }: JobTpu): ZoneTpu {
+  const use = readyAt === null ? 'waiting' : idleSinceAt === null ? 'busy' : 'idle';
+  return { project, zone, accelerator, chips, use, idleSinceAt, user: job.owner ?? '-', simulated: job.simulated };
+}
+
+function tpuOfCloud(row: TpuRow, at: Instant): readonly ZoneTpu[] {
+  const { project, zone, accelerator, nodeState, state, idleMs, simulated } = row;
+  if (endedStates.has(state)) return [];
+  // A request of a job is counted with the job, also before the cloud has accepted it.
+  if (nodeState === null && row.owner.kind === 'job') return [];
+  const use =
+    nodeState === null
+      ? 'waiting'
+      : idleMs !== null
+        ? 'idle'
+        : row.owner.kind === 'job' && state === 'READY'
+          ? 'busy'
+          : 'held';
+  const chips = accelerator === null ? undefined : findAccelerator(accelerator)?.chips;
+  return [
+    {
+      project,
+      zone,
+      accelerator,
+      chips: chips ?? null,
+      use,
+      idleSinceAt: idleMs === null ? null : at - idleMs,
+      user: userOf(row),
+      simulated,
+    },
+  ];
+}
+
+/** The person to ask about a TPU; `orphan` and `none` are not names of people. */
+function userOf({ owner, metadataOwner }: TpuRow): string {
+  const named = metadataOwner === null || metadataOwner === '' ? undefined : metadataOwner;
+  switch (owner.kind) {
+    case 'job':
+      return owner.owner;
+    case 'user':
+      return owner.name;
+    case 'shared':
+      return owner.name ?? 'shared';
+    case 'installation':
+      return named ?? `jobman ${owner.installation}`;
+    case 'orphan':
+    case 'none':
+      return named ?? owner.kind;
+  }
+}
+
+function generationName(accelerator: string | null): string | null {
+  return accelerator === null ? null : (generationOf(accelerator)?.name ?? accelerator);
+}
+
+function sumChips(tpus: readonly { readonly chips: number | null }[]): number | null {
+  return tpus.reduce<number | null>((sum, { chips }) => (sum === null || chips === null ? null : sum + chips), 0);
+}
+
+function tpuRows({ jobs, tpus }: TopInput, { user, zone }: TopFilter): readonly TopTpu[] {
+  const active = new Set(jobs.map(({ id }) => id));
+  return (tpus.list?.rows ?? [])
+    .filter(
+      (row) => row.nodeState !== null && !endedStates.has(row.state) && (row.job === null || !active.has(row.job)),
+    )
+    .map((row): TopTpu => {
+      const { project, name, accelerator, state, idleMs, pricePerHourUsd, simulated } = row;
+      const idleSinceAt = idleMs === null ? null : tpus.at - idleMs;
+      const place = { project, zone: row.zone, name, accelerator, state };
+      return { kind: 'tpu', ...place, user: userOf(row), idleSinceAt, pricePerHourUsd, simulated };
+    })
+    .filter((row) => (user === undefined || row.user === user) && (zone === undefined || row.zone === zone));
+}
+
+// ---------------------------------------------------------------------------------------------- jobs and workers
+
+function storedJobRow(job: JobActivity, workers: readonly TopWorker[]): TopJob {
+  const row = { ...jobRow(job, workers), step: job.step, stepsPerSecond: job.stepsPerSecond };
+  const idleSinceAt = earliest(job.tpus.map((tpu) => tpu.idleSinceAt));
+  if (!runsHere(job)) return { ...row, idleSinceAt };
+  return {
+    ...row,
+    idleSinceAt,
+    cpuPercent: mean(workers.map(({ programCpuPercent }) => programCpuPercent)),
+    memoryPercent: largest(workers.map((worker) => percentOf(worker.programMemoryBytes, worker.memoryTotalBytes))),
+  };
+}
+
+function jobRow(row: JobRow, workers: readonly TopWorker[]): TopJob {
+  const { id, name, owner, backend, accelerator, pricing, zone, phase, tags, attempt } = row;
+  const [oldest] = workers
+    .filter(({ logAt }) => logAt !== null)
+    .toSorted((one, other) => (one.logAt ?? 0) - (other.logAt ?? 0));
+  return {
+    kind: 'job',
+    id,
+    name,
+    owner,
+    backend,
+    accelerator,
+    pricing,
+    zone,
+    phase,
+    createdAt: row.createdAt,
+    phaseStartedAt: row.phaseStartedAt,
+    message: formatSilent(workers) ?? row.message,
+    tags,
+    attempt,
+    workerCount: workers.length,
+    runningCount: workers.some(({ state, silentSinceAt }) => state === null && silentSinceAt === null)
+      ? null
+      : workers.filter(({ state, silentSinceAt }) => state?.toLowerCase() === 'running' && silentSinceAt === null)
+          .length,
+    logAt: oldest?.logAt ?? null,
+    lastLine: oldest?.lastLine ?? null,
+    cpuPercent: mean(workers.map(({ cpuPercent }) => cpuPercent)),
+    memoryPercent: largest(workers.map((worker) => percentOf(worker.memoryUsedBytes, worker.memoryTotalBytes))),
+    diskPercent: largest(workers.map((worker) => percentOf(worker.diskUsedBytes, worker.diskTotalBytes))),
+    receivedBytesPerSecond: sum(workers.map(({ receivedBytesPerSecond }) => receivedBytesPerSecond)),
+    sentBytesPerSecond: sum(workers.map(({ sentBytesPerSecond }) => sentBytesPerSecond)),
+    dutyPercent: mean(workers.map(({ dutyPercent }) => dutyPercent)),
+    step: null,
+    stepsPerSecond: null,
+    idleSinceAt: null,
+    measuredAt: earliest(workers.map(({ measuredAt }) => measuredAt)),
+    simulated: row.simulated,
+  };
+}
+
+function formatSilent(workers: readonly TopWorker[]): string | undefined {
+  const silent = workers.filter(({ silentSinceAt }) => silentSinceAt !== null);
+  const [first] = silent;
+  if (first === undefined) return undefined;
+  const names = silent.map(({ worker }) => worker).join(', ');
+  return `${silent.length === 1 ? 'worker' : 'workers'} ${names} silent: ${first.message ?? 'no answer'}`;
+}
+
+function workerRow(
+  job: JobActivity,
+  { worker, address, logAt, lastLine }: JobActivity['workers'][number],
+  measured: MeasuredWorker | undefined,
+): TopWorker {
+  const figures = measured?.figures ?? null;
+  return {
+    kind: 'worker',
+    job: job.id,
+    worker,
+    pod: null,
+    host: address,
+    state: figures?.program ?? null,
+    restarts: null,
+    logAt,
+    lastLine,
+    cpuPercent: figures?.cpuPercent ?? null,
+    memoryUsedBytes: figures?.memoryUsedBytes ?? null,
+    memoryTotalBytes: figures?.memoryTotalBytes ?? null,
+    diskUsedBytes: figures?.diskUsedBytes ?? null,
+    diskTotalBytes: figures?.diskTotalBytes ?? null,
+    receivedBytesPerSecond: figures?.receivedBytesPerSecond ?? null,
+    sentBytesPerSecond: figures?.sentBytesPerSecond ?? null,
+    dutyPercent: figures?.dutyPercent ?? null,
+    programCpuPercent: figures?.programCpuPercent ?? null,
+    programMemoryBytes: figures?.programMemoryBytes ?? null,
+    measuredAt: measured?.measuredAt ?? null,
+    silentSinceAt: measured?.silentSinceAt ?? null,
+    message: measured?.message ?? null,
+  };
+}
+
+/** With one decimal; null if one of the two is not known. */
+export function percentOf(used: number | null, total: number | null): number | null {
+  return used === null || total === null || total <= 0 ? null : oneDecimal((100 * used) / total);
+}
+
+function oneDecimal(value: number): number {
+  return Math.round(10 * value) / 10;
+}
+
+type Numbers = readonly (number | null)[];
+
+function known(values: Numbers): readonly number[] {
+  return values.filter((value) => value !== null);
+}
+
+function sum(values: Numbers): number | null {
+  const all = known(values);
+  return all.length === 0 ? null : all.reduce((total, value) => total + value, 0);
+}
+
+function mean(values: Numbers): number | null {
+  const total = sum(values);
+  return total === null ? null : oneDecimal(total / known(values).length);
+}
+
+function largest(values: Numbers): number | null {
+  const all = known(values);
+  return all.length === 0 ? null : all.reduce((most, value) => Math.max(most, value));
+}
+
+function earliest(values: Numbers): number | null {
+  const all = known(values);
+  return all.length === 0 ? null : all.reduce((least, value) => Math.min(least, value));
+}
+
+function compareText(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}

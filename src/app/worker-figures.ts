@@ -1,0 +1,46 @@
+// Worker figures: what the machine of a worker and the program on it use now. They are measured on demand for `top`;
+// jobman stores none of them and decides nothing from them.
+
+import type { WorkerId } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+
+/** Null for what the machine does not report. Percentages are from 0 to 100, of the whole machine. */
+export interface WorkerFigures {
+  /** `running`: the program is alive. `exited`: it has ended. `absent`: it has not started, or vanished. */
+  readonly program: 'running' | 'exited' | 'absent';
+  readonly cpuPercent: number | null;
+  readonly memoryUsedBytes: number | null;
+  readonly memoryTotalBytes: number | null;
+  /** Of the file system of `/`. */
+  readonly diskUsedBytes: number | null;
+  readonly diskTotalBytes: number | null;
+  /** All interfaces except the loopback interface. */
+  readonly receivedBytesPerSecond: number | null;
+  readonly sentBytesPerSecond: number | null;
+  /** Time in which the chips of the worker computed, as libtpu reports it; the mean of its chips. */
+  readonly dutyPercent: number | null;
+  /** Of the processes in the session of the program. Null while it does not run. */
+  readonly programCpuPercent: number | null;
+  readonly programMemoryBytes: number | null;
+}
+
+/** One attempt on one worker. `allocation` and `attempt` count from 1. */
+export interface FiguresTarget {
+  readonly job: string;
+  readonly worker: WorkerId;
+  readonly allocation: number;
+  readonly attempt: number;
+  /** True if the worker is this machine: of a local job, or the worker `controller`. */
+  readonly isHere: boolean;
+}
+
+export type FiguresAnswer =
+  | { readonly kind: 'known'; readonly at: Instant; readonly figures: WorkerFigures }
+  /** The worker did not answer in time or cannot be reached; `reason` is the text of the connection or of the cloud. */
+  | { readonly kind: 'unknown'; readonly reason: string };
+
+/** Measures workers. Never rejects for a worker, and answers within ten seconds. Takes no lock and writes nothing. */
+export interface WorkerMeter {
+  measure(target: FiguresTarget): Promise<FiguresAnswer>;
+  close(): void;
+}

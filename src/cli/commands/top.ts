@@ -1,0 +1,99 @@
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import type { Client, Ref } from '../../app/client.ts';
+import { isIdRef } from '../../app/refs.ts';
+import type { TopFilter, TopRow, TopRows } from '../../app/top.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { pause, untilInterrupted } from '../interrupt.ts';
+import { jobLines, topLines, zoneLines, type TopLayout } from '../render/top.ts';
+import { columnsOf } from '../screen.ts';
+import type { TopFlags } from '../table/flags.ts';
+import { topScreen } from '../top/screen.ts';
+import { createTopSources, type TopSources } from '../top/sources.ts';
+import { watchUntilExit } from '../watch/live.ts';
+
+const defaultInterval: Duration = 5 * second;
+const minInterval: Duration = second;
+
+export async function top(cli: Cli, flags: TopFlags & GlobalFlags, ...refs: readonly Ref[]): Promise<number> {
+  const interval = flags.interval ?? defaultInterval;
+  if (interval < minInterval) throw usageError('--interval is at least 1 s: each round measures every worker.');
+  const client = await cli.services.client();
+  const usesCluster =
+    flags.namespace !== undefined || flags.context !== undefined || (await cli.services.isClusterConfigured());
+  const sources = createTopSources(cli, client, interval, usesCluster ? flags : null);
+  try {
+    if (cli.screen.live && !cli.json) {
+      await sources.poll();
+      const filter = await filterOf(client, sources, flags, refs);
+      return await watchUntilExit(cli, {
+        usesAlternateScreen: true,
+        screen: (controls) => topScreen(cli, sources, filter, { order: flags.sort ?? 'newest' }, controls),
+        lines: () => Promise.resolve([]),
+        linesInterval: interval,
+      });
+    }
+    return await untilInterrupted(cli, async (signal) => {
+      await sources.readOnce();
+      const filter = await filterOf(client, sources, flags, refs);
+      for (;;) {
+        print(cli, sources.rows(filter), flags);
+        for (const note of sources.notes()) cli.note(`note: ${note}`);
+        if (flags.interval === undefined) return exitCode.ok;
+        await pause(interval, signal);
+        if (signal.aborted || cli.io.stdout.closed) return signal.aborted ? exitCode.interrupted : exitCode.ok;
+        await sources.readOnce();
+      }
+    });
+  } finally {
+    await sources.close();
+  }
+}
+
+/** Throws JobmanError (3, 4) for a job that does not exist or is not active. */
+async function filterOf(
+  client: Client,
+  sources: TopSources,
+  { user, zone, tag }: TopFlags,
+  refs: readonly Ref[],
+): Promise<TopFilter> {
+  const others = omitUndefined({ user, zone, tag });
+  if (refs.length === 0) return others;
+  const active = sources.rows({}).jobs;
+  const jobs = refs.map(async (ref) => {
+    const id = isIdRef(ref) ? ref.padStart(6, '0') : undefined;
+    const found = active.filter((job) => (id === undefined ? job.name === ref : job.id === id));
+    const [job] = found;
+    if (job !== undefined) return found.map((one) => one.id);
+    const { id: stored, phase } = await client.show(ref);
+    throw new JobmanError(`Job ${stored} is not active (${phase}).`, exitCode.conflict, [
+      `jobman show ${Number(stored)}    shows its end`,
+    ]);
+  });
+  return { ...others, jobs: (await Promise.all(jobs)).flat() };
+}
+
+function print(cli: Cli, rows: TopRows, { sort = 'newest' }: TopFlags): void {
+  const { io, screen } = cli;
+  if (cli.json) {
+    const objects: readonly TopRow[] = [
+      ...rows.zones,
+      ...rows.jobs.flatMap((job) => [job, ...(rows.workers.get(job.id) ?? [])]),
+      ...rows.tpus,
+    ];
+    cli.printJsonLines(objects);
+    return;
+  }
+  const layout: TopLayout = {
+    columns: columnsOf(io.stdout),
+    styler: screen.styleOut,
+    unicode: screen.unicode,
+    now: io.now(),
+  };
+  const zones = zoneLines(rows.zones, layout);
+  const lines = topLines(rows, sort, () => true);
+  cli.printAll([...zones, ...(zones.length > 0 && lines.length > 0 ? [''] : [])]);
+  if (lines.length > 0) cli.printAll(jobLines(lines, lines, layout));
+  else cli.note('No active jobs. To create one: jobman create <manifest>');
+}

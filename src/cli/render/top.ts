@@ -1,0 +1,308 @@
+// The tables of `top`.
+
+import { escapeLine, formatAge, formatPricePerHour } from '../../app/format.ts';
+import { percentOf, type TopJob, type TopRows, type TopTpu, type TopWorker, type TopZone } from '../../app/top.ts';
+import type { Instant } from '../../core/model/time.ts';
+import { glyph, type Styler } from '../screen.ts';
+import type { TopOrder } from '../table/flags.ts';
+import { fittedTable, type Column } from './aligned.ts';
+import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
+
+export interface TopLayout {
+  /** Null without a terminal: then nothing is cut and no column is dropped. */
+  readonly columns: number | null;
+  readonly styler: Styler;
+  readonly unicode: boolean;
+  readonly now: Instant;
+}
+
+/** A line of the lower table: a job, one of its workers, or a TPU without a job. */
+export type TopLine = TopJob | TopWorker | TopTpu;
+
+/** A name for a line that stays the same between two pictures. */
+export function lineKey(line: TopLine): string {
+  if (line.kind === 'job') return line.id;
+  return line.kind === 'tpu' ? `${line.project}/${line.zone}/${line.name}` : `${line.job}/${line.pod ?? line.worker}`;
+}
+
+/** The lines in that order, the workers of the `expanded` jobs below them. The largest value comes first, unknown values last. */
+export function topLines(
+  { jobs, tpus, workers }: TopRows,
+  order: TopOrder,
+  expanded: (job: string) => boolean,
+): readonly TopLine[] {
+  const value = valueOf(order);
+  const all = [...jobs, ...tpus];
+  const sorted = value === null ? all : all.toSorted((one, other) => value(other) - value(one));
+  return sorted.flatMap((line): readonly TopLine[] =>
+    line.kind === 'job' && expanded(line.id) ? [line, ...(workers.get(line.id) ?? [])] : [line],
+  );
+}
+
+function valueOf(order: TopOrder): ((line: TopJob | TopTpu) => number) | null {
+  const unknown = Number.NEGATIVE_INFINITY;
+  const ofJob = (read: (job: TopJob) => number | null) => (line: TopJob | TopTpu) =>
+    line.kind === 'job' ? (read(line) ?? unknown) : unknown;
+  switch (order) {
+    case 'newest':
+      return null;
+    case 'cpu':
+      return ofJob(({ cpuPercent }) => cpuPercent);
+    case 'memory':
+      return ofJob(({ memoryPercent }) => memoryPercent);
+    case 'duty':
+      return ofJob(({ dutyPercent }) => dutyPercent);
+    case 'log':
+      // The oldest first.
+      return ofJob(({ logAt }) => (logAt === null ? null : -logAt));
+    case 'idle':
+      return ({ idleSinceAt }) => (idleSinceAt === null ? unknown : -idleSinceAt);
+  }
+}
+
+/** `[]` without zones. */
+export function zoneLines(zones: readonly TopZone[], { columns, styler, now }: TopLayout): readonly string[] {
+  if (zones.length === 0) return [];
+  const isOneProject = new Set(zones.map(({ project }) => project)).size === 1;
+  const table = fittedTable(zoneColumns(isOneProject, now), zones, ['LIMIT', 'BY'], null);
+  return table.map((line, index) => {
+    const zone = zones[index - 1];
+    const cut = columns === null ? line : cutEnd(line, columns);
+    return (zone?.idleChips ?? 0) > 0 ? styler('bold', cut) : cut;
+  });
+}
+
+const zoneColumns = (isOneProject: boolean, now: Instant): readonly Column<TopZone>[] => [
+  { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
+  { title: 'TYPE', side: 'left', text: ({ generation }) => generation ?? '?' },
+  {
+    title: 'LIMIT',
+    side: 'right',
+    text: ({ limitChips, limitReadAt }) =>
+      limitChips === null ? '-' : `${limitChips}${limitReadAt === null ? '' : ` (${formatAge(now - limitReadAt)})`}`,
+  },
+  { title: 'HELD', side: 'right', text: ({ heldChips }) => formatChips(heldChips) },
+  { title: 'BUSY', side: 'right', text: ({ busyChips }) => formatChips(busyChips) },
+  { title: 'IDLE', side: 'right', text: ({ idleChips }) => formatChips(idleChips) },
+  {
+    title: 'IDLE FOR',
+    side: 'right',
+    text: ({ idleSinceAt }) => (idleSinceAt === null ? '-' : formatAge(now - idleSinceAt)),
+  },
+  { title: 'WAIT', side: 'right', text: ({ waitingChips }) => formatChips(waitingChips) },
+  { title: 'BY', side: 'left', text: formatUsers },
+];
+
+/** A zone that was not checked has only what jobman's own jobs hold there. */
+function formatUsers({ users, message }: TopZone): string {
+  const all = users.map(({ user, chips }) => `${user} ${formatChips(chips)}`).join(', ');
+  return [all === '' ? '-' : all, ...(message === null ? [] : [`(${message})`])].join(' ');
+}
+
+function formatChips(chips: number | null): string {
+  return chips === null ? '?' : String(chips);
+}
+
+const narrowTerminal = 60;
+/** A name is cut to this width, so that one long name does not cost a column. */
+const maxNameWidth = 24;
+
+/** Rows of the screen that one line of `jobLines` takes. */
+export function rowsPerLine(columns: number | null): 1 | 2 {
+  return columns !== null && columns < narrowTerminal ? 2 : 1;
+}
+
+/** With a heading, unless the terminal is too narrow for a table. `all` decides the widths, so that scrolling changes none. */
+export function jobLines(lines: readonly TopLine[], all: readonly TopLine[], layout: TopLayout): readonly string[] {
+  const { columns, styler, now } = layout;
+  if (rowsPerLine(columns) === 2)
+    return lines.flatMap((line) => twoLines(line, layout).map((text) => styleLine(line, text, styler)));
+  const table = jobTable(lines, all, layout);
+  return table.map((text, index) => {
+    const line = lines[index - 1];
+    const detail = line === undefined ? 'DETAIL' : escapeLine(detailOf(line, now));
+    const whole = `${text}  ${detail}`.trimEnd();
+    const cut = columns === null ? whole : cutEnd(whole, columns);
+    return line === undefined ? cut : styleLine(line, cut, styler);
+  });
+}
+
+/** The last column that a narrower terminal loses comes last. `top --help` has this order too. */
+const dropOrder = ['NET', 'DISK%', 'USER', 'STEP/S', 'STEP', 'DUTY', 'IDLE', 'MEM%'] as const;
+/** Room for the beginning of the detail. */
+const minDetailWidth = 20;
+
+function jobTable(lines: readonly TopLine[], all: readonly TopLine[], layout: TopLayout): readonly string[] {
+  const { columns } = layout;
+  const widths = {
+    id: widest(all, (line) => (line.kind === 'job' ? line.id : ''), 20),
+    name: widest(all, nameOf, maxNameWidth),
+  };
+  const table = fittedTable(
+    jobColumns(layout, widths),
+    lines,
+    dropOrder,
+    columns === null ? null : columns - minDetailWidth - 2,
+  );
+  // Every line gets the width of the table, because the detail follows.
+  const size = Math.max(...table.map(width));
+  return table.map((line) => padEnd(line, size));
+}
+
+function widest(lines: readonly TopLine[], text: (line: TopLine) => string, most: number): number {
+  return Math.min(
+    most,
+    lines.reduce((size, line) => Math.max(size, width(escapeLine(text(line)))), 4),
+  );
+}
+
+/** Numbers have the widths of their usual values: a column that becomes wider would change every line of the screen. */
+function jobColumns(
+  layout: TopLayout,
+  widths: { readonly id: number; readonly name: number },
+): readonly Column<TopLine>[] {
+  const { columns, now } = layout;
+  const number = (title: string, size: number, text: (line: TopLine) => string): Column<TopLine> => ({
+    title,
+    side: 'right',
+    text: (line) => padStart(text(line), size),
+  });
+  const fit = (text: string, size: number): string =>
+    columns === null ? escapeLine(text) : padEnd(cutMiddle(escapeLine(text), size), size);
+  return [
+    {
+      title: 'JOB',
+      side: 'left',
+      text: (line) => fit(line.kind === 'job' ? line.id : line.kind === 'tpu' ? '-' : '', widths.id),
+    },
+    { title: 'NAME', side: 'left', text: (line) => fit(nameOf(line), widths.name) },
+    {
+      title: 'USER',
+      side: 'left',
+      text: (line) => (line.kind === 'job' ? (line.owner ?? '-') : line.kind === 'tpu' ? line.user : ''),
+    },
+    { title: 'STATUS', side: 'left', text: (line) => padEnd(formatState(line, layout), statusWidth) },
+    number('LOG', 3, (line) => (line.kind === 'tpu' || line.logAt === null ? '-' : formatAge(now - line.logAt))),
+    number('CPU%', 4, (line) => formatPercent(line.kind === 'tpu' ? null : line.cpuPercent)),
+    number('MEM%', 4, (line) => formatPercent(memoryOf(line))),
+    number('DISK%', 5, (line) => formatPercent(diskOf(line))),
+    number('NET', 6, (line) => formatRate(networkOf(line))),
+    number('DUTY', 4, (line) => formatPercent(line.kind === 'tpu' ? null : line.dutyPercent)),
+    number('STEP/S', 6, (line) => (line.kind === 'job' ? formatPace(line.stepsPerSecond) : '')),
+    number('STEP', 6, (line) => (line.kind === 'job' ? formatCount(line.step) : '')),
+    number('IDLE', 4, (line) =>
+      line.kind === 'worker' ? '' : line.idleSinceAt === null ? '-' : formatAge(now - line.idleSinceAt),
+    ),
+  ];
+}
+
+/** Of `▸ running 4/4`. */
+const statusWidth = 13;
+
+function nameOf(line: TopLine): string {
+  if (line.kind !== 'worker') return line.name;
+  return `${line.pod ?? (line.worker === 'controller' ? 'controller' : `worker ${line.worker}`)}`;
+}
+
+function formatState(line: TopLine, { unicode, now }: TopLayout): string {
+  if (line.kind === 'tpu') return line.state;
+  if (line.kind === 'worker') {
+    if (line.silentSinceAt !== null) return `? silent ${formatAge(now - line.silentSinceAt)}`;
+    const restarts = line.restarts === null || line.restarts === 0 ? '' : `, ${line.restarts}x`;
+    return `${line.state ?? '-'}${restarts}`;
+  }
+  const { phase, runningCount, workerCount } = line;
+  const mark = lacksWorkers(line) ? '?' : glyph({ unicode }, phase);
+  if (phase !== 'running' || workerCount === 0) return `${mark} ${phase}`;
+  return `${mark} ${phase} ${runningCount ?? '-'}/${workerCount}`;
+}
+
+function memoryOf(line: TopLine): number | null {
+  if (line.kind === 'tpu') return null;
+  return line.kind === 'job' ? line.memoryPercent : percentOf(line.memoryUsedBytes, line.memoryTotalBytes);
+}
+
+function diskOf(line: TopLine): number | null {
+  if (line.kind === 'tpu') return null;
+  return line.kind === 'job' ? line.diskPercent : percentOf(line.diskUsedBytes, line.diskTotalBytes);
+}
+
+function networkOf(line: TopLine): number | null {
+  if (line.kind === 'tpu' || (line.receivedBytesPerSecond === null && line.sentBytesPerSecond === null)) return null;
+  return (line.receivedBytesPerSecond ?? 0) + (line.sentBytesPerSecond ?? 0);
+}
+
+/** What a number cannot say: the newest line of output, why nothing runs, why a worker is silent. */
+function detailOf(line: TopLine, now: Instant): string {
+  if (line.kind === 'tpu') {
+    const price = line.pricePerHourUsd === null ? '' : `, ${formatPricePerHour(line.pricePerHourUsd)}`;
+    return `no job, ${line.accelerator ?? '?'}${price}`;
+  }
+  if (line.kind === 'job') {
+    const isWell = line.phase === 'running' && !lacksWorkers(line);
+    return isWell && line.lastLine !== null ? line.lastLine : line.message;
+  }
+  if (line.silentSinceAt !== null) {
+    const age = line.measuredAt === null ? '' : `, figures of ${formatAge(now - line.measuredAt)} ago`;
+    return `${line.message ?? 'no answer'}${age}`;
+  }
+  return line.message ?? line.lastLine ?? (line.pod === null ? '' : (line.host ?? 'no node'));
+}
+
+/** True if a worker does not answer or its program does not run. */
+function lacksWorkers({ phase, runningCount, workerCount }: TopJob): boolean {
+  return phase === 'running' && runningCount !== null && runningCount < workerCount;
+}
+
+function styleLine(line: TopLine, text: string, styler: Styler): string {
+  if (line.kind === 'tpu') return line.idleSinceAt === null ? text : styler('bold', text);
+  if (line.kind === 'worker') return line.silentSinceAt === null ? text : styler('magenta', text);
+  const { phase, idleSinceAt } = line;
+  if (phase === 'recovering' || lacksWorkers(line)) return styler('magenta', text);
+  if (phase === 'failed') return styler('red', text);
+  return idleSinceAt === null ? text : styler('bold', text);
+}
+
+function twoLines(line: TopLine, layout: TopLayout): readonly [string, string] {
+  const { columns, now } = layout;
+  const most = columns ?? narrowTerminal;
+  const id = line.kind === 'job' ? line.id : line.kind === 'tpu' ? '-' : ' ';
+  const figures = [
+    line.kind === 'tpu' || line.logAt === null ? '' : `log ${formatAge(now - line.logAt)}`,
+    ...(line.kind === 'tpu'
+      ? []
+      : [named('cpu', line.cpuPercent), named('mem', memoryOf(line)), named('duty', line.dutyPercent)]),
+    line.kind === 'worker' || line.idleSinceAt === null ? '' : `idle ${formatAge(now - line.idleSinceAt)}`,
+  ].filter((text) => text !== '');
+  return [
+    cutEnd(`${escapeLine(id)}  ${escapeLine(nameOf(line))}`, most),
+    cutEnd(`  ${escapeLine(formatState(line, layout))}  ${figures.join(' ')}`.trimEnd(), most),
+  ];
+}
+
+function named(name: string, percent: number | null): string {
+  return percent === null ? '' : `${name} ${formatPercent(percent)}`;
+}
+
+function formatPercent(value: number | null): string {
+  return value === null ? '-' : String(Math.round(value));
+}
+
+/** Bytes in a second in four characters: `0`, `850`, `1.2k`, `34M`. */
+function formatRate(bytes: number | null): string {
+  if (bytes === null) return '-';
+  const units = ['', 'k', 'M', 'G', 'T'];
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1_000 && unit < units.length - 1; unit += 1) value /= 1_000;
+  return `${unit === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)}${units[unit]}`;
+}
+
+function formatPace(perSecond: number | null): string {
+  if (perSecond === null) return '-';
+  return perSecond >= 100 ? String(Math.round(perSecond)) : perSecond.toPrecision(3);
+}
+
+function formatCount(value: number | null): string {
+  return value === null ? '-' : String(value).replaceAll(/\B(?=(\d{3})+$)/g, ',');
+}

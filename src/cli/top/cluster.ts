@@ -1,0 +1,155 @@
+// The active jobs of a cluster and their pods for `top`. While the cluster does not answer, the last ones stay.
+
+import type { Cluster, ClusterJob, ClusterPod, PodUsage } from '../../app/cluster/cluster.ts';
+import { clusterPhase, clusterSummary } from '../../app/cluster/job-result.ts';
+import { parseQuantity, quantityNumber } from '../../app/cluster/quantity.ts';
+import { JobmanError } from '../../app/errors.ts';
+import type { ClusterActivity, TopWorker } from '../../app/top.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
+import { second, type Duration, type Instant } from '../../core/model/time.ts';
+import { rowOf } from '../cluster/list.ts';
+import type { Cli } from '../context.ts';
+import { pause } from '../interrupt.ts';
+import type { ContextFlags } from '../jobs/handle.ts';
+
+/** Limit for one round of requests. */
+const answerTimeout: Duration = 10 * second;
+
+export type WatchedCluster = ReturnType<typeof watchCluster>;
+
+/** Reads again and again until `close`. `first` resolves after the first round, also if it failed. */
+export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, interval: Duration) {
+  const { io, services } = cli;
+  const end = new AbortController();
+  const firstRead = Promise.withResolvers<void>();
+  let opened: Promise<Cluster> | undefined;
+  let jobs: readonly ClusterActivity[] = [];
+  let note: string | null = null;
+  let revision = 0;
+
+  async function read(): Promise<void> {
+    try {
+      opened ??= services.cluster(omitUndefined({ context, namespace, quiet: true }));
+      jobs = await readActivity(
+        await opened,
+        io.now(),
+        AbortSignal.any([end.signal, AbortSignal.timeout(answerTimeout)]),
+      );
+      note = null;
+    } catch (error) {
+      if (end.signal.aborted) return;
+      // A cluster that could not be opened may be configured meanwhile.
+      await close();
+      const why = error instanceof JobmanError ? error.message : `it did not answer within ${answerTimeout / second} s`;
+      note = `cluster not read: ${why}`;
+    }
+    revision += 1;
+  }
+
+  async function close(): Promise<void> {
+    const cluster = opened;
+    opened = undefined;
+    await cluster?.then((one) => one.close()).catch(() => undefined);
+  }
+
+  async function poll(): Promise<void> {
+    while (!end.signal.aborted) {
+      const began = io.now();
+      await read();
+      firstRead.resolve();
+      // A long list loads the cluster: read it for a tenth of the time at most.
+      await pause(Math.max(interval, 10 * (io.now() - began)), end.signal);
+    }
+  }
+
+  const work = poll();
+  return {
+    get revision(): number {
+      return revision;
+    },
+    first: firstRead.promise,
+    jobs: (): readonly ClusterActivity[] => jobs,
+    note: (): string | null => note,
+    async close(): Promise<void> {
+      end.abort();
+      await work;
+      await close();
+    },
+  };
+}
+
+async function readActivity(cluster: Cluster, now: Instant, signal: AbortSignal): Promise<readonly ClusterActivity[]> {
+  const jobs: ClusterJob[] = [];
+  for await (const page of cluster.jobs({ signal })) {
+    for (const job of page) if (!isFinishedPhase(clusterPhase(job))) jobs.push(job);
+  }
+  if (jobs.length === 0) return [];
+  const [pods, usage] = await Promise.all([readPods(cluster, signal), readUsage(cluster, signal)]);
+  const byJob = Map.groupBy(pods, ({ job }) => job);
+  return jobs.map((job): ClusterActivity => {
+    const own = (byJob.get(job.name) ?? []).filter(({ jobUid }) => (jobUid ?? job.uid) === job.uid);
+    const row = rowOf(job, cluster.context(), now);
+    const summary = clusterSummary(job, own, now);
+    return {
+      row: summary === null ? row : { ...row, phase: summary.phase, message: summary.reasonText },
+      pods: own.map((pod) => podRow(job.name, pod, usage.get(pod.name))),
+    };
+  });
+}
+
+async function readPods(cluster: Cluster, signal: AbortSignal): Promise<readonly ClusterPod[]> {
+  const pods: ClusterPod[] = [];
+  const fields = 'status.phase!=Succeeded,status.phase!=Failed';
+  for await (const page of cluster.pods({ labels: 'job-name', fields, signal })) pods.push(...page);
+  return pods;
+}
+
+/** Empty without the resource metrics API: then the pods are shown without their usage. */
+async function readUsage(cluster: Cluster, signal: AbortSignal): Promise<ReadonlyMap<string, PodUsage>> {
+  try {
+    return new Map(((await cluster.podUsage({ signal })) ?? []).map((usage) => [usage.pod, usage]));
+  } catch (error) {
+    if (error instanceof JobmanError || signal.aborted) return new Map();
+    throw error;
+  }
+}
+
+function podRow(job: string, pod: ClusterPod, usage: PodUsage | undefined): TopWorker {
+  const waiting = pod.containers.find(({ state, reason }) => state === 'waiting' && reason !== null);
+  const limits = Object.values(pod.limits ?? {}).map(amountOf);
+  // Containers without a limit may use the whole node, so that their sum is no limit.
+  const memoryLimit =
+    limits.length === pod.containers.length && limits.length > 0 ? limits.reduce((sum, one) => sum + one, 0) : null;
+  const cpus = amountOf(pod.requests['cpu']);
+  const memory = memoryLimit ?? amountOf(pod.requests['memory']);
+  return {
+    kind: 'worker',
+    job,
+    worker: pod.index,
+    pod: pod.name,
+    host: pod.node,
+    state: pod.phase,
+    restarts: pod.containers.reduce((sum, { restarts }) => sum + restarts, 0),
+    logAt: null,
+    lastLine: null,
+    cpuPercent: usage === undefined || cpus === 0 ? null : (100 * usage.cpus) / cpus,
+    memoryUsedBytes: usage?.memoryBytes ?? null,
+    memoryTotalBytes: memory === 0 ? null : memory,
+    diskUsedBytes: null,
+    diskTotalBytes: null,
+    receivedBytesPerSecond: null,
+    sentBytesPerSecond: null,
+    dutyPercent: null,
+    programCpuPercent: null,
+    programMemoryBytes: null,
+    measuredAt: usage?.at ?? null,
+    silentSinceAt: null,
+    message: pod.reason ?? waiting?.reason ?? null,
+  };
+}
+
+function amountOf(written: string | undefined): number {
+  const quantity = parseQuantity(written ?? '');
+  return quantity === undefined ? 0 : quantityNumber(quantity);
+}

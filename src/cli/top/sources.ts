@@ -1,0 +1,271 @@
+// Sources of `top`: the store, the clouds, a cluster, and the workers, each read at its own pace. A source that fails
+// keeps what it has reported before, with its time.
+
+import type { JobActivity } from '../../app/activity.ts';
+import type { Client } from '../../app/client.ts';
+import { mapConcurrent, withTimeout } from '../../app/concurrency.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { formatLocalTimeOfDay } from '../../app/format.ts';
+import {
+  runsHere,
+  topRows,
+  workerKey,
+  type CheckedTpus,
+  type MeasuredWorker,
+  type TopFilter,
+  type TopRows,
+} from '../../app/top.ts';
+import type { FiguresAnswer, FiguresTarget, WorkerMeter } from '../../app/worker-figures.ts';
+import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
+import type { Cli } from '../context.ts';
+import type { ContextFlags } from '../jobs/handle.ts';
+import type { WatchedCluster } from './cluster.ts';
+
+/** The clouds are other people's servers, and TPUs come and go slowly. */
+const cloudInterval: Duration = minute;
+/** A busy controller changes something several times a second. */
+const minReadInterval: Duration = second;
+/** Workers that are measured at once, and that begin in one second: the controller's connections carry the answers. */
+const maxMeasuredAtOnce = 16;
+const maxStartsPerSecond = 16;
+/** A list without them is better than a longer wait. */
+const maxWaitForFirst: Duration = 12 * second;
+
+export type TopSources = ReturnType<typeof createTopSources>;
+
+/** `contextFlags` is null without a cluster. */
+export function createTopSources(cli: Cli, client: Client, interval: Duration, contextFlags: ContextFlags | null) {
+  const store = createStoreSource(cli, client, interval);
+  const clouds = createCloudSource(cli);
+  const workers = createWorkerSource(cli, interval);
+  let cluster: WatchedCluster | null = null;
+  let revisions = '';
+
+  async function start(): Promise<void> {
+    if (contextFlags === null || cluster !== null) return;
+    cluster = (await import('./cluster.ts')).watchCluster(cli, contextFlags, interval);
+  }
+
+  return {
+    /** True if something is new. Throws the JobmanError of the first read of the store. */
+    async poll(): Promise<boolean> {
+      await start();
+      await store.read();
+      void clouds.read();
+      workers.measureDue(store.jobs());
+      const next = [store.revision(), clouds.revision(), workers.revision(), cluster?.revision ?? 0].join(' ');
+      const isNew = next !== revisions;
+      revisions = next;
+      return isNew;
+    },
+
+    /** Waits for one answer of each source and each worker, or until the time is over. */
+    async readOnce(): Promise<void> {
+      await start();
+      await store.read();
+      const all = [clouds.read(), cluster?.first ?? Promise.resolve(), workers.measureAll(store.jobs())];
+      await withTimeout(maxWaitForFirst, Promise.all(all), () => undefined);
+    },
+
+    /** Their workers are measured before the others. */
+    prefer: (jobs: readonly string[]): void => workers.prefer(jobs),
+
+    rows: (filter: TopFilter): TopRows =>
+      topRows(
+        {
+          jobs: store.jobs(),
+          clusterJobs: cluster?.jobs() ?? [],
+          workers: workers.known(),
+          tpus: clouds.tpus(),
+          limits: [],
+        },
+        filter,
+      ),
+
+    notes: (): readonly string[] =>
+      [store.note(), clouds.note(), cluster?.note() ?? null].filter((note) => note !== null),
+
+    async close(): Promise<void> {
+      await Promise.all([cluster?.close(), workers.close()]);
+    },
+  };
+}
+
+function createStoreSource({ io }: Cli, client: Client, interval: Duration) {
+  let jobs: readonly JobActivity[] = [];
+  let changes = -1;
+  let readAt: Instant = Number.NEGATIVE_INFINITY;
+  let revision = 0;
+  let note: string | null = null;
+  return {
+    jobs: () => jobs,
+    revision: () => revision,
+    note: () => note,
+    async read(): Promise<void> {
+      const age = io.now() - readAt;
+      if (age < minReadInterval) return;
+      try {
+        const seen = await client.changeCount();
+        if (seen === changes && age < interval) return;
+        jobs = await client.activity();
+        changes = seen;
+        readAt = io.now();
+        note = null;
+      } catch (error) {
+        // Before the first jobs there is nothing to show, so fail.
+        if (!(error instanceof JobmanError) || revision === 0) throw error;
+        note = `jobs as of ${formatLocalTimeOfDay(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
+      }
+      revision += 1;
+    },
+  };
+}
+
+function createCloudSource({ io, services }: Cli) {
+  let tpus: CheckedTpus = { list: null, at: io.now(), message: null };
+  let reading: Promise<void> | null = null;
+  let nextAt: Instant = Number.NEGATIVE_INFINITY;
+  let revision = 0;
+
+  async function ask(): Promise<void> {
+    try {
+      const list = await services.tpus({});
+      tpus = { list, at: io.now(), message: null };
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      // Without a project there is no cloud to ask.
+      const message = error.code === exitCode.usage ? null : (error.message.split('\n')[0] ?? '');
+      tpus = { ...tpus, message };
+    }
+    revision += 1;
+    reading = null;
+    nextAt = io.now() + cloudInterval;
+  }
+
+  return {
+    tpus: () => tpus,
+    revision: () => revision,
+    /** Resolves when no answer is awaited any more. */
+    read(): Promise<void> {
+      if (reading === null && io.now() >= nextAt) reading = ask();
+      return reading ?? Promise.resolve();
+    },
+    note(): string | null {
+      const gaps = (tpus.list?.unchecked ?? []).filter(({ isEmulatorStopped }) => !isEmulatorStopped);
+      const [first] = gaps;
+      const since = `TPUs as of ${formatLocalTimeOfDay(tpus.at)}`;
+      if (tpus.message !== null)
+        return tpus.list === null ? `TPUs not listed: ${tpus.message}` : `${since}: ${tpus.message}`;
+      if (first === undefined) return null;
+      const others = gaps.length === 1 ? '' : ` and ${gaps.length - 1} more`;
+      return `${first.zone ?? first.project}${others} not checked: ${first.message}`;
+    },
+  };
+}
+
+interface KnownWorker extends MeasuredWorker {
+  /** True while an answer is awaited. */
+  readonly isMeasured: boolean;
+  readonly nextAt: Instant;
+}
+
+function createWorkerSource({ io, services }: Cli, interval: Duration) {
+  const known = new Map<string, KnownWorker>();
+  let meter: Promise<WorkerMeter> | undefined;
+  let preferred: ReadonlySet<string> = new Set();
+  let running = 0;
+  let revision = 0;
+  let starts: Instant[] = [];
+
+  async function answerOf(target: FiguresTarget): Promise<FiguresAnswer> {
+    try {
+      meter ??= services.workerMeter();
+      return await (await meter).measure(target);
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      meter = undefined;
+      return { kind: 'unknown', reason: error.message };
+    }
+  }
+
+  async function measure(key: string, target: FiguresTarget): Promise<void> {
+    const before = known.get(key);
+    const began = io.now();
+    known.set(key, { ...(before ?? unmeasured), isMeasured: true, nextAt: began + interval });
+    running += 1;
+    try {
+      const answer = await answerOf(target);
+      // Only what the last answer has may replace what was known: a failure keeps the figures and their time.
+      const next: MeasuredWorker =
+        answer.kind === 'known'
+          ? { figures: answer.figures, measuredAt: answer.at, silentSinceAt: null, message: null }
+          : {
+              figures: before?.figures ?? null,
+              measuredAt: before?.measuredAt ?? null,
+              silentSinceAt: before?.silentSinceAt ?? before?.measuredAt ?? began,
+              message: answer.reason,
+            };
+      known.set(key, { ...next, isMeasured: false, nextAt: Math.max(began + interval, io.now()) });
+      revision += 1;
+    } finally {
+      running -= 1;
+    }
+  }
+
+  function targetsOf(jobs: readonly JobActivity[]): ReadonlyMap<string, FiguresTarget> {
+    const targets = new Map<string, FiguresTarget>();
+    for (const job of jobs.filter(({ isRunning }) => isRunning)) {
+      const attempt = { job: job.id, allocation: job.allocation ?? 0, attempt: job.attempt, isHere: runsHere(job) };
+      for (const { worker } of job.workers) targets.set(workerKey(job, worker), { ...attempt, worker });
+    }
+    for (const key of known.keys()) if (!targets.has(key)) known.delete(key);
+    return targets;
+  }
+
+  return {
+    known: (): ReadonlyMap<string, MeasuredWorker> => known,
+    revision: () => revision,
+    prefer(ids: readonly string[]): void {
+      preferred = new Set(ids);
+    },
+
+    measureDue(jobs: readonly JobActivity[]): void {
+      const now = io.now();
+      starts = starts.filter((at) => now - at < second);
+      const due = [...targetsOf(jobs)].filter(([key]) => {
+        const worker = known.get(key);
+        return worker === undefined || (!worker.isMeasured && now >= worker.nextAt);
+      });
+      // Programs on this machine share one measurement.
+      for (const [key, target] of due.filter(([, { isHere }]) => isHere)) void measure(key, target);
+      const order = due
+        .filter(([, { isHere }]) => !isHere)
+        .toSorted(
+          ([one, { job: first }], [other, { job: second_ }]) =>
+            Number(preferred.has(second_)) - Number(preferred.has(first)) ||
+            (known.get(one)?.nextAt ?? 0) - (known.get(other)?.nextAt ?? 0),
+        );
+      for (const [key, target] of order) {
+        if (running >= maxMeasuredAtOnce || starts.length >= maxStartsPerSecond) break;
+        starts.push(now);
+        void measure(key, target);
+      }
+    },
+
+    async measureAll(jobs: readonly JobActivity[]): Promise<void> {
+      const targets = [...targetsOf(jobs)];
+      const here = targets.filter(([, { isHere }]) => isHere);
+      const remote = targets.filter(([, { isHere }]) => !isHere);
+      await Promise.all([
+        ...here.map(([key, target]) => measure(key, target)),
+        mapConcurrent(remote, maxMeasuredAtOnce, ([key, target]) => measure(key, target)),
+      ]);
+    },
+
+    async close(): Promise<void> {
+      (await meter?.catch(() => undefined))?.close();
+    },
+  };
+}
+
+const unmeasured: MeasuredWorker = { figures: null, measuredAt: null, silentSinceAt: null, message: null };
