@@ -131,8 +131,8 @@ function convert({ $schema, $defs, outputs }: OutputSchema): OutputSchema {
           ? { $ref: `#/$defs/${name}`, ...rest }
           : { ...(convertPart(all[name] ?? {}) as object), ...rest };
       }
-      // Money and the speed of the emulator are the only fractions.
-      if (schema.type === undefined || /Usd$|^speed$/.test(key)) return schema;
+      // Money, percentages, paces and the speed of the emulator are the only fractions.
+      if (schema.type === undefined || /Usd$|Percent$|^stepsPerSecond$|^speed$/.test(key)) return schema;
       const whole = (type: TypeName): TypeName => (type === 'number' ? 'integer' : type);
       return { ...schema, type: Array.isArray(schema.type) ? schema.type.map(whole) : whole(schema.type) };
     });

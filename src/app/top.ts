@@ -65,9 +65,7 @@ export interface TopJob {
   readonly logAt: Instant | null;
   /** The newest line of that worker; null without output. */
   readonly lastLine: string | null;
-  /** For a program on jobman's own machine the share of its own processes. */
   readonly cpuPercent: number | null;
-  /** For a program on jobman's own machine the share of its own processes. */
   readonly memoryPercent: number | null;
   readonly diskPercent: number | null;
   readonly receivedBytesPerSecond: number | null;

@@ -182,7 +182,7 @@ export function topFrame(
   );
   const { from, to, more } = visibleLines(lines.length, room - 2 - zones.length - heading, perLine, selected);
   const shown = lines.slice(from, to);
-  const table = lines.length === 0 ? [emptyText(state)] : jobLines(shown, lines, inner);
+  const table = lines.length === 0 ? [cutEnd(emptyText(state), inner.columns)] : jobLines(shown, lines, inner);
   const isSelected = (index: number): boolean =>
     hasKeys && lines.length > 0 && index === heading + (selected - from) * perLine;
   const marked = table.map((line, index) => `${isSelected(index) ? '> ' : indent}${line}`.trimEnd());
@@ -190,7 +190,7 @@ export function topFrame(
     headerLine(rows, shown, { state, clock }, columns),
     ...zones,
     ...marked,
-    ...(more === null ? [] : [`${indent}${more}`]),
+    ...(more === null ? [] : [cutEnd(`${indent}${more}`, columns)]),
     footerLine(notes, hasKeys, layout),
   ];
   // A screen of a few rows loses its last lines.
