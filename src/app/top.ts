@@ -36,7 +36,7 @@ export interface TopZone {
   readonly simulated: boolean;
   /** Time of the cloud's list; null if it did not answer, so that the row has only the TPUs of the jobs. */
   readonly checkedAt: Instant | null;
-  /** Why the cloud's list is missing or old; null otherwise. */
+  /** The reason why the cloud's list is missing or old; null otherwise. */
   readonly message: string | null;
 }
 
@@ -110,7 +110,7 @@ export interface TopWorker {
   readonly measuredAt: Instant | null;
   /** Time since which it does not answer; null while it answers. */
   readonly silentSinceAt: Instant | null;
-  /** Why it does not answer; null while it answers. */
+  /** The reason why it does not answer; null while it answers. */
   readonly message: string | null;
 }
 
@@ -131,7 +131,7 @@ export interface TopTpu {
 
 export type TopRow = TopZone | TopJob | TopWorker | TopTpu;
 
-/** What is known about a worker: its last figures stay while it does not answer. */
+/** The last figures of a worker, which stay while it does not answer. */
 export interface MeasuredWorker {
   readonly figures: WorkerFigures | null;
   readonly measuredAt: Instant | null;
@@ -362,8 +362,8 @@ function tpuRows({ jobs, tpus }: TopInput, { user, zone }: TopFilter): readonly 
     .map((row): TopTpu => {
       const { project, name, accelerator, state, idleMs, pricePerHourUsd, simulated } = row;
       const idleSinceAt = idleMs === null ? null : tpus.at - idleMs;
-      const place = { project, zone: row.zone, name, accelerator, state };
-      return { kind: 'tpu', ...place, user: userOf(row), idleSinceAt, pricePerHourUsd, simulated };
+      const node = { project, zone: row.zone, name, accelerator, state };
+      return { kind: 'tpu', ...node, user: userOf(row), idleSinceAt, pricePerHourUsd, simulated };
     })
     .filter((row) => (user === undefined || row.user === user) && (zone === undefined || row.zone === zone));
 }

@@ -64,7 +64,7 @@ export function createFullScreen(io: Io, stream: Stream, window: TerminalWindow)
     isOpen = false;
     const lines = last.map((line) => `${sanitizeText(line)}\n`).join('');
     stream.write(rawBytes(`${leaveAlternateScreen}${lines}`));
-    // What is drawn next begins on an empty screen.
+    // The next picture begins on an empty screen.
     block.leave();
   }
 

@@ -42,7 +42,7 @@ counters() {
     END { for (one in ticks) print "session", one, ticks[one], pages[one] }'
 }
 counters
-# Programs for these metrics wait for a server that is not there. Look for its port first; 0A is the state LISTEN.
+# Programs for these metrics wait for a server that does not run. Check its port first; 0A is the state LISTEN.
 if grep -qi ':${metricsPort.toString(16).padStart(4, '0')} [0-9A-F:]* 0A ' /proc/net/tcp /proc/net/tcp6 2>/dev/null; then
   duty=$(printf '${octal(dutyCycleRequest)}' | curl --silent --noproxy '*' --max-time 2 --http2-prior-knowledge \\
     -H 'content-type: application/grpc' -H 'te: trailers' --data-binary @- \\

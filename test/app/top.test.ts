@@ -170,7 +170,7 @@ suite('jobs', () => {
     assert.deepEqual(ids({ tag: 'a' }), ['000043']);
     const one = topRows(all, { jobs: ['000042'] });
     assert.deepEqual([one.jobs.length, one.zones.length, one.tpus.length], [1, 0, 0]);
-    assert.deepEqual(topRows(all, { user: 'nobody' }).tpus, []);
+    assert.deepEqual(topRows(all, { user: 'dave' }).tpus, []);
   });
 
   test('are idle while their TPU is ready without a command', () => {

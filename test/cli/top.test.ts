@@ -202,7 +202,7 @@ suite('top on a terminal', () => {
     await shows(/000042/);
     fails = true;
     clock += 6_000;
-    await shows(/jobs as of 08:20:14: The record of jobs is locked\./);
+    await shows(/jobs not updated since 08:20:14: The record of jobs is locked\./);
     await shows(/000042/);
     fails = false;
     clock += 6_000;
@@ -222,7 +222,7 @@ suite('top on a terminal', () => {
     await shows(/- +carol-1 .* READY .* 3h {2}no job, v5litepod-16, \$7\.68\/h/);
     fails = true;
     clock += 61_000;
-    await shows(/TPUs as of 08:20:14: the login has expired/);
+    await shows(/TPUs not updated since 08:20:14: the login has expired/);
     await shows(/carol-1/);
   });
 

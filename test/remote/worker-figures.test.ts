@@ -110,7 +110,7 @@ async function measure(script: string, options: { readonly shell?: readonly stri
   return parseFigures(text);
 }
 
-/** A `MetricResponse` with one gauge for each chip, written by hand after tpu_metric_service.proto. */
+/** A `MetricResponse` with one gauge for each chip, after tpu_metric_service.proto. */
 function metricResponse(percents: readonly number[]): Buffer {
   const field = (number: number, bytes: Uint8Array): Buffer =>
     Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes]);

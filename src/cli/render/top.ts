@@ -212,9 +212,9 @@ function formatState(line: TopLine, { unicode, now }: TopLayout): string {
     return `${line.state ?? '-'}${restarts}`;
   }
   const { phase, runningCount, workerCount } = line;
-  const mark = lacksWorkers(line) ? '?' : glyph({ unicode }, phase);
-  if (phase !== 'running' || workerCount === 0) return `${mark} ${phase}`;
-  return `${mark} ${phase} ${runningCount ?? '-'}/${workerCount}`;
+  const symbol = lacksWorkers(line) ? '?' : glyph({ unicode }, phase);
+  if (phase !== 'running' || workerCount === 0) return `${symbol} ${phase}`;
+  return `${symbol} ${phase} ${runningCount ?? '-'}/${workerCount}`;
 }
 
 function memoryOf(line: TopLine): number | null {
@@ -232,7 +232,7 @@ function networkOf(line: TopLine): number | null {
   return (line.receivedBytesPerSecond ?? 0) + (line.sentBytesPerSecond ?? 0);
 }
 
-/** What a number cannot say: the newest line of output, why nothing runs, why a worker is silent. */
+/** The facts that are no numbers: the newest line of output, why nothing runs, why a worker is silent. */
 function detailOf(line: TopLine, now: Instant): string {
   if (line.kind === 'tpu') {
     const price = line.pricePerHourUsd === null ? '' : `, ${formatPricePerHour(line.pricePerHourUsd)}`;

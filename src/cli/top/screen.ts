@@ -252,7 +252,7 @@ function headerLine(
 const keyHints = ['s sort · u mine · z zone · enter workers · ? help · q quit', '? help · q quit'];
 const asciiHints = ['s sort, u mine, z zone, Enter workers, ? help, q quit', '? help, q quit'];
 
-/** What could not be read is more important than the keys. */
+/** Missing information is more important than the keys. */
 function footerLine(
   notes: readonly string[],
   hasKeys: boolean,

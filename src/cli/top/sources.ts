@@ -114,7 +114,7 @@ function createStoreSource({ io }: Cli, client: Client, interval: Duration) {
       } catch (error) {
         // Before the first jobs there is nothing to show, so fail.
         if (!(error instanceof JobmanError) || revision === 0) throw error;
-        note = `jobs as of ${formatLocalTimeOfDay(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
+        note = `jobs not updated since ${formatLocalTimeOfDay(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
       }
       revision += 1;
     },
@@ -153,7 +153,7 @@ function createCloudSource({ io, services }: Cli) {
     note(): string | null {
       const gaps = (tpus.list?.unchecked ?? []).filter(({ isEmulatorStopped }) => !isEmulatorStopped);
       const [first] = gaps;
-      const since = `TPUs as of ${formatLocalTimeOfDay(tpus.at)}`;
+      const since = `TPUs not updated since ${formatLocalTimeOfDay(tpus.at)}`;
       if (tpus.message !== null)
         return tpus.list === null ? `TPUs not listed: ${tpus.message}` : `${since}: ${tpus.message}`;
       if (first === undefined) return null;
