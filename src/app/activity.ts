@@ -34,7 +34,7 @@ export interface JobTpu {
 }
 
 /** A worker of the newest attempt. */
-export interface WorkerActivity {
+interface WorkerActivity {
   readonly worker: WorkerId;
   readonly address: string | null;
   /** Its state, for people. */

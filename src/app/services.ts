@@ -13,6 +13,7 @@ import type { ClusterArchive } from './cluster/commands.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
 import type { QuotaReport } from './quota.ts';
+import type { QuotaRow } from '../reports/quota.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { StepPlan } from './manual-step.ts';
 import type { OrphanOperations } from './orphans.ts';
@@ -170,6 +171,8 @@ export interface Services {
   tpus(query: TpuQuery): Promise<TpuList>;
   /** Limits and use of the projects that `tpus` finds. Throws JobmanError without a project. */
   quota(query: Pick<TpuQuery, 'project' | 'zone'>): Promise<QuotaReport>;
+  /** The limits that were read last, without what counts against them. Contacts nothing. */
+  knownQuota(projects: readonly string[]): Promise<readonly QuotaRow[]>;
   /** A sentence for each alternative of the request that exceeds the quota. Returns soon, and never rejects. */
   quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
   /** The buckets of the projects, and the checkpoint folders of the jobs. Sends no request yet. */

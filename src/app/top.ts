@@ -6,6 +6,7 @@ import type { Phase } from '../core/decide/phase.ts';
 import type { Pricing, WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { JobActivity, JobTpu } from './activity.ts';
+import type { QuotaRow } from '../reports/quota.ts';
 import type { JobRow } from './client.ts';
 import type { TpuList, TpuRow } from './tpus.ts';
 import type { WorkerFigures } from './worker-figures.ts';
@@ -17,9 +18,9 @@ export interface TopZone {
   readonly zone: string;
   /** `v5e`; the accelerator type if jobman does not know its generation. Null if the cloud does not report it. */
   readonly generation: string | null;
-  /** The quota; null while it is not known. */
+  /** The quotas of all pricings together, as `jobman quota` or `create` has read them last; null without any. */
   readonly limitChips: number | null;
-  /** Time at which the quota was read; null while it is not known. */
+  /** Time at which they were read; null without any. */
   readonly limitReadAt: Instant | null;
   /** Of the TPUs that exist, also those of other people. */
   readonly heldChips: number | null;
@@ -152,21 +153,14 @@ export interface CheckedTpus {
   readonly message: string | null;
 }
 
-export interface QuotaLimit {
-  readonly project: string;
-  readonly zone: string;
-  readonly generation: string;
-  readonly limitChips: number;
-  readonly readAt: Instant;
-}
-
 export interface TopInput {
   readonly jobs: readonly JobActivity[];
   readonly clusterJobs: readonly ClusterActivity[];
   /** By `workerKey`. */
   readonly workers: ReadonlyMap<string, MeasuredWorker>;
   readonly tpus: CheckedTpus;
-  readonly limits: readonly QuotaLimit[];
+  /** Limits as they were read last; their other numbers are not used. */
+  readonly limits: readonly QuotaRow[];
 }
 
 export interface TopFilter {
@@ -260,7 +254,10 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
   const rows = [...groups.values()].map((group): TopZone => {
     const [{ project, zone, accelerator, simulated }] = group as [ZoneTpu];
     const generation = generationName(accelerator);
-    const limit = limits.find((one) => one.project === project && one.zone === zone && one.generation === generation);
+    const quotas = limits.filter(
+      (one) =>
+        one.project === project && one.zone === zone && one.generation === generation && one.limitState === 'limited',
+    );
     const gap = gapIn(project, zone);
     const chipsOf = (...uses: readonly ZoneTpu['use'][]): number | null =>
       sumChips(group.filter(({ use }) => uses.includes(use)));
@@ -270,8 +267,8 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
       project,
       zone,
       generation,
-      limitChips: limit?.limitChips ?? null,
-      limitReadAt: limit?.readAt ?? null,
+      limitChips: sum(quotas.map(({ limitChips }) => limitChips)),
+      limitReadAt: earliest(quotas.map(({ limitReadAt }) => limitReadAt)),
       heldChips: chipsOf('busy', 'idle', 'held'),
       busyChips: chipsOf('busy'),
       idleChips: chipsOf('idle'),

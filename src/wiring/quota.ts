@@ -8,7 +8,7 @@ import type { TpuSpec } from '../core/model/spec.ts';
 import type { Duration } from '../core/model/time.ts';
 import { createQuotaPort } from '../google/quotas.ts';
 import { createCache } from '../harbor/harbor.ts';
-import type { ReadLimits } from '../reports/quota.ts';
+import { quotaRows, type QuotaRow, type ReadLimits } from '../reports/quota.ts';
 import { openStore, withStore } from '../store/store.ts';
 import { createGoogleService, createTpuApis } from './google-api.ts';
 import { databaseFile } from './paths.ts';
@@ -25,6 +25,15 @@ export async function readQuota(services: Services, query: Pick<TpuQuery, 'proje
   return withStore(openStore({ file: databaseFile(services.home) }), (store) =>
     observeQuota({ store, ...parts }, query),
   );
+}
+
+/** See `Services.knownQuota`. */
+export function knownQuota(home: string, projects: readonly string[]): readonly QuotaRow[] {
+  const cache = createQuotaCache(home);
+  return projects.flatMap((project) => {
+    const limits = cache.read(project);
+    return limits === undefined ? [] : quotaRows({ project, limits, tpus: [], uncheckedZones: 'all' });
+  });
 }
 
 /** See `Services.quotaWarnings`. */

@@ -97,6 +97,8 @@ export function createServices(io: Io): LabServices {
 
     quota: (query) => import('./quota.ts').then(({ readQuota }) => readQuota(services, query)),
 
+    knownQuota: (projects) => import('./quota.ts').then(({ knownQuota }) => knownQuota(services.home, projects)),
+
     quotaWarnings: (capacity) =>
       import('./quota.ts').then(({ checkQuota }) => checkQuota(services, capacity)).catch(() => []),
 

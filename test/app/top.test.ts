@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { topRows, workerKey, type TopInput, type TopZone } from '../../src/app/top.ts';
 import type { TpuRow } from '../../src/app/tpus.ts';
+import type { QuotaRow } from '../../src/reports/quota.ts';
 import { now, tpuRow } from '../cli/support/harness.ts';
 import { jobActivity, measuredWorker } from '../support/top-builders.ts';
 
@@ -99,12 +100,31 @@ suite('zones', () => {
   });
 
   test('have the limit of the quota with its time', () => {
-    const limit = { project: 'lab', zone: 'us-west4-a', generation: 'v5e', limitChips: 256, readAt: now - hour };
+    const limit: QuotaRow = {
+      project: 'lab',
+      zone: 'us-west4-a',
+      generation: 'v5e',
+      variant: null,
+      pricing: 'spot',
+      quotaId: 'TPUV5s',
+      scope: 'zone',
+      limitState: 'limited',
+      limitChips: 256,
+      limitReadAt: now - hour,
+      usedChips: null,
+      reclaimableChips: null,
+      requestedChips: null,
+      leftChips: null,
+      holders: [],
+    };
     const [zone] = topRows(
-      input({ tpus: listed([busy]), limits: [limit, { ...limit, zone: 'x', limitChips: 1 }] }),
+      input({
+        tpus: listed([busy]),
+        limits: [limit, { ...limit, pricing: 'ondemand', limitChips: 16, limitReadAt: now }, { ...limit, zone: 'x' }],
+      }),
       {},
     ).zones;
-    assert.deepEqual([zone?.limitChips, zone?.limitReadAt], [256, now - hour]);
+    assert.deepEqual([zone?.limitChips, zone?.limitReadAt], [272, now - hour]);
   });
 });
 

@@ -140,7 +140,7 @@ export const monitor = grouped('Monitor', [
     summary: 'Show what is used, by whom, and what each job and worker does now',
     usage: '[--user u] [--zone z] [--tag t] [--sort order] [--interval 5s] [job]...',
     about:
-      'The upper table has the TPUs of each zone and generation, in chips: LIMIT is the quota, HELD what exists, BUSY ' +
+      'The upper table has the TPUs of each zone and generation, in chips: LIMIT is the quota that was read last, HELD what exists, BUSY ' +
       'what runs a command of a job, IDLE what is ready without one, WAIT what is requested. BY also counts the TPUs of ' +
       'other people. The lower table has the active jobs, and the TPUs without a job.\n\n' +
       'On a terminal it is redrawn in place: s sorts, u shows only your jobs, z only the zone of the selected line, ' +

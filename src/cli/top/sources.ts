@@ -16,6 +16,7 @@ import {
   type TopRows,
 } from '../../app/top.ts';
 import type { FiguresAnswer, FiguresTarget, WorkerMeter } from '../../app/worker-figures.ts';
+import type { QuotaRow } from '../../reports/quota.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
@@ -77,7 +78,7 @@ export function createTopSources(cli: Cli, client: Client, interval: Duration, c
           clusterJobs: cluster?.jobs() ?? [],
           workers: workers.known(),
           tpus: clouds.tpus(),
-          limits: [],
+          limits: clouds.limits(),
         },
         filter,
       ),
@@ -123,6 +124,7 @@ function createStoreSource({ io }: Cli, client: Client, interval: Duration) {
 
 function createCloudSource({ io, services }: Cli) {
   let tpus: CheckedTpus = { list: null, at: io.now(), message: null };
+  let limits: readonly QuotaRow[] = [];
   let reading: Promise<void> | null = null;
   let nextAt: Instant = Number.NEGATIVE_INFINITY;
   let revision = 0;
@@ -131,6 +133,7 @@ function createCloudSource({ io, services }: Cli) {
     try {
       const list = await services.tpus({});
       tpus = { list, at: io.now(), message: null };
+      limits = await services.knownQuota(list.projects);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       // Without a project there is no cloud to ask.
@@ -144,6 +147,7 @@ function createCloudSource({ io, services }: Cli) {
 
   return {
     tpus: () => tpus,
+    limits: () => limits,
     revision: () => revision,
     /** Resolves when no answer is awaited any more. */
     read(): Promise<void> {

@@ -266,6 +266,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     emulator: unavailable('emulator'),
     tpus: unavailable('clouds'),
     quota: unavailable('clouds'),
+    knownQuota: async () => [],
     quotaWarnings: async () => [],
     orphans: unavailable('orphans'),
     buckets: async () => ({ observe: async () => ({ kind: 'unlocated' }) }),
