@@ -14,6 +14,7 @@ import { measureLists, measurePreemption } from './preemption.ts';
 import { measureQuota } from './quota.ts';
 import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
+import { measureStorage } from './storage.ts';
 import { measureTakeover } from './takeover.ts';
 import { measureTpus } from './tpus.ts';
 
@@ -30,6 +31,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   takeover: measureTakeover,
   tpus: measureTpus,
   quota: measureQuota,
+  storage: measureStorage,
   kubernetes: measureKubernetes,
   lab: measureLab,
 };

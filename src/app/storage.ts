@@ -222,7 +222,8 @@ export function describeError(
     };
   if (kind === 'permission')
     return {
-      message: `your login has no permission ${permission}`,
+      // The project that an API is accounted to has a permission of its own.
+      message: `your login has no permission ${/\bserviceusage\.services\.use\b/u.exec(raw)?.[0] ?? permission}`,
       hints: [asClause(raw)],
       isUnreachable: false,
     };

@@ -186,6 +186,13 @@ suite('storage', () => {
     assert.match(err, /no permission storage\.buckets\.list/);
   });
 
+  test('names the permission to use the project if that one is missing', async (t) => {
+    const message = 'Caller does not have required permission to use project lab: serviceusage.services.use.';
+    const refusals = { timeSeries: monitoringRefusal(403, 'PERMISSION_DENIED', message, 'USER_PROJECT_DENIED') };
+    const { jobman } = await open(t, { projects: { lab }, refusals });
+    assert.match((await jobman('storage')).err, /no permission serviceusage\.services\.use, so sizes are missing/);
+  });
+
   test('says how to enable the monitoring API, and offers to count', async (t) => {
     const message =
       'Cloud Monitoring API has not been used in project 123 before or it is disabled. Enable it by visiting https://example.com then retry.';
