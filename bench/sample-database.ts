@@ -8,6 +8,7 @@ import { openForWriting } from '../src/store/sqlite.ts';
 import { openStore } from '../src/store/store.ts';
 import type { Job } from '../src/core/model/job.ts';
 import type { Event } from '../src/core/model/event.ts';
+import type { Commit } from '../src/app/ports.ts';
 import { World, local, spec, tpu } from '../test/core/world.ts';
 
 /** A job and its events after the first, which the store writes itself. */
@@ -45,14 +46,15 @@ export async function writeDatabase(home: string, count: number, live: number): 
         { owner, spec: named, manifest, at },
         () => false,
       );
-      await commitJob(transaction, {
+      const commit: Commit = {
         job: { ...shiftTimes(history.job, shift), id: job.id, installation, owner, spec: named, createdAt: at },
         revision,
         events: history.events.map((event) => shiftTimes(event, shift)),
         foldedOutcomes: [],
         wakeAt: history.job.finish === null ? history.end + shift : null,
         epoch: null,
-      });
+      };
+      await commitJob(transaction, commit, () => ({ notices: [], endsWaiting: false }));
     }
   });
   db.close();

@@ -4,6 +4,7 @@ import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
 import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
+import type { NotifyEvent } from '../core/model/notify.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { JobActivity } from './activity.ts';
@@ -267,6 +268,41 @@ export interface ConfirmationRequired {
   readonly mayProceed?: true;
 }
 
+/** `given_up`: it failed for a day, or for a reason that another try cannot change. */
+export type MessageState = 'pending' | 'sent' | 'given_up';
+
+/** A message about events to one recipient. */
+export interface MessageView {
+  /** The idempotency key, which is also part of the Message-ID of a mail. */
+  readonly key: string;
+  /** `mail:ADDRESS` or the name of a channel. */
+  readonly recipient: string;
+  readonly state: MessageState;
+  /** Tries so far. */
+  readonly tries: number;
+  readonly createdAt: Instant;
+  /** Time of its delivery, or at which jobman gave up; null while it is pending. */
+  readonly endedAt: Instant | null;
+  /** Time of the next try; null once it has ended. */
+  readonly nextAt: Instant | null;
+  /** The failure of the newest try, in the words of the server; null without one. */
+  readonly error: string | null;
+  /** More than one in a digest. */
+  readonly notices: readonly NoticeView[];
+}
+
+/** A reported event. */
+export interface NoticeView {
+  readonly event: NotifyEvent | 'test';
+  /** Id of the job; for a job in a cluster its name; null without a job. */
+  readonly job: string | null;
+  /** Name of the job; null without a job. */
+  readonly name: string | null;
+  readonly owner: string | null;
+  readonly at: Instant;
+  readonly message: string;
+}
+
 /** Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs. Reads write nothing. */
 export interface Client {
   create(request: CreateRequest): Promise<CreatedJob>;
@@ -291,6 +327,8 @@ export interface Client {
   clean(ref: Ref, by: string): Promise<CommandResult>;
   /** The owner's jobs whose files `clean` would remove. */
   listCleanable(owner: string): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
+  /** The newest messages about events, newest first, also those that are not delivered yet. */
+  messages(limit: number): Promise<readonly MessageView[]>;
   /** Grows with every change of any job. Cheap enough to read four times a second. */
   changeCount(): Promise<number>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */

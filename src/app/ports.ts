@@ -153,7 +153,8 @@ export interface Store {
   locationsToCollect(
     now: Instant,
   ): Promise<{ readonly refs: readonly AllocationRef[]; readonly goneAt: Instant | null }>;
-  recordOrphan(orphan: Orphan): Promise<void>;
+  /** With `foundAt` also writes a notice, unless the orphan was recorded before. */
+  recordOrphan(orphan: Orphan, foundAt?: Instant): Promise<void>;
   orphans(): Promise<readonly Orphan[]>;
   forgetOrphan(orphan: Orphan): Promise<void>;
   close(): Promise<void>;

@@ -14,6 +14,7 @@ import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { LoadedClusterSettings } from './cluster/settings.ts';
 import type { QuotaReport } from './quota.ts';
 import type { QuotaRow } from '../reports/quota.ts';
+import type { SendMessage } from './notifications/outbox.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
 import type { StepPlan } from './manual-step.ts';
 import type { OrphanOperations } from './orphans.ts';
@@ -199,4 +200,6 @@ export interface Services {
   /** The argv of the system's ssh for a shell on that worker. Throws JobmanError if the worker cannot be reached. */
   sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
   onTerminal(argv: readonly string[]): Promise<number>;
+  /** Sends messages through the channels of the settings, in this process. */
+  messageSender(): Promise<SendMessage>;
 }

@@ -38,6 +38,7 @@ import {
 } from '../schema/settings.ts';
 import { exitCode, isFileMissing, JobmanError, fileError } from './errors.ts';
 import { settingsFile } from './files.ts';
+import { notifyTable } from './notifications/settings.ts';
 import { suggestZone, zones as knownZones } from '../catalogue/zones.ts';
 import { findAccelerator, suggestAccelerator, generations } from '../catalogue/accelerators.ts';
 
@@ -291,6 +292,7 @@ const table = {
     [],
     'Your own prices, which replace the catalogue: for an accelerator, a resource flavor, or a machine.',
   ),
+  notify: notifyTable,
   lab: labTable,
 };
 

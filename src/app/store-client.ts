@@ -8,6 +8,7 @@ import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Client, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from './settings.ts';
+import type { NotificationStore } from './notifications/outbox.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
 import { resolve, resolveName, type RefPurpose } from './refs.ts';
@@ -18,6 +19,7 @@ const maxFinishedShown = 50;
 
 export interface ClientParts {
   readonly store: Store;
+  readonly notifications: Pick<NotificationStore, 'messages'>;
   readonly home: string;
   /** The user who asks: a name shared by several jobs means this user's. */
   readonly owner: string;
@@ -134,6 +136,7 @@ export function createClient(parts: ClientParts): Client {
       return cleanable.flat().map(({ id, spec: { name } }) => ({ id, name }));
     },
 
+    messages: (limit) => parts.notifications.messages(limit),
     changeCount: () => store.changeCount(),
     wake: () => parts.wakeController(),
     close: () => store.close(),

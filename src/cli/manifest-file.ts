@@ -2,6 +2,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { BucketFindings } from '../app/buckets.ts';
+import { channelsOf } from '../app/notifications/recipients.ts';
 import { exitCode, JobmanError, usageError, type ManifestProblem } from '../app/errors.ts';
 import { pluralize } from '../app/format.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
@@ -84,6 +85,7 @@ export async function checkManifest(
     env: io.env,
     files,
     project: settings.tpu.project,
+    channels: channelsOf(settings.notify),
     purpose: 'create',
   });
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };

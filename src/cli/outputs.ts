@@ -5,7 +5,7 @@
 // objects of Kubernetes have fields that may be absent. A text for people is called `message`; no program should compare
 // it.
 
-import type { CommandResult, JobRow, Plan, Why } from '../app/client.ts';
+import type { CommandResult, JobRow, MessageView, Plan, Why } from '../app/client.ts';
 import type { ClusterResult } from '../app/cluster/job-result.ts';
 import type { ClusterContext } from '../app/cluster/cluster.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
@@ -92,6 +92,7 @@ interface Outputs {
   readonly 'emulator act': EmulatorActionOutput;
   readonly login: LoginOutput;
   readonly settings: SettingOutput | ChangedSettingOutput;
+  readonly notify: RecipientOutput | NotifyMessageOutput | NotifyTestOutput;
   readonly import: ImportedOutput;
   readonly version: VersionOutput;
   readonly message: MessageOutput;
@@ -585,6 +586,37 @@ export interface LabTpuStateOutput {
   readonly zone: string | null;
   /** Number of workers; 0 while there are none. */
   readonly workers: number;
+}
+
+/** A recipient of the settings. */
+export interface RecipientOutput {
+  readonly kind: 'recipient';
+  /** `mail:ADDRESS` or the name of a channel. */
+  readonly recipient: string;
+  /** The way to it; null if the settings have no such channel. */
+  readonly channel: 'mail' | 'slack' | 'webhook' | 'command' | null;
+  /** True if it gets the events of all jobs whose owner or manifest names no other recipients. */
+  readonly allJobs: boolean;
+  /** The owners whose jobs are reported to it (`notify.users`). */
+  readonly owners: readonly string[];
+  /** Why no message can reach it, for people; null if the settings are complete. */
+  readonly problem: string | null;
+}
+
+/** A message about events. */
+interface NotifyMessageOutput extends MessageView {
+  readonly kind: 'message';
+}
+
+/** `notify test`. */
+interface NotifyTestOutput {
+  readonly kind: 'test';
+  /** `mail:ADDRESS` or the name of a channel. */
+  readonly recipient: string;
+  /** True if the server or command took the message. */
+  readonly ok: boolean;
+  /** The answer of the server, or the failure. */
+  readonly message: string;
 }
 
 interface LabTpuDetailsOutput extends LabTpuStateOutput, Omit<LabTpu, 'name' | 'zone'> {

@@ -53,7 +53,10 @@ export interface ControllerOptions {
   readonly slots: number;
   /** The controller exits after this long without work; null: never. */
   readonly idleExitMs: Duration | null;
+  /** Both are created once the lease is held. */
   readonly createBackgroundTask?: () => BackgroundTask;
+  /** Also polled after every commit with events. */
+  readonly createNotifier?: () => BackgroundTask;
   /** True while this process cannot open files: a failed name lookup, for example, may have that cause. */
   readonly isOutOfDescriptors?: () => boolean;
   readonly onRenewal?: () => void;
@@ -75,27 +78,31 @@ export function createController(options: ControllerOptions): Controller {
   const { store, clock, log } = options;
   const exited = Promise.withResolvers<ExitReason>();
   let state: 'new' | 'running' | 'shutting_down' | 'exited' = 'new';
-  let backgroundTask: BackgroundTask | undefined;
+  let notifier: BackgroundTask | undefined;
+  let backgroundTasks: readonly BackgroundTask[] = [];
+  const pollBackgroundTasks = (): void => backgroundTasks.forEach((task) => task.poll());
   const isRunning = (): boolean => state === 'running';
   const onLeaseLost = (): void => exit('lease_lost');
   const parts = createParts(options, {
     isRunning,
     isActive: () => state === 'running' || state === 'shutting_down',
-    isBackgroundBusy: () => backgroundTask?.isBusy === true,
+    isBackgroundBusy: () => backgroundTasks.some((task) => task.isBusy),
+    onEvents: () => notifier?.poll(),
     armTimer: () => rounds.arm(),
     onLeaseLost,
     onQueueDrained: () => void exitIfIdle().then(() => rounds.arm()),
   });
   const { lease, schedule, mirror, performer, admission, queue, due, idleExit } = parts;
-  const hooks = { isRunning, backgroundTask: () => backgroundTask, onLeaseLost, exitIfIdle };
+  const hooks = { isRunning, pollBackgroundTasks, onLeaseLost, exitIfIdle };
   const rounds = createRounds(options, parts, hooks);
 
   async function begin(): Promise<void> {
     await lease.acquire(isRunning);
     if (!isRunning()) return;
     log.info(`controller ${options.version} started as ${options.holder}`);
-    backgroundTask = options.createBackgroundTask?.();
-    backgroundTask?.poll();
+    notifier = options.createNotifier?.();
+    backgroundTasks = [options.createBackgroundTask?.(), notifier].filter((task) => task !== undefined);
+    pollBackgroundTasks();
     await loadUnfinishedJobs();
     await rounds.begin();
   }
@@ -126,7 +133,7 @@ export function createController(options: ControllerOptions): Controller {
     queue.stop();
     performer.stop();
     mirror.stop();
-    void backgroundTask?.stop();
+    for (const task of backgroundTasks) void task.stop();
     log.info(`controller ${options.holder} exits: ${reason}`);
     exited.resolve(reason);
   }
@@ -137,7 +144,8 @@ export function createController(options: ControllerOptions): Controller {
     rounds.stop();
     queue.stop();
     performer.stop();
-    await waitAtMost(clock, Promise.all([queue.whenIdle(), performer.whenIdle(), backgroundTask?.stop()]), 10 * second);
+    const stopped = backgroundTasks.map((task) => task.stop());
+    await waitAtMost(clock, Promise.all([queue.whenIdle(), performer.whenIdle(), ...stopped]), 10 * second);
     await lease.release();
     exit(reason);
   }
@@ -162,7 +170,7 @@ export function createController(options: ControllerOptions): Controller {
     pollBackgroundTasks() {
       if (!isRunning()) return;
       idleExit.reset();
-      backgroundTask?.poll();
+      pollBackgroundTasks();
     },
     async stop() {
       if (state === 'new') exit('stopped');
@@ -181,6 +189,8 @@ interface ControllerHooks {
   /** False once the controller must not act, whatever the lease says. */
   readonly isActive: () => boolean;
   readonly isBackgroundBusy: () => boolean;
+  /** A commit has written events, and maybe notices. */
+  readonly onEvents: () => void;
   readonly armTimer: () => void;
   readonly onLeaseLost: () => void;
   readonly onQueueDrained: () => void;
@@ -232,6 +242,7 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
     },
     requeue: (id) => queue.add(id),
     onLeaseLost: hooks.onLeaseLost,
+    onEvents: hooks.onEvents,
     onAllocationGone: () => orphanCollector.collectSoon(),
   });
   // High enough for all jobs that are due at one time to share one observation. The ports limit their connections.
@@ -283,7 +294,7 @@ function createRounds(
   { lease, schedule, watch, orphanCollector, queue, due, idleExit }: Parts,
   hooks: {
     readonly isRunning: () => boolean;
-    readonly backgroundTask: () => BackgroundTask | undefined;
+    readonly pollBackgroundTasks: () => void;
     readonly onLeaseLost: () => void;
     readonly exitIfIdle: () => Promise<void>;
   },
@@ -334,7 +345,7 @@ function createRounds(
       }
       renewFailures = 0;
       onRenewal?.();
-      hooks.backgroundTask()?.poll();
+      hooks.pollBackgroundTasks();
       // Also finds jobs whose wake-up was lost after a client's commit.
       await (isSetBack ? due.queueAll() : due.queueDue());
       isSetBack = false;

@@ -90,7 +90,7 @@ export function createOrphanCollector(
       case 'claimed':
         return true;
       case 'unknown':
-        await store.recordOrphan(orphan);
+        await store.recordOrphan(orphan, clock.now());
         options.report(`no job here claims ${orphan.resource}, which has our label; recorded as an orphan`);
         return true;
       case 'release': {

@@ -32,6 +32,7 @@ interface PassParts extends Pick<
   readonly setDue: (id: string, at: Instant) => void;
   readonly requeue: (id: string) => void;
   readonly onLeaseLost: () => void;
+  readonly onEvents: () => void;
   readonly onAllocationGone: () => void;
 }
 
@@ -94,6 +95,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       if (result === 'stale') return requeue(id);
     }
     if (!isRunning()) return;
+    if (decision.events.length > 0) parts.onEvents();
     if (isWritten && wakeAt !== undefined) schedule.recordWritten(id, wakeAt);
     admission.update(decision.job);
     if (decision.events.some(({ kind }) => kind === 'allocation_gone')) parts.onAllocationGone();

@@ -60,6 +60,11 @@ export interface HttpClientOptions {
   readonly trust?: TlsTrust;
   readonly limits?: Partial<RequestLimits> | undefined;
   readonly retry?: RetryPolicy | undefined;
+  /**
+   * Refuses a host name that resolves to a private, loopback or link-local address, before any connection. An address
+   * in the URL itself is accepted, and so is `localhost`. A proxy resolves names itself.
+   */
+  readonly refusePrivate?: boolean;
 }
 
 export type HttpClient = ReturnType<typeof createHttpClient>;
@@ -73,7 +78,7 @@ const idleTimeout: Duration = 5 * second;
 
 /** Creates a client. It connects with the first request. */
 export function createHttpClient(options: HttpClientOptions) {
-  const { env, proxy, trust = {}, retry } = options;
+  const { env, proxy, trust = {}, retry, refusePrivate = false } = options;
   const agents = new Map<string, Promise<Agent>>();
 
   async function newAgent(server: URL, more: AgentOptions): Promise<Agent> {
@@ -96,7 +101,7 @@ export function createHttpClient(options: HttpClientOptions) {
     const limits = { ...defaultLimits, ...options.limits, ...request.limits };
     for (let attempt = 1; ; attempt += 1) {
       signal?.throwIfAborted();
-      const reply = await exchange(request, limits, isWhole, pooledAgent);
+      const reply = await exchange(request, limits, isWhole, { agentFor: pooledAgent, refusePrivate });
       if (retry === undefined || isFinal(retry, method, reply, attempt)) return reply;
       await pauseBefore(retry, reply, attempt, signal);
     }
@@ -120,16 +125,21 @@ export function createHttpClient(options: HttpClientOptions) {
   };
 }
 
+interface ConnectionOptions {
+  readonly agentFor: (server: URL) => Promise<Agent>;
+  readonly refusePrivate: boolean;
+}
+
 async function exchange(
   request: HttpRequest,
   limits: RequestLimits,
   isWhole: boolean,
-  agentFor: (server: URL) => Promise<Agent>,
+  connection: ConnectionOptions,
 ): Promise<StreamReply | Reply | NoReply> {
   const { body, signal } = request;
   let start: (reply: (incoming: IncomingMessage) => void) => ClientRequest;
   try {
-    start = await prepareRequest(request, agentFor);
+    start = await prepareRequest(request, connection);
   } catch (error) {
     return toNoReply(error, false);
   }
@@ -187,7 +197,7 @@ async function exchange(
 
 async function prepareRequest(
   { url, path, method = 'GET', headers, body, signal }: HttpRequest,
-  agentFor: (server: URL) => Promise<Agent>,
+  { agentFor, refusePrivate }: ConnectionOptions,
 ): Promise<(reply: (incoming: IncomingMessage) => void) => ClientRequest> {
   const server = new URL(url);
   const start = server.protocol === 'https:' ? (await import('node:https')).request : plainRequest;
@@ -200,6 +210,8 @@ async function prepareRequest(
       ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }),
     },
     agent: await agentFor(server),
+    ...(refusePrivate &&
+      !isLoopback(url) && { lookup: (await import('./public-address.ts')).publicLookup(server.hostname) }),
     ...(signal === undefined ? {} : { signal }),
   };
   return (reply) => start(server, options, reply);
@@ -261,7 +273,8 @@ async function pauseBefore(
   await sleep(length, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
 }
 
-function readRetryAfter({ headers }: StreamReply | Reply): Duration {
+/** The pause that the server asks for in `Retry-After`; 0 without one. */
+export function readRetryAfter({ headers }: StreamReply | Reply): Duration {
   const header = headers['retry-after'];
   if (header === undefined) return 0;
   const pause = /^\d+$/.test(header) ? Number(header) * second : Date.parse(header) - Date.parse(headers.date ?? '');

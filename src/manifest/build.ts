@@ -22,6 +22,7 @@ import { readCapacity } from './capacity.ts';
 import { chooseModules, type ModuleChoice, readModules, workerPath } from './setup-modules.ts';
 import type { Section } from './keys.ts';
 import { fileProblem, withTilde, isWithin, localPath, type ManifestContext } from './files.ts';
+import { readNotify } from './notify.ts';
 import { buildRecoverySpec } from './recovery.ts';
 import type { Sections } from './sections.ts';
 import { readSecretSources } from './job-files.ts';
@@ -56,6 +57,7 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
   const workdir = readWorkdir(sections, command.workdir, placement, context);
   const checkpoints = readCheckpoints(sections, job, placement, context);
   const resumeFrom = readResumeFrom(sections, job.resume_from, runsOnController, context);
+  const notify = readNotify(sections, context);
   const rules = buildRecoverySpec(sections, job.loop, capacity);
   addWarnings(sections, {
     job,
@@ -109,6 +111,7 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
       ...(resumeFrom !== undefined && { resumeFrom }),
     },
     ...(isCopied && { workdir: { from: workdirSource } }),
+    ...(notify !== undefined && { notify }),
     recovery: rules,
     limits: {
       maxRuntimeMs: job.max_runtime ?? null,

@@ -89,6 +89,8 @@ export interface ManifestContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly files: FileReader;
   readonly project: string | null;
+  /** The channels of the settings, and `mail` if they have a mail server. Absent: recipients are not checked. */
+  readonly channels?: readonly string[];
   /** A file that is missing here is a problem for `create`, and a warning for `check` of a job that ran elsewhere. */
   readonly purpose: 'create' | 'check';
 }

@@ -8,6 +8,7 @@ import { command, job, local, vars } from './keys/job.ts';
 import { conda, docker, venv } from './keys/environments.ts';
 import { gcsfuse, type cache, setup, ssh } from './keys/setup.ts';
 import { kubernetes } from './keys/kubernetes.ts';
+import { notify } from './keys/notify.ts';
 import { recovery } from './keys/recovery.ts';
 import { tpu } from './keys/tpu.ts';
 
@@ -27,10 +28,11 @@ export const manifest = section(
     venv,
     command,
     recovery,
+    notify,
     vars,
   },
   undefined,
-  { brevo_email: 'is not supported: jobman sends no mail; remove it' },
+  { brevo_email: 'is not supported; write notify: {to: mail:ADDRESS} instead' },
 );
 
 export type SectionName = Extract<keyof ManifestValue, string>;

@@ -5,6 +5,8 @@ import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { quantityPattern, isQualifiedName, readJobName } from './kubernetes-values.ts';
 import type { Section } from './keys.ts';
 import { localPath, type ManifestContext } from './files.ts';
+import { readNotify } from './notify.ts';
+import type { NotifySpec } from '../core/model/notify.ts';
 import type { Sections } from './sections.ts';
 import { newFindings, toProblems, type Problem } from '../schema/problems.ts';
 import { childOf, toPlainValue, type Tree } from '../schema/tree.ts';
@@ -31,6 +33,8 @@ export interface ClusterManifest extends Omit<KubernetesKeys, 'resources'> {
   /** Request of one pod; overrides the flavor's. */
   readonly cpu?: string;
   readonly memory?: string;
+  /** The events to report and their recipients. */
+  readonly notify?: NotifySpec;
 }
 
 /** These sections set up and monitor a machine; an image sets up a pod. */
@@ -39,7 +43,8 @@ const unusedSections = ['setup', 'ssh', 'gcsfuse', 'docker', 'conda', 'venv', 'r
 const jobKeys: readonly string[] = ['name', 'env', 'max_runtime', 'secrets'];
 
 /** Reads the sections and reports problems. Requires a section `kubernetes`. */
-export function readKubernetes(sections: Sections, { folder, home }: ManifestContext): ClusterManifest {
+export function readKubernetes(sections: Sections, context: ManifestContext): ClusterManifest {
+  const { folder, home } = context;
   const kubernetes: Partial<Section<'kubernetes'>> = sections.read('kubernetes') ?? {};
   const job: Partial<Section<'job'>> = sections.read('job') ?? {};
   const hasCommand = sections.has(['command']);
@@ -65,6 +70,7 @@ export function readKubernetes(sections: Sections, { folder, home }: ManifestCon
     env: Object.keys(env).length === 0 ? undefined : env,
     workdir,
     timeout: kubernetes.timeout ?? job.max_runtime,
+    notify: readNotify(sections, context),
   });
 }
 

@@ -145,6 +145,28 @@ export function listOf<T>(description: string, element: Kind<T>): Kind<readonly 
   };
 }
 
+/** An object with names of the user's own. `nameProblem` returns the problem of a name as a phrase, or null. */
+export function objectMap<T>(
+  description: string,
+  nameProblem: (name: string) => string | null,
+  element: Kind<T>,
+): Kind<Readonly<Record<string, T>>> {
+  return {
+    description,
+    read(tree, path, report) {
+      if (tree.kind !== 'map') return reportWrongKind(description, tree, path, report);
+      const values: [string, T][] = [];
+      for (const [name, entry] of tree.entries) {
+        const problem = nameProblem(name);
+        if (problem !== null) reportProblem(entry, path, report, `"${name}" ${problem}`);
+        const value = element.read(entry.value, [...path, name], report);
+        if (value !== undefined) values.push([name, value]);
+      }
+      return Object.fromEntries(values);
+    },
+  };
+}
+
 /** `refine` gets a value that `inner` has read; it returns the final value, or undefined after a `fail`. */
 export function refined<T, U>(
   inner: Kind<T>,

@@ -10,6 +10,7 @@ import type {
   ArchivedObservation,
 } from '../app/cluster/archive.ts';
 import type { RunOperation } from './database-file.ts';
+import { writeNotices } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 
 export function clusterStore(read: RunOperation, write: RunOperation): ClusterStore {
@@ -21,17 +22,36 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
       run(sql`
           update cluster_context set watched = 0
           where server = ${server} and namespace = ${namespace} and requested_at = ${requestedAt}`),
-    archiveObject: ({ server, context, observedAt, job }, object) =>
-      write(async (db) => {
+    async archiveObject({ server, context, observedAt, job }, object) {
+      const { clusterNotices } = await import('../app/notifications/notice.ts');
+      await write(async (db) => {
         const observation: ArchivedObservation = { job, pods: [], events: [] };
+        const known = await readWhere(db, sql`uid = ${job.uid}`);
+        if (known.length === 0) {
+          const observed = { ...observation, context, goneAt: null };
+          await writeNotices(db, job.uid, clusterNotices(undefined, observed, observedAt));
+        }
         await sql`
           insert into cluster_job
             (uid, server, context, namespace, name, created_at, observed_at, gone_at, hidden, observation, object)
           values (${job.uid}, ${server}, ${context}, ${job.namespace}, ${job.name}, ${job.createdAt}, ${observedAt}, null, 0,
             ${JSON.stringify(observation)}, ${object})
           on conflict (uid) do update set object = excluded.object`.execute(db);
-      }),
-    archiveObservation: (observed, events) => write((db) => writeObservation(db, observed, events)),
+      });
+    },
+    async archiveObservation(observed, events) {
+      const { clusterNotices } = await import('../app/notifications/notice.ts');
+      await write(async (db) => {
+        // Without events only the age of the observation is new, which is written every minute.
+        const [before] = events.length === 0 ? [observed] : await readWhere(db, sql`uid = ${observed.job.uid}`);
+        await writeObservation(db, observed, events);
+        await writeNotices(
+          db,
+          observed.job.uid,
+          clusterNotices(before, observed, observed.goneAt ?? observed.observedAt),
+        );
+      });
+    },
     archiveLog: (uid, log) =>
       run(sql`
           insert into cluster_log (uid, pod, container, state)

@@ -3,6 +3,7 @@
 // lease cannot write. Statements that write must run in a transaction.
 
 import type { JobRow } from '../app/client.ts';
+import type { NoticeChange } from '../app/notifications/notice.ts';
 import { specOutline } from '../app/json.ts';
 import type {
   Commit,
@@ -25,6 +26,7 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
+import { writeNotices } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 import { writeUsage } from './usage.ts';
@@ -90,8 +92,11 @@ export async function loadJobs(db: Database, ids: readonly string[]): Promise<re
   });
 }
 
+/** Loaded by the caller before the transaction, because reading commands do not need it. */
+export type NoticesOf = (job: Job, events: readonly Event[]) => NoticeChange;
+
 /** Writes the decision of a pass, or nothing when the job or the lease has changed since it was loaded. */
-export async function commitJob(db: Database, commit: Commit): Promise<CommitResult> {
+export async function commitJob(db: Database, commit: Commit, noticesOf: NoticesOf): Promise<CommitResult> {
   const { job } = commit;
   if (commit.epoch !== null) {
     const lease = await readLease(db);
@@ -118,6 +123,7 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
   if (commit.events.length > 0) await writeUsage(db, { ...jobOf(stored.status, '{}'), spec: job.spec }, job);
+  await writeNotices(db, job.id, noticesOf(job, commit.events));
   const folded = commit.foldedOutcomes;
   if (folded.length > 0)
     await sql`delete from outcome where job = ${number} and id in (${sql.join(folded)})`.execute(db);

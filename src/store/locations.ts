@@ -1,11 +1,13 @@
 // Locations: the locations where jobs have requested capacity, the answers to the requests, and the orphans found
 // there.
 
-import { locationPrefix, type AllocationRef } from '../app/ports.ts';
+import type { Notice } from '../app/notifications/notice.ts';
+import { locationPrefix, type AllocationRef, type Orphan } from '../app/ports.ts';
 import { capacityOf, type Allocation, type Job } from '../core/model/job.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import { alternativeCount } from '../core/model/spec.ts';
 import { hour } from '../core/model/time.ts';
+import { writeNotices } from './notifications.ts';
 import { sql, type Database } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 
@@ -116,4 +118,22 @@ export async function writeCapacityAnswers(db: Database, answers: readonly Answe
       do update set at = excluded.at, waited = excluded.waited, job = excluded.job
       where excluded.at >= capacity_answer.at`.execute(db);
   }
+}
+
+/** Records an orphan. The notices are written with its first observation only. */
+export async function writeOrphan(
+  db: Database,
+  { backend, resource, installation, job, allocation, state }: Orphan,
+  notices: readonly Notice[],
+): Promise<void> {
+  const { rows: known } = await sql`
+    select 1 from orphan where backend = ${backend} and resource = ${resource}`.execute(db);
+  await sql`
+    insert into orphan (backend, resource, installation, job, allocation, state)
+    values (${backend}, ${resource}, ${installation}, ${job}, ${allocation}, ${state})
+    on conflict (backend, resource) do update
+    set installation = excluded.installation, job = excluded.job, allocation = excluded.allocation, state = excluded.state`.execute(
+    db,
+  );
+  if (known.length === 0) await writeNotices(db, resource, { notices, endsWaiting: false });
 }

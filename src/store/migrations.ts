@@ -18,6 +18,9 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
       for (const [seq, row] of usageOf(jobOf(status, outline)).entries()) await insertUsage(db, seq, row);
     }
   },
+  async '0003_notifications'(db) {
+    for (const statement of notifications) await statement.execute(db);
+  },
 };
 
 // The usage ledger. `subject` is the id of a job, or the uid of a cluster's job; `seq` counts its rows from 0. Prices
@@ -301,4 +304,49 @@ const baseline: readonly Sql[] = [
       script_note text not null,
       at bigint not null
     )`,
+];
+
+/** The outbox of notifications. */
+const notifications: readonly Sql[] = [
+  sql`insert into counter (name, value) values ('notice', 0), ('message', 0)`,
+
+  // Events to report, written in the transaction of the event. `source` is the job's id, the uid of a cluster's job, or
+  // the resource name of an orphan. `body` is the notice as JSON. `addressed` is 0 until its recipients are chosen.
+  sql`
+    create table notice (
+      id bigint primary key,
+      source text not null,
+      event text not null,
+      at bigint not null,
+      addressed integer not null,
+      body text not null
+    )`,
+  sql`create index notice_unaddressed on notice (id) where addressed = 0`,
+  sql`create index notice_source on notice (source, event)`,
+
+  // One message to one recipient. `state` is pending, sent or given_up.
+  sql`
+    create table message (
+      id bigint primary key,
+      recipient text not null,
+      state text not null,
+      tries integer not null,
+      created_at bigint not null,
+      next_at bigint not null,
+      ended_at bigint,
+      error text
+    )`,
+  sql`create index message_pending on message (id) where state = 'pending'`,
+  sql`create index message_recipient on message (recipient, created_at)`,
+
+  // The recipients of a notice. `message` is null until the notice is part of a message.
+  sql`
+    create table delivery (
+      notice bigint not null references notice (id),
+      recipient text not null,
+      message bigint references message (id),
+      primary key (notice, recipient)
+    )`,
+  sql`create index delivery_waiting on delivery (recipient, notice) where message is null`,
+  sql`create index delivery_message on delivery (message) where message is not null`,
 ];

@@ -2,6 +2,7 @@
 
 import type { ClusterStore } from '../app/cluster/archive.ts';
 import { StoreError } from '../app/errors.ts';
+import type { NotificationStore } from '../app/notifications/outbox.ts';
 import type { Orphan, Store } from '../app/ports.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Event } from '../core/model/event.ts';
@@ -10,6 +11,7 @@ import { clusterStore } from './cluster-jobs.ts';
 import * as jobs from './jobs.ts';
 import { addLabEntry, labStore } from './lab.ts';
 import * as locations from './locations.ts';
+import { notificationStore } from './notifications.ts';
 import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
 import { readUsage } from './usage.ts';
@@ -23,6 +25,7 @@ interface OpenStoreOptions extends OpenDatabaseOptions {
 /** The whole database. Code that decides about jobs uses only `Store`, without clusters and the lab. */
 export interface JobmanStore extends Store {
   readonly clusters: ClusterStore;
+  readonly notifications: NotificationStore;
   readonly lab: LabStore;
 }
 
@@ -45,7 +48,10 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
       }),
     load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
-    commit: (commit) => write((db) => jobs.commitJob(db, commit)),
+    async commit(commit) {
+      const { noticesOf } = await import('../app/notifications/notice.ts');
+      return write((db) => jobs.commitJob(db, commit, noticesOf));
+    },
     list: (filter) => read((db) => jobs.listJobs(db, filter)),
     listRows: (filter, rowOf) => read((db) => jobs.listRows(db, filter, rowOf)),
     events: (id, after) =>
@@ -83,18 +89,18 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
         where ${project === null ? sql`1 = 1` : sql`project = ${project}`}
         order by project, zone, accelerator, pricing, at desc`),
     locationsToCollect: (now) => read((db) => locations.readLocationsToCollect(db, now)),
-    recordOrphan: ({ backend, resource, installation, job, allocation, state }) =>
-      run(sql`
-        insert into orphan (backend, resource, installation, job, allocation, state)
-        values (${backend}, ${resource}, ${installation}, ${job}, ${allocation}, ${state})
-        on conflict (backend, resource) do update
-        set installation = excluded.installation, job = excluded.job, allocation = excluded.allocation, state = excluded.state`),
+    async recordOrphan(orphan, foundAt) {
+      const { orphanNotice } = await import('../app/notifications/notice.ts');
+      const notices = foundAt === undefined ? [] : [orphanNotice(orphan, foundAt)];
+      return write((db) => locations.writeOrphan(db, orphan, notices));
+    },
     orphans: () =>
       select(sql<Orphan>`
         select backend, resource, installation, job, allocation, state from orphan order by backend, resource`),
     forgetOrphan: ({ backend, resource }) =>
       run(sql`delete from orphan where backend = ${backend} and resource = ${resource}`),
     clusters: clusterStore(read, write),
+    notifications: notificationStore(read, write),
     lab: labStore(read, write, isIdTaken),
     close,
   };

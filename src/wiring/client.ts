@@ -23,6 +23,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
 
   const client = createClient({
     store,
+    notifications: store.notifications,
     home,
     owner: io.user,
     logFiles: {

@@ -13,6 +13,7 @@ import type { Settings } from '../app/settings.ts';
 import { sanitizeText } from '../cli/output.ts';
 import { createClusterMirror, type ClusterMirror } from '../controller/cluster-mirror.ts';
 import { readController } from '../controller/lock.ts';
+import { createNotifier } from '../controller/notifier.ts';
 import { runController } from '../controller/process.ts';
 import { createBackups } from '../store/backup.ts';
 import { requireOriginalHome } from '../store/database-file.ts';
@@ -20,6 +21,7 @@ import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
 import type { ControllerParts } from './controller-service.ts';
+import { createMessageSender } from './notify.ts';
 import { databaseFile, templateFile } from './paths.ts';
 
 type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
@@ -69,6 +71,14 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
       createBackgroundTask: () => openClusterMirror(parts, store, clock, (line) => logger.info(line)),
+      createNotifier: () =>
+        createNotifier({
+          store: store.notifications,
+          settings: settings.notify,
+          send: createMessageSender({ io, home, settings: settings.notify }),
+          clock,
+          report: (line) => logger.info(line),
+        }),
       isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
       isOutOfDescriptors: cannotOpenFiles,
       onRenewal() {
@@ -106,7 +116,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-const controllerSettings = ({ tpu, local, controller }: Settings): string => JSON.stringify({ tpu, local, controller });
+const controllerSettings = ({ tpu, local, controller, notify }: Settings): string =>
+  JSON.stringify({ tpu, local, controller, notify });
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
 function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {

@@ -49,6 +49,7 @@ function openFixture(t: TestContext): Fixture {
   const clientOver = (record: Store): Client =>
     createClient({
       store: record,
+      notifications: store.notifications,
       home,
       owner: 'ada',
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),

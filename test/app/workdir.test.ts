@@ -21,6 +21,7 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   world.atEnd(() => store.close());
   const client = createClient({
     store,
+    notifications: store.notifications,
     home: world.home,
     owner: 'ada',
     logFiles: createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }),

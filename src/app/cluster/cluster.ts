@@ -8,6 +8,7 @@ import type { Duplex } from 'node:stream';
 import type { V1Job } from '@kubernetes/client-node';
 import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../worker-access.ts';
 import { JobmanError } from '../errors.ts';
+import type { NotifySpec } from '../../core/model/notify.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
 export interface ClusterContext {
@@ -69,6 +70,8 @@ export interface ClusterJob {
   /** Kueue's label for the priority in that queue. Without it, the PriorityClass of the pods counts. */
   readonly queuePriority?: string | null;
   readonly priorityClass: string | null;
+  /** The events to report and their recipients, from our annotation. Absent without one. */
+  readonly notify?: NotifySpec;
 }
 
 export interface ClusterContainer {

@@ -59,6 +59,7 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
     ...(request.flavor === null ? {} : { [settings.job.resources.label]: request.flavor }),
     ...annotationsOf(settings.job.annotations, submitter.env),
     ...request.annotations,
+    ...(request.notify === undefined ? {} : { [notifyAnnotation]: JSON.stringify(request.notify) }),
   };
   const { parallelism, completions, timeout, ttl } = request;
   const isIndexed = (completions ?? parallelism ?? 1) > 1;
@@ -253,6 +254,9 @@ function replacedInContainer(before: ContainerResources, after: ContainerResourc
     });
   });
 }
+
+/** The events to report and their recipients, as JSON. */
+export const notifyAnnotation = 'jobman/notify';
 
 export const replacedResourcesAnnotation = 'jobman/replaced-resources';
 

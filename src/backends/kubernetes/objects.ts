@@ -27,7 +27,8 @@ import type {
   ClusterQuota,
   PodUsage,
 } from '../../app/cluster/cluster.ts';
-import { clusterLabels } from '../../app/cluster/job-object.ts';
+import { clusterLabels, notifyAnnotation } from '../../app/cluster/job-object.ts';
+import { parseNotifySpec } from '../../app/notifications/recipients.ts';
 import {
   addQuantities,
   compareQuantities,
@@ -71,6 +72,7 @@ export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
   const pod = spec.template?.spec ?? {};
   const labels = metadata.labels ?? {};
   const isManagedByJobman = labels[clusterLabels.managedBy] === 'jobman';
+  const notify = parseNotifySpec(metadata.annotations?.[notifyAnnotation]);
   return {
     name: optionalText(metadata.name) ?? '',
     namespace: optionalText(metadata.namespace) ?? '',
@@ -97,6 +99,7 @@ export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
     queueName: optionalText(labels[clusterLabels.queue]) ?? null,
     queuePriority: optionalText(labels[clusterLabels.queuePriority]) ?? null,
     priorityClass: optionalText(pod.priorityClassName) ?? null,
+    ...(notify !== undefined && { notify }),
   };
 }
 

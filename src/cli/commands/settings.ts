@@ -60,7 +60,7 @@ async function printChange(cli: Cli, key: string, sentence: string): Promise<num
   if (variable !== undefined && (io.env[variable] ?? '') !== '') {
     cli.note(`The variable ${variable} is set in this terminal and overrides the file.`);
   }
-  const isRead = key.startsWith('tpu.') || key.startsWith('local.') || key.startsWith('controller.');
+  const isRead = /^(?:tpu|local|controller|notify)\./.test(key);
   if (isRead && (await (await services.controller()).status()).running) {
     await (await services.controller()).reload();
     cli.note('The running controller uses the new settings at once; programs on workers keep running.');
@@ -114,7 +114,7 @@ function formatValue(value: unknown): string {
 }
 
 function isEmpty(value: unknown): boolean {
-  return value === null || (Array.isArray(value) && value.length === 0);
+  return value === null || (typeof value === 'object' && Object.keys(value).length === 0);
 }
 
 function isNamed(value: unknown): value is readonly { readonly name: string }[] {

@@ -40,6 +40,24 @@ export const setup = grouped('Setup', [
     load: async () => (await import('../commands/settings.ts')).settings,
   }),
   command({
+    names: ['notify'],
+    summary: 'Show who is notified and the newest messages, or send a test message',
+    usage: '[list] | test [channel]...',
+    about:
+      'The settings below `notify` name channels and recipients; a manifest may name others. ' +
+      'docs/notifications.md explains both.\n\n' +
+      '`test` sends a real message from this process, to every channel and recipient of the settings or to those ' +
+      'that you name, and prints one line for each.',
+    examples: [
+      ['jobman notify', 'recipients, and the newest messages with their failures'],
+      ['jobman notify test', 'send a test message to everyone in the settings'],
+      ['jobman notify test slack mail:alice@example.com', 'test one channel and one address'],
+    ],
+    exitCodes: { 1: 'a test message could not be sent' },
+    args: [{ name: 'action', summary: 'list; test, and the channels to test', many: true }],
+    load: async () => (await import('../commands/notify.ts')).notify,
+  }),
+  command({
     names: ['controller status'],
     summary: 'Show whether the controller runs',
     examples: [['jobman controller status', 'its process, version and log']],

@@ -1,6 +1,7 @@
 // JobSpec: a manifest, parsed, interpolated, validated, defaulted and immutable. All later decisions use these fields;
 // no backend and no rule reads the manifest again.
 
+import type { NotifySpec } from './notify.ts';
 import type { Duration } from './time.ts';
 
 /** Source of a supervised job's capacity. Kubernetes jobs live in their cluster and are not supervised. */
@@ -26,6 +27,8 @@ export interface JobSpec {
   readonly command: CommandSpec;
   /** A folder of this machine that every worker gets a copy of. The step that names it copies it. Absent: none. */
   readonly workdir?: WorkdirSpec;
+  /** The events to report and their recipients. Absent: as the settings say. */
+  readonly notify?: NotifySpec;
   readonly recovery: RecoverySpec;
   readonly limits: LimitsSpec;
   readonly stop: StopSpec;

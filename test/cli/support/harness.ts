@@ -227,6 +227,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     listCleanable: async () => jobs.filter(({ phase }) => isFinishedPhase(phase)),
     planStep: unavailable('setup steps'),
     recordStep: unavailable('setup steps'),
+    messages: async () => [],
     changeCount: async () => changes,
     wake: async () => {
       commands.push('wake');
@@ -276,6 +277,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     stepRunner: unavailable('setup steps'),
     workerMeter: unavailable('workers'),
     onTerminal: unavailable('terminal'),
+    messageSender: unavailable('messages'),
     ...options.services,
   };
   return {

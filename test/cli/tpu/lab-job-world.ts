@@ -61,6 +61,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   const { lab: labStore } = store;
   const client = createClient({
     store,
+    notifications: store.notifications,
     home,
     owner: 'alice',
     logFiles: { note: async () => undefined, mirror: async () => undefined },

@@ -1,0 +1,73 @@
+// Outbox: the ports of notifications. The store keeps notices and messages until they are delivered; a sender sends one
+// message to one recipient.
+
+import type { Duration, Instant } from '../../core/model/time.ts';
+import type { MessageView } from '../client.ts';
+import type { Notice } from './notice.ts';
+
+/** A notice in the store. */
+export interface StoredNotice extends Notice {
+  readonly id: number;
+}
+
+/** A message to one recipient. Its notices never change, so that a repeated message equals the first. */
+export interface Message {
+  readonly id: number;
+  /** The same at every try and in no other message: the idempotency key of webhooks, and the Message-ID of mail. */
+  readonly key: string;
+  /** `mail:ADDRESS` or the name of a channel. */
+  readonly recipient: string;
+  readonly createdAt: Instant;
+  readonly notices: readonly Notice[];
+}
+
+export interface PendingMessage extends Message {
+  /** Failed tries so far. */
+  readonly tries: number;
+  readonly nextAt: Instant;
+}
+
+export interface Waiting {
+  readonly recipient: string;
+  /** Notices in no message yet, oldest first. */
+  readonly notices: readonly StoredNotice[];
+  /** The creation times of the recipient's messages since `since`. */
+  readonly sentAt: readonly Instant[];
+}
+
+/** Every method is one transaction and may throw StoreError. `Store.commit` writes the notices of jobs. */
+export interface NotificationStore {
+  /** Oldest first, at most 1000: notices that have no recipients yet. `waiting` notices only from before that time. */
+  unaddressed(waitingBefore: Instant): Promise<readonly StoredNotice[]>;
+  /** Gives each notice its recipients; a notice without any is deleted. Safe to repeat. */
+  address(notices: readonly { readonly id: number; readonly recipients: readonly string[] }[]): Promise<void>;
+  /** Messages that are neither sent nor given up, oldest first. */
+  pending(): Promise<readonly PendingMessage[]>;
+  /** At most 1000 notices. `since` limits `sentAt`. */
+  waiting(since: Instant): Promise<readonly Waiting[]>;
+  /** Puts these notices into one message. */
+  createMessage(recipient: string, notices: readonly number[], at: Instant): Promise<Message>;
+  recordFailure(id: number, failure: { readonly error: string; readonly nextAt: Instant }): Promise<void>;
+  recordEnd(
+    id: number,
+    end: { readonly state: 'sent' | 'given_up'; readonly at: Instant; readonly error?: string },
+  ): Promise<void>;
+  /** Newest first. */
+  messages(limit: number): Promise<readonly MessageView[]>;
+  /** Deletes messages that ended before that time, with their notices. */
+  prune(before: Instant): Promise<void>;
+}
+
+/** The result of one try. `isFinal`: another try would fail in the same way. */
+export type SendResult =
+  | { readonly kind: 'sent'; readonly detail: string }
+  | {
+      readonly kind: 'failed';
+      readonly error: string;
+      readonly isFinal?: true;
+      /** The pause that the server asks for. */
+      readonly retryAfter?: Duration;
+    };
+
+/** Sends one message. Ends in bounded time and never rejects; an aborted signal ends it early as failed. */
+export type SendMessage = (message: Message, signal: AbortSignal) => Promise<SendResult>;

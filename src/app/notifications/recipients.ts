@@ -1,0 +1,55 @@
+// Recipients: who gets a notice. Pure functions.
+
+import { notifyEventNames, readRecipient, mailAddressOf, type NotifySpec } from '../../core/model/notify.ts';
+import type { Notice } from './notice.ts';
+import type { NotifySettings } from './settings.ts';
+
+/**
+ * The recipients of a notice, without duplicates. The job's own choice comes first, then that of its owner
+ * (`notify.users`), then that for all jobs. Events and recipients are chosen independently.
+ */
+export function recipientsOf(
+  { event, owner, notify = {} }: Pick<Notice, 'event' | 'owner' | 'notify'>,
+  settings: Pick<NotifySettings, 'to' | 'on' | 'users'>,
+): readonly string[] {
+  const own = owner !== null && Object.hasOwn(settings.users, owner) ? settings.users[owner] : undefined;
+  const on = notify.on ?? own?.on ?? settings.on;
+  return event !== 'test' && on.includes(event) ? [...new Set(notify.to ?? own?.to ?? settings.to)] : [];
+}
+
+/** Names that a manifest may use in `notify.to`: the channels, and `mail` with a mail server. */
+export function channelsOf({ channels, smtp }: Pick<NotifySettings, 'channels' | 'smtp'>): readonly string[] {
+  return [...Object.keys(channels), ...(smtp === null ? [] : ['mail'])];
+}
+
+/** All that the settings name: each channel, and each mail recipient of `to` and of a user. */
+export function configuredRecipients({ channels, to, users }: NotifySettings): readonly string[] {
+  const named = [...to, ...Object.values(users).flatMap((user) => user.to ?? [])];
+  return [...new Set([...Object.keys(channels), ...named])];
+}
+
+/** The choice in an annotation of a cluster's job. Invalid parts are left out; undefined if it is no object. */
+export function parseNotifySpec(text: unknown): NotifySpec | undefined {
+  if (typeof text !== 'string') return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { on, to } = value as { readonly on?: unknown; readonly to?: unknown };
+  const recipients = (one: unknown): readonly string[] => {
+    const read = typeof one === 'string' ? readRecipient(one) : { problem: '' };
+    return 'recipient' in read ? [read.recipient] : [];
+  };
+  return {
+    ...(Array.isArray(on) && { on: notifyEventNames.filter((name) => on.includes(name)) }),
+    ...(Array.isArray(to) && { to: to.flatMap(recipients) }),
+  };
+}
+
+/** The channel that sends to a recipient: `mail`, or the recipient itself. */
+export function channelOf(recipient: string): string {
+  return mailAddressOf(recipient) === undefined ? recipient : 'mail';
+}

@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto';
+import { exitCode, usageError } from '../../app/errors.ts';
+import { formatAge, formatDuration, formatList, pluralize } from '../../app/format.ts';
+import { channelsOf, configuredRecipients } from '../../app/notifications/recipients.ts';
+import { testMessage } from '../../app/notifications/message-text.ts';
+import type { MessageView } from '../../app/client.ts';
+import type { NotifySettings } from '../../app/notifications/settings.ts';
+import { mailAddressOf, readRecipient } from '../../core/model/notify.ts';
+import type { Instant } from '../../core/model/time.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import type { RecipientOutput } from '../outputs.ts';
+import { fittedTable, type Column } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+
+/** Number of messages that `notify list` shows. */
+const shownMessages = 20;
+
+export async function notify(cli: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const [action = 'list', ...rest] = args;
+  if (action === 'list' && rest.length === 0) return list(cli);
+  if (action === 'test') return test(cli, rest);
+  throw usageError(`Unexpected arguments: jobman notify ${args.join(' ')}`, [
+    'jobman notify [list]              shows recipients and the newest messages',
+    'jobman notify test [channel]...   sends a test message',
+  ]);
+}
+
+async function list(cli: Cli): Promise<number> {
+  const { io, services } = cli;
+  const { notify: settings } = await services.settings();
+  const recipients = configuredRecipients(settings).map((recipient) => describe(recipient, settings));
+  const messages = await (await services.client()).messages(shownMessages);
+  if (cli.json) {
+    cli.printJsonLines([...recipients, ...messages.map((message) => ({ kind: 'message' as const, ...message }))]);
+    return exitCode.ok;
+  }
+  const terminal = columnsOf(io.stdout);
+  if (recipients.length === 0) {
+    cli.note(
+      'No recipient is set, so jobs are reported only if their manifest names recipients: docs/notifications.md',
+    );
+  } else cli.printAll(fittedTable(recipientColumns, recipients, ['CHANNEL'], terminal));
+  if (messages.length === 0) {
+    cli.note('No message was sent yet.');
+    return exitCode.ok;
+  }
+  if (recipients.length > 0) cli.print('');
+  cli.printAll(fittedTable(messageColumns(io.now()), messages, ['TRIES'], terminal));
+  return exitCode.ok;
+}
+
+async function test(cli: Cli, named: readonly string[]): Promise<number> {
+  const { io, services } = cli;
+  const { notify: settings } = await services.settings();
+  const recipients =
+    named.length > 0 ? named.map((name) => recipientNamed(name, settings)) : configuredRecipients(settings);
+  if (recipients.length === 0)
+    throw usageError('No recipient is set. Name one, as in: jobman notify test mail:alice@example.com', [
+      'Or set notify.to and notify.channels: docs/notifications.md',
+    ]);
+  const send = await services.messageSender();
+  const results = await Promise.all(
+    recipients.map(async (recipient) => {
+      const message = testMessage(recipient, `jobman-test-${randomUUID()}`, io.now(), io.user);
+      const result = await send(message, new AbortController().signal);
+      // At once, because another recipient may hang.
+      const isSent = result.kind === 'sent';
+      const text = isSent ? result.detail : result.error;
+      if (cli.json) cli.printJson({ kind: 'test', recipient, ok: isSent, message: text });
+      else cli.print(`${recipient}: ${isSent ? 'sent' : 'failed'} (${text})`);
+      return isSent;
+    }),
+  );
+  return results.every(Boolean) ? exitCode.ok : exitCode.failed;
+}
+
+/** Throws JobmanError (usage) for a name that the settings do not have. */
+function recipientNamed(name: string, settings: NotifySettings): string {
+  const read = readRecipient(name);
+  if (!('recipient' in read)) throw usageError(`"${name}" ${read.problem}.`);
+  const { recipient } = read;
+  if (mailAddressOf(recipient) !== undefined || Object.hasOwn(settings.channels, recipient)) return recipient;
+  const known = channelsOf(settings).filter((channel) => channel !== 'mail');
+  const names = known.length === 0 ? 'There is none yet.' : `There are: ${known.join(', ')}.`;
+  throw usageError(`The settings have no channel "${recipient}" (notify.channels). ${names}`);
+}
+
+/** What the settings say about a recipient. Never a secret: they contain none. */
+function describe(recipient: string, settings: NotifySettings): RecipientOutput {
+  const { smtp, channels, to, users } = settings;
+  const channel = Object.hasOwn(channels, recipient) ? channels[recipient] : undefined;
+  const isMail = mailAddressOf(recipient) !== undefined;
+  const owners = Object.keys(users).filter((name) => users[name]?.to?.includes(recipient) === true);
+  const problem = isMail
+    ? smtp === null
+      ? 'no mail server is set (notify.smtp)'
+      : null
+    : channel === undefined
+      ? 'no such channel is set (notify.channels)'
+      : null;
+  return {
+    kind: 'recipient',
+    recipient,
+    channel: isMail ? 'mail' : (channel?.type ?? null),
+    allJobs: to.includes(recipient),
+    owners,
+    problem,
+  };
+}
+
+const recipientColumns: readonly Column<RecipientOutput>[] = [
+  { title: 'RECIPIENT', side: 'left', text: ({ recipient }) => recipient },
+  { title: 'CHANNEL', side: 'left', text: ({ channel }) => channel ?? '-' },
+  {
+    title: 'JOBS',
+    side: 'left',
+    text: ({ allJobs, owners }) => {
+      const own = owners.length === 0 ? [] : [`of ${formatList(owners)}`];
+      return [...(allJobs ? ['all'] : []), ...own].join(', ') || 'those that name it';
+    },
+  },
+  { title: 'PROBLEM', side: 'left', text: ({ problem }) => problem ?? '-' },
+];
+
+function messageColumns(now: Instant): readonly Column<MessageView>[] {
+  return [
+    { title: 'AGE', side: 'left', text: ({ createdAt }) => formatAge(now - createdAt) },
+    { title: 'TO', side: 'left', text: ({ recipient }) => recipient },
+    { title: 'STATE', side: 'left', text: (message) => formatState(message, now) },
+    { title: 'TRIES', side: 'right', text: ({ tries }) => String(tries) },
+    { title: 'MESSAGE', side: 'left', text: formatMessage },
+  ];
+}
+
+function formatState({ state, nextAt, tries }: MessageView, now: Instant): string {
+  if (state === 'sent') return 'sent';
+  if (state === 'given_up') return 'given up';
+  return tries === 0 ? 'pending' : `retry in ${formatDuration(Math.max(0, (nextAt ?? now) - now))}`;
+}
+
+function formatMessage({ notices, error }: MessageView): string {
+  const [first] = notices;
+  const what =
+    notices.length === 1 && first !== undefined
+      ? [first.job, first.event].filter((part) => part !== null).join(' ')
+      : pluralize(notices.length, 'event');
+  return error === null ? what : `${what}: ${error}`;
+}

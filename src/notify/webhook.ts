@@ -1,0 +1,107 @@
+// Webhooks: one POST for one message, signed as the Standard Webhooks specification says
+// (https://github.com/standard-webhooks/standard-webhooks). The address of a webhook is a secret: whoever has it may
+// post. No redirect is followed, and a name that resolves to a private address is refused.
+
+import { createHmac } from 'node:crypto';
+import { messageOf } from '../app/errors.ts';
+import { messageJson, slackBody } from '../app/notifications/message-text.ts';
+import type { Message, SendResult } from '../app/notifications/outbox.ts';
+import type { NotifyChannel } from '../app/notifications/settings.ts';
+import { second, type Duration, type Instant } from '../core/model/time.ts';
+import { createHttpClient, readRetryAfter, type RequestLimits } from '../http/client.ts';
+import { NoReply, type Reply } from '../http/reply.ts';
+import { errorText, readSecret, type SecretContext } from './secret.ts';
+
+type WebhookChannel = Extract<NotifyChannel, { readonly type: 'slack' | 'webhook' }>;
+
+const defaultLimits: Partial<RequestLimits> = {
+  connect: 10 * second,
+  answer: 20 * second,
+  total: 30 * second,
+  bytes: 64 * 1024,
+};
+
+/** Posts the message. Never rejects. `now` is the time of the signature. */
+export async function postWebhook(
+  channel: WebhookChannel,
+  message: Message,
+  context: SecretContext & { readonly now: () => Instant },
+  signal: AbortSignal,
+  limits = defaultLimits,
+): Promise<SendResult> {
+  const secrets: string[] = [];
+  try {
+    const url = await readSecret(channel.url, context);
+    secrets.push(...partsOf(url));
+    if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+      return failed('its address is not an http or https URL', secrets);
+    const secret =
+      channel.type === 'webhook' && channel.secret !== undefined ? await readSecret(channel.secret, context) : null;
+    if (secret !== null) secrets.push(secret);
+    const body = channel.type === 'slack' ? slackBody(message) : messageJson(message);
+    const client = createHttpClient({ env: context.env, limits, refusePrivate: channel.allowPrivate !== true });
+    try {
+      const headers = {
+        'content-type': 'application/json',
+        'user-agent': 'jobman',
+        'idempotency-key': message.key,
+        ...(secret !== null && signatureHeaders(message.key, context.now(), body, secret)),
+      };
+      return resultOf(await client.request({ url, method: 'POST', headers, body, signal }), secrets);
+    } finally {
+      client.close();
+    }
+  } catch (error) {
+    return failed(messageOf(error), secrets);
+  }
+}
+
+/** The headers of Standard Webhooks: HMAC-SHA256 over id, time in seconds and body. */
+export function signatureHeaders(
+  id: string,
+  at: Instant,
+  body: string,
+  secret: string,
+): Readonly<Record<string, string>> {
+  const timestamp = String(Math.floor(at / second));
+  // The specification encodes secrets in Base64 after this prefix; other text is the key itself.
+  const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : Buffer.from(secret);
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
+}
+
+/** The parts of an address that an error must not show: all except the server. */
+function partsOf(url: string): readonly string[] {
+  const parsed = URL.parse(url);
+  if (parsed === null) return [url];
+  const { pathname, search, username, password } = parsed;
+  return [url, `${pathname}${search}`, pathname, search, username, password].filter((part) => part.length > 1);
+}
+
+function failed(
+  error: string,
+  secrets: readonly string[],
+  more: Partial<Extract<SendResult, { kind: 'failed' }>> = {},
+): SendResult {
+  return { kind: 'failed', error: errorText(error, secrets), ...more };
+}
+
+/** Client errors that another try, or a change of the settings, can correct. */
+const repeatedStatuses = [401, 403, 404, 407, 408, 409, 421, 423, 425, 429];
+
+function resultOf(reply: Reply | NoReply, secrets: readonly string[]): SendResult {
+  if (reply instanceof NoReply) return failed(reply.message, secrets);
+  const { status, headers, bytes } = reply;
+  const words = bytes.toString('utf8').trim();
+  if (status >= 200 && status < 300) return { kind: 'sent', detail: errorText(`HTTP ${status} ${words}`, secrets) };
+  if (status >= 300 && status < 400) {
+    const target = URL.parse(String(headers.location ?? ''))?.origin ?? 'another path';
+    return failed(`HTTP ${status}: it redirects to ${target}, and jobman follows no redirect`, secrets);
+  }
+  const isFinal = status < 500 && !repeatedStatuses.includes(status);
+  const pause: Duration = readRetryAfter(reply);
+  return failed(`HTTP ${status}${words === '' ? '' : `: ${words}`}`, secrets, {
+    ...(isFinal && { isFinal: true as const }),
+    ...(pause > 0 && { retryAfter: pause }),
+  });
+}

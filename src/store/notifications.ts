@@ -1,0 +1,186 @@
+// Notifications: the statements about the outbox. Notices are written in the transaction of the event that causes them.
+
+import type { MessageState, MessageView } from '../app/client.ts';
+import type { Notice, NoticeChange } from '../app/notifications/notice.ts';
+import type { Message, NotificationStore, PendingMessage, StoredNotice, Waiting } from '../app/notifications/outbox.ts';
+import type { RunOperation } from './database-file.ts';
+import { readInstallationId } from './database-file.ts';
+import { sql, type Database } from './sql.ts';
+import { objectOf } from './stored-job.ts';
+
+/** Longest list of notices that one call returns. */
+const maxNotices = 1_000;
+
+/** Writes the notices of an event, or none. Call it in the transaction of the event. */
+export async function writeNotices(
+  db: Database,
+  source: string,
+  { notices, endsWaiting }: NoticeChange,
+): Promise<void> {
+  if (endsWaiting)
+    await sql`delete from notice where source = ${source} and event = 'waiting' and addressed = 0`.execute(db);
+  for (const notice of notices) {
+    await sql`
+      insert into notice (id, source, event, at, addressed, body)
+      values (${await nextId(db, 'notice')}, ${source}, ${notice.event}, ${notice.at}, 0, ${JSON.stringify(notice)})`.execute(
+      db,
+    );
+  }
+}
+
+async function nextId(db: Database, counter: 'notice' | 'message'): Promise<number> {
+  const { rows } = await sql<{ value: number }>`
+    update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
+  return rows[0]?.value ?? 0;
+}
+
+export function notificationStore(read: RunOperation, write: RunOperation): NotificationStore {
+  return {
+    unaddressed: (waitingBefore) =>
+      read(async (db) => {
+        const { rows } = await sql<NoticeRow>`
+          select id, body from notice
+          where addressed = 0 and (event <> 'waiting' or at <= ${waitingBefore})
+          order by id limit ${maxNotices}`.execute(db);
+        return rows.map(noticeOf);
+      }),
+    address: (notices) => write((db) => addressNotices(db, notices)),
+    pending: () => read(readPending),
+    waiting: (since) => read((db) => readWaiting(db, since)),
+    createMessage: (recipient, notices, at) => write((db) => insertMessage(db, recipient, notices, at)),
+    recordFailure: (id, { error, nextAt }) =>
+      write(async (db) => {
+        await sql`
+          update message set tries = tries + 1, error = ${error}, next_at = ${nextAt}
+          where id = ${id} and state = 'pending'`.execute(db);
+      }),
+    recordEnd: (id, { state, at, error = null }) =>
+      write(async (db) => {
+        await sql`
+          update message set tries = tries + 1, state = ${state}, ended_at = ${at}, error = ${error}
+          where id = ${id} and state = 'pending'`.execute(db);
+      }),
+    messages: (limit) => read((db) => readMessages(db, limit)),
+    prune: (before) => write((db) => deleteEnded(db, before)),
+  };
+}
+
+interface NoticeRow {
+  readonly id: number;
+  readonly body: string;
+}
+
+function noticeOf({ id, body }: NoticeRow): StoredNotice {
+  return { ...objectOf<Notice>(body), id };
+}
+
+async function addressNotices(
+  db: Database,
+  notices: readonly { readonly id: number; readonly recipients: readonly string[] }[],
+): Promise<void> {
+  for (const { id, recipients } of notices) {
+    // The event of a `waiting` notice may have ended in between, which deleted the notice.
+    const { rows } = await sql`update notice set addressed = 1 where id = ${id} and addressed = 0 returning id`.execute(
+      db,
+    );
+    if (rows.length === 0) continue;
+    for (const recipient of recipients)
+      await sql`insert into delivery (notice, recipient, message) values (${id}, ${recipient}, null)`.execute(db);
+    if (recipients.length === 0) await sql`delete from notice where id = ${id}`.execute(db);
+  }
+}
+
+interface MessageRow {
+  readonly id: number;
+  readonly recipient: string;
+  readonly state: MessageState;
+  readonly tries: number;
+  readonly createdAt: number;
+  readonly nextAt: number;
+  readonly endedAt: number | null;
+  readonly error: string | null;
+}
+
+const messageColumns = sql`
+  id, recipient, state, tries, created_at as "createdAt", next_at as "nextAt", ended_at as "endedAt", error`;
+
+async function readPending(db: Database): Promise<readonly PendingMessage[]> {
+  const { rows } = await sql<MessageRow>`
+    select ${messageColumns} from message where state = 'pending' order by id`.execute(db);
+  const messages: PendingMessage[] = [];
+  for (const { id, recipient, tries, createdAt, nextAt } of rows) {
+    const [notices, key] = [await noticesOfMessage(db, id), await keyOf(db, id)];
+    messages.push({ id, key, recipient, tries, createdAt, nextAt, notices });
+  }
+  return messages;
+}
+
+/** Unique among all installations, because recipients may compare the messages of several. */
+async function keyOf(db: Database, message: number): Promise<string> {
+  return `jobman-${await readInstallationId(db)}-${message}`;
+}
+
+async function noticesOfMessage(db: Database, message: number): Promise<readonly Notice[]> {
+  const { rows } = await sql<NoticeRow>`
+    select notice.id, notice.body from delivery join notice on notice.id = delivery.notice
+    where delivery.message = ${message} order by notice.id`.execute(db);
+  return rows.map(({ body }) => objectOf<Notice>(body));
+}
+
+async function readWaiting(db: Database, since: number): Promise<readonly Waiting[]> {
+  const { rows } = await sql<NoticeRow & { readonly recipient: string }>`
+    select delivery.recipient, notice.id, notice.body from delivery join notice on notice.id = delivery.notice
+    where delivery.message is null order by notice.id limit ${maxNotices}`.execute(db);
+  const byRecipient = Map.groupBy(rows, ({ recipient }) => recipient);
+  const waiting: Waiting[] = [];
+  for (const [recipient, notices] of byRecipient) {
+    const { rows: sent } = await sql<{ at: number }>`
+      select created_at as at from message where recipient = ${recipient} and created_at > ${since}`.execute(db);
+    waiting.push({ recipient, notices: notices.map(noticeOf), sentAt: sent.map(({ at }) => at) });
+  }
+  return waiting;
+}
+
+async function insertMessage(
+  db: Database,
+  recipient: string,
+  notices: readonly number[],
+  at: number,
+): Promise<Message> {
+  const id = await nextId(db, 'message');
+  await sql`
+    insert into message (id, recipient, state, tries, created_at, next_at)
+    values (${id}, ${recipient}, 'pending', 0, ${at}, ${at})`.execute(db);
+  await sql`
+    update delivery set message = ${id}
+    where recipient = ${recipient} and message is null and notice in (${sql.join(notices)})`.execute(db);
+  return { id, key: await keyOf(db, id), recipient, createdAt: at, notices: await noticesOfMessage(db, id) };
+}
+
+async function readMessages(db: Database, limit: number): Promise<readonly MessageView[]> {
+  const { rows } = await sql<MessageRow>`
+    select ${messageColumns} from message order by id desc limit ${limit}`.execute(db);
+  const views: MessageView[] = [];
+  for (const { id, nextAt, state, ...row } of rows) {
+    const notices = (await noticesOfMessage(db, id)).map(({ event, job, name, owner, at, message }) => ({
+      event,
+      job,
+      name,
+      owner,
+      at,
+      message,
+    }));
+    const next = state === 'pending' ? nextAt : null;
+    views.push({ key: await keyOf(db, id), ...row, state, nextAt: next, notices });
+  }
+  return views;
+}
+
+async function deleteEnded(db: Database, before: number): Promise<void> {
+  const old = sql`select id from message where state <> 'pending' and ended_at < ${before}`;
+  await sql`delete from delivery where message in (${old})`.execute(db);
+  await sql`delete from message where state <> 'pending' and ended_at < ${before}`.execute(db);
+  await sql`
+    delete from notice
+    where addressed = 1 and not exists (select 1 from delivery where delivery.notice = notice.id)`.execute(db);
+}
