@@ -142,7 +142,11 @@ test('a database without the usage ledger gets the rows of its jobs', async (t) 
   const ready = withAttempts(stored.job, [readyAllocation], [runningAttempt]);
   await store.commit({ ...stored, job: ready, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
   await store.close();
-  edit(file, "drop table usage; delete from migration where name >= '0002'");
+  edit(
+    file,
+    `drop table usage; drop table delivery; drop table message; drop table notice;
+     delete from counter where name in ('notice', 'message'); delete from migration where name >= '0002'`,
+  );
   const upgraded = open();
   await upgraded.insert(job);
   assert.deepEqual(
