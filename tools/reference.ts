@@ -138,7 +138,12 @@ function settingDefault({ key, defaultValue }: SettingKey, settings: object): st
   const computed = (settings as Readonly<Record<string, Readonly<Record<string, unknown>>>>)[section]?.[name];
   const value = defaultValue ?? computed;
   if (defaultTexts[key] !== undefined) return defaultTexts[key];
-  if (value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0))
+  if (
+    value === null ||
+    value === undefined ||
+    value === '' ||
+    (typeof value === 'object' && Object.keys(value).length === 0)
+  )
     return 'none';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }

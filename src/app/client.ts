@@ -277,6 +277,7 @@ export interface MessageView {
   readonly key: string;
   /** `mail:ADDRESS` or the name of a channel. */
   readonly recipient: string;
+  /** `given_up`: it failed for a day, or for a reason that another try cannot change. */
   readonly state: MessageState;
   /** Tries so far. */
   readonly tries: number;
@@ -285,19 +286,21 @@ export interface MessageView {
   readonly endedAt: Instant | null;
   /** Time of the next try; null once it has ended. */
   readonly nextAt: Instant | null;
-  /** The failure of the newest try, in the words of the server; null without one. */
+  /** The failure of the newest try, with the text of the server; null without one. */
   readonly error: string | null;
   /** More than one in a digest. */
   readonly notices: readonly NoticeView[];
 }
 
 /** A reported event. */
-export interface NoticeView {
+interface NoticeView {
+  /** `test`: a message of `jobman notify test`. */
   readonly event: NotifyEvent | 'test';
   /** Id of the job; for a job in a cluster its name; null without a job. */
   readonly job: string | null;
   /** Name of the job; null without a job. */
   readonly name: string | null;
+  /** The user whom the job belongs to; null without a job. */
   readonly owner: string | null;
   readonly at: Instant;
   readonly message: string;

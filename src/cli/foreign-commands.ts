@@ -50,8 +50,7 @@ const hints: Readonly<Record<string, string>> = {
   'upgrade|update|uninstall|install':
     'In a clone of jobman, `git pull && npm install` updates it; docs/uninstalling.md explains how to remove it. `jobman version` prints the version.',
   'secret|secrets': 'The manifest names secrets in job.secrets (docs/secrets.md); `jobman schema` describes the key.',
-  'notify|notifications':
-    'jobman sends no notifications; docs/notifications.md shows how to send one after `jobman wait 1`.',
+  'notifications|mail|alerts': '`jobman notify` shows who is notified of what; docs/notifications.md has the settings.',
   'tag|tags|label': 'Tags are in the manifest (job.tags: [vit]); `jobman list --tag vit` lists the jobs with that tag.',
   rename: 'A job keeps its name. `jobman create job.yaml --name vit` creates a job with another name.',
   preempt: 'docs/emulator.md explains how to preempt a simulated TPU; `jobman emulator status` lists the TPUs.',

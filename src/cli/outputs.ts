@@ -599,7 +599,7 @@ export interface RecipientOutput {
   readonly allJobs: boolean;
   /** The owners whose jobs are reported to it (`notify.users`). */
   readonly owners: readonly string[];
-  /** Why no message can reach it, for people; null if the settings are complete. */
+  /** The reason for which no message can reach it, for people; null if the settings are complete. */
   readonly problem: string | null;
 }
 

@@ -1,5 +1,5 @@
-// Command: a program of the user that gets a message. The settings are its only source of words for the shell: facts of
-// jobs arrive as JSON on its standard input and in environment variables.
+// Command: a program of the user that gets a message. Only the settings contribute text for the shell: facts of jobs
+// arrive as JSON on its standard input and in environment variables.
 
 import { commandEnvironment, messageJson } from '../app/notifications/message-text.ts';
 import type { Message, SendResult } from '../app/notifications/outbox.ts';

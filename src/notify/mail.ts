@@ -38,7 +38,7 @@ export async function sendMail(
   const secrets: string[] = [];
   try {
     const password = smtp.password === undefined ? undefined : await readSecret(smtp.password, context);
-    // A server may repeat the words of a login, in which the password is encoded.
+    // A server may repeat the login command, in which the password is encoded.
     if (password !== undefined) secrets.push(password, btoaUtf8(password), btoaUtf8(`\0${user}\0${password}`));
     const { createTransport } = await import('nodemailer');
     const transport = createTransport({
@@ -81,23 +81,23 @@ function btoaUtf8(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** Where it failed, then the words of the server or of the network. */
+/** The place of the failure, then the message of the server or of the network. */
 function describeFailure(error: unknown, server: string, { total }: MailLimits): string {
   const { name, code, response } = error as { name?: unknown; code?: unknown; response?: unknown };
-  const words = typeof response === 'string' && response !== '' ? response : messageOf(error);
+  const reply = typeof response === 'string' && response !== '' ? response : messageOf(error);
   switch (code) {
     case 'EAUTH':
-      return `the mail server ${server} refused the login: ${words}`;
+      return `the mail server ${server} refused the login: ${reply}`;
     case 'ETLS':
-      return `the mail server ${server} refused TLS: ${words}`;
+      return `the mail server ${server} refused TLS: ${reply}`;
     case 'EENVELOPE':
-      return `the mail server ${server} refused the address: ${words}`;
+      return `the mail server ${server} refused the address: ${reply}`;
     case 'ENOAUTH':
-      return `the mail server ${server} accepts no login: ${words}`;
+      return `the mail server ${server} accepts no login: ${reply}`;
     default:
       return name === 'TimeoutError' || code === 'EABORT'
         ? `the mail server ${server} did not take the message within ${total / second} s`
-        : `the mail server ${server}: ${words}`;
+        : `the mail server ${server}: ${reply}`;
   }
 }
 

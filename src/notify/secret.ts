@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { isFileMissing, messageOf } from '../app/errors.ts';
 
-/** Where relative paths and environment variables are found. */
+/** The places of relative paths and environment variables. */
 export interface SecretContext {
   /** Relative paths start at this folder, `$JOBMAN_HOME`. */
   readonly home: string;
@@ -50,7 +50,7 @@ export async function readSecret(source: string, { home, userHome, env }: Secret
 
 const maxErrorLength = 300;
 
-/** Foreign words for an error: one line of bounded length, with `***` for each secret. */
+/** Foreign text for an error: one line of bounded length, with `***` for each secret. */
 export function errorText(text: string, secrets: readonly string[]): string {
   let shown = text;
   for (const secret of secrets) if (secret.length > 3) shown = shown.replaceAll(secret, '***');

@@ -1,5 +1,5 @@
 // Webhooks: one POST for one message, signed as the Standard Webhooks specification says
-// (https://github.com/standard-webhooks/standard-webhooks). The address of a webhook is a secret: whoever has it may
+// (https://github.com/standard-webhooks/standard-webhooks). The address of a webhook is a secret: everyone who has it can
 // post. No redirect is followed, and a name that resolves to a private address is refused.
 
 import { createHmac } from 'node:crypto';
@@ -57,12 +57,7 @@ export async function postWebhook(
 }
 
 /** The headers of Standard Webhooks: HMAC-SHA256 over id, time in seconds and body. */
-export function signatureHeaders(
-  id: string,
-  at: Instant,
-  body: string,
-  secret: string,
-): Readonly<Record<string, string>> {
+function signatureHeaders(id: string, at: Instant, body: string, secret: string): Readonly<Record<string, string>> {
   const timestamp = String(Math.floor(at / second));
   // The specification encodes secrets in Base64 after this prefix; other text is the key itself.
   const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : Buffer.from(secret);
@@ -92,15 +87,15 @@ const repeatedStatuses = [401, 403, 404, 407, 408, 409, 421, 423, 425, 429];
 function resultOf(reply: Reply | NoReply, secrets: readonly string[]): SendResult {
   if (reply instanceof NoReply) return failed(reply.message, secrets);
   const { status, headers, bytes } = reply;
-  const words = bytes.toString('utf8').trim();
-  if (status >= 200 && status < 300) return { kind: 'sent', detail: errorText(`HTTP ${status} ${words}`, secrets) };
+  const text = bytes.toString('utf8').trim();
+  if (status >= 200 && status < 300) return { kind: 'sent', detail: errorText(`HTTP ${status} ${text}`, secrets) };
   if (status >= 300 && status < 400) {
     const target = URL.parse(String(headers.location ?? ''))?.origin ?? 'another path';
     return failed(`HTTP ${status}: it redirects to ${target}, and jobman follows no redirect`, secrets);
   }
   const isFinal = status < 500 && !repeatedStatuses.includes(status);
   const pause: Duration = readRetryAfter(reply);
-  return failed(`HTTP ${status}${words === '' ? '' : `: ${words}`}`, secrets, {
+  return failed(`HTTP ${status}${text === '' ? '' : `: ${text}`}`, secrets, {
     ...(isFinal && { isFinal: true as const }),
     ...(pause > 0 && { retryAfter: pause }),
   });

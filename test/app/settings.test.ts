@@ -86,6 +86,63 @@ test('all problems of the file are reported at once, with line, column and sugge
   ]);
 });
 
+test('the settings of notifications are read, and a secret in them is refused without showing it', async (t) => {
+  const load = settingsIn(
+    t,
+    `{ "notify": { "to": ["ada@example.com", "slack"], "users": { "bob": { "on": ["failed"] } }, "digestAfter": 3,
+      "channels": { "slack": { "type": "slack", "url": "env:SLACK_URL" } },
+      "smtp": { "host": "smtp.example.com", "from": "jobman@example.com", "user": "u", "password": "~/p" } } }`,
+  );
+  const { notify } = await load();
+  assert.deepEqual(notify.to, ['mail:ada@example.com', 'slack']);
+  assert.deepEqual(notify.channels, { slack: { type: 'slack', url: 'env:SLACK_URL' } });
+  assert.deepEqual([notify.digestAfter, notify.on.includes('failed'), notify.waitingAfterMs], [3, true, 3_600_000]);
+
+  const text = `{ "notify": {
+    "to": ["Slack", "mail:a@b\\nBcc: c@d"],
+    "on": ["failure"],
+    "users": { "ada": { "too": [] } },
+    "channels": {
+      "Slack": { "type": "slack", "url": "https://hooks.example.com/hunter2" },
+      "hook": { "type": "webhok", "url": "~/url" },
+      "other": { "url": "~/url" },
+      "pager": { "type": "webhook", "url": "~/url", "secret": "hunter2" },
+      "script": { "type": "command", "command": " " }
+    },
+    "smtp": { "host": "smtp.example.com", "from": "a@b\\nTo: c@d", "password": "hunter2", "port": 0 },
+    "digestAfter": 0
+  } }
+`;
+  const lines = await problemsOf(t, text);
+  assert.doesNotMatch(lines.join(), /hunter2/);
+  assert.deepEqual(
+    lines.map((line) => line.replace(/^(\d+:\d+[^:]*: .{0,60}).*$/s, '$1')),
+    [
+      '2:12 notify.to[0]: "Slack" is neither mail:ADDRESS nor the name of a channel (l',
+      '2:21 notify.to[1]: "mail:a@b\\nBcc: c@d" is not one mail address like mail:alice',
+      '3:12 notify.on[0]: must be one of started, recovered, succeeded, failed, stoppe',
+      '4:25: Unknown key "too" in the choice of a user (did you mean "to"',
+      '6:7 notify.channels: "Slack" is not a name for a channel; use lower-case letters,',
+      '6:42 notify.channels.Slack.url: must be the path of a file that contains the secret, as in "',
+      '7:25 notify.channels.hook.type: must be "slack", "webhook" or "command" (did you mean "webho',
+      '8:16 notify.channels.other: requires "type": "slack", "webhook" or "command"',
+      '9:63 notify.channels.pager.secret: must be the path of a file that contains the secret, as in "',
+      '10:49 notify.channels.script.command: must be a command for the shell, not " "',
+      '12:51 notify.smtp.from: must be one mail address, not "a@b\\nTo: c@d"',
+      '12:79 notify.smtp.password: must be the path of a file that contains the secret, as in "',
+      '12:98 notify.smtp.port: must be a port from 1 to 65535, not 0',
+      '13:20 notify.digestAfter: must be a whole number from 1 to 1000, not 0',
+    ],
+  );
+  assert.deepEqual(
+    await problemsOf(
+      t,
+      '{ "notify": { "smtp": { "host": "h", "from": "a@b", "user": "u", "password": "~/p", "security": "none" } } }',
+    ),
+    ['1:23 notify.smtp: would send the password without encryption; use "security": "starttls" or "tls"'],
+  );
+});
+
 test('invalid JSON is reported with its position', async (t) => {
   const cases: readonly (readonly [string, string])[] = [
     ['{ "tpu": ', '1:10: Unexpected end of JSON input'],

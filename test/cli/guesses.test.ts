@@ -427,7 +427,7 @@ test('a flag is suggested only if it is similar or an equivalent', async () => {
     [['list', '-w'], /Did you mean --watch\?/],
     [['logs', '--lines', '3'], /Did you mean --tail\?/],
     [['logs', '--head', '3'], /Did you mean --tail\?/],
-    [['notify'], /docs\/notifications\.md/],
+    [['notifications'], /jobman notify/],
     [['tag', '1', 'vit'], /job\.tags/],
     [['stop', '--wait'], /Unknown flag --wait\.\n/],
     [['why', '--lr', '3'], /Unknown flag --lr\.\n/],

@@ -61,7 +61,7 @@ async function open(t: TestContext, answer: Send, given: Given = {}) {
       return notifier;
     },
     /** A job that has just succeeded. */
-    async finishJob(owner = 'ada') {
+    finishJob: async (owner = 'ada'): Promise<void> => {
       const { job, revision } = await store.insert({ owner, spec: localSpec(), manifest: '', at: clock.now() });
       const event = { kind: 'finished', at: clock.now(), verdict: 'succeeded', reason: 'succeeded' } as const;
       await store.commit({ job, revision, events: [event], foldedOutcomes: [], wakeAt: null, epoch: null });

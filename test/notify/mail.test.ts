@@ -153,7 +153,7 @@ suite('a login', () => {
     assert.equal(mails.length, 1);
   });
 
-  test('that is refused keeps the words of the server, without the password', async (t) => {
+  test('that is refused keeps the reply of the server, without the password', async (t) => {
     const context = contextIn(t);
     writeFileSync(join(context.folder, 'password'), 'correct horse');
     const { settings } = await startMailbox(t, {
@@ -266,7 +266,7 @@ suite('a server', () => {
       const settings = await startFaultyServer(t, (line) => {
         if (line.startsWith(hangs)) return undefined;
         if (line === 'connect') return '220 ready';
-        if (line === 'DATA') return '354 go on';
+        if (line === 'DATA') return '354 send it';
         return /^(EHLO|MAIL|RCPT|QUIT|\.)/.test(line) ? '250 ok' : undefined;
       });
       const result = await sendMail(settings, 'ada@example.com', aMessage(), context, never, quick);

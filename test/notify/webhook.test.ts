@@ -215,12 +215,14 @@ suite('an address', () => {
     };
     const resolve = ((name: string, _options: unknown, call: (error: null, found: unknown) => void) =>
       call(null, records[name])) as never;
-    const look = (name: string) =>
+    const resolved = (name: string) =>
       new Promise<string>((done) => {
-        publicLookup('mixed.example', resolve)(name, {}, (error, address) => done(error?.message ?? String(address)));
+        publicLookup('mixed.example', resolve)(name, {}, (error, address) =>
+          done(error?.message ?? address.toString()),
+        );
       });
-    assert.equal(await look('mixed.example'), 'mixed.example resolves to the private address 10.0.0.1');
+    assert.equal(await resolved('mixed.example'), 'mixed.example resolves to the private address 10.0.0.1');
     // A proxy has another name than the server, and is the user's own choice.
-    assert.equal(await look('proxy.internal'), '10.0.0.2');
+    assert.equal(await resolved('proxy.internal'), '10.0.0.2');
   });
 });

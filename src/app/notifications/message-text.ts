@@ -1,6 +1,6 @@
 // Message text: a message as a mail, as a text for Slack, and as JSON for webhooks and commands. Pure functions.
 //
-// Names, log lines and the words of clouds are foreign text. In a mail they are plain text without control characters;
+// Names, log lines and answers of clouds are foreign text. In a mail they are plain text without control characters;
 // for Slack they are escaped, so that they can neither mention people nor make links.
 
 import { escapeLine, formatList, formatTimestamp, pluralize } from '../format.ts';

@@ -29,7 +29,7 @@ import {
 import { defineSetting, type SettingsOf } from '../../schema/settings.ts';
 import { toPlainValue } from '../../schema/tree.ts';
 
-/** Where a secret is: `env:NAME`, or the path of a file. A message about a wrong value never repeats it. */
+/** The source of a secret: `env:NAME`, or the path of a file. A message about a wrong value never repeats it. */
 const secretSource: Kind<string> = {
   description: 'the path of a file with it (~/slack-url), or env:NAME for an environment variable',
   isText: true,
@@ -58,7 +58,7 @@ const recipient: Kind<string> = refined(
     return 'recipient' in read ? read.recipient : fail(`${JSON.stringify(written)} ${read.problem}`, read.suggestion);
   },
 );
-export const recipients = listOf('a list of recipients like ["mail:alice@example.com", "slack"]', recipient);
+const recipients = listOf('a list of recipients like ["mail:alice@example.com", "slack"]', recipient);
 
 const event: Kind<NotifyEvent> = {
   description: 'the name of an event',

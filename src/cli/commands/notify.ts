@@ -85,7 +85,7 @@ function recipientNamed(name: string, settings: NotifySettings): string {
   throw usageError(`The settings have no channel "${recipient}" (notify.channels). ${names}`);
 }
 
-/** What the settings say about a recipient. Never a secret: they contain none. */
+/** The settings of a recipient. They contain no secret. */
 function describe(recipient: string, settings: NotifySettings): RecipientOutput {
   const { smtp, channels, to, users } = settings;
   const channel = Object.hasOwn(channels, recipient) ? channels[recipient] : undefined;

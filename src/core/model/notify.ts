@@ -1,7 +1,7 @@
 // Notify: the events that jobman reports to people, the choice of events and recipients, and the form of a recipient.
 
-/** Each event that can be reported, with its meaning for messages and documentation. */
-export const notifyEvents = {
+/** Each event that can be reported. docs/notifications.md has the same meanings. */
+const notifyEvents = {
   started: 'the command runs for the first time, or again after a command of the owner',
   recovered: 'the command runs again after a recovery rule continued the job',
   succeeded: 'the job succeeded',
@@ -27,7 +27,7 @@ export interface NotifySpec {
   readonly to?: readonly string[];
 }
 
-/** Words for events that people know from other programs, such as Slurm's `--mail-type`. */
+/** Names of events that people know from other programs, such as Slurm's `--mail-type`. */
 const otherNames: Readonly<Record<string, NotifyEvent>> = {
   begin: 'started',
   start: 'started',

@@ -1,14 +1,17 @@
 // Recipients, digests and the texts of messages.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { maxNoticesPerMessage, planMessage } from '../../../src/app/notifications/digest.ts';
 import { mailSubject, mailText, messageJson, slackBody } from '../../../src/app/notifications/message-text.ts';
 import { configuredRecipients, parseNotifySpec, recipientsOf } from '../../../src/app/notifications/recipients.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
-import { isMailAddress, readRecipient } from '../../../src/core/model/notify.ts';
+import { isMailAddress, notifyEventNames, readRecipient } from '../../../src/core/model/notify.ts';
 import { minute } from '../../../src/core/model/time.ts';
 import { aMessage, aNotice, noon } from '../../notify/messages.ts';
+import { root } from '../../support/root.ts';
 
 const { notify: defaults } = defaultSettings(1);
 
@@ -146,10 +149,22 @@ suite('a digest', () => {
 test('a long line of a program is cut, and its control characters are visible', () => {
   const text = mailText(aMessage([aNotice({ message: `\u001b[31m${'x'.repeat(5_000)}\u2028end` })]));
   assert.ok(text.length < 1_500);
-  assert.doesNotMatch(text, /[\u001b\u2028]/);
+  assert.doesNotMatch(text, /\p{Cc}(?<!\n)|\u2028/u);
 });
 
 test('the choice of a manifest is not part of the message', () => {
   const json = messageJson(aMessage([aNotice({ notify: { to: ['mail:secret@example.com'] } })]));
   assert.doesNotMatch(json, /secret@example\.com/);
+});
+
+test('the page of notifications explains every event and names the default ones', () => {
+  const text = readFileSync(join(root, 'docs/notifications.md'), 'utf8');
+  const [, table = ''] = /## Events\n(.*?)\n## /s.exec(text) ?? [];
+  const rows = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name);
+  assert.deepEqual(rows, notifyEventNames);
+  const [, sentence = ''] = /these are reported: (.*?)\./.exec(table) ?? [];
+  assert.deepEqual(
+    [...sentence.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+    defaults.on,
+  );
 });

@@ -1,4 +1,4 @@
-// Which events of a job are reported, and with which facts.
+// The events of a job that are reported, and their facts.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

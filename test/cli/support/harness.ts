@@ -11,6 +11,7 @@ import type {
   Client,
   JobRow,
   JobView,
+  MessageView,
   LogFile,
   Plan,
   Why,
@@ -52,6 +53,7 @@ export interface CliHarnessOptions {
   readonly confirmation?: ConfirmationRequired;
   readonly zones?: readonly ZoneRow[];
   readonly activity?: readonly JobActivity[];
+  readonly messages?: readonly MessageView[];
   readonly cwd?: string;
   readonly now?: () => number;
   /** Parts that the test brings itself. */
@@ -227,7 +229,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     listCleanable: async () => jobs.filter(({ phase }) => isFinishedPhase(phase)),
     planStep: unavailable('setup steps'),
     recordStep: unavailable('setup steps'),
-    messages: async () => [],
+    messages: async (limit) => (options.messages ?? []).slice(0, limit),
     changeCount: async () => changes,
     wake: async () => {
       commands.push('wake');

@@ -1,0 +1,143 @@
+// `jobman notify`: recipients, messages, and test messages.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { MessageView } from '../../src/app/client.ts';
+import type { Message, SendResult } from '../../src/app/notifications/outbox.ts';
+import type { NotifySettings } from '../../src/app/notifications/settings.ts';
+import { defaultSettings } from '../../src/app/settings.ts';
+import { jobman, jsonLines, now } from './support/harness.ts';
+
+const settings: Partial<NotifySettings> = {
+  to: ['slack', 'gone'],
+  users: { ada: { to: ['mail:ada@example.com'] } },
+  channels: { slack: { type: 'slack', url: '~/slack-url' }, script: { type: 'command', command: '~/bin/x' } },
+};
+
+function withSettings(
+  changes: Partial<NotifySettings>,
+  send: (message: Message) => SendResult = () => ({ kind: 'sent', detail: 'ok' }),
+) {
+  const all = defaultSettings(4);
+  return {
+    settings: async () => ({ ...all, notify: { ...all.notify, ...changes } }),
+    messageSender: async () => async (message: Message) => send(message),
+  };
+}
+
+const message = (changes: Partial<MessageView> = {}): MessageView => ({
+  key: 'jobman-abc123-1',
+  recipient: 'slack',
+  state: 'sent',
+  tries: 1,
+  createdAt: now - 120_000,
+  endedAt: now - 60_000,
+  nextAt: null,
+  error: null,
+  notices: [{ event: 'failed', job: '000042', name: 'llama', owner: 'ada', at: now - 180_000, message: 'exit code 1' }],
+  ...changes,
+});
+
+suite('notify list', () => {
+  const messages = [
+    message({ state: 'pending', tries: 0, endedAt: null, nextAt: now }),
+    message({ state: 'pending', tries: 3, endedAt: null, nextAt: now + 40_000, error: 'HTTP 500: \u001b[31moops' }),
+    message({ state: 'given_up', tries: 90, error: 'HTTP 404' }),
+    message({ notices: Array.from({ length: 7 }, () => message().notices).flat() }),
+  ];
+
+  test('shows recipients with their problems, and messages with their failures', async () => {
+    const { out, code } = await jobman(['notify'], { services: withSettings(settings), messages });
+    assert.equal(code, 0);
+    assert.equal(
+      out,
+      `RECIPIENT             CHANNEL  JOBS                PROBLEM
+slack                 slack    all                 -
+script                command  those that name it  -
+gone                  -        all                 no such channel is set (notify.channels)
+mail:ada@example.com  mail     of ada              no mail server is set (notify.smtp)
+
+AGE  TO     STATE         TRIES  MESSAGE
+2m   slack  pending           0  000042 failed
+2m   slack  retry in 40s      3  000042 failed: HTTP 500: oops
+2m   slack  given up         90  000042 failed: HTTP 404
+2m   slack  sent              1  7 events
+`,
+    );
+  });
+
+  test('with --json has an object for each', async () => {
+    const { out } = await jobman(['notify', 'list', '--json'], { services: withSettings(settings), messages });
+    const lines = jsonLines(out) as { kind: string; recipient: string; state?: string; endedAt?: string }[];
+    assert.deepEqual(
+      lines.map(({ kind }) => kind),
+      [...Array.from({ length: 4 }, () => 'recipient'), ...Array.from({ length: 4 }, () => 'message')],
+    );
+    assert.equal(lines.at(-1)?.endedAt, '2026-11-21T08:19:14.000Z');
+  });
+
+  test('says what to read if nothing is set', async () => {
+    const { out, err, code } = await jobman(['notify'], { services: withSettings({}) });
+    assert.deepEqual([out, code], ['', 0]);
+    assert.match(err, /docs\/notifications\.md/);
+  });
+
+  test('fits a narrow terminal', async () => {
+    const { out } = await jobman(['notify'], {
+      services: withSettings(settings),
+      messages,
+      terminal: { columns: 40, rows: 24 },
+    });
+    for (const line of out.split('\n')) assert.ok(line.length <= 40, line);
+  });
+});
+
+suite('notify test', () => {
+  const slackOnly = (sent: Message): SendResult => {
+    assert.equal(sent.notices[0]?.event, 'test');
+    return sent.recipient === 'slack'
+      ? { kind: 'sent', detail: 'HTTP 200 ok' }
+      : { kind: 'failed', error: 'no way\u001b[2J' };
+  };
+
+  test('sends to everyone in the settings and fails if one fails', async () => {
+    const { out, code } = await jobman(['notify', 'test'], { services: withSettings(settings, slackOnly) });
+    assert.equal(code, 1);
+    assert.deepEqual(out.trimEnd().split('\n').toSorted(), [
+      'gone: failed (no way\\x1b[2J)',
+      'mail:ada@example.com: failed (no way\\x1b[2J)',
+      'script: failed (no way\\x1b[2J)',
+      'slack: sent (HTTP 200 ok)',
+    ]);
+  });
+
+  test('sends to the named channels and addresses only', async () => {
+    const recipients: string[] = [];
+    const services = withSettings(settings, ({ recipient }) => {
+      recipients.push(recipient);
+      return { kind: 'sent', detail: 'ok' };
+    });
+    const { out, code } = await jobman(['notify', 'test', 'slack', 'bob@example.com', '--json'], { services });
+    assert.equal(code, 0);
+    assert.deepEqual(recipients, ['slack', 'mail:bob@example.com']);
+    assert.deepEqual(jsonLines(out)[0], { kind: 'test', recipient: 'slack', ok: true, message: 'ok' });
+  });
+
+  for (const [argv, expected] of [
+    [['test', 'slcak'], /The settings have no channel "slcak" \(notify\.channels\)\. There are: slack, script\./],
+    [['test', 'a@b, c@d'], /is not one mail address/],
+    [['send'], /Unexpected arguments: jobman notify send/],
+  ] as const) {
+    test(`refuses ${argv.join(' ')}`, async () => {
+      const { err, code } = await jobman(['notify', ...argv], { services: withSettings(settings) });
+      assert.equal(code, 2);
+      assert.match(err, expected);
+    });
+  }
+
+  test('without a recipient says how to name one', async () => {
+    const { err, code } = await jobman(['notify', 'test'], { services: withSettings({}) });
+    assert.equal(code, 2);
+    assert.match(err, /jobman notify test mail:alice@example\.com/);
+  });
+});
