@@ -2,7 +2,7 @@
 
 import type { SendMessage } from '../app/notifications/outbox.ts';
 import type { NotifySettings } from '../app/notifications/settings.ts';
-import type { Io } from '../app/services.ts';
+import type { Io, Services } from '../app/services.ts';
 import { createSender } from '../notify/sender.ts';
 import { runProcess } from '../remote/process.ts';
 
@@ -15,4 +15,9 @@ export function createMessageSender(parts: {
   const { io, home, settings } = parts;
   const { env, userHome } = io;
   return createSender({ settings, home, env, userHome, now: () => io.now(), run: runProcess });
+}
+
+/** See `Services.messageSender`. */
+export async function openSender({ io, home, settings }: Services): Promise<SendMessage> {
+  return createMessageSender({ io, home, settings: (await settings()).notify });
 }

@@ -124,10 +124,7 @@ export function createServices(io: Io): LabServices {
     sshArgv: (id, worker, command) =>
       import('./worker-access.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
 
-    async messageSender() {
-      const { createMessageSender } = await import('./notify.ts');
-      return createMessageSender({ io, home, settings: (await services.settings()).notify });
-    },
+    messageSender: () => import('./notify.ts').then(({ openSender }) => openSender(services)),
 
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),
   };
