@@ -18,6 +18,7 @@ export function createMessageSender(parts: {
 }
 
 /** See `Services.messageSender`. */
-export async function openSender({ io, home, settings }: Services): Promise<SendMessage> {
-  return createMessageSender({ io, home, settings: (await settings()).notify });
+export async function openSender(services: Services): Promise<SendMessage> {
+  const { notify: settings } = await services.settings();
+  return createMessageSender({ io: services.io, home: services.home, settings });
 }
