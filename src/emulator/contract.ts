@@ -59,7 +59,10 @@ export const embeddedSpeed = 40;
 /** A refused option or admin verb. The message is for people. */
 export class EmulatorError extends Error {
   override readonly name = 'EmulatorError';
-  /** The HTTP status: 400 invalid option, 404 no such target or verb, 409 not possible now; 0 no answer. */
+  /**
+   * The HTTP status: 400 invalid option, 404 no such target or verb, 409 not possible now, also because another emulator uses the
+   * state folder, 500 the emulator cannot start here; 0 no answer.
+   */
   readonly status: number;
 
   constructor(status: number, message: string, options?: ErrorOptions) {

@@ -66,7 +66,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     const isolation = chooseIsolation(options.isolation ?? 'auto', stateDir);
     log(isolationMessages[isolation]);
     if (gcsfuse !== undefined && isolation === 'none') {
-      throw new EmulatorError(409, '--gcsfuse needs mount namespaces, which cannot be created on this machine.');
+      throw new EmulatorError(500, '--gcsfuse needs mount namespaces, which cannot be created on this machine.');
     }
     const user = emulatorUser(options.env);
     fleet = await createFleet({
@@ -164,7 +164,7 @@ function makeStateFolder(folder: string): void {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new EmulatorError(
-      409,
+      500,
       `Could not write the emulator's state to ${folder}: ${reason}. Name another folder with --state.`,
       { cause: error },
     );
@@ -207,7 +207,7 @@ function chooseIsolation(requested: 'auto' | 'namespaces' | 'none', stateDir: st
   const found = probeIsolation(scratch);
   rmSync(scratch, { recursive: true, force: true });
   if (found === 'none' && requested === 'namespaces')
-    throw new EmulatorError(409, 'Namespaces cannot be created on this machine.');
+    throw new EmulatorError(500, 'Namespaces cannot be created on this machine.');
   return found;
 }
 
@@ -234,7 +234,7 @@ async function reserveAddresses(
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') continue;
         throw new EmulatorError(
-          409,
+          500,
           `Cannot listen on 127.${String(octet)}.0.1 port ${String(port)}: ${String(error)}`,
           {
             cause: error,
@@ -257,7 +257,7 @@ async function reserveAddresses(
     }
   }
   throw new EmulatorError(
-    409,
+    500,
     `SSH port ${String(requestedPort ?? before.sshPort)} is in use on every loopback network that was tried. Name another with --ssh-port.`,
   );
 }
@@ -285,7 +285,7 @@ async function openHttp(
       if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     }
   }
-  throw new EmulatorError(409, `Port ${String(requestedPort)} on this machine is in use. Choose another with --port.`);
+  throw new EmulatorError(500, `Port ${String(requestedPort)} on this machine is in use. Choose another with --port.`);
 }
 
 function closeHttp(server: HttpServer): Promise<void> {

@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path';
 import type { WebSocket } from 'ws';
 import type { Session, SessionEnd, SessionRequest } from '../app/worker-access.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
+import { second, type Duration } from '../core/model/time.ts';
 import { maxDataBytes, deferSession } from './session.ts';
 
 type OpenRequest = Pick<SessionRequest, 'program' | 'environment' | 'hasInput'> & {
@@ -99,23 +100,27 @@ function serveClient(socket: WebSocket, url: string, start: RelayOptions['start'
   void session.ended.then((end) => send(socket, 'ended', JSON.stringify(end)));
 }
 
-/** A controller that is too busy to answer in this time is not used. */
-const handshakeTimeout = 1_000;
+/** A controller that is too busy to answer the first connection in this time is not used. */
+const probeTimeout: Duration = 1 * second;
+/** A session has no other way any more, so it waits for a controller that is busy for a while. */
+const sessionTimeout: Duration = 30 * second;
 
 /** Undefined when no relay answers, or when it has another version. */
 export async function connectRelay(file: string, version: string) {
   if (Buffer.byteLength(file) > maxSocketName) return undefined;
   const { WebSocket } = await import('ws');
   const sockets = new Set<WebSocket>();
-  const open = (request: string): WebSocket => {
-    const options = { createConnection: () => connect(file), handshakeTimeout, perMessageDeflate: false };
+  const open = (request: string, handshakeTimeout: Duration): WebSocket => {
+    // Node applies the timeout of a request only to connections that it makes itself.
+    const createConnection = () => connect({ path: file, timeout: handshakeTimeout });
+    const options = { createConnection, handshakeTimeout, perMessageDeflate: false };
     const socket = new WebSocket(`ws://relay/${encodeURIComponent(request)}`, version, options);
     sockets.add(socket);
     socket.on('error', () => undefined);
     socket.on('close', () => sockets.delete(socket));
     return socket;
   };
-  const probe = open('');
+  const probe = open('', probeTimeout);
   const isThere = await new Promise<boolean>((resolve) => {
     probe.on('open', () => resolve(true));
     probe.on('close', () => resolve(false));
@@ -124,7 +129,7 @@ export async function connectRelay(file: string, version: string) {
   if (!isThere) return undefined;
   return {
     start: (job: string, worker: number, { onBytes, ...request }: SessionRequest): Session =>
-      startOverRelay(open(JSON.stringify({ job, worker, ...request } satisfies OpenRequest)), onBytes),
+      startOverRelay(open(JSON.stringify({ job, worker, ...request } satisfies OpenRequest), sessionTimeout), onBytes),
     close(): void {
       for (const socket of sockets) socket.terminate();
     },

@@ -148,7 +148,9 @@ function asJobmanError(error: unknown): unknown {
   const codes: Readonly<Record<number, number>> = {
     0: exitCode.unreachable,
     404: exitCode.notFound,
+    // Of a start, only this one means that another emulator is starting or runs (`startInBackground`).
     409: exitCode.conflict,
+    500: exitCode.failed,
   };
   return new JobmanError(error.message, codes[error.status] ?? exitCode.usage, [], { cause: error });
 }

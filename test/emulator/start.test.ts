@@ -14,11 +14,13 @@ import { startEmulator } from '../../src/emulator/start.ts';
 async function isRefused(
   options: Partial<EmulatorOptions> & { readonly stateDir: string },
   message: RegExp,
+  isOtherRunning = false,
 ): Promise<void> {
   const starting = startEmulator({ isolation: 'none', env: {}, ...options });
   await assert.rejects(starting, (error) => {
     assert.ok(error instanceof EmulatorError, String(error));
     assert.match(error.message, message);
+    assert.equal(error.status === 409, isOtherRunning, 'a command waits for another emulator only');
     return true;
   });
 }
@@ -48,7 +50,7 @@ test('an unusable state folder, an invalid port and a used port are named', asyn
 
   const damaged = join(folder, 'damaged');
   const whole = await startEmulator({ stateDir: damaged, isolation: 'none', env: {} });
-  await isRefused({ stateDir: damaged }, /Another emulator is running on/);
+  await isRefused({ stateDir: damaged }, /Another emulator is running on/, true);
   await whole.close();
   for (const [version, message] of [
     [1, /earlier emulator \(version 1 of its schema; .*Move it away/],

@@ -29,7 +29,7 @@ export function openDatabase(stateDir: string): Database {
   const path = join(stateDir, 'cloud.db');
   const unusable = (error: unknown): EmulatorError =>
     new EmulatorError(
-      409,
+      500,
       `The emulator's state, ${path}, cannot be used: ${error instanceof Error ? error.message : String(error)}. ` +
         'Move it away to start with an empty emulator, or name another state folder.',
       { cause: error },
@@ -68,7 +68,7 @@ export function openDatabase(stateDir: string): Database {
         ? ['a later', 'Use that one']
         : ['an earlier', 'Move it away to start with an empty emulator'];
     throw new EmulatorError(
-      409,
+      500,
       `${path} was written by ${age} emulator (version ${String(found)} of its schema; this one knows ${String(schemaVersion)}). ` +
         `${advice}, or name another state folder.`,
     );
