@@ -16,6 +16,7 @@ import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
 import { measureStorage } from './storage.ts';
 import { measureTakeover } from './takeover.ts';
+import { measureTop } from './top.ts';
 import { measureTpus } from './tpus.ts';
 
 const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> = {
@@ -30,6 +31,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   lists: measureLists,
   takeover: measureTakeover,
   tpus: measureTpus,
+  top: measureTop,
   quota: measureQuota,
   storage: measureStorage,
   kubernetes: measureKubernetes,

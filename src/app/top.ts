@@ -195,12 +195,7 @@ export function topRows(input: TopInput, filter: TopFilter): TopRows {
     (filter.zone === undefined || row.zone === filter.zone) &&
     (filter.tag === undefined || row.tags.includes(filter.tag)) &&
     (filter.jobs === undefined || filter.jobs.includes(row.id));
-  const stored = input.jobs.filter(isWanted).map((job) => {
-    const workers = job.workers.map((worker) =>
-      workerRow(job, worker, input.workers.get(workerKey(job, worker.worker))),
-    );
-    return { job: storedJobRow(job, workers), workers };
-  });
+  const stored = input.jobs.filter(isWanted).map((job) => storedRows(job, input.workers));
   const clustered = input.clusterJobs
     .filter(({ row }) => isWanted(row))
     .map(({ row, pods }) => ({ job: jobRow(row, pods), workers: pods }));
@@ -366,6 +361,24 @@ function tpuRows({ jobs, tpus }: TopInput, { user, zone }: TopFilter): readonly 
 }
 
 // ---------------------------------------------------------------------------------------------- jobs and workers
+
+interface StoredRows {
+  readonly job: TopJob;
+  readonly workers: readonly TopWorker[];
+}
+
+/** The rows of a job are made again only if it or one of its workers is another object than before. */
+const madeRows = new WeakMap<JobActivity, StoredRows & { readonly from: readonly (MeasuredWorker | undefined)[] }>();
+
+function storedRows(job: JobActivity, measured: TopInput['workers']): StoredRows {
+  const from = job.workers.map(({ worker }) => measured.get(workerKey(job, worker)));
+  const made = madeRows.get(job);
+  if (made !== undefined && from.every((one, index) => one === made.from[index])) return made;
+  const workers = job.workers.map((worker, index) => workerRow(job, worker, from[index]));
+  const rows = { job: storedJobRow(job, workers), workers, from };
+  madeRows.set(job, rows);
+  return rows;
+}
 
 function storedJobRow(job: JobActivity, workers: readonly TopWorker[]): TopJob {
   const row = { ...jobRow(job, workers), step: job.step, stepsPerSecond: job.stepsPerSecond };

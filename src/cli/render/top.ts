@@ -104,8 +104,9 @@ function formatChips(chips: number | null): string {
 }
 
 const narrowTerminal = 60;
-/** A name is cut to this width, so that one long name does not cost a column. */
+/** A name is cut to this width, so that one long name does not cost a column; on a terminal below 100 columns to less. */
 const maxNameWidth = 24;
+const maxNarrowNameWidth = 16;
 
 /** Rows of the screen that one line of `jobLines` takes. */
 export function rowsPerLine(columns: number | null): 1 | 2 {
@@ -127,23 +128,25 @@ export function jobLines(lines: readonly TopLine[], all: readonly TopLine[], lay
   });
 }
 
-/** The last column that a narrower terminal loses comes last. `top --help` has this order too. */
+/** The last column that a narrower terminal loses comes last. Columns without any value are lost before all others. */
 const dropOrder = ['NET', 'DISK%', 'USER', 'STEP/S', 'STEP', 'DUTY', 'IDLE', 'MEM%'] as const;
-/** Room for the beginning of the detail. */
-const minDetailWidth = 20;
+/** The part of a terminal that the detail gets at least. */
+const detailShare = 0.25;
 
 function jobTable(lines: readonly TopLine[], all: readonly TopLine[], layout: TopLayout): readonly string[] {
   const { columns } = layout;
   const widths = {
     id: widest(all, (line) => (line.kind === 'job' ? line.id : ''), 20),
-    name: widest(all, nameOf, maxNameWidth),
+    name: widest(all, nameOf, columns !== null && columns < 100 ? maxNarrowNameWidth : maxNameWidth),
   };
-  const table = fittedTable(
-    jobColumns(layout, widths),
-    lines,
-    dropOrder,
-    columns === null ? null : columns - minDetailWidth - 2,
-  );
+  const cells = jobColumns(layout, widths);
+  const hasValue = (title: string): boolean => {
+    const column = cells.find((one) => one.title === title);
+    return all.some((line) => !/^ *-?$/.test(column?.text(line) ?? ''));
+  };
+  const empty = dropOrder.filter((title) => columns !== null && !hasValue(title));
+  const most = columns === null ? null : Math.floor(columns * (1 - detailShare)) - 2;
+  const table = fittedTable(cells, lines, [...empty, ...dropOrder], most);
   // Every line gets the width of the table, because the detail follows.
   const size = Math.max(...table.map(width));
   return table.map((line) => padEnd(line, size));

@@ -149,6 +149,7 @@ export const monitor = grouped('Monitor', [
       'own processes. Of several workers, CPU% and DUTY are the mean, MEM% and DISK% the largest, NET the sum, in bytes ' +
       'per second. LOG is the age of the newest output of the worker that has been silent for longest. DUTY is the ' +
       'time in which the TPU chips compute, as libtpu reports it on the worker. `-` means not known.\n\n' +
+      'A narrow terminal loses first the columns without any value, then NET, DISK%, USER, STEP/S, STEP, DUTY, IDLE, MEM%. ' +
       'A worker that does not answer is `silent`: its last figures stay. For a pod, CPU% is of its request and MEM% of ' +
       'its limit, if the cluster serves the resource metrics API.',
     examples: [

@@ -173,7 +173,8 @@ export function topFrame(
   if (state.showsKeys) return { picture: keyHelpLines(keyHelp, columns).slice(0, room), shown: [] };
   const inner = { ...layout, columns: columns - indent.length };
   // The zones get at most a third, and nothing on a small screen.
-  const zones = limitLines(zoneLines(rows.zones, inner), Math.floor(room / 3), 3).map((line) => `${indent}${line}`);
+  const listed = limitLines(zoneLines(rows.zones, inner), Math.floor(room / 3), 3).map((line) => `${indent}${line}`);
+  const zones = listed.length > 0 && room >= roomForGap ? [...listed, ''] : listed;
   const perLine = rowsPerLine(inner.columns);
   const heading = perLine === 1 ? 1 : 0;
   const selected = Math.max(
@@ -197,6 +198,8 @@ export function topFrame(
   return { picture: picture.slice(0, room), shown };
 }
 
+/** From this many rows on, an empty line separates the two tables. */
+const roomForGap = 16;
 /** Room for the marker of the selected line. */
 const indent = '  ';
 

@@ -19,6 +19,7 @@ import type { FiguresAnswer, FiguresTarget, WorkerMeter } from '../../app/worker
 import type { QuotaRow } from '../../reports/quota.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
+import { controllerCheckInterval, controllerNote } from '../controller.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
 import type { WatchedCluster } from './cluster.ts';
 
@@ -84,7 +85,7 @@ export function createTopSources(cli: Cli, client: Client, interval: Duration, c
       ),
 
     notes: (): readonly string[] =>
-      [store.note(), clouds.note(), cluster?.note() ?? null].filter((note) => note !== null),
+      [...store.notes(), clouds.note(), cluster?.note() ?? null].filter((note) => note !== null),
 
     async close(): Promise<void> {
       await Promise.all([cluster?.close(), workers.close()]);
@@ -92,16 +93,19 @@ export function createTopSources(cli: Cli, client: Client, interval: Duration, c
   };
 }
 
-function createStoreSource({ io }: Cli, client: Client, interval: Duration) {
+function createStoreSource(cli: Cli, client: Client, interval: Duration) {
+  const { io } = cli;
   let jobs: readonly JobActivity[] = [];
   let changes = -1;
   let readAt: Instant = Number.NEGATIVE_INFINITY;
   let revision = 0;
   let note: string | null = null;
+  let controller: string | null = null;
+  let controllerCheckedAt: Instant = Number.NEGATIVE_INFINITY;
   return {
     jobs: () => jobs,
     revision: () => revision,
-    note: () => note,
+    notes: (): readonly (string | null)[] => [note, controller],
     async read(): Promise<void> {
       const age = io.now() - readAt;
       if (age < minReadInterval) return;
@@ -112,6 +116,10 @@ function createStoreSource({ io }: Cli, client: Client, interval: Duration) {
         changes = seen;
         readAt = io.now();
         note = null;
+        if (readAt - controllerCheckedAt >= controllerCheckInterval) {
+          controllerCheckedAt = readAt;
+          controller = await controllerNote(cli, client, jobs.length > 0);
+        }
       } catch (error) {
         // Before the first jobs there is nothing to show, so fail.
         if (!(error instanceof JobmanError) || revision === 0) throw error;
