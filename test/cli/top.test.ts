@@ -441,7 +441,7 @@ suite('a picture of top', () => {
     assert.deepEqual(headings(70), [...always, 'DETAIL']);
     assert.deepEqual(headings(78), [...always, 'MEM%', 'DETAIL']);
     assert.deepEqual(headings(110), [...always, 'MEM%', 'DUTY', 'STEP', 'DETAIL'], 'No job is idle.');
-    assert.equal(headings(150).length, 14);
+    assert.equal(headings(180).length, 14);
     assert.deepEqual(jobLines(lines.slice(0, 1), lines, { ...plain, columns: 40 }), [
       '001000  a-rather-long-name-of-a-family-~',
       '  ▸ running 2/2  log 8s cpu 31 mem 44 d~',
