@@ -71,8 +71,7 @@ export async function openSimulatedJobs(
     ? hosts
     : {
         ...hosts,
-        tail: (ref, attempt, from, receiver) =>
-          hosts.tail(ref, attempt, from, { ...receiver, dropped: () => undefined }),
+        tail: (ref, request, receiver) => hosts.tail(ref, request, { ...receiver, dropped: () => undefined }),
       };
   const controllerProcess = createProcess('controller');
   let listCount = 0;

@@ -1,6 +1,6 @@
 // Hosts: machines as a controller reaches them, over a connection that may be cut.
 
-import type { MachinePort, TailReceiver, WorkerRef } from '../src/app/ports.ts';
+import type { MachinePort, TailReceiver, TailRequest, WorkerRef } from '../src/app/ports.ts';
 import { known, unknown } from '../src/core/model/observation.ts';
 import type { Observed, OutcomeResult, RunStatus, WorkerStatus } from '../src/core/model/observation.ts';
 import { belongsTo, zoneOf } from './cloud.ts';
@@ -12,7 +12,7 @@ import {
   folderOf,
   hostName,
   outputOf,
-  printedBytes,
+  writtenBytes,
   lastPrintedAt,
   restartInstantly,
   startRun,
@@ -83,13 +83,14 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
         return undefined;
       });
     },
-    tail(ref, attempt, from, receiver) {
+    tail(ref, request, receiver) {
       let isOff = false;
-      void followLog(parts, ref, attempt, from, receiver, () => isOff);
+      void followFile(parts, ref, request, receiver, () => isOff);
       return () => {
         isOff = true;
       };
     },
+    isTailFree: isLocal,
     disconnect: () => undefined,
   };
 }
@@ -139,7 +140,10 @@ async function observeWorker(parts: HostPortOptions, ref: WorkerRef): Promise<Ob
   const runs = [...folder.runs.entries()]
     .toSorted(([a], [b]) => a - b)
     .map(([attempt, run]) => runStatusOf(parts, attempt, run));
-  return known({ bootId: host.bootId, proofs, runs }, clock.now());
+  const reportedMetrics = [...folder.runs.entries()].flatMap(([attempt, run]) =>
+    run !== null && writtenBytes(run, 'metrics', timeline.now) > 0 ? [attempt] : [],
+  );
+  return known({ bootId: host.bootId, proofs, runs, reportedMetrics }, clock.now());
 }
 
 /** Times are sent as ages and added to the reader's clock, as real workers do. */
@@ -209,11 +213,10 @@ async function send(
   return result;
 }
 
-async function followLog(
+async function followFile(
   parts: HostPortOptions,
   ref: WorkerRef,
-  attempt: number,
-  begin: number,
+  { attempt, file, from: begin }: TailRequest,
   receiver: TailReceiver,
   isOff: () => boolean,
 ): Promise<void> {
@@ -234,7 +237,7 @@ async function followLog(
       receiver.dropped('there is no such attempt');
       return;
     }
-    const available = run === null ? 0 : printedBytes(run, timeline.now);
+    const available = run === null ? 0 : writtenBytes(run, file, timeline.now);
     if (run !== null && from < available) {
       const to = Math.min(available, from + chance.between(1, 300));
       const chunk = outputOf(run, from, to);

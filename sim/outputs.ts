@@ -2,9 +2,8 @@
 // disk may be full, and the checkpoints of its programs.
 
 import { StoreError } from '../src/app/errors.ts';
-import type { LogFiles } from '../src/app/ports.ts';
+import type { CopiedOutput, LogFiles } from '../src/app/ports.ts';
 import type { Job } from '../src/core/model/job.ts';
-import type { WorkerId } from '../src/core/model/spec.ts';
 import type { Chance } from './chance.ts';
 import type { Launch } from '../src/core/decide/launch.ts';
 import type { Run, World } from './world.ts';
@@ -28,8 +27,8 @@ export function diskFullError(): StoreError {
 
 export function createLogCopies(disk: Disk, chance: Chance): LogCopies {
   const files = new Map<string, LogCopy>();
-  const fileOf = (job: Job, attempt: number, worker: WorkerId): LogCopy => {
-    const key = `${job.id}/${attempt}/${worker}`;
+  const fileOf = (job: Job, output: CopiedOutput): LogCopy => {
+    const key = copyKey(job.id, output);
     let file = files.get(key);
     if (file === undefined) {
       file = { chunks: [], bytes: 0 };
@@ -43,17 +42,20 @@ export function createLogCopies(disk: Disk, chance: Chance): LogCopies {
   };
   return {
     files,
-    length: async (job, attempt, worker) => fileOf(job, attempt, worker).bytes,
-    async append(job, attempt, worker, chunk) {
+    length: async (job, output) => fileOf(job, output).bytes,
+    async append(job, output, chunk) {
       if (disk.isFull) {
         // A nearly full disk takes only a part of the chunk.
-        if (chance.yes(0.3)) write(fileOf(job, attempt, worker), chunk.slice(0, chance.between(0, chunk.length - 1)));
+        if (chance.yes(0.3)) write(fileOf(job, output), chunk.slice(0, chance.between(0, chunk.length - 1)));
         throw diskFullError();
       }
-      write(fileOf(job, attempt, worker), chunk);
+      write(fileOf(job, output), chunk);
+    },
+    async recordArrivals() {
+      if (disk.isFull) throw diskFullError();
     },
     async readEnd(job, attempt, worker, most) {
-      const bytes = contentOf(fileOf(job, attempt, worker));
+      const bytes = contentOf(fileOf(job, { attempt, worker, file: 'log' }));
       return bytes.slice(Math.max(0, bytes.length - most));
     },
     async note() {
@@ -66,6 +68,14 @@ export function createLogCopies(disk: Disk, chance: Chance): LogCopies {
       if (disk.isFull) throw diskFullError();
     },
   };
+}
+
+/** The key of a copy in `LogCopies.files`. */
+export function copyKey(
+  job: string,
+  { attempt, worker, file }: Omit<CopiedOutput, 'worker'> & { readonly worker: string | number },
+): string {
+  return `${job}/${attempt}/${worker}${file === 'log' ? '' : `/${file}`}`;
 }
 
 export function contentOf(copy: LogCopy): Uint8Array {

@@ -2,6 +2,7 @@
 // answer from it, correctly or not; the invariants check against it alone. Its time is the timeline's, which no jump of
 // a controller's clock changes.
 
+import type { OutputFile } from '../src/app/ports.ts';
 import type { Chance } from './chance.ts';
 import { resumedFrom } from './outputs.ts';
 import type { Checkpoint, CheckpointPlan, CheckpointRecords } from './outputs.ts';
@@ -510,6 +511,11 @@ export function printedBytes(run: Run, at: number): number {
   const lines = 1 + Math.floor((printing - run.startedAt) / run.plan.linePeriod);
   const last = run.exitCode !== null && at >= (run.endedAt ?? Infinity) && !run.killed ? 1 : 0;
   return (lines + (isHungAt(run, at) ? 1 : 0) + last) * lineWidth;
+}
+
+/** Number of bytes of a file of its run folder. The program of every other job reports all its lines as metrics too. */
+export function writtenBytes(run: Run, file: OutputFile, at: number): number {
+  return file === 'log' || Number(run.job) % 2 === 0 ? printedBytes(run, at) : 0;
 }
 
 /** Time of its last output. */

@@ -1,13 +1,13 @@
 // Checks of the database: jobs, their history and the copies of logs.
 
-import type { AllocationRef, Orphan } from '../../src/app/ports.ts';
+import type { AllocationRef, Orphan, OutputFile } from '../../src/app/ports.ts';
 import type { Allocation, Job } from '../../src/core/model/job.ts';
 import { maxDrainTime } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
 import { historyMismatches } from '../history-replay.ts';
 import { minute } from '../../src/core/model/time.ts';
-import { contentOf } from '../outputs.ts';
-import { outputOf, printedBytes, runName } from '../world.ts';
+import { contentOf, copyKey } from '../outputs.ts';
+import { outputOf, printedBytes, runName, writtenBytes } from '../world.ts';
 import type { Machine, Run } from '../world.ts';
 
 // ------------------------------------------------------------------------------------------ 2, 3 and 4: calls as they
@@ -97,8 +97,10 @@ export function checkHistory(scene: CheckContext, { job, events }: Ledger): void
 // ------------------------------------------------------------------------------------------ 11: no byte of a log is
 // lost, copied twice or changed
 
-function logCopyOf(context: CheckContext, run: Run): Uint8Array {
-  const copy = context.logCopies().files.get(`${run.job}/${run.attempt}/${run.worker}`);
+const outputFiles: readonly OutputFile[] = ['log', 'metrics'];
+
+function copyOf(context: CheckContext, run: Run, file: OutputFile): Uint8Array {
+  const copy = context.logCopies().files.get(copyKey(run.job, { ...run, file }));
   return copy === undefined ? new Uint8Array(0) : contentOf(copy);
 }
 
@@ -120,34 +122,40 @@ export function checkLogsBeforeRelease(
     const since = run.endedAt - maxDrainTime;
     const { networkCutUntil, diskFullUntil } = scene.world();
     if (Math.max(machine.disruptedAt, networkCutUntil, diskFullUntil, ...scene.clockJumps) >= since) continue;
-    const held = logCopyOf(scene, run).length;
-    const all = printedBytes(run, scene.world().timeline.now);
-    if (held < all)
-      scene.fail(11, `${machine.name} is released with ${held} of ${all} bytes copied of ${runName(run)}`);
+    for (const file of outputFiles) {
+      const held = copyOf(scene, run, file).length;
+      const all = writtenBytes(run, file, scene.world().timeline.now);
+      if (held < all)
+        scene.fail(
+          11,
+          `${machine.name} is released with ${held} of ${all} bytes copied of the ${file} of ${runName(run)}`,
+        );
+    }
   }
 }
 
-function checkLog(context: CheckContext, run: Run): void {
+function checkCopy(context: CheckContext, run: Run, file: OutputFile): void {
   const { now } = context.world().timeline;
-  const held = logCopyOf(context, run);
-  const all = printedBytes(run, now);
+  const name = `the ${file} of ${runName(run)}`;
+  const held = copyOf(context, run, file);
+  const all = writtenBytes(run, file, now);
   if (held.length > all) {
-    context.fail(11, `the copy of ${runName(run)} has ${held.length} bytes, but it printed ${all}`);
+    context.fail(11, `the copy of ${name} has ${held.length} bytes, but it has ${all}`);
     return;
   }
   const truth = outputOf(run, 0, held.length);
   const wrong = held.findIndex((byte, index) => byte !== truth[index]);
   if (wrong >= 0) {
-    context.fail(11, `the copy of ${runName(run)} differs from its output at byte ${wrong}`);
+    context.fail(11, `the copy of ${name} differs at byte ${wrong}`);
     return;
   }
   // Output that was unreachable since the program's end may be lost with its machine. Readable output must be copied.
   const isReachable = run.host.isUp && run.host.outage === null && run.host.machine.state === 'ready';
   const { wasForceRemoved } = context.ledgerOf(run.job);
   if (!isReachable || wasForceRemoved) return;
-  const due = run.endedAt === null ? printedBytes(run, now - minute) : all;
+  const due = run.endedAt === null ? writtenBytes(run, file, now - minute) : all;
   if (held.length < due)
-    context.fail(11, `the copy of ${runName(run)} has ${held.length} of ${due} bytes, although its host answers`);
+    context.fail(11, `the copy of ${name} has ${held.length} of ${due} bytes, although its host answers`);
 }
 
 /** Every copy, once the world is at rest. */
@@ -159,7 +167,7 @@ export function checkLogCopies(context: CheckContext): void {
     const before = last.get(runName(run));
     if (before === undefined || printedBytes(run, now) >= printedBytes(before, now)) last.set(runName(run), run);
   }
-  for (const run of last.values()) checkLog(context, run);
+  for (const run of last.values()) for (const file of outputFiles) checkCopy(context, run, file);
   for (const [key, copy] of context.logCopies().files) {
     const [job, attempt, worker] = key.split('/');
     const run = context

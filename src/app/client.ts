@@ -6,6 +6,7 @@ import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job
 import type { Phase } from '../core/decide/phase.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
+import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { JobActivity } from './activity.ts';
 import type { LabEntry } from './lab-job.ts';
@@ -147,8 +148,14 @@ export interface WorkdirCopyView extends FrozenWorkdir {
 export interface JobView extends JobRow {
   readonly owner: string;
   readonly why: Why;
-  /** The progress in the program's own output: `step 40,210 of 90,000 (44%)`; null if the output contains none. */
+  /** The progress that the program prints or reports: `step 40,210 of 90,000 (44%)`; null without any. */
   readonly progress: string | null;
+  /** The throughput of the newest attempt, if it differs by more than 10% from the one before; otherwise null. */
+  readonly throughput: string | null;
+  /** The worker that is behind, slow or silent while the others are not, as a sentence; null without one. */
+  readonly slowWorker: string | null;
+  /** The dashboards that the log names. */
+  readonly dashboards: DashboardLinks;
   readonly checkpoint: CheckpointView | null;
   readonly checkpointDir: string | null;
   /** The consequence of a preemption now, as a sentence; null if no cloud can preempt the job or nothing runs. */
@@ -223,6 +230,90 @@ export interface LogFile {
   readonly worker: WorkerId | null;
   readonly attempt: number | null;
   readonly bytes: number;
+}
+
+export interface MetricsQuery {
+  /** Names, without regard to case. Absent: all. */
+  readonly metrics?: readonly string[];
+  /** Absent: all attempts that have started. */
+  readonly attempt?: number;
+  /** Absent: the first worker with metrics, for each attempt. */
+  readonly worker?: WorkerId;
+  /** Only points from that time on. A point without a known time is left out. */
+  readonly since?: Instant;
+  /** About how many points of each metric are returned; 1,000 by default. */
+  readonly maxPoints?: number;
+}
+
+/** The metrics that a job's program prints or reports. */
+export interface MetricsView {
+  readonly id: string;
+  readonly name: string;
+  readonly attempts: readonly AttemptMetrics[];
+  /** Of all metrics of the attempts, in the order in which they first occur; `throughput` last. */
+  readonly names: readonly string[];
+  readonly series: readonly MetricSeriesView[];
+  /** As in `JobView`. */
+  readonly throughput: string | null;
+  readonly slowWorker: string | null;
+  readonly dashboards: DashboardLinks;
+}
+
+/** An attempt that has started. */
+export interface AttemptMetrics {
+  readonly attempt: number;
+  readonly stage: number;
+  readonly startedAt: Instant | null;
+  readonly endedAt: Instant | null;
+  /** Null until it ends. */
+  readonly reason: Reason | null;
+  /** The worker whose metrics these are; null without metrics. */
+  readonly worker: WorkerId | null;
+  readonly firstStep: number | null;
+  readonly lastStep: number | null;
+  /** The last step of all, if the program names it. */
+  readonly totalSteps: number | null;
+  /** Between its first and its last step; null with fewer than 5 steps or less than 30 seconds. */
+  readonly stepsPerSecond: number | null;
+}
+
+/** The points of one metric. */
+export interface MetricSeriesView {
+  /** As the program prints it. `throughput` is computed from its steps. */
+  readonly name: string;
+  /** `steps/s` for the throughput; null for what the program prints. */
+  readonly unit: string | null;
+  /** In the order in which they were printed. Of each stretch the least and the greatest value are kept. */
+  readonly points: readonly MetricValue[];
+  /** The number of all points, also of those that are not in `points`. */
+  readonly count: number;
+  readonly last: MetricValue;
+  /** The least of all finite values; null without one. */
+  readonly min: number | null;
+  readonly max: number | null;
+  /** The number of points that are NaN or infinite. */
+  readonly nonFinite: number;
+  readonly firstNonFinite: MetricValue | null;
+}
+
+/** One value of one metric. */
+export interface MetricValue {
+  readonly attempt: number;
+  /** Null if the program printed none. */
+  readonly step: number | null;
+  /** The time that the program reported, or at which its line arrived; null if neither is known. */
+  readonly at: Instant | null;
+  /** JSON has no numbers for the three texts. */
+  readonly value: number | 'NaN' | 'Infinity' | '-Infinity';
+}
+
+/** One value of one metric on one worker. */
+export interface MetricPointView extends MetricValue {
+  /** The id; for a job in a cluster its name there. */
+  readonly job: string;
+  /** Its name; `throughput` is in steps per second. */
+  readonly metric: string;
+  readonly worker: WorkerId;
 }
 
 /** The answer of `create --dry-run`: requests, rules and price. Nothing is stored. */
@@ -326,6 +417,10 @@ export interface Client {
   planStep(ref: Ref, step: string, by: string): Promise<StepPlan>;
   recordStep(ref: Ref, done: ManualStepResult): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
+  /** The metrics of the program, reduced to a number of points. */
+  metrics(ref: Ref, query: MetricsQuery): Promise<MetricsView>;
+  /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */
+  metricPoints(ref: Ref, query: MetricsQuery): AsyncIterable<MetricPointView>;
   /** Removes the files of a finished job. */
   clean(ref: Ref, by: string): Promise<CommandResult>;
   /** The owner's jobs whose files `clean` would remove. */

@@ -127,12 +127,12 @@ export function readRegularFile(path: string, maxBytes: number = 16 * mebibyte):
   }
 }
 
-/** Bytes at one end of a file, and the time of its last change; undefined without the file. */
+/** Bytes at one end of a file, the offset of the first of them, and the time of the last change; undefined without it. */
 export function readFileEnd(
   path: string,
   maxBytes: number,
   end: 'first' | 'last' = 'last',
-): { readonly bytes: Buffer; readonly changedAt: Instant } | undefined {
+): { readonly bytes: Buffer; readonly from: number; readonly changedAt: Instant } | undefined {
   let file: number;
   try {
     file = openSync(path, 'r');
@@ -144,8 +144,9 @@ export function readFileEnd(
     const { size, mtimeMs } = fstatSync(file);
     const length = Math.min(size, maxBytes);
     const bytes = Buffer.alloc(length);
-    const got = readSync(file, bytes, 0, length, end === 'last' ? size - length : 0);
-    return { bytes: bytes.subarray(0, got), changedAt: Math.floor(mtimeMs) };
+    const from = end === 'last' ? size - length : 0;
+    const got = readSync(file, bytes, 0, length, from);
+    return { bytes: bytes.subarray(0, got), from, changedAt: Math.floor(mtimeMs) };
   } finally {
     closeSync(file);
   }

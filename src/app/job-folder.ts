@@ -33,6 +33,16 @@ export function attemptFile(folder: string, attempt: number, worker: WorkerId): 
   return `${logFolder(folder)}/attempt_${attempt}/command_worker_${worker}.log`;
 }
 
+/** The copy of the metrics that the program reports. */
+export function metricsFile(folder: string, attempt: number, worker: WorkerId): string {
+  return `${logFolder(folder)}/attempt_${attempt}/metrics_worker_${worker}.log`;
+}
+
+/** The times at which the bytes of that copy arrived. */
+export function arrivalsFile(copy: string): string {
+  return `${copy.replace(/\.log$/, '')}.times`;
+}
+
 export function newestLink(folder: string, worker: WorkerId): string {
   return `${logFolder(folder)}/command_worker_${worker}.log`;
 }

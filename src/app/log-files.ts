@@ -18,12 +18,13 @@ import { dirname, join, relative } from 'node:path';
 import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { phaseOf } from '../core/decide/phase.ts';
+import { formatArrivals } from '../core/model/arrival-times.ts';
 import type { Instant } from '../core/model/time.ts';
 import { escapeLine } from './format.ts';
 import { fileError, isFileMissing } from './errors.ts';
-import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
+import { arrivalsFile, attemptFile, folderOf, metricsFile, newestLink, noteFile, stepFile } from './job-folder.ts';
 import { fileModeIn, makeFolder, readFileEnd, writeAtomically } from './files.ts';
-import type { LogFiles, StoredEvent } from './ports.ts';
+import type { CopiedOutput, LogFiles, StoredEvent } from './ports.ts';
 
 const tailBytes = 64 * 1024;
 
@@ -34,15 +35,20 @@ export function createLogFiles(given: {
 }): LogFiles {
   const { home, history } = given;
   return {
-    length: async (job, attempt, worker) => sizeOf(attemptFile(folderOf(home, job), attempt, worker)),
+    length: async (job, output) => sizeOf(pathOf(home, job, output)),
 
-    async append(job, attempt, worker, chunk) {
-      const folder = folderOf(home, job);
-      const path = attemptFile(folder, attempt, worker);
+    async append(job, output, chunk) {
+      const path = pathOf(home, job, output);
       await withFileErrors(path, () => {
         const wasEmpty = appendTo(path, chunk);
-        if (wasEmpty) updateNewestLink(newestLink(folder, worker), path, attempt);
+        if (wasEmpty && output.file === 'log')
+          updateNewestLink(newestLink(folderOf(home, job), output.worker), path, output.attempt);
       });
+    },
+
+    async recordArrivals(job, output, arrivals) {
+      const path = arrivalsFile(pathOf(home, job, output));
+      await withFileErrors(path, () => void appendTo(path, Buffer.from(formatArrivals(arrivals))));
     },
 
     async readEnd(job, attempt, worker, maxBytes) {
@@ -72,6 +78,11 @@ export function createLogFiles(given: {
       });
     },
   };
+}
+
+function pathOf(home: string, job: Job, { attempt, worker, file }: CopiedOutput): string {
+  const folder = folderOf(home, job);
+  return file === 'log' ? attemptFile(folder, attempt, worker) : metricsFile(folder, attempt, worker);
 }
 
 function jobCopy(job: Job): object {

@@ -14,14 +14,7 @@ import { exitCode, JobmanError } from './errors.ts';
 import { readFileEnd } from './files.ts';
 import { pluralize } from './format.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
-import {
-  lastOutputBytes,
-  lastOutputLines,
-  newestCounts,
-  oldestCounts,
-  paceOf,
-  type Progress,
-} from './program-output.ts';
+import { lastOutputBytes, lastOutputLines } from './program-output.ts';
 import { addressOf, workersOf } from './views.ts';
 
 const lastLineBytes = 4 * 1024;
@@ -100,32 +93,6 @@ function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined
   return steps.toSorted((one, other) => other.lastAt - one.lastAt)[0]?.step;
 }
 
-/** Progress of the slowest of at most 16 workers; null if their output contains none. */
-export function progressOf(home: string, job: Job): Progress | null {
-  const attempt = lastAttempt(job);
-  if (attempt === undefined || attempt.startedAt === null) return null;
-  const all = workersOf(job, attempt)
-    .slice(0, maxProgressWorkers)
-    .map((worker) => {
-      const path = attemptFile(folderOf(home, job), attempt.ordinal, worker);
-      const { text, changedAt } = readEnd(path, lastLineBytes);
-      return { path, counts: newestCounts(text), changedAt };
-    });
-  const [slowest] = all
-    .filter(({ counts }) => counts.length > 0)
-    .toSorted((one, other) => (one.counts[0]?.done ?? 0) - (other.counts[0]?.done ?? 0));
-  if (slowest === undefined) return null;
-  const { path, counts, changedAt } = slowest;
-  const isRunning = attempt.endedAt === null && attempt.ending === null;
-  if (!isRunning || attempt.runningAt === null || changedAt === null) return { counts, pace: null };
-  return {
-    counts,
-    pace: paceOf(oldestCounts(readEnd(path, beginningBytes, 'first').text), counts, changedAt - attempt.runningAt),
-  };
-}
-
-const maxProgressWorkers = 16;
-
 function formatExit({ exits = [] }: Attempt, worker: WorkerId): string | undefined {
   const exit = exits.find(({ workers }) => workers.includes(worker));
   if (exit === undefined) return undefined;
@@ -139,14 +106,21 @@ function formatWorkerState(job: Job, attempt: Attempt): string {
 
 function attemptOf(job: Job, ordinal: number | undefined): Attempt | undefined {
   // Without a number, the newest started attempt: one that waits for its TPU has no output.
-  if (ordinal === undefined) return job.attempts.findLast((attempt) => attempt.startedAt !== null);
+  return ordinal === undefined
+    ? job.attempts.findLast((attempt) => attempt.startedAt !== null)
+    : requireAttempt(job, ordinal);
+}
+
+/** Throws JobmanError (3). */
+export function requireAttempt(job: Job, ordinal: number): Attempt {
   const attempt = job.attempts[ordinal - 1];
   if (attempt !== undefined) return attempt;
   const had = job.attempts.length === 0 ? 'none yet' : pluralize(job.attempts.length, 'attempt');
   throw new JobmanError(`Job ${job.id} has no attempt ${ordinal}; it has ${had}.`, exitCode.notFound);
 }
 
-function requireWorker(job: Job, worker: WorkerId, attempt: Attempt): WorkerId {
+/** Throws JobmanError (3). */
+export function requireWorker(job: Job, worker: WorkerId, attempt: Attempt): WorkerId {
   const workers = workersOf(job, attempt);
   if (workers.length === 0 || workers.includes(worker)) return worker;
   const known = workers.map(formatWorker).join(', ');
@@ -208,20 +182,14 @@ async function existingFiles(
 }
 
 /** Empty without a readable file. `changedAt` is the time of the last write. */
-export function readEnd(
-  path: string,
-  maxBytes: number,
-  end: 'first' | 'last' = 'last',
-): { readonly text: string; readonly changedAt: Instant | null } {
+export function readEnd(path: string, maxBytes: number): { readonly text: string; readonly changedAt: Instant | null } {
   try {
-    const read = readFileEnd(path, maxBytes, end);
+    const read = readFileEnd(path, maxBytes);
     return { text: read?.bytes.toString('utf8') ?? '', changedAt: read?.changedAt ?? null };
   } catch {
     return { text: '', changedAt: null };
   }
 }
-
-const beginningBytes = 16 * 1024;
 
 function lastLineOf(text: string): string | null {
   // A progress bar overwrites itself: only the text after the last carriage return is visible.

@@ -5,6 +5,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Allocation, Job } from '../core/model/job.ts';
 import type { AllocationStatus, Observed, Outcome, OutcomeResult, WorkerStatus } from '../core/model/observation.ts';
 import type { SliceState } from '../core/model/ready-periods.ts';
+import type { Arrival } from '../core/model/arrival-times.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId, CapacitySpec } from '../core/model/spec.ts';
@@ -226,8 +227,10 @@ export interface MachinePort {
   start(ref: WorkerRef, launch: Launch): Promise<OutcomeResult>;
   /** `stop` signals; `kill` is `done` when no process is alive. After either, an unstarted attempt never starts. */
   stop(ref: WorkerRef, attempt: number, mode: 'stop' | 'kill', signal: string): Promise<OutcomeResult>;
-  /** Streams the attempt's output from byte `from`, each byte once, until its end or until the returned call. */
-  tail(ref: WorkerRef, attempt: number, from: number, receiver: TailReceiver): () => void;
+  /** Streams a file of the attempt from byte `from`, each byte once, until its end or until the returned call. */
+  tail(ref: WorkerRef, request: TailRequest, receiver: TailReceiver): () => void;
+  /** True if a tail needs no process and no connection, so that a file may be followed before it exists. Absent: false. */
+  isTailFree?(ref: WorkerRef): boolean;
   disconnect(ref: AllocationRef): void;
 }
 
@@ -235,6 +238,15 @@ export interface MachinePort {
 export interface ManualStepOptions {
   readonly force: boolean;
   readonly onOutput: (chunk: Uint8Array) => void | Promise<void>;
+}
+
+/** A file of a run that jobman copies: the output of the program, or the metrics that it reports. */
+export type OutputFile = 'log' | 'metrics';
+
+export interface TailRequest {
+  readonly attempt: number;
+  readonly file: OutputFile;
+  readonly from: number;
 }
 
 export interface TailReceiver {
@@ -247,15 +259,24 @@ export interface TailReceiver {
 
 /** Our copies of logs, in the job's folder. The length of a copy is the only record of the offset to continue from. */
 export interface LogFiles {
-  length(job: Job, attempt: number, worker: WorkerId): Promise<number>;
+  length(job: Job, output: CopiedOutput): Promise<number>;
   /** Throws StoreError if the disk is full. A part may then be written; `length` includes it. */
-  append(job: Job, attempt: number, worker: WorkerId, chunk: Uint8Array): Promise<void>;
+  append(job: Job, output: CopiedOutput, chunk: Uint8Array): Promise<void>;
+  /** Adds to the times of the copy, which are hints. Throws StoreError if the disk is full. */
+  recordArrivals(job: Job, output: CopiedOutput, arrivals: readonly Arrival[]): Promise<void>;
   /** Writes `logs/<step>_worker_<i>.log`. An empty chunk ends the step: a log without output then says so. */
   appendStepLog(job: Job, step: string, worker: WorkerId, chunk: Uint8Array): Promise<void>;
   readEnd(job: Job, attempt: number, worker: WorkerId, maxBytes: number): Promise<Uint8Array>;
   note(job: Job, log: 'job' | 'tpu', at: Instant, line: string): Promise<void>;
   /** Rewrites the copies for people and scripts: `job.json`, `events.jsonl`. Jobman never reads them back. */
   mirror(job: Job, events: readonly Event[]): Promise<void>;
+}
+
+/** One file of one attempt on one worker. */
+export interface CopiedOutput {
+  readonly attempt: number;
+  readonly worker: WorkerId;
+  readonly file: OutputFile;
 }
 
 /** The ports for one kind of capacity. Only src/wiring/ chooses them. */

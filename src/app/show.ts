@@ -11,9 +11,9 @@ import type { JobView, CheckpointView, Why } from './client.ts';
 import { jobCost } from './phrases.ts';
 import { formatDuration } from './format.ts';
 import { folderOf } from './job-folder.ts';
-import { hangEvidenceOf, lastOutput, progressOf, workerViews } from './logs.ts';
+import { hangEvidenceOf, lastOutput, workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
-import { formatProgress } from './program-output.ts';
+import { progressOf } from './progress.ts';
 import { typicalWaitFor } from './typical-wait.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
 import { failedAttempt, type WhyContext } from './why-parts.ts';
@@ -39,14 +39,13 @@ export async function showJob(sources: ViewSources, job: Job): Promise<JobView> 
     newestCheckpoint(job),
     workdirViews(folderOf(home, job), job),
   ]);
-  const progress = progressOf(home, job);
   const newest = job.attempts.at(-1);
   // Read the clock last, so that no age can be negative.
   const now = sources.now();
   return {
     ...jobRow(job, now),
     why: whyOf(job, now, context),
-    progress: progress === null ? null : formatProgress(progress),
+    ...progressOf(home, job, now),
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     ifPreempted: formatIfPreempted(job, context, checkpoint, now),

@@ -124,6 +124,16 @@ export function createClient(parts: ClientParts): Client {
       return logFilesOf(home, job, query);
     },
 
+    async metrics(ref, query) {
+      const [{ job }, { metricsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
+      return metricsOfJob(home, job, now(), query);
+    },
+
+    async *metricPoints(ref, query) {
+      const [{ job }, { metricPointsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
+      yield* metricPointsOfJob(home, job, query);
+    },
+
     async clean(ref, by) {
       const { cleanFiles } = await import('./clean.ts');
       return cleanFiles(home, (await find(ref, 'change')).job, by);

@@ -4,7 +4,14 @@
 import { messageOf } from '../app/errors.ts';
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { mapConcurrent } from '../app/concurrency.ts';
-import type { AllocationRef, MachinePort, ManualStepOptions, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type {
+  AllocationRef,
+  MachinePort,
+  ManualStepOptions,
+  TailReceiver,
+  TailRequest,
+  WorkerRef,
+} from '../app/ports.ts';
 import { commandWorkers, openAttempt, type Evidence, type Job } from '../core/model/job.ts';
 import { known, unknown, type Observed, type OutcomeResult, type WorkerStatus } from '../core/model/observation.ts';
 import type { Launch } from '../core/decide/launch.ts';
@@ -129,9 +136,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
       return startOutcome(worker, /^launch (.*)$/mu.exec(decodeText(result.stdout))?.[1], outputOf(result));
     },
 
-    tail(ref, attempt, from, receiver) {
-      return openTail(parts, ref, { attempt, from }, receiver);
-    },
+    tail: (ref, request, receiver) => openTail(parts, ref, request, receiver),
 
     disconnect: parts.disconnect,
   };
@@ -312,12 +317,7 @@ export function startOutcome(worker: WorkerId, answer: string | undefined, outpu
 }
 
 /** After the end it requests the rest from the received offset: only the receiver knows what it has. */
-function openTail(
-  parts: MachinesParts,
-  ref: WorkerRef,
-  request: { readonly attempt: number; readonly from: number },
-  receiver: TailReceiver,
-): () => void {
+function openTail(parts: MachinesParts, ref: WorkerRef, request: TailRequest, receiver: TailReceiver): () => void {
   const { job, worker } = ref;
   const root = parts.root(ref);
   const marker = runMarker(job, request.attempt, worker);
@@ -363,7 +363,7 @@ function openTail(
   }
 
   void open(followScript(root, { ...request, marker }), () => {
-    void open(remainderScript(root, { attempt: request.attempt, from: offset }), () => receiver.ended());
+    void open(remainderScript(root, { ...request, from: offset }), () => receiver.ended());
   });
   return () => {
     isCancelled = true;
@@ -423,7 +423,8 @@ export function withControllerMachine(workers: MachinePort, controller: MachineP
     runStep: (ref, step, manual) => portOf(ref).runStep(ref, step, manual),
     start: (ref, launch) => portOf(ref).start(ref, launch),
     stop: (ref, attempt, how, signal) => portOf(ref).stop(ref, attempt, how, signal),
-    tail: (ref, attempt, from, receiver) => portOf(ref).tail(ref, attempt, from, receiver),
+    tail: (ref, request, receiver) => portOf(ref).tail(ref, request, receiver),
+    isTailFree: (ref) => portOf(ref).isTailFree?.(ref) === true,
     disconnect(ref) {
       workers.disconnect(ref);
       controller.disconnect(ref);

@@ -5,7 +5,7 @@
 // objects of Kubernetes have fields that may be absent. A text for people is called `message`; no program should compare
 // it.
 
-import type { CommandResult, JobRow, MessageView, Plan, Why } from '../app/client.ts';
+import type { CommandResult, JobRow, MessageView, MetricPointView, Plan, Why } from '../app/client.ts';
 import type { ClusterResult } from '../app/cluster/job-result.ts';
 import type { ClusterContext } from '../app/cluster/cluster.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
@@ -48,6 +48,7 @@ interface Outputs {
   readonly list: JobRow;
   readonly show: ShownJobOutput | ClusterJobOutput | JobRow;
   readonly logs: LogLineOutput | ClusterLogLineOutput;
+  readonly plot: MetricPointOutput;
   readonly history: EventOutput | ClusterEventOutput;
   readonly why: Why | ClusterVerdictOutput;
   readonly wait: ShownJobOutput | ClusterVerdictOutput;
@@ -206,6 +207,12 @@ export interface LogLineOutput {
   readonly text: string;
   /** True if the next object of this worker continues the line. */
   readonly continues: boolean;
+}
+
+/** A point of a metric. */
+interface MetricPointOutput extends Omit<MetricPointView, 'worker'> {
+  /** Null if the job has no workers yet. */
+  readonly worker: WorkerId | null;
 }
 
 interface ClusterLogLineOutput {

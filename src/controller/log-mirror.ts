@@ -2,7 +2,8 @@
 // a dropped connection, a killed controller or a full disk loses and repeats nothing.
 
 import { messageOf } from '../app/errors.ts';
-import type { Clock, LogFiles, MachinePort, Backend, Pause } from '../app/ports.ts';
+import type { Clock, CopiedOutput, LogFiles, MachinePort, Backend, OutputFile, Pause } from '../app/ports.ts';
+import { createArrivalRecorder, type Arrival } from '../core/model/arrival-times.ts';
 import {
   allocationOf,
   commandWorkers,
@@ -12,19 +13,16 @@ import {
   type Attempt,
 } from '../core/model/job.ts';
 import type { WorkerObservation } from '../core/model/observation.ts';
-import type { WorkerId } from '../core/model/spec.ts';
 import { second, minute, type Duration, type Instant } from '../core/model/time.ts';
 import type { ClockWatch } from './schedule.ts';
 import { backoff, waitAtMost } from './timers.ts';
 
-export interface Output {
-  readonly attempt: number;
+export interface Output extends CopiedOutput {
   readonly allocation: number;
-  readonly worker: WorkerId;
 }
 
 export function isSameOutput(a: Output, b: Output): boolean {
-  return a.attempt === b.attempt && a.worker === b.worker;
+  return a.attempt === b.attempt && a.worker === b.worker && a.file === b.file;
 }
 
 /** A drain ends after `idle` without a new byte, or after `total`. */
@@ -49,6 +47,8 @@ interface Tail {
   readonly output: Output;
   state: 'open' | 'waiting' | 'copied' | 'dropped';
   failures: number;
+  /** Stores the last arrival time of the open tail. */
+  endCopy: () => void;
   /** Counts the tails of this output; data from an earlier one is ignored. */
   generation: number;
   /** The last write; the length of the copy is correct only after it. */
@@ -80,14 +80,16 @@ export function createLogMirror(options: LogMirrorOptions) {
     let from: number;
     try {
       await tail.writing;
-      from = await logFiles.length(job, output.attempt, output.worker);
+      from = await logFiles.length(job, output);
     } catch (error) {
       if (!isOld()) wait(tail, messageOf(error));
       return;
     }
     if (isOld()) return;
     const ref = { job, allocation: allocationOf(job, output.allocation), worker: output.worker };
-    tail.cancel = tail.machines.tail(ref, output.attempt, from, {
+    const request = { attempt: output.attempt, file: output.file, from };
+    const copy = createCopy(options, tail, from);
+    tail.cancel = tail.machines.tail(ref, request, {
       async bytes(chunk) {
         if (isOld()) return;
         if (!mayAct()) {
@@ -95,9 +97,7 @@ export function createLogMirror(options: LogMirrorOptions) {
           return;
         }
         try {
-          const write = logFiles.append(job, output.attempt, output.worker, chunk);
-          tail.writing = write.catch(() => undefined);
-          await write;
+          await copy.append(chunk);
           tail.failures = 0;
           tail.chunksWritten += 1;
         } catch (error) {
@@ -123,6 +123,7 @@ export function createLogMirror(options: LogMirrorOptions) {
 
   function wait(tail: Tail, reason: string): void {
     tail.cancel();
+    tail.endCopy();
     tail.state = 'waiting';
     if (tail.failures === 0) options.report(`job ${tail.job.id}: log of ${tailKey(tail.job, tail.output)}: ${reason}`);
     const length = backoff(tail.failures, second, 30 * second);
@@ -179,12 +180,35 @@ export function createLogMirror(options: LogMirrorOptions) {
   };
 }
 
-function outputKey({ attempt, worker }: Output): string {
-  return `${attempt}/${worker}`;
+/** Appends to the copy of an output from that length on, and stores when its bytes arrived. */
+function createCopy({ logFiles, clock }: LogMirrorOptions, tail: Tail, from: number) {
+  const { job, output } = tail;
+  const recorder = createArrivalRecorder();
+  let length = from;
+  // A time that cannot be stored is missed, and the copy continues.
+  const record = (arrivals: readonly Arrival[]): void => {
+    if (arrivals.length > 0) logFiles.recordArrivals(job, output, arrivals).catch(() => undefined);
+  };
+  tail.endCopy = () => record(recorder.end());
+  return {
+    async append(chunk: Uint8Array): Promise<void> {
+      const write = logFiles.append(job, output, chunk);
+      tail.writing = write.catch(() => undefined);
+      await write;
+      const before = length;
+      length += chunk.length;
+      record(recorder.add(before, length, clock.now()));
+    },
+  };
+}
+
+function outputKey({ attempt, worker, file }: Output): string {
+  return `${attempt}/${worker}/${file}`;
 }
 
 function endTail(tail: Tail): void {
   tail.cancel();
+  tail.endCopy();
   for (const call of tail.copiedListeners.splice(0)) call();
 }
 
@@ -192,6 +216,7 @@ function freshTail(): Omit<Tail, 'job' | 'machines' | 'output'> {
   return {
     state: 'waiting',
     failures: 0,
+    endCopy: () => undefined,
     generation: 0,
     writing: Promise.resolve(),
     cancel: () => undefined,
@@ -266,9 +291,14 @@ export function createLogFollowers(options: {
         output.attempt !== open?.ordinal && !unfinished.some((one) => isSameOutput(one, output));
       mirror.giveUp(job, (output) => isGone(output) || isUnwanted(output), isGone);
       for (const { allocation, worker, observed } of workers) {
-        const hasRun = observed.kind === 'known' && observed.value.runs.some((run) => run.attempt === open?.ordinal);
-        if (open !== undefined && hasRun)
-          mirror.follow(job, backend.machines, { attempt: open.ordinal, allocation, worker });
+        if (open === undefined || observed.kind === 'unknown') continue;
+        const { runs, reportedMetrics = [] } = observed.value;
+        const attempt = open.ordinal;
+        if (!runs.some((run) => run.attempt === attempt)) continue;
+        mirror.follow(job, backend.machines, { attempt, allocation, worker, file: 'log' });
+        const ref = { job, allocation: allocationOf(job, allocation), worker };
+        if (reportedMetrics.includes(attempt) || backend.machines.isTailFree?.(ref) === true)
+          mirror.follow(job, backend.machines, { attempt, allocation, worker, file: 'metrics' });
       }
       for (const output of unfinished) mirror.follow(job, backend.machines, output);
     },
@@ -284,7 +314,14 @@ export function createLogFollowers(options: {
 
 function outputsOf(job: Job, attempt: Attempt): readonly Output[] {
   const workers = commandWorkers(job.spec.command, job.allocations[attempt.allocation - 1]?.workers ?? 0);
-  return workers.map((worker) => ({ attempt: attempt.ordinal, allocation: attempt.allocation, worker }));
+  return workers.flatMap((worker) => filesOfRun({ attempt: attempt.ordinal, allocation: attempt.allocation, worker }));
+}
+
+const outputFiles: readonly OutputFile[] = ['log', 'metrics'];
+
+/** All files of a run that has ended; a file that the program never wrote is empty. */
+export function filesOfRun(run: Omit<Output, 'file'>): readonly Output[] {
+  return outputFiles.map((file) => ({ ...run, file }));
 }
 
 /** A released worker loses its output; output on this machine can be read without the capacity. */

@@ -293,7 +293,8 @@ function endedRun(job: Job, worker: WorkerObservation): EndedRun | undefined {
 async function copyLastOutput(job: Job, worker: WorkerObservation, { backend, mirror }: OutputParts): Promise<void> {
   const run = endedRun(job, worker);
   if (run === undefined) return;
-  const output = { attempt: run.attempt, allocation: worker.allocation, worker: worker.worker };
+  // The pattern needs the log alone.
+  const output = { attempt: run.attempt, allocation: worker.allocation, worker: worker.worker, file: 'log' } as const;
   await mirror.drain(job, backend.machines, output, drainTimeouts);
 }
 

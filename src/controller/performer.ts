@@ -17,7 +17,7 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { launchOf, resolvedStep } from '../core/decide/launch.ts';
 import { minute, second } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
-import { isSameOutput, type DrainTimeouts, type LogMirror, type Output } from './log-mirror.ts';
+import { filesOfRun, isSameOutput, type DrainTimeouts, type LogMirror, type Output } from './log-mirror.ts';
 import { backoff, pause } from './timers.ts';
 
 export type Performer = ReturnType<typeof createPerformer>;
@@ -241,5 +241,5 @@ function lastOutputs({ attempts, spec }: Job, { ordinal, workers }: Allocation):
   if (attempt === undefined) return [];
   return commandWorkers(spec.command, workers ?? 0)
     .filter((worker) => worker !== 'controller')
-    .map((worker) => ({ attempt: attempt.ordinal, allocation: ordinal, worker }));
+    .flatMap((worker) => filesOfRun({ attempt: attempt.ordinal, allocation: ordinal, worker }));
 }

@@ -3,6 +3,7 @@
 
 import { constants } from 'node:os';
 import type { ResumedFrom } from '../core/model/job.ts';
+import type { TailRequest } from '../app/ports.ts';
 import type { RunStatus, WorkerStatus } from '../core/model/observation.ts';
 import type { Instant } from '../core/model/time.ts';
 import { quote } from '../catalogue/shell.ts';
@@ -17,8 +18,8 @@ const shutdownExitCodes: readonly number[] = [129, 137, 143];
 const restartedMessage = 'the machine was restarted';
 
 /**
- * Prints `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `resumed <n> …` …, `end`.
- * Without `end`, the answer was cut and counts as none.
+ * Prints `jobman-observation 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `resumed <n> …` …,
+ * `metrics <n>` …, `end`. Without `end`, the answer was cut and counts as none.
  */
 export function observeScript(
   root: string,
@@ -84,6 +85,7 @@ for dir in "$root"/attempt_*; do
   if { read -r saved entry <"$dir/resumed"; } 2>/dev/null; then
     printf 'resumed %s %s %s\\n' "$attempt" "$saved" "$entry"
   fi
+  [ ! -s "$dir/metrics" ] || printf 'metrics %s\\n' "$attempt"
   if read_exit "$dir"; then
     print_exit "$dir"
   elif read_pid "$dir"; then
@@ -137,6 +139,7 @@ export function parseObservation(answer: string, at: Instant): WorkerStatus | un
   const proofs: string[] = [];
   const runs: RunStatus[] = [];
   const resumes = new Map<number, ResumedFrom>();
+  const reportedMetrics: number[] = [];
   for (const line of lines.slice(1, -2)) {
     const [key, first = '', ...rest] = line.split(' ');
     if (key === 'boot' && first !== '') bootId = first;
@@ -144,6 +147,7 @@ export function parseObservation(answer: string, at: Instant): WorkerStatus | un
     else if (key === 'proof' && first !== '') proofs.push(first);
     else if (key === 'resumed' && isNumber(first) && clockOffset !== undefined)
       resumes.set(Number(first), parseResumed(rest, clockOffset));
+    else if (key === 'metrics' && isNumber(first)) reportedMetrics.push(Number(first));
     else if (key === 'run' && clockOffset !== undefined) {
       const run = parseRun(first, rest, clockOffset);
       if (run === undefined) return undefined;
@@ -162,6 +166,12 @@ function parseResumed([saved = '', ...entry]: readonly string[], clockOffset: nu
   return isNumber(saved)
     ? { entry: entry.join(' '), savedAt: Number(saved) + clockOffset }
     : { entry: null, savedAt: null };
+  return {
+    bootId,
+    proofs,
+    runs: runs.toSorted((a, b) => a.attempt - b.attempt),
+    ...(reportedMetrics.length === 0 ? {} : { reportedMetrics }),
+  };
 }
 
 /** A gap of up to two seconds may be the answer's travel time; ignoring it keeps timestamps stable. */
@@ -216,16 +226,14 @@ function isNumber(text: string): boolean {
 export const tailExitCodes = { ended: 0, missing: 4 } as const;
 
 /**
- * Sends the log from byte `from` on, and exits with `ended` soon after the run. The last bytes may be missing:
+ * Sends a file of the run from byte `from` on, and exits with `ended` soon after the run. The last bytes may be missing:
  * `remainderScript` sends them. Ends by itself when the connection closes.
  */
-export function followScript(
-  root: string,
-  run: { readonly attempt: number; readonly marker: string; readonly from: number },
-): string {
+export function followScript(root: string, run: TailRequest & { readonly marker: string }): string {
   return `
 root=${root}
 dir=$root/attempt_${run.attempt}
+file=$dir/${run.file}
 marker=${quote(run.marker)}
 ${prelude}
 [ -d "$dir" ] || exit ${tailExitCodes.missing}
@@ -245,11 +253,11 @@ is_over() {
 }
 turns=0
 # tail does not wait for a position beyond the end of the file.
-until [ -e "$dir/log" ] && [ "$(wc -c <"$dir/log")" -ge ${run.from} ]; do
+until [ -e "$file" ] && [ "$(wc -c <"$file")" -ge ${run.from} ]; do
   ! is_over || exit ${tailExitCodes.ended}
   nap 0.3
 done
-tail -c +${run.from + 1} -f "$dir/log" 3<&- &
+tail -c +${run.from + 1} -f "$file" 3<&- &
 follower=$!
 ( cat <&3; kill -s TERM $$ ) >/dev/null 2>&1 &
 watcher=$!
@@ -261,12 +269,12 @@ exit ${tailExitCodes.ended}
 `;
 }
 
-export function remainderScript(root: string, run: { readonly attempt: number; readonly from: number }): string {
+export function remainderScript(root: string, { attempt, file, from }: TailRequest): string {
   return `
 root=${root}
-log=$root/attempt_${run.attempt}/log
-[ -d "\${log%/log}" ] || exit ${tailExitCodes.missing}
-[ ! -e "$log" ] || tail -c +${run.from + 1} "$log"
+file=$root/attempt_${attempt}/${file}
+[ -d "\${file%/*}" ] || exit ${tailExitCodes.missing}
+[ ! -e "$file" ] || tail -c +${from + 1} "$file"
 `;
 }
 

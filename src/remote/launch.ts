@@ -11,6 +11,7 @@
 import { checkpointRecord, type Launch } from '../core/decide/launch.ts';
 import { workdirPlaceholder, type ResumeFrom } from '../core/model/spec.ts';
 import { quote } from '../catalogue/shell.ts';
+import { markScript } from './mark.ts';
 import { writeFileCommand, prelude } from './run-folder.ts';
 
 export interface LauncherOptions {
@@ -71,6 +72,7 @@ export function attemptFiles(
 ): Readonly<Record<string, string>> {
   return {
     script: launch.script,
+    mark: markScript,
     // Only the shell that becomes the command reads these files; `secrets` is deleted once that shell has read it.
     env: exportLines({ ...launch.env, JOBMAN_RUN: marker }),
     ...(Object.keys(secrets).length === 0 ? {} : { secrets: exportLines(secrets) }),
@@ -169,6 +171,8 @@ read_ticks $$
 printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write to $root"
 echo started
 exec >/dev/null 2>&1
+# A program without this command still runs.
+mkdir "$dir/bin" && mv "$dir/mark" "$dir/bin/jobman" && chmod 755 "$dir/bin/jobman"
 
 expand() {
   case $1 in
@@ -382,6 +386,8 @@ esac
   # Absolute, because programs do not expand a tilde.
   [ -z "$jobman_folder" ] || export JOBMAN_CHECKPOINT_DIR="$jobman_folder"
   [ -z "$jobman_from" ] || export JOBMAN_RESUME_FROM="$jobman_from"
+  # At the end, so that an installed jobman comes first.
+  export JOBMAN_METRICS="$dir/metrics" JOBMAN_MARK="$dir/bin/jobman" PATH="$PATH:$dir/bin"
   exec "$@"
 )
 code=$?

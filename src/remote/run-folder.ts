@@ -6,6 +6,8 @@
 //       pid        pid, start in clock ticks since boot, boot id, start in ms; one line
 //       resumed    the checkpoint that a resumed attempt got: its time in ms and its name, or "none"; one line
 //       log        output and errors together, byte for byte
+//       metrics    metrics that the program reports, a line each; absent until it reports one
+//       bin/jobman `jobman mark` for the program (src/remote/mark.ts)
 //       exit       exit code, end in ms, padding; one line, complete when the file exists
 //       failure    why an exit code of 0 is no success; a line that a run on the controller's own machine may leave
 //                  before it exits

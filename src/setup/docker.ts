@@ -77,6 +77,8 @@ done
 
 # The container waits for the end of this pipe, whose other end docker's client holds. When the client ends, even by a kill, the
 # container ends itself. The Docker daemon would keep it running.
+# Files must exist to be mounted, and the image's user may not be this one.
+mkdir -p "$here/bin" && printf '' >>"$here/bin/jobman" && printf '' >>"$here/metrics" && chmod 666 "$here/metrics"
 rm -f "$here/line"
 mkfifo -m 666 "$here/line" || exit 1
 exec 9<>"$here/line"
@@ -86,6 +88,8 @@ exec docker run --rm --init --label "jobman-run=$job" --env TINI_KILL_PROCESS_GR
   --mount "type=bind,source=$here/inside,target=/jobman/inside,readonly" \\
   --mount "type=bind,source=$here/variables,target=/jobman/variables,readonly" \\
   --mount "type=bind,source=$here/line,target=/jobman/line" \\
+  --mount "type=bind,source=$here/metrics,target=/jobman/metrics" \\
+  --mount "type=bind,source=$here/bin/jobman,target=/jobman/bin/jobman,readonly" \\
 ${dockerOptions(module)
   .map((option) => `  ${option} \\\n`)
   .join('')}  ${quote(module.image)} sh /jobman/inside </dev/null
@@ -172,6 +176,7 @@ ${hasSecrets ? readSecretsScript : ''}# When the pipe closes, kill all processes
 ) >/dev/null 2>&1 &
 exec 3<&-
 ${hasSecrets ? 'eval "$secrets"\nunset secrets\n' : ''}. /jobman/variables
+export JOBMAN_METRICS=/jobman/metrics JOBMAN_MARK=/jobman/bin/jobman PATH="$PATH:/jobman/bin"
 ${inner === null ? `exec ${command}\n` : innerEnvironment(inner, command)}`;
 }
 

@@ -503,7 +503,8 @@ test('logs returns the files of the newest started attempt, or of the query', as
   const logFiles = createLogFiles({ home: fixture.home, history: (one, after) => fixture.store.events(one, after) });
   const stored = await fixture.store.load(id);
   assert.ok(stored);
-  for (const worker of [10, 2, 0]) await logFiles.append(stored.job, 1, worker, Buffer.from('hello\n'));
+  for (const worker of [10, 2, 0])
+    await logFiles.append(stored.job, { attempt: 1, worker, file: 'log' }, Buffer.from('hello\n'));
   await logFiles.appendStepLog(stored.job, 'docker', 1, Buffer.from('pulled\n'));
 
   const newest = await fixture.client.logs(id, {});

@@ -40,13 +40,13 @@ const bytes = (text: string) => Buffer.from(text);
 
 test('the length of a copy is the number of appended bytes, per attempt and worker', async (t) => {
   const { folder, logFiles } = filesIn(t);
-  assert.equal(await logFiles.length(job, 1, 0), 0);
-  await logFiles.append(job, 1, 0, bytes('loss 1\n'));
-  await logFiles.append(job, 1, 0, Uint8Array.of(0xff, 0x00, 0x0a));
-  await logFiles.append(job, 1, 'controller', bytes('x'));
-  assert.equal(await logFiles.length(job, 1, 0), 10);
-  assert.equal(await logFiles.length(job, 1, 'controller'), 1);
-  assert.equal(await logFiles.length(job, 2, 0), 0);
+  assert.equal(await logFiles.length(job, { attempt: 1, worker: 0, file: 'log' }), 0);
+  await logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, bytes('loss 1\n'));
+  await logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, Uint8Array.of(0xff, 0x00, 0x0a));
+  await logFiles.append(job, { attempt: 1, worker: 'controller', file: 'log' }, bytes('x'));
+  assert.equal(await logFiles.length(job, { attempt: 1, worker: 0, file: 'log' }), 10);
+  assert.equal(await logFiles.length(job, { attempt: 1, worker: 'controller', file: 'log' }), 1);
+  assert.equal(await logFiles.length(job, { attempt: 2, worker: 0, file: 'log' }), 0);
   assert.deepEqual(
     readFileSync(join(folder, 'logs/attempt_1/command_worker_0.log')),
     Buffer.from([...bytes('loss 1\n'), 0xff, 0x00, 0x0a]),
@@ -55,7 +55,7 @@ test('the length of a copy is the number of appended bytes, per attempt and work
 
 test('readEnd returns the last bytes of a copy, or all of a shorter one', async (t) => {
   const { logFiles } = filesIn(t);
-  await logFiles.append(job, 1, 0, bytes('0123456789'));
+  await logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, bytes('0123456789'));
   assert.deepEqual(Buffer.from(await logFiles.readEnd(job, 1, 0, 4)), bytes('6789'));
   assert.equal((await logFiles.readEnd(job, 1, 0, 400)).length, 10);
   assert.equal((await logFiles.readEnd(job, 9, 0, 400)).length, 0);
@@ -64,10 +64,10 @@ test('readEnd returns the last bytes of a copy, or all of a shorter one', async 
 test('the link points to the newest attempt, also after a late line of an earlier one', async (t) => {
   const { folder, logFiles } = filesIn(t);
   const link = join(folder, 'logs/command_worker_0.log');
-  await logFiles.append(job, 1, 0, bytes('one\n'));
+  await logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, bytes('one\n'));
   assert.equal(readlinkSync(link), 'attempt_1/command_worker_0.log');
-  await logFiles.append(job, 2, 0, bytes('two\n'));
-  await logFiles.append(job, 1, 0, bytes('late\n'));
+  await logFiles.append(job, { attempt: 2, worker: 0, file: 'log' }, bytes('two\n'));
+  await logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, bytes('late\n'));
   assert.equal(readFileSync(link, 'utf8'), 'two\n');
 });
 
@@ -97,7 +97,7 @@ test("a step's output goes to its own log", async (t) => {
 test('folders and files are for their owner only', async (t) => {
   const { folder, logFiles, happened } = filesIn(t);
   happened('a');
-  await logFiles.append(job, 1, 0, bytes('x'));
+  await logFiles.append(job, { attempt: 1, worker: 0, file: 'log' }, bytes('x'));
   await logFiles.mirror(job, []);
   const rights = (path: string) => (statSync(join(folder, path)).mode & 0o777).toString(8);
   assert.deepEqual(['', 'logs', 'logs/attempt_1'].map(rights), ['700', '700', '700']);

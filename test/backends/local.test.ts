@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { AllocationRef } from '../../src/app/ports.ts';
 import { createLocalCapacity } from '../../src/backends/local/machines.ts';
-import { followLog } from '../../src/backends/local/tail.ts';
+import { followFile } from '../../src/backends/local/tail.ts';
 import { openWorld } from '../support/world.ts';
 
 /** No search without a file system event. */
@@ -20,8 +20,8 @@ test('a program that prints as fast as it is read does not block other work', as
     chunksBeforeTurn = chunks;
   });
   await new Promise<void>((resolve) => {
-    const callOff = followLog(
-      { folder, hasEnded: () => false, from: 0, addPeriodicCheck: noRounds },
+    const callOff = followFile(
+      { folder, file: 'log', hasEnded: () => false, from: 0, addPeriodicCheck: noRounds },
       {
         bytes() {
           chunks += 1;
@@ -44,8 +44,8 @@ test('a follower has the function that cancels before the first bytes come', asy
   writeFileSync(join(folder, 'log'), 'all of it');
   const heard: string[] = [];
   await new Promise<void>((resolve) => {
-    followLog(
-      { folder, hasEnded: () => true, from: 4, addPeriodicCheck: noRounds },
+    followFile(
+      { folder, file: 'log', hasEnded: () => true, from: 4, addPeriodicCheck: noRounds },
       {
         bytes: (chunk) => void heard.push(new TextDecoder().decode(chunk)),
         ended: () => {

@@ -374,9 +374,9 @@ function outputOf({ world, logCopies: copies, timeline }: SimulatedJob): {
 function withLine(real: MachinePort, line: { readonly isDown: boolean }): MachinePort {
   return {
     ...real,
-    tail(ref, attempt, from, receiver) {
+    tail(ref, request, receiver) {
       let isOff = false;
-      const off = real.tail(ref, attempt, from, {
+      const off = real.tail(ref, request, {
         ...receiver,
         async bytes(chunk) {
           if (!line.isDown) await receiver.bytes(chunk);
@@ -426,6 +426,7 @@ test('a clock that is set back during a renewal leaves no timer longer than the 
   const logFiles: LogFiles = {
     length: none,
     append: none,
+    recordArrivals: none,
     appendStepLog: none,
     readEnd: none,
     note: none,

@@ -11,7 +11,7 @@ import type { LogFiles, MachinePort } from '../../src/app/ports.ts';
 import { createLogMirror } from '../../src/controller/log-mirror.ts';
 import { newJob, type Allocation, type Job } from '../../src/core/model/job.ts';
 
-const output = { attempt: 1, allocation: 1, worker: 0 } as const;
+const output = { attempt: 1, allocation: 1, worker: 0, file: 'log' } as const;
 
 function jobWithOneAllocation(): Job {
   const spec = drawJobs(createChance(1))[0]?.spec;
@@ -24,7 +24,7 @@ function jobWithOneAllocation(): Job {
 /** Sends these bytes in pieces, and breaks the connection at random. */
 function unsteadyHost(truth: Uint8Array, seed: number, timeline: ReturnType<typeof createTimeline>): MachinePort {
   const chance = createChance(seed);
-  const tail: MachinePort['tail'] = (_ref, _attempt, begin, receiver) => {
+  const tail: MachinePort['tail'] = (_ref, { from: begin }, receiver) => {
     let isOff = false;
     const send = async (): Promise<void> => {
       for (let from = begin; from < truth.length;) {
@@ -88,6 +88,27 @@ test('the copy equals the original, however often the connection breaks or the d
   }
 });
 
+test('the times of the copy are stored, and a full disk for them harms nothing', async () => {
+  for (const isFull of [false, true]) {
+    const timeline = createTimeline();
+    const real = createLogCopies({ isFull: false }, createChance(1));
+    const stored: number[] = [];
+    const copies: LogFiles = {
+      ...real,
+      async recordArrivals(_job, _output, arrivals) {
+        if (isFull) throw new Error('the disk is full');
+        stored.push(...arrivals.map(({ length }) => length));
+      },
+    };
+    const job = jobWithOneAllocation();
+    const mirror = mirrorOver(timeline, copies, []);
+    mirror.follow(job, slowHost(21, timeline), output);
+    await timeline.run(3_600_000, () => mirror.isCopied(job, output));
+    assert.equal(real.files.get('000001/1/0')?.bytes, 21);
+    assert.deepEqual(stored, isFull ? [] : [1, 6, 11, 16, 21]);
+  }
+});
+
 test('a drain waits for the last byte, but not forever', async () => {
   const timeline = createTimeline();
   const copies = createLogCopies({ isFull: false }, createChance(1));
@@ -104,7 +125,7 @@ test('a drain waits for the last byte, but not forever', async () => {
 
 /** Sends a byte every second without end. */
 function slowHost(bytes: number, timeline: ReturnType<typeof createTimeline>): MachinePort {
-  const tail: MachinePort['tail'] = (_ref, _attempt, begin, receiver) => {
+  const tail: MachinePort['tail'] = (_ref, { from: begin }, receiver) => {
     let isOff = false;
     const send = async (): Promise<void> => {
       for (let at = begin; at < bytes; at += 1) {

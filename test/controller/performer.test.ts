@@ -66,9 +66,9 @@ test('a new controller copies the rest of the logs before it releases a TPU', as
   const { performer, job, name, done } = performing({
     steps: 1,
     mirror: {
-      unfinished: () => [{ attempt: 1, allocation: 1, worker: 0 }],
-      drain: (_job: unknown, _machines: unknown, { attempt, worker }: Output) => {
-        done.push(`drain ${attempt}/${worker}`);
+      unfinished: () => [{ attempt: 1, allocation: 1, worker: 0, file: 'log' }],
+      drain: (_job: unknown, _machines: unknown, { attempt, worker, file }: Output) => {
+        done.push(`drain ${attempt}/${worker}/${file}`);
         return Promise.resolve(true);
       },
     },
@@ -76,5 +76,11 @@ test('a new controller copies the rest of the logs before it releases a TPU', as
   const attempts = job.attempts.map((attempt) => ({ ...attempt, endedAt: t0 }));
   performer.perform({ ...job, attempts }, [{ kind: 'release', allocation: 1 }], 1);
   await performer.whenIdle();
-  assert.deepEqual(done, ['drain 1/0', 'drain 1/1', `release ${name}`]);
+  assert.deepEqual(done.slice(0, -1).toSorted(), [
+    'drain 1/0/log',
+    'drain 1/0/metrics',
+    'drain 1/1/log',
+    'drain 1/1/metrics',
+  ]);
+  assert.equal(done.at(-1), `release ${name}`);
 });

@@ -274,14 +274,15 @@ test('a log on a full disk reports it, and its length is what was written', asyn
   const logFiles = logFilesOf(world, store);
   const chunk = Buffer.alloc(100_000, 'x');
   const fill = async () => {
-    for (let chunks = 0; chunks < 100; chunks += 1) await logFiles.append(stored, 1, 0, chunk);
+    for (let chunks = 0; chunks < 100; chunks += 1)
+      await logFiles.append(stored, { attempt: 1, worker: 0, file: 'log' }, chunk);
   };
   await assert.rejects(fill(), isTrouble('full'));
-  const held = await logFiles.length(stored, 1, 0);
+  const held = await logFiles.length(stored, { attempt: 1, worker: 0, file: 'log' });
   assert.ok(held > 0 && held < 1_000_000);
   assert.equal((await logFiles.readEnd(stored, 1, 0, 10)).length, 10);
   // After there is space again, the log continues.
   writeFileSync(join(world.home, 'jobs/ada/000001/logs/attempt_1/command_worker_0.log'), '');
-  await logFiles.append(stored, 1, 0, chunk);
-  assert.equal(await logFiles.length(stored, 1, 0), chunk.length);
+  await logFiles.append(stored, { attempt: 1, worker: 0, file: 'log' }, chunk);
+  assert.equal(await logFiles.length(stored, { attempt: 1, worker: 0, file: 'log' }), chunk.length);
 });

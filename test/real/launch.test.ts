@@ -104,11 +104,15 @@ test('the log of a program whose folder was deleted ends when the program has en
   assert.deepEqual(started, { kind: 'done' });
   await waitForRun(ground, 1, 'running');
   await new Promise<void>((resolve, reject) => {
-    ground.machines.tail(ground.ref, 1, 0, {
-      bytes: () => rmSync(ground.root, { recursive: true }),
-      ended: resolve,
-      dropped: reject,
-    });
+    ground.machines.tail(
+      ground.ref,
+      { attempt: 1, file: 'log', from: 0 },
+      {
+        bytes: () => rmSync(ground.root, { recursive: true }),
+        ended: resolve,
+        dropped: reject,
+      },
+    );
   });
 });
 

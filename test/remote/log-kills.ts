@@ -37,7 +37,7 @@ export async function mirrorWithKills(
 ): Promise<Buffer> {
   const { job, worker } = task.ref;
   const files = createLogFiles({ home: task.home, history: () => Promise.resolve([]) });
-  const length = (): Promise<number> => files.length(job, task.attempt, worker);
+  const length = (): Promise<number> => files.length(job, { attempt: task.attempt, worker, file: 'log' });
   let seed = options.seed;
   // Numerical Recipes' constants: any will do that give the same story for the same seed.
   const random = (below: number): number => {

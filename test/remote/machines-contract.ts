@@ -19,7 +19,7 @@ import {
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { MachinePort, WorkerRef } from '../../src/app/ports.ts';
+import type { MachinePort, TailRequest, WorkerRef } from '../../src/app/ports.ts';
 import type { Launch } from '../../src/core/decide/launch.ts';
 import { withLifecycle } from '../../src/core/model/job.ts';
 import type { Attempt, Job } from '../../src/core/model/job.ts';
@@ -95,21 +95,30 @@ export interface TailResult {
 }
 
 /** Everything from that byte on, to the end or the drop. */
-export function tail(ground: HostFixture, attempt: number, from = 0): Promise<TailResult> {
+export function tail(
+  ground: HostFixture,
+  attempt: number,
+  from = 0,
+  file: TailRequest['file'] = 'log',
+): Promise<TailResult> {
   const chunks: Uint8Array[] = [];
   return new Promise((resolve) => {
     const finish = (end: string): void => {
       resolve({ bytes: Buffer.concat(chunks), end });
     };
-    ground.machines.tail(ground.ref, attempt, from, {
-      bytes(chunk) {
-        chunks.push(chunk);
+    ground.machines.tail(
+      ground.ref,
+      { attempt, file, from },
+      {
+        bytes(chunk) {
+          chunks.push(chunk);
+        },
+        ended: () => {
+          finish('ended');
+        },
+        dropped: finish,
       },
-      ended: () => {
-        finish('ended');
-      },
-      dropped: finish,
-    });
+    );
   });
 }
 
@@ -438,17 +447,39 @@ printf end`;
     assert.notEqual(missing.end, 'ended');
   });
 
+  on('what a program reports with jobman mark is observed, and copied from any byte', async (ground) => {
+    const script = `jobman mark step=1 loss=0.5 && "$JOBMAN_MARK" step=2 loss=nan && sh -c 'jobman mark step=3'
+echo step=4 >>"$JOBMAN_METRICS"
+printf 'and no more'`;
+    await start(ground, 1, script);
+    await waitForRun(ground, 1, 'exited');
+    await start(ground, 2, 'true');
+    await waitForRun(ground, 2, 'exited');
+    assert.deepEqual((await observe(ground)).reportedMetrics, [1]);
+    assert.equal(logOf(ground, 1).toString(), 'and no more');
+    const whole = await tail(ground, 1, 0, 'metrics');
+    assert.equal(whole.end, 'ended');
+    assert.match(whole.bytes.toString(), /^\d{13} step=1 loss=0\.5\n\d{13} step=2 loss=nan\n\d{13} step=3\nstep=4\n$/);
+    const part = await tail(ground, 1, whole.bytes.length - 7, 'metrics');
+    assert.equal(`${part.bytes.toString()}${part.end}`, 'step=4\nended');
+    assert.deepEqual(await tail(ground, 2, 0, 'metrics'), { bytes: Buffer.alloc(0), end: 'ended' });
+  });
+
   on('output arrives while the program runs, and nothing after the tail was called off', async (ground) => {
     await start(ground, 1, 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.2; done');
     let text = '';
-    const callOff = ground.machines.tail(ground.ref, 1, 0, {
-      bytes(chunk) {
-        text += Buffer.from(chunk).toString();
-        if (text.includes('2')) callOff();
+    const callOff = ground.machines.tail(
+      ground.ref,
+      { attempt: 1, file: 'log', from: 0 },
+      {
+        bytes(chunk) {
+          text += Buffer.from(chunk).toString();
+          if (text.includes('2')) callOff();
+        },
+        ended: () => assert.fail('ended after it was called off'),
+        dropped: () => assert.fail('dropped after it was called off'),
       },
-      ended: () => assert.fail('ended after it was called off'),
-      dropped: () => assert.fail('dropped after it was called off'),
-    });
+    );
     assert.ok(await eventually(() => text.includes('2')));
     assert.equal((await waitForRun(ground, 1, 'running')).state, 'running');
     const before = text;
@@ -461,19 +492,23 @@ printf end`;
     const chunks: Uint8Array[] = [];
     let inside = 0;
     await new Promise<void>((resolve, reject) => {
-      ground.machines.tail(ground.ref, 1, 0, {
-        async bytes(chunk) {
-          inside += 1;
-          assert.equal(inside, 1, 'one chunk at a time');
-          chunks.push(chunk);
-          await new Promise((next) => {
-            setTimeout(next, 1);
-          });
-          inside -= 1;
+      ground.machines.tail(
+        ground.ref,
+        { attempt: 1, file: 'log', from: 0 },
+        {
+          async bytes(chunk) {
+            inside += 1;
+            assert.equal(inside, 1, 'one chunk at a time');
+            chunks.push(chunk);
+            await new Promise((next) => {
+              setTimeout(next, 1);
+            });
+            inside -= 1;
+          },
+          ended: resolve,
+          dropped: reject,
         },
-        ended: resolve,
-        dropped: reject,
-      });
+      );
     });
     assert.ok(Buffer.concat(chunks).equals(logOf(ground, 1)));
   });

@@ -52,9 +52,9 @@ function killAtLength(files: LogFiles, killAt: number | null): LogFiles {
   if (killAt === null) return files;
   return {
     ...files,
-    async append(job, attempt, worker, chunk) {
-      const remaining = killAt - (await files.length(job, attempt, worker));
-      await files.append(job, attempt, worker, chunk.subarray(0, remaining));
+    async append(job, output, chunk) {
+      const remaining = killAt - (await files.length(job, output));
+      await files.append(job, output, chunk.subarray(0, remaining));
       if (chunk.length >= remaining) process.kill(process.pid, 'SIGKILL');
     },
   };
@@ -74,6 +74,6 @@ const mirror = createLogMirror({
     process.exit(3);
   },
 });
-const output = { attempt: task.attempt, allocation: allocation.ordinal, worker };
+const output = { attempt: task.attempt, allocation: allocation.ordinal, worker, file: 'log' } as const;
 const isCopied = await mirror.drain(job, machinesFor(task), output, { idle: 10 * 60_000, total: 10 * 60_000 });
 process.exit(isCopied ? 0 : 4);

@@ -35,10 +35,10 @@ const printed = '"double" \'single\' `back` $HOME ${HOME} \\ $(echo no) %s !\n';
 /**
  * A docker whose containers are processes here. The client hands its arguments down and ends what is left in the container
  * when its main process has ended; of what the client has open the container gets nothing. Mounts of /jobman are copies,
- * or links to pipes, whose paths are put in place of the ones inside.
+ * or links if they are not read-only, whose paths are put in place of the ones inside.
  */
 const fakeDocker = `#!/usr/bin/env python3
-import os, shutil, signal, stat, subprocess, sys
+import os, shutil, signal, subprocess, sys
 home, args = os.environ["HOME"], sys.argv[1:]
 if args[0] == "info": sys.exit(0)
 if args[0] == "ps":
@@ -54,9 +54,9 @@ for arg in args:
         source, target = arg[len("type=bind,source="):].split(",target=/jobman/")
         target = inside + target.split(",")[0]
         if os.path.lexists(target): os.remove(target)
-        # A copy of a pipe would not be connected to its other end.
-        if stat.S_ISFIFO(os.stat(source).st_mode): os.symlink(source, target)
-        else: shutil.copy(source, target)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if arg.endswith(",readonly"): shutil.copy(source, target)
+        else: os.symlink(source, target)
 text = open(inside + "inside").read().replace("/jobman/", inside)
 open(inside + "inside", "w").write(text)
 container = subprocess.Popen(["sh", inside + "inside"], stdin=subprocess.DEVNULL, start_new_session=True,

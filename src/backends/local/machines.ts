@@ -19,7 +19,7 @@ import { quote } from '../../catalogue/shell.ts';
 import { runMarker } from '../../remote/run-folder.ts';
 import { runLocalScript } from '../../remote/transport.ts';
 import { createScriptMachines, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
-import { followLog, type AddPeriodicCheck } from './tail.ts';
+import { followFile, type AddPeriodicCheck } from './tail.ts';
 
 export interface LocalMachinesOptions {
   readonly home: string;
@@ -118,12 +118,13 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       return startOutcome(worker, output.trim(), output === '' ? 'nothing' : output);
     },
 
-    tail(ref, attempt, from, receiver) {
+    tail(ref, { attempt, file, from }, receiver) {
       const { addPeriodicCheck } = options;
       const folder = folderOf(ref, attempt);
-      return followLog({ folder, hasEnded: () => hasEnded(ref, attempt), from, addPeriodicCheck }, receiver);
+      return followFile({ folder, file, hasEnded: () => hasEnded(ref, attempt), from, addPeriodicCheck }, receiver);
     },
 
+    isTailFree: () => true,
     disconnect: () => undefined,
   };
 }

@@ -3,7 +3,7 @@
 import { closeSync, openSync, readSync, watch, type FSWatcher } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../../app/errors.ts';
-import type { TailReceiver } from '../../app/ports.ts';
+import type { OutputFile, TailReceiver } from '../../app/ports.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { errorCode } from '../../remote/ssh-keys.ts';
 
@@ -21,15 +21,17 @@ function readAt(log: number, offset: number): Uint8Array | undefined {
   return length === 0 ? undefined : Uint8Array.prototype.slice.call(buffer, 0, length);
 }
 
-/** Follows the `log` of a run folder like `MachinePort.tail`. After `hasEnded` returns true, no output follows. */
-export function followLog(
+/** Follows a file of a run folder like `MachinePort.tail`. After `hasEnded` returns true, no output follows. */
+export function followFile(
   {
     folder,
+    file,
     hasEnded,
     from,
     addPeriodicCheck = everyTenSeconds,
   }: {
     readonly folder: string;
+    readonly file: OutputFile;
     readonly hasEnded: () => boolean | Promise<boolean>;
     readonly from: number;
     readonly addPeriodicCheck?: AddPeriodicCheck | undefined;
@@ -63,7 +65,7 @@ export function followLog(
         isNotified = false;
         // Check first: an ended run writes no more, so the read after the check is the last one.
         const ended = await hasEnded();
-        log ??= openIfExists(join(folder, 'log'));
+        log ??= openIfExists(join(folder, file));
         for (;;) {
           if (isCancelled) return;
           const chunk = log === undefined ? undefined : readAt(log, offset);

@@ -45,6 +45,14 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
       await printClusterLogs(cli, { cluster, job, reason }, flags);
       return exitCode.ok;
     },
+    async metrics(query) {
+      const { clusterMetrics } = await import('./metrics.ts');
+      return clusterMetrics(cli, archive, cluster, job, query);
+    },
+    async *metricPoints(query) {
+      const { clusterMetricPoints } = await import('./metrics.ts');
+      yield* clusterMetricPoints(cli, archive, cluster, job, query);
+    },
     async followLast(tail, leave) {
       const { followClusterLogs } = await import('./logs.ts');
       cli.note(`-- log of ${name}; q returns to the list`);
@@ -198,6 +206,16 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       const { printClusterLogs } = await import('./logs.ts');
       await printClusterLogs(cli, { cluster: null, job: archived.job, reason: async () => result().message }, flags);
       return code;
+    },
+    async metrics(query) {
+      cli.note(note);
+      const { clusterMetrics } = await import('./metrics.ts');
+      return clusterMetrics(cli, archive, null, archived.job, query);
+    },
+    async *metricPoints(query) {
+      cli.note(note);
+      const { clusterMetricPoints } = await import('./metrics.ts');
+      yield* clusterMetricPoints(cli, archive, null, archived.job, query);
     },
     async perform(verb) {
       expectGone();

@@ -1,7 +1,7 @@
 // A job that an argument names, wherever it lives: in the store, in a cluster, or only in the archive of a cluster.
 // Commands call its methods and do not ask which of the three it is.
 
-import type { CommandOptions } from '../../app/client.ts';
+import type { CommandOptions, MetricPointView, MetricsQuery, MetricsView } from '../../app/client.ts';
 import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../../app/worker-access.ts';
 import type { ClusterAttachRequest, ClusterSession } from '../../app/cluster/cluster.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
@@ -27,6 +27,9 @@ export interface JobHandle {
   why(isExplained: boolean): Promise<JobText>;
   history(isTimeline: boolean): Promise<JobText>;
   logs(flags: LogsFlags): Promise<number>;
+  metrics(query: MetricsQuery): Promise<MetricsView>;
+  /** Every point, without a reduction. */
+  metricPoints(query: MetricsQuery): AsyncIterable<MetricPointView>;
   /** Follows the last lines on a screen that `q` leaves. True if the job has finished before `leave`. */
   followLast(lines: number, leave: AbortSignal): Promise<boolean>;
   perform(verb: ClusterVerb, options: Omit<CommandOptions, 'by'>): Promise<number>;

@@ -40,6 +40,8 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
       const { printStoredLogs } = await import('../logs/stored.ts');
       return printStoredLogs(cli, client, ref, flags);
     },
+    metrics: (query) => client.metrics(ref, query),
+    metricPoints: (query) => client.metricPoints(ref, query),
     async followLast(tail, leave) {
       const { followLog } = await import('../follow/follow.ts');
       const form = { form: 'terminal', numbered: true, fold: true, colour: screen.colour } as const;

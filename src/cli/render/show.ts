@@ -16,6 +16,8 @@ import {
 import { aligned, labelled } from './aligned.ts';
 import { fillLines, wrap } from './cell.ts';
 import { glyph, type Styler, stylePhase } from '../screen.ts';
+import { quote } from '../../catalogue/shell.ts';
+import type { DashboardLinks } from '../../core/model/dashboard-links.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
@@ -52,6 +54,9 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   const rows: (readonly [string, string])[] = [['why', view.why.message]];
   rows.push(...whyRows(view.why, layout.now), ['where', formatWhere(view, layout)]);
   if (view.progress !== null) rows.push(['progress', view.progress]);
+  if (view.throughput !== null) rows.push(['pace', view.throughput]);
+  if (view.slowWorker !== null) rows.push(['slow', view.slowWorker]);
+  rows.push(...dashboardRows(view.dashboards));
   if (view.checkpoint !== null) {
     const { name, folder, savedAt } = view.checkpoint;
     rows.push(['saved', `${name}, ${formatAge(layout.now - savedAt)} ago, in ${folder}`]);
@@ -74,6 +79,19 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
   rows.push(['files', view.hasFiles ? view.folder : 'none; removed by `jobman clean`']);
   return labelled(rows, layout.columns);
+}
+
+/** A folder with a command for it; what a program printed is escaped like all text. */
+export function dashboardRows({ wandb, tensorboard }: DashboardLinks): readonly (readonly [string, string])[] {
+  return [
+    ...(wandb === null ? [] : [['wandb', wandb] as const]),
+    ...(tensorboard === null ? [] : [['curves', `tensorboard --logdir ${quotePath(tensorboard)}`] as const]),
+  ];
+}
+
+/** A shell expands a tilde only outside of quotes. */
+function quotePath(path: string): string {
+  return path.startsWith('~/') ? `~/${quote(path.slice(2))}` : quote(path);
 }
 
 /** In a shared project, the owner in the TPU's metadata may be another person than the user of jobman. */

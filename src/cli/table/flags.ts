@@ -189,6 +189,18 @@ export const logsFlags = {
 };
 export type LogsFlags = FlagValues<typeof logsFlags>;
 
+export const plotFlags = {
+  attempt: valueFlag('Only this attempt', 'n', parseCount),
+  worker: valueFlag('This worker; by default the first that prints metrics', 'n|controller', parseWorker, 'w'),
+  since: valueFlag('Only points that are newer than this, such as 2h', 'time', parseDuration),
+  width: valueFlag('Columns of the picture', 'columns', parseCount),
+  all: boolFlag('With --json: every point, without a reduction and without the throughput'),
+  watch: boolFlag('Draw again every two seconds until q'),
+  jobName,
+  ...contextFlags,
+};
+export type PlotFlags = FlagValues<typeof plotFlags>;
+
 export const tpusFlags = {
   all: boolFlag('Every zone of the projects'),
   zone: stringFlag('Only this zone', 'zone'),

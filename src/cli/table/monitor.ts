@@ -1,12 +1,14 @@
 import { phases } from '../../core/decide/phase.ts';
 import { command, grouped } from '../command.ts';
 import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
+import { jobRefs } from '../completion/proposals.ts';
 import { parseDuration } from '../parse.ts';
 import {
   jobName,
   jobs,
   listFlags,
   logsFlags,
+  plotFlags,
   contextFlags,
   queueFlags,
   topFlags,
@@ -95,6 +97,45 @@ export const monitor = grouped('Monitor', [
     flags: { explain: boolFlag('Also name the situation that the controller saw last'), jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/show.ts')).why,
+  }),
+  command({
+    names: ['plot'],
+    summary: 'Draw the loss and the throughput of a job',
+    usage: '<job> [metric]... [--attempt n] [-w worker] [--since time] [--watch]',
+    about:
+      "Draws metrics that the job's program prints, such as `step 100 loss 0.3`, or reports with `jobman mark`. " +
+      'Without a metric it draws the loss and the throughput in steps per second. A number below the axis is the ' +
+      'attempt that begins there.\n\n' +
+      'With --json it prints one object for each point. Long curves are reduced: of each stretch the least and the ' +
+      'greatest value are kept.',
+    examples: [
+      ['jobman plot 42', 'the loss and the throughput'],
+      ['jobman plot 42 acc lr --attempt 3', 'two metrics of one attempt'],
+      ['jobman plot 42 --watch', 'keep drawing until q'],
+      ["jobman plot 42 loss --json --all | jq -r '[.step, .value] | @tsv'", 'every point, for programs'],
+    ],
+    exitCodes: { 3: 'there is no such job, attempt, worker or metric, or the program has printed no metrics' },
+    flags: plotFlags,
+    args: [{ name: 'job', summary: 'The job, then the metrics', many: true, propose: jobRefs }],
+    load: async () => (await import('../commands/plot.ts')).plot,
+  }),
+  command({
+    names: ['mark'],
+    summary: "In a job's program: report metrics for `jobman plot`",
+    usage: '<name=value>...',
+    about:
+      'Appends one line with the time to the metrics file of the run. The program of every job finds this command on ' +
+      'its PATH, also on workers without jobman, and its path in JOBMAN_MARK. `step` is the position in the work.',
+    examples: [
+      ['jobman mark step=100 loss=0.3', 'the loss at step 100'],
+      ['jobman mark step=100 total_steps=9000 lr=1e-4', 'with the last step, for the progress in `jobman show`'],
+    ],
+    exitCodes: {
+      1: 'the metrics file cannot be written',
+      2: 'a value is no number, or this is not the program of a job',
+    },
+    args: [{ name: 'metric', summary: 'name=value', many: true }],
+    load: async () => (await import('../commands/mark.ts')).mark,
   }),
   command({
     names: ['wait'],

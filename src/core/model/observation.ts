@@ -109,6 +109,8 @@ export interface WorkerStatus {
   readonly proofs: readonly string[];
   /** In order, each attempt of this job that has a run folder on this worker. */
   readonly runs: readonly RunStatus[];
+  /** The attempts whose program has reported metrics there. Absent: none. */
+  readonly reportedMetrics?: readonly number[];
   /**
    * The first known pattern at the end of the newest attempt's output. The worker searches once the run has exited or
    * vanished. While it runs, the worker searches after `LimitsSpec.failedCallTimeoutMs` of silence, and only after the

@@ -15,6 +15,7 @@ import type {
   LogFile,
   Plan,
   Why,
+  MetricsView,
 } from '../../../src/app/client.ts';
 import type { ClusterArchive } from '../../../src/app/cluster/commands.ts';
 import type { Cluster } from '../../../src/app/cluster/cluster.ts';
@@ -39,6 +40,7 @@ export interface CliHarnessOptions {
   readonly jobs?: readonly JobView[];
   readonly events?: Readonly<Record<string, readonly Event[]>>;
   readonly logs?: readonly LogFile[];
+  readonly metrics?: MetricsView;
   readonly more?: number;
   readonly notes?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -200,6 +202,12 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
+    metrics: async (ref) => options.metrics ?? noMetrics(find(ref)),
+    async *metricPoints(ref) {
+      const { id, series, attempts } = options.metrics ?? noMetrics(find(ref));
+      for (const { name, points } of series)
+        for (const point of points) yield { job: id, metric: name, worker: attempts[0]?.worker ?? 0, ...point };
+    },
     events: async (ref, after) =>
       (events[find(ref).id] ?? []).map((event, index) => ({ seq: index + 1, event })).filter(({ seq }) => seq > after),
     async sendCommand(ref, verb, commandOptions) {
@@ -313,6 +321,11 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
   };
 }
 
+function noMetrics({ id, name }: JobView): MetricsView {
+  const dashboards = { wandb: null, tensorboard: null };
+  return { id, name, attempts: [], names: [], series: [], throughput: null, slowWorker: null, dashboards };
+}
+
 /** One command, from arguments to text and exit code. */
 export async function jobman(
   argv: readonly string[],
@@ -365,6 +378,9 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     id,
     why: aWhy({ id, message: '4 of 4 workers alive.', next: 'check in 16 s' }),
     progress: null,
+    throughput: null,
+    slowWorker: null,
+    dashboards: { wandb: null, tensorboard: null },
     checkpoint: null,
     checkpointDir: null,
     workdirCopies: [],

@@ -1,0 +1,283 @@
+// Metrics of a job: reads all copies of its output and of the metrics that it reports, and collects the points of each
+// attempt. Nothing is stored besides the copies and their arrival times: the points follow from them, so no crash can
+// lose or repeat one.
+
+import { createReadStream, readFileSync, statSync } from 'node:fs';
+import type { Attempt, Job } from '../core/model/job.ts';
+import { createTimeReader, parseArrivals, type Arrival } from '../core/model/arrival-times.ts';
+import {
+  createLineFinder,
+  createStepCarrier,
+  metricsOfLine,
+  metricsOfReport,
+  type MetricLine,
+} from '../core/model/metric-lines.ts';
+import { parseInstant, type Instant } from '../core/model/time.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+import {
+  createMetricCollector,
+  stepsPerSecond,
+  throughputChange,
+  throughputName,
+  type AttemptProgress,
+  type MetricPoint,
+  type MetricSeries,
+} from '../reports/metrics.ts';
+import type { AttemptMetrics, MetricPointView, MetricsQuery, MetricSeriesView, MetricsView } from './client.ts';
+import { fileError, isFileMissing } from './errors.ts';
+import { arrivalsFile, attemptFile, folderOf, metricsFile } from './job-folder.ts';
+import { requireAttempt, requireWorker } from './logs.ts';
+import { formatThroughputChange, progressOf } from './progress.ts';
+import { workersOf } from './views.ts';
+
+const defaultPoints = 1_000;
+
+/** Throws JobmanError (3) for an attempt or a worker that the job lacks, and StoreError for a file that cannot be read. */
+export async function metricsOfJob(home: string, job: Job, now: Instant, query: MetricsQuery): Promise<MetricsView> {
+  const { slowWorker, dashboards } = progressOf(home, job, now);
+  const collected = await collect(linesOfJob(home, job, query), attemptsOf(job, query).map(knownAttempt), query);
+  return { id: job.id, name: job.spec.name, ...collected, slowWorker, dashboards };
+}
+
+/** Every point of the query, without a reduction and without the throughput. Needs no memory for earlier points. */
+export function metricPointsOfJob(home: string, job: Job, query: MetricsQuery): AsyncIterable<MetricPointView> {
+  return pointsOf(job.id, linesOfJob(home, job, query), query);
+}
+
+/** The log of one pod of a cluster's job, whose lines begin with the cluster's time. */
+export interface PodLog {
+  /** From 1, the oldest pod first. */
+  readonly attempt: number;
+  /** The number of the pod in its job. */
+  readonly worker: number;
+  readonly pieces: AsyncIterable<Uint8Array>;
+}
+
+export async function metricsOfPods(name: string, pods: readonly PodLog[], query: MetricsQuery): Promise<MetricsView> {
+  const unknown = { stage: 0, startedAt: null, endedAt: null, reason: null };
+  const attempts = pods.map(({ attempt }) => ({ ...unknown, attempt }));
+  const collected = await collect(linesOfPods(pods, query), attempts, query);
+  return { id: name, name, ...collected, slowWorker: null, dashboards: { wandb: null, tensorboard: null } };
+}
+
+export function metricPointsOfPods(
+  name: string,
+  pods: readonly PodLog[],
+  query: MetricsQuery,
+): AsyncIterable<MetricPointView> {
+  return pointsOf(name, linesOfPods(pods, query), query);
+}
+
+// ------------------------------------------------------------------------------------------ points
+
+async function collect(
+  blocks: AsyncIterable<LineBlock>,
+  attempts: readonly KnownAttempt[],
+  query: MetricsQuery,
+): Promise<Pick<MetricsView, 'attempts' | 'names' | 'series' | 'throughput'>> {
+  const collector = createMetricCollector(query.maxPoints ?? defaultPoints);
+  const workers = new Map<number, WorkerId>();
+  for await (const { attempt, source, worker, lines } of blocks) {
+    if (lines.length > 0) workers.set(attempt, worker);
+    for (const { line, at } of lines) collector.add(attempt, source, line, at);
+  }
+  const { series, throughput, attempts: progress } = collector.finish();
+  const all = throughput === null ? series : [...series, throughput];
+  const change = throughputChange(progress);
+  return {
+    attempts: attempts.map((attempt) => attemptMetrics(attempt, workers, progress)),
+    names: all.map(({ name }) => name),
+    series: all.filter(({ name }) => isWanted(query, name)).map(seriesView),
+    throughput: change === null ? null : formatThroughputChange(change),
+  };
+}
+
+async function* pointsOf(
+  job: string,
+  blocks: AsyncIterable<LineBlock>,
+  query: MetricsQuery,
+): AsyncIterable<MetricPointView> {
+  const reported = new Set<string>();
+  let current = 0;
+  for await (const { attempt, source, worker, lines } of blocks) {
+    if (attempt !== current) reported.clear();
+    current = attempt;
+    for (const { line, at } of lines) {
+      for (const [name, value] of line.values) {
+        if (source === 'metrics') reported.add(name);
+        else if (reported.has(name)) continue;
+        if (isWanted(query, name))
+          yield { job, metric: name, worker, ...pointView({ attempt, step: line.step, at, value }) };
+      }
+    }
+  }
+}
+
+function isWanted({ metrics }: MetricsQuery, name: string): boolean {
+  return metrics === undefined || metrics.some((wanted) => wanted.toLowerCase() === name.toLowerCase());
+}
+
+// ------------------------------------------------------------------------------------------ lines
+
+interface TimedLine {
+  readonly line: MetricLine;
+  readonly at: Instant | null;
+}
+
+/** The lines of a part of one file. */
+interface LineBlock {
+  readonly attempt: number;
+  readonly worker: WorkerId;
+  readonly source: 'log' | 'metrics';
+  readonly lines: readonly TimedLine[];
+}
+
+/** Attempt by attempt; of each one worker, the first with metrics unless the query names one. */
+async function* linesOfJob(home: string, job: Job, query: MetricsQuery): AsyncIterable<LineBlock> {
+  for (const attempt of attemptsOf(job, query)) {
+    const workers = query.worker === undefined ? workersOf(job, attempt) : [requireWorker(job, query.worker, attempt)];
+    let isFound = false;
+    for (const worker of workers) {
+      for (const source of ['metrics', 'log'] as const) {
+        for await (const lines of linesOfRun(home, job, attempt, worker, source)) {
+          isFound ||= lines.length > 0;
+          yield { attempt: attempt.ordinal, worker, source, lines: linesSince(lines, query) };
+        }
+      }
+      if (isFound) break;
+    }
+  }
+}
+
+function linesSince(lines: readonly TimedLine[], { since }: MetricsQuery): readonly TimedLine[] {
+  return since === undefined ? lines : lines.filter(({ at }) => at !== null && at >= since);
+}
+
+async function* linesOfPods(pods: readonly PodLog[], query: MetricsQuery): AsyncIterable<LineBlock> {
+  for (const { attempt, worker, pieces } of pods) {
+    let before: Instant | null = null;
+    const withStep = createStepCarrier();
+    const finder = createLineFinder((text) => {
+      const [, stamp, printed = text] = timestampedLine.exec(text) ?? [];
+      // The parts of a line after a carriage return have no time of their own.
+      before = parseInstant(stamp) ?? before;
+      const found = metricsOfLine(printed);
+      const line = found === undefined ? undefined : withStep(found);
+      return line === undefined ? undefined : { line, at: before };
+    });
+    const blockOf = (found: ReturnType<typeof finder.push>): LineBlock => {
+      const lines = linesSince(
+        found.map(({ line }) => line),
+        query,
+      );
+      return { attempt, worker, source: 'log', lines };
+    };
+    for await (const piece of pieces) yield blockOf(finder.push(piece));
+    yield blockOf(finder.end());
+  }
+}
+
+const timestampedLine = /^(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (.*)$/s;
+
+function attemptsOf(job: Job, { attempt }: MetricsQuery): readonly Attempt[] {
+  if (attempt !== undefined) return [requireAttempt(job, attempt)];
+  return job.attempts.filter(({ startedAt }) => startedAt !== null);
+}
+
+async function* linesOfRun(
+  home: string,
+  job: Job,
+  { ordinal, startedAt, runningAt }: Attempt,
+  worker: WorkerId,
+  source: 'log' | 'metrics',
+): AsyncIterable<readonly TimedLine[]> {
+  const folder = folderOf(home, job);
+  const path = source === 'log' ? attemptFile(folder, ordinal, worker) : metricsFile(folder, ordinal, worker);
+  const begin = runningAt ?? startedAt;
+  const timeAt = createTimeReader([...(begin === null ? [] : [{ length: 0, at: begin }]), ...arrivalsOf(path)]);
+  const finder = createLineFinder<MetricLine & { readonly at?: Instant | null }>(
+    source === 'log' ? metricsOfLine : metricsOfReport,
+  );
+  const withStep = createStepCarrier();
+  const timed = (found: ReturnType<typeof finder.push>) =>
+    found.flatMap(({ line, end }) => {
+      const at = line.at ?? timeAt(end);
+      const carried = withStep(line);
+      return carried === undefined ? [] : [{ line: carried, at }];
+    });
+  try {
+    for await (const chunk of createReadStream(path)) {
+      yield timed(finder.push(chunk as Buffer));
+    }
+  } catch (error) {
+    if (isFileMissing(error)) return;
+    throw fileError(path, error);
+  }
+  yield timed(finder.end());
+}
+
+/** A month of output has half of it. */
+const maxArrivalBytes = 32 * 1024 * 1024;
+
+/** None if the file is missing or unusable: then the points have no times. */
+function arrivalsOf(path: string): readonly Arrival[] {
+  const file = arrivalsFile(path);
+  try {
+    return statSync(file).size > maxArrivalBytes ? [] : parseArrivals(readFileSync(file, 'latin1'));
+  } catch {
+    return [];
+  }
+}
+
+// ------------------------------------------------------------------------------------------ views
+
+type KnownAttempt = Pick<AttemptMetrics, 'attempt' | 'stage' | 'startedAt' | 'endedAt' | 'reason'>;
+
+function knownAttempt({ ordinal, startedAt, endedAt, ending, stage }: Attempt): KnownAttempt {
+  return { attempt: ordinal, stage, startedAt, endedAt, reason: ending?.reason ?? null };
+}
+
+function attemptMetrics(
+  known: KnownAttempt,
+  workers: ReadonlyMap<number, WorkerId>,
+  all: readonly AttemptProgress[],
+): AttemptMetrics {
+  const progress = all.find(({ attempt }) => attempt === known.attempt);
+  return {
+    ...known,
+    worker: workers.get(known.attempt) ?? null,
+    firstStep: progress?.firstStep ?? null,
+    lastStep: progress?.lastStep ?? null,
+    totalSteps: progress?.total ?? null,
+    stepsPerSecond: progress === undefined ? null : stepsPerSecond(progress),
+  };
+}
+
+function seriesView({
+  name,
+  points,
+  count,
+  last,
+  min,
+  max,
+  nonFinite,
+  firstNonFinite,
+}: MetricSeries): MetricSeriesView {
+  return {
+    name,
+    unit: name === throughputName ? 'steps/s' : null,
+    points: points.map(pointView),
+    count,
+    last: pointView(last),
+    min,
+    max,
+    nonFinite,
+    firstNonFinite: firstNonFinite === null ? null : pointView(firstNonFinite),
+  };
+}
+
+/** JSON has no NaN and no infinity. */
+function pointView({ attempt, step, at, value }: MetricPoint): MetricSeriesView['last'] {
+  const text = Number.isNaN(value) ? 'NaN' : value > 0 ? 'Infinity' : '-Infinity';
+  return { attempt, step, at, value: Number.isFinite(value) ? value : text };
+}

@@ -1,0 +1,348 @@
+// Progress: how far a job's program is, how fast, and which worker is slow. Reads only both ends of the copies of its
+// output, so that `show` stays quick; src/app/metrics.ts reads all of it.
+
+import { readdirSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
+import { checkpointFolder } from '../core/decide/launch.ts';
+import { createTimeReader, parseArrivals } from '../core/model/arrival-times.ts';
+import { dashboardLinksOf, type DashboardLinks } from '../core/model/dashboard-links.ts';
+import { lastAttempt, type Attempt, type Job } from '../core/model/job.ts';
+import {
+  countsOf,
+  createLineFinder,
+  metricsOfLine,
+  metricsOfReport,
+  type FoundLine,
+  type MetricLine,
+  type ProgressCount,
+} from '../core/model/metric-lines.ts';
+import { formatWorker, type WorkerId } from '../core/model/spec.ts';
+import { hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import {
+  slowWorkerOf,
+  stepsPerSecond,
+  throughputChange,
+  type AttemptProgress,
+  type SlowWorker,
+  type ThroughputChange,
+  type WorkerPace,
+} from '../reports/metrics.ts';
+import { readFileEnd } from './files.ts';
+import { formatDuration } from './format.ts';
+import { arrivalsFile, attemptFile, folderOf, metricsFile } from './job-folder.ts';
+import { workersOf } from './views.ts';
+
+/** All texts are for people; null for what is not known. */
+export interface ProgramProgress {
+  /** `step 40,210 of 90,000 (44%), 1.16/s, 11h54m more at this pace`. */
+  readonly progress: string | null;
+  /** The comparison of the newest attempt with the one before. */
+  readonly throughput: string | null;
+  readonly slowWorker: string | null;
+  readonly dashboards: DashboardLinks;
+}
+
+/** More workers are not read. */
+const maxWorkers = 16;
+/** Attempts whose throughput is compared. */
+const maxAttempts = 4;
+const beginBytes = 16 * 1024;
+const endBytes = 64 * 1024;
+const arrivalBytes = 4 * 1024;
+
+/** The progress of the slowest of at most 16 workers of the newest attempt. */
+export function progressOf(home: string, job: Job, now: Instant): ProgramProgress {
+  const attempt = lastAttempt(job);
+  const dashboards = dashboardsOf(home, job);
+  if (attempt === undefined || attempt.startedAt === null)
+    return { progress: null, throughput: null, slowWorker: null, dashboards };
+  const workers = workersOf(job, attempt).slice(0, maxWorkers);
+  const ends = workers.map((worker) => readEnds(home, job, attempt, worker));
+  const isRunning = attempt.endedAt === null && attempt.ending === null;
+  const slow = isRunning ? slowWorkerOf(ends.map((one) => paceOfWorker(one, now))) : null;
+  const [slowest] = ends
+    .filter(({ last }) => last !== null)
+    .toSorted((one, other) => (one.last?.position.done ?? 0) - (other.last?.position.done ?? 0));
+  const change = throughputChange(recentAttempts(home, job));
+  return {
+    progress: slowest === undefined ? null : formatProgress(slowest, isRunning),
+    throughput: change === null ? null : formatThroughputChange(change),
+    slowWorker: slow === null ? null : formatSlowWorker(slow),
+    dashboards,
+  };
+}
+
+function recentAttempts(home: string, job: Job): readonly AttemptProgress[] {
+  const started = job.attempts.filter(({ startedAt }) => startedAt !== null).slice(-maxAttempts);
+  if (started.length < 2) return [];
+  return started.flatMap((attempt) => {
+    for (const worker of workersOf(job, attempt).slice(0, maxWorkers)) {
+      const progress = attemptProgress(attempt, readEnds(home, job, attempt, worker));
+      if (progress !== null) return [progress];
+    }
+    return [];
+  });
+}
+
+function attemptProgress({ ordinal }: Attempt, { first, last }: Ends): AttemptProgress | null {
+  if (first === null || last === null || !isSameCount(first.position, last.position)) return null;
+  return {
+    attempt: ordinal,
+    firstStep: first.position.done,
+    lastStep: last.position.done,
+    total: last.position.total,
+    steps: last.position.done - first.position.done,
+    duration: first.at === null || last.at === null ? 0 : last.at - first.at,
+  };
+}
+
+// ------------------------------------------------------------------------------------------ both ends of an output
+
+/** A position in the work. */
+interface Position {
+  readonly unit: string;
+  readonly done: number;
+  readonly total: number | null;
+}
+
+interface PositionLine {
+  readonly position: Position;
+  /** All counts of the line, such as an epoch and a step. */
+  readonly counts: readonly ProgressCount[];
+  readonly at: Instant | null;
+  readonly line: MetricLine | null;
+}
+
+interface Ends {
+  readonly worker: WorkerId;
+  readonly first: PositionLine | null;
+  readonly last: PositionLine | null;
+  /** Those of the end that name a position, oldest first. */
+  readonly newest: readonly PositionLine[];
+  /** Time of the last output; null without any. */
+  readonly changedAt: Instant | null;
+}
+
+/** Reported metrics are preferred to the log. */
+function readEnds(home: string, job: Job, attempt: Attempt, worker: WorkerId): Ends {
+  const folder = folderOf(home, job);
+  const reported = readFileEnds(metricsFile(folder, attempt.ordinal, worker), attempt, positionOfReport);
+  const printed = readFileEnds(attemptFile(folder, attempt.ordinal, worker), attempt, positionOfLine);
+  const chosen = reported.last === null ? printed : reported;
+  return { ...chosen, worker, changedAt: printed.changedAt ?? reported.changedAt };
+}
+
+function positionOfReport(text: string): PositionLine | undefined {
+  const line = metricsOfReport(text);
+  if (line === undefined || line.step === null) return undefined;
+  return { position: { unit: 'step', done: line.step, total: line.total }, counts: [], at: line.at, line };
+}
+
+function positionOfLine(text: string): PositionLine | undefined {
+  const counts = countsOf(text);
+  const line = metricsOfLine(text) ?? null;
+  const [count] = counts;
+  if (counts.length === 1 && count !== undefined) return { position: count, counts, at: null, line };
+  if (line === null || line.step === null) return undefined;
+  return { position: { unit: 'step', done: line.step, total: line.total }, counts, at: null, line };
+}
+
+type Recognise = (text: string) => PositionLine | undefined;
+
+function readFileEnds(path: string, attempt: Attempt, recognise: Recognise): Omit<Ends, 'worker'> {
+  const end = readPart(path, endBytes, 'last');
+  if (end === undefined) return { first: null, last: null, newest: [], changedAt: null };
+  const newest = withTimes(path, attempt, 'last', linesOf(end, recognise));
+  const begin = end.from === 0 ? end : readPart(path, beginBytes, 'first');
+  const oldest = begin === undefined ? [] : withTimes(path, attempt, 'first', linesOf(begin, recognise));
+  const { changedAt } = end;
+  // Without a stored time, the first line is as old as the attempt, and the last one as the file.
+  return {
+    first: timedLine(oldest[0], attempt.runningAt),
+    last: timedLine(newest.at(-1), changedAt),
+    newest,
+    changedAt,
+  };
+}
+
+function timedLine(line: PositionLine | undefined, otherwise: Instant | null): PositionLine | null {
+  return line === undefined ? null : { ...line, at: line.at ?? otherwise };
+}
+
+type Part = NonNullable<ReturnType<typeof readFileEnd>>;
+
+function readPart(path: string, maxBytes: number, end: 'first' | 'last'): Part | undefined {
+  try {
+    return readFileEnd(path, maxBytes, end);
+  } catch {
+    return undefined;
+  }
+}
+
+function linesOf({ bytes, from }: Part, recognise: Recognise): readonly FoundLine<PositionLine>[] {
+  // The first line of a part may have lost its begin.
+  const start = from === 0 ? 0 : bytes.indexOf('\n') + 1;
+  return createLineFinder(recognise, from + start).push(bytes.subarray(start));
+}
+
+function withTimes(
+  path: string,
+  { startedAt, runningAt }: Attempt,
+  end: 'first' | 'last',
+  lines: readonly FoundLine<PositionLine>[],
+): readonly PositionLine[] {
+  const begin = runningAt ?? startedAt;
+  const part = readPart(arrivalsFile(path), arrivalBytes, end);
+  const isFromBegin = end === 'first' || part?.from === 0;
+  const timeAt = createTimeReader([
+    ...(isFromBegin && begin !== null ? [{ length: 0, at: begin }] : []),
+    ...parseArrivals(part?.bytes.toString('latin1') ?? ''),
+  ]);
+  return lines.map(({ line, end: offset }) => ({ ...line, at: line.at ?? timeAt(offset) }));
+}
+
+function isSameCount(one: Position, other: Position): boolean {
+  return one.unit === other.unit && one.total === other.total;
+}
+
+// ------------------------------------------------------------------------------------------ workers
+
+const reportedSeconds =
+  /^(?:step_time|sec_per_step|seconds_per_step|time_per_step|iter_time|seconds|s\/(?:it|iter|step))$/i;
+const reportedMilliseconds = /^(?:step_time_ms|ms\/(?:it|iter|step)|time)$/i;
+
+function paceOfWorker({ worker, last, newest, changedAt }: Ends, now: Instant): WorkerPace {
+  const steps = newest.map(({ position }) => position.done);
+  const gaps = steps.slice(1).map((step, index) => step - (steps[index] ?? step));
+  return {
+    worker,
+    step: last?.position.done ?? null,
+    stepsPerLine: median(gaps.filter((gap) => gap > 0)),
+    secondsPerStep: reportedPace(newest),
+    logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
+  };
+}
+
+/** The median that the newest lines report. The times of their arrival are not precise enough. */
+function reportedPace(newest: readonly PositionLine[]): number | null {
+  const all = newest.slice(-20).flatMap(({ line }) => line?.values ?? []);
+  const inSeconds = all.flatMap(([name, value]) =>
+    reportedSeconds.test(name) ? [value] : reportedMilliseconds.test(name) ? [value / second] : [],
+  );
+  return median(inSeconds.filter((value) => Number.isFinite(value) && value > 0));
+}
+
+function median(values: readonly number[]): number | null {
+  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? null;
+}
+
+function formatSlowWorker({ worker, kind, value, others }: SlowWorker): string {
+  const name = formatWorker(worker);
+  switch (kind) {
+    case 'steps':
+      return `${name} is behind: step ${formatCount(value)}, the others ${formatCount(others)}`;
+    case 'pace':
+      return `${name} is slow: ${formatSeconds(value)} per step, the others ${formatSeconds(others)}`;
+    case 'silent':
+      return `${name} has printed nothing for ${formatDuration(value)}, the others for at most ${formatDuration(others)}`;
+  }
+}
+
+function formatSeconds(value: number): string {
+  return `${value >= 100 ? Math.round(value) : value.toPrecision(3)} s`;
+}
+
+// ------------------------------------------------------------------------------------------ dashboards
+
+/** From both ends of the newest output, and from the checkpoint folder if it is on this machine. */
+function dashboardsOf(home: string, job: Job): DashboardLinks {
+  const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
+  const none: DashboardLinks = { wandb: null, tensorboard: null };
+  if (attempt === undefined) return none;
+  const path = (worker: WorkerId): string => attemptFile(folderOf(home, job), attempt.ordinal, worker);
+  const found = workersOf(job, attempt)
+    .slice(0, 2)
+    .flatMap((worker) => {
+      const end = readPart(path(worker), endBytes, 'last');
+      const begin = end === undefined || end.from === 0 ? undefined : readPart(path(worker), 4 * endBytes, 'first');
+      return [end, begin].flatMap((part) =>
+        part === undefined ? [] : [dashboardLinksOf(part.bytes.toString('utf8'))],
+      );
+    });
+  return {
+    wandb: found.find(({ wandb }) => wandb !== null)?.wandb ?? null,
+    tensorboard:
+      eventFolder(job, attempt) ?? found.find(({ tensorboard }) => tensorboard !== null)?.tensorboard ?? null,
+  };
+}
+
+const maxFolders = 50;
+
+/** The folder with event files in the checkpoint folder or one below it; null if it is not on this machine. */
+function eventFolder(job: Job, attempt: Attempt): string | null {
+  const { command, capacity } = job.spec;
+  const folder = checkpointFolder(job, attempt);
+  const isOnThisMachine = capacity.kind === 'local' || command.runsOn === 'controller';
+  if (folder === null || !isOnThisMachine || !isAbsolute(folder)) return null;
+  const entriesOf = (path: string) => {
+    try {
+      return readdirSync(path, { withFileTypes: true });
+    } catch {
+      return [];
+    }
+  };
+  const entries = entriesOf(folder);
+  const isEventFile = ({ name }: { readonly name: string }) => name.startsWith('events.out.tfevents.');
+  if (entries.some(isEventFile)) return folder;
+  const folders = entries.filter((entry) => entry.isDirectory()).slice(0, maxFolders);
+  const found = folders.find(({ name }) => entriesOf(join(folder, name)).some(isEventFile));
+  return found === undefined ? null : join(folder, found.name);
+}
+
+// ------------------------------------------------------------------------------------------ texts
+
+/** `step 40,210 of 90,000 (44%), 1.16/s, 11h54m more at this pace`; without a pace once the attempt has ended. */
+function formatProgress({ first, last }: Pick<Ends, 'first' | 'last'>, isRunning: boolean): string | null {
+  if (last === null) return null;
+  const { position, counts } = last;
+  if (counts.length > 1) {
+    return counts.map(({ unit, done, total }) => `${unit} ${formatCount(done)} of ${formatCount(total)}`).join(', ');
+  }
+  const { unit, done, total } = position;
+  const share = total === null ? '' : ` of ${formatCount(total)} (${Math.floor((done / total) * 100)}%)`;
+  const text = `${unit} ${formatCount(done)}${share}`;
+  const rate = isRunning ? rateBetween(first, last) : null;
+  if (rate === null || done === total) return text;
+  const remaining = total === null ? '' : `, ${formatDuration(((total - done) / rate) * second)} more at this pace`;
+  return `${text}, ${formatRate(rate)}${remaining}`;
+}
+
+function rateBetween(first: PositionLine | null, last: PositionLine): number | null {
+  if (first === null || first.at === null || last.at === null || !isSameCount(first.position, last.position))
+    return null;
+  return stepsPerSecond({ steps: last.position.done - first.position.done, duration: last.at - first.at });
+}
+
+export function formatThroughputChange({ attempt, before, rate, rateBefore }: ThroughputChange): string {
+  const difference = Math.round(Math.abs(rate / rateBefore - 1) * 100);
+  const comparison = rate < rateBefore ? 'slower' : 'faster';
+  return `attempt ${attempt} runs at ${formatRate(rate)}, ${difference}% ${comparison} than attempt ${before} (${formatRate(rateBefore)})`;
+}
+
+/** Per second, minute or hour: `1.16/s`, `2.00/h`. */
+export function formatRate(perSecond: number): string {
+  const units: readonly (readonly [string, Duration])[] = [
+    ['s', second],
+    ['min', minute],
+  ];
+  const inUnit = (unit: Duration) => (perSecond * unit) / second;
+  const [name, unit] = units.find(([, length]) => inUnit(length) >= 0.5) ?? ['h', hour];
+  const value = inUnit(unit);
+  return `${value >= 100 ? formatCount(Math.round(value)) : value.toPrecision(3)}/${name}`;
+}
+
+/** `40,210`. */
+export function formatCount(value: number): string {
+  const [whole = '', fraction] = String(value).split('.');
+  return `${whole.replaceAll(/\B(?=(\d{3})+$)/g, ',')}${fraction === undefined ? '' : `.${fraction}`}`;
+}

@@ -1,0 +1,192 @@
+/** `plot`: the curves of a job's metrics as text, and their points as JSON. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { MetricsView, MetricSeriesView, MetricValue } from '../../src/app/client.ts';
+import { noon } from '../support/builders.ts';
+import { jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
+
+const pointOf = (value: MetricValue['value'], step: number | null, attempt = 1, at: number | null = null) => ({
+  attempt,
+  step,
+  at,
+  value,
+});
+
+function seriesOf(
+  name: string,
+  points: readonly MetricValue[],
+  changes: Partial<MetricSeriesView> = {},
+): MetricSeriesView {
+  const finite = points.map(({ value }) => value).filter((value) => typeof value === 'number');
+  const last = points.at(-1);
+  assert.ok(last !== undefined);
+  return {
+    name,
+    unit: name === 'throughput' ? 'steps/s' : null,
+    points,
+    count: points.length,
+    last,
+    min: finite.length === 0 ? null : Math.min(...finite),
+    max: finite.length === 0 ? null : Math.max(...finite),
+    nonFinite: points.length - finite.length,
+    firstNonFinite: points.find(({ value }) => typeof value !== 'number') ?? null,
+    ...changes,
+  };
+}
+
+const attempt = (ordinal: number) => ({
+  attempt: ordinal,
+  stage: ordinal - 1,
+  startedAt: noon,
+  endedAt: null,
+  reason: null,
+  worker: 0,
+  firstStep: 0,
+  lastStep: 100,
+  totalSteps: null,
+  stepsPerSecond: null,
+});
+
+function viewOf(series: readonly MetricSeriesView[], changes: Partial<MetricsView> = {}): MetricsView {
+  return {
+    id: '000042',
+    name: 'vit',
+    attempts: [attempt(1)],
+    names: series.map(({ name }) => name),
+    series,
+    throughput: null,
+    slowWorker: null,
+    dashboards: { wandb: null, tensorboard: null },
+    ...changes,
+  };
+}
+
+const line = Array.from({ length: 11 }, (_, index) => pointOf(10 - index, index * 10));
+
+const run = (args: readonly string[], metrics: MetricsView, options: CliHarnessOptions = {}) =>
+  jobman(['plot', '42', ...args], { jobs: [jobView({ name: 'vit' })], metrics, ...options });
+
+test('the loss and the throughput are drawn, with the last value, the range and the attempts below the axis', async () => {
+  const loss = seriesOf('loss', [...line, ...line.slice(5).map((one) => ({ ...one, attempt: 2 }))]);
+  const pace = seriesOf('throughput', [pointOf(1.5, 0), pointOf(2, 100)]);
+  const view = viewOf([seriesOf('acc', line), loss, pace], {
+    attempts: [attempt(1), attempt(2)],
+    throughput: 'attempt 2 runs at 1.00/s, 50% slower than attempt 1 (2.00/s)',
+    slowWorker: 'worker 3 is behind: step 90, the others 100',
+    dashboards: { wandb: 'https://wandb.ai/lab/vit/runs/a', tensorboard: '~/ckpt/my tb' },
+  });
+  const { code, out } = await run(['--width', '40'], view);
+  assert.equal(code, 0);
+  assert.deepEqual(out.split('\n').slice(0, 14), [
+    '000042 vit: 2 attempts, worker 0',
+    '',
+    'loss  0 at step 100, 0 to 10, 17 points',
+    '     10 ┤⠉⠒⠤⣀',
+    '        │    ⠉⠒⠤⣀',
+    '        │        ⠉⠒⠤⣀',
+    '      5 ┤            ⠉⠒⠤⣀',
+    '        │                ⠉⠢⢄⡀',
+    '        │                   ⠈⠑⠢⢄⡀',
+    '        │                       ⠈⠑⠢⢄⡀',
+    '      0 ┤                           ⠈⠑⠢⢄',
+    '        └───────────────────────────────',
+    '         0                      step 100',
+    'attempt  1              2',
+  ]);
+  assert.match(out, /\nthroughput \(steps\) {2}2\.00\/s at step 100,\n1\.50\/s to 2\.00\/s\n/);
+  assert.match(out, /\npace {6}Attempt 2 runs at 1\.00\/s, 50%\n {10}slower than attempt 1/);
+  assert.match(out, /\nslow {6}Worker 3 is behind: step 90,\n/);
+  assert.match(out, /\nwandb {5}https:\/\/wandb\.ai\/lab\/vit\/runs\/a\n/);
+  assert.match(out, /tensorboard --logdir\n +~\/'ckpt\/my tb'\n/);
+  assert.match(out, /\nothers {4}acc\n/);
+});
+
+test('a falling curve falls from the upper left to the lower right, in Braille and in ASCII', async () => {
+  const view = viewOf([seriesOf('loss', line)]);
+  const braille = (await run(['loss', '--width', '40'], view)).out.split('\n').slice(3, 17);
+  assert.match(braille[0] ?? '', /^ {5}10 ┤[\u2800-\u28ff]+$/);
+  assert.match(braille.at(-1) ?? '', /^ {6}0 ┤ {20,}[\u2800-\u28ff]+$/);
+  const ascii = (await run(['loss', '--width', '40'], view, { env: { LANG: 'C' } })).out.split('\n');
+  assert.match(ascii[3] ?? '', /^ {5}10 \+\*+$/);
+  assert.match(ascii[16] ?? '', /^ {6}0 \+ {20,}\*+$/);
+  assert.match(ascii[17] ?? '', /^ {8}\+-+$/);
+  assert.match(ascii.join(''), /^[ -~]*$/);
+});
+
+test('every line fits a narrow terminal, and there are no control sequences without one', async () => {
+  const view = viewOf([seriesOf('loss', line), seriesOf('throughput', line)]);
+  const narrow = await run([], view, { terminal: { columns: 40, rows: 24 } });
+  for (const text of narrow.out.split('\n')) assert.ok(text.length <= 40, text);
+  const piped = await run([], view);
+  // eslint-disable-next-line no-control-regex -- there must be none
+  assert.doesNotMatch(piped.out, /\u001b/);
+});
+
+test('NaN interrupts the curve and is named with its step', async () => {
+  const points = [pointOf(1, 0), pointOf('NaN', 10), pointOf('Infinity', 20), pointOf(2, 30)];
+  const { out } = await run([], viewOf([seriesOf('loss', points)]));
+  assert.match(out, /loss {2}2 at step 30, 1 to 2, 4 points, NaN or infinite 2 times, first at step 10/);
+  const none = await run([], viewOf([seriesOf('loss', [pointOf('NaN', 1)])]));
+  assert.match(none.out, /loss {2}NaN at step 1, 1 point, NaN at step 1\n/);
+});
+
+test('a single spike does not flatten the curve', async () => {
+  const points = Array.from({ length: 200 }, (_, step) => pointOf(step === 5 ? 1e5 : 2 + Math.sin(step / 10), step));
+  const { out } = await run([], viewOf([seriesOf('loss', points)]));
+  assert.match(out, /loss {2}.* to 100,000/);
+  assert.match(out.split('\n')[3] ?? '', /^ +3\.\d+ ┤/);
+});
+
+test('without steps the axis is the time, and without times the line', async () => {
+  const timed = [pointOf(1, null, 1, noon), pointOf(2, null, 1, noon + 3_600_000)];
+  assert.match((await run([], viewOf([seriesOf('loss', timed)]))).out, / 0s +since the first point 1h00m\n/);
+  assert.match((await run([], viewOf([seriesOf('loss', [pointOf(1, null), pointOf(1, null)])]))).out, / 0 +line 1\n/);
+});
+
+test('without a loss the first metric is drawn', async () => {
+  const { out } = await run([], viewOf([seriesOf('reward', line), seriesOf('lr', line)]));
+  assert.match(out, /\nreward {2}0 at step 100/);
+  assert.match(out, /\nothers {4}lr\n/);
+  const other = await run([], viewOf([seriesOf('lr', line), seriesOf('val_loss', line)]));
+  assert.match(other.out, /\nval_loss {2}/);
+});
+
+test('JSON is one object for each point', async () => {
+  const view = viewOf([seriesOf('loss', [pointOf(1, 0, 1, noon), pointOf('NaN', 1)]), seriesOf('acc', line)]);
+  const { out } = await run(['LOSS', '--json'], view);
+  const at = '2026-11-20T12:00:00.000Z';
+  assert.deepEqual(
+    out
+      .trimEnd()
+      .split('\n')
+      .map((text) => JSON.parse(text) as object),
+    [
+      { job: '000042', metric: 'loss', worker: 0, attempt: 1, step: 0, at, value: 1 },
+      { job: '000042', metric: 'loss', worker: 0, attempt: 1, step: 1, at: null, value: 'NaN' },
+    ],
+  );
+  const all = await run(['--json', '--all'], view);
+  assert.equal(all.out.trimEnd().split('\n').length, 13);
+});
+
+test('what does not exist is named, with the metrics that do', async () => {
+  const none = await run([], viewOf([]));
+  assert.deepEqual([none.code, none.out], [3, '']);
+  assert.match(none.err, /Job 000042 has printed no metrics yet\.\n.*jobman mark step=100 loss=0\.3/s);
+  const wrong = await run(['los', 'x'], viewOf([seriesOf('loss', line)]));
+  assert.equal(wrong.code, 3);
+  assert.match(wrong.err, /has no metric "los" and "x"\. Did you mean loss\?\n.*Its metrics: loss/s);
+  for (const args of [['--all'], ['--watch', '--json'], ['--width', '0x']]) {
+    assert.equal((await run(args, viewOf([seriesOf('loss', line)]))).code, 2, args.join(' '));
+  }
+  assert.equal((await jobman(['plot'], {})).code, 2);
+});
+
+test('hostile names reach no terminal', async () => {
+  const evil = 'a\u001b]0;x\u0007loss';
+  const { out } = await run([], viewOf([seriesOf(evil, line), seriesOf(`b${evil}`, line)]), {
+    terminal: { columns: 80, rows: 24 },
+  });
+  // eslint-disable-next-line no-control-regex -- there must be none
+  assert.doesNotMatch(out.replaceAll(/\u001b\[[\d;?]*[a-zA-Z]/g, ''), /[\u0000-\u0009\u000b-\u001f]/);
+});
