@@ -14,8 +14,9 @@ import {
 import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { JobRow } from './client.ts';
-import { progressOf, workerViews } from './logs.ts';
+import { workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
+import { currentPaceOf } from './progress.ts';
 import { maxFinishedJobs, usageOf } from './tpus.ts';
 import { jobRow } from './views.ts';
 
@@ -78,8 +79,7 @@ function activityOf(home: string, job: Job, now: Instant): JobActivity {
   const row = jobRow(job, now);
   const attempt = lastAttempt(job);
   const isRunning = row.phase === 'running' && attempt?.ending === null && attempt.runningAt !== null;
-  const progress = isRunning ? progressOf(home, job) : null;
-  const pace = progress?.pace ?? null;
+  const pace = isRunning ? currentPaceOf(home, job) : { step: null, stepsPerSecond: null };
   return {
     ...row,
     allocation: attempt?.allocation ?? null,
@@ -89,8 +89,7 @@ function activityOf(home: string, job: Job, now: Instant): JobActivity {
       ...worker,
       logAt: logAgeMs === null ? null : now - logAgeMs,
     })),
-    step: progress?.counts[0]?.done ?? null,
-    stepsPerSecond: pace === null ? null : (1_000 * pace.done) / pace.duration,
+    ...pace,
   };
 }
 

@@ -48,6 +48,7 @@ const maxWorkers = 16;
 const maxAttempts = 4;
 const beginBytes = 16 * 1024;
 const endBytes = 64 * 1024;
+const shortEndBytes = 4 * 1024;
 const arrivalBytes = 4 * 1024;
 
 /** The progress of the slowest of at most 16 workers of the newest attempt. */
@@ -56,20 +57,39 @@ export function progressOf(home: string, job: Job, now: Instant): ProgramProgres
   const dashboards = dashboardsOf(home, job);
   if (attempt === undefined || attempt.startedAt === null)
     return { progress: null, throughput: null, slowWorker: null, dashboards };
-  const workers = workersOf(job, attempt).slice(0, maxWorkers);
-  const ends = workers.map((worker) => readEnds(home, job, attempt, worker));
+  const outputs = outputsOf(home, job, attempt, endBytes);
   const isRunning = attempt.endedAt === null && attempt.ending === null;
-  const slow = isRunning ? slowWorkerOf(ends.map((one) => paceOfWorker(one, now))) : null;
-  const [slowest] = ends
-    .filter(({ last }) => last !== null)
-    .toSorted((one, other) => (one.last?.position.done ?? 0) - (other.last?.position.done ?? 0));
+  const slow = isRunning ? slowWorkerOf(outputs.map((one) => paceOfWorker(one, now))) : null;
+  const slowest = slowestOf(outputs);
   const change = throughputChange(recentAttempts(home, job));
   return {
-    progress: slowest === undefined ? null : formatProgress(slowest, isRunning),
+    progress: slowest === undefined ? null : formatProgress(endsOf(slowest, attempt), isRunning),
     throughput: change === null ? null : formatThroughputChange(change),
     slowWorker: slow === null ? null : formatSlowWorker(slow),
     dashboards,
   };
+}
+
+/** Its step and pace alone, for a screen of many jobs: reads less of each output. */
+export function currentPaceOf(
+  home: string,
+  job: Job,
+): { readonly step: number | null; readonly stepsPerSecond: number | null } {
+  const attempt = lastAttempt(job);
+  const slowest = attempt === undefined ? undefined : slowestOf(outputsOf(home, job, attempt, shortEndBytes));
+  if (attempt === undefined || slowest === undefined) return { step: null, stepsPerSecond: null };
+  const { first, last } = endsOf(slowest, attempt);
+  return { step: last?.position.done ?? null, stepsPerSecond: last === null ? null : rateBetween(first, last) };
+}
+
+function outputsOf(home: string, job: Job, attempt: Attempt, maxBytes: number): readonly Output[] {
+  const workers = workersOf(job, attempt).slice(0, maxWorkers);
+  return workers.map((worker) => readOutput(home, job, attempt, worker, maxBytes));
+}
+
+function slowestOf(outputs: readonly Output[]): Output | undefined {
+  const doneOf = ({ newest }: Output) => newest.at(-1)?.line.position.done ?? 0;
+  return outputs.filter(({ newest }) => newest.length > 0).toSorted((one, other) => doneOf(one) - doneOf(other))[0];
 }
 
 function recentAttempts(home: string, job: Job): readonly AttemptProgress[] {
@@ -77,7 +97,7 @@ function recentAttempts(home: string, job: Job): readonly AttemptProgress[] {
   if (started.length < 2) return [];
   return started.flatMap((attempt) => {
     for (const worker of workersOf(job, attempt).slice(0, maxWorkers)) {
-      const progress = attemptProgress(attempt, readEnds(home, job, attempt, worker));
+      const progress = attemptProgress(attempt, endsOf(readOutput(home, job, attempt, worker, endBytes), attempt));
       if (progress !== null) return [progress];
     }
     return [];
@@ -113,22 +133,29 @@ interface PositionLine {
   readonly line: MetricLine | null;
 }
 
-interface Ends {
+/** The end of what one worker printed or reported. */
+interface Output {
   readonly worker: WorkerId;
-  readonly first: PositionLine | null;
-  readonly last: PositionLine | null;
-  /** Those of the end that name a position, oldest first. */
-  readonly newest: readonly PositionLine[];
+  readonly path: string;
+  readonly recognise: Recognise;
+  /** The lines that name a position, oldest first. */
+  readonly newest: readonly FoundLine<PositionLine>[];
   /** Time of the last output; null without any. */
   readonly changedAt: Instant | null;
 }
 
+/** The first and the newest position, with their times. */
+interface Ends {
+  readonly first: PositionLine | null;
+  readonly last: PositionLine | null;
+}
+
 /** Reported metrics are preferred to the log. */
-function readEnds(home: string, job: Job, attempt: Attempt, worker: WorkerId): Ends {
+function readOutput(home: string, job: Job, { ordinal }: Attempt, worker: WorkerId, maxBytes: number): Output {
   const folder = folderOf(home, job);
-  const reported = readFileEnds(metricsFile(folder, attempt.ordinal, worker), attempt, positionOfReport);
-  const printed = readFileEnds(attemptFile(folder, attempt.ordinal, worker), attempt, positionOfLine);
-  const chosen = reported.last === null ? printed : reported;
+  const reported = readNewest(metricsFile(folder, ordinal, worker), positionOfReport, maxBytes);
+  const printed = readNewest(attemptFile(folder, ordinal, worker), positionOfLine, maxBytes);
+  const chosen = reported.newest.length === 0 ? printed : reported;
   return { ...chosen, worker, changedAt: printed.changedAt ?? reported.changedAt };
 }
 
@@ -149,24 +176,20 @@ function positionOfLine(text: string): PositionLine | undefined {
 
 type Recognise = (text: string) => PositionLine | undefined;
 
-function readFileEnds(path: string, attempt: Attempt, recognise: Recognise): Omit<Ends, 'worker'> {
-  const end = readPart(path, endBytes, 'last');
-  if (end === undefined) return { first: null, last: null, newest: [], changedAt: null };
-  const newest = withTimes(path, attempt, 'last', linesOf(end, recognise));
-  const begin = end.from === 0 ? end : readPart(path, beginBytes, 'first');
-  const oldest = begin === undefined ? [] : withTimes(path, attempt, 'first', linesOf(begin, recognise));
-  const { changedAt } = end;
-  // Without a stored time, the first line is as old as the attempt, and the last one as the file.
-  return {
-    first: timedLine(oldest[0], attempt.runningAt),
-    last: timedLine(newest.at(-1), changedAt),
-    newest,
-    changedAt,
-  };
+function readNewest(path: string, recognise: Recognise, maxBytes: number): Omit<Output, 'worker'> {
+  const end = readPart(path, maxBytes, 'last');
+  const newest = end === undefined ? [] : linesOf(end, recognise);
+  return { path, recognise, newest, changedAt: end?.changedAt ?? null };
 }
 
-function timedLine(line: PositionLine | undefined, otherwise: Instant | null): PositionLine | null {
-  return line === undefined ? null : { ...line, at: line.at ?? otherwise };
+/** Without a stored time, the first line is as old as the attempt, and the last one as the file. */
+function endsOf({ path, recognise, newest, changedAt }: Output, attempt: Attempt): Ends {
+  const begin = readPart(path, beginBytes, 'first');
+  const oldest = begin === undefined ? [] : linesOf(begin, recognise);
+  return {
+    first: withTime(path, attempt, 'first', oldest[0], attempt.runningAt),
+    last: withTime(path, attempt, 'last', newest.at(-1), changedAt),
+  };
 }
 
 type Part = NonNullable<ReturnType<typeof readFileEnd>>;
@@ -182,15 +205,20 @@ function readPart(path: string, maxBytes: number, end: 'first' | 'last'): Part |
 function linesOf({ bytes, from }: Part, recognise: Recognise): readonly FoundLine<PositionLine>[] {
   // The first line of a part may have lost its begin.
   const start = from === 0 ? 0 : bytes.indexOf('\n') + 1;
-  return createLineFinder(recognise, from + start).push(bytes.subarray(start));
+  const finder = createLineFinder(recognise, from + start);
+  const lines = finder.push(bytes.subarray(start));
+  // The end of a progress bar comes with its next state.
+  return recognise === positionOfLine ? [...lines, ...finder.end()] : lines;
 }
 
-function withTimes(
+function withTime(
   path: string,
   { startedAt, runningAt }: Attempt,
   end: 'first' | 'last',
-  lines: readonly FoundLine<PositionLine>[],
-): readonly PositionLine[] {
+  found: FoundLine<PositionLine> | undefined,
+  otherwise: Instant | null,
+): PositionLine | null {
+  if (found === undefined || found.line.at !== null) return found?.line ?? null;
   const begin = runningAt ?? startedAt;
   const part = readPart(arrivalsFile(path), arrivalBytes, end);
   const isFromBegin = end === 'first' || part?.from === 0;
@@ -198,7 +226,7 @@ function withTimes(
     ...(isFromBegin && begin !== null ? [{ length: 0, at: begin }] : []),
     ...parseArrivals(part?.bytes.toString('latin1') ?? ''),
   ]);
-  return lines.map(({ line, end: offset }) => ({ ...line, at: line.at ?? timeAt(offset) }));
+  return { ...found.line, at: timeAt(found.end) ?? otherwise };
 }
 
 function isSameCount(one: Position, other: Position): boolean {
@@ -211,14 +239,14 @@ const reportedSeconds =
   /^(?:step_time|sec_per_step|seconds_per_step|time_per_step|iter_time|seconds|s\/(?:it|iter|step))$/i;
 const reportedMilliseconds = /^(?:step_time_ms|ms\/(?:it|iter|step)|time)$/i;
 
-function paceOfWorker({ worker, last, newest, changedAt }: Ends, now: Instant): WorkerPace {
-  const steps = newest.map(({ position }) => position.done);
+function paceOfWorker({ worker, newest, changedAt }: Output, now: Instant): WorkerPace {
+  const steps = newest.map(({ line }) => line.position.done);
   const gaps = steps.slice(1).map((step, index) => step - (steps[index] ?? step));
   return {
     worker,
-    step: last?.position.done ?? null,
+    step: steps.at(-1) ?? null,
     stepsPerLine: median(gaps.filter((gap) => gap > 0)),
-    secondsPerStep: reportedPace(newest),
+    secondsPerStep: reportedPace(newest.map(({ line }) => line)),
     logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
   };
 }
@@ -302,7 +330,7 @@ function eventFolder(job: Job, attempt: Attempt): string | null {
 // ------------------------------------------------------------------------------------------ texts
 
 /** `step 40,210 of 90,000 (44%), 1.16/s, 11h54m more at this pace`; without a pace once the attempt has ended. */
-function formatProgress({ first, last }: Pick<Ends, 'first' | 'last'>, isRunning: boolean): string | null {
+function formatProgress({ first, last }: Ends, isRunning: boolean): string | null {
   if (last === null) return null;
   const { position, counts } = last;
   if (counts.length > 1) {

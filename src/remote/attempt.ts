@@ -159,19 +159,18 @@ export function parseObservation(answer: string, at: Instant): WorkerStatus | un
     const resumedFrom = resumes.get(run.attempt);
     return resumedFrom === undefined ? run : { ...run, resumedFrom };
   });
-  return { bootId, proofs, runs: complete.toSorted((a, b) => a.attempt - b.attempt) };
+  return {
+    bootId,
+    proofs,
+    runs: complete.toSorted((a, b) => a.attempt - b.attempt),
+    ...(reportedMetrics.length === 0 ? {} : { reportedMetrics }),
+  };
 }
 
 function parseResumed([saved = '', ...entry]: readonly string[], clockOffset: number): ResumedFrom {
   return isNumber(saved)
     ? { entry: entry.join(' '), savedAt: Number(saved) + clockOffset }
     : { entry: null, savedAt: null };
-  return {
-    bootId,
-    proofs,
-    runs: runs.toSorted((a, b) => a.attempt - b.attempt),
-    ...(reportedMetrics.length === 0 ? {} : { reportedMetrics }),
-  };
 }
 
 /** A gap of up to two seconds may be the answer's travel time; ignoring it keeps timestamps stable. */
