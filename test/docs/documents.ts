@@ -1,4 +1,5 @@
 /** The documents of this repository as data: their blocks, their code in lines, their links and headings. */
+import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -118,4 +119,12 @@ export function anchorsOf({ prose }: Pick<Document, 'prose'>): readonly string[]
     seen.set(slug, count + 1);
     return count === 0 ? slug : `${slug}-${count}`;
   });
+}
+
+/** The first block of a language in a page, after that text. */
+export function blockOf(page: string, language: string, after = ''): string {
+  const text = readFileSync(join(root, page), 'utf8');
+  const [, block] = text.slice(text.indexOf(after)).match(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, 'm')) ?? [];
+  assert.ok(block !== undefined, `${page} has no block of ${language} after "${after}"`);
+  return block;
 }

@@ -4,24 +4,17 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { promisify } from 'node:util';
+import { blockOf } from '../docs/documents.ts';
 import { examplesPython } from '../support/examples-python.ts';
 import { eventually } from '../support/eventually.ts';
 import { jobmanCommand } from '../support/jobman.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
-
-/** The first block of a language in a page, after that text. */
-function blockOf(page: string, language: string, after = ''): string {
-  const text = readFileSync(join(root, page), 'utf8');
-  const [, block] = text.slice(text.indexOf(after)).match(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, 'm')) ?? [];
-  assert.ok(block !== undefined, `${page} has no block of ${language} after "${after}"`);
-  return block;
-}
 
 /** Runs a block of a page, with `jobman` on the path; returns its output. */
 async function runInShell(world: JobWorld, script: string): Promise<string> {
