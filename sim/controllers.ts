@@ -20,6 +20,7 @@ import { createMachinePort } from './hosts.ts';
 import type { HostPortOptions } from './hosts.ts';
 import { slotCount } from './invariants.ts';
 import type { InvariantChecker } from './invariants.ts';
+import type { Recipients } from './notifications.ts';
 import { createProcess } from './process.ts';
 import type { SimulatedProcess } from './process.ts';
 import type { World } from './world.ts';
@@ -33,6 +34,8 @@ export interface SimulationContext {
   readonly clock: Clock;
   readonly checker: InvariantChecker;
   readonly installation: string;
+  /** Absent: nobody is notified. */
+  readonly recipients?: Recipients;
   /** Number of workers of a machine for that job, and the behaviour of its programs. */
   readonly workersOf: (job: string) => number;
   readonly planFor: HostPortOptions['planFor'];
@@ -65,7 +68,7 @@ export interface ControllersOptions {
 }
 
 export function createControllers(context: SimulationContext, options: ControllersOptions): Controllers {
-  const { world, checker, clock } = context;
+  const { world, checker, clock, recipients } = context;
   const { timeline } = world;
   const processes: ControllerProcess[] = [];
   const watchedStore = storeThrough(context, checker);
@@ -141,6 +144,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       slots: slotCount,
       idleExitMs: minute,
       onRenewal: onLease,
+      ...(recipients !== undefined && { createNotifier: () => recipients.notifierOf(simulated) }),
     });
   }
 
@@ -171,7 +175,10 @@ export function createControllers(context: SimulationContext, options: Controlle
 // -------------------------------------------------------------------------------------- the database
 
 /** The database as a client or controller reaches it: a full disk takes no writes. The checker gets every write. */
-function storeThrough({ store, disk }: Pick<SimulationContext, 'store' | 'disk'>, checker?: InvariantChecker): Store {
+function storeThrough(
+  { store, disk, recipients }: Pick<SimulationContext, 'store' | 'disk' | 'recipients'>,
+  checker?: InvariantChecker,
+): Store {
   const writing: readonly (keyof Store)[] = [
     'insert',
     'commit',
@@ -188,9 +195,10 @@ function storeThrough({ store, disk }: Pick<SimulationContext, 'store' | 'disk'>
       return async (...args: unknown[]): Promise<unknown> => {
         if (disk.isFull && writes.has(key)) throw diskFullError();
         const answer: unknown = await (Reflect.apply(member, target, args) as Promise<unknown>);
-        if (key === 'commit' && checker !== undefined) {
+        if (key === 'commit') {
           const commit = args[0] as Parameters<Store['commit']>[0];
-          checker.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
+          if (answer === 'committed') recipients?.committed(commit.job, commit.events);
+          checker?.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
         }
         if (key === 'addOutcome') checker?.replyRecorded((args[1] as Outcome).result);
         return answer;

@@ -14,8 +14,11 @@ export interface SimulatedProcess {
   /** Receives nothing until `thaw`. Messages that were sent before still arrive. */
   suspend(): void;
   resume(): void;
-  /** The same object, reached through this process. Its methods may be synchronous or return promises. */
-  wrap<T extends object>(port: T): T;
+  /**
+   * The same object, reached through this process. Its methods may be synchronous or return promises. The process never
+   * dies at a call that is not counted.
+   */
+  wrap<T extends object>(port: T, isCounted?: boolean): T;
   clock(real: Clock): Clock;
   readonly dead: Promise<void>;
 }
@@ -45,10 +48,10 @@ export function createProcess(name: string): SimulatedProcess {
     else call();
   }
 
-  function passCall(call: () => unknown): unknown {
+  function passCall(call: () => unknown, isCounted: boolean): unknown {
     if (isDead) return never;
-    callCount += 1;
-    const isLast = crashPoint?.at === callCount;
+    if (isCounted) callCount += 1;
+    const isLast = isCounted && crashPoint?.at === callCount;
     if (isLast && crashPoint?.when === 'before') {
       crash();
       return never;
@@ -107,13 +110,13 @@ export function createProcess(name: string): SimulatedProcess {
       isSuspended = false;
       for (const call of waiting.splice(0)) deliver(call);
     },
-    wrap<T extends object>(port: T): T {
+    wrap<T extends object>(port: T, isCounted = true): T {
       return new Proxy(port, {
         get(target, key) {
           const member: unknown = Reflect.get(target, key);
           if (typeof member !== 'function') return member;
           return (...given: unknown[]) =>
-            passCall(() => Reflect.apply(member, target, given.map(wrapCallbacks)) as unknown);
+            passCall(() => Reflect.apply(member, target, given.map(wrapCallbacks)) as unknown, isCounted);
         },
       });
     },

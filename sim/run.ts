@@ -23,6 +23,8 @@ import { checkCommandsTakeEffect, checkQuiet, describeJob, hasNoController, isAt
 import type { RestContext } from './at-rest.ts';
 import { startFaults, drawFaultIntensity } from './faults.ts';
 import type { FaultContext, FaultIntensity } from './faults.ts';
+import { createRecipients } from './notifications.ts';
+import type { Recipients } from './notifications.ts';
 import { createTimeline } from './timeline.ts';
 import { createWorld, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
@@ -73,6 +75,7 @@ function drawZones(chance: Chance): Pick<World, 'emptyZones' | 'forbiddenZones'>
 interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 'chance'> {
   readonly controllers: Controllers;
   readonly profiles: ReadonlyMap<string, JobProfile>;
+  readonly recipients: Recipients;
   readonly owners: Chance;
   readonly intensity: FaultIntensity;
   readonly faultChance: Chance;
@@ -107,6 +110,16 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     now: () => epoch + timeline.now + wallClock.offset,
     at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now + wallClock.offset)), call),
   };
+
+  const recipients = createRecipients({
+    world,
+    store: store.notifications,
+    disk,
+    clock,
+    chance: chance.fork('notifications'),
+    hasFaults: () => simulation.hasFaults,
+    onDuplicate: (message) => checker.fail(15, message),
+  });
 
   const profiles = new Map<string, JobProfile>();
   const owners = chance.fork('owners');
@@ -146,6 +159,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
       },
     },
     installation,
+    recipients,
     workersOf: (job) => profiles.get(job)?.workers ?? 1,
     planFor: (job, attempt, worker) => planFor(profileOf(job), attempt, worker),
   };
@@ -178,6 +192,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     processes: controllers.processes,
     client,
     profiles,
+    recipients,
     owners,
     faultChance,
     intensity,
@@ -241,7 +256,7 @@ function stopFaults(simulation: Simulation): void {
 }
 
 async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean): Promise<void> {
-  const { world, checker, profiles } = simulation;
+  const { world, checker, profiles, recipients } = simulation;
   const { timeline } = world;
   stopFaults(simulation);
   const until = timeline.now + settleTimeout;
@@ -250,7 +265,9 @@ async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean)
   await timeline.run(until, () => {
     checkCommandsTakeEffect(simulation, faultsStoppedAt);
     if (isBroken()) return true;
-    if (profiles.size === 0 || hasNoController(simulation) || !checker.jobs.every((job) => isAtRest(simulation, job))) {
+    const isReported = recipients.missing === undefined && recipients.isQuiet;
+    const isResting = isReported && checker.jobs.every((job) => isAtRest(simulation, job));
+    if (profiles.size === 0 || hasNoController(simulation) || !isResting) {
       restingSince = null;
       return false;
     }
@@ -261,6 +278,8 @@ async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean)
   });
   if (!isBroken() && restingSince === null) {
     const late = checker.jobs.find((job) => !isAtRest(simulation, job));
+    if (late === undefined && recipients.missing !== undefined)
+      checker.fail(15, `not delivered: ${recipients.missing}`);
     const holds = late?.finish !== null && late?.removed === false;
     checker.fail(
       holds ? 6 : 10,

@@ -24,6 +24,7 @@ export const invariants = {
   12: 'alternatives in order',
   13: 'slots are limited',
   14: 'only its own checkpoints',
+  15: 'every event is reported',
 } as const;
 
 export type InvariantNumber = keyof typeof invariants;

@@ -8,6 +8,7 @@ import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { leaseRenewInterval, createLease } from './lease.ts';
 import { createLogFollowers, createLogMirror } from './log-mirror.ts';
+import type { Notifier } from './notifier.ts';
 import { createObserver, type Observer } from './observe.ts';
 import { createPass } from './pass.ts';
 import { createPerformer } from './performer.ts';
@@ -55,8 +56,7 @@ export interface ControllerOptions {
   readonly idleExitMs: Duration | null;
   /** Both are created once the lease is held. */
   readonly createBackgroundTask?: () => BackgroundTask;
-  /** Also polled after every commit with events. */
-  readonly createNotifier?: () => BackgroundTask;
+  readonly createNotifier?: () => Notifier;
   /** True while this process cannot open files: a failed name lookup, for example, may have that cause. */
   readonly isOutOfDescriptors?: () => boolean;
   readonly onRenewal?: () => void;
@@ -78,7 +78,7 @@ export function createController(options: ControllerOptions): Controller {
   const { store, clock, log } = options;
   const exited = Promise.withResolvers<ExitReason>();
   let state: 'new' | 'running' | 'shutting_down' | 'exited' = 'new';
-  let notifier: BackgroundTask | undefined;
+  let notifier: Notifier | undefined;
   let backgroundTasks: readonly BackgroundTask[] = [];
   const pollBackgroundTasks = (): void => backgroundTasks.forEach((task) => task.poll());
   const isRunning = (): boolean => state === 'running';
@@ -87,7 +87,7 @@ export function createController(options: ControllerOptions): Controller {
     isRunning,
     isActive: () => state === 'running' || state === 'shutting_down',
     isBackgroundBusy: () => backgroundTasks.some((task) => task.isBusy),
-    onEvents: () => notifier?.poll(),
+    onEvents: () => notifier?.onCommit(),
     armTimer: () => rounds.arm(),
     onLeaseLost,
     onQueueDrained: () => void exitIfIdle().then(() => rounds.arm()),

@@ -45,6 +45,9 @@ export function createNotifier(options: NotifierOptions) {
   const { store, settings, clock, report } = options;
   let isStopped = false;
   let hasPending = true;
+  /** Numbers of commits with events: all, and those before the last complete round. */
+  let commits = 0;
+  let commitsRead = 0;
   let cancelTimer = (): void => undefined;
   let prunedAt: Instant = -Infinity;
   let storeFailures = 0;
@@ -69,6 +72,7 @@ export function createNotifier(options: NotifierOptions) {
     // The clock may have been set back.
     pausedUntil = Math.min(pausedUntil, now + minute);
     if (now < pausedUntil) return wakeAt(pausedUntil);
+    const commitsBefore = commits;
     const fresh = await store.unaddressed(now - settings.waitingAfterMs);
     if (fresh.length > 0)
       await store.address(fresh.map((notice) => ({ id: notice.id, recipients: recipientsOf(notice, settings) })));
@@ -76,8 +80,9 @@ export function createNotifier(options: NotifierOptions) {
     const waiting = await store.waiting(now - settings.digestWindowMs);
     const times: Instant[] = [];
     for (const message of firstOfEach(pending)) {
-      const at = Math.min(message.nextAt, now + maxRetry);
-      if (at > now) times.push(at);
+      // No pause is longer, so a later time is from a clock that was set back since.
+      const isAhead = message.nextAt > now + maxRetry;
+      if (message.nextAt > now && !isAhead) times.push(message.nextAt);
       else tries.begin(message.recipient, () => Promise.resolve(message));
     }
     // While a message waits for its next try, later notices of its recipient wait too and become a digest.
@@ -89,6 +94,7 @@ export function createNotifier(options: NotifierOptions) {
       else tries.begin(one.recipient, () => createMessage(one, notices));
     }
     hasPending = pending.length > 0 || waiting.length > 0;
+    commitsRead = commitsBefore;
     if (now - prunedAt >= day || now < prunedAt) {
       prunedAt = now;
       await store.prune(now - keptFor);
@@ -116,9 +122,17 @@ export function createNotifier(options: NotifierOptions) {
 
   return {
     poll: rounds.trigger,
-    /** True while a message is neither delivered nor given up, which is about a day at most. */
+    /** A commit may have written notices. */
+    onCommit(): void {
+      commits += 1;
+      rounds.trigger();
+    },
+    /**
+     * True while a message is neither delivered nor given up, which is about a day at most. A poll alone does not count:
+     * it comes with every renewal of the lease, and the controller would never be idle.
+     */
     get isBusy(): boolean {
-      return rounds.isRunning || hasPending || tries.isBusy;
+      return hasPending || tries.isBusy || commits > commitsRead;
     },
     /** Resolves within seconds. The next controller repeats a try that has no result by then. */
     async stop(): Promise<void> {

@@ -29,7 +29,8 @@ interface Given {
 
 async function open(t: TestContext, answer: Send, given: Given = {}) {
   const timeline = createTimeline();
-  const clock: Clock = { now: () => noon + timeline.now, at: (at, call) => timeline.at(at - noon, call) };
+  let offset = noon;
+  const clock: Clock = { now: () => offset + timeline.now, at: (at, call) => timeline.at(at - offset, call) };
   const store = openStore({ file: ':memory:', installation: 'abc123' });
   t.after(() => store.close());
   const tries: { readonly key: string; readonly to: string; readonly at: number; readonly events: number }[] = [];
@@ -68,6 +69,7 @@ async function open(t: TestContext, answer: Send, given: Given = {}) {
       notifier.poll();
     },
     run: (length: number) => timeline.run(timeline.now + length, () => false),
+    moveClock: (length: number): void => void (offset += length),
     /** The controller is killed and another one begins. */
     restart(send?: Send) {
       notifier = start(send);
@@ -237,6 +239,30 @@ suite('a server that hangs', () => {
     await world.run(second);
     assert.equal((await world.outbox.messages(1))[0]?.state, 'sent');
   });
+});
+
+test('a clock that is set back delays no message', async (t) => {
+  let isUp = false;
+  const world = await open(t, () => (isUp ? sent : failed()));
+  await world.finishJob();
+  await world.run(10 * minute);
+  isUp = true;
+  world.moveClock(-day);
+  world.notifier.poll();
+  await world.run(second);
+  assert.equal((await world.outbox.messages(1))[0]?.state, 'sent');
+});
+
+test('a poll without an event does not keep the controller running', async (t) => {
+  const { notifier, run } = await open(t, () => sent);
+  notifier.poll();
+  await run(second);
+  notifier.poll();
+  assert.equal(notifier.isBusy, false);
+  notifier.onCommit();
+  assert.equal(notifier.isBusy, true);
+  await run(second);
+  assert.equal(notifier.isBusy, false);
 });
 
 test('many events go out as one message, within the limits of the settings', async (t) => {

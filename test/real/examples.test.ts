@@ -14,7 +14,6 @@ import { eventually } from '../support/eventually.ts';
 import { jobmanCommand } from '../support/jobman.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { root } from '../support/root.ts';
 
 /** Runs a block of a page, with `jobman` on the path; returns its output. */
 async function runInShell(world: JobWorld, script: string): Promise<string> {

@@ -38,6 +38,7 @@ for (const [name, invariant] of [
   ['end-without-event', 9],
   ['mirror-repeats', 11],
   ['one-checkpoint-folder', 14],
+  ['delivery-recorded-first', 15],
 ] as const) {
   test(`invariant ${invariant} finds the mutant ${name}`, async () => {
     const found = await findMutant(name, 60);

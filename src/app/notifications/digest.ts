@@ -17,11 +17,8 @@ export function planMessage(
   now: Instant,
   { digestAfter, digestWindowMs }: Pick<NotifySettings, 'digestAfter' | 'digestWindowMs'>,
 ): { readonly at: Instant; readonly notices: number } {
-  // Times after now are from a clock that was ahead, and count as now.
-  const inWindow = sentAt
-    .map((at) => Math.min(at, now))
-    .filter((at) => at > now - digestWindowMs)
-    .toSorted((one, other) => one - other);
+  // Times after now are from a clock that was set back since, and do not count.
+  const inWindow = sentAt.filter((at) => at > now - digestWindowMs && at <= now).toSorted((one, other) => one - other);
   const left = digestAfter - inWindow.length;
   const all = Math.min(waiting, maxNoticesPerMessage);
   if (left > 0) return { at: now, notices: waiting > left ? all : 1 };

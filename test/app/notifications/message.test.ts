@@ -124,10 +124,10 @@ suite('a digest', () => {
     assert.ok(waiting < 60);
   });
 
-  test('is bounded, and times from a clock that was ahead do not delay it for long', () => {
+  test('is bounded, and times from a clock that was ahead do not delay it', () => {
     assert.equal(planMessage(5_000, [], noon, limits).notices, maxNoticesPerMessage);
     const ahead = [noon + 90 * minute, noon + 91 * minute, noon + 92 * minute];
-    assert.equal(planMessage(1, ahead, noon, limits).at, noon + limits.digestWindowMs);
+    assert.equal(planMessage(1, ahead, noon, limits).at, noon);
   });
 
   test('counts its events in the subject and lists them', () => {
