@@ -34,7 +34,7 @@ export interface SimulationContext {
   readonly clock: Clock;
   readonly checker: InvariantChecker;
   readonly installation: string;
-  /** Absent: nobody is notified. */
+  /** Absent: no user is notified. */
   readonly recipients?: Recipients;
   /** Number of workers of a machine for that job, and the behaviour of its programs. */
   readonly workersOf: (job: string) => number;

@@ -81,7 +81,7 @@ function btoaUtf8(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** The place of the failure, then the message of the server or of the network. */
+/** The server and the kind of the failure, then the message of the server or of the network. */
 function describeFailure(error: unknown, server: string, { total }: MailLimits): string {
   const { name, code, response } = error as { name?: unknown; code?: unknown; response?: unknown };
   const reply = typeof response === 'string' && response !== '' ? response : messageOf(error);

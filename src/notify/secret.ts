@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { isFileMissing, messageOf } from '../app/errors.ts';
 
-/** The places of relative paths and environment variables. */
+/** The folders and variables that a source refers to. */
 export interface SecretContext {
   /** Relative paths start at this folder, `$JOBMAN_HOME`. */
   readonly home: string;

@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts';
 import { openJobWorld, sendSignal, type JobWorld } from '../support/jobs.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 
-/** How often the controller is killed while its message arrives. */
+/** Number of times that the controller is killed while its message arrives. */
 const kills = 2;
 
 /** Synchronous, so that no answer can follow. */
@@ -161,7 +161,7 @@ test('a mail server that hangs delays neither a job nor another channel, and the
   const mail = messages.filter(({ recipient }) => recipient === 'mail:ada@example.com');
   assert.ok(mail.length > 0 && mail.every(({ state }) => state === 'pending'), JSON.stringify(messages));
 
-  // What waits is delivered once the server answers.
+  // A test message through the same server fails too.
   const refused = await world.jobman(['notify', 'test', 'script', 'mail:ada@example.com'], { withinMs: 60_000 });
   assert.equal(refused.code, 1);
   assert.match(refused.stdout, /^script: sent/m);

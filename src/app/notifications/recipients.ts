@@ -22,7 +22,7 @@ export function channelsOf({ channels, smtp }: Pick<NotifySettings, 'channels' |
   return [...Object.keys(channels), ...(smtp === null ? [] : ['mail'])];
 }
 
-/** Everybody in the settings: each channel, and each mail recipient of `to` and of a user. */
+/** All recipients of the settings: each channel, and each mail recipient of `to` and of a user. */
 export function configuredRecipients({ channels, to, users }: NotifySettings): readonly string[] {
   const named = [...to, ...Object.values(users).flatMap((user) => user.to ?? [])];
   return [...new Set([...Object.keys(channels), ...named])];
