@@ -7,6 +7,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { WorkerMeter } from './worker-figures.ts';
 import type { Client } from './client.ts';
+import type { CheckResult } from './doctor.ts';
 import type { ImagePort } from './images.ts';
 import type { BucketPort, ManualStepOptions } from './ports.ts';
 import type { ClusterArchive } from './cluster/commands.ts';
@@ -178,6 +179,8 @@ export interface Services {
   quotaWarnings(capacity: TpuSpec): Promise<readonly string[]>;
   /** The buckets of the projects, and the checkpoint folders of the jobs. Sends no request yet. */
   storage(): Promise<StorageReader>;
+  /** The checks of `jobman doctor`. Changes and starts nothing. `onChange` gets the names of those that still run. */
+  doctor(onChange: (running: readonly string[]) => void): Promise<readonly CheckResult[]>;
   /** Throws JobmanError (5) if this machine cannot log in to the cloud of the project. */
   checkLogin(project: string): Promise<void>;
   /** Excludes a project of finished jobs from `tpus` and `gc`. Throws JobmanError (4) if it is in use. */

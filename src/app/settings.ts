@@ -225,7 +225,7 @@ const googleEndpoints = objectOf(
   'the endpoints',
   '{ "quota": "https://quota.example" }',
   {},
-  { monitoring: httpUrl, quota: httpUrl, storage: httpUrl },
+  { monitoring: httpUrl, quota: httpUrl, resourceManager: httpUrl, storage: httpUrl },
 );
 
 // ------------------------------------------------------------------------------------------ all settings
@@ -260,7 +260,7 @@ const table = {
     endpoints: defineSetting(
       googleEndpoints,
       {},
-      'Addresses of other servers of Google APIs: `monitoring`, `quota`, `storage`. A loopback address needs no login.',
+      'Addresses of other servers of Google APIs: `monitoring`, `quota`, `resourceManager`, `storage`. A loopback address needs no login.',
     ),
   },
   local: {

@@ -27,7 +27,7 @@ const hints: Readonly<Record<string, string>> = {
   watch: '`jobman list --watch` keeps the list of jobs up to date, `jobman logs 1 -f` follows the output of one.',
   plan: '`jobman create job.yaml --dry-run` prints the plan and creates nothing.',
   'check|lint': '`jobman validate job.yaml` checks a manifest.',
-  doctor: '`jobman controller status` shows whether the controller runs, `jobman why 1` why a job is in its phase.',
+  diagnose: '`jobman doctor` checks the installation, `jobman why 1` explains the phase of a job.',
   explain: '`jobman why 1` explains the phase of a job, `jobman schema` prints the keys of manifests.',
   config: '`jobman settings` shows the settings.',
   configure: '`jobman settings` shows the settings, `jobman settings set tpu.project my-project` changes one.',

@@ -11,6 +11,7 @@ import type { ClusterContext } from '../app/cluster/cluster.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
 import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.ts';
 import type { QueueSource } from '../app/cluster/queue-source.ts';
+import type { CheckResult } from '../app/doctor.ts';
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
@@ -92,6 +93,7 @@ interface Outputs {
   readonly 'emulator stop': StoppedOutput;
   readonly 'emulator act': EmulatorActionOutput;
   readonly login: LoginOutput;
+  readonly doctor: CheckResult;
   readonly settings: SettingOutput | ChangedSettingOutput;
   readonly notify: RecipientOutput | NotifyMessageOutput | NotifyTestOutput;
   readonly import: ImportedOutput;

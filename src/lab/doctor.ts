@@ -2,6 +2,7 @@
 // `checks` and a test.
 
 import type { JobRow } from '../app/client.ts';
+import type { Finding } from '../app/doctor.ts';
 import { pluralize } from '../app/format.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { WrongMode } from './lab.ts';
@@ -31,10 +32,8 @@ export interface LabState {
   readonly isGone: (folder: string) => boolean;
 }
 
-/** A problem as a sentence. `remedy` is a command or a sentence. */
-export interface DoctorFinding {
-  readonly check: string;
-  readonly message: string;
+/** A problem, which always has a remedy. */
+export interface DoctorFinding extends Finding {
   readonly remedy: string;
 }
 

@@ -109,6 +109,7 @@ export function createGoogleLogin(parts: {
 export const serviceServers = {
   monitoring: 'https://monitoring.googleapis.com',
   quota: 'https://cloudquotas.googleapis.com',
+  resourceManager: 'https://cloudresourcemanager.googleapis.com',
   storage: 'https://storage.googleapis.com',
 } as const;
 
@@ -126,7 +127,12 @@ export async function serviceEndpoint(
   name: keyof typeof serviceServers,
   project: string,
 ): Promise<string> {
-  if (isServedByEmulator(settings, project)) return runningEmulatorUrl(home);
+  return isServedByEmulator(settings, project) ? runningEmulatorUrl(home) : serverOf(settings, name);
+}
+
+/** The address for projects that the TPU emulator does not serve. */
+export function serverOf(settings: Settings, name: keyof typeof serviceServers | 'tpu'): string {
+  if (name === 'tpu') return settings.tpu.endpoint ?? tpuServer;
   return settings.google.endpoints[name] ?? localCloud(settings) ?? serviceServers[name];
 }
 

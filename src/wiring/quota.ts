@@ -14,11 +14,17 @@ import { createGoogleService, createTpuApis } from './google-api.ts';
 import { databaseFile } from './paths.ts';
 import { createTpuCloud } from './tpus.ts';
 
-/** See `Services.quota`. */
-export async function readQuota(services: Services, query: Pick<TpuQuery, 'project' | 'zone'>): Promise<QuotaReport> {
+/** See `Services.quota`. `cache` replaces that of the home. */
+export async function readQuota(
+  services: Services,
+  query: Pick<TpuQuery, 'project' | 'zone'>,
+  cache?: QuotaCache,
+): Promise<QuotaReport> {
   const settings = await services.settings();
+  const own = await quotaParts(services);
   const parts = {
-    ...(await quotaParts(services)),
+    ...own,
+    cache: cache ?? own.cache,
     installation: await services.installationId(),
     settings: { ...settings.tpu, grants: settings.grants },
   };

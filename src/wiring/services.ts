@@ -104,6 +104,8 @@ export function createServices(io: Io): LabServices {
 
     storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services)),
 
+    doctor: (onChange) => import('./doctor.ts').then(({ diagnose }) => diagnose(services, onChange)),
+
     buckets: (project, pendingJob) =>
       import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services, project, pendingJob)),
 

@@ -63,6 +63,14 @@ function repositoryIn({ home, explicit, template }: SettingsFiles): string | nul
   return found === '' ? null : found;
 }
 
+/** Like `newerVersion`, without starting a check. */
+export function knownNewerVersion(services: Services): string | null {
+  const repository = repositoryIn(services.settingsFiles());
+  return repository === null
+    ? null
+    : versionNotice(readVersionNotes(lastCheckFile(services.home), repository), services.io.version);
+}
+
 /** The section contains no objects. */
 const repositoryPattern = /"newVersion"\s*:\s*\{[^{}]*?"repository"\s*:\s*(null|"(?:[^"\\]|\\.)*")/;
 

@@ -22,6 +22,20 @@ export const setup = grouped('Setup', [
     load: async () => (await import('../commands/login.ts')).login,
   }),
   command({
+    names: ['doctor'],
+    summary: 'Check the installation: login, permissions, controller, SSH, disk, ...',
+    about:
+      'Runs all checks at the same time, each for at most 25 seconds, and changes nothing. A line is `ok`; `warning`: ' +
+      'it works, with a limit; `problem`; or `unknown`: the check could not run. The command that repairs it is below ' +
+      'the line.\n\n`tpu doctor` checks the data of a lab.',
+    examples: [
+      ['jobman doctor', 'every check, and the commands that repair what is wrong'],
+      ['jobman doctor --json | jq -r \'select(.state == "problem") | .remedy\'', 'for programs: one object per line'],
+    ],
+    exitCodes: { 1: 'there is a problem' },
+    load: async () => (await import('../commands/doctor.ts')).doctor,
+  }),
+  command({
     names: ['settings'],
     summary: 'Show effective settings and their sources, or change one',
     usage: '[list] | get <key> | set <key> <value> | unset <key>',

@@ -9,6 +9,7 @@ import { isFlaky, replyDelay, conditionsOf, countUse } from '../world/faults.ts'
 import type { World } from '../world/world.ts';
 import { addAdminRoutes, addGuards, json, readBody, type AdminOptions, type Bindings } from './admin.ts';
 import { addComputeRoutes } from './compute.ts';
+import { parsePermissionsCall } from './permissions.ts';
 import { parseQuotaCall } from './quotas.ts';
 import type { Storage } from './storage/storage.ts';
 import { parseCall, type ParsedCall } from './tpu/parse-call.ts';
@@ -59,6 +60,7 @@ function addTpuRoutes(app: Hono<Bindings>, world: World, onActivity: () => void)
     if (path === undefined) return badRequestPage();
     const call =
       parseQuotaCall(context.req.method, path) ??
+      parsePermissionsCall(context.req.method, path, body) ??
       parseCall({
         version: path[0] as ApiVersion,
         method: context.req.method,

@@ -279,6 +279,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     quota: unavailable('clouds'),
     knownQuota: async () => [],
     quotaWarnings: async () => [],
+    doctor: async () => [],
     orphans: unavailable('orphans'),
     buckets: async () => ({ observe: async () => ({ kind: 'unlocated' }) }),
     checkWorkdir: async () => undefined,

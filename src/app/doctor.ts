@@ -1,0 +1,303 @@
+// Doctor: the checks of `jobman doctor`. wiring/doctor.ts reads the facts; this file decides what they mean.
+
+import { day, minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import { quote } from '../catalogue/shell.ts';
+import { withTimeout } from './concurrency.ts';
+import { JobmanError, messageOf } from './errors.ts';
+import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
+
+/** A problem as a sentence. `remedy` is a command or a sentence. Also the form of `tpu doctor`. */
+export interface Finding {
+  readonly check: string;
+  readonly message: string;
+  readonly remedy: string | null;
+}
+
+export interface CheckResult extends Finding {
+  /** `warning`: works, with a limit. `problem`: something is wrong. `unknown`: the check could not run. */
+  readonly state: 'ok' | 'warning' | 'problem' | 'unknown';
+}
+
+export type Outcome = Omit<CheckResult, 'check'>;
+
+/** Changes nothing. Rejects if it cannot run; the message says why. */
+export type Check = () => Promise<readonly Outcome[]>;
+
+export const ok = (message: string): Outcome => ({ state: 'ok', message, remedy: null });
+export const problem = (message: string, remedy: string | null): Outcome => ({ state: 'problem', message, remedy });
+export const warning = (message: string, remedy: string | null): Outcome => ({ state: 'warning', message, remedy });
+export const unknown = (message: string, remedy: string | null = null): Outcome => ({
+  state: 'unknown',
+  message,
+  remedy,
+});
+
+const checkTimeout: Duration = 25 * second;
+
+/** Runs all side by side, each at most for the time limit. In the order of the object. `onChange`: those that still run. */
+export async function runDoctor(
+  checks: Readonly<Record<string, Check>>,
+  onChange: (running: readonly string[]) => void = () => undefined,
+  timeout: Duration = checkTimeout,
+): Promise<readonly CheckResult[]> {
+  const running = new Set(Object.keys(checks));
+  onChange([...running]);
+  const results = Object.entries(checks).map(async ([check, run]) => {
+    const late = () => [unknown(`it did not finish within ${formatDuration(timeout)}`)];
+    const outcomes = await withTimeout(timeout, run().catch(failedCheck), late);
+    running.delete(check);
+    onChange([...running]);
+    return outcomes.map((outcome) => ({ check, ...outcome }));
+  });
+  return (await Promise.all(results)).flat();
+}
+
+function failedCheck(error: unknown): readonly Outcome[] {
+  return [unknown(asClause(messageOf(error)), error instanceof JobmanError ? (error.lines[0] ?? null) : null)];
+}
+
+// ------------------------------------------------------------------------------------------ settings, home
+
+/** Reads the settings; every problem of the files is one outcome. */
+export async function checkSettings(file: string, read: () => Promise<unknown>): Promise<readonly Outcome[]> {
+  try {
+    await read();
+    return [ok(`${file} and the environment are valid`)];
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    const lines = error.lines.length === 0 ? [error.message] : error.lines;
+    return lines.map((line) => problem(line, `edit ${file}`));
+  }
+}
+
+export interface DiskFacts {
+  readonly folder: string;
+  readonly exists: boolean;
+  readonly isWritable: boolean;
+  readonly freeBytes: number;
+  /** Null where the file system has no limit. */
+  readonly freeFiles: number | null;
+}
+
+const gigabyte = 1_000_000_000;
+const minFreeFiles = 10_000;
+
+/** The home has the database and the logs of all jobs. */
+export function checkDisk({ folder, exists, isWritable, freeBytes, freeFiles }: DiskFacts): readonly Outcome[] {
+  if (!isWritable) return [problem(`${folder} cannot be written`, `ls -ld ${quote(folder)}`)];
+  const what = exists ? `${folder}, also for logs` : `${folder}, which the first job creates`;
+  const remedy = 'jobman clean JOB    removes the files of a finished job';
+  const free = `${formatBytes(freeBytes)} are free for ${what}`;
+  if (freeBytes < gigabyte) return [problem(free, remedy)];
+  if (freeFiles !== null && freeFiles < minFreeFiles)
+    return [problem(`${pluralize(freeFiles, 'file')} more can be created in ${folder}`, remedy)];
+  return [freeBytes < 5 * gigabyte ? warning(free, remedy) : ok(free)];
+}
+
+// ------------------------------------------------------------------------------------------ controller
+
+export interface ControllerFacts {
+  readonly running: boolean;
+  readonly pid: number | null;
+  readonly version: string | null;
+  readonly ownVersion: string;
+  readonly unfinishedJobs: number;
+  /** Null: no controller holds the lease. */
+  readonly leaseExpiresAt: Instant | null;
+  /** The earliest time at which a job is due; null without one. */
+  readonly nextPassAt: Instant | null;
+  readonly now: Instant;
+}
+
+/** A pass that is due starts within seconds, but waits for slow clouds. */
+const latePass: Duration = 5 * minute;
+
+export function checkController(facts: ControllerFacts): readonly Outcome[] {
+  const { running, pid, version, ownVersion, unfinishedJobs, leaseExpiresAt, nextPassAt, now } = facts;
+  if (!running && unfinishedJobs === 0) return [ok('it does not run, because no job needs it')];
+  if (!running)
+    return [
+      problem(
+        `it does not run, so nothing recovers ${pluralize(unfinishedJobs, 'unfinished job')}`,
+        'jobman controller start',
+      ),
+    ];
+  const restart = 'jobman controller restart';
+  const name = `process ${pid ?? 'unknown'}`;
+  const found: Outcome[] = [];
+  if (version !== null && version !== ownVersion)
+    found.push(problem(`${name} is jobman ${version}, and this is jobman ${ownVersion}`, restart));
+  if (leaseExpiresAt === null || leaseExpiresAt < now)
+    found.push(problem(`${name} runs and does not hold the lease of the database`, restart));
+  if (nextPassAt !== null && now - nextPassAt > latePass)
+    found.push(problem(`${name} should have checked a job ${formatDuration(now - nextPassAt)} ago`, restart));
+  return found.length > 0
+    ? found
+    : [ok(`${name}, jobman ${version ?? ownVersion}, holds the lease; no job is overdue`)];
+}
+
+// ------------------------------------------------------------------------------------------ SSH, programs
+
+export interface SshFacts {
+  readonly keyFile: string;
+  /** Null: it does not exist yet. */
+  readonly keyMode: number | null;
+  /** True if this login can read it. */
+  readonly isKeyReadable: boolean;
+  /** Of its folder. */
+  readonly folderMode: number | null;
+  /** `none`: no SSH_AUTH_SOCK. Else the failure of the connection, or null. */
+  readonly agent: 'none' | { readonly failure: string | null };
+  /** What `ssh -V` prints; null without the program. */
+  readonly program: string | null;
+}
+
+export function checkSsh(facts: SshFacts): readonly Outcome[] {
+  const { keyFile, keyMode, isKeyReadable, folderMode, agent, program } = facts;
+  const found: Outcome[] = [];
+  if (program === null)
+    found.push(
+      warning('there is no program ssh; `jobman ssh` and the bastions of ssh_config need it', 'install OpenSSH'),
+    );
+  if (keyMode !== null && !isKeyReadable)
+    found.push(problem(`this login cannot read ${keyFile}`, `ls -l ${quote(keyFile)}`));
+  if (keyMode !== null && (keyMode & 0o077) !== 0)
+    found.push(problem(`other users may read ${keyFile}, so ssh refuses it`, `chmod 600 ${quote(keyFile)}`));
+  if (folderMode !== null && (folderMode & 0o002) !== 0)
+    found.push(
+      problem(`other users may replace ${keyFile}`, `chmod o-w ${quote(keyFile.slice(0, keyFile.lastIndexOf('/')))}`),
+    );
+  if (agent !== 'none' && agent.failure !== null)
+    found.push(
+      warning(`the SSH agent of SSH_AUTH_SOCK does not answer: ${asClause(agent.failure)}`, 'eval "$(ssh-agent)"'),
+    );
+  if (found.length > 0) return found;
+  const key = keyMode === null ? 'the first TPU job creates its key' : `key ${keyFile}`;
+  return [ok(`${program ?? 'ssh'}; ${key}; ${agent === 'none' ? 'no agent' : 'an agent answers'}`)];
+}
+
+export interface VersionFacts {
+  readonly node: string;
+  readonly jobman: string;
+  readonly isBundle: boolean;
+  /** A sentence about a newer version; null if none is known. */
+  readonly newer: string | null;
+  /** The first line of its version, or null without the program; undefined if nothing needs it. */
+  readonly gcloud: string | null | undefined;
+  readonly kubectl: string | null | undefined;
+}
+
+export function checkVersions(facts: VersionFacts): readonly Outcome[] {
+  const { node, jobman, isBundle, newer, gcloud, kubectl } = facts;
+  const found: Outcome[] = [];
+  if (newer !== null) found.push(warning(asClause(newer), 'git pull && npm install    in the clone of jobman'));
+  if (gcloud === null)
+    found.push(
+      warning('there is no gcloud; jobman uses it only for its login', 'gcloud: https://cloud.google.com/sdk'),
+    );
+  if (kubectl === null)
+    found.push(
+      warning('there is no kubectl; jobman does not need it', 'kubectl: https://kubernetes.io/docs/tasks/tools'),
+    );
+  const programs = [gcloud, kubectl].filter((one) => one !== undefined && one !== null);
+  const own = `jobman ${jobman}${isBundle ? '' : ' from its source (npm run build makes it start faster)'}, ${node}`;
+  return [ok([own, ...programs].join(', ')), ...found];
+}
+
+// ------------------------------------------------------------------------------------------ clouds
+
+/** The answer of a server without a login. */
+export interface ReachFacts {
+  readonly name: string;
+  readonly url: string;
+  /** Null: it answered. */
+  readonly failure: string | null;
+  /** Its clock minus ours; null without a date, or on this machine. */
+  readonly skewMs: Duration | null;
+}
+
+export function checkEndpoints(servers: readonly ReachFacts[]): readonly Outcome[] {
+  if (servers.length === 0) return [ok('no cloud is used')];
+  const silent = servers.filter(({ failure }) => failure !== null);
+  if (silent.length === 0) return [ok(`${formatList([...new Set(servers.map(({ url }) => hostOf(url)))])} answered`)];
+  return [...Map.groupBy(silent, ({ url }) => url)].map(([url, some]) =>
+    problem(
+      `${hostOf(url)} (${formatList(some.map(({ name }) => name))}) does not answer: ${asClause(some[0]?.failure ?? '')}`,
+      `curl -sv ${quote(url)}    shows the cause; HTTPS_PROXY names a proxy`,
+    ),
+  );
+}
+
+function hostOf(url: string): string {
+  return URL.parse(url)?.host ?? url;
+}
+
+/** Google refuses tokens whose times differ by some minutes from its own. The header has whole seconds. */
+const maxSkew: Duration = 30 * second;
+
+export function checkClock(servers: readonly ReachFacts[]): readonly Outcome[] {
+  const skews = servers.flatMap(({ skewMs }) => skewMs ?? []);
+  const [first] = skews;
+  if (first === undefined) return [unknown('no server on another machine told its time')];
+  const smallest = skews.reduce((least, one) => (Math.abs(one) < Math.abs(least) ? one : least), first);
+  if (Math.abs(smallest) <= maxSkew) return [ok('it agrees with the servers')];
+  const size =
+    Math.abs(smallest) > day ? formatDuration(Math.abs(smallest)) : `${Math.round(Math.abs(smallest) / second)} s`;
+  return [
+    problem(
+      `this machine's clock is ${size} ${smallest > 0 ? 'behind' : 'ahead of'} the servers`,
+      'sudo timedatectl set-ntp true',
+    ),
+  ];
+}
+
+/** The permissions that jobman uses, and what they are for. Source: docs.cloud.google.com/iam/docs/roles-permissions/tpu */
+export const requiredPermissions: readonly string[] = [
+  'tpu.nodes.create',
+  'tpu.nodes.delete',
+  'tpu.nodes.get',
+  'tpu.nodes.list',
+  'tpu.operations.get',
+  'tpu.operations.list',
+];
+
+/** Each with the command that needs it. */
+export const optionalPermissions: Readonly<Record<string, string>> = {
+  'cloudquotas.quotas.get': 'jobman quota',
+  'storage.buckets.list': 'jobman storage',
+  'monitoring.timeSeries.list': 'jobman storage',
+};
+
+export function checkPermissions(
+  project: string,
+  missing: readonly string[],
+  account: string | null,
+): readonly Outcome[] {
+  const grant = (role: string) =>
+    `gcloud projects add-iam-policy-binding ${quote(project)} --member user:${quote(account ?? 'YOU')} --role ${role}`;
+  const required = missing.filter((one) => requiredPermissions.includes(one));
+  const optional = missing.filter((one) => !requiredPermissions.includes(one));
+  const results = [
+    ...(required.length === 0
+      ? []
+      : [
+          problem(
+            `${project}: missing ${formatList(required)}, without which no TPU job runs`,
+            grant('roles/tpu.admin'),
+          ),
+        ]),
+    ...optional.map((one) =>
+      warning(
+        `${project}: missing ${one}, which \`${optionalPermissions[one] ?? 'jobman'}\` needs`,
+        grant(viewerRoles[one] ?? 'roles/viewer'),
+      ),
+    ),
+  ];
+  return results.length === 0 ? [ok(`${project}: all that jobman needs`)] : results;
+}
+
+const viewerRoles: Readonly<Record<string, string>> = {
+  'cloudquotas.quotas.get': 'roles/cloudquotas.viewer',
+  'storage.buckets.list': 'roles/storage.bucketViewer',
+  'monitoring.timeSeries.list': 'roles/monitoring.viewer',
+};

@@ -1,0 +1,209 @@
+/** The checks of `jobman doctor`: facts in; states, sentences and commands out. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import {
+  checkClock,
+  checkController,
+  checkDisk,
+  checkEndpoints,
+  checkPermissions,
+  checkSettings,
+  checkSsh,
+  checkVersions,
+  ok,
+  requiredPermissions,
+  runDoctor,
+  type ControllerFacts,
+  type Outcome,
+  type ReachFacts,
+  type SshFacts,
+} from '../../src/app/doctor.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { minute, second } from '../../src/core/model/time.ts';
+import { noon } from '../support/builders.ts';
+
+const brief = (outcomes: readonly Outcome[]) => outcomes.map(({ state, remedy }) => [state, remedy]);
+
+suite('the doctor', () => {
+  test('runs all checks side by side, and reports them in order', async () => {
+    const begun: string[] = [];
+    const other = Promise.withResolvers<undefined>();
+    const changes: string[] = [];
+    const results = await runDoctor(
+      {
+        one: async () => {
+          begun.push('one');
+          await other.promise;
+          return [ok('first')];
+        },
+        two: async () => {
+          begun.push('two');
+          other.resolve(undefined);
+          return [ok('second'), ok('third')];
+        },
+      },
+      (running) => changes.push(running.join(' ')),
+    );
+    assert.deepEqual(begun, ['one', 'two']);
+    assert.deepEqual(
+      results.map(({ check, message }) => `${check} ${message}`),
+      ['one first', 'two second', 'two third'],
+    );
+    assert.deepEqual(changes, ['one two', 'one', '']);
+  });
+
+  test('a check that fails or does not end is unknown, with the reason', async () => {
+    const results = await runDoctor(
+      {
+        refused: () => Promise.reject(new JobmanError('no access.', exitCode.failed, ['chmod x'])),
+        broken: () => Promise.reject(new Error('a bug')),
+        endless: () => new Promise<never>(() => undefined),
+      },
+      undefined,
+      50,
+    );
+    assert.deepEqual(
+      results.map(({ state, message, remedy }) => [state, message, remedy]),
+      [
+        ['unknown', 'no access', 'chmod x'],
+        ['unknown', 'a bug', null],
+        ['unknown', 'it did not finish within 0s', null],
+      ],
+    );
+  });
+});
+
+test('each problem of the settings is one outcome', async () => {
+  const error = new JobmanError('/s.json has invalid settings.', exitCode.usage, [
+    '/s.json:1:3: one',
+    '/s.json:2:3: two',
+  ]);
+  const found = await checkSettings('/s.json', () => Promise.reject(error));
+  assert.deepEqual(brief(found), [
+    ['problem', 'edit /s.json'],
+    ['problem', 'edit /s.json'],
+  ]);
+  assert.deepEqual(brief(await checkSettings('/s.json', async () => ({}))), [['ok', null]]);
+});
+
+test('the disk needs space, files and permission', () => {
+  const facts = { folder: '/h', exists: true, isWritable: true, freeBytes: 80e9, freeFiles: 1e6 };
+  const state = (different: Partial<typeof facts>) => checkDisk({ ...facts, ...different })[0]?.state;
+  assert.equal(state({}), 'ok');
+  assert.equal(state({ freeBytes: 2e9 }), 'warning');
+  assert.equal(state({ freeBytes: 2e8 }), 'problem');
+  assert.equal(state({ freeFiles: 10 }), 'problem');
+  assert.equal(state({ isWritable: false }), 'problem');
+});
+
+suite('the controller', () => {
+  const healthy: ControllerFacts = {
+    running: true,
+    pid: 7,
+    version: '1.0.0',
+    ownVersion: '1.0.0',
+    unfinishedJobs: 2,
+    leaseExpiresAt: noon + minute,
+    nextPassAt: noon + second,
+    now: noon,
+  };
+  const check = (different: Partial<ControllerFacts> = {}) => brief(checkController({ ...healthy, ...different }));
+
+  test('is healthy, or not needed', () => {
+    assert.deepEqual(check(), [['ok', null]]);
+    assert.deepEqual(check({ running: false, unfinishedJobs: 0 }), [['ok', null]]);
+    assert.deepEqual(check({ nextPassAt: null }), [['ok', null]]);
+  });
+
+  test('is missing, has another version, has lost its lease, or is overdue', () => {
+    assert.deepEqual(check({ running: false }), [['problem', 'jobman controller start']]);
+    const restart = [['problem', 'jobman controller restart']];
+    assert.deepEqual(check({ version: '0.9.0' }), restart);
+    assert.deepEqual(check({ leaseExpiresAt: noon - second }), restart);
+    assert.deepEqual(check({ leaseExpiresAt: null }), restart);
+    assert.deepEqual(check({ nextPassAt: noon - 6 * minute }), restart);
+    assert.deepEqual(check({ nextPassAt: noon - minute }), [['ok', null]]);
+  });
+});
+
+test('SSH needs a private key with a private mode, and an agent that answers if there is one', () => {
+  const healthy: SshFacts = {
+    keyFile: '/h/ssh/id_ed25519',
+    keyMode: 0o100600,
+    isKeyReadable: true,
+    folderMode: 0o40700,
+    agent: { failure: null },
+    program: 'OpenSSH_9.2p1',
+  };
+  const check = (different: Partial<SshFacts>) => brief(checkSsh({ ...healthy, ...different }));
+  assert.deepEqual(check({}), [['ok', null]]);
+  assert.deepEqual(check({ keyMode: null, folderMode: null, agent: 'none' }), [['ok', null]]);
+  assert.deepEqual(check({ keyMode: 0o100644 }), [['problem', 'chmod 600 /h/ssh/id_ed25519']]);
+  assert.deepEqual(check({ isKeyReadable: false }), [['problem', 'ls -l /h/ssh/id_ed25519']]);
+  assert.deepEqual(check({ folderMode: 0o40777 }), [['problem', 'chmod o-w /h/ssh']]);
+  assert.deepEqual(check({ folderMode: 0o42770 }), [['ok', null]], 'a home that a group shares');
+  assert.equal(check({ agent: { failure: 'ENOENT' } })[0]?.[0], 'warning');
+  assert.equal(check({ program: null })[0]?.[0], 'warning');
+});
+
+test('versions are listed; a newer jobman and a missing program are warnings', () => {
+  const facts = {
+    node: 'Node.js 26',
+    jobman: '1.0.0',
+    isBundle: true,
+    newer: null,
+    gcloud: undefined,
+    kubectl: undefined,
+  };
+  assert.deepEqual(checkVersions(facts), [ok('jobman 1.0.0, Node.js 26')]);
+  assert.deepEqual(checkVersions({ ...facts, gcloud: 'Google Cloud SDK 528.0.0' }), [
+    ok('jobman 1.0.0, Node.js 26, Google Cloud SDK 528.0.0'),
+  ]);
+  const states = checkVersions({ ...facts, newer: 'jobman 2 exists.', gcloud: null, kubectl: null }).map(
+    ({ state }) => state,
+  );
+  assert.deepEqual(states, ['ok', 'warning', 'warning', 'warning']);
+});
+
+suite('servers', () => {
+  const server = (different: Partial<ReachFacts> = {}): ReachFacts => ({
+    name: 'the Cloud TPU API',
+    url: 'https://tpu.example',
+    failure: null,
+    skewMs: 200,
+    ...different,
+  });
+
+  test('that do not answer are named once for each address', () => {
+    assert.equal(checkEndpoints([server()])[0]?.state, 'ok');
+    const silent = [server({ failure: 'timed out' }), server({ name: 'Cloud Storage', failure: 'timed out' })];
+    assert.deepEqual(
+      checkEndpoints(silent).map(({ message }) => message),
+      ['tpu.example (the Cloud TPU API and Cloud Storage) does not answer: timed out'],
+    );
+    assert.equal(checkEndpoints([])[0]?.state, 'ok');
+  });
+
+  test('tell the time; without any answer the clock is unknown', () => {
+    assert.equal(checkClock([server()])[0]?.state, 'ok');
+    assert.match(checkClock([server({ skewMs: 400 * second })])[0]?.message ?? '', /400 s behind/);
+    assert.match(checkClock([server({ skewMs: -400 * second })])[0]?.message ?? '', /400 s ahead of/);
+    // One wrong server does not prove that this clock is wrong.
+    assert.equal(checkClock([server({ skewMs: 400 * second }), server()])[0]?.state, 'ok');
+    assert.equal(checkClock([server({ skewMs: null })])[0]?.state, 'unknown');
+  });
+});
+
+test('missing permissions are named, with the command that grants them', () => {
+  assert.deepEqual(brief(checkPermissions('lab', [], 'a@b.c')), [['ok', null]]);
+  const [required, optional] = checkPermissions('lab', ['tpu.nodes.create', 'cloudquotas.quotas.get'], 'a@b.c');
+  assert.equal(required?.state, 'problem');
+  assert.match(required.message, /^lab: missing tpu\.nodes\.create, /);
+  assert.equal(
+    required.remedy,
+    "gcloud projects add-iam-policy-binding lab --member 'user:a@b.c' --role roles/tpu.admin".replaceAll("'", ''),
+  );
+  assert.equal(optional?.state, 'warning');
+  assert.match(optional.message, /cloudquotas\.quotas\.get, which `jobman quota` needs$/);
+  assert.ok(requiredPermissions.includes('tpu.nodes.create'));
+});

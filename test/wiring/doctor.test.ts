@@ -1,0 +1,137 @@
+/** `jobman doctor` with real files and the TPU emulator as the cloud of a project. */
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { CheckResult } from '../../src/app/doctor.ts';
+import type { Io } from '../../src/app/services.ts';
+import { openStore } from '../../src/store/store.ts';
+import { createServices } from '../../src/wiring/services.ts';
+import { startTestEmulator } from '../emulator/test-emulator.ts';
+import { noon, tpuSpec } from '../support/builders.ts';
+import { openWorld, type World } from '../support/world.ts';
+
+function ioOf(world: World): Io {
+  const io = {
+    // Without programs of this machine: the Google Cloud SDK takes seconds.
+    env: { JOBMAN_HOME: world.home, PATH: world.folder },
+    user: 'ada',
+    userHome: world.folder,
+    cwd: world.folder,
+    launcher: ['/opt/jobman/dist/bundle/main.cjs'],
+    version: '1.2.3',
+    now: Date.now,
+  };
+  return io as object as Io;
+}
+
+async function diagnose(world: World): Promise<Readonly<Record<string, readonly CheckResult[]>>> {
+  const results = await createServices(ioOf(world)).doctor(() => undefined);
+  return Object.groupBy(results, ({ check }) => check) as Readonly<Record<string, readonly CheckResult[]>>;
+}
+
+const statesOf = (results: readonly CheckResult[] | undefined) => results?.map(({ state }) => state);
+
+/** Modes and contents below a folder, without the files that SQLite needs to read a database. */
+function contentsOf(folder: string): Readonly<Record<string, string>> {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => !/-(wal|shm)$/.test(name));
+  return Object.fromEntries(
+    names.map((name) => {
+      const path = join(folder, name);
+      const stats = statSync(path);
+      return [name, `${stats.mode} ${stats.isFile() ? readFileSync(path, 'base64') : ''}`];
+    }),
+  );
+}
+
+async function worldWithCloud(t: TestContext) {
+  const world = openWorld(t);
+  const cloud = await startTestEmulator(t);
+  mkdirSync(world.home, { recursive: true, mode: 0o700 });
+  const settings = { tpu: { project: 'lab', endpoint: cloud.emulator.url } };
+  writeFileSync(join(world.home, 'settings.json'), JSON.stringify(settings));
+  return { world, cloud };
+}
+
+test('a new installation has no problem, and gets no file', async (t) => {
+  const world = openWorld(t);
+  const found = await diagnose(world);
+  const problems = Object.values(found)
+    .flat()
+    .filter(({ state }) => state === 'problem');
+  assert.deepEqual(problems, []);
+  assert.ok(!existsSync(world.home));
+});
+
+test('a project that answers is healthy; what is denied is named', async (t) => {
+  const { world, cloud } = await worldWithCloud(t);
+  const healthy = await diagnose(world);
+  for (const check of ['settings', 'login', 'endpoints', 'permissions', 'tpus', 'orphans'])
+    assert.deepEqual(statesOf(healthy[check]), ['ok'], JSON.stringify(healthy[check]));
+  // A server on this machine has the same clock.
+  assert.deepEqual(statesOf(healthy['clock']), ['unknown']);
+
+  await cloud.admin('permission', 'tpu.nodes.create');
+  await cloud.admin('permission', 'tpu.nodes.list');
+  await cloud.admin('permission', 'cloudquotas.quotas.get');
+  const denied = await diagnose(world);
+  assert.deepEqual(statesOf(denied['permissions']), ['problem', 'warning']);
+  assert.match(denied['permissions']?.[0]?.message ?? '', /missing tpu\.nodes\.create and tpu\.nodes\.list/);
+  assert.deepEqual(statesOf(denied['tpus']), ['problem', 'warning']);
+  assert.match(denied['tpus']?.[0]?.message ?? '', /tpu\.nodes\.list/);
+  assert.deepEqual(statesOf(denied['orphans']), ['ok'], 'no database, so no orphan');
+});
+
+test('an orphan and a stopped controller are found, and nothing is changed', async (t) => {
+  const { world, cloud } = await worldWithCloud(t);
+  const store = openStore({ file: join(world.home, 'state.db') });
+  const spec = tpuSpec({}, { project: 'lab', zone: 'us-central2-b' });
+  const { job } = await store.insert({ spec, manifest: '', owner: 'ada', at: noon });
+  const installation = await store.installationId();
+  await store.close();
+  const parent = '/v2/projects/lab/locations/us-central2-b';
+  await cloud.ok('POST', `${parent}/nodes?nodeId=left`, {
+    acceleratorType: 'v4-8',
+    runtimeVersion: 'tpu-ubuntu2204-base',
+    labels: { 'jobman-installation': installation, 'jobman-job': '000099', 'jobman-allocation': '1' },
+  });
+  const keys = join(world.home, 'ssh');
+  mkdirSync(keys, { mode: 0o700 });
+  writeFileSync(join(keys, 'id_ed25519'), 'secret');
+  chmodSync(join(keys, 'id_ed25519'), 0o644);
+  const before = contentsOf(world.home);
+
+  const found = await diagnose(world);
+  assert.deepEqual(statesOf(found['database']), ['ok']);
+  assert.match(found['controller']?.[0]?.message ?? '', /nothing recovers 1 unfinished job/);
+  assert.equal(found['controller']?.[0]?.remedy, 'jobman controller start');
+  assert.match(found['orphans']?.[0]?.message ?? '', /^1 orphan /);
+  assert.equal(found['orphans']?.[0]?.remedy, 'jobman gc');
+  assert.ok(found['ssh']?.some(({ remedy }) => remedy?.startsWith('chmod 600 ') === true));
+  assert.ok(!JSON.stringify(found).includes('secret'));
+  assert.deepEqual(contentsOf(world.home), before);
+  assert.equal(job.id, '000001');
+});
+
+test('a mistake in the settings is one problem; checks that need them are unknown', async (t) => {
+  const world = openWorld(t);
+  mkdirSync(world.home, { recursive: true });
+  writeFileSync(join(world.home, 'settings.json'), '{ "tpu": { "projcet": "lab" } }');
+  const found = await diagnose(world);
+  assert.deepEqual(statesOf(found['settings']), ['problem']);
+  assert.match(found['settings']?.[0]?.message ?? '', /:1:12: Unknown setting "tpu\.projcet"/);
+  for (const check of ['login', 'endpoints', 'clock', 'permissions', 'tpus', 'orphans'])
+    assert.deepEqual(statesOf(found[check]), ['unknown'], check);
+  assert.deepEqual(statesOf(found['disk']), ['ok']);
+});
+
+test('a cloud that does not answer is a problem, and its permissions are unknown', async (t) => {
+  const world = openWorld(t);
+  mkdirSync(world.home, { recursive: true });
+  const settings = { tpu: { project: 'lab', endpoint: 'http://127.0.0.1:1' } };
+  writeFileSync(join(world.home, 'settings.json'), JSON.stringify(settings));
+  const found = await diagnose(world);
+  assert.deepEqual(statesOf(found['endpoints']), ['problem']);
+  assert.deepEqual(statesOf(found['permissions']), ['unknown']);
+  assert.equal(found['tpus']?.[0]?.state, 'problem');
+});
