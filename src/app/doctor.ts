@@ -6,10 +6,12 @@ import { withTimeout } from './concurrency.ts';
 import { JobmanError, messageOf } from './errors.ts';
 import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
 
-/** A problem as a sentence. `remedy` is a command or a sentence. Also the form of `tpu doctor`. */
+/** The result of a check, as a sentence. Also the form of `tpu doctor`. */
 export interface Finding {
+  /** The name of the check. */
   readonly check: string;
   readonly message: string;
+  /** The command or the sentence that repairs it; null if nothing is wrong, or no command can. */
   readonly remedy: string | null;
 }
 
@@ -148,7 +150,7 @@ export interface SshFacts {
   readonly folderMode: number | null;
   /** `none`: no SSH_AUTH_SOCK. Else the failure of the connection, or null. */
   readonly agent: 'none' | { readonly failure: string | null };
-  /** What `ssh -V` prints; null without the program. */
+  /** The output of `ssh -V`; null without the program. */
   readonly program: string | null;
 }
 
@@ -238,7 +240,7 @@ const maxSkew: Duration = 30 * second;
 export function checkClock(servers: readonly ReachFacts[]): readonly Outcome[] {
   const skews = servers.flatMap(({ skewMs }) => skewMs ?? []);
   const [first] = skews;
-  if (first === undefined) return [unknown('no server on another machine told its time')];
+  if (first === undefined) return [unknown('no server on another machine reported its time')];
   const smallest = skews.reduce((least, one) => (Math.abs(one) < Math.abs(least) ? one : least), first);
   if (Math.abs(smallest) <= maxSkew) return [ok('it agrees with the servers')];
   const size =

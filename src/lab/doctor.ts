@@ -34,6 +34,7 @@ export interface LabState {
 
 /** A problem, which always has a remedy. */
 export interface DoctorFinding extends Finding {
+  /** A command or a sentence. */
   readonly remedy: string;
 }
 

@@ -184,7 +184,7 @@ suite('servers', () => {
     assert.equal(checkEndpoints([])[0]?.state, 'ok');
   });
 
-  test('tell the time; without any answer the clock is unknown', () => {
+  test('report the time; without any answer the clock is unknown', () => {
     assert.equal(checkClock([server()])[0]?.state, 'ok');
     assert.match(checkClock([server({ skewMs: 400 * second })])[0]?.message ?? '', /400 s behind/);
     assert.match(checkClock([server({ skewMs: -400 * second })])[0]?.message ?? '', /400 s ahead of/);

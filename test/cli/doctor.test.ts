@@ -8,7 +8,7 @@ const results: readonly CheckResult[] = [
   { check: 'settings', state: 'ok', message: '/h/settings.json is valid', remedy: null },
   { check: 'permissions', state: 'problem', message: 'lab: missing tpu.nodes.create', remedy: 'gcloud grant' },
   { check: 'permissions', state: 'warning', message: 'lab: missing cloudquotas.quotas.get', remedy: null },
-  { check: 'clock', state: 'unknown', message: 'no server told its time', remedy: null },
+  { check: 'clock', state: 'unknown', message: 'no server reported its time', remedy: null },
 ];
 
 function doctor(found: readonly CheckResult[], argv: readonly string[] = [], columns?: number) {
@@ -31,7 +31,7 @@ test('a line for each result, and below it the command that repairs it', async (
 problem  permissions  lab: missing tpu.nodes.create
                       gcloud grant
 warning               lab: missing cloudquotas.quotas.get
-unknown  clock        no server told its time
+unknown  clock        no server reported its time
 `,
   );
   assert.equal(err, '1 problem, 1 warning and 1 not known.\n');
