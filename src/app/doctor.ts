@@ -2,6 +2,7 @@
 
 import { day, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import { quote } from '../catalogue/shell.ts';
+import type { MessageView } from './client.ts';
 import { withTimeout } from './concurrency.ts';
 import { JobmanError, messageOf } from './errors.ts';
 import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
@@ -136,6 +137,26 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
   return found.length > 0
     ? found
     : [ok(`${name}, jobman ${version ?? ownVersion}, holds the lease; no job is overdue`)];
+}
+
+// ------------------------------------------------------------------------------------------ notifications
+
+/** The newest message to each recipient. */
+export function checkNotifications(
+  recipients: readonly string[],
+  messages: readonly Pick<MessageView, 'recipient' | 'error' | 'state'>[],
+): readonly Outcome[] {
+  if (recipients.length === 0) return [ok('no recipient is set')];
+  const failed = recipients
+    .flatMap((recipient) => messages.find((one) => one.recipient === recipient) ?? [])
+    .filter(({ state, error }) => state !== 'sent' && error !== null);
+  if (failed.length === 0) return [ok(`${formatList(recipients)}; \`jobman notify test\` sends a test message`)];
+  return failed.map(({ recipient, error, state }) =>
+    problem(
+      `the newest message to ${recipient} ${state === 'pending' ? 'is not delivered yet' : 'was not delivered'}: ${asClause(error ?? '')}`,
+      `jobman notify test ${quote(recipient)}`,
+    ),
+  );
 }
 
 // ------------------------------------------------------------------------------------------ SSH, programs

@@ -8,6 +8,7 @@ import {
   checkController,
   checkDisk,
   checkEndpoints,
+  checkNotifications,
   checkPermissions,
   checkSettings,
   checkSsh,
@@ -30,6 +31,7 @@ import { JobmanError, messageOf } from '../app/errors.ts';
 import { settingsFile } from '../app/files.ts';
 import { pluralize } from '../app/format.ts';
 import { parseShape } from '../app/json.ts';
+import { configuredRecipients } from '../app/notifications/recipients.ts';
 import type { QuotaCache } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -78,6 +80,7 @@ export function diagnose(
     permissions: withSettings(() => permissionOutcomes(services, projects, source)),
     tpus: withSettings(() => cloudOutcomes(services, projects)),
     orphans: withSettings(() => orphanOutcomes(services, projects)),
+    notifications: withSettings(() => notificationOutcomes(services)),
     clusters: () => clusterOutcomes(services),
   };
   return runDoctor(checks, onChange);
@@ -418,6 +421,16 @@ async function orphanOutcomes(
   } finally {
     await collector.close();
   }
+}
+
+/** Enough to contain the newest message to each recipient. */
+const readMessages = 500;
+
+async function notificationOutcomes(services: Services): Promise<readonly Outcome[]> {
+  const recipients = configuredRecipients((await services.settings()).notify);
+  const hasMessages = recipients.length > 0 && existsSync(databaseFile(services.home));
+  const client = hasMessages ? await services.client() : undefined;
+  return checkNotifications(recipients, (await client?.messages(readMessages)) ?? []);
 }
 
 async function clusterOutcomes(services: Services): Promise<readonly Outcome[]> {

@@ -6,6 +6,7 @@ import {
   checkController,
   checkDisk,
   checkEndpoints,
+  checkNotifications,
   checkPermissions,
   checkSettings,
   checkSsh,
@@ -206,4 +207,15 @@ test('missing permissions are named, with the command that grants them', () => {
   assert.equal(optional?.state, 'warning');
   assert.match(optional.message, /cloudquotas\.quotas\.get, which `jobman quota` needs$/);
   assert.ok(requiredPermissions.includes('tpu.nodes.create'));
+});
+
+test('a recipient whose newest message was not delivered is a problem', () => {
+  const sent = { recipient: 'slack', error: null, state: 'sent' } as const;
+  const failed = { recipient: 'slack', error: 'HTTP 404.', state: 'given_up' } as const;
+  assert.deepEqual(brief(checkNotifications([], [])), [['ok', null]]);
+  assert.deepEqual(brief(checkNotifications(['slack'], [])), [['ok', null]]);
+  assert.deepEqual(brief(checkNotifications(['slack'], [sent, failed])), [['ok', null]]);
+  assert.deepEqual(brief(checkNotifications(['slack'], [failed, sent])), [['problem', 'jobman notify test slack']]);
+  const pending = checkNotifications(['slack'], [{ ...failed, state: 'pending' }]);
+  assert.equal(pending[0]?.message, 'the newest message to slack is not delivered yet: HTTP 404');
 });
