@@ -25,6 +25,7 @@ export function createServices(io: Io): LabServices {
   }
 
   const services: LabServices = {
+    ...cloudServices(() => services),
     io,
     home,
 
@@ -85,36 +86,12 @@ export function createServices(io: Io): LabServices {
     emulator: () =>
       import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
 
-    async checkLogin(project) {
-      const { checkLogin } = await import('./google-api.ts');
-      await checkLogin({ io, settings: await services.settings() }, project);
-    },
-
-    forgetProject: (project, confirmForget) =>
-      import('./tpus.ts').then(({ forgetProject }) => forgetProject(services, project, confirmForget)),
-
-    tpus: (query) => import('./tpus.ts').then(({ listCloudTpus }) => listCloudTpus(services, query)),
-
-    quota: (query) => import('./quota.ts').then(({ readQuota }) => readQuota(services, query)),
-
-    knownQuota: (projects) => import('./quota.ts').then(({ knownQuota }) => knownQuota(services.home, projects)),
-
-    quotaWarnings: (capacity) =>
-      import('./quota.ts').then(({ checkQuota }) => checkQuota(services, capacity)).catch(() => []),
-
-    storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services)),
-
     doctor: (onChange) => import('./doctor.ts').then(({ diagnose }) => diagnose(services, onChange)),
-
-    buckets: (project, pendingJob) =>
-      import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services, project, pendingJob)),
 
     checkWorkdir: (from) =>
       import('../remote/workdir/freeze.ts').then(({ checkWorkdir }) =>
         checkWorkdir({ from, excluded: home, env: io.env }),
       ),
-
-    orphans: () => import('./tpus.ts').then(({ openOrphanCollector }) => openOrphanCollector(services)),
 
     workers: (id, connection) =>
       import('./worker-access.ts').then(({ openWorkers }) => openWorkers(services, id, connection)),
@@ -131,4 +108,44 @@ export function createServices(io: Io): LabServices {
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),
   };
   return services;
+}
+
+type CloudService =
+  | 'checkLogin'
+  | 'forgetProject'
+  | 'tpus'
+  | 'quota'
+  | 'knownQuota'
+  | 'quotaWarnings'
+  | 'storage'
+  | 'buckets'
+  | 'orphans';
+
+/** The parts that contact Google Cloud. */
+function cloudServices(services: () => LabServices): Pick<LabServices, CloudService> {
+  return {
+    async checkLogin(project) {
+      const { checkLogin } = await import('./google-api.ts');
+      await checkLogin({ io: services().io, settings: await services().settings() }, project);
+    },
+
+    forgetProject: (project, confirmForget) =>
+      import('./tpus.ts').then(({ forgetProject }) => forgetProject(services(), project, confirmForget)),
+
+    tpus: (query) => import('./tpus.ts').then(({ listCloudTpus }) => listCloudTpus(services(), query)),
+
+    quota: (query) => import('./quota.ts').then(({ readQuota }) => readQuota(services(), query)),
+
+    knownQuota: (projects) => import('./quota.ts').then(({ knownQuota }) => knownQuota(services().home, projects)),
+
+    quotaWarnings: (capacity) =>
+      import('./quota.ts').then(({ checkQuota }) => checkQuota(services(), capacity)).catch(() => []),
+
+    storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services())),
+
+    buckets: (project, pendingJob) =>
+      import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services(), project, pendingJob)),
+
+    orphans: () => import('./tpus.ts').then(({ openOrphanCollector }) => openOrphanCollector(services())),
+  };
 }
