@@ -39,9 +39,13 @@ export function createServices(io: Io): LabServices {
     },
 
     clusterSettings: () =>
-      (clusterSettings ??= import('./cluster.ts').then(({ loadClusterSettings }) =>
-        loadClusterSettings({ ...services.settingsFiles(), userHome: io.userHome }),
-      )),
+      (clusterSettings ??= import('./cluster.ts')
+        .then(({ loadClusterSettings }) => loadClusterSettings({ ...services.settingsFiles(), userHome: io.userHome }))
+        .catch((error: unknown) => {
+          // A display that stays open reads them again: the file may be repaired meanwhile.
+          clusterSettings = undefined;
+          throw error;
+        })),
 
     async installationId() {
       const file = databaseFile(home);

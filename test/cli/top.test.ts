@@ -378,10 +378,10 @@ suite("a cluster's jobs in top", () => {
     const { shows } = watch(t, options({ fails: () => fails }), ['--interval', '1s']);
     await shows(/train .* running 1\/1/);
     fails = true;
-    await shows(/cluster not read: The cluster lab did not answer\./);
+    await shows(/cluster not updated since 08:20:14: The cluster lab did not answer\./);
     await shows(/train .* running 1\/1/);
     fails = false;
-    await shows(/^(?![^]*not read)/);
+    await shows(/^(?![^]*not updated)/);
   });
 });
 

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobView, ListQuery } from '../../src/app/client.ts';
-import type { ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { ClusterJob, ClusterOptions, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Stream } from '../../src/app/services.ts';
 import { createPainter } from '../../src/cli/block.ts';
@@ -378,6 +378,67 @@ suite("a cluster's jobs in the watched list", () => {
     setJobs(job);
     await shows(/train .* queued/);
     await shows(/^(?![^]*no namespace)/);
+    world.typeKeys('q');
+    assert.equal(await ended, 0);
+  });
+
+  test('appear once the cluster can be opened', async (t) => {
+    const { services, setJobs } = pollableCluster();
+    const opened: ClusterOptions[] = [];
+    let hasKubeconfig = false;
+    const openLater: CliHarnessOptions['services'] = {
+      ...services,
+      async cluster(options) {
+        opened.push(options);
+        if (!hasKubeconfig) throw new JobmanError('The kubeconfig /none does not exist.', exitCode.usage);
+        return services!.cluster!(options);
+      },
+    };
+    setJobs(job);
+    const { shows, world, ended } = watch(t, {
+      jobs: [],
+      terminal: { columns: 120, rows: 24 },
+      services: openLater,
+    });
+    await shows(/The cluster is not shown: The kubeconfig \/none does not exist\./);
+    hasKubeconfig = true;
+    await shows(/train .* queued/);
+    await shows(/^(?![^]*not shown)/);
+    assert.ok(
+      opened.every(({ quiet }) => quiet === true),
+      'A sentence about a slow cluster would break the screen.',
+    );
+    world.typeKeys('q');
+    assert.equal(await ended, 0);
+  });
+
+  test('stay while it does not answer, with the time of its last answer', async (t) => {
+    let clock = now;
+    let answers = true;
+    const cluster = fakeCluster({
+      async *pods() {
+        yield [];
+      },
+      async *jobs() {
+        if (!answers) throw new JobmanError('The cluster of lab did not answer.', exitCode.unreachable);
+        yield [job];
+      },
+    });
+    const { shows, glass, world, ended } = watch(t, {
+      jobs: [],
+      terminal: { columns: 140, rows: 24 },
+      now: () => clock,
+      services: { isClusterConfigured: async () => true, cluster: async () => cluster },
+    });
+    await shows(/train .* queued/);
+    answers = false;
+    clock += 60_000;
+    await shows(/The cluster of lab is not updated since 08:20:14: The cluster of lab did not answer\./);
+    assert.match(glass().join('\n'), /train .* queued/);
+    assert.ok(!glass().join('\n').includes('not shown'));
+    answers = true;
+    clock += 60_000;
+    await shows(/^(?![^]*not updated)/);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });

@@ -1,12 +1,19 @@
 // Cluster jobs as rows of `list`. A cluster that does not answer in time becomes a note below the table.
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
-import type { Cluster, ClusterJob, ClusterContext, ClusterPod, ClusterQuery } from '../../app/cluster/cluster.ts';
+import type {
+  Cluster,
+  ClusterContext,
+  ClusterJob,
+  ClusterOptions,
+  ClusterPod,
+  ClusterQuery,
+} from '../../app/cluster/cluster.ts';
 import { mayBeActive, archivedPhase } from '../../app/cluster/archive.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { clusterSummary, clusterPhase, clusterReason, type ClusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatAge } from '../../app/format.ts';
+import { formatAge, formatLocalTimeOfDay } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
@@ -21,6 +28,8 @@ export interface ClusterRows extends JobList {
   /** The uid, and the context with the name, of every Job of the cluster. Empty without --all. */
   readonly reported: ReadonlySet<string>;
   readonly error?: JobmanError;
+  /** The note without its verb, for rows that are shown although there is an error. */
+  readonly gap?: { readonly cluster: string; readonly why: string };
 }
 
 type ListContextFlags = ContextFlags & { readonly allNamespaces?: boolean | undefined };
@@ -72,13 +81,23 @@ export function pollClusterRows(cli: Cli, query: ListQuery, flags: ContextFlags)
   let list = noRows;
   let revision = 0;
   let failed: unknown;
+  let answeredAt: Instant | null = null;
+
+  /** The last rows, if the cluster does not answer now. */
+  function withLastRows(next: ClusterRows, before: ClusterRows): ClusterRows {
+    if (next.error === undefined) answeredAt = cli.io.now();
+    if (next.error?.code !== exitCode.unreachable || next.gap === undefined || answeredAt === null) return next;
+    const { cluster, why } = next.gap;
+    const note = `${cluster} is not updated since ${formatLocalTimeOfDay(answeredAt)}: ${why}`;
+    return { ...next, rows: before.rows, more: before.more, notes: [note] };
+  }
 
   async function poll(): Promise<void> {
     while (!end.signal.aborted) {
       const began = cli.io.now();
       const next = await reader.read(end.signal);
       const before = list;
-      list = next.error?.code === exitCode.unreachable ? { ...next, rows: before.rows, more: before.more } : next;
+      list = withLastRows(next, before);
       if (JSON.stringify([list.rows, list.notes]) !== JSON.stringify([before.rows, before.notes])) revision += 1;
       // A long list loads the cluster: read it for a tenth of the time at most.
       await pause(Math.max(pollInterval, 10 * (cli.io.now() - began)), end.signal);
@@ -105,8 +124,18 @@ export function pollClusterRows(cli: Cli, query: ListQuery, flags: ContextFlags)
 function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNamespaces }: ListContextFlags) {
   const isEverywhere = allNamespaces === true;
   let opened: Promise<Cluster> | undefined;
-  const cluster = (): Promise<Cluster> =>
-    (opened ??= cli.services.cluster(omitUndefined({ context, namespace, isSilent: true })));
+  const cluster = (): Promise<Cluster> => (opened ??= openQuietly());
+
+  async function openQuietly(): Promise<Cluster> {
+    const options: ClusterOptions = { ...omitUndefined({ context, namespace }), quiet: true };
+    try {
+      return await cli.services.cluster(options);
+    } catch (error) {
+      // The next read tries again: the kubeconfig may be repaired meanwhile.
+      opened = undefined;
+      throw error;
+    }
+  }
 
   async function read(signal?: AbortSignal): Promise<ClusterRows> {
     // Only jobs of the store have tags.
@@ -127,7 +156,7 @@ function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNa
       const trouble = known ?? new JobmanError(`${clusterName} is not shown: ${why}`, exitCode.unreachable);
       const [first, ...others] = known?.code === exitCode.usage ? known.lines : [];
       const note = `${clusterName} is not shown: ${why}${first === undefined ? '' : ` ${first}`}`;
-      return { ...noRows, notes: [note, ...others], error: trouble };
+      return { ...noRows, notes: [note, ...others], error: trouble, gap: { cluster: clusterName, why } };
     } finally {
       clearTimeout(timer);
     }

@@ -4,6 +4,7 @@ import type { Cluster, ClusterJob, ClusterPod, PodUsage } from '../../app/cluste
 import { clusterPhase, clusterSummary } from '../../app/cluster/job-result.ts';
 import { parseQuantity, quantityNumber } from '../../app/cluster/quantity.ts';
 import { JobmanError } from '../../app/errors.ts';
+import { formatLocalTimeOfDay } from '../../app/format.ts';
 import type { ClusterActivity, TopWorker } from '../../app/top.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -26,6 +27,7 @@ export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, int
   let opened: Promise<Cluster> | undefined;
   let jobs: readonly ClusterActivity[] = [];
   let note: string | null = null;
+  let answeredAt: Instant | null = null;
   let revision = 0;
 
   async function read(): Promise<void> {
@@ -36,13 +38,14 @@ export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, int
         io.now(),
         AbortSignal.any([end.signal, AbortSignal.timeout(answerTimeout)]),
       );
+      answeredAt = io.now();
       note = null;
     } catch (error) {
       if (end.signal.aborted) return;
       // A cluster that could not be opened may be configured meanwhile.
       await close();
       const why = error instanceof JobmanError ? error.message : `it did not answer within ${answerTimeout / second} s`;
-      note = `cluster not read: ${why}`;
+      note = `cluster not ${answeredAt === null ? 'read' : `updated since ${formatLocalTimeOfDay(answeredAt)}`}: ${why}`;
     }
     revision += 1;
   }
