@@ -132,7 +132,7 @@ function convert({ $schema, $defs, outputs }: OutputSchema): OutputSchema {
           : { ...(convertPart(all[name] ?? {}) as object), ...rest };
       }
       // Money, percentages, paces and the speed of the emulator are the only fractions.
-      if (schema.type === undefined || /Usd$|Percent$|^stepsPerSecond$|^speed$/.test(key)) return schema;
+      if (schema.type === undefined || /Usd$|Amount$|Percent$|^stepsPerSecond$|^speed$/.test(key)) return schema;
       const whole = (type: TypeName): TypeName => (type === 'number' ? 'integer' : type);
       return { ...schema, type: Array.isArray(schema.type) ? schema.type.map(whole) : whole(schema.type) };
     });

@@ -10,7 +10,9 @@ import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { JobActivity } from './activity.ts';
 import type { LabEntry } from './lab-job.ts';
+import type { Store } from './ports.ts';
 import type { RefPurpose } from './refs.ts';
+import type { UsageRow } from '../reports/usage.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, ManualStepResult } from './manual-step.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
@@ -410,6 +412,8 @@ export interface Client {
   /** The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers. */
   activity(): Promise<readonly JobActivity[]>;
   show(ref: Ref): Promise<JobView>;
+  /** The ledger's rows that overlap the period, also of jobs that have left the list. */
+  usage(query: Parameters<Store['usage']>[0]): Promise<readonly UsageRow[]>;
   why(ref: Ref): Promise<Why>;
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;

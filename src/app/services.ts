@@ -6,6 +6,7 @@ import type { JobSpec, TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { WorkerMeter } from './worker-figures.ts';
+import type { BillingExport } from './billing-export.ts';
 import type { Client } from './client.ts';
 import type { CheckResult } from './doctor.ts';
 import type { ImagePort } from './images.ts';
@@ -185,6 +186,8 @@ export interface Services {
   checkLogin(project: string): Promise<void>;
   /** Excludes a project of finished jobs from `tpus` and `gc`. Throws JobmanError (4) if it is in use. */
   forgetProject(project: string, mayForget: (resources: readonly string[]) => Promise<boolean>): Promise<boolean>;
+  /** The export of billed costs that the settings name; null if they name none. Sends no request yet. */
+  billingExport(): Promise<BillingExport | null>;
   /** The buckets of the project's jobs. With `pendingSpec`, starts the TPU emulator if needed. */
   buckets(
     project: string,

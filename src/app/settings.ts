@@ -225,8 +225,10 @@ const googleEndpoints = objectOf(
   'the endpoints',
   '{ "quota": "https://quota.example" }',
   {},
-  { monitoring: httpUrl, quota: httpUrl, resourceManager: httpUrl, storage: httpUrl },
+  { bigquery: httpUrl, monitoring: httpUrl, quota: httpUrl, resourceManager: httpUrl, storage: httpUrl },
 );
+/** https://cloud.google.com/bigquery/docs/datasets#dataset-naming; a project may belong to a domain (`example.com:lab`). */
+const exportTable = /^(?:[a-z\d.-]+:)?[a-z][a-z\d-]{4,28}[a-z\d]\.\w+\.[\w-]+$/;
 
 // ------------------------------------------------------------------------------------------ all settings
 
@@ -260,7 +262,7 @@ const table = {
     endpoints: defineSetting(
       googleEndpoints,
       {},
-      'Addresses of other servers of Google APIs: `monitoring`, `quota`, `resourceManager`, `storage`. A loopback address needs no login.',
+      'Addresses of other servers of Google APIs: `bigquery`, `monitoring`, `quota`, `resourceManager`, `storage`. A loopback address needs no login.',
     ),
   },
   local: {
@@ -293,6 +295,28 @@ const table = {
     'Your own prices, which replace the catalogue: for an accelerator, a resource flavor, or a machine.',
   ),
   notify: notifyTable,
+  billing: {
+    exportTable: defineSetting(
+      textOrNullWhere('a table like "my-project.billing.gcp_billing_export_v1_0A1B2C_D3E4F5_06A7B8", or null', (text) =>
+        exportTable.test(text),
+      ),
+      null,
+      'BigQuery table to which Google exports the costs of your billing account: `project.dataset.table`.',
+      { envVariable: 'JOBMAN_BILLING_EXPORT_TABLE' },
+    ),
+    queryProject: defineSetting(
+      textOrNullWhere('a project id like "lab-1234" (lower-case letters, digits and -), or null', (text) =>
+        projectIdPattern.test(text),
+      ),
+      null,
+      'Project that runs the queries of `billing` and pays for them; null: the project of the table.',
+    ),
+    maxQueryBytes: defineSetting(
+      int('a whole number of at least 10485760', 10_485_760),
+      20_000_000_000,
+      'BigQuery refuses a query of `billing` that would read more bytes than this, and charges nothing for it.',
+    ),
+  },
   lab: labTable,
 };
 

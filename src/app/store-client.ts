@@ -86,6 +86,8 @@ export function createClient(parts: ClientParts): Client {
       return showJob(parts, job);
     },
 
+    usage: (query) => store.usage(query),
+
     async why(ref) {
       const [{ job }, { whyJob }] = await Promise.all([find(ref), import('./show.ts')]);
       return whyJob(parts, job);

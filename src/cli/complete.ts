@@ -38,7 +38,7 @@ async function proposalsFor(
   }
   if (!('command' in found)) return [];
   const { command } = found;
-  const flags: Flags = { ...command.flags, ...globalFlags };
+  const flags: Flags = { ...globalFlags, ...command.flags };
   const { given, positional, pendingFlag, hasDash } = splitFlags(flags, found.args);
   const flag = pendingFlag === undefined ? undefined : flags[pendingFlag];
   if (flag !== undefined) return proposalsOf(flag, line(positional));

@@ -29,7 +29,7 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
 
 function scanArguments(command: JobmanCommand, args: readonly string[]): ReturnType<typeof scan> {
   try {
-    return scan({ ...command.flags, ...globalFlags }, command.args, args);
+    return scan({ ...globalFlags, ...command.flags }, command.args, args);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     const hint = `\`jobman ${command.names[0]} --help\` shows its flags and examples.`;

@@ -6,6 +6,7 @@
 // it.
 
 import type { CommandResult, JobRow, MessageView, MetricPointView, Plan, Why } from '../app/client.ts';
+import type { BillingAnswer } from '../app/billing.ts';
 import type { ClusterResult } from '../app/cluster/job-result.ts';
 import type { ClusterContext } from '../app/cluster/cluster.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
@@ -23,6 +24,7 @@ import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
 import type { CheckpointRow } from '../reports/checkpoints.ts';
 import type { BucketRow, StorageTotal } from '../reports/storage.ts';
+import type { BillingGroup, BillingReport } from '../reports/billing.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { RuleAnswer, WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -52,6 +54,7 @@ interface Outputs {
   readonly plot: MetricPointOutput;
   readonly history: EventOutput | ClusterEventOutput;
   readonly why: Why | ClusterVerdictOutput;
+  readonly report: ReportOutput;
   readonly wait: ShownJobOutput | ClusterVerdictOutput;
   readonly top: TopRow;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
@@ -60,6 +63,7 @@ interface Outputs {
   readonly storage: BucketOutput | StorageTotalOutput;
   readonly 'storage checkpoints': CheckpointRow;
   readonly prices: PriceRow;
+  readonly billing: BillingOutput;
   readonly images: ImageOutput;
   readonly 'image-details': ImageDetailsOutput;
   readonly 'resources-flavors': FlavorOutput;
@@ -231,7 +235,7 @@ interface ClusterEventOutput {
 }
 
 /** A job in a cluster. */
-interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterContext, 'user'> {
+export interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterContext, 'user'> {
   /** The user of the kubeconfig; null if the job is only in jobman's archive. */
   readonly clusterUser: string | null;
   /** Time of the last observation; null if the cluster itself answered. */
@@ -250,6 +254,15 @@ interface ClusterVerdictOutput extends Omit<ClusterResult, 'reasonText'> {
   /** Its name in the cluster. */
   readonly id: string;
   readonly backend: 'kubernetes';
+}
+
+/** A file that `report` wrote. */
+interface ReportOutput {
+  /** Null for a bug report without a job. */
+  readonly id: string | null;
+  /** An absolute path. */
+  readonly file: string;
+  readonly message: string;
 }
 
 /** A command that a job accepted. A refused command is an error. */
@@ -302,6 +315,38 @@ interface ReleasedOrphanOutput extends OrphanOutput {
 /** A TPU that `gc` never deletes: a shared one, or one of another owner. */
 interface OtherTpuOutput extends TpuOutput {
   readonly kind: 'shared' | 'other';
+}
+
+// ------------------------------------------------------------------------------------------ billing
+
+export type BillingOutput = BillingPeriodOutput | BillingGroupOutput | BillingTotalOutput;
+
+/** The period of the report, and the source of its charges. */
+interface BillingPeriodOutput extends Pick<BillingReport, 'by' | 'prices'> {
+  readonly kind: 'period';
+  /** Midnight in UTC. */
+  readonly beginsAt: Instant;
+  /** Midnight in UTC after the last day. */
+  readonly endsAt: Instant;
+  /** The days whose charges are compared with estimates: those that the export has completely. Null for none. */
+  readonly compared: {
+    /** Midnight in UTC. */
+    readonly beginsAt: Instant;
+    /** Midnight in UTC after the last day. */
+    readonly endsAt: Instant;
+  } | null;
+  /** Null without a billing export: the report then has estimates only. */
+  readonly export: BillingAnswer['source'];
+}
+
+/** A row of the report. */
+interface BillingGroupOutput extends BillingGroup {
+  readonly kind: 'group';
+}
+
+/** The sum of all rows. */
+interface BillingTotalOutput extends Pick<BillingGroup, 'billed' | 'comparison'> {
+  readonly kind: 'total';
 }
 
 // ------------------------------------------------------------------------------------------ workers

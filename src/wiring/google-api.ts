@@ -91,6 +91,7 @@ export async function checkLogin(
   await createCredentials({ endpoint, login }).headers();
 }
 
+/** One login for all of Google's services. Starts no program yet. */
 export function createGoogleLogin(parts: {
   readonly io: Pick<Io, 'env'>;
   readonly settings: Settings;

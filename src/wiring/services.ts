@@ -122,6 +122,7 @@ type CloudService =
   | 'knownQuota'
   | 'quotaWarnings'
   | 'storage'
+  | 'billingExport'
   | 'buckets'
   | 'orphans';
 
@@ -146,6 +147,8 @@ function cloudServices(services: () => LabServices): Pick<LabServices, CloudServ
       import('./quota.ts').then(({ checkQuota }) => checkQuota(services(), capacity)).catch(() => []),
 
     storage: () => import('./storage.ts').then(({ createStorageReader }) => createStorageReader(services())),
+
+    billingExport: () => import('./billing.ts').then(({ openBillingExport }) => openBillingExport(services())),
 
     buckets: (project, pendingJob) =>
       import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services(), project, pendingJob)),

@@ -62,7 +62,7 @@ test('names of times, durations and money end as docs/json.md says', () => {
     names.filter(({ text }) => pattern.test(text)).map(({ name }) => name);
   for (const name of ofType(/^\{("anyOf":\[\{)?"\$ref":"#\/\$defs\/Instant"/)) assert.match(name, /\.(at|\w+At)$/);
   for (const name of ofType(/^\{("anyOf":\[\{)?"\$ref":"#\/\$defs\/Duration"/)) assert.match(name, /Ms$/);
-  for (const name of ofType(/"number"/)) assert.match(name, /Usd$|Percent$|\.stepsPerSecond$|\.speed$/);
+  for (const name of ofType(/"number"/)) assert.match(name, /Usd$|Amount$|Percent$|\.stepsPerSecond$|\.speed$/);
 });
 
 suite('schema of a command', () => {

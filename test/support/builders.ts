@@ -6,6 +6,7 @@ import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../s
 import { presets } from '../../src/core/policy/presets.ts';
 import type { JobSpec, Pricing, TpuSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
+import type { UsageRow } from '../../src/reports/usage.ts';
 
 export const noon = Date.UTC(2026, 10, 20, 12);
 
@@ -191,4 +192,32 @@ export function endedAttempt(
   at: number = noon + 60 * minute,
 ): Partial<Attempt> {
   return { ending: { reason, evidence, startedAt: at, stopRequestedAt: null, stopConfirmedBy: [] }, endedAt: at };
+}
+
+/** An hour of useful work on a spot TPU of 16 chips for $8, from midnight of that day. */
+export function usageRow(fields: Partial<UsageRow> = {}): UsageRow {
+  const from = noon - 12 * hour;
+  return {
+    job: '000001',
+    source: 'tpu',
+    allocation: 1,
+    name: 'vit-000001-1',
+    owner: 'ada',
+    jobName: 'vit',
+    tags: [],
+    project: 'lab',
+    location: 'us-west4-a',
+    accelerator: 'v5litepod-16',
+    pricing: 'spot',
+    chips: 16,
+    ownership: 'ephemeral',
+    use: 'useful',
+    attempt: 1,
+    from,
+    until: from + hour,
+    pricePerHourUsd: 8,
+    pricesOf: '2026-08-01',
+    simulated: false,
+    ...fields,
+  };
 }

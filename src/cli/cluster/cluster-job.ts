@@ -8,6 +8,7 @@ import {
   archivedPhase,
   archivedResult,
   type ArchivedJob,
+  type ClusterJobEvent,
 } from '../../app/cluster/archive.ts';
 import { clusterPhase, clusterResult, type ClusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode, usageError, JobmanError } from '../../app/errors.ts';
@@ -21,7 +22,7 @@ import { historyLines } from '../render/history.ts';
 import { columnsOf } from '../screen.ts';
 import { observeJob } from './pods.ts';
 import type { V1Job } from '@kubernetes/client-node';
-import { archivedDetails } from './details.ts';
+import { archivedDetails, detailsText } from './details.ts';
 import { rerun } from './verbs.ts';
 
 export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, job: ClusterJob): JobHandle {
@@ -30,11 +31,21 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     id: name,
     isStored: false,
     async show() {
-      const { clusterDetails } = await import('./details.ts');
-      return clusterDetails(cli, cluster, job);
+      const { detailsText, observeDetails } = await import('./details.ts');
+      return detailsText(cli, await observeDetails(cluster, job, cli.io.now()));
     },
     why: async () => clusterWhy(cli, name, clusterResult(await observeJob(cluster, job), cli.io.now())),
     history: (isTimeline) => clusterHistory(cli, archive, job, cluster, isTimeline),
+    async report() {
+      const [{ clusterReport }, { observeDetails }] = await Promise.all([
+        import('../report/cluster.ts'),
+        import('./details.ts'),
+      ]);
+      const details = await observeDetails(cluster, job, cli.io.now());
+      const archived = archive.isUsed ? await archive.job(job.uid) : undefined;
+      const events = await allEvents(archive, job, clusterJobEvents(details.observation));
+      return clusterReport(cli, { details, archive, archived, cluster, events, exitCode: exitCode.ok, notes: [] });
+    },
     async logs(flags) {
       const { followClusterLogs, printClusterLogs } = await import('./logs.ts');
       if (flags.follow === true) {
@@ -118,8 +129,7 @@ async function clusterHistory(
 ): Promise<JobText> {
   if (isTimeline) throw usageError('--timeline shows attempts, and a job in a cluster has none.');
   const now = cluster === null ? [] : clusterJobEvents(await observeJob(cluster, job));
-  const byKey = new Map([...(await archive.events(job.uid)), ...now].map((event) => [event.key, event]));
-  const events = [...byKey.values()].toSorted((one, other) => one.at - other.at);
+  const events = await allEvents(archive, job, now);
   const { io, screen } = cli;
   return {
     objects: () => events.map(({ at, message }) => ({ at, message })),
@@ -128,6 +138,16 @@ async function clusterHistory(
       ...historyLines(events, columnsOf(io.stdout), io.now()),
     ],
   };
+}
+
+/** Those of the archive and of the cluster, oldest first. */
+async function allEvents(
+  archive: ClusterArchive,
+  { uid }: ClusterJob,
+  now: readonly ClusterJobEvent[],
+): Promise<readonly ClusterJobEvent[]> {
+  const byKey = new Map([...(await archive.events(uid)), ...now].map((event) => [event.key, event]));
+  return [...byKey.values()].toSorted((one, other) => one.at - other.at);
 }
 
 async function waitForJob(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<number | null> {
@@ -187,7 +207,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     isStored: false,
     async show() {
       expectListed();
-      return { ...archivedDetails(cli, archived), exitCode: code };
+      return { ...detailsText(cli, archivedDetails(archived, cli.io.now())), exitCode: code };
     },
     async why() {
       expectListed();
@@ -196,6 +216,13 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     async history(isTimeline) {
       cli.note(note);
       return { ...(await clusterHistory(cli, archive, archived.job, null, isTimeline)), exitCode: code };
+    },
+    async report() {
+      cli.note(note);
+      const { clusterReport } = await import('../report/cluster.ts');
+      const details = archivedDetails(archived, cli.io.now());
+      const events = await allEvents(archive, archived.job, []);
+      return clusterReport(cli, { details, archive, archived, cluster: null, events, exitCode: code, notes: [note] });
     },
     async logs(flags) {
       cli.note(note);

@@ -9,6 +9,7 @@ import { formatAge, formatTimeOfDay, pluralize, escapeLine } from '../../app/for
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import type { JobText } from '../jobs/handle.ts';
+import type { ClusterJobOutput } from '../outputs.ts';
 import { aligned, labelled } from '../render/aligned.ts';
 import { columnsOf, glyph, stylePhase } from '../screen.ts';
 import { observeJob } from './pods.ts';
@@ -16,7 +17,8 @@ import { observeJob } from './pods.ts';
 /** Pods and events before this many are counted, not listed; `--json` has all. */
 const maxRows = 20;
 
-interface Details {
+/** The known facts about a job of a cluster or of the archive. */
+export interface Details {
   readonly observation: ClusterObservation;
   readonly result: ClusterResult;
   readonly context: Omit<ClusterContext, 'user'> & Partial<Pick<ClusterContext, 'user'>>;
@@ -25,61 +27,71 @@ interface Details {
   readonly archived?: Pick<ArchivedJob, 'observedAt' | 'goneAt'>;
 }
 
-export async function clusterDetails(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<JobText> {
+/** Throws JobmanError if the cluster does not answer. */
+export async function observeDetails(cluster: Cluster, job: ClusterJob, now: Instant): Promise<Details> {
   const observation = await observeJob(cluster, job);
-  const result = clusterResult(observation, cli.io.now());
-  return detailsText(cli, { observation, result, context: cluster.context(), object: await cluster.raw(job.name) });
+  const result = clusterResult(observation, now);
+  return { observation, result, context: cluster.context(), object: await cluster.raw(job.name) };
 }
 
-export function archivedDetails(cli: Cli, archived: ArchivedJob): JobText {
+export function archivedDetails(archived: ArchivedJob, now: Instant): Details {
   const { server, context, job, observedAt, goneAt } = archived;
-  return detailsText(cli, {
+  return {
     observation: { ...archived, nodes: null, allPods: null },
-    result: archivedResult(archived, cli.io.now()),
+    result: archivedResult(archived, now),
     context: { context, server, namespace: job.namespace },
     object: archived.object === null ? null : (JSON.parse(archived.object) as V1Job),
     archived: { observedAt, goneAt },
-  });
+  };
 }
 
-function detailsText(cli: Cli, details: Details): JobText {
-  const { observation, result, context, object, archived } = details;
+/** For `show`. */
+export function detailsText(cli: Cli, details: Details): JobText {
+  return {
+    objects: () => [detailsJson(details)],
+    lines: () => detailLines(cli, details, columnsOf(cli.io.stdout)),
+  };
+}
+
+export function detailsJson({ observation, result, context, object, archived }: Details): ClusterJobOutput {
   const { phase, message, evidence } = result;
   const { job, pods, events } = observation;
   const { user: clusterUser = null, ...location } = context;
   const times = { archivedAt: archived?.observedAt ?? null, goneAt: archived?.goneAt ?? null };
   const verdict = { id: job.name, backend: 'kubernetes', ...location, clusterUser, phase, message, evidence } as const;
-  return {
-    objects: () => [{ ...verdict, ...times, object, pods, events }],
-    lines: () => detailLines(cli, details, columnsOf(cli.io.stdout)),
-  };
+  return { ...verdict, ...times, object, pods, events };
 }
 
-function detailLines(
-  cli: Cli,
-  { observation, result, context, object, archived }: Details,
-  columns: number | null,
-): readonly string[] {
+function detailLines(cli: Cli, details: Details, columns: number | null): readonly string[] {
+  const { observation, result, archived } = details;
   const { io, screen } = cli;
   const { job } = observation;
   const now = io.now();
   const isGone = archived !== undefined && archived.goneAt !== null;
   const name = escapeLine(`${job.name} (${job.owner ?? 'made by another tool'})`);
   const status = stylePhase(screen.styleOut, result.phase, `${glyph(screen, result.phase)} ${result.phase}`);
-  const rows: (readonly [string, string])[] = [
+  return [
+    `${screen.styleOut('bold', name)}  ${status}`,
+    ...labelled(clusterFactRows(details, now), columns),
+    ...podLines(observation.pods, columns, now, isGone),
+    ...eventLines(observation, columns),
+  ];
+}
+
+/** Labels and texts about the job as a whole, in order. */
+export function clusterFactRows(
+  { observation, result, context, object, archived }: Details,
+  now: Instant,
+): readonly (readonly [label: string, text: string])[] {
+  const { job } = observation;
+  return [
     ...whyRows(result),
     ['where', `${context.context}/${job.namespace}, created ${formatAge(now - job.createdAt)} ago`],
     ['image', [...new Set(job.images)].join(', ')],
     ['requests', `${formatAmounts(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
     ...replacedRows(observation, object),
     ...objectRows(object),
-    ['pods', formatPodCounts(job, isGone)],
-  ];
-  return [
-    `${screen.styleOut('bold', name)}  ${status}`,
-    ...labelled(rows, columns),
-    ...podLines(observation.pods, columns, now, isGone),
-    ...eventLines(observation, columns),
+    ['pods', formatPodCounts(job, (archived?.goneAt ?? null) !== null)],
   ];
 }
 

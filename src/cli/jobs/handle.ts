@@ -7,6 +7,7 @@ import type { ClusterAttachRequest, ClusterSession } from '../../app/cluster/clu
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
 import type { ForwardTarget } from '../hosts/forwarded-ports.ts';
 import type { Output } from '../outputs.ts';
+import type { JobReport } from '../report/job-report.ts';
 import type { ExecFlags, LogsFlags, PortForwardFlags } from '../table/flags.ts';
 
 export interface ContextFlags {
@@ -26,6 +27,8 @@ export interface JobHandle {
   show(): Promise<JobText>;
   why(isExplained: boolean): Promise<JobText>;
   history(isTimeline: boolean): Promise<JobText>;
+  /** For `report`. Throws JobmanError for an absent job. */
+  report(): Promise<JobReport>;
   logs(flags: LogsFlags): Promise<number>;
   metrics(query: MetricsQuery): Promise<MetricsView>;
   /** Every point, without a reduction. */

@@ -36,6 +36,10 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
       return { objects: () => [answer], lines: () => whyLines(answer, columns, io.now(), isExplained) };
     },
     history: (isTimeline) => storedHistory(cli, client, ref, isTimeline),
+    async report() {
+      const { storedReport } = await import('../report/stored.ts');
+      return storedReport(cli, client, ref);
+    },
     async logs(flags) {
       const { printStoredLogs } = await import('../logs/stored.ts');
       return printStoredLogs(cli, client, ref, flags);

@@ -35,7 +35,7 @@ const maxRows = 20;
 export function showLines(view: JobView, layout: ShowLayout): readonly string[] {
   return [
     ...heading(view, layout),
-    ...facts(view, layout),
+    ...labelled(factRows(view, layout), layout.columns),
     ...attempts(view, layout),
     ...workers(view, layout),
     ...commands(view, layout.columns),
@@ -50,7 +50,8 @@ function heading(view: JobView, layout: ShowLayout): readonly string[] {
   return fillLines(parts, '  ', layout.columns);
 }
 
-function facts(view: JobView, layout: ShowLayout): readonly string[] {
+/** Labels and texts about the job as a whole, in order. */
+export function factRows(view: JobView, layout: ShowLayout): readonly (readonly [label: string, text: string])[] {
   const rows: (readonly [string, string])[] = [['why', view.why.message]];
   rows.push(...whyRows(view.why, layout.now), ['where', formatWhere(view, layout)]);
   if (view.progress !== null) rows.push(['progress', view.progress]);
@@ -78,7 +79,7 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   if (owner !== null) rows.push(['owner', owner]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
   rows.push(['files', view.hasFiles ? view.folder : 'none; removed by `jobman clean`']);
-  return labelled(rows, layout.columns);
+  return rows;
 }
 
 /** A folder with a command for it; what a program printed is escaped like all text. */

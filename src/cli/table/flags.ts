@@ -27,10 +27,14 @@ import {
   parseDurationOr,
   parseFactor,
   parsePattern,
+  parsePeriodBorder,
   parseWorker,
   parseWorkers,
 } from '../parse.ts';
+import type { BillingGrouping } from '../../reports/billing.ts';
 import { phases } from '../../core/decide/phase.ts';
+
+export const job = { name: 'job', summary: 'Id (1 is 000001) or name', propose: jobRefs } as const;
 
 export const jobs = { name: 'job', summary: 'Id (1 is 000001) or name', many: true, propose: jobRefs } as const;
 
@@ -216,6 +220,30 @@ export const queueFlags = {
   context: stringFlag('In a cluster: the context of the kubeconfig', 'context'),
 };
 export type QueueFlags = FlagValues<typeof queueFlags>;
+
+const billingGroupings = ['day', 'service', 'sku', 'user', 'job'] as const satisfies readonly BillingGrouping[];
+
+export const billingFlags = {
+  since: valueFlag('From this day on; by default the last 30 days', 'time', parsePeriodBorder),
+  until: valueFlag('Until the end of this day or month', 'time', parsePeriodBorder),
+  by: {
+    ...choiceFlag('One row for each of these; may be repeated; `day` by default', billingGroupings, 'group'),
+    many: true as const,
+  },
+  csv: boolFlag('Print the rows as CSV'),
+};
+export type BillingFlags = FlagValues<typeof billingFlags>;
+
+export const reportFlags = {
+  // Replaces the global flag, whose two values keep their meaning.
+  output: stringFlag('Write to this file; `json` is the same as --json', 'file', 'o'),
+  bundle: boolFlag('Write an archive for a bug report instead of a page'),
+  replace: boolFlag('Replace an existing file'),
+  jobName,
+  ...contextFlags,
+};
+/** The type of the other global flags does not allow a file. */
+export type ReportFlags = Omit<FlagValues<typeof reportFlags>, 'output'> & { readonly output?: string | undefined };
 
 export const emulatorServeFlags = {
   port: valueFlag('Port of the API', 'n', parseCount),

@@ -4,6 +4,7 @@ import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
 import { jobRefs } from '../completion/proposals.ts';
 import { parseDuration } from '../parse.ts';
 import {
+  job,
   jobName,
   jobs,
   listFlags,
@@ -12,6 +13,7 @@ import {
   contextFlags,
   queueFlags,
   topFlags,
+  reportFlags,
   tpusFlags,
   verdictExitCodes,
   zonesFlags,
@@ -136,6 +138,29 @@ export const monitor = grouped('Monitor', [
     },
     args: [{ name: 'metric', summary: 'name=value', many: true }],
     load: async () => (await import('../commands/mark.ts')).mark,
+  }),
+  command({
+    names: ['report'],
+    summary: 'Write a page about a job, or an archive for a bug report',
+    usage: '<job> [--output file] [--bundle] [--replace] | --bundle',
+    about:
+      'The page is one HTML file that needs no network: the timeline of the job, its attempts and their ends, the cost, ' +
+      'metrics, the last lines of its logs, the manifest, and the commit and changes of job.workdir. Its default name is ' +
+      'jobman-report-<job>.html in the current folder.\n\n' +
+      'With --bundle it writes a tar instead (jobman-report-<job>.tar.gz), with the same page, the job and its events as ' +
+      'JSON, the ends of all logs, the settings and the versions. Without a job the tar describes only jobman itself.\n\n' +
+      'Both are without the secrets that jobman knows or recognises (docs/troubleshooting.md). The command contacts a ' +
+      'cluster for its jobs, and nothing else.',
+    examples: [
+      ['jobman report 42', 'write jobman-report-000042.html'],
+      ['jobman report vit --output vit.html --replace', 'another file, which may exist'],
+      ['jobman report 42 --bundle', 'an archive for a bug report'],
+      ['jobman report --bundle', 'about jobman itself, without a job'],
+    ],
+    exitCodes: { 4: 'the file exists; see --replace' },
+    flags: reportFlags,
+    args: [job],
+    load: async () => (await import('../commands/report.ts')).report,
   }),
   command({
     names: ['wait'],

@@ -1,7 +1,35 @@
 import { command, grouped } from '../command.ts';
-import { checkpointsFlags, pricesFlags, quotaFlags, storageFlags } from './flags.ts';
+import { billingFlags, checkpointsFlags, pricesFlags, quotaFlags, storageFlags } from './flags.ts';
 
 export const usage = grouped('Usage', [
+  command({
+    names: ['billing'],
+    summary: 'Show what Google has billed, and the difference from the estimates',
+    usage: '[--since time] [--until time] [--by group]... [--csv]',
+    about:
+      "Reads Google's billing export in BigQuery, which the setting billing.exportTable names, for whole days in UTC: " +
+      'the last 30 days by default. BILLED is cost and credits in the currency of the export.\n\n' +
+      'Charges belong to a job by the labels that jobman gives its TPUs. OF JOBS is this part in US dollars, and ' +
+      'DIFFERENCE is what it exceeds the estimate of the same days by. Only days that the export has completely are ' +
+      'compared; Google adds usage for about a day.\n\n' +
+      'The query costs money in BigQuery by the bytes that it reads; the last line names them. Above ' +
+      'billing.maxQueryBytes BigQuery refuses it. Without an export the command shows the estimates; docs/costs.md ' +
+      'says how to make one.',
+    examples: [
+      ['jobman billing', 'by day, with the difference from the estimates'],
+      ['jobman billing --since 2026-11 --by service --by sku', 'what the month consists of'],
+      ['jobman billing --by user --since 2026-10 --until 2026-10', 'one month, by the owners of the jobs'],
+      ['jobman billing --by day --by service --by job --csv > costs.csv', 'for a spreadsheet'],
+      ['jobman billing --json | jq -c \'select(.kind == "total")\'', 'for programs: one object per line'],
+    ],
+    exitCodes: {
+      1: 'a permission is missing, or the query would read too much',
+      3: 'there is no such table',
+      5: 'BigQuery cannot be reached',
+    },
+    flags: billingFlags,
+    load: async () => (await import('../commands/billing.ts')).billing,
+  }),
   command({
     names: ['quota'],
     summary: 'Show TPU quotas: limit, use, what can be released, what is left',

@@ -28,6 +28,7 @@ import type { Verb } from '../../../src/core/decide/commands.ts';
 import type { Event } from '../../../src/core/model/event.ts';
 import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
+import type { UsageRow } from '../../../src/reports/usage.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { localSpec } from '../../support/builders.ts';
 
@@ -56,7 +57,10 @@ export interface CliHarnessOptions {
   readonly zones?: readonly ZoneRow[];
   readonly activity?: readonly JobActivity[];
   readonly messages?: readonly MessageView[];
+  /** The usage ledger. */
+  readonly usage?: readonly UsageRow[];
   readonly cwd?: string;
+  readonly userHome?: string;
   readonly now?: () => number;
   /** Parts that the test brings itself. */
   readonly services?: Partial<Services>;
@@ -149,7 +153,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     env: { LANG: 'C.UTF-8', TERM: 'xterm', ...options.env },
     cwd: options.cwd ?? '/',
     user: 'alice',
-    userHome: '/home/alice',
+    userHome: options.userHome ?? '/home/alice',
     pid: 1,
     launcher: ['jobman'],
     version: '1.2.3',
@@ -199,6 +203,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     },
     show: async (ref) => find(ref),
     activity: async () => options.activity ?? [],
+    usage: async () => options.usage ?? [],
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
@@ -257,6 +262,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     forgetProject: unavailable('projects'),
     storage: unavailable('storage'),
     cluster: unavailable('cluster'),
+    billingExport: async () => null,
     isClusterConfigured: async () => false,
     hasSubmitted: () => false,
     clusterArchive: async () => emptyArchive,

@@ -1,0 +1,41 @@
+// The report of `billing`: the export that settings name, compared with the usage ledger.
+
+import { billingReport, type BillingGrouping, type BillingReport } from '../reports/billing.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { BillingExport, BillingExportData, BillingPeriod } from './billing-export.ts';
+import type { Client } from './client.ts';
+
+export interface BillingRequest extends BillingPeriod {
+  readonly by: readonly BillingGrouping[];
+}
+
+/** The export that was read. */
+interface BillingSourceView extends Omit<BillingExportData, 'rows'> {
+  /** `project.dataset.table`. */
+  readonly table: string;
+}
+
+export interface BillingAnswer {
+  readonly report: BillingReport;
+  /** Null without an export: the report has estimates only. */
+  readonly source: BillingSourceView | null;
+}
+
+/** `since` and `until` are midnights in UTC. Throws what `BillingExport.read` throws. */
+export async function readBilling(
+  parts: {
+    readonly billing: BillingExport | null;
+    readonly client: Pick<Client, 'usage'>;
+    readonly installation: string | null;
+    readonly now: Instant;
+  },
+  { by, since, until }: BillingRequest,
+): Promise<BillingAnswer> {
+  const { billing, client, installation, now } = parts;
+  const usage = await client.usage({ since, until });
+  const data = (await billing?.read({ since, until })) ?? null;
+  const report = billingReport({ by, since, until, exported: data, usage, installation, now });
+  if (billing === null || data === null) return { report, source: null };
+  const { rows: _rows, ...about } = data;
+  return { report, source: { table: billing.table, ...about } };
+}

@@ -1,0 +1,77 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
+import { knownSecrets, type SecretSources } from '../../app/known-secrets.ts';
+import { createRedactor } from '../../app/redact.ts';
+import { settingsLayers } from '../../app/settings.ts';
+import { jobPage, type JobPage } from '../../reports/job-page.ts';
+import { type Cli, type GlobalFlags } from '../context.ts';
+import { forEachJob } from '../jobs/resolve.ts';
+import { installationFiles, writeBundle } from '../report/bundle.ts';
+import type { JobReport } from '../report/job-report.ts';
+import type { ReportFlags } from '../table/flags.ts';
+
+export async function report(
+  cli: Cli,
+  flags: ReportFlags & Omit<GlobalFlags, 'output'>,
+  job?: string,
+): Promise<number> {
+  const args = job === undefined ? [] : [job];
+  if (job === undefined && flags.jobName === undefined) {
+    if (flags.bundle !== true) throw usageError('Which job? Give its id or name; `jobman list` shows them.');
+    return writeReport(cli, flags, null);
+  }
+  return forEachJob(cli, flags, args, 'read', async (found) => writeReport(cli, flags, await found.report()));
+}
+
+/** Without a job, only a bug report about jobman itself. */
+async function writeReport(cli: Cli, { output, bundle, replace }: ReportFlags, job: JobReport | null): Promise<number> {
+  const { io } = cli;
+  const name = `jobman-report${job === null ? '' : `-${job.page.id}`}${bundle === true ? '.tar.gz' : '.html'}`;
+  const isFormat = output === 'json' || output === 'table';
+  const path = resolve(io.cwd, output === undefined || isFormat ? name : output);
+  if (existsSync(path) && replace !== true)
+    throw new JobmanError(`${path} exists.`, exitCode.conflict, [
+      'Replace it with --replace, or name another file with --output.',
+    ]);
+  const redact = await createReportRedactor(cli, job?.secrets ?? null);
+  const page = job === null ? null : await pageOf(cli, job.page, redact);
+  if (bundle === true) {
+    const files = [...(await installationFiles(cli)), ...(job?.files ?? [])];
+    const clean = files.map(({ name: file, text }) => ({ name: redact(file), text: redact(text) }));
+    await writeBundle(path, page === null ? clean : [...clean, { name: 'report.html', text: page }]);
+  } else if (page !== null) writePrivateFile(path, page);
+  const hint = bundle === true ? ' Secrets that jobman knows are removed; read the files before you share them.' : '';
+  cli.printResult({ id: job?.page.id ?? null, file: path, message: `Wrote ${path}.` }, `Wrote ${path}.${hint}`);
+  return job?.exitCode ?? exitCode.ok;
+}
+
+function writePrivateFile(path: string, text: string): void {
+  try {
+    writeFileSync(path, text, { mode: 0o600 });
+  } catch (error) {
+    throw new JobmanError(`${path} could not be written: ${messageOf(error)}`, exitCode.failed);
+  }
+}
+
+async function createReportRedactor(
+  { services, io }: Cli,
+  job: SecretSources['job'],
+): Promise<(text: string) => string> {
+  const layers = await settingsLayers(services.settingsFiles());
+  const settings = layers.map(({ text }) => text);
+  return createRedactor(knownSecrets({ env: io.env, userHome: io.userHome, settings, job }));
+}
+
+/** Secrets are removed from each text before it becomes markup, so that no pattern can match markup. */
+function pageOf(cli: Cli, page: JobReport['page'], redact: (text: string) => string): Promise<string> {
+  const clean = mapTexts({ ...page, madeAt: cli.io.now(), version: cli.io.version } satisfies JobPage, redact);
+  return jobPage(clean);
+}
+
+function mapTexts<T>(value: T, change: (text: string) => string): T {
+  if (typeof value === 'string') return change(value) as T;
+  if (Array.isArray(value)) return value.map((one: unknown) => mapTexts(one, change)) as T;
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, mapTexts(one, change)])) as T;
+}

@@ -1,0 +1,74 @@
+// The archive of a bug report: what helps to find a mistake of jobman, without secrets.
+
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { arch, release, tmpdir, type } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { settingAt } from '../../schema/settings.ts';
+import { settingKeys } from '../../app/settings.ts';
+import { jsonText } from '../../app/json.ts';
+import { readEnd } from '../../app/logs.ts';
+import type { Cli } from '../context.ts';
+import { bundleLogBytes, type ReportFile } from './job-report.ts';
+
+const readme = `This archive describes a job of jobman, or jobman itself, for a bug report.
+
+jobman has removed known secrets and text that looks like one (***): values of secret variables and files of this
+machine, tokens, keys, passwords in URLs, headers of logins, PEM blocks. It cannot know every secret. Read the files
+before you share them.
+`;
+
+/** The program, its settings and the end of the controller's log. */
+export async function installationFiles(cli: Cli): Promise<readonly ReportFile[]> {
+  const { services, io } = cli;
+  const [settings, { clusterSettingKeys }, cluster, controller, installation] = await Promise.all([
+    services.settings(),
+    import('../../app/cluster/settings.ts'),
+    services.clusterSettings(),
+    services.controller().then((service) => service.status()),
+    services.installationId(),
+  ]);
+  const rows = [
+    ...settingKeys.map((key) => [key.key, settingAt(settings, key)] as const),
+    ...clusterSettingKeys.map((key) => [key.key, settingAt(cluster.settings, key)] as const),
+  ];
+  const versions = {
+    jobman: io.version,
+    node: navigator.userAgent,
+    system: `${type()} ${release()} ${arch()}`,
+    installation,
+    madeAt: io.now(),
+    controller: { running: controller.running, version: controller.version, startedAt: controller.startedAt },
+  };
+  return [
+    { name: 'README.txt', text: readme },
+    { name: 'versions.json', text: `${jsonText(versions, 2)}\n` },
+    { name: 'settings.json', text: `${jsonText(Object.fromEntries(rows), 2)}\n` },
+    { name: 'controller.log', text: readEnd(controller.logFile, bundleLogBytes).text },
+  ];
+}
+
+/** Writes a compressed tar with one folder, which only its owner can read; the system's tar makes it. Throws JobmanError. */
+export async function writeBundle(path: string, files: readonly ReportFile[]): Promise<void> {
+  const { execFile } = await import('node:child_process');
+  const { promisify } = await import('node:util');
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-report-'));
+  const name = basename(path).replace(/\.(?:tar\.gz|tgz)$/, '');
+  const root = join(folder, name);
+  const archive = join(folder, 'archive');
+  try {
+    for (const { name: file, text } of files) {
+      const target = join(root, file);
+      mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
+      writeFileSync(target, text, { mode: 0o600 });
+    }
+    await promisify(execFile)('tar', ['-czf', archive, '-C', folder, '--', name]);
+    copyFileSync(archive, path);
+    chmodSync(path, 0o600);
+  } catch (error) {
+    const reason = error instanceof Error ? (error.message.trim().split('\n').at(-1) ?? '') : String(error);
+    throw new JobmanError(`${path} could not be written: ${reason}`, exitCode.failed);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,150 @@
+// The report of a job of the store.
+
+import { readdirSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import type { AttemptView, Client, JobView, LogFile, Ref } from '../../app/client.ts';
+import { reasonPhrases } from '../../app/format.ts';
+import { describeEvent, withoutRepeatedLosses } from '../../app/history.ts';
+import { logFolder, manifestFile } from '../../app/job-folder.ts';
+import { jsonText, viewJson } from '../../app/json.ts';
+import { readEnd } from '../../app/logs.ts';
+import { readOptional } from '../../app/settings.ts';
+import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
+import { formatWorker } from '../../core/model/spec.ts';
+import type { PageAttempt, PageText } from '../../reports/job-page.ts';
+import type { Cli } from '../context.ts';
+import { factRows } from '../render/show.ts';
+import {
+  bundleLogBytes,
+  documentOf,
+  lastLines,
+  pageCost,
+  usageTimeline,
+  type JobReport,
+  type ReportFile,
+} from './job-report.ts';
+
+/** Rows that the head of the page has, and the path of the files. */
+const headings: readonly string[] = ['why', 'because', 'files'];
+
+/** Logs of more workers repeat each other. */
+const maxPageLogs = 8;
+const maxBundleLogs = 100;
+
+export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<JobReport> {
+  const { io, screen } = cli;
+  // Resolve the name once: it may mean another job later.
+  const view = await client.show(ref);
+  const now = io.now();
+  const [events, usage, logs, manifest, documents] = await Promise.all([
+    client.events(view.id, 0),
+    client.usage({ jobs: [view.id] }),
+    pageLogs(client, view),
+    readOptional(manifestFile(view.folder)),
+    workdirFiles(view),
+  ]);
+  const rows = usage.filter(({ source }) => source !== 'kubernetes');
+  const attempts = view.attempts.map(({ attempt, createdAt }) => ({ at: createdAt, name: String(attempt) }));
+  const layout = { columns: null, styler: screen.styleOut, unicode: true, now };
+  return {
+    page: {
+      id: view.id,
+      name: view.name,
+      owner: view.owner,
+      phase: view.phase,
+      message: view.why.message,
+      evidence: view.why.evidence,
+      facts: factRows(view, layout).filter(([label]) => !headings.includes(label)),
+      timeline: usageTimeline(rows, attempts, now),
+      attempts: view.attempts.map((attempt) => pageAttempt(view, attempt)),
+      cost: pageCost(rows, now),
+      plots: [],
+      history: withoutRepeatedLosses(events.map(({ event }) => event)).map((event) => ({
+        at: event.at,
+        message: describeEvent(event, view),
+      })),
+      logs,
+      documents: [
+        ...(manifest === undefined ? [] : [documentOf('Manifest', manifest)]),
+        ...documents
+          .filter(({ name }) => name.endsWith('.diff'))
+          .map(({ name, text }) => documentOf(`Changes of the working directory (${name})`, text)),
+      ],
+      notes: view.hasFiles ? [] : ['The files of the job were removed with `jobman clean`, so there are no logs.'],
+    },
+    files: [
+      { name: 'job.json', text: `${jsonText(viewJson(view), 2)}\n` },
+      { name: 'events.jsonl', text: events.map(({ seq, event }) => `${jsonText({ seq, ...event })}\n`).join('') },
+      { name: 'usage.jsonl', text: rows.map((row) => `${jsonText(row)}\n`).join('') },
+      ...(manifest === undefined ? [] : [{ name: 'manifest.yaml', text: manifest }]),
+      ...documents,
+      ...allLogs(view),
+    ],
+    secrets: { folder: view.folder, command: view.spec.command },
+    exitCode: 0,
+  };
+}
+
+function pageAttempt(view: JobView, attempt: AttemptView): PageAttempt {
+  const { startMode, startedBy, createdAt, endedAt, allocation, reason, evidence } = attempt;
+  const held = view.allocations.find((one) => one.allocation === allocation);
+  return {
+    name: String(attempt.attempt),
+    startMode: `${startMode}, by ${startedBy === 'owner' ? 'the owner' : 'a rule'}`,
+    from: createdAt,
+    until: endedAt,
+    capacity: `${allocation}${held === undefined ? '' : `: ${held.name}`}`,
+    reason: reason === null ? null : reasonPhrases[reason],
+    evidence: evidence === null ? null : [evidence.message, evidence.line].filter(Boolean).join(': '),
+  };
+}
+
+/** The newest attempt's logs, and those of the step that failed in it. */
+async function pageLogs(client: Client, view: JobView): Promise<readonly PageText[]> {
+  const files = view.attempt === 0 ? [] : await client.logs(view.id, {});
+  const steps =
+    view.attempts.at(-1)?.reason === 'setup_failed'
+      ? await Promise.all(view.spec.steps.map(({ name }) => client.logs(view.id, { step: name })))
+      : [];
+  const own: readonly LogFile[] = await client.logs(view.id, { step: 'job' });
+  const shown = [...files.slice(0, maxPageLogs), ...steps.flat().slice(0, maxPageLogs), ...own];
+  return shown.flatMap(({ path, worker, attempt }, index) => {
+    const text = lastLines(readEnd(path, bundleLogBytes).text);
+    const of = attempt === null ? relative(logFolder(view.folder), path) : `Attempt ${attempt}`;
+    const title = `${of}${worker === null || attempt === null ? '' : `, ${formatWorker(worker)}`}: last lines`;
+    return text === '' ? [] : [{ title, text, isOpen: index === 0 }];
+  });
+}
+
+/** Facts and changes of each copy of the working directory. */
+async function workdirFiles({ workdirCopies }: JobView): Promise<readonly ReportFile[]> {
+  const files = await Promise.all(
+    workdirCopies.flatMap(({ copy, folder }) =>
+      [
+        [`workdir/${copy}/about.json`, workdirAbout(folder)] as const,
+        [`workdir/${copy}/changes.diff`, workdirDiff(folder)] as const,
+      ].map(async ([name, path]) => ({ name, text: await readOptional(path) })),
+    ),
+  );
+  return files.flatMap(({ name, text }) => (text === undefined ? [] : [{ name, text }]));
+}
+
+/** The end of every log. */
+function allLogs({ folder }: JobView): readonly ReportFile[] {
+  const root = logFolder(folder);
+  return filesBelow(root)
+    .slice(0, maxBundleLogs)
+    .map((path) => ({ name: join('logs', relative(root, path)), text: readEnd(path, bundleLogBytes).text }));
+}
+
+/** Regular files only: a link may lead anywhere. */
+function filesBelow(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true, recursive: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .toSorted();
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,127 @@
+// The timeline of a job's page: one line for each allocation or pod, in colours by use.
+
+import { html } from 'hono/html';
+import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
+
+const spanKinds = {
+  useful: 'useful work',
+  run: 'the program ran',
+  lost: 'work that was lost',
+  setup: 'setup',
+  idle: 'idle',
+  kept: 'kept after the end',
+  waiting: 'waiting for capacity',
+  ended: 'ended',
+} as const;
+export type SpanKind = keyof typeof spanKinds;
+
+export interface Timeline {
+  readonly from: Instant;
+  readonly until: Instant;
+  readonly lanes: readonly TimelineLane[];
+  /** Attempts by the time of their creation. */
+  readonly attempts: readonly { readonly at: Instant; readonly name: string }[];
+}
+
+interface TimelineLane {
+  readonly label: string;
+  readonly spans: readonly {
+    readonly kind: SpanKind;
+    readonly from: Instant;
+    readonly until: Instant;
+    /** For the tooltip, after the kind and the times. */
+    readonly detail: string | null;
+  }[];
+}
+
+const width = 1_000;
+const labelWidth = 150;
+const laneHeight = 26;
+const top = 24;
+/** More lanes make an unreadable picture; the table of attempts has all. */
+const maxLanes = 60;
+/** A character of the label's font, at most. */
+const labelCharacters = 21;
+
+/** The kinds that occur, in the order of `spanKinds`. */
+export function timelineLegend({ lanes }: Timeline): readonly { readonly kind: SpanKind; readonly label: string }[] {
+  const kinds = new Set(lanes.flatMap(({ spans }) => spans.map(({ kind }) => kind)));
+  return (Object.keys(spanKinds) as SpanKind[])
+    .filter((kind) => kinds.has(kind))
+    .map((kind) => ({ kind, label: spanKinds[kind] }));
+}
+
+/** A picture that scales with the page. A reader without eyes gets the table of attempts, which has the same content. */
+export function timelineSvg({ from, until, lanes, attempts }: Timeline) {
+  const length = Math.max(second, until - from);
+  const x = (at: Instant): number => round(labelWidth + ((at - from) / length) * (width - labelWidth - 10));
+  const shown = lanes.slice(-maxLanes);
+  const bottom = top + shown.length * laneHeight;
+  const ticks = ticksOf(from, until);
+  return html`<svg viewBox="0 0 ${width} ${bottom + 24}" role="img" aria-label="Timeline of the allocations of the job">
+      ${ticks.map(
+        ({ at, text }) =>
+          html`<line x1="${x(at)}" y1="${top - 4}" x2="${x(at)}" y2="${bottom}"></line>
+            <text x="${x(at)}" y="${bottom + 16}" text-anchor="middle">${text}</text>`,
+      )}
+      ${shown.map(
+        ({ label, spans }, index) =>
+          html`<text class="label" x="0" y="${top + index * laneHeight + 16}"
+              >${cut(label)}<title>${label}</title></text
+            >
+            ${spans.map(
+              (span) =>
+                html`<rect
+                  class="${span.kind}"
+                  x="${x(Math.max(from, span.from))}"
+                  y="${top + index * laneHeight + 3}"
+                  width="${Math.max(1.5, round(x(Math.min(until, span.until)) - x(Math.max(from, span.from))))}"
+                  height="${laneHeight - 8}"
+                  rx="2"
+                  ><title>${spanTitle(span)}</title></rect
+                >`,
+            )}`,
+      )}
+      ${attempts.map(
+        ({ at, name }) =>
+          html`<line class="attempt" x1="${x(at)}" y1="${top - 6}" x2="${x(at)}" y2="${bottom}"></line>
+            <text x="${x(at) + 3}" y="${top - 10}">${name}</text>`,
+      )}</svg
+    >${lanes.length > shown.length ? html`<p class="quiet">The newest ${shown.length} of ${lanes.length}.</p>` : ''}`;
+}
+
+function spanTitle({ kind, from, until, detail }: TimelineLane['spans'][number]): string {
+  const times = `${stamp(from)} to ${stamp(until)}`;
+  return `${spanKinds[kind]}: ${times}${detail === null ? '' : `, ${detail}`}`;
+}
+
+function stamp(at: Instant): string {
+  return new Date(at).toISOString().slice(0, 19).replace('T', ' ');
+}
+
+function cut(label: string): string {
+  return label.length <= labelCharacters ? label : `${label.slice(0, labelCharacters - 1)}…`;
+}
+
+export function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+const steps: readonly Duration[] = [
+  ...[1, 5, 15, 30].map((count) => count * second),
+  ...[1, 5, 15, 30].map((count) => count * minute),
+  ...[1, 3, 6, 12].map((count) => count * hour),
+  ...[1, 2, 7, 14, 30, 90, 365].map((count) => count * day),
+];
+
+/** At most eight times, at round numbers: with the day at midnight, and with seconds on a short axis. */
+export function ticksOf(from: Instant, until: Instant): readonly { readonly at: Instant; readonly text: string }[] {
+  const step = steps.find((one) => (until - from) / one <= 8) ?? until - from;
+  const ticks: { at: Instant; text: string }[] = [];
+  for (let at = Math.ceil(from / step) * step; at <= until; at += step) {
+    const [date = '', time = ''] = new Date(at).toISOString().split('T');
+    const clock = time.slice(0, step < minute ? 8 : 5);
+    ticks.push({ at, text: step >= day || clock === '00:00' ? date.slice(5) : clock });
+  }
+  return ticks;
+}

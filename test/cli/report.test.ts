@@ -1,0 +1,340 @@
+/** `jobman report`: a job and its files in; a page, or an archive without secrets out. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import { exitCode } from '../../src/app/errors.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import { aClusterJob, aClusterPod, anArchivedJob, noon as clusterNoon } from '../support/cluster-builders.ts';
+import { localSpec, usageRow } from '../support/builders.ts';
+import { openWorld } from '../support/world.ts';
+import {
+  attemptView,
+  aWhy,
+  emptyArchive,
+  fakeCluster,
+  jobman,
+  jobView,
+  now,
+  type CliHarnessOptions,
+} from './support/harness.ts';
+
+/** A job with files in a folder of the test. */
+function openJob(t: TestContext, more: Partial<Parameters<typeof jobView>[0]> = {}) {
+  const world = openWorld(t);
+  const cwd = join(world.folder, 'out');
+  const userHome = join(world.folder, 'user');
+  const folder = join(world.home, 'jobs/alice/000042');
+  const write = (path: string, text: string): string => {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+    return path;
+  };
+  mkdirSync(cwd);
+  write(join(folder, 'config.yaml'), 'job: { name: vit }\n');
+  const log = write(
+    join(folder, 'logs/attempt_1/command_worker_0.log'),
+    'step 1 <b>loss</b> 0.5\r\nbar 10%\rbar 99%\n',
+  );
+  const view = jobView({
+    folder,
+    name: 'vit',
+    phase: 'failed',
+    attempt: 1,
+    why: aWhy({ message: 'Job 000042 failed.', evidence: 'exit code 1' }),
+    attempts: [
+      attemptView({
+        createdAt: now - hour,
+        startedAt: now - 50 * minute,
+        endedAt: now - minute,
+        reason: 'command_failed',
+        evidence: { message: 'exit code 1 on worker 0' },
+      }),
+    ],
+    ...more,
+  });
+  const options: CliHarnessOptions = {
+    jobs: [view],
+    events: { '000042': [{ kind: 'allocation_gone', at: now - minute, allocation: 1 }] },
+    logs: [{ job: '000042', path: log, worker: 0, attempt: 1, bytes: 40 }],
+    usage: [usageRow({ job: '000042', from: now - hour, until: now - minute })],
+    cwd,
+    userHome,
+  };
+  return { world, cwd, userHome, folder, write, options };
+}
+
+/** The texts of an archive by their names, which are below one folder. */
+function unpack(cwd: string, file: string): ReadonlyMap<string, string> {
+  const folder = join(cwd, 'unpacked');
+  mkdirSync(folder);
+  execFileSync('tar', ['-xzf', join(cwd, file), '-C', folder]);
+  const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return new Map(
+    names.map((entry) => {
+      const path = join(entry.parentPath, entry.name);
+      return [path.slice(folder.length + 1), readFileSync(path, 'utf8')];
+    }),
+  );
+}
+
+test('the page has the attempts, the cost, the log and the manifest', async (t) => {
+  const { cwd, options } = openJob(t);
+  const { code, out, err } = await jobman(['report', '42'], options);
+  assert.equal(code, 0, err);
+  const file = join(cwd, 'jobman-report-000042.html');
+  assert.equal(out, `Wrote ${file}.\n`);
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  const page = readFileSync(file, 'utf8').replaceAll(/\s*\n\s*(?=<)|(?<=>)\s*\n\s*/g, '');
+  for (const text of [
+    '<h1>000042 vit <span class="phase bad">failed</span></h1>',
+    'Job 000042 failed.',
+    'command failed',
+    'exit code 1 on worker 0',
+    'useful work: 2026-11-21 07:20:14 to 2026-11-21 08:19:14, attempt 1, us-west4-a',
+    '<td>useful</td><td class="number">59m</td><td class="number">$7.87</td>',
+    'step 1 &lt;b&gt;loss&lt;/b&gt; 0.5\nbar 99%</pre>',
+    'allocation 1 deleted',
+    'job: { name: vit }',
+  ])
+    assert.ok(page.includes(text), text);
+});
+
+test('a file is replaced only on request; other names and JSON', async (t) => {
+  const { cwd, options } = openJob(t);
+  assert.equal((await jobman(['report', '42', '--output', 'a.html'], options)).code, 0);
+  const again = await jobman(['report', '42', '--output=a.html'], options);
+  assert.equal(again.code, exitCode.conflict);
+  assert.match(again.err, /a\.html exists\.\n.*--replace/);
+  const { code, out } = await jobman(['report', '42', '-o', 'a.html', '--replace', '--json'], options);
+  assert.equal(code, 0);
+  const file = join(cwd, 'a.html');
+  assert.deepEqual(JSON.parse(out), { id: '000042', file, message: `Wrote ${file}.` });
+  const format = await jobman(['report', '42', '--output', 'json'], options);
+  assert.equal((JSON.parse(format.out) as { file: string }).file, join(cwd, 'jobman-report-000042.html'));
+  assert.equal((await jobman(['report'], options)).code, exitCode.usage);
+  assert.equal((await jobman(['report', '7'], options)).code, exitCode.notFound);
+  assert.equal((await jobman(['report', '42', '--output', 'no/such/a.html'], options)).code, exitCode.failed);
+});
+
+test('a bug report has the job, its logs, the settings and the versions', async (t) => {
+  const { cwd, options } = openJob(t);
+  const { code, out } = await jobman(['report', '42', '--bundle'], options);
+  assert.equal(code, 0);
+  assert.match(out, /jobman-report-000042\.tar\.gz\. Secrets that jobman knows are removed; read the files/);
+  assert.equal(statSync(join(cwd, 'jobman-report-000042.tar.gz')).mode & 0o777, 0o600);
+  const files = unpack(cwd, 'jobman-report-000042.tar.gz');
+  assert.deepEqual([...files.keys()].map((name) => name.replace('jobman-report-000042/', '')).toSorted(), [
+    'README.txt',
+    'controller.log',
+    'events.jsonl',
+    'job.json',
+    'logs/attempt_1/command_worker_0.log',
+    'manifest.yaml',
+    'report.html',
+    'settings.json',
+    'usage.jsonl',
+    'versions.json',
+  ]);
+  const job = JSON.parse(files.get('jobman-report-000042/job.json') ?? '') as { id: string };
+  assert.equal(job.id, '000042');
+  const alone = await jobman(['report', '--bundle', '--output', 'alone.tgz'], options);
+  assert.equal(alone.code, 0);
+  execFileSync('rm', ['-r', join(cwd, 'unpacked')]);
+  assert.deepEqual(
+    [...unpack(cwd, 'alone.tgz').keys()].toSorted(),
+    ['README.txt', 'controller.log', 'settings.json', 'versions.json'].map((name) => `alone/${name}`),
+  );
+});
+
+suite('no secret is in the page or the archive', () => {
+  const wandb = 'feedbeef0123456789abcdef0123456789abcdef';
+  const pem = '-----BEGIN PRIVATE KEY-----\nhiddenPemBody0123456789\n-----END PRIVATE KEY-----';
+  /** By the file or variable in which a user could have it. */
+  const hidden = {
+    variable: 'hidden-variable-1',
+    storedSecret: 'hidden-stored-secret',
+    secretFile: 'hidden-secret-file',
+    jobEnv: 'hidden-job-env',
+    flag: 'hidden-flag',
+    manifest: 'hidden-manifest',
+    header: 'hidden-header',
+    url: 'hidden-url-password',
+    json: 'hidden-json',
+    settings: 'hidden-settings-password',
+    tokenCommand: 'hidden-token-command',
+    netrc: 'hidden-netrc',
+    docker: 'hidden-docker',
+    kubeconfig: 'hidden-kubeconfig',
+    credentials: 'hidden-adc-refresh',
+    diff: 'hidden-diff',
+    event: 'hidden-event',
+    override: 'hidden-override',
+    wandbFile: 'hidden-wandb-file',
+    proxy: 'hidden-proxy',
+    wandb,
+    pem: 'hiddenPemBody0123456789',
+  };
+
+  async function makeReport(t: TestContext, argv: readonly string[]) {
+    const base = localSpec();
+    const { world, cwd, userHome, folder, write, options } = openJob(t, {
+      spec: localSpec({
+        command: {
+          ...base.command,
+          script: `python train.py --api-key ${hidden.flag}`,
+          env: { DB_PASSWORD: hidden.jobEnv },
+        },
+      }),
+      overrides: [{ key: 'job.env.TOKEN', value: hidden.override }],
+      message: `Authorization: Bearer ${hidden.header}`,
+    });
+    write(join(folder, 'secrets/HF_TOKEN'), `${hidden.storedSecret}\n`);
+    const secretFile = write(join(userHome, 'a-file'), `${hidden.secretFile}\n`);
+    const wandbFile = write(join(userHome, 'wandb-key'), `${hidden.wandbFile}\n`);
+    write(join(userHome, '.netrc'), `machine api.wandb.ai\n  login user\n  password ${hidden.netrc}\n`);
+    const auth = Buffer.from(`ann:${hidden.docker}`).toString('base64');
+    write(join(userHome, '.docker/config.json'), JSON.stringify({ auths: { 'reg.lab': { auth } } }));
+    write(join(userHome, '.kube/config'), `users:\n- name: ann\n  user:\n    token: ${hidden.kubeconfig}\n`);
+    const adc = { type: 'authorized_user', client_secret: 'xyz-secret-xyz', refresh_token: hidden.credentials };
+    write(join(userHome, '.config/gcloud/application_default_credentials.json'), JSON.stringify(adc));
+    const settings = {
+      harbor: { accessCredentials: { type: 'direct', username: 'ann', password: hidden.settings } },
+      tpu: { tokenCommand: `echo ya29.${hidden.tokenCommand}` },
+      lab: { wandbKeyFile: wandbFile },
+    };
+    write(join(world.home, 'settings.json'), JSON.stringify(settings));
+    write(
+      join(folder, 'config.yaml'),
+      `job:\n  env:\n    API_KEY: "${hidden.manifest}"\n  # password: ${hidden.manifest}\n`,
+    );
+    // No pattern finds these: only the files and variables above reveal them.
+    const known = [
+      hidden.variable,
+      hidden.storedSecret,
+      hidden.secretFile,
+      hidden.jobEnv,
+      hidden.settings,
+      hidden.netrc,
+      hidden.docker,
+      hidden.kubeconfig,
+      hidden.credentials,
+      hidden.wandbFile,
+      hidden.proxy,
+    ];
+    const log = write(
+      join(folder, 'logs/attempt_1/command_worker_0.log'),
+      [
+        ...known.map((value) => `it is ${value}, in the middle of a line`),
+        `{'Authorization': 'Bearer ${hidden.header}'}`,
+        `git clone https://ann:${hidden.url}@github.com/lab/code`,
+        `{"access_token": "${hidden.json}"}`,
+        `wandb login ${wandb}`,
+        pem,
+        Buffer.from(hidden.docker).toString('base64'),
+      ].join('\n'),
+    );
+    write(join(folder, 'logs/docker_worker_0.log'), `docker login -p ${hidden.docker}\n`);
+    write(join(folder, 'logs/tpu.log'), `Authorization: Bearer ${hidden.header}\n`);
+    write(join(folder, 'workdir/1/changes.diff'), `+SECRET_KEY = '${hidden.diff}'\n`);
+    const view = options.jobs?.[0];
+    assert.ok(view);
+    const command = {
+      ...view.spec.command,
+      secrets: {
+        HF_TOKEN: { kind: 'environment', variable: 'MY_VALUE' } as const,
+        FROM_FILE: { kind: 'file', path: secretFile } as const,
+      },
+    };
+    const copy = {
+      copy: 1,
+      folder: join(folder, 'workdir/1'),
+      from: '/x',
+      copiedAt: now,
+      files: 1,
+      bytes: 1,
+      git: null,
+    };
+    const result = await jobman([...argv], {
+      ...options,
+      jobs: [{ ...view, spec: { ...view.spec, command }, workdirCopies: [copy] }],
+      logs: [{ job: '000042', path: log, worker: 0, attempt: 1, bytes: 1 }],
+      events: {
+        '000042': [
+          { kind: 'allocation_released', at: now, allocation: 1, message: `failed with password=${hidden.event}` },
+        ],
+      },
+      env: {
+        SOME_API_KEY: hidden.variable,
+        MY_VALUE: hidden.storedSecret,
+        HTTPS_PROXY: `http://ann:${hidden.proxy}@proxy:8080`,
+      },
+      services: { settingsFiles: () => ({ home: world.home }) },
+    });
+    assert.equal(result.code, 0, result.err);
+    return cwd;
+  }
+
+  function expectNone(name: string, text: string): void {
+    for (const [origin, secret] of Object.entries(hidden)) {
+      for (const form of [secret, Buffer.from(secret).toString('base64'), encodeURIComponent(secret)])
+        assert.ok(!text.includes(form), `${name} has the secret of ${origin}: ${form}`);
+    }
+  }
+
+  test('the archive', async (t) => {
+    const cwd = await makeReport(t, ['report', '42', '--bundle', '--output', 'x.tar.gz']);
+    const files = unpack(cwd, 'x.tar.gz');
+    assert.ok(files.size >= 12);
+    for (const [name, text] of files) expectNone(name, text);
+    assert.match(files.get('x/logs/attempt_1/command_worker_0.log') ?? '', /it is \*\*\*, in the middle of a line/);
+    assert.match(files.get('x/workdir/1/changes.diff') ?? '', /\+SECRET_KEY = '\*\*\*'/);
+  });
+
+  test('the page', async (t) => {
+    const cwd = await makeReport(t, ['report', '42', '--output', 'x.html']);
+    const page = readFileSync(join(cwd, 'x.html'), 'utf8');
+    expectNone('the page', page);
+    assert.match(page, /it is \*\*\*, in the middle of a line/);
+  });
+});
+
+suite('a job of a cluster', () => {
+  const job = aClusterJob({ startedAt: clusterNoon, failed: 1 });
+  const pod = aClusterPod(
+    {},
+    { state: 'terminated', exitCode: 137, reason: 'OOMKilled', startedAt: clusterNoon, endedAt: clusterNoon + minute },
+  );
+  const object = JSON.stringify({ metadata: { name: 'train' }, spec: { template: { spec: { containers: [] } } } });
+  const archive = (path: string) => ({
+    ...emptyArchive,
+    isUsed: true,
+    jobs: async () => [archived],
+    job: async () => archived,
+    events: async () => [
+      { key: 'gone', at: clusterNoon + hour, message: 'deleted from the cluster; the archive keeps it' },
+    ],
+    logs: async () => [{ pod: 'train-a', container: 'main', state: 'complete' as const, path }],
+  });
+  const archived = anArchivedJob({ job, pods: [pod], object, goneAt: clusterNoon + hour });
+
+  test('of which only the archive has a copy', async (t) => {
+    const { cwd, write, options } = openJob(t);
+    const log = write(join(cwd, 'archived.log'), '2026-11-22T12:00:01.000000000Z out of memory\n');
+    const { code, err } = await jobman(['report', 'train', '--namespace', 'vision', '--output', 'k.html'], {
+      ...options,
+      now: () => clusterNoon + 2 * hour,
+      services: {
+        isClusterConfigured: async () => true,
+        clusterArchive: async () => archive(log),
+        cluster: async () => fakeCluster({ job: async () => null }),
+      },
+    });
+    assert.equal(code, 0, err);
+    const page = readFileSync(join(cwd, 'k.html'), 'utf8');
+    for (const text of ['exit 137 (OOMKilled)', 'out of memory', 'the archive keeps it', 'train-a', 'name: train'])
+      assert.ok(page.includes(text), text);
+    assert.doesNotMatch(page, /2026-11-22T12:00:01\.000000000Z/);
+  });
+});
