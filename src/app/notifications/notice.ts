@@ -80,6 +80,7 @@ function endsWaiting(event: Event): boolean {
     event.kind === 'attempt_ending' ||
     event.kind === 'attempt_ended' ||
     event.kind === 'finished' ||
+    event.kind === 'removed' ||
     (event.kind === 'allocation_seen' && event.state === 'ready')
   );
 }
