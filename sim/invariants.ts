@@ -38,11 +38,12 @@ import {
   checkRecorded,
   checkOrphan,
 } from './invariants/record.ts';
+import { checkUsage } from './invariants/usage.ts';
 import { createCheckContext, machineOf, newLedger } from './invariants/context.ts';
 import type { InvariantNumber, Ledger, CheckContext, Violation } from './invariants/context.ts';
 import type { Run, World } from './world.ts';
 
-export { invariants, slotCount } from './invariants/context.ts';
+export { epoch, invariants, slotCount } from './invariants/context.ts';
 export type { InvariantNumber, Violation } from './invariants/context.ts';
 
 export interface InvariantChecker {
@@ -144,6 +145,7 @@ export function createInvariantChecker(world: () => World, logCopies: () => LogC
       for (const ledger of ledgers.values()) {
         checkEmpty(context, ledger);
         checkHistory(context, ledger);
+        checkUsage(context, ledger);
       }
       checkLogCopies(context);
     },

@@ -17,7 +17,7 @@ import { createLogCopies } from './outputs.ts';
 import type { Disk } from './outputs.ts';
 import { emptyZone, drawJobs, grantedLaterZone, installation, planFor, drawnZones } from './jobs.ts';
 import type { JobProfile, PlannedJob } from './jobs.ts';
-import { createInvariantChecker } from './invariants.ts';
+import { createInvariantChecker, epoch } from './invariants.ts';
 import type { Violation } from './invariants.ts';
 import { checkCommandsTakeEffect, checkQuiet, describeJob, hasNoController, isAtRest } from './at-rest.ts';
 import type { RestContext } from './at-rest.ts';
@@ -32,7 +32,6 @@ import type { World } from './world.ts';
 /** After the storm everything must come to rest within this time. */
 const settleTimeout = 4 * hour;
 /** The clock of the controllers' machine when the world begins. */
-const epoch = Date.UTC(2026, 0, 1);
 
 export interface RunResult {
   readonly seed: number;

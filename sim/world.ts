@@ -37,6 +37,8 @@ export interface Machine {
   wasOmitted: boolean;
   readonly createdAt: number;
   readyAt: number | null;
+  /** When it was ready. `until` null: it is. */
+  readyPeriods: readonly { readonly from: number; readonly until: number | null }[];
   lostAt: number | null;
   deletionRequestedAt: number | null;
   goneAt: number | null;
@@ -208,6 +210,7 @@ export function newMachine(options: {
     wasOmitted: false,
     createdAt: options.at,
     readyAt: null,
+    readyPeriods: [],
     lostAt: null,
     deletionRequestedAt: null,
     goneAt: null,
@@ -232,9 +235,12 @@ export function newMachine(options: {
 }
 
 function changeState(world: World, machine: Machine, state: MachineState): void {
+  const { now } = world.timeline;
+  machine.readyPeriods = machine.readyPeriods.map((one) => (one.until === null ? { ...one, until: now } : one));
+  if (state === 'ready') machine.readyPeriods = [...machine.readyPeriods, { from: now, until: null }];
   machine.stateBefore = machine.state;
   machine.state = state;
-  machine.stateSince = world.timeline.now;
+  machine.stateSince = now;
 }
 
 /** The machine of that name that exists in that zone now. */

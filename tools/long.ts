@@ -22,6 +22,8 @@ const maxPartMs = 15 * 60_000;
 const maxChaosMs = 60 * 60_000;
 const seeds = 5_000;
 const seedsPerPart = 250;
+const billSeeds = 1_000;
+const billSeedsPerPart = 250;
 /** Two days each, with 8 users and 30 TPUs. */
 const labRuns = 20;
 
@@ -60,6 +62,10 @@ const proofs: Readonly<Record<string, readonly Part[]>> = {
     name: `life ${index + 1}`,
     prove: () => simulateLab(index + 1),
   })),
+  ledger: Array.from({ length: billSeeds / billSeedsPerPart }, (_, index) => ({
+    name: `from ${index * billSeedsPerPart + 1}`,
+    prove: () => compareBills(index * billSeedsPerPart + 1),
+  })),
   chaos: chaosParts(),
   gcsfuse: [{ name: 'on loopback', prove: testGcsfuse }],
   digits: [
@@ -69,6 +75,7 @@ const proofs: Readonly<Record<string, readonly Part[]>> = {
 };
 
 const claims: Readonly<Record<string, string>> = {
+  ledger: `in ${billSeeds} random worlds the usage ledger equals the TPU emulator's bill to the cent`,
   mirror: `the log mirror is killed ${kills} times at random bytes on this machine, and as often over SSH, and has every byte once`,
   mutants: `each of ${mutants.length} mutants is found by an invariant within ${maxSeeds} seeds`,
   seeds: `${seeds} random runs of the simulator violate no invariant`,
@@ -175,6 +182,13 @@ async function testGcsfuse(): Promise<string> {
   });
   if (code !== 0 || !/pass [1-9]/.test(output)) throw new Error(output.slice(-2_000));
   return gcsfuseModule;
+}
+
+async function compareBills(first: number): Promise<string> {
+  const seeds = `${first},${billSeedsPerPart}`;
+  const { code, output } = await run(['--test', join(root, 'test/long/bill.test.ts')], { JOBMAN_BILL_SEEDS: seeds });
+  if (code !== 0 || !/pass [1-9]/.test(output)) throw new Error(output.slice(-2_000));
+  return /\{"billedUsd".*\}/.exec(output)?.[0] ?? 'to the cent';
 }
 
 /** jax is installed four times, five times over, or its image is pulled as often, on this machine's processors. */

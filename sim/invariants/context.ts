@@ -25,6 +25,7 @@ export const invariants = {
   13: 'slots are limited',
   14: 'only its own checkpoints',
   15: 'every event is reported',
+  16: 'usage is complete',
 } as const;
 
 export type InvariantNumber = keyof typeof invariants;
@@ -34,6 +35,9 @@ export interface Violation {
   readonly message: string;
   readonly at: number;
 }
+
+/** The controllers' time when the world begins. */
+export const epoch = Date.UTC(2026, 0, 1);
 
 /** Number of programs of this machine's own capacity that may run at once. */
 export const slotCount = 1;

@@ -21,7 +21,10 @@ import type { Instant } from '../core/model/time.ts';
  */
 type Use = 'waiting' | 'setup' | 'useful' | 'lost' | 'idle' | 'kept';
 
-/** The stretches of one allocation do not overlap. Only persistent capacity has gaps, between uses by the job. */
+/**
+ * The stretches of one allocation do not overlap. There are gaps between the uses of persistent capacity, and between two
+ * waits of a job that was stopped meanwhile.
+ */
 export interface UsageRow {
   /** Id of the job; for a job in a cluster its name there. */
   readonly job: string;
@@ -76,18 +79,24 @@ export function usageOf(job: Job): readonly UsageRow[] {
   });
 }
 
-/** Adjacent rows that differ only in their times, as one. */
+/**
+ * Adjacent rows that differ only in their times, as one. If the clock was set back, two rows may claim the same time, and
+ * the earlier one gets it.
+ */
 function joined(rows: readonly UsageRow[]): readonly UsageRow[] {
   const result: UsageRow[] = [];
   for (const row of rows) {
     const last = result.at(-1);
-    const isSame =
-      last?.until === row.from &&
-      last.use === row.use &&
-      last.attempt === row.attempt &&
-      last.pricePerHourUsd === row.pricePerHourUsd;
-    if (isSame) result[result.length - 1] = { ...last, until: row.until };
-    else result.push(row);
+    const { use, attempt, pricePerHourUsd, until } = row;
+    if (last === undefined) {
+      result.push(row);
+      continue;
+    }
+    if (last.until === null || (until !== null && until <= last.until)) continue;
+    const isContinued = last.until >= row.from;
+    if (isContinued && last.use === use && last.attempt === attempt && last.pricePerHourUsd === pricePerHourUsd)
+      result[result.length - 1] = { ...last, until };
+    else result.push({ ...row, from: Math.max(row.from, last.until) });
   }
   return result;
 }
@@ -195,12 +204,15 @@ function usesOf(job: Job, allocation: Allocation, isWaiting: boolean): readonly 
     const until = earlier(one.until, releasedAt);
     return until !== null && until <= one.from ? [] : [{ ...one, until }];
   });
+  // A job that has ended waits for nothing, and persistent capacity exists without it.
   const isPersistent = allocation.ownership === 'persistent';
+  const isKept = !isPersistent && readyPeriodsOf(allocation).length > 0;
+  const used = isKept ? cut : cut.filter(({ use }) => use !== 'kept');
   const whole = isPersistent
-    ? cut.filter(({ use }) => use !== 'kept')
+    ? used
     : [
-        { ...idle, from: -Infinity, until: cut[0]?.from ?? releasedAt },
-        ...cut,
+        { ...idle, from: -Infinity, until: used[0]?.from ?? releasedAt },
+        ...used,
         ...(releasedAt === null ? [] : [{ ...idle, from: releasedAt, until: null }]),
       ];
   return isWaiting ? whole.map((one) => ({ ...one, use: 'waiting' as const, attempt: null })) : whole;
@@ -208,17 +220,16 @@ function usesOf(job: Job, allocation: Allocation, isWaiting: boolean): readonly 
 
 const idle = { use: 'idle', attempt: null } as const;
 
-/** From the creation of the attempt, or of its move to the allocation, to that of the next attempt. */
+/** From the creation of the attempt to that of the next one. */
 function usesByAttempt(job: Job, attempt: Attempt): readonly AllocationUse[] {
-  const { ordinal, createdAt, movedAt, notBeforeAt, runningAt, startedAt, ending, endedAt } = attempt;
+  const { ordinal, createdAt, notBeforeAt, runningAt, startedAt, ending, endedAt } = attempt;
   const next = job.attempts[ordinal];
-  const begunAt = movedAt ?? createdAt;
   const endingAt = ending?.startedAt ?? null;
   // A start that failed on some worker never ran the command.
   const ranAt = runningAt ?? (endingAt !== null && ending?.reason !== 'setup_failed' ? startedAt : null);
   const keptUntil = workKeptUntil(job, attempt);
   const uses: AllocationUse[] = [];
-  let at = begunAt;
+  let at = createdAt;
   const add = (use: Use, until: Instant | null): void => {
     if (at === Infinity || (until !== null && until <= at)) return;
     uses.push({ use, attempt: use === 'idle' || use === 'kept' ? null : ordinal, from: at, until });

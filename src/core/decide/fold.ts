@@ -304,7 +304,8 @@ function recordObserved(
   const allocation = allocationOf(job, ordinal);
   const seen = allocation.lastObserved;
   const before = readyPeriodsOf(allocation);
-  const readyPeriods = foldSlices(before, slicesOf(status), readyUntil);
+  const slices = slicesOf(status, allocation);
+  const readyPeriods = foldSlices(before, slices, readyUntil);
   // After a refusal, the same state belongs to a new request.
   const isSame = seen?.state === state && seen.detail === detail && !wasRefusedSinceObserved(allocation);
   if (isSame && readyPeriods === before) return withoutEvents(job);
@@ -320,13 +321,15 @@ function recordObserved(
     state,
     message: detail,
     ...(state === 'ready' && allocation.workers !== null && { workers: allocation.workers }),
-    ...(follows ? {} : { slices: slicesOf(status) }),
+    ...(follows ? {} : { slices }),
     ...missedAt,
   });
 }
 
-function slicesOf({ state, cause, slices }: AllocationStatus): readonly SliceState[] {
-  return slices ?? (state === 'lost' && cause === 'preempted' ? ['preempted'] : slicesIn(state));
+/** Persistent capacity may have been ready long before the job saw it, so none of its time is free. */
+function slicesOf({ state, cause, slices }: AllocationStatus, { ownership }: Allocation): readonly SliceState[] {
+  const found = slices ?? (state === 'lost' && cause === 'preempted' ? ['preempted'] : slicesIn(state));
+  return ownership === 'ephemeral' ? found : found.map((one) => (one === 'preempted' ? 'other' : one));
 }
 
 // ------------------------------------------------------------------------------------------ checkpoints

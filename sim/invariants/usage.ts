@@ -1,0 +1,67 @@
+// Checks of the usage ledger: invariant 16.
+
+import type { Allocation, Job } from '../../src/core/model/job.ts';
+import { isForceRemoved } from '../../src/core/model/job.ts';
+import { readyPeriodsOf } from '../../src/core/model/ready-periods.ts';
+import { minute } from '../../src/core/model/time.ts';
+import { usageOf } from '../../src/reports/usage.ts';
+import type { Machine } from '../world.ts';
+import { epoch } from './context.ts';
+import type { CheckContext, Ledger } from './context.ts';
+
+/**
+ * Longest time by which the ready time of an allocation may differ from the world's: while the controller is away or
+ * the cloud does not answer, nothing is observed.
+ */
+const maxLag = 30 * minute;
+
+/** When the world is at rest: the ledger has every machine that was ever ours, as long as it was ready. */
+export function checkUsage(context: CheckContext, { job, events }: Ledger): void {
+  const { machines } = context.world();
+  // The ledger has the controllers' time, which says little after a jump.
+  const isClockKept = context.clockJumps.length === 0 && !events.some(({ kind }) => kind === 'clock_set_back');
+  checkStretches(context, job, isClockKept);
+  for (const allocation of job.allocations) {
+    if (allocation.ownership === 'persistent') continue;
+    const ours = machines.filter(({ labels }) => labels?.job === job.id && labels.allocation === allocation.ordinal);
+    checkReadyNow(context, job, allocation, ours);
+    if (isClockKept) checkReadyTime(context, job, allocation, ours);
+  }
+}
+
+function checkStretches(context: CheckContext, job: Job, isClockKept: boolean): void {
+  const rows = usageOf(job);
+  for (const [index, row] of rows.entries()) {
+    const before = rows[index - 1];
+    const isOrdered = row.until === null || row.until > row.from;
+    if (!isOrdered) context.fail(16, `job ${job.id}: a stretch of ${row.name} ends before it begins`);
+    if (before?.allocation !== row.allocation) continue;
+    const gap = before.until === null ? Number.NaN : row.from - before.until;
+    const mayHaveGap =
+      !isClockKept || row.ownership === 'persistent' || (row.use === 'waiting' && before.use === 'waiting');
+    if (gap !== 0 && !(mayHaveGap && gap > 0))
+      context.fail(16, `job ${job.id}: two stretches of ${row.name} overlap or have a gap of ${gap} ms`);
+  }
+}
+
+/** Orphan collection observes an orphan only while a controller runs, which may have exited. */
+function checkReadyNow(context: CheckContext, job: Job, allocation: Allocation, ours: readonly Machine[]): void {
+  const isCharged = readyPeriodsOf(allocation).some(({ until }) => until === null);
+  const isReady = ours.some(({ state }) => state === 'ready');
+  const name = `job ${job.id}: ${allocation.name}`;
+  if (isReady && !isCharged) context.fail(16, `${name} is ready, and the ledger does not charge it`);
+  if (isCharged && !isReady && !isForceRemoved(job))
+    context.fail(16, `${name} is not ready, and the ledger charges it`);
+}
+
+function checkReadyTime(context: CheckContext, job: Job, allocation: Allocation, ours: readonly Machine[]): void {
+  const { now } = context.world().timeline;
+  const truth = ours.reduce((sum, { readyPeriods }) => sum + totalOf(readyPeriods, now), 0);
+  const recorded = totalOf(readyPeriodsOf(allocation), epoch + now);
+  if (Math.abs(recorded - truth) > maxLag)
+    context.fail(16, `job ${job.id}: ${allocation.name} was ready for ${truth} ms, and the ledger has ${recorded} ms`);
+}
+
+function totalOf(periods: readonly { readonly from: number; readonly until: number | null }[], now: number): number {
+  return periods.reduce((sum, { from, until }) => sum + ((until ?? now) - from), 0);
+}
