@@ -9,6 +9,7 @@ import { openStore } from '../src/store/store.ts';
 import type { Job } from '../src/core/model/job.ts';
 import type { Event } from '../src/core/model/event.ts';
 import type { Commit } from '../src/app/ports.ts';
+import { hour, minute } from '../src/core/model/time.ts';
 import { World, local, spec, tpu } from '../test/core/world.ts';
 
 /** A job and its events after the first, which the store writes itself. */
@@ -73,15 +74,21 @@ function sampleHistories(isEnded: boolean): readonly JobHistory[] {
   });
 }
 
+/** Every pass with actions takes a minute, so that the job waits for its capacity, sets it up, uses it and releases it. */
 function simulateHistory(world: World, preemptions: number, isEnded: boolean): JobHistory {
+  world.onPass = (_before, _observation, { actions }) => {
+    if (actions.length > 0) world.now += minute;
+  };
   const isRunning = (): boolean => world.job.attempts.at(-1)?.runningAt !== null && world.job.attempts.length > 0;
   world.runUntil(isRunning);
   for (let count = 0; count < preemptions; count += 1) {
+    world.now += hour;
     world.preempt();
     const before = world.job.attempts.length;
     world.runUntil(() => world.job.attempts.length > before && isRunning());
   }
   if (isEnded) {
+    world.now += hour;
     world.exitAll(0);
     world.runUntil(
       () =>

@@ -9,10 +9,12 @@ import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { JobActivity } from './activity.ts';
+import type { DiffSide } from './diff.ts';
 import type { LabEntry } from './lab-job.ts';
 import type { Store } from './ports.ts';
 import type { RefPurpose } from './refs.ts';
 import type { UsageRow } from '../reports/usage.ts';
+import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, ManualStepResult } from './manual-step.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
@@ -71,6 +73,21 @@ export interface JobList {
   readonly more: number;
   /** One sentence for each job source that did not answer. */
   readonly notes: readonly string[];
+}
+
+/** A job as the usage ledger names it. */
+export interface UsageJob {
+  /** Its id; of a job in a cluster its name. */
+  readonly job: string;
+  /** `context/namespace` of a job in a cluster, otherwise null. */
+  readonly cluster: string | null;
+}
+
+export interface CostRequest extends CostQuery {
+  /** Only jobs of this user. */
+  readonly owner?: string;
+  /** Only these jobs. */
+  readonly jobs?: readonly UsageJob[];
 }
 
 export interface AttemptView {
@@ -162,8 +179,8 @@ export interface JobView extends JobRow {
   readonly checkpointDir: string | null;
   /** The consequence of a preemption now, as a sentence; null if no cloud can preempt the job or nothing runs. */
   readonly ifPreempted: string | null;
-  /** Estimated dollars for all capacity held so far; null if no price is known. The TPU emulator is free. */
-  readonly costUsd: number | null;
+  /** The cost so far. */
+  readonly cost: JobCost;
   readonly attempts: readonly AttemptView[];
   readonly workdirCopies: readonly WorkdirCopyView[];
   readonly allocations: readonly AllocationView[];
@@ -414,6 +431,10 @@ export interface Client {
   show(ref: Ref): Promise<JobView>;
   /** The ledger's rows that overlap the period, also of jobs that have left the list. */
   usage(query: Parameters<Store['usage']>[0]): Promise<readonly UsageRow[]>;
+  /** From the usage ledger, also of jobs that have left the list. A job without usage adds nothing. */
+  cost(request: CostRequest): Promise<CostReport>;
+  /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
+  diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
   why(ref: Ref): Promise<Why>;
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;

@@ -53,7 +53,7 @@ export function viewJson(view: JobView): ShownJobOutput {
 }
 
 /** The spec without values of `--set` for the environment, which the database hides (src/manifest/overrides.ts). */
-function withoutSecrets(spec: JobView['spec']): JobView['spec'] {
+export function withoutSecrets(spec: JobView['spec']): JobView['spec'] {
   const hiddenNames = (spec.overrides ?? []).flatMap(({ key, value }) =>
     value === '***' && /^(?:job|command)\.env(?:\.|$)/.test(key) ? [key.replace(/^\w+\.env\.?/, '')] : [],
   );

@@ -1,7 +1,6 @@
 // Phrases: parts of sentences that history, `why`, lists and screens share.
 
 import {
-  capacityOf,
   type CloudError,
   type CloudErrorKind,
   type Evidence,
@@ -25,7 +24,6 @@ import {
 import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
 import { pluralize, formatList, formatDuration, formatPricePerHour, reasonPhrases, asClause } from './format.ts';
 import { failurePatterns } from '../core/model/log-lines.ts';
-import { hour, type Instant } from '../core/model/time.ts';
 
 /** A worker that answered without the program was reachable, so that end has its own phrase. */
 export function formatEndReason({
@@ -244,19 +242,4 @@ export function formatHourlyCost({ simulated }: { readonly simulated: boolean },
 
 export function formatCapacityCost(capacity: CapacitySpec, pricePerHour: number): string {
   return formatHourlyCost({ simulated: isSimulated(capacity) }, pricePerHour);
-}
-
-/** Estimated dollars of the ephemeral allocations until now or a forced delete; null without a known price. */
-export function jobCost(job: Job, now: Instant): number | null {
-  const paid = job.allocations.filter(({ ownership, readyAt }) => ownership === 'ephemeral' && readyAt !== null);
-  if (paid.length === 0) return null;
-  const until = job.removed ? job.desiredAt : now;
-  let spent = 0;
-  for (const allocation of paid) {
-    const capacity = capacityOf(job, allocation);
-    if (capacity.kind !== 'tpu' || capacity.pricePerHourUsd === null) return null;
-    const held = Math.max(0, (allocation.goneAt ?? until) - (allocation.readyAt ?? until));
-    spent += (held / hour) * capacity.pricePerHourUsd;
-  }
-  return spent;
 }

@@ -10,6 +10,7 @@ import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId, CapacitySpec } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import type { JobUsage, SummedGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { JobRow } from './client.ts';
 import type { LabEntry } from './lab-job.ts';
@@ -86,6 +87,9 @@ export interface UsageFilter {
   readonly until?: Instant;
   /** Ids of jobs. */
   readonly jobs?: readonly string[];
+  /** Jobs as `JobUsage` names them. */
+  readonly subjects?: readonly string[];
+  readonly exceptSubjects?: readonly string[];
   readonly owner?: string;
 }
 
@@ -119,6 +123,8 @@ export interface Store {
   loadMany(ids: readonly string[]): Promise<readonly StoredJob[]>;
   commit(commit: Commit): Promise<CommitResult>;
   list(filter: JobFilter): Promise<JobPage>;
+  /** The manifest as written; null without the job. */
+  manifest(id: string): Promise<string | null>;
   /** As `list`, for screens. The store keeps the rows of finished jobs; `rowOf` makes every other row. */
   listRows(filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage>;
   events(id: string, after: number): Promise<readonly StoredEvent[]>;
@@ -137,6 +143,10 @@ export interface Store {
   ): Promise<readonly Job[]>;
   /** The usage ledger, job by job, with the jobs that left the list. Each row in full, even if it began earlier. */
   usage(filter: UsageFilter): Promise<readonly UsageRow[]>;
+  /** The same, added up by group. The filter and `now` cut rows exactly. Without groups, the key is null. */
+  usageSums(filter: UsageFilter, by: SummedGrouping | null, now: Instant): Promise<readonly UsageSum[]>;
+  /** The same, one row for each job. */
+  usageByJob(filter: UsageFilter, now: Instant): Promise<readonly JobUsage[]>;
   changeCount(): Promise<number>;
   /** Takes a lease that is free, expired or ours; with this machine's controller lock (`holdsLock`), any lease. */
   takeLease(

@@ -7,8 +7,9 @@ import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/mod
 import { phaseOf } from '../core/decide/phase.ts';
 import { ruleUseOf } from '../core/decide/recover.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import { jobCost } from '../reports/cost.ts';
+import { usageOf } from '../reports/usage.ts';
 import type { JobView, CheckpointView, Why } from './client.ts';
-import { jobCost } from './phrases.ts';
 import { formatDuration } from './format.ts';
 import { folderOf } from './job-folder.ts';
 import { hangEvidenceOf, lastOutput, workerViews } from './logs.ts';
@@ -49,7 +50,7 @@ export async function showJob(sources: ViewSources, job: Job): Promise<JobView> 
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     ifPreempted: formatIfPreempted(job, context, checkpoint, now),
-    costUsd: jobCost(job, now),
+    cost: jobCost(usageOf(job), now),
     attempts: attemptViews(job),
     workdirCopies,
     allocations: allocationViews(job, now),

@@ -10,7 +10,7 @@ import type { Client, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from './settings.ts';
 import type { NotificationStore } from './notifications/outbox.ts';
 import { folderOf } from './job-folder.ts';
-import type { JobFilter, LogFiles, Store } from './ports.ts';
+import type { JobFilter, LogFiles, Store, StoredJob } from './ports.ts';
 import { resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { Freeze } from './workdir.ts';
@@ -49,6 +49,8 @@ export function createClient(parts: ClientParts): Client {
     return checkCommand(job, verb, by).ok ? recopyWorkdir(parts, job, folderOf(home, job)) : undefined;
   }
   return {
+    ...createReports(parts, find),
+
     async create(request) {
       const { createJob } = await import('./create.ts');
       return createJob(parts, request);
@@ -70,11 +72,6 @@ export function createClient(parts: ClientParts): Client {
     resolveName: (name, purpose) => resolveName(store, name, owner, now(), purpose),
 
     list: (query) => listJobs(store, query, now()),
-
-    async zones(query) {
-      const { zonesOf } = await import('./zones.ts');
-      return zonesOf(store, query, now());
-    },
 
     async activity() {
       const { activeJobs } = await import('./activity.ts');
@@ -126,16 +123,6 @@ export function createClient(parts: ClientParts): Client {
       return logFilesOf(home, job, query);
     },
 
-    async metrics(ref, query) {
-      const [{ job }, { metricsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
-      return metricsOfJob(home, job, now(), query);
-    },
-
-    async *metricPoints(ref, query) {
-      const [{ job }, { metricPointsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
-      yield* metricPointsOfJob(home, job, query);
-    },
-
     async clean(ref, by) {
       const { cleanFiles } = await import('./clean.ts');
       return cleanFiles(home, (await find(ref, 'change')).job, by);
@@ -152,6 +139,39 @@ export function createClient(parts: ClientParts): Client {
     changeCount: () => store.changeCount(),
     wake: () => parts.wakeController(),
     close: () => store.close(),
+  };
+}
+
+/** The methods of reports. They change no job. */
+function createReports(
+  { store, home, now }: ClientParts,
+  find: (ref: string) => Promise<StoredJob>,
+): Pick<Client, 'zones' | 'cost' | 'diffSide' | 'metrics' | 'metricPoints'> {
+  return {
+    async zones(query) {
+      const { zonesOf } = await import('./zones.ts');
+      return zonesOf(store, query, now());
+    },
+
+    async cost(request) {
+      const { costOf } = await import('./cost.ts');
+      return costOf(store, request, now());
+    },
+
+    async diffSide(ref, attempt) {
+      const [{ job }, { diffSide }] = await Promise.all([find(ref), import('./diff-side.ts')]);
+      return diffSide(job, attempt, { home, manifest: await store.manifest(job.id), now: now() });
+    },
+
+    async metrics(ref, query) {
+      const [{ job }, { metricsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
+      return metricsOfJob(home, job, now(), query);
+    },
+
+    async *metricPoints(ref, query) {
+      const [{ job }, { metricPointsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
+      yield* metricPointsOfJob(home, job, query);
+    },
   };
 }
 

@@ -31,7 +31,8 @@ const hints: Readonly<Record<string, string>> = {
   explain: '`jobman why 1` explains the phase of a job, `jobman schema` prints the keys of manifests.',
   config: '`jobman settings` shows the settings.',
   configure: '`jobman settings` shows the settings, `jobman settings set tpu.project my-project` changes one.',
-  'cost|costs': '`jobman show 1` shows the cost of a job, `jobman tpus` the cost of all TPUs in your projects.',
+  'costs|spend|sreport':
+    '`jobman cost` shows what jobs have cost, `jobman tpus` the price of all TPUs in your projects.',
   'price|pricing':
     '`jobman prices` lists prices; `jobman create job.yaml --dry-run` shows the price of a job, `jobman tpus` those of your TPUs.',
   'quotas|limits': '`jobman quota` shows the TPU quotas of your projects, what uses them, and what is left.',

@@ -13,6 +13,7 @@ import type { Amounts } from '../app/cluster/flavor.ts';
 import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.ts';
 import type { QueueSource } from '../app/cluster/queue-source.ts';
 import type { CheckResult } from '../app/doctor.ts';
+import type { DiffSide, TextDifference, ValueDifference } from '../app/diff.ts';
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
@@ -22,6 +23,7 @@ import type { TopRow } from '../app/top.ts';
 import type { TpuRow } from '../app/tpus.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
+import type { CostGroup, CostReport, CostRest, CostTotal } from '../reports/cost.ts';
 import type { CheckpointRow } from '../reports/checkpoints.ts';
 import type { BucketRow, StorageTotal } from '../reports/storage.ts';
 import type { BillingGroup, BillingReport } from '../reports/billing.ts';
@@ -59,6 +61,8 @@ interface Outputs {
   readonly top: TopRow;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
   readonly zones: ZoneRow;
+  readonly cost: CostOutput;
+  readonly diff: DiffSidesOutput | ValueDifference | TextDifference;
   readonly quota: QuotaRow;
   readonly storage: BucketOutput | StorageTotalOutput;
   readonly 'storage checkpoints': CheckpointRow;
@@ -346,6 +350,42 @@ interface BillingGroupOutput extends BillingGroup {
 
 /** The sum of all rows. */
 interface BillingTotalOutput extends Pick<BillingGroup, 'billed' | 'comparison'> {
+  readonly kind: 'total';
+}
+
+/** The two sides of `diff`. */
+interface DiffSidesOutput {
+  readonly kind: 'sides';
+  /** The first argument. */
+  readonly left: DiffSideOutput;
+  /** The second argument. */
+  readonly right: DiffSideOutput;
+}
+
+/** A job, or one of its attempts. */
+type DiffSideOutput = Pick<DiffSide, 'job' | 'name' | 'attempt'>;
+
+// ------------------------------------------------------------------------------------------ costs
+
+export type CostOutput = CostPeriodOutput | CostGroupOutput | CostRestOutput | CostTotalOutput;
+
+/** The period of the report, and the source of its estimates. */
+interface CostPeriodOutput extends Omit<CostReport, 'groups' | 'rest' | 'totals'> {
+  readonly kind: 'period';
+}
+
+/** A row of the report. */
+interface CostGroupOutput extends CostGroup {
+  readonly kind: 'group';
+}
+
+/** The rows beyond the 50 most expensive, without --all. */
+interface CostRestOutput extends CostRest {
+  readonly kind: 'rest';
+}
+
+/** The sum of all rows, in which a job with several tags counts once. */
+interface CostTotalOutput extends CostTotal {
   readonly kind: 'total';
 }
 

@@ -14,7 +14,7 @@ import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
-import { readUsage } from './usage.ts';
+import { readUsage, readUsageByJob, readUsageSums } from './usage.ts';
 import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
 
 interface OpenStoreOptions extends OpenDatabaseOptions {
@@ -52,6 +52,9 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
       const { noticesOf } = await import('../app/notifications/notice.ts');
       return write((db) => jobs.commitJob(db, commit, noticesOf));
     },
+    manifest: async (id) =>
+      (await select(sql<{ manifest: string }>`select manifest from job_text where job = ${numberOf(id) ?? null}`))[0]
+        ?.manifest ?? null,
     list: (filter) => read((db) => jobs.listJobs(db, filter)),
     listRows: (filter, rowOf) => read((db) => jobs.listRows(db, filter, rowOf)),
     events: (id, after) =>
@@ -77,6 +80,8 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
     wakeAt: (id) => readNumber(sql`select wake_at as value from job where number = ${numberOf(id) ?? null}`),
     similarJobs: (requested, since, limit) => read((db) => jobs.readSimilarJobs(db, requested, since, limit)),
     usage: (filter) => read((db) => readUsage(db, filter)),
+    usageSums: (filter, by, now) => read((db) => readUsageSums(db, filter, by, now)),
+    usageByJob: (filter, now) => read((db) => readUsageByJob(db, filter, now)),
     changeCount: async () => (await readNumber(sql`select value from counter where name = 'change'`)) ?? 0,
     takeLease: (holder, version, now, ttl, holdsLock) =>
       write((db) => jobs.takeLease(db, { holder, version, now, ttl, holdsLock })),

@@ -1,8 +1,10 @@
 // Usage: the statements about the usage ledger. A job's rows are written in the transaction of its commit.
 
 import type { UsageFilter } from '../app/ports.ts';
+import type { JobUsage, SummedGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { Job } from '../core/model/job.ts';
+import { hour, type Instant } from '../core/model/time.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 
 /** Replaces the rows that differ. `before` is the job as stored; undefined for a new one. */
@@ -65,6 +67,73 @@ export async function readUsage(db: Database, filter: UsageFilter): Promise<read
   }));
 }
 
+/** See `Store.usageByJob`. */
+export async function readUsageByJob(db: Database, filter: UsageFilter, now: Instant): Promise<readonly JobUsage[]> {
+  const duration = clippedDuration(filter, now);
+  const { rows } = await sql<Unconverted<JobUsage>>`
+    select subject, min(job) as "job", min(case when source = 'kubernetes' then location end) as "cluster",
+      min(simulated) as "simulated", coalesce(sum(case when used_for <> 'waiting' then ${duration} end), 0) as "heldMs",
+      coalesce(sum(case when used_for <> 'waiting' then ${duration} * price end), 0) / ${hour} as "usd"
+    from usage where ${matches({ ...filter, until: end(filter, now) })} group by subject`.execute(db);
+  return withBooleans<JobUsage>(rows);
+}
+
+const noNames = sql`null as "name", null as "owner", null as "cluster"`;
+
+/** The columns of a group, and those that make two groups different. */
+const groupings: Readonly<Record<SummedGrouping | 'none', readonly [columns: Sql, by: Sql]>> = {
+  job: [
+    sql`min(job) as "key", min(job_name) as "name", min(owner) as "owner",
+      min(case when source = 'kubernetes' then location end) as "cluster"`,
+    sql`subject`,
+  ],
+  user: [sql`owner as "key", ${noNames}`, sql`owner`],
+  accelerator: [sql`accelerator as "key", ${noNames}`, sql`accelerator`],
+  zone: [sql`location as "key", ${noNames}`, sql`location`],
+  none: [sql`null as "key", ${noNames}`, sql`simulated`],
+};
+
+/** See `Store.usageSums`. */
+export async function readUsageSums(
+  db: Database,
+  filter: UsageFilter,
+  by: SummedGrouping | null,
+  now: Instant,
+): Promise<readonly UsageSum[]> {
+  const duration = clippedDuration(filter, now);
+  const [columns, group] = groupings[by ?? 'none'];
+  const { rows } = await sql<Unconverted<UsageSum>>`
+    select ${columns}, simulated, used_for as "use", prices_of as "pricesOf", min(${beginning(filter)}) as "firstAt",
+      sum(${duration}) as "durationMs", coalesce(sum(${duration} * chips), 0) as "chipMs",
+      coalesce(sum(${duration} * price), 0) / ${hour} as "usd",
+      sum(case when price is null then ${duration} else 0 end) as "unpricedMs"
+    from usage where ${matches({ ...filter, until: end(filter, now) })}
+    group by ${group}, simulated, used_for, prices_of`.execute(db);
+  return withBooleans<UsageSum>(rows);
+}
+
+type Unconverted<Row> = Omit<Row, 'simulated'> & { simulated: number | boolean };
+
+/** Changes the rows, because copies of thousands would take longer than the statement. */
+function withBooleans<Row extends { readonly simulated: boolean }>(rows: readonly Unconverted<Row>[]): readonly Row[] {
+  for (const row of rows) row.simulated = row.simulated === 1;
+  return rows as readonly unknown[] as readonly Row[];
+}
+
+function end({ until }: UsageFilter, now: Instant): Instant {
+  return Math.min(until ?? now, now);
+}
+
+function beginning({ since }: UsageFilter): Sql {
+  return since === undefined ? sql`began_at` : sql`case when began_at < ${since} then ${since} else began_at end`;
+}
+
+/** The part of a row in the period of the filter, in milliseconds. `now` ends a row that continues. */
+function clippedDuration(filter: UsageFilter, now: Instant): Sql {
+  const last = end(filter, now);
+  return sql`(case when ended_at is null or ended_at > ${last} then ${last} else ended_at end - ${beginning(filter)})`;
+}
+
 const noTags: readonly string[] = [];
 
 async function readTags(db: Database): Promise<ReadonlyMap<number, readonly string[]>> {
@@ -78,11 +147,16 @@ async function readTags(db: Database): Promise<ReadonlyMap<number, readonly stri
   return tags;
 }
 
-function matches({ since, until, jobs, owner }: UsageFilter): Sql {
+const never = sql`1 = 0`;
+
+function matches({ since, until, jobs, owner, subjects, exceptSubjects }: UsageFilter): Sql {
   const parts: Sql[] = [];
   if (since !== undefined) parts.push(sql`(ended_at is null or ended_at > ${since})`);
   if (until !== undefined) parts.push(sql`began_at < ${until}`);
-  if (jobs !== undefined) parts.push(jobs.length === 0 ? sql`1 = 0` : sql`job in (${sql.join(jobs)})`);
+  if (jobs !== undefined) parts.push(jobs.length === 0 ? never : sql`job in (${sql.join(jobs)})`);
   if (owner !== undefined) parts.push(sql`owner = ${owner}`);
+  if (subjects !== undefined) parts.push(subjects.length === 0 ? never : sql`subject in (${sql.join(subjects)})`);
+  if (exceptSubjects !== undefined && exceptSubjects.length > 0)
+    parts.push(sql`subject not in (${sql.join(exceptSubjects)})`);
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
 }

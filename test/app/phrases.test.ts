@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { formatCause, likelyCause, jobCost } from '../../src/app/phrases.ts';
+import { formatCause, likelyCause } from '../../src/app/phrases.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
-import { localSpec, tpuSpec, aJob, withAttempts, noon, readyAllocation } from '../support/builders.ts';
+import { localSpec, tpuSpec } from '../support/builders.ts';
 
 const spec = tpuSpec({
   limits: { maxRuntimeMs: 2 * hour, silenceTimeoutMs: 30 * minute, capacityWaitMs: null, setupTries: 3 },
@@ -46,29 +46,4 @@ test('a local job has one worker, which needs no number', () => {
     formatCause(localSpec(), 'command_failed', { message: 'as in the evidence', worker: 0 }),
     'as in the evidence',
   );
-});
-
-const tpu = tpuSpec();
-assert.ok(tpu.capacity.kind === 'tpu');
-const priced = { ...tpu, capacity: { ...tpu.capacity, pricePerHourUsd: 4 } };
-const unpriced = { ...tpu, capacity: { ...tpu.capacity, pricePerHourUsd: null } };
-const readyAtNoon = { ...readyAllocation, readyAt: noon };
-
-test('held capacity costs until now, deleted capacity until its deletion', () => {
-  const held = withAttempts(aJob(priced), [readyAtNoon], []);
-  assert.equal(jobCost(held, noon + 3 * hour), 12);
-  const gone = withAttempts(aJob(priced), [{ ...readyAtNoon, releasedAt: noon + hour, goneAt: noon + 2 * hour }], []);
-  assert.equal(jobCost(gone, noon + 30 * hour), 8);
-});
-
-test('capacity of a force-deleted job costs until the delete, because the job no longer observes it', () => {
-  const left = { ...withAttempts(aJob(priced), [readyAtNoon], []), removed: true, desiredAt: noon + hour };
-  assert.equal(jobCost(left, noon + 2 * hour), 4);
-  assert.equal(jobCost(left, noon + 200 * hour), 4);
-});
-
-test('without a price or without ready capacity the cost is unknown', () => {
-  assert.equal(jobCost(withAttempts(aJob(unpriced), [readyAtNoon], []), noon + hour), null);
-  assert.equal(jobCost(withAttempts(aJob(priced), [{ ...readyAllocation, readyAt: null }], []), noon + hour), null);
-  assert.equal(jobCost(aJob(localSpec()), noon + hour), null);
 });

@@ -9,11 +9,14 @@ import type { OrphanOperations, OrphanView } from '../../src/app/orphans.ts';
 import type { UncheckedLocation, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { openWorld } from '../support/world.ts';
-import { tpuSpec } from '../support/builders.ts';
+import { jobCost } from '../../src/reports/cost.ts';
+import type { UsageRow } from '../../src/reports/usage.ts';
+import { noon, tpuSpec, usageRow } from '../support/builders.ts';
 import { jsonLines, aWhy, jobman, now, jobView, allocationView, attemptView, tpuRow } from './support/harness.ts';
 
 const terminal = { columns: 80, rows: 24 };
 const minute = 60_000;
+const midnight = noon - 12 * 60 * minute;
 const attempts: readonly AttemptView[] = [
   attemptView({
     createdAt: now - 300 * minute,
@@ -329,9 +332,24 @@ suite('show', () => {
 
   test('of a rehearsal that holds nothing any more: what it would have cost, and where', async () => {
     const { out } = await jobman(['show', '42'], {
-      jobs: [jobView({ costUsd: 0.05, simulated: true, pricePerHourUsd: null })],
+      jobs: [jobView({ cost: jobCost([usageRow({ simulated: true })], now), simulated: true, pricePerHourUsd: null })],
     });
-    assert.match(out, /\ncost {6}\$0\.05 on Google Cloud \(simulated: free\) so far, estimated\n/);
+    assert.match(out, /\ncost {6}\$8\.00 on Google Cloud \(simulated: free\) estimated so far \(16\.0 chip-hours\)\n/);
+  });
+
+  test('the cost has the chip-hours and the work that was lost', async () => {
+    const lost = usageRow({ use: 'lost', until: midnight + 4 * minute });
+    const view = { backend: 'tpu', pricePerHourUsd: 8, cost: jobCost([usageRow(), lost], now) } as const;
+    const { out } = await jobman(['show', '42'], { jobs: [jobView(view)] });
+    assert.match(out, /\ncost {6}about \$8\.00\/h; \$8\.53 estimated so far \(17\.1 chip-hours\); 4m of work lost\n/);
+  });
+
+  test('a local job without a price has a cost only if it lost work', async () => {
+    const row = usageRow({ source: 'local', chips: null, pricePerHourUsd: null, pricesOf: null });
+    const show = async (rows: readonly UsageRow[]) =>
+      (await jobman(['show', '42'], { jobs: [jobView({ backend: 'local', cost: jobCost(rows, now) })] })).out;
+    assert.doesNotMatch(await show([row]), /\ncost /);
+    assert.match(await show([{ ...row, use: 'lost' }]), /\ncost {6}not priced; 1h00m of work lost\n/);
   });
 
   test('names the owner label for machines of a shared project', async () => {

@@ -46,6 +46,19 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
       const events = await allEvents(archive, job, clusterJobEvents(details.observation));
       return clusterReport(cli, { details, archive, archived, cluster, events, exitCode: exitCode.ok, notes: [] });
     },
+    async diffSide(attempt) {
+      refuseAttempt(name, attempt);
+      const [observation, object, { clusterDiffSide }] = await Promise.all([
+        observeJob(cluster, job),
+        cluster.raw(name),
+        import('../../app/cluster/diff-side.ts'),
+      ]);
+      return clusterDiffSide({ ...observation, object, result: clusterResult(observation, cli.io.now()) });
+    },
+    async usageJob() {
+      const { context, namespace } = cluster.context();
+      return { job: name, cluster: `${context}/${namespace}` };
+    },
     async logs(flags) {
       const { followClusterLogs, printClusterLogs } = await import('./logs.ts');
       if (flags.follow === true) {
@@ -98,6 +111,11 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
       );
     },
   };
+}
+
+function refuseAttempt(name: string, attempt: number | null): void {
+  if (attempt !== null)
+    throw usageError(`Job ${name} is in a cluster and has no attempts: write ${name} without #${attempt}.`);
 }
 
 function clusterWhy(cli: Cli, name: string, { phase, message, evidence }: ClusterResult): JobText {
@@ -224,6 +242,14 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       const events = await allEvents(archive, archived.job, []);
       return clusterReport(cli, { details, archive, archived, cluster: null, events, exitCode: code, notes: [note] });
     },
+    async diffSide(attempt) {
+      refuseAttempt(name, attempt);
+      cli.note(note);
+      const { clusterDiffSide } = await import('../../app/cluster/diff-side.ts');
+      const object = archived.object === null ? null : (JSON.parse(archived.object) as V1Job);
+      return clusterDiffSide({ ...archived, object, result: result() });
+    },
+    usageJob: async () => ({ job: name, cluster: `${archived.context}/${archived.job.namespace}` }),
     async logs(flags) {
       cli.note(note);
       if (flags.previous === true) {

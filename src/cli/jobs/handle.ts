@@ -1,10 +1,11 @@
 // A job that an argument names, wherever it lives: in the store, in a cluster, or only in the archive of a cluster.
 // Commands call its methods and do not ask which of the three it is.
 
-import type { CommandOptions, MetricPointView, MetricsQuery, MetricsView } from '../../app/client.ts';
+import type { CommandOptions, MetricPointView, MetricsQuery, MetricsView, UsageJob } from '../../app/client.ts';
 import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../../app/worker-access.ts';
 import type { ClusterAttachRequest, ClusterSession } from '../../app/cluster/cluster.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
+import type { DiffSide } from '../../app/diff.ts';
 import type { ForwardTarget } from '../hosts/forwarded-ports.ts';
 import type { Output } from '../outputs.ts';
 import type { JobReport } from '../report/job-report.ts';
@@ -29,6 +30,10 @@ export interface JobHandle {
   history(isTimeline: boolean): Promise<JobText>;
   /** For `report`. Throws JobmanError for an absent job. */
   report(): Promise<JobReport>;
+  /** The key of the job in the usage ledger. Throws JobmanError for an absent job. */
+  usageJob(): Promise<UsageJob>;
+  /** For `diff`; of the newest attempt without a number. Throws JobmanError for an absent job or attempt. */
+  diffSide(attempt: number | null): Promise<DiffSide>;
   logs(flags: LogsFlags): Promise<number>;
   metrics(query: MetricsQuery): Promise<MetricsView>;
   /** Every point, without a reduction. */

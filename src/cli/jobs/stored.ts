@@ -40,6 +40,8 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
       const { storedReport } = await import('../report/stored.ts');
       return storedReport(cli, client, ref);
     },
+    diffSide: (attempt) => client.diffSide(ref, attempt),
+    usageJob: async () => ({ job: (await client.show(ref)).id, cluster: null }),
     async logs(flags) {
       const { printStoredLogs } = await import('../logs/stored.ts');
       return printStoredLogs(cli, client, ref, flags);

@@ -1,8 +1,16 @@
-/** Lines of comma-separated values (RFC 4180); null is an empty field. */
+import { escapeLine } from '../../app/format.ts';
+
+/**
+ * Lines of comma-separated values (RFC 4180); null is an empty field. Text without control characters, and with a `'` in
+ * front if a spreadsheet would run it as a formula.
+ */
 export function csvLines(rows: readonly (readonly (string | number | boolean | null)[])[]): readonly string[] {
-  return rows.map((row) => row.map((value) => quoteField(value === null ? '' : String(value))).join(','));
+  return rows.map((row) =>
+    row.map((value) => (typeof value === 'string' ? textField(value) : `${value ?? ''}`)).join(','),
+  );
 }
 
-function quoteField(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+function textField(text: string): string {
+  const shown = escapeLine(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
+  return /[",]/.test(shown) ? `"${shown.replaceAll('"', '""')}"` : shown;
 }

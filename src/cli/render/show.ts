@@ -6,6 +6,7 @@ import {
   formatTimeOfDay,
   pluralize,
   formatDate,
+  formatHours,
   formatUsd,
   formatDuration,
   formatMachine,
@@ -119,12 +120,21 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
   return `${escapeLine(workdir.from)}${commit}${branch}${changes}, ${pluralize(workdir.files, 'file')}${copy}${next}`;
 }
 
+/** `about $8.00/h; $75.70 estimated so far (151 chip-hours); 4m of work lost`. */
 function formatCost(view: JobView): string | null {
-  const now = view.pricePerHourUsd === null ? [] : [formatHourlyCost(view, view.pricePerHourUsd)];
-  const free = view.simulated && view.pricePerHourUsd === null ? ' on Google Cloud (simulated: free)' : '';
+  const { backend, simulated, pricePerHourUsd } = view;
+  const { held, lost } = view.cost;
+  const free = simulated && pricePerHourUsd === null ? ' on Google Cloud (simulated: free)' : '';
   const soFar = isFinishedPhase(view.phase) && view.heldCapacity === null ? '' : ' so far';
-  const all = view.costUsd === null ? [] : [`${formatUsd(view.costUsd)}${free}${soFar}, estimated`];
-  const parts = [...now, ...all];
+  const chips = held.chipMs === 0 ? '' : ` (${formatHours(held.chipMs)} chip-hours)`;
+  const amount = held.estimateUsd === null ? 'not priced' : `${formatUsd(held.estimateUsd)}${free} estimated${soFar}`;
+  // Without a price, only the loss of a local job is worth a line.
+  const isShown = held.durationMs > 0 && (backend !== 'local' || held.estimateUsd !== null || lost.durationMs > 0);
+  const parts = [
+    ...(pricePerHourUsd === null ? [] : [formatHourlyCost(view, pricePerHourUsd)]),
+    ...(isShown ? [`${amount}${chips}`] : []),
+    ...(lost.durationMs > 0 ? [`${formatDuration(lost.durationMs)} of work lost`] : []),
+  ];
   return parts.length === 0 ? null : parts.join('; ');
 }
 

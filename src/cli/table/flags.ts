@@ -32,6 +32,7 @@ import {
   parseWorkers,
 } from '../parse.ts';
 import type { BillingGrouping } from '../../reports/billing.ts';
+import type { CostGrouping } from '../../reports/cost.ts';
 import { phases } from '../../core/decide/phase.ts';
 
 export const job = { name: 'job', summary: 'Id (1 is 000001) or name', propose: jobRefs } as const;
@@ -244,6 +245,20 @@ export const reportFlags = {
 };
 /** The type of the other global flags does not allow a file. */
 export type ReportFlags = Omit<FlagValues<typeof reportFlags>, 'output'> & { readonly output?: string | undefined };
+// Not in reports/, because every command loads this table.
+const costGroupings = ['job', 'user', 'tag', 'accelerator', 'zone', 'day'] as const satisfies readonly CostGrouping[];
+
+export const costFlags = {
+  since: valueFlag('Only usage from this time on; by default the last 30 days', 'time', parsePeriodBorder),
+  until: valueFlag('Only usage until this time, or until the end of this day or month', 'time', parsePeriodBorder),
+  by: choiceFlag('One row for each of these; `job` by default', costGroupings, 'group'),
+  user: stringFlag('Only jobs of this user', 'user'),
+  all: boolFlag('Every row, instead of the 50 most expensive'),
+  csv: boolFlag('Print the rows as CSV'),
+  jobName,
+  ...contextFlags,
+};
+export type CostFlags = FlagValues<typeof costFlags>;
 
 export const emulatorServeFlags = {
   port: valueFlag('Port of the API', 'n', parseCount),

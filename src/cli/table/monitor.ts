@@ -1,7 +1,7 @@
 import { phases } from '../../core/decide/phase.ts';
 import { command, grouped } from '../command.ts';
-import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
 import { jobRefs } from '../completion/proposals.ts';
+import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
 import { parseDuration } from '../parse.ts';
 import {
   job,
@@ -161,6 +161,30 @@ export const monitor = grouped('Monitor', [
     flags: reportFlags,
     args: [job],
     load: async () => (await import('../commands/report.ts')).report,
+  }),
+  command({
+    names: ['diff', 'compare'],
+    summary: 'Compare two jobs or attempts: result, manifest, code, environment, hosts',
+    usage: '<job[#attempt]> <job[#attempt]>',
+    about:
+      'Prints only what differs: the result with its cost, the hosts, the manifest as written and as resolved, the ' +
+      'environment, the recovery rules, and of job.workdir the commit, the uncommitted changes and the files. Without ' +
+      '#attempt it takes the newest attempt of the job.\n\n' +
+      'jobman keeps the copied files of the newest copy only; of earlier ones it keeps the commit and the changes. ' +
+      'Secrets are not compared. Jobs of a cluster are compared by their Job objects.',
+    examples: [
+      ['jobman diff 42 43', 'the newest attempts of two jobs'],
+      ["jobman diff '42#1' '42#3'", 'two attempts of one job'],
+      ['jobman diff train train-2', 'two jobs of a cluster'],
+      [
+        'jobman diff 42 43 --json | jq -r \'select(.section == "environment") | .key\'',
+        'for programs: one difference per line',
+      ],
+    ],
+    exitCodes: { 3: 'a job or an attempt does not exist' },
+    flags: contextFlags,
+    args: [{ name: 'job', summary: 'Id or name, and #n for attempt n', many: true, propose: jobRefs }],
+    load: async () => (await import('../commands/diff.ts')).diff,
   }),
   command({
     names: ['wait'],

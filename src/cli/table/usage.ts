@@ -1,7 +1,30 @@
 import { command, grouped } from '../command.ts';
-import { billingFlags, checkpointsFlags, pricesFlags, quotaFlags, storageFlags } from './flags.ts';
+import { billingFlags, checkpointsFlags, costFlags, jobs, pricesFlags, quotaFlags, storageFlags } from './flags.ts';
 
 export const usage = grouped('Usage', [
+  command({
+    names: ['cost'],
+    summary: 'Show what jobs have used and cost: useful, lost, idle',
+    usage: '[job]... [--since time] [--until time] [--by group] [--user u] [--all] [--csv]',
+    about:
+      'Without a job it covers the last 30 days of all jobs; with jobs, their whole life. One row per job, most ' +
+      'expensive first; --by chooses other rows: user, tag, accelerator, zone or day (in UTC).\n\n' +
+      'Dollars are estimates with the list prices of the date in the first line, not a bill. Capacity without a known ' +
+      'price is `not priced`, and its columns show hours. HOURS and CHIP-HOURS exclude WAITING, which is not charged.\n\n' +
+      'USEFUL: the command ran, and its work is kept. LOST: its work since the last checkpoint was lost. SETUP: before ' +
+      'the command ran. IDLE: ready without an attempt. KEPT: after the end of the job.\n\n' +
+      'Capacity of the TPU emulator is simulated and free; it has its own rows and its own total.',
+    examples: [
+      ['jobman cost', 'all jobs of the last 30 days, the most expensive first'],
+      ['jobman cost 42 43', 'two jobs, since they were created'],
+      ['jobman cost --by user --since 2026-11', 'everyone, since the beginning of November'],
+      ['jobman cost --by day --since 2026-10 --until 2026-10 --csv > october.csv', 'one month, for a spreadsheet'],
+      ['jobman cost --json | jq -c \'select(.kind == "total") | .lost\'', 'for programs: one object per line'],
+    ],
+    flags: costFlags,
+    args: [jobs],
+    load: async () => (await import('../commands/cost.ts')).cost,
+  }),
   command({
     names: ['billing'],
     summary: 'Show what Google has billed, and the difference from the estimates',

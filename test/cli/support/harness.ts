@@ -28,8 +28,10 @@ import type { Verb } from '../../../src/core/decide/commands.ts';
 import type { Event } from '../../../src/core/model/event.ts';
 import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
-import type { UsageRow } from '../../../src/reports/usage.ts';
+import type { DiffSide } from '../../../src/app/diff.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
+import { costReport, jobCost } from '../../../src/reports/cost.ts';
+import type { UsageRow } from '../../../src/reports/usage.ts';
 import { localSpec } from '../../support/builders.ts';
 
 export interface Terminal {
@@ -59,6 +61,8 @@ export interface CliHarnessOptions {
   readonly messages?: readonly MessageView[];
   /** The usage ledger. */
   readonly usage?: readonly UsageRow[];
+  /** By default a side without values. */
+  readonly diffSide?: (id: string, attempt: number | null) => DiffSide;
   readonly cwd?: string;
   readonly userHome?: string;
   readonly now?: () => number;
@@ -204,6 +208,16 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     show: async (ref) => find(ref),
     activity: async () => options.activity ?? [],
     usage: async () => options.usage ?? [],
+    diffSide: async (ref, attempt) => {
+      const { id, name } = find(ref);
+      return options.diffSide?.(id, attempt) ?? { job: id, name, attempt, values: {}, files: null };
+    },
+    cost: async ({ jobs: wanted, owner, ...query }) => {
+      const rows = (options.usage ?? []).filter(
+        (row) => (owner === undefined || row.owner === owner) && (wanted?.some(({ job }) => job === row.job) ?? true),
+      );
+      return costReport(rows, query, io.now());
+    },
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
@@ -392,7 +406,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     checkpointDir: null,
     workdirCopies: [],
     ifPreempted: null,
-    costUsd: null,
+    cost: jobCost([], now),
     attempts: [],
     allocations: [],
     workers: [],

@@ -1,0 +1,153 @@
+// One side of `jobman diff`: a job of the store, with one of its attempts.
+
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { phaseOf } from '../core/decide/phase.ts';
+import { allocationOf, capacityOf, type Attempt, type Job } from '../core/model/job.ts';
+import { nodeNamePlaceholder, workdirPlaceholder, type SetupStep, type StepFile } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import { jobCost } from '../reports/cost.ts';
+import { usageOf } from '../reports/usage.ts';
+import type { DiffSide } from './diff.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { readRegularFile } from './files.ts';
+import { pluralize } from './format.ts';
+import { folderOf } from './job-folder.ts';
+import { withoutSecrets } from './json.ts';
+import { workdirDiff, workdirViews } from './workdir.ts';
+
+export interface SideSources {
+  readonly home: string;
+  readonly manifest: string | null;
+  readonly now: Instant;
+}
+
+/** Without a number, the newest attempt and the cost of the whole job. Throws JobmanError (3) for an absent attempt. */
+export async function diffSide(job: Job, number: number | null, sources: SideSources): Promise<DiffSide> {
+  const { home, manifest, now } = sources;
+  const attempt = number === null ? job.attempts.at(-1) : job.attempts.find(({ ordinal }) => ordinal === number);
+  if (number !== null && attempt === undefined)
+    throw new JobmanError(
+      `Job ${job.id} (${job.spec.name}) has no attempt ${number}: it has ${pluralize(job.attempts.length, 'attempt')}.`,
+      exitCode.notFound,
+    );
+  const workdir = await workdirOf(home, job, attempt);
+  const { environment, rules, spec } = specParts(job);
+  return {
+    job: job.id,
+    name: job.spec.name,
+    attempt: attempt?.ordinal ?? null,
+    values: {
+      manifest,
+      spec,
+      environment,
+      rules,
+      hosts: attempt === undefined ? null : hostsOf(job, attempt),
+      workdir: workdir?.about ?? null,
+      result: { ...resultOf(job, attempt), cost: costOf(job, number, now) },
+    },
+    files: workdir?.files ?? null,
+  };
+}
+
+const ownId = '${job.id}';
+
+/** The spec without secrets, in the form in which two specs are easy to compare: steps by name, the job's own id hidden. */
+function specParts(job: Job): Record<'environment' | 'rules' | 'spec', unknown> {
+  const text = JSON.stringify(withoutSecrets(job.spec))
+    .replaceAll(nodeNamePlaceholder, '${tpu.name}')
+    .replaceAll(workdirPlaceholder, '${workdir}')
+    .replaceAll(job.id, ownId);
+  const { steps, command, recovery, ...spec } = JSON.parse(text) as Job['spec'];
+  const { env, secrets = {}, script, userScript = script, ...rest } = command;
+  const secretSources = Object.entries(secrets).map(([name, source]) => [
+    name,
+    source.kind === 'file' ? `(secret, from ${source.path})` : `(secret, from the variable ${source.variable})`,
+  ]);
+  return {
+    environment: { ...env, ...(Object.fromEntries(secretSources) as object) },
+    rules: recovery,
+    spec: {
+      ...spec,
+      command: { ...rest, script: userScript },
+      steps: Object.fromEntries(steps.map((step) => [step.name, describeStep(step)])),
+    },
+  };
+}
+
+function describeStep({ check, apply, files, timeoutMs }: SetupStep): object {
+  return { check, apply, timeoutMs, files: Object.fromEntries(files.map((file) => [file.to, describeFile(file)])) };
+}
+
+function describeFile(file: StepFile): object {
+  const { mode } = file;
+  return file.kind === 'local'
+    ? { mode, from: file.from }
+    : { mode, content: Buffer.from(file.base64, 'base64').toString('utf8') };
+}
+
+function hostsOf(job: Job, attempt: Attempt): object {
+  const allocation = allocationOf(job, attempt.allocation);
+  const capacity = capacityOf(job, allocation);
+  if (capacity.kind === 'local') return { machine: 'this machine' };
+  const { project, zone, accelerator, nodeCount = 1, pricing, runtimeVersion, pricePerHourUsd } = capacity;
+  const addresses = (allocation.hosts ?? []).map(({ internalIp, externalIp }) => externalIp ?? internalIp);
+  return {
+    project,
+    zone,
+    accelerator,
+    nodeCount,
+    pricing,
+    runtimeVersion,
+    pricePerHourUsd,
+    name: allocation.name.replaceAll(job.id, ownId),
+    addresses,
+  };
+}
+
+async function workdirOf(
+  home: string,
+  job: Job,
+  attempt: Attempt | undefined,
+): Promise<{ readonly about: object; readonly files: string | null } | null> {
+  const views = await workdirViews(folderOf(home, job), job);
+  const view = attempt === undefined ? views.at(-1) : views.find(({ copy }) => copy === attempt.workdirCopy);
+  if (view === undefined) return null;
+  const { from, files: count, bytes, git, folder } = view;
+  const files = join(folder, 'files');
+  const isKept = (await stat(files).catch(() => undefined))?.isDirectory() === true;
+  const changes = git?.changed === true ? readRegularFile(workdirDiff(folder)).toString('utf8') : null;
+  return { about: { from, ...git, changes, files: count, bytes }, files: isKept ? files : null };
+}
+
+function resultOf(job: Job, attempt: Attempt | undefined): object {
+  if (attempt === undefined) return { phase: phaseOf(job) };
+  const { stage, startMode, startedByOwner, startedAt, ending, endedAt, exits = [] } = attempt;
+  const end = ending?.startedAt ?? endedAt;
+  return {
+    phase: phaseOf(job),
+    startMode,
+    stage,
+    startedBy: startedByOwner ? 'owner' : 'rule',
+    reason: ending?.reason ?? null,
+    evidence: ending?.evidence.message ?? null,
+    exits: exits.map(({ exitCode: code, signal, workers }) => ({ code, signal: signal ?? null, workers })),
+    ranMs: startedAt === null || end === null ? null : end - startedAt,
+  };
+}
+
+/** Of one attempt, or of the whole job. */
+function costOf(job: Job, attempt: number | null, now: Instant): object {
+  const rows = usageOf(job).filter((row) => attempt === null || row.attempt === attempt);
+  const { held, useful, lost, setup, idle, kept, waiting } = jobCost(rows, now);
+  return {
+    estimateUsd: held.estimateUsd,
+    chipMs: held.chipMs,
+    usefulMs: useful.durationMs,
+    lostMs: lost.durationMs,
+    setupMs: setup.durationMs,
+    idleMs: idle.durationMs,
+    keptMs: kept.durationMs,
+    waitingMs: waiting.durationMs,
+  };
+}

@@ -1,0 +1,148 @@
+// Diff: the differences between two jobs or attempts, wherever they ran. diff-side.ts describes a job of the store.
+
+import { readdir, readFile, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createHash } from 'node:crypto';
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
+import { formatBytes } from './format.ts';
+
+/**
+ * `manifest`: as written. `spec`: as resolved. `environment`, `rules` and `image` are parts of it. `hosts`: the capacity.
+ * `workdir`: the copy of the working directory, its commit and its uncommitted changes. `files`: the files of that copy.
+ */
+type DiffSection = 'manifest' | 'spec' | 'environment' | 'rules' | 'image' | 'hosts' | 'workdir' | 'files' | 'result';
+
+/** A job, or one of its attempts. */
+export interface DiffSide {
+  /** Its id; of a job in a cluster its name. */
+  readonly job: string;
+  readonly name: string;
+  /** The attempt whose hosts, files and result are compared; null before the first, and in a cluster. */
+  readonly attempt: number | null;
+  /** JSON by section. Times are durations in milliseconds, with names in `Ms`. */
+  readonly values: Readonly<Partial<Record<Exclude<DiffSection, 'files'>, unknown>>>;
+  /** The folder on this machine with the files of the working directory; null if they are not kept. */
+  readonly files: string | null;
+}
+
+/** A field that differs. Null: this side does not have it. */
+export interface ValueDifference {
+  readonly kind: 'value';
+  /** The part of the job that the field belongs to. */
+  readonly section: DiffSection;
+  /** The path of the field, such as `command.workdir`; the path of a file; empty for the whole section. */
+  readonly key: string;
+  /** The value of the first job. */
+  readonly left: unknown;
+  /** The value of the second job. */
+  readonly right: unknown;
+}
+
+/** A text of several lines that differs. */
+export interface TextDifference {
+  readonly kind: 'text';
+  /** The part of the job that the text belongs to. */
+  readonly section: DiffSection;
+  /** As in `ValueDifference`. */
+  readonly key: string;
+  /** A unified diff. */
+  readonly patch: string;
+}
+
+export type Difference = ValueDifference | TextDifference;
+
+const sections = ['result', 'hosts', 'manifest', 'spec', 'environment', 'rules', 'image', 'workdir'] as const;
+
+/** In the order of the sections. Reads the files of both sides. */
+export async function compareSides(left: DiffSide, right: DiffSide): Promise<readonly Difference[]> {
+  const values = sections.flatMap((section) =>
+    compareValues(section, '', left.values[section] ?? null, right.values[section] ?? null),
+  );
+  const files =
+    left.files === null || right.files === null || left.files === right.files
+      ? []
+      : await compareFolders(left.files, right.files);
+  return [...values, ...files];
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function compareValues(section: DiffSection, key: string, left: unknown, right: unknown): readonly Difference[] {
+  if (JSON.stringify(left) === JSON.stringify(right)) return [];
+  if (isObject(left ?? right) && isObject(right ?? left)) {
+    const [before, after] = [(left ?? {}) as Fields, (right ?? {}) as Fields];
+    return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
+      compareValues(section, key === '' ? name : `${key}.${name}`, before[name] ?? null, after[name] ?? null),
+    );
+  }
+  const [one, other] = [left ?? '', right ?? ''];
+  if (typeof one === 'string' && typeof other === 'string' && `${one}${other}`.includes('\n'))
+    return [textDifference(section, key, one, other)];
+  return [{ kind: 'value', section, key, left, right }];
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The time for a diff grows with the number of changes. */
+const maxChanges = 20_000;
+
+function textDifference(section: DiffSection, key: string, left: string, right: string): Difference {
+  const name = key === '' ? section : key;
+  const options = { context: 3, headerOptions: FILE_HEADERS_ONLY, maxEditLength: maxChanges };
+  const patch = createTwoFilesPatch(`a/${name}`, `b/${name}`, left, right, undefined, undefined, options);
+  return patch === undefined
+    ? { kind: 'value', section, key, left: describeBytes(Buffer.from(left)), right: describeBytes(Buffer.from(right)) }
+    : { kind: 'text', section, key, patch };
+}
+
+// ------------------------------------------------------------------------------------------ files
+
+const maxTextBytes = 1024 * 1024;
+
+async function compareFolders(left: string, right: string): Promise<readonly Difference[]> {
+  const [one, other] = await Promise.all([filesIn(left), filesIn(right)]);
+  const paths = [...new Set([...one, ...other])].toSorted();
+  const differences: Difference[] = [];
+  for (const path of paths) {
+    const [before, after] = await Promise.all([
+      one.has(path) ? contentOf(join(left, path)) : null,
+      other.has(path) ? contentOf(join(right, path)) : null,
+    ]);
+    if (before !== null && after !== null && before.equals(after)) continue;
+    differences.push(fileDifference(path, before, after));
+  }
+  return differences;
+}
+
+function fileDifference(key: string, left: Buffer | null, right: Buffer | null): Difference {
+  const texts = [left, right].map((content) => (content === null ? null : textOf(content)));
+  const [before = null, after = null] = texts;
+  if (before !== null && after !== null) return textDifference('files', key, before, after);
+  const [one, other] = [left, right].map((content) => (content === null ? null : describeBytes(content)));
+  return { kind: 'value', section: 'files', key, left: one, right: other };
+}
+
+async function filesIn(folder: string): Promise<ReadonlySet<string>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile() || entry.isSymbolicLink());
+  return new Set(files.map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1)));
+}
+
+/** A link is compared by its target. */
+async function contentOf(path: string): Promise<Buffer> {
+  const target = await readlink(path).catch(() => null);
+  return target === null ? readFile(path) : Buffer.from(`-> ${target}`);
+}
+
+/** Null for a binary or large file. */
+function textOf(content: Buffer): string | null {
+  if (content.length > maxTextBytes || content.includes(0)) return null;
+  const text = content.toString('utf8');
+  return text.includes('\uFFFD') ? null : text;
+}
+
+function describeBytes(content: Buffer): string {
+  return `${formatBytes(content.length)}, SHA-256 ${createHash('sha256').update(content).digest('hex').slice(0, 12)}`;
+}

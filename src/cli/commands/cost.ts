@@ -1,0 +1,60 @@
+import type { CostRequest, UsageJob } from '../../app/client.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
+import { formatTime } from '../../app/format.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import { day, type Instant } from '../../core/model/time.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { forEachJob } from '../jobs/resolve.ts';
+import { costCsv, costLines, costObjects, costTitle, formatNoUsage } from '../render/cost.ts';
+import { columnsOf } from '../screen.ts';
+import type { CostFlags } from '../table/flags.ts';
+
+const defaultPeriod = 30 * day;
+const maxGroups = 50;
+
+export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  if (flags.csv === true && cli.json) throw usageError('--csv and --json exclude each other.');
+  const now = cli.io.now();
+  const hasJobs = args.length > 0 || flags.jobName !== undefined;
+  const period = periodOf(flags, hasJobs, now);
+  const jobs: UsageJob[] = [];
+  const code = hasJobs
+    ? await forEachJob(cli, flags, args, 'read', async (job) => {
+        jobs.push(await job.usageJob());
+        return exitCode.ok;
+      })
+    : exitCode.ok;
+  if (hasJobs && jobs.length === 0) return code;
+  const client = await cli.services.client();
+  const { by = 'job', user, all } = flags;
+  const request: CostRequest = {
+    by,
+    ...(hasJobs ? { jobs } : {}),
+    ...omitUndefined({ owner: user, limit: all === true ? undefined : maxGroups }),
+  };
+  const report = await client.cost({ ...request, ...period });
+  const isDefaultPeriod = !hasJobs && flags.since === undefined && flags.until === undefined;
+  const title = { report, request, isDefaultPeriod, now };
+  if (cli.json) cli.printJsonLines(costObjects(report));
+  else if (flags.csv === true) {
+    cli.note(costTitle(title));
+    cli.printAll(costCsv(report));
+  } else if (report.groups.length > 0) cli.printAll(costLines(title, columnsOf(cli.io.stdout)));
+  else cli.note(formatNoUsage(title, (await client.cost(request)).beginsAt));
+  return code;
+}
+
+/** Throws JobmanError for a period that has no time before now. */
+function periodOf(
+  { since, until }: CostFlags,
+  isWholeLife: boolean,
+  now: Instant,
+): { readonly since?: Instant; readonly until?: Instant } {
+  const end = until?.(now).until;
+  const begin = since?.(now).from ?? (isWholeLife ? undefined : Math.min(end ?? now, now) - defaultPeriod);
+  if (begin !== undefined && begin >= now)
+    throw usageError(`--since is not in the past: ${formatTime(begin, now)}. It is now ${formatTime(now, now)}.`);
+  if (begin !== undefined && end !== undefined && begin >= end)
+    throw usageError(`--since (${formatTime(begin, now)}) is not before --until (${formatTime(end, now)}).`);
+  return omitUndefined({ since: begin, until: end });
+}

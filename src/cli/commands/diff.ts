@@ -1,0 +1,63 @@
+import type { DiffSide } from '../../app/diff.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { reportError, type Cli, type GlobalFlags } from '../context.ts';
+import type { ContextFlags } from '../jobs/handle.ts';
+import { resolveJobs } from '../jobs/resolve.ts';
+import { diffLines, formatSide } from '../render/diff.ts';
+import { columnsOf } from '../screen.ts';
+
+/** The exit code is 0 unless a job or an attempt is missing. */
+export async function diff(cli: Cli, flags: ContextFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  if (args.length !== 2)
+    throw usageError('`diff` compares two jobs or attempts: jobman diff 42 43, or jobman diff 42#1 42#3');
+  const [left, right] = await sidesOf(cli, flags, args);
+  if (left === undefined || right === undefined) return exitCode.notFound;
+  if (left instanceof JobmanError || right instanceof JobmanError) {
+    const errors = [left, right].filter((side) => side instanceof JobmanError);
+    return Math.max(...errors.map((error) => reportError(error, cli)));
+  }
+  const { compareSides } = await import('../../app/diff.ts');
+  const differences = await compareSides(left, right);
+  if (cli.json) {
+    const about = ({ job, name, attempt }: DiffSide) => ({ job, name, attempt });
+    cli.printJsonLines([{ kind: 'sides', left: about(left), right: about(right) }, ...differences]);
+    return exitCode.ok;
+  }
+  if (differences.length === 0) cli.note(`${formatSide(left)} and ${formatSide(right)} do not differ.`);
+  else cli.printAll(diffLines(left, right, differences, { columns: columnsOf(cli.io.stdout), ...cli.screen }));
+  const sides = [left, right];
+  if (sides.every(({ values }) => (values.workdir ?? null) !== null))
+    for (const side of sides.filter(({ files }) => files === null))
+      cli.note(`note: the copied files of ${formatSide(side)} were removed, so files are not compared`);
+  return exitCode.ok;
+}
+
+/** Of both arguments, each with its error if it has one. */
+async function sidesOf(
+  cli: Cli,
+  flags: ContextFlags,
+  args: readonly string[],
+): Promise<readonly (DiffSide | JobmanError)[]> {
+  const refs = args.map(parseRef);
+  const names = refs.map(({ job }) => job);
+  const { jobs, close } = await resolveJobs(cli, flags, names, 'read');
+  const sides = jobs.map(async ({ found }, index) => {
+    if (found instanceof JobmanError) throw found;
+    return found.diffSide(refs[index]?.attempt ?? null);
+  });
+  try {
+    return (await Promise.allSettled(sides)).map((side) => {
+      if (side.status === 'fulfilled') return side.value;
+      if (side.reason instanceof JobmanError) return side.reason;
+      throw side.reason;
+    });
+  } finally {
+    await close();
+  }
+}
+
+/** `42#3` is attempt 3 of job 42. */
+function parseRef(text: string): { readonly job: string; readonly attempt: number | null } {
+  const [, job = text, attempt] = /^(.+)#(\d{1,6})$/.exec(text) ?? [];
+  return { job, attempt: attempt === undefined ? null : Number(attempt) };
+}

@@ -1,0 +1,230 @@
+// The report of `jobman cost`: as a table, as CSV and as JSON, each with the same rows.
+
+import type { CostRequest } from '../../app/client.ts';
+import { escapeLine, formatHours, formatTime, formatUsd, pluralize } from '../../app/format.ts';
+import { hour, type Instant } from '../../core/model/time.ts';
+import {
+  usageUses,
+  type CostAmount,
+  type CostGroup,
+  type CostGrouping,
+  type CostReport,
+  type CostRest,
+  type CostSplit,
+  type CostTotal,
+} from '../../reports/cost.ts';
+import type { CostOutput } from '../outputs.ts';
+import { aligned, fittedTable, type Column } from './aligned.ts';
+import { wrap } from './cell.ts';
+import { csvLines } from './csv.ts';
+
+interface Title {
+  readonly report: CostReport;
+  readonly request: CostRequest;
+  /** The user gave no period. */
+  readonly isDefaultPeriod: boolean;
+  readonly now: Instant;
+}
+
+/** `Estimated cost of all jobs in the last 30 days, by job, with the list prices of 2026-08-01.` */
+export function costTitle(title: Title): string {
+  const { by, prices } = title.report;
+  const subject = `${formatSubject(title)} ${formatPeriod(title)}, by ${by}`;
+  if (prices.length === 0) return `Usage of ${subject}. jobman has no price for it.`;
+  return `Estimated cost of ${subject}, with ${formatPrices(prices)}.`;
+}
+
+/** `firstAt`: the first usage in any period, if there is any. */
+export function formatNoUsage(title: Title, firstAt: Instant | null): string {
+  const first = firstAt === null ? '' : ` The first usage is of ${formatTime(firstAt, title.now)}.`;
+  return `No usage of ${formatSubject(title)} ${formatPeriod(title)}.${first}`;
+}
+
+function formatSubject({ request: { jobs, owner } }: Title): string {
+  const [first, ...others] = jobs ?? [];
+  const subject =
+    first === undefined ? 'all jobs' : others.length === 0 ? `job ${first.job}` : pluralize(others.length + 1, 'job');
+  return escapeLine(owner === undefined ? subject : `${subject} of ${owner}`);
+}
+
+function formatPeriod({ report: { beginsAt, endsAt }, isDefaultPeriod, now }: Title): string {
+  if (isDefaultPeriod) return 'in the last 30 days';
+  const end = formatTime(endsAt, now);
+  if (beginsAt === null) return endsAt === now ? 'so far' : `until ${end}`;
+  return endsAt === now ? `since ${formatTime(beginsAt, now)}` : `from ${formatTime(beginsAt, now)} to ${end}`;
+}
+
+/** `the list prices of 2026-08-01 and the prices of the settings`. */
+function formatPrices(prices: readonly string[]): string {
+  const dates = prices.filter((one) => one !== 'settings');
+  return [
+    ...(dates.length === 0 ? [] : [`the list prices of ${dates.join(', ')}`]),
+    ...(dates.length === prices.length ? [] : ['the prices of the settings']),
+  ].join(' and ');
+}
+
+export function costObjects({ groups, rest, totals, ...report }: CostReport): readonly CostOutput[] {
+  return [
+    { kind: 'period', ...report },
+    ...groups.map((group) => ({ kind: 'group' as const, ...group })),
+    ...rest.map((one) => ({ kind: 'rest' as const, ...one })),
+    ...totals.map((total) => ({ kind: 'total' as const, ...total })),
+  ];
+}
+
+// ------------------------------------------------------------------------------------------ table
+
+/** Nothing wider than the terminal; null without one. */
+export function costLines(title: Title, terminal: number | null): readonly string[] {
+  const { report } = title;
+  const { by, groups, rest } = report;
+  const sentence = (text: string): readonly string[] => (terminal === null ? [text] : wrap(text, terminal));
+  const totals = report.totals.filter(({ held, waiting }) => held.durationMs + waiting.durationMs > 0);
+  return [
+    ...sentence(costTitle(title)),
+    ...(groups.length > 1 || by !== 'job'
+      ? ['', ...fittedTable(columnsOf(by), [...groups, ...rest], dropOrder, terminal)]
+      : []),
+    ...totals.flatMap((total) => ['', ...totalLines(total, terminal)]),
+    ...notes(report).flatMap((note, index) => [...(index === 0 ? [''] : []), ...sentence(note)]),
+  ];
+}
+
+function notes({ by, overlapping, olderThanPrices, rest, totals }: CostReport): readonly string[] {
+  return [
+    ...(overlapping ? ['A job with several tags counts in each of them. The total counts it once.'] : []),
+    ...(olderThanPrices ? ['Some of this usage is older than the prices of its estimate.'] : []),
+    ...(totals.some(({ simulated }) => simulated)
+      ? ['Simulated: the TPU emulator. It is free; the estimate is the price of the same TPUs at Google.']
+      : []),
+    ...(rest.length > 0 ? [`Every ${by}: --all`] : []),
+  ];
+}
+
+type Row = CostGroup | CostRest;
+
+/** The title of the first column, and its cell for a group without a key. */
+const keys: Readonly<Record<CostGrouping, readonly [title: string, withoutKey: string]>> = {
+  job: ['JOB', '-'],
+  user: ['USER', '-'],
+  tag: ['TAG', '(no tag)'],
+  accelerator: ['ACCELERATOR', '(no accelerator)'],
+  zone: ['ZONE', 'this machine'],
+  day: ['DAY', '-'],
+};
+
+function columnsOf(by: CostGrouping): readonly Column<Row>[] {
+  const [title, withoutKey] = keys[by];
+  const text = (of: (group: CostGroup) => string | null) => (row: Row) => ('key' in row ? (of(row) ?? '-') : '');
+  return [
+    { title, side: 'left', text: (row) => ('key' in row ? (row.key ?? withoutKey) : `${row.count} more`) },
+    ...(by === 'job'
+      ? [
+          { title: 'NAME', side: 'left' as const, text: text(({ name, cluster }) => cluster ?? name) },
+          { title: 'USER', side: 'left' as const, text: text(({ owner }) => owner) },
+        ]
+      : []),
+    { title: 'HOURS', side: 'right', text: ({ held }) => formatHours(held.durationMs) },
+    { title: 'CHIP-HOURS', side: 'right', text: ({ held }) => formatHours(held.chipMs) },
+    { title: 'ESTIMATE', side: 'right', text: formatEstimate },
+    ...usageUses.map((use) => ({
+      title: use.toUpperCase(),
+      side: 'right' as const,
+      text: ({ [use]: amount }: Row) => (use === 'waiting' ? formatTimeOf(amount) : formatAmount(amount)),
+    })),
+  ];
+}
+
+/** The command's help lists this order, too. */
+const dropOrder = [
+  'USER',
+  'CHIP-HOURS',
+  'HOURS',
+  'WAITING',
+  'SETUP',
+  'KEPT',
+  'IDLE',
+  'USEFUL',
+  'LOST',
+  'NAME',
+] as const;
+
+/** One row for each use of the capacity that has some time, and the sum without waiting. */
+function totalLines(total: CostTotal, terminal: number | null): readonly string[] {
+  const row = (title: string, amount: CostAmount, estimate: string): readonly string[] => [
+    title,
+    formatHours(amount.durationMs),
+    formatHours(amount.chipMs),
+    estimate,
+  ];
+  const uses = usageUses.filter((use) => use !== 'waiting' && total[use].durationMs > 0);
+  const { waiting } = total;
+  const rows = [
+    [total.simulated ? 'SIMULATED' : 'TOTAL', 'HOURS', 'CHIP-HOURS', 'ESTIMATE'],
+    ...uses.map((use) => row(use, total[use], formatAmount(total[use], ' not priced'))),
+    row('total', total.held, formatEstimate(total)),
+    ...(waiting.durationMs > 0 ? [row('waiting', waiting, 'not charged')] : []),
+  ];
+  return aligned(rows, ['left', 'right', 'right', 'right'], terminal);
+}
+
+/** Dollars; `not priced`, alone or with the time that has no price; `-` for no time. */
+function formatEstimate({ held, simulated }: Row | CostTotal): string {
+  if (held.durationMs > 0 && held.estimateUsd === null) return 'not priced';
+  return `${formatAmount(held, ' not priced')}${simulated ? ' (simulated)' : ''}`;
+}
+
+/** Dollars, and hours (`3.0h`) for time without a price; `-` for no time. */
+function formatAmount(amount: CostAmount, unpriced = ''): string {
+  const { durationMs, estimateUsd, unpricedMs } = amount;
+  if (durationMs === 0) return '-';
+  const time = unpricedMs === 0 ? [] : [`${formatHours(unpricedMs)}h${unpriced}`];
+  return [...(estimateUsd === null ? [] : [formatUsd(estimateUsd)]), ...time].join(' + ');
+}
+
+function formatTimeOf({ durationMs }: CostAmount): string {
+  return durationMs === 0 ? '-' : `${formatHours(durationMs)}h`;
+}
+
+// ------------------------------------------------------------------------------------------ CSV
+
+/** A line of titles, then the rows of the table and the totals. A cell without a price is empty. */
+export function costCsv({ by, beginsAt, endsAt, prices, groups, rest, totals }: CostReport): readonly string[] {
+  const period = [beginsAt, endsAt].map((at) => (at === null ? null : new Date(at).toISOString()));
+  const amounts = ['held', ...usageUses] as const;
+  const cells = (split: CostSplit): readonly (number | null)[] =>
+    amounts.flatMap((of) => {
+      const { durationMs, chipMs, estimateUsd, unpricedMs } = split[of];
+      return [durationMs / hour, chipMs / hour, estimateUsd, unpricedMs / hour].map(rounded);
+    });
+  const line = (row: string, about: readonly (string | null)[], split: CostSplit & { readonly simulated: boolean }) => [
+    row,
+    ...about,
+    split.simulated,
+    ...cells(split),
+    ...period,
+    prices.join(' '),
+  ];
+  return csvLines([
+    [
+      'row',
+      by,
+      'name',
+      'user',
+      'cluster',
+      'simulated',
+      ...amounts.flatMap((of) => [`${of}_hours`, `${of}_chip_hours`, `${of}_estimate_usd`, `${of}_not_priced_hours`]),
+      'since',
+      'until',
+      'prices',
+    ],
+    ...groups.map((group) => line('group', [group.key, group.name, group.owner, group.cluster], group)),
+    ...rest.map((one) => line('rest', [`${one.count} more`, null, null, null], one)),
+    ...totals.map((total) => line('total', [null, null, null, null], total)),
+  ]);
+}
+
+/** Six decimals: a millisecond is a fraction of an hour of that size. */
+function rounded(value: number | null): number | null {
+  return value === null ? null : Number(value.toFixed(6));
+}

@@ -1,0 +1,105 @@
+/** The cost report over a real ledger: the database's sums and the pure report of the rows are the same. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { suite, test, type TestContext } from 'node:test';
+import type { CostRequest } from '../../src/app/client.ts';
+import { costOf } from '../../src/app/cost.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import { costReport, usageUses } from '../../src/reports/cost.ts';
+import type { UsageRow } from '../../src/reports/usage.ts';
+import { openStore } from '../../src/store/store.ts';
+import { noon, usageRow } from '../support/builders.ts';
+import { temporaryFolder } from '../support/folder.ts';
+
+const now = noon + 20 * hour;
+
+/** Jobs of several users, zones and prices, on the emulator, on this machine and in two clusters, one of them twice. */
+const rows: readonly UsageRow[] = Array.from({ length: 60 }, (_, index) => {
+  const number = (index % 17) + 1;
+  const from = noon + index * 17 * minute;
+  const base = usageRow({
+    job: String(number).padStart(6, '0'),
+    jobName: `run-${number}`,
+    owner: number % 5 === 0 ? null : `user${number % 3}`,
+    use: usageUses[index % usageUses.length] ?? 'useful',
+    accelerator: number % 2 === 0 ? 'v4-8' : null,
+    chips: number % 2 === 0 ? 4 : null,
+    from,
+    until: index % 11 === 0 ? null : from + ((index % 7) + 1) * 13 * minute,
+    pricePerHourUsd: number % 4 === 0 ? null : number / 3,
+    pricesOf: number % 4 === 0 ? null : number % 3 === 0 ? 'settings' : '2026-08-01',
+    simulated: number === 6 || number === 7,
+  });
+  if (number < 15) return base;
+  const cluster = { source: 'kubernetes', location: `hpc/team${number % 2}` } as const;
+  return { ...base, job: 'train', jobName: 'train', owner: 'user1', ...cluster };
+});
+
+async function openLedger(t: TestContext): Promise<ReturnType<typeof openStore>> {
+  const file = join(temporaryFolder(t), 'state.db');
+  const store = openStore({ file });
+  t.after(() => store.close());
+  await store.installationId();
+  const db = new DatabaseSync(file);
+  const insert = db.prepare(`
+    insert into usage (subject, seq, job, source, allocation, name, owner, job_name, project, location, accelerator,
+      pricing, chips, ownership, used_for, attempt, began_at, ended_at, price, prices_of, simulated)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  for (const [index, row] of rows.entries()) {
+    const { job, source, allocation, name, owner, jobName, project, location, accelerator, pricing, chips } = row;
+    const about = [source, allocation, name, owner, jobName, project, location, accelerator, pricing, chips];
+    const subject = source === 'kubernetes' ? `uid-${(index % 17) + 1}` : job;
+    const { ownership, use, attempt, from, until, pricePerHourUsd, pricesOf, simulated } = row;
+    const rest = [ownership, use, attempt, from, until, pricePerHourUsd, pricesOf, simulated ? 1 : 0];
+    insert.run(subject, index, job, ...about, ...rest);
+  }
+  db.close();
+  return store;
+}
+
+/** Dollars are sums of fractions, whose order differs. */
+function rounded(value: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(value, (key, one: unknown) =>
+      key === 'estimateUsd' && typeof one === 'number' ? Number(one.toFixed(6)) : one,
+    ),
+  );
+}
+
+suite('the sums of the database', () => {
+  const periods = [
+    {},
+    { since: noon + 3 * hour },
+    { since: noon + 2 * hour, until: noon + 9 * hour },
+    { until: now + hour },
+  ];
+  for (const by of ['job', 'user', 'accelerator', 'zone', 'tag', 'day'] as const) {
+    test(`by ${by}`, async (t) => {
+      const store = await openLedger(t);
+      for (const period of periods) {
+        for (const limit of [undefined, 3, 100]) {
+          const query = { by, ...period, ...(limit === undefined ? {} : { limit }) };
+          const expected = costReport(rows, query, now);
+          assert.deepEqual(rounded(await costOf(store, query, now)), rounded(expected), JSON.stringify(query));
+        }
+      }
+    });
+  }
+
+  test('of one user, and of jobs', async (t) => {
+    const store = await openLedger(t);
+    const report = (request: CostRequest) => costOf(store, request, now);
+    const own = rows.filter(({ owner }) => owner === 'user1');
+    assert.deepEqual(
+      rounded(await report({ by: 'job', owner: 'user1', limit: 2 })),
+      rounded(costReport(own, { by: 'job', limit: 2 }, now)),
+    );
+    const train = rows.filter(({ job, location }) => job === 'train' && location === 'hpc/team1');
+    const jobs = [{ job: 'train', cluster: 'hpc/team1' }];
+    assert.deepEqual(rounded(await report({ by: 'job', jobs })), rounded(costReport(train, { by: 'job' }, now)));
+    const none = await report({ by: 'job', jobs: [{ job: 'train', cluster: null }], limit: 5 });
+    assert.deepEqual([none.groups, none.rest, none.beginsAt], [[], [], null]);
+    assert.deepEqual((await report({ by: 'job', limit: 5, since: now - minute, owner: 'x' })).groups, []);
+  });
+});

@@ -1,0 +1,198 @@
+/** The differences between two jobs or attempts: values, texts, files; jobs of the store and of a cluster. */
+import assert from 'node:assert/strict';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { clusterDiffSide } from '../../src/app/cluster/diff-side.ts';
+import { diffSide } from '../../src/app/diff-side.ts';
+import { compareSides, type Difference, type DiffSide } from '../../src/app/diff.ts';
+import { JobmanError } from '../../src/app/errors.ts';
+import type { FrozenWorkdir } from '../../src/app/workdir.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import {
+  aJob,
+  attemptOf,
+  endedAttempt,
+  noon,
+  readyAllocation,
+  runningAttempt,
+  tpuSpec,
+  withAttempts,
+} from '../support/builders.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
+import { temporaryFolder } from '../support/folder.ts';
+
+function side(fields: Partial<DiffSide> = {}): DiffSide {
+  return { job: '000001', name: 'vit', attempt: 1, values: {}, files: null, ...fields };
+}
+
+/** `section key` of each difference. */
+function keysOf(differences: readonly Difference[]): readonly string[] {
+  return differences.map(({ section, key }) => `${section} ${key}`.trim());
+}
+
+suite('values', () => {
+  const compare = (left: unknown, right: unknown) =>
+    compareSides(side({ values: { spec: left } }), side({ values: { spec: right } }));
+
+  test('only fields that differ are listed, also those that one side does not have', async () => {
+    const differences = await compare(
+      { same: 1, limits: { tries: 3, wait: null }, only: { a: 1 } },
+      { same: 1, limits: { tries: 4, wait: null }, list: [1, 2] },
+    );
+    assert.deepEqual(differences, [
+      { kind: 'value', section: 'spec', key: 'limits.tries', left: 3, right: 4 },
+      { kind: 'value', section: 'spec', key: 'only.a', left: 1, right: null },
+      { kind: 'value', section: 'spec', key: 'list', left: null, right: [1, 2] },
+    ]);
+    assert.deepEqual(await compare({ a: [1, { b: 2 }] }, { a: [1, { b: 2 }] }), []);
+  });
+
+  test('texts of several lines are compared by line', async () => {
+    const [difference] = await compare({ script: 'a\nb\nc\n' }, { script: 'a\nB\nc\n' });
+    assert.equal(
+      difference?.kind === 'text' ? difference.patch : '',
+      `--- a/script
++++ b/script
+@@ -1,3 +1,3 @@
+ a
+-b
++B
+ c
+`,
+    );
+  });
+});
+
+test('files are compared by content, links by target; binary files by size and hash', async (t) => {
+  const folder = temporaryFolder(t);
+  const [left, right] = [join(folder, 'left'), join(folder, 'right')];
+  for (const [root, text] of [
+    [left, 'lr = 0.1\n'],
+    [right, 'lr = 0.2\n'],
+  ] as const) {
+    mkdirSync(join(root, 'src'), { recursive: true });
+    writeFileSync(join(root, 'src/train.py'), text);
+    writeFileSync(join(root, 'same.txt'), 'same');
+    writeFileSync(join(root, 'weights.bin'), Buffer.from([0, text.length, text.charCodeAt(7)]));
+    symlinkSync(text, join(root, 'link'));
+  }
+  writeFileSync(join(right, 'new.txt'), 'added');
+  const differences = await compareSides(side({ files: left }), side({ files: right }));
+  assert.deepEqual(keysOf(differences), ['files link', 'files new.txt', 'files src/train.py', 'files weights.bin']);
+  assert.match(JSON.stringify(differences[1]), /"left":null,"right":"5 bytes, SHA-256 [0-9a-f]{12}"/);
+  assert.match(JSON.stringify(differences[2]), /-lr = 0\.1\\n\+lr = 0\.2/);
+  assert.match(JSON.stringify(differences[3]), /"left":"3 bytes, SHA-256/);
+});
+
+suite('jobs of the store', () => {
+  const spec = tpuSpec();
+  const withEnv = (env: Readonly<Record<string, string>>, id: string) => ({
+    ...withAttempts(
+      aJob(
+        {
+          ...spec,
+          command: {
+            ...spec.command,
+            env,
+            checkpointDir: `/ckpt/${id}`,
+            secrets: { TOKEN: { kind: 'file', path: '/home/ada/token' } },
+          },
+        },
+        { id },
+      ),
+      [readyAllocation, { ...readyAllocation, alternative: 0 }],
+      [
+        {
+          ...runningAttempt,
+          ...endedAttempt('preempted', { message: 'node PREEMPTED' }, noon + hour),
+        },
+        { ...runningAttempt, allocation: 2 },
+      ],
+    ),
+    id,
+  });
+  const sources = { home: '/nowhere', manifest: 'job:\n  name: vit\n', now: noon + 2 * hour };
+
+  test('differ in their environment; the own id in a path is no difference', async () => {
+    const one = await diffSide(withEnv({ LR: '0.1', SEED: '1' }, '000041'), null, sources);
+    const other = await diffSide(withEnv({ LR: '0.2', SEED: '1' }, '000042'), null, {
+      ...sources,
+      manifest: 'job:\n  name: vit\n  tags: [a]\n',
+    });
+    const differences = await compareSides(one, other);
+    assert.deepEqual(keysOf(differences), ['manifest', 'environment LR']);
+    assert.equal(one.attempt, 2);
+    assert.doesNotMatch(JSON.stringify(one), /000041-/);
+  });
+
+  test('attempts of one job differ in their result', async () => {
+    const job = withEnv({}, '000041');
+    const [one, other] = [await diffSide(job, 1, sources), await diffSide(job, 2, sources)];
+    const keys = keysOf(await compareSides(one, other));
+    for (const key of ['reason', 'evidence', 'stage', 'startMode', 'startedBy', 'ranMs'])
+      assert.ok(keys.includes(`result ${key}`), `${key}: ${keys.join(', ')}`);
+    assert.ok(!keys.some((key) => /^(?:manifest|spec|environment|rules)/.test(key)));
+  });
+
+  test('an absent attempt is not found', async () => {
+    await assert.rejects(diffSide(withEnv({}, '000041'), 7, sources), (error) => {
+      assert.ok(error instanceof JobmanError && error.code === 3);
+      assert.equal(error.message, 'Job 000041 (vit) has no attempt 7: it has 2 attempts.');
+      return true;
+    });
+  });
+
+  test('differ in commit, changes and files of their working directory', async (t) => {
+    const home = temporaryFolder(t);
+    const job = {
+      ...withAttempts(
+        aJob({ ...spec, workdir: { from: '/home/ada/vit' } }),
+        [readyAllocation],
+        [attemptOf(1, { workdirCopy: 1 }), attemptOf(2, { workdirCopy: 2, allocation: 1 })],
+      ),
+      workdirCopy: 2,
+    };
+    for (const copy of [1, 2]) {
+      const folder = join(home, 'jobs/ada/000042/workdir', String(copy));
+      mkdirSync(join(folder, 'files'), { recursive: true });
+      const about: FrozenWorkdir = {
+        from: '/home/ada/vit',
+        copiedAt: noon + copy * minute,
+        files: 1,
+        bytes: 4,
+        git: { commit: `c${copy}`, branch: 'main', changed: copy === 2 },
+      };
+      writeFileSync(join(folder, 'about.json'), JSON.stringify(about));
+      if (copy === 2) writeFileSync(join(folder, 'changes.diff'), 'diff --git a/x b/x\n+1\n');
+      writeFileSync(join(folder, 'files/train.py'), `#${copy}\n`);
+    }
+    const [one, other] = [await diffSide(job, 1, { ...sources, home }), await diffSide(job, 2, { ...sources, home })];
+    const keys = keysOf(await compareSides(one, other)).filter((key) => !key.startsWith('result'));
+    assert.deepEqual(keys, ['workdir commit', 'workdir changed', 'workdir changes', 'files train.py']);
+  });
+});
+
+test('jobs of a cluster differ in image, environment and result, not in what the cluster adds', async () => {
+  const clusterSide = (image: string, lr: string, uid: string) =>
+    clusterDiffSide({
+      job: aClusterJob({ uid, images: [image] }),
+      pods: [aClusterPod({ node: `n${uid}` })],
+      object: {
+        metadata: { labels: { team: 'vision', 'controller-uid': uid }, uid },
+        spec: {
+          selector: { matchLabels: { 'controller-uid': uid } },
+          template: {
+            metadata: { labels: { 'controller-uid': uid } },
+            spec: {
+              restartPolicy: 'Never',
+              containers: [{ name: 'main', image, command: ['python'], env: [{ name: 'LR', value: lr }] }],
+            },
+          },
+        },
+      },
+      result: { phase: 'running', reasonText: '', message: 'runs', evidence: null },
+    });
+  const differences = await compareSides(clusterSide('a:1', '0.1', '1'), clusterSide('a:2', '0.2', '2'));
+  assert.deepEqual(keysOf(differences), ['hosts nodes', 'environment main.LR', 'image main']);
+});

@@ -1,0 +1,106 @@
+/** `jobman diff`: two sides in; text, objects and exit code out. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { DiffSide } from '../../src/app/diff.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { jobman, jobView, jsonLines } from './support/harness.ts';
+
+const jobs = [jobView({ id: '000041', name: 'vit' }), jobView({ id: '000042', name: 'vit-2' })];
+
+function diffSide(id: string, attempt: number | null): DiffSide {
+  if (attempt === 9) throw new JobmanError(`Job ${id} has no attempt 9.`, exitCode.notFound);
+  const isFirst = id === '000041';
+  return {
+    job: id,
+    name: isFirst ? 'vit' : 'vit-2',
+    attempt: attempt ?? 1,
+    values: {
+      result: {
+        phase: isFirst ? 'failed' : 'succeeded',
+        ranMs: isFirst ? 90_000 : 7_500_000,
+        estimateUsd: isFirst ? 1 : null,
+      },
+      manifest: `command:\n  lr: ${isFirst ? '0.1' : '0.2'}\n`,
+      environment: { SEED: '1', NOTE: isFirst ? 'a\u001b[2Jb' : 'c' },
+      workdir: null,
+    },
+    files: null,
+  };
+}
+
+const diff = (argv: readonly string[], columns?: number) =>
+  jobman(['diff', ...argv], { jobs, diffSide, ...(columns === undefined ? {} : { terminal: { columns, rows: 24 } }) });
+
+test('only what differs is printed, values as a table and texts by line', async () => {
+  const { code, out, err } = await diff(['41', '42']);
+  assert.deepEqual([code, err], [0, '']);
+  assert.equal(
+    out,
+    `--- 000041 vit, attempt 1
++++ 000042 vit-2, attempt 1
+
+result
+phase        failed  succeeded
+ranMs        1m30s   2h05m
+estimateUsd  $1.00   -
+
+manifest
+--- a/manifest
++++ b/manifest
+@@ -1,2 +1,2 @@
+ command:
+-  lr: 0.1
++  lr: 0.2
+
+environment
+NOTE  a\\x1b[2Jb  c
+`,
+  );
+});
+
+test('for programs there is one object per difference, after one for the two sides', async () => {
+  const { out } = await diff(['41#2', 'vit-2', '--json']);
+  const [sides, ...rest] = jsonLines<{ kind: string; section?: string; key?: string }>(out);
+  assert.deepEqual(sides, {
+    kind: 'sides',
+    left: { job: '000041', name: 'vit', attempt: 2 },
+    right: { job: '000042', name: 'vit-2', attempt: 1 },
+  });
+  assert.deepEqual(
+    rest.map(({ kind, section, key }) => `${kind} ${section} ${key}`),
+    [
+      'value result phase',
+      'value result ranMs',
+      'value result estimateUsd',
+      'text manifest ',
+      'value environment NOTE',
+    ],
+  );
+});
+
+test('equal sides say so and are no failure', async () => {
+  const { code, out, err } = await diff(['41', '41']);
+  assert.deepEqual([code, out, err], [0, '', '000041 vit, attempt 1 and 000041 vit, attempt 1 do not differ.\n']);
+});
+
+suite('bad input', () => {
+  test('one job is not enough', async () => {
+    const { code, err } = await diff(['41']);
+    assert.equal(code, 2);
+    assert.match(err, /jobman diff 42 43, or jobman diff 42#1 42#3/);
+  });
+
+  test('every missing job and attempt is named', async () => {
+    const { code, out, err } = await diff(['41#9', '77']);
+    assert.deepEqual([code, out], [3, '']);
+    assert.match(err, /Job 000041 has no attempt 9\./);
+    assert.match(err, /There is no job 77\./);
+  });
+});
+
+for (const columns of [80, 40]) {
+  test(`on ${columns} columns no table is wider than the terminal`, async () => {
+    const { out } = await diff(['41', '42'], columns);
+    for (const line of out.split('\n')) assert.ok(line.length <= columns, line);
+  });
+}
