@@ -170,7 +170,10 @@ async function play(seed: number): Promise<void> {
     if ((await eventually(isRight, { withinMs: 60_000 })) === undefined) assert.fail(`${problem}; ${context()}`);
 
     const all = await record.jobs({});
+    const notices = await store.notifications.unaddressed(clock.now());
     for (const one of all) {
+      const reported = notices.filter(({ job, event }) => job === one.job.name && /^(succeeded|failed)$/.test(event));
+      assert.ok(reported.length <= 1, `${one.job.name} is reported ${reported.length} times; ${context()}`);
       const events = await record.events(one.job.uid);
       assert.equal(events.filter(({ key }) => key === 'created').length, 1, context());
       assert.equal(

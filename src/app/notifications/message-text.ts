@@ -34,14 +34,15 @@ function headline(notice: Notice): string {
 }
 
 /** One line without control characters, of bounded length: a program's last line may be long. */
-function clean(text: string): string {
+function clean(text: string, maxLength = maxTextLength): string {
   const line = escapeLine(text.replaceAll(/\s+/g, ' '));
-  return line.length <= maxTextLength ? line : `${line.slice(0, maxTextLength - 1)}…`;
+  return line.length <= maxLength ? line : `${line.slice(0, maxLength - 1)}…`;
 }
 
 const maxTextLength = 1_000;
-/** A longer digest counts the rest. */
+/** A longer digest counts the rest. Slack takes at most 40,000 characters. */
 const maxLines = 50;
+const maxDigestLine = 300;
 
 /** `[jobman] 000042 llama failed`, or `[jobman] 7 events: 4 preempted, 3 failed`. One line. */
 export function mailSubject({ notices }: Pick<Message, 'notices'>): string {
@@ -85,14 +86,16 @@ function singleLines(notice: Notice): readonly string[] {
 function digestLines(notices: readonly Notice[]): readonly string[] {
   const shown = notices
     .slice(0, maxLines)
-    .map((one) => `${formatTimestamp(one.at)}  ${headline(one)}: ${clean(one.message)}`);
+    .map((one) => `${formatTimestamp(one.at)}  ${headline(one)}: ${clean(one.message, maxDigestLine)}`);
   const more = notices.length - shown.length;
   return [countEvents(notices), '', ...shown, ...(more > 0 ? [`and ${more} more`] : [])];
 }
 
 /** The body of a request to a Slack-compatible webhook. */
 export function slackBody({ notices }: Pick<Message, 'notices'>): string {
-  const line = (one: Notice): string => `*${escapeSlack(headline(one))}*: ${escapeSlack(clean(one.message))}`;
+  const maxLength = notices.length === 1 ? maxTextLength : maxDigestLine;
+  const line = (one: Notice): string =>
+    `*${escapeSlack(headline(one))}*: ${escapeSlack(clean(one.message, maxLength))}`;
   const [first] = notices;
   if (notices.length === 1 && first !== undefined) return JSON.stringify({ text: line(first) });
   const shown = notices.slice(0, maxLines).map((one) => `• ${line(one)}`);

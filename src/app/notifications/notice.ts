@@ -5,7 +5,7 @@ import type { Event } from '../../core/model/event.ts';
 import { capacityOf, type Attempt, type Job } from '../../core/model/job.ts';
 import { capacityAt, type BackendName } from '../../core/model/spec.ts';
 import type { NotifyEvent, NotifySpec } from '../../core/model/notify.ts';
-import type { Instant } from '../../core/model/time.ts';
+import { hour, type Duration, type Instant } from '../../core/model/time.ts';
 import { archivedPhase, type ArchivedObservation } from '../cluster/archive.ts';
 import { clusterReason } from '../cluster/job-result.ts';
 import { formatTimestamp } from '../format.ts';
@@ -112,10 +112,13 @@ function jobNotice(job: Job, event: Event, name: NotifyEvent): Notice {
     attempt: ordinal,
     accelerator: isTpu ? capacity.accelerator : null,
     location: isTpu ? capacity.zone : null,
-    message: messageFor(job, event, name, allocation?.alternative),
+    // A program's last line may be long.
+    message: messageFor(job, event, name, allocation?.alternative).slice(0, maxMessageLength),
     ...(job.spec.notify !== undefined && { notify: job.spec.notify }),
   };
 }
+
+const maxMessageLength = 4_000;
 
 function messageFor(job: Job, event: Event, name: NotifyEvent, alternative: number | undefined): string {
   const last = job.attempts.findLast((one) => one.ending !== null);
@@ -152,9 +155,12 @@ export function orphanNotice({ backend, resource, state, job }: Orphan, at: Inst
 
 // ------------------------------------------------------------------------------------------ clusters
 
+/** The end of a job that was not observed before is reported only if it is not older: its archive may be new. */
+const recentEnd: Duration = hour;
+
 type ObservedClusterJob = ArchivedObservation & { readonly context: string; readonly goneAt: Instant | null };
 
-/** The notices that follow from a new observation of a cluster's job. None without an earlier observation. */
+/** The notices that follow from a new observation of a cluster's job. */
 export function clusterNotices(
   before: ObservedClusterJob | undefined,
   after: ObservedClusterJob,
@@ -165,7 +171,7 @@ export function clusterNotices(
   const events: NotifyEvent[] = [];
   if (newDisruptions(before, after)) events.push('preempted');
   if (phase !== previous) {
-    const found = clusterEvent(before, previous, phase);
+    const found = clusterEvent(before, previous, phase, now - (after.job.endedAt ?? 0) < recentEnd);
     if (found !== undefined) events.push(found);
   }
   const { job } = after;
@@ -192,6 +198,7 @@ function clusterEvent(
   before: ObservedClusterJob | undefined,
   previous: string | undefined,
   phase: string,
+  hasJustEnded: boolean,
 ): NotifyEvent | undefined {
   switch (phase) {
     case 'queued':
@@ -200,8 +207,7 @@ function clusterEvent(
       return previous === 'recovering' || (before?.job.failed ?? 0) > 0 ? 'recovered' : 'started';
     case 'succeeded':
     case 'failed':
-      // An unknown job that has ended already: its end was long ago.
-      return previous === undefined ? undefined : phase;
+      return previous === undefined && !hasJustEnded ? undefined : phase;
     case 'stopped':
     case 'cancelled':
       return previous === undefined || previous === 'cancelled' ? undefined : 'stopped';

@@ -69,6 +69,13 @@ export async function settingArguments({ args }: PartialLine): Promise<readonly 
   return settingKeys.map(({ key }) => key);
 }
 
+export async function notifyArguments({ args, services }: PartialLine): Promise<readonly string[]> {
+  if (args.length === 0) return ['list', 'test'];
+  if (args[0] !== 'test') return [];
+  const { configuredRecipients } = await import('../../app/notifications/recipients.ts');
+  return configuredRecipients((await services.settings()).notify);
+}
+
 /** A command such as `controller status` is two arguments. */
 export function commandNames({ program, args: [family] }: PartialLine): readonly string[] {
   const names = program.commands.filter(({ hidden }) => hidden !== true).map(({ names: [name] }) => name.split(' '));

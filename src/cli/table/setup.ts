@@ -1,4 +1,11 @@
-import { commandNames, emulatorVerbs, emulatorArguments, settingArguments, shells } from '../completion/proposals.ts';
+import {
+  commandNames,
+  emulatorVerbs,
+  emulatorArguments,
+  notifyArguments,
+  settingArguments,
+  shells,
+} from '../completion/proposals.ts';
 import { command, grouped } from '../command.ts';
 import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
 import { parseCount, parseDurationOr } from '../parse.ts';
@@ -68,7 +75,7 @@ export const setup = grouped('Setup', [
       ['jobman notify test slack mail:alice@example.com', 'test one channel and one address'],
     ],
     exitCodes: { 1: 'a test message could not be sent' },
-    args: [{ name: 'action', summary: 'list; test, and the channels to test', many: true }],
+    args: [{ name: 'action', summary: 'list; test, and the channels to test', many: true, propose: notifyArguments }],
     load: async () => (await import('../commands/notify.ts')).notify,
   }),
   command({

@@ -120,9 +120,10 @@ suite('a job of a cluster', () => {
     assert.deepEqual(events(running, at({ suspended: true })), ['stopped']);
   });
 
-  test('that had ended before its first observation is not reported', () => {
-    assert.deepEqual(events(undefined, complete), []);
-    assert.deepEqual(events(undefined, failed), []);
+  test('that had ended long before its first observation is not reported', () => {
+    const atTime = (now: number) => clusterNotices(undefined, complete, now).notices.map(({ event }) => event);
+    assert.deepEqual(atTime(noon + hour + minute), ['succeeded']);
+    assert.deepEqual(atTime(noon + 3 * hour), []);
   });
 
   test('whose pod is evicted is reported once', () => {
