@@ -131,8 +131,9 @@ function convert({ $schema, $defs, outputs }: OutputSchema): OutputSchema {
           ? { $ref: `#/$defs/${name}`, ...rest }
           : { ...(convertPart(all[name] ?? {}) as object), ...rest };
       }
-      // Money, percentages, paces and the speed of the emulator are the only fractions.
-      if (schema.type === undefined || /Usd$|Amount$|Percent$|^stepsPerSecond$|^speed$/.test(key)) return schema;
+      // Money, percentages, paces, the speed of the emulator and values of metrics are the only fractions.
+      const isFraction = /Usd$|Amount$|Percent$|^stepsPerSecond$|^speed$|^Fraction$/.test(key);
+      if (schema.type === undefined || isFraction) return schema;
       const whole = (type: TypeName): TypeName => (type === 'number' ? 'integer' : type);
       return { ...schema, type: Array.isArray(schema.type) ? schema.type.map(whole) : whole(schema.type) };
     });

@@ -315,15 +315,18 @@ export interface MetricSeriesView {
   readonly firstNonFinite: MetricValue | null;
 }
 
+/** A number that need not be whole. */
+type Fraction = number;
+
 /** One value of one metric. */
 export interface MetricValue {
   readonly attempt: number;
   /** Null if the program printed none. */
-  readonly step: number | null;
+  readonly step: Fraction | null;
   /** The time that the program reported, or at which its line arrived; null if neither is known. */
   readonly at: Instant | null;
   /** JSON has no numbers for the three texts. */
-  readonly value: number | 'NaN' | 'Infinity' | '-Infinity';
+  readonly value: Fraction | 'NaN' | 'Infinity' | '-Infinity';
 }
 
 /** One value of one metric on one worker. */

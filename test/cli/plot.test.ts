@@ -3,7 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { MetricsView, MetricSeriesView, MetricValue } from '../../src/app/client.ts';
 import { noon } from '../support/builders.ts';
-import { jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
+import { eventually } from '../support/eventually.ts';
+import { run as runCommand } from '../support/output-schema.ts';
+import { createCliHarness, fakeCluster, jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
 
 const pointOf = (value: MetricValue['value'], step: number | null, attempt = 1, at: number | null = null) => ({
   attempt,
@@ -182,6 +185,18 @@ test('what does not exist is named, with the metrics that do', async () => {
   assert.equal((await jobman(['plot'], {})).code, 2);
 });
 
+test('--watch draws until q', async () => {
+  const harness = createCliHarness({
+    jobs: [jobView({ name: 'vit' })],
+    metrics: viewOf([seriesOf('loss', line)]),
+    terminal: { columns: 60, rows: 30 },
+  });
+  const ended = runCommand(['plot', '42', '--watch'], harness.services);
+  assert.ok(await eventually(() => harness.out().includes('loss  0 at step 100')));
+  harness.typeKeys('q');
+  assert.equal(await ended, 0);
+});
+
 test('hostile names reach no terminal', async () => {
   const evil = 'a\u001b]0;x\u0007loss';
   const { out } = await run([], viewOf([seriesOf(evil, line), seriesOf(`b${evil}`, line)]), {
@@ -189,4 +204,66 @@ test('hostile names reach no terminal', async () => {
   });
   // eslint-disable-next-line no-control-regex -- there must be none
   assert.doesNotMatch(out.replaceAll(/\u001b\[[\d;?]*[a-zA-Z]/g, ''), /[\u0000-\u0009\u000b-\u001f]/);
+});
+
+// ------------------------------------------------------------------------------------------ a job in a cluster
+
+const at = Date.UTC(2026, 10, 20, 12, 0, 0);
+
+/** A job whose pod of number 0 was replaced once; pod 1 prints other values. */
+function clusterWith(logs: Readonly<Record<string, string>>) {
+  const job = aClusterJob({ uid: 'one', createdAt: at, startedAt: at, active: 1, ready: 1 });
+  const pods = Object.keys(logs).map((name, order) =>
+    aClusterPod({ name, jobUid: 'one', uid: name, index: name.startsWith('b') ? 1 : 0, createdAt: at + order }),
+  );
+  const cluster = fakeCluster({
+    job: async () => job,
+    async *pods() {
+      yield pods;
+    },
+    async *logs(name: string) {
+      yield Buffer.from(logs[name] ?? '');
+    },
+  });
+  return (args: readonly string[]) =>
+    jobman(['plot', '-j', 'train', ...args], {
+      jobs: [],
+      services: { cluster: async () => cluster, isClusterConfigured: async () => true },
+    });
+}
+
+test('the pods of a job in a cluster are its attempts, and their lines have the time of the cluster', async () => {
+  const plot = clusterWith({
+    'a-1': '2026-11-20T12:00:01Z step 1 loss 3\n2026-11-20T12:00:02Z step 2 loss 2\n',
+    'a-2': '2026-11-20T12:10:01Z step 2 loss 2.5\n2026-11-20T12:10:02.5Z step 3 loss nan\n',
+    'b-1': '2026-11-20T12:00:01Z step 1 loss 9\n',
+  });
+  const { out, code } = await plot(['--width', '70']);
+  assert.equal(code, 0);
+  assert.match(out, /^train: 2 attempts, worker 0\n\nloss {2}NaN at step 3, 2 to 3, 4 points, NaN at step 3\n/);
+  const rows = async (...args: readonly string[]) =>
+    (await plot(['loss', '--json', ...args])).out
+      .trimEnd()
+      .split('\n')
+      .map((text) => JSON.parse(text) as { attempt: number; worker: number; at: string; value: unknown });
+  const all = await rows('--all');
+  assert.deepEqual(
+    all.map(({ attempt: ordinal, at: time, value }) => [ordinal, time.slice(11, 23), value]),
+    [
+      [1, '12:00:01.000', 3],
+      [1, '12:00:02.000', 2],
+      [2, '12:10:01.000', 2.5],
+      [2, '12:10:02.500', 'NaN'],
+    ],
+  );
+  assert.deepEqual(
+    (await rows('-w', '1')).map(({ worker, value }) => [worker, value]),
+    [[1, 9]],
+  );
+  assert.deepEqual(
+    (await rows('--attempt', '2')).map(({ value }) => value),
+    [2.5, 'NaN'],
+  );
+  assert.equal((await plot(['--attempt', '3'])).code, 3);
+  assert.equal((await plot(['-w', 'controller'])).code, 2);
 });
