@@ -8,8 +8,9 @@ import { readInstallationId } from './database-file.ts';
 import { sql, type Database } from './sql.ts';
 import { objectOf } from './stored-job.ts';
 
-/** Longest list of notices that one call returns. */
-const maxNotices = 1_000;
+/** Notices in one list of `unaddressed`, and for each recipient in `waiting`. */
+const maxUnaddressed = 1_000;
+const maxWaiting = 500;
 
 /** Writes the notices of an event, or none. Call it in the transaction of the event. */
 export async function writeNotices(
@@ -41,7 +42,7 @@ export function notificationStore(read: RunOperation, write: RunOperation): Noti
         const { rows } = await sql<NoticeRow>`
           select id, body from notice
           where addressed = 0 and (event <> 'waiting' or at <= ${waitingBefore})
-          order by id limit ${maxNotices}`.execute(db);
+          order by id limit ${maxUnaddressed}`.execute(db);
         return rows.map(noticeOf);
       }),
     address: (notices) => write((db) => addressNotices(db, notices)),
@@ -128,9 +129,14 @@ async function noticesOfMessage(db: Database, message: number): Promise<readonly
 }
 
 async function readWaiting(db: Database, since: number): Promise<readonly Waiting[]> {
+  // A limit for each recipient, because the events of one whose server is down must not hide those of the others.
   const { rows } = await sql<NoticeRow & { readonly recipient: string }>`
-    select delivery.recipient, notice.id, notice.body from delivery join notice on notice.id = delivery.notice
-    where delivery.message is null order by notice.id limit ${maxNotices}`.execute(db);
+    select ranked.recipient, notice.id, notice.body
+    from (
+      select recipient, notice, row_number() over (partition by recipient order by notice) as position
+      from delivery where message is null
+    ) as ranked join notice on notice.id = ranked.notice
+    where ranked.position <= ${maxWaiting} order by notice.id`.execute(db);
   const byRecipient = Map.groupBy(rows, ({ recipient }) => recipient);
   const waiting: Waiting[] = [];
   for (const [recipient, notices] of byRecipient) {

@@ -241,6 +241,17 @@ suite('a server that hangs', () => {
   });
 });
 
+test('a thousand events for a server that is down delay no other recipient', async (t) => {
+  const users = { ada: { to: ['mail:ada@example.com'] } };
+  const world = await open(t, ({ recipient }) => (recipient === 'slack' ? sent : failed()), { settings: { users } });
+  await world.finishJob();
+  await world.run(second);
+  for (let count = 0; count < 1_100; count += 1) await world.finishJob();
+  await world.finishJob('bob');
+  await world.run(minute);
+  assert.ok(world.tries.some(({ to }) => to === 'slack'));
+});
+
 test('a clock that is set back delays no message', async (t) => {
   let isUp = false;
   const world = await open(t, () => (isUp ? sent : failed()));

@@ -43,7 +43,7 @@ export interface NotificationStore {
   address(notices: readonly { readonly id: number; readonly recipients: readonly string[] }[]): Promise<void>;
   /** Messages that are neither sent nor given up, oldest first. */
   pending(): Promise<readonly PendingMessage[]>;
-  /** At most 1000 notices. `since` limits `sentAt`. */
+  /** At most 500 notices for each recipient. `since` limits `sentAt`. */
   waiting(since: Instant): Promise<readonly Waiting[]>;
   /** Puts these notices into one message. */
   createMessage(recipient: string, notices: readonly number[], at: Instant): Promise<Message>;
