@@ -2,7 +2,7 @@
 // compared with the text of the report. An unreadable file is no error: a login may have none of them.
 
 import { readdirSync } from 'node:fs';
-import { delimiter, isAbsolute, join } from 'node:path';
+import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import type { CommandSpec } from '../core/model/spec.ts';
 import { readRegularFile } from './files.ts';
 import { secretFile } from './job-folder.ts';
@@ -42,6 +42,8 @@ const maxFileBytes = 1024 * 1024;
 export interface SecretSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly userHome: string;
+  /** `$JOBMAN_HOME`. */
+  readonly home: string;
   /** Texts of settings files, with the paths of further files in their values. */
   readonly settings: readonly string[];
   /** Null for a job without them. */
@@ -49,11 +51,11 @@ export interface SecretSources {
 }
 
 /** Values of at least six characters; some may be no secrets. */
-export function knownSecrets({ env, userHome, settings, job }: SecretSources): readonly string[] {
+export function knownSecrets({ env, userHome, home, settings, job }: SecretSources): readonly string[] {
   const files = [
     ...userFiles.map((name) => join(userHome, name)),
     ...fileVariables.flatMap((name) => (env[name] ?? '').split(delimiter)).filter(isAbsolute),
-    ...settings.flatMap((text) => pathsIn(text, userHome)),
+    ...settings.flatMap((text) => pathsIn(text, home, userHome)),
     ...Object.values(job?.command.secrets ?? {}).flatMap((source) => (source.kind === 'file' ? [source.path] : [])),
     ...(job === null ? [] : filesIn(secretFile(job.folder, ''))),
   ];
@@ -64,20 +66,28 @@ export function knownSecrets({ env, userHome, settings, job }: SecretSources): r
   const fromVariables = Object.values(job?.command.secrets ?? {}).flatMap((source) =>
     source.kind === 'environment' ? [env[source.variable] ?? ''] : [],
   );
+  const named = settings.flatMap((text) => [...text.matchAll(/"env:(\w+)"/g)].map(([, name = '']) => env[name] ?? ''));
   const texts = files.flatMap((path) => {
     const text = readSafely(path);
     return text === null ? [] : [text];
   });
   // A short file, such as that of a token, may be a secret as a whole.
   const whole = texts.filter((text) => text.length <= 512 && !text.trim().startsWith('{'));
-  return [...values, ...fromVariables, ...settings.flatMap(secretsIn), ...texts.flatMap(secretsIn), ...whole].filter(
-    (value) => value.trim().length >= 6,
-  );
+  return [
+    ...values,
+    ...fromVariables,
+    ...named,
+    ...settings.flatMap(secretsIn),
+    ...texts.flatMap(secretsIn),
+    ...whole,
+  ].filter((value) => value.trim().length >= 6);
 }
 
-/** Absolute paths and paths below `~` in the values of a settings file. */
-function pathsIn(text: string, userHome: string): readonly string[] {
-  return [...text.matchAll(/"(~?\/[^"\n]+)"/g)].map(([, path = '']) => path.replace(/^~(?=\/)/, userHome));
+/** The paths in the values of a settings file: absolute, below `~`, or relative to `$JOBMAN_HOME`. */
+function pathsIn(text: string, home: string, userHome: string): readonly string[] {
+  return [...text.matchAll(/"((?:~|\.{1,2})?\/[^"\n]+)"/g)].map(([, path = '']) =>
+    resolve(home, path.replace(/^~(?=\/)/, userHome)),
+  );
 }
 
 function filesIn(folder: string): readonly string[] {

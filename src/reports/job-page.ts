@@ -275,7 +275,7 @@ section { margin: 1.8rem 0; }
 .phase.good { color: var(--useful); }
 .phase.bad { color: var(--lost); }
 .phase.other { color: var(--setup); }
-dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(28rem, 1fr)); gap: .1rem 2rem; margin: 0; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(28rem, 100%), 1fr)); gap: .1rem 2rem; margin: 0; }
 dl div { display: flex; gap: .8rem; border-bottom: 1px solid var(--line); padding: .25rem 0; }
 dt { color: var(--quiet); flex: 0 0 7.5rem; }
 dd { margin: 0; min-width: 0; }
@@ -287,6 +287,7 @@ td { min-width: 4rem; }
 th.number, td.number { text-align: right; padding-right: 1.8rem; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .time { white-space: nowrap; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
+.wide table { min-width: 46rem; }
 svg { display: block; width: 100%; min-width: 40rem; height: auto; margin: .4rem 0; }
 svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
 svg text.label { fill: var(--text); }
@@ -296,6 +297,8 @@ svg line.attempt { stroke: var(--quiet); stroke-dasharray: 4 3; }
 rect.useful { fill: var(--useful); } rect.lost { fill: var(--lost); } rect.setup { fill: var(--setup); } rect.idle { fill: var(--idle); }
 rect.kept { fill: var(--kept); } rect.waiting { fill: var(--waiting); } rect.run { fill: var(--run); } rect.ended { fill: var(--lost); }
 svg circle { fill: var(--setup); }
+svg polyline.even { stroke: var(--kept); }
+svg circle.even { fill: var(--kept); }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.4rem; list-style: none; padding: 0; margin: .3rem 0; color: var(--quiet); }
 .swatch { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .4rem; vertical-align: -1px; }
 .swatch.useful { background: var(--useful); } .swatch.lost { background: var(--lost); } .swatch.setup { background: var(--setup); }

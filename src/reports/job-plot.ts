@@ -31,7 +31,10 @@ export function plotSvg({ title, xLabel, series, summary }: Plot) {
   const [minY, maxY] = rangeOf(points.map(([, y]) => y));
   const x = (value: number): number => round(left + ((value - minX) / (maxX - minX)) * (right - left));
   const y = (value: number): number => round(bottom - ((value - minY) / (maxY - minY)) * (bottom - top));
-  const lines = series.flatMap(({ points: all }) => stretches(all));
+  // Two colours, because a resumed attempt repeats steps.
+  const lines = series.flatMap(({ attempt, points: all }) =>
+    stretches(all).map((line) => ({ line, kind: attempt % 2 === 0 ? 'even' : 'odd' })),
+  );
   const starts = series.flatMap(({ attempt, points: [first] }) =>
     first === undefined || !(first[0] >= minX && first[0] <= maxX) ? [] : [{ attempt, at: x(first[0]) }],
   );
@@ -55,11 +58,14 @@ export function plotSvg({ title, xLabel, series, summary }: Plot) {
             ><title>attempt ${attempt}</title></line
           >`,
       )}
-    ${lines.map((line) => {
+    ${lines.map(({ line, kind }) => {
       const [first] = line;
       return line.length === 1 && first !== undefined
-        ? html`<circle cx="${x(first[0])}" cy="${y(first[1])}" r="2.5"></circle>`
-        : html`<polyline points="${line.map(([at, value]) => `${x(at)},${y(value)}`).join(' ')}"></polyline>`;
+        ? html`<circle class="${kind}" cx="${x(first[0])}" cy="${y(first[1])}" r="2.5"></circle>`
+        : html`<polyline
+            class="${kind}"
+            points="${line.map(([at, value]) => `${x(at)},${y(value)}`).join(' ')}"
+          ></polyline>`;
     })}
   </svg>`;
 }
@@ -90,7 +96,7 @@ function rangeOf(values: readonly number[]): readonly [least: number, greatest: 
   }
   if (least > greatest) return [0, 1];
   if (least < greatest) return [least, greatest];
-  const margin = Math.max(1, Math.abs(least) / 2);
+  const margin = Math.abs(least) / 2 || 1;
   return [least - margin, least + margin];
 }
 

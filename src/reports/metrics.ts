@@ -55,6 +55,15 @@ export interface CollectedMetrics {
 
 export const throughputName = 'throughput';
 
+/** The metrics to show first: the loss, or else the first metric, and the throughput. */
+export function mainMetrics(names: readonly string[]): readonly string[] {
+  const isLoss = [/^loss$/i, /^(?:train|training|lm)[_/]loss$/i, /loss/i];
+  const loss = isLoss.map((pattern) => names.find((name) => pattern.test(name))).find((name) => name !== undefined);
+  const pace = names.find((name) => name === throughputName);
+  const first = loss ?? names.find((name) => name !== pace);
+  return [first, pace].filter((name) => name !== undefined);
+}
+
 /** More names than this are not kept. A program that prints a name for each layer has hundreds. */
 const maxSeries = 256;
 

@@ -101,6 +101,43 @@ test('the page has the attempts, the cost, the log and the manifest', async (t) 
     assert.ok(page.includes(text), text);
 });
 
+test('metrics are drawn: the loss first, each attempt for itself', async (t) => {
+  const { cwd, options } = openJob(t);
+  const point = (attempt: number, step: number, value: number | 'NaN') => ({ attempt, step, at: null, value });
+  const points = [point(1, 1, 5), point(1, 2, 4), point(2, 2, 4.5), point(2, 3, 'NaN'), point(2, 4, 3)];
+  const series = {
+    unit: null,
+    points,
+    count: 5,
+    last: point(2, 4, 3),
+    min: 3,
+    max: 5,
+    nonFinite: 1,
+    firstNonFinite: null,
+  };
+  const metrics = {
+    id: '000042',
+    name: 'vit',
+    attempts: [],
+    names: ['lr', 'train_loss'],
+    series: [
+      { ...series, name: 'lr' },
+      { ...series, name: 'train_loss' },
+    ],
+    throughput: null,
+    slowWorker: null,
+    dashboards: { wandb: null, tensorboard: null },
+  };
+  assert.equal((await jobman(['report', '42', '--output', 'm.html'], { ...options, metrics })).code, 0);
+  const page = readFileSync(join(cwd, 'm.html'), 'utf8');
+  const titles = [...page.matchAll(/aria-label="([^"]*)"/g)].map(([, label]) => label);
+  const summary = 'last 3, least 3, greatest 5, 1 not finite';
+  assert.deepEqual(titles.slice(1), [`train_loss: ${summary}`, `lr: ${summary}`]);
+  assert.equal(page.match(/<polyline/g)?.length, 2, 'one line of each metric; single points are circles');
+  assert.equal(page.match(/<circle/g)?.length, 4);
+  assert.match(page, /<title>attempt 2<\/title>/);
+});
+
 test('a file is replaced only on request; other names and JSON', async (t) => {
   const { cwd, options } = openJob(t);
   assert.equal((await jobman(['report', '42', '--output', 'a.html'], options)).code, 0);
@@ -172,6 +209,8 @@ suite('no secret is in the page or the archive', () => {
     event: 'hidden-event',
     override: 'hidden-override',
     wandbFile: 'hidden-wandb-file',
+    slackUrl: 'hidden-slack-url',
+    smtp: 'hidden-smtp-password',
     proxy: 'hidden-proxy',
     wandb,
     pem: 'hiddenPemBody0123456789',
@@ -193,6 +232,7 @@ suite('no secret is in the page or the archive', () => {
     write(join(folder, 'secrets/HF_TOKEN'), `${hidden.storedSecret}\n`);
     const secretFile = write(join(userHome, 'a-file'), `${hidden.secretFile}\n`);
     const wandbFile = write(join(userHome, 'wandb-key'), `${hidden.wandbFile}\n`);
+    write(join(world.home, 'slack-url'), `${hidden.slackUrl}\n`);
     write(join(userHome, '.netrc'), `machine api.wandb.ai\n  login user\n  password ${hidden.netrc}\n`);
     const auth = Buffer.from(`ann:${hidden.docker}`).toString('base64');
     write(join(userHome, '.docker/config.json'), JSON.stringify({ auths: { 'reg.lab': { auth } } }));
@@ -203,6 +243,9 @@ suite('no secret is in the page or the archive', () => {
       harbor: { accessCredentials: { type: 'direct', username: 'ann', password: hidden.settings } },
       tpu: { tokenCommand: `echo ya29.${hidden.tokenCommand}` },
       lab: { wandbKeyFile: wandbFile },
+      notify: {
+        channels: { slack: { type: 'slack', url: './slack-url' }, hook: { type: 'webhook', url: 'env:HOOK' } },
+      },
     };
     write(join(world.home, 'settings.json'), JSON.stringify(settings));
     write(
@@ -221,6 +264,8 @@ suite('no secret is in the page or the archive', () => {
       hidden.kubeconfig,
       hidden.credentials,
       hidden.wandbFile,
+      hidden.slackUrl,
+      hidden.smtp,
       hidden.proxy,
     ];
     const log = write(
@@ -268,9 +313,10 @@ suite('no secret is in the page or the archive', () => {
       env: {
         SOME_API_KEY: hidden.variable,
         MY_VALUE: hidden.storedSecret,
+        HOOK: hidden.smtp,
         HTTPS_PROXY: `http://ann:${hidden.proxy}@proxy:8080`,
       },
-      services: { settingsFiles: () => ({ home: world.home }) },
+      services: { home: world.home, settingsFiles: () => ({ home: world.home }) },
     });
     assert.equal(result.code, 0, result.err);
     return cwd;

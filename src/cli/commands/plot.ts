@@ -3,7 +3,7 @@ import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { second, type Duration } from '../../core/model/time.ts';
-import { throughputName } from '../../reports/metrics.ts';
+import { mainMetrics } from '../../reports/metrics.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';
 import { resolveJobs } from '../jobs/resolve.ts';
 import type { JobHandle } from '../jobs/handle.ts';
@@ -128,11 +128,7 @@ function find(names: readonly string[], wanted: string): string | undefined {
 /** Without names: the loss and the throughput. */
 function chosenNames({ names }: MetricsView, wanted: readonly string[]): readonly string[] {
   if (wanted.length > 0) return wanted.flatMap((name) => find(names, name) ?? []);
-  const isLoss = [/^loss$/i, /^(?:train|training|lm)[_/]loss$/i, /loss/i];
-  const loss = isLoss.map((pattern) => names.find((name) => pattern.test(name))).find((name) => name !== undefined);
-  const pace = names.find((name) => name === throughputName);
-  const chosen = [loss, pace].filter((name) => name !== undefined);
-  return loss === undefined ? [...names.filter((name) => name !== pace).slice(0, 1), ...chosen] : chosen;
+  return mainMetrics(names);
 }
 
 function linesFor(cli: Cli, view: MetricsView, wanted: readonly string[], flags: PlotFlags): readonly string[] {

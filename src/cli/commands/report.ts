@@ -6,9 +6,12 @@ import { createRedactor } from '../../app/redact.ts';
 import { settingsLayers } from '../../app/settings.ts';
 import { jobPage, type JobPage } from '../../reports/job-page.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';
+import type { JobHandle } from '../jobs/handle.ts';
+import type { Plot } from '../../reports/job-plot.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { installationFiles, writeBundle } from '../report/bundle.ts';
 import type { JobReport } from '../report/job-report.ts';
+import { plotsOf } from '../report/plots.ts';
 import type { ReportFlags } from '../table/flags.ts';
 
 export async function report(
@@ -21,11 +24,29 @@ export async function report(
     if (flags.bundle !== true) throw usageError('Which job? Give its id or name; `jobman list` shows them.');
     return writeReport(cli, flags, null);
   }
-  return forEachJob(cli, flags, args, 'read', async (found) => writeReport(cli, flags, await found.report()));
+  return forEachJob(cli, flags, args, 'read', async (found) => {
+    const [collected, plots] = await Promise.all([found.report(), readPlots(found)]);
+    return writeReport(cli, flags, collected, plots);
+  });
+}
+
+/** A page without metrics is better than none. */
+async function readPlots(job: JobHandle): Promise<readonly Plot[]> {
+  try {
+    return plotsOf(await job.metrics({}));
+  } catch (error) {
+    if (error instanceof JobmanError) return [];
+    throw error;
+  }
 }
 
 /** Without a job, only a bug report about jobman itself. */
-async function writeReport(cli: Cli, { output, bundle, replace }: ReportFlags, job: JobReport | null): Promise<number> {
+async function writeReport(
+  cli: Cli,
+  { output, bundle, replace }: ReportFlags,
+  job: JobReport | null,
+  plots: readonly Plot[] = [],
+): Promise<number> {
   const { io } = cli;
   const name = `jobman-report${job === null ? '' : `-${job.page.id}`}${bundle === true ? '.tar.gz' : '.html'}`;
   const isFormat = output === 'json' || output === 'table';
@@ -35,7 +56,7 @@ async function writeReport(cli: Cli, { output, bundle, replace }: ReportFlags, j
       'Replace it with --replace, or name another file with --output.',
     ]);
   const redact = await createReportRedactor(cli, job?.secrets ?? null);
-  const page = job === null ? null : await pageOf(cli, job.page, redact);
+  const page = job === null ? null : await pageOf(cli, { ...job.page, plots }, redact);
   if (bundle === true) {
     const files = [...(await installationFiles(cli)), ...(job?.files ?? [])];
     const clean = files.map(({ name: file, text }) => ({ name: redact(file), text: redact(text) }));
@@ -60,11 +81,15 @@ async function createReportRedactor(
 ): Promise<(text: string) => string> {
   const layers = await settingsLayers(services.settingsFiles());
   const settings = layers.map(({ text }) => text);
-  return createRedactor(knownSecrets({ env: io.env, userHome: io.userHome, settings, job }));
+  return createRedactor(knownSecrets({ env: io.env, userHome: io.userHome, home: services.home, settings, job }));
 }
 
 /** Secrets are removed from each text before it becomes markup, so that no pattern can match markup. */
-function pageOf(cli: Cli, page: JobReport['page'], redact: (text: string) => string): Promise<string> {
+function pageOf(
+  cli: Cli,
+  page: Omit<JobPage, 'madeAt' | 'version'>,
+  redact: (text: string) => string,
+): Promise<string> {
   const clean = mapTexts({ ...page, madeAt: cli.io.now(), version: cli.io.version } satisfies JobPage, redact);
   return jobPage(clean);
 }

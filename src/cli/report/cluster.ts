@@ -54,7 +54,6 @@ export async function clusterReport(
       timeline: podTimeline(job.createdAt, pods, details.archived?.goneAt ?? now),
       attempts: pods.map(podAttempt),
       cost: pageCost(usage, now),
-      plots: [],
       history: events,
       logs: logs.map(({ name, text }, index) => ({
         title: `${name}: last lines`,

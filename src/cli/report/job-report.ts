@@ -9,7 +9,8 @@ import { addSums, sumByUse, type UsageSum } from '../../reports/usage-sum.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 export interface JobReport {
-  readonly page: Omit<JobPage, 'madeAt' | 'version'>;
+  /** `report` adds the metrics. */
+  readonly page: Omit<JobPage, 'madeAt' | 'version' | 'plots'>;
   /** Further files of a bug report. */
   readonly files: readonly ReportFile[];
   /** The job's own secrets. */

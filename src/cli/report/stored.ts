@@ -58,7 +58,6 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
       timeline: usageTimeline(rows, attempts, now),
       attempts: view.attempts.map((attempt) => pageAttempt(view, attempt)),
       cost: pageCost(rows, now),
-      plots: [],
       history: withoutRepeatedLosses(events.map(({ event }) => event)).map((event) => ({
         at: event.at,
         message: describeEvent(event, view),
