@@ -1,7 +1,7 @@
 // Billing: what Google has charged, by group, and its difference from the estimate of the usage ledger.
 
 import { day, type Duration, type Instant } from '../core/model/time.ts';
-import { addSums, sumByUse } from './usage-sum.ts';
+import { costReport } from './cost.ts';
 import type { UsageRow } from './usage.ts';
 
 export type BillingGrouping = 'day' | 'service' | 'sku' | 'user' | 'job';
@@ -142,7 +142,9 @@ export function billingReport(parts: BillingParts): BillingReport {
     const isCompared = job !== null && isWithin(compared, Date.parse(row.day));
     for (const group of [groupOf(about), total]) addBilled(group, row, isCompared);
   }
+  const prices = new Set<string>();
   for (const one of compared === null ? [] : estimates(parts, compared)) {
+    for (const price of one.prices) prices.add(price);
     for (const group of isComparable ? [groupOf(one), total] : [total]) addEstimate(group, one);
   }
 
@@ -157,7 +159,7 @@ export function billingReport(parts: BillingParts): BillingReport {
     billed: [...total.billed].map(netAmount),
     comparison: compared === null ? null : comparisonOf(total, hasBill),
     compared,
-    prices: compared === null ? [] : [...pricesOf(parts, compared)].toSorted(),
+    prices: [...prices].toSorted(),
   };
 }
 
@@ -214,6 +216,7 @@ function addBilled(group: Group, { currency, cost, credits, netUsd }: BilledRow,
 interface JobEstimate extends GroupAbout {
   readonly usd: number | null;
   readonly unpricedMs: Duration;
+  readonly prices: readonly string[];
 }
 
 function addEstimate(group: Group, { usd, unpricedMs }: JobEstimate): void {
@@ -226,27 +229,18 @@ function addEstimate(group: Group, { usd, unpricedMs }: JobEstimate): void {
 
 /** Of each day and job. Only TPUs have our labels in a bill, and the TPU emulator has none. */
 function estimates({ usage, now }: BillingParts, period: { readonly since: Instant; readonly until: Instant }) {
-  const rows = usage.filter(({ source, simulated, use }) => source === 'tpu' && !simulated && use !== 'waiting');
+  const rows = usage.filter(({ source, simulated }) => source === 'tpu' && !simulated);
   const result: JobEstimate[] = [];
-  for (const [job, own] of Map.groupBy(rows, (row) => row.job)) {
-    const user = own[0]?.owner ?? null;
-    const name = own[0]?.jobName ?? null;
-    const first = Math.max(period.since, startOfDay(Math.min(...own.map(({ from }) => from))));
-    for (let at = first; at < Math.min(period.until, now); at += day) {
-      const sum = addSums(sumByUse(own, { since: at, until: at + day }, now).values());
-      if (sum.durationMs === 0) continue;
+  for (let at = period.since; at < Math.min(period.until, now); at += day) {
+    const isToday = ({ from, until }: UsageRow): boolean => from < at + day && (until ?? now) > at;
+    const { groups, prices } = costReport(rows.filter(isToday), { by: 'job', since: at, until: at + day }, now);
+    for (const { key: job, name, owner: user, held } of groups) {
+      if (held.durationMs === 0) continue;
       const about = { day: new Date(at).toISOString().slice(0, 10), service: null, sku: null, user, job, name };
-      result.push({ ...about, usd: sum.estimateUsd, unpricedMs: sum.unpricedMs });
+      result.push({ ...about, usd: held.estimateUsd, unpricedMs: held.unpricedMs, prices });
     }
   }
   return result;
-}
-
-/** Dates of price tables and `settings`, of the usage that overlaps the period. */
-function pricesOf({ usage }: BillingParts, { since, until }: { readonly since: Instant; readonly until: Instant }) {
-  const isEstimated = ({ source, simulated, use, from, until: end }: UsageRow): boolean =>
-    source === 'tpu' && !simulated && use !== 'waiting' && from < until && (end ?? until) > since;
-  return new Set(usage.filter(isEstimated).flatMap((row) => row.pricesOf ?? []));
 }
 
 function finished(group: Group, compared: BillingReport['compared'], hasBill: boolean): BillingGroup {

@@ -62,7 +62,9 @@ export function timelineSvg({ from, until, lanes, attempts }: Timeline) {
       ${ticks.map(
         ({ at, text }) =>
           html`<line x1="${x(at)}" y1="${top - 4}" x2="${x(at)}" y2="${bottom}"></line>
-            <text x="${x(at)}" y="${bottom + 16}" text-anchor="middle">${text}</text>`,
+            <text x="${x(at)}" y="${bottom + 16}" text-anchor="${x(at) > width - 40 ? 'end' : 'middle'}"
+              >${text}</text
+            >`,
       )}
       ${shown.map(
         ({ label, spans }, index) =>

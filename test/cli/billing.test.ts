@@ -80,7 +80,7 @@ TOTAL       23.50 EUR   $25.30    $24.00      +$1.30
   assert.equal(
     err,
     `Last export: 21 Nov 05:00:00 UTC. Complete up to 19 Nov: Google adds usage for about a day. Later days are not compared.
-Jobs of this jobman, 22 Oct to 19 Nov: billed $25.30, estimated $24.00, difference +$1.30. The estimate uses the prices of 2026-08-01.
+Jobs of this jobman, 22 Oct to 19 Nov: billed $25.30, estimated $24.00, difference +$1.30. The estimate uses the list prices of 2026-08-01.
 OF JOBS is the billed part, in US dollars, with the label of a job of this jobman.
 BigQuery read 34.2 MB and charges for 35.0 MB.
 `,
@@ -133,7 +133,7 @@ test('JSON and CSV have every field of every row', async () => {
     csv.out,
     `day,service,sku,user,job,name,currency,cost,credits,net,billed_of_jobs_usd,estimate_usd,difference_usd,not_priced_hours
 ,,"TPU v5e, spot",,,,EUR,25,-2,23,,,,
-,,=cmd(),,,,EUR,0.5,0,0.5,,,,
+,,'=cmd(),,,,EUR,0.5,0,0.5,,,,
 `,
   );
   assert.equal((await billing(['--csv', '--json'])).code, exitCode.usage);

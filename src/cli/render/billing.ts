@@ -1,12 +1,13 @@
 // The report of `jobman billing`: as a table, as CSV and as JSON, each with the same rows.
 
 import type { BillingAnswer } from '../../app/billing.ts';
-import { escapeLine, formatBytes, formatDate, formatTime, formatUsd } from '../../app/format.ts';
+import { formatBytes, formatDate, formatTime, formatUsd } from '../../app/format.ts';
 import { day, hour, type Instant } from '../../core/model/time.ts';
 import type { BilledAmount, BillingComparison, BillingGroup, BillingGrouping } from '../../reports/billing.ts';
 import type { BillingOutput } from '../outputs.ts';
 import { fittedTable, type Column } from './aligned.ts';
 import { cutEnd, wrap } from './cell.ts';
+import { formatPrices } from './cost.ts';
 import { csvLines } from './csv.ts';
 
 export function billingObjects({ report, source }: BillingAnswer): readonly BillingOutput[] {
@@ -162,9 +163,7 @@ export function billingNotes({ report, source }: BillingAnswer, now: Instant): r
       ? []
       : [
           `Jobs of this jobman, ${formatDate(compared.since, now)} to ${formatDate(compared.until - day, now)}: ${formatComparison(comparison)}.` +
-            (prices.length === 0
-              ? ''
-              : ` The estimate uses the prices of ${prices.map((one) => (one === 'settings' ? 'your settings' : one)).join(' and ')}.`),
+            (prices.length === 0 ? '' : ` The estimate uses ${formatPrices(prices)}.`),
         ]),
     ...(isCompared ? ['OF JOBS is the billed part, in US dollars, with the label of a job of this jobman.'] : []),
     query,
@@ -210,7 +209,7 @@ function groupRows({ day: ofDay, service, sku, user, job, name, billed, comparis
         : [shown.billedUsd, shown.estimateUsd, shown.differenceUsd, shown.unpricedMs / hour]),
     ];
     const texts = [ofDay, service, sku, user, job, name, amount?.currency ?? null];
-    return [...texts.map((text) => (text === null ? null : escapeLine(text))), ...numbers.map(csvNumber)];
+    return [...texts, ...numbers.map(csvNumber)];
   });
 }
 

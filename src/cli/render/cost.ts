@@ -55,7 +55,7 @@ function formatPeriod({ report: { beginsAt, endsAt }, isDefaultPeriod, now }: Ti
 }
 
 /** `the list prices of 2026-08-01 and the prices of the settings`. */
-function formatPrices(prices: readonly string[]): string {
+export function formatPrices(prices: readonly string[]): string {
   const dates = prices.filter((one) => one !== 'settings');
   return [
     ...(dates.length === 0 ? [] : [`the list prices of ${dates.join(', ')}`]),

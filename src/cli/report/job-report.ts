@@ -5,7 +5,8 @@ import type { SecretSources } from '../../app/known-secrets.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
-import { addSums, sumByUse, type UsageSum } from '../../reports/usage-sum.ts';
+import { jobCost, usageUses, type CostAmount } from '../../reports/cost.ts';
+import { formatPrices } from '../render/cost.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 export interface JobReport {
@@ -54,29 +55,26 @@ export function documentOf(title: string, text: string, isOpen = false): PageTex
 
 /** Null without usage. */
 export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | null {
-  const sums = sumByUse(rows, { since: -Infinity, until: now }, now);
-  if (sums.size === 0) return null;
-  const row = (use: string, sum: UsageSum, estimate = formatEstimate(sum)) => {
-    return { use, time: formatDuration(sum.durationMs), estimate };
+  if (rows.length === 0) return null;
+  const { prices, simulated, ...split } = jobCost(rows, now);
+  const row = (use: string, amount: CostAmount, estimate = formatEstimate(amount)) => {
+    return { use, time: formatDuration(amount.durationMs), estimate };
   };
-  const held = [...sums].filter(([use]) => use !== 'waiting');
-  const waiting = sums.get('waiting');
-  const prices = [...new Set(rows.flatMap(({ use, pricesOf }) => (use === 'waiting' ? [] : (pricesOf ?? []))))];
-  const source =
-    prices.length === 0 ? 'jobman has no price for it.' : `An estimate with the prices of ${prices.join(', ')}.`;
-  const isSimulated = rows.some(({ simulated }) => simulated);
-  const free = isSimulated ? ' The TPU emulator is free: these are the prices of the same TPUs at Google.' : '';
+  const held = usageUses.filter((use) => use !== 'waiting' && split[use].durationMs > 0);
+  const source = prices.length === 0 ? 'jobman has no price for it.' : `An estimate with ${formatPrices(prices)}.`;
+  const free = simulated ? ' The TPU emulator is free: these are the prices of the same TPUs at Google.' : '';
   return {
     rows: [
-      ...held.map(([use, sum]) => row(use, sum)),
-      row('in all', addSums(held.map(([, sum]) => sum))),
-      ...(waiting === undefined ? [] : [row('waiting for capacity', waiting, 'not charged')]),
+      ...held.map((use) => row(use, split[use])),
+      row('in all', split.held),
+      ...(split.waiting.durationMs > 0 ? [row('waiting for capacity', split.waiting, 'not charged')] : []),
     ],
     note: `${source}${free}`,
   };
 }
 
-function formatEstimate({ estimateUsd, unpricedMs }: UsageSum): string {
+function formatEstimate({ durationMs, estimateUsd, unpricedMs }: CostAmount): string {
+  if (durationMs === 0) return '-';
   if (estimateUsd === null) return 'not priced';
   return `${formatUsd(estimateUsd)}${unpricedMs === 0 ? '' : ' and a part that is not priced'}`;
 }
