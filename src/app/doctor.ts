@@ -47,7 +47,11 @@ export async function runDoctor(
   onChange([...running]);
   const results = Object.entries(checks).map(async ([check, run]) => {
     const late = () => [unknown(`it did not finish within ${formatDuration(timeout)}`)];
-    const outcomes = await withTimeout(timeout, run().catch(failedCheck), late);
+    const outcomes = await withTimeout(
+      timeout,
+      run().catch((error: unknown) => [failedCheck(error)]),
+      late,
+    );
     running.delete(check);
     onChange([...running]);
     return outcomes.map((outcome) => ({ check, ...outcome }));
@@ -55,8 +59,9 @@ export async function runDoctor(
   return (await Promise.all(results)).flat();
 }
 
-function failedCheck(error: unknown): readonly Outcome[] {
-  return [unknown(asClause(messageOf(error)), error instanceof JobmanError ? (error.lines[0] ?? null) : null)];
+/** The first line of a JobmanError is the remedy. */
+export function failedCheck(error: unknown): Outcome {
+  return unknown(asClause(messageOf(error)), error instanceof JobmanError ? (error.lines[0] ?? null) : null);
 }
 
 // ------------------------------------------------------------------------------------------ settings, home

@@ -3,7 +3,8 @@
 import { findAccelerator } from '../catalogue/accelerators.ts';
 import { quote } from '../catalogue/shell.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
-import { alternativesOf, type TpuSpec } from '../core/model/spec.ts';
+import type { Job } from '../core/model/job.ts';
+import { alternativesOf, capacityAt, type TpuSpec } from '../core/model/spec.ts';
 import type { QuotaLimit, CountedTpu, ProjectQuota, QuotaRow, ReadLimits, Shortfall } from '../reports/quota.ts';
 import { quotaRows, quotaShortfall } from '../reports/quota.ts';
 import { withTimeout } from './concurrency.ts';
@@ -69,6 +70,8 @@ export async function observeQuota(
   // All zones even for one: the others of its region count against the region's limit.
   const query = { all: true, ...(project === undefined ? {} : { project }) };
   const list = await observeTpus({ ...parts, cloud: listing }, query);
+  // After the lists: a job that was created in between waits.
+  const { jobs } = await parts.store.list({ maxFinished: 0 });
   const answers = await Promise.all([...asked].map(async ([name, answer]) => [name, await answer] as const));
   const readAt = parts.now();
   const rows: QuotaRow[] = [];
@@ -77,7 +80,8 @@ export async function observeQuota(
     if (answer.ok) cache.write(name, { readAt, limits: answer.limits });
     else unread.push(answer.problem);
     const limits = answer.ok ? { readAt, limits: answer.limits } : null;
-    rows.push(...quotaRows(projectQuota(name, limits, list.rows, list.unchecked)));
+    const known = projectQuota(name, limits, list.rows, list.unchecked);
+    rows.push(...quotaRows({ ...known, tpus: [...known.tpus, ...waitingJobs(jobs, name, list.rows)] }));
   }
   return {
     rows: zone === undefined ? rows : rows.filter((row) => row.zone === zone),
@@ -104,6 +108,21 @@ function projectQuota(
       ? 'all'
       : new Set(missing.flatMap(({ zone }) => zone ?? [])),
   };
+}
+
+/** Jobs without a node or queued resource, because Google refused the request or jobman has not made it yet. */
+function waitingJobs(jobs: readonly Job[], project: string, rows: readonly TpuRow[]): readonly CountedTpu[] {
+  return jobs.flatMap((job): readonly CountedTpu[] => {
+    const { capacity } = job.spec;
+    const isWaiting = job.finish === null && job.desired === 'running' && rows.every((row) => row.job !== job.id);
+    if (capacity.kind !== 'tpu' || capacity.project !== project || capacity.ownership === 'persistent') return [];
+    if (!isWaiting) return [];
+    const { alternative = 0 } = job.allocations.findLast(({ goneAt }) => goneAt === null) ?? {};
+    const { accelerator, zone, pricing, nodeCount = 1 } = capacityAt(capacity, alternative);
+    const { id, owner, spec } = job;
+    const holder = { owner, job: id, name: spec.name, state: 'WAITING', reclaimable: null, command: null };
+    return [{ zone, accelerator, pricing, nodeCount, use: 'waiting', holder }];
+  });
 }
 
 /** Google does not give these back until they are deleted. */

@@ -5,6 +5,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { asClause } from '../app/format.ts';
 import type { GoogleApi } from '../app/google.ts';
 import { matchesShape } from '../app/json.ts';
+import { explainRefusal } from './refusal.ts';
 
 /** Those of `permissions` that the login lacks. Needs no permission itself. Throws JobmanError without an answer. */
 export async function missingPermissions(
@@ -14,7 +15,15 @@ export async function missingPermissions(
 ): Promise<readonly string[]> {
   const path = `v1/projects/${encodeURIComponent(project)}:testIamPermissions`;
   const answer = await api.call<{ readonly permissions?: readonly string[] }>('POST', path, { permissions });
-  if (!answer.ok) throw new JobmanError(`${project}: ${asClause(answer.error.raw)}`, exitCode.unreachable);
+  if (!answer.ok) {
+    const { fix } = explainRefusal(answer.error, {
+      project,
+      service: 'cloudresourcemanager.googleapis.com',
+      needed: null,
+    });
+    const message = `${project}: ${asClause(answer.error.raw)}`;
+    throw new JobmanError(message, exitCode.unreachable, fix === null ? [] : [fix]);
+  }
   if (!matchesShape(answer.value, { permissions: ['string'] }))
     throw new JobmanError(`${project}: the answer has an unexpected form`, exitCode.unreachable);
   const { permissions: held = [] } = answer.value;

@@ -6,11 +6,11 @@ import type { GoogleApi } from '../app/google.ts';
 import { matchesShape, type Shape, type ShapeValue } from '../app/json.ts';
 import type { LimitsAnswer, QuotaPort } from '../app/quota.ts';
 import { parseQuotaId } from '../catalogue/quotas.ts';
-import { quote } from '../catalogue/shell.ts';
-import type { CloudError } from '../core/model/job.ts';
 import type { QuotaLimit } from '../reports/quota.ts';
+import { explainRefusal } from './refusal.ts';
 
-const permission = 'cloudquotas.quotas.get';
+const service = 'cloudquotas.googleapis.com';
+const needed = { permission: 'cloudquotas.quotas.get', role: 'roles/cloudquotas.viewer' };
 /** One page has all of them; Google's default size is not documented. */
 const pageSize = 1_000;
 
@@ -30,12 +30,15 @@ const quotaInfo = {
 export function createQuotaPort(apiFor: (project: string) => GoogleApi): QuotaPort {
   return {
     async limits(project): Promise<LimitsAnswer> {
-      const service = `v1/projects/${encodeURIComponent(project)}/locations/global/services/tpu.googleapis.com`;
+      const path = `v1/projects/${encodeURIComponent(project)}/locations/global/services/tpu.googleapis.com`;
       const answer = await apiFor(project).list<ShapeValue<typeof quotaInfo>>(
-        `${service}/quotaInfos?pageSize=${pageSize}`,
+        `${path}/quotaInfos?pageSize=${pageSize}`,
         'quotaInfos',
       );
-      if (!answer.ok) return { ok: false, problem: describeProblem(project, answer.error) };
+      if (!answer.ok) {
+        const refusal = explainRefusal(answer.error, { project, service, needed });
+        return { ok: false, problem: { project, message: asClause(answer.error.raw), ...refusal } };
+      }
       const { items } = answer.value;
       if (items.every((item) => matchesShape(item, quotaInfo))) return { ok: true, limits: items.flatMap(limitsOf) };
       const message = 'the answer of the quota API has an unexpected form';
@@ -58,28 +61,4 @@ function limitsOf({ quotaId = '', dimensionsInfos = [] }: ShapeValue<typeof quot
     }
   }
   return [...found.values()];
-}
-
-function describeProblem(project: string, { kind, raw }: CloudError): Extract<LimitsAnswer, { ok: false }>['problem'] {
-  const message = asClause(raw);
-  const isDisabled = /has not been used in project|it is disabled|SERVICE_DISABLED/i.test(raw);
-  if (isDisabled)
-    return {
-      project,
-      message,
-      permission: null,
-      fix: `gcloud services enable cloudquotas.googleapis.com --project ${quote(project)}`,
-    };
-  if (kind !== 'permission') return { project, message, permission: null, fix: null };
-  // The header that names the project for Google's accounting needs a permission of its own.
-  const missing = /serviceusage\.services\.use|required permission to use project/.test(raw)
-    ? 'serviceusage.services.use'
-    : permission;
-  const role = missing === permission ? 'roles/cloudquotas.viewer' : 'roles/serviceusage.serviceUsageConsumer';
-  return {
-    project,
-    message,
-    permission: missing,
-    fix: `gcloud projects add-iam-policy-binding ${quote(project)} --member user:YOU --role ${role}`,
-  };
 }

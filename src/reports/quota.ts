@@ -24,8 +24,7 @@ export interface CountedTpu {
   readonly accelerator: string;
   readonly pricing: QuotaPricing | 'preemptible';
   readonly nodeCount: number;
-  /** `requested`: a queued resource that waits for capacity. `used`: everything else. */
-  readonly use: 'used' | 'requested';
+  readonly use: QuotaHolder['use'];
   readonly holder: Omit<QuotaHolder, 'use' | 'chips'>;
 }
 
@@ -34,12 +33,15 @@ export interface QuotaHolder {
   readonly owner: string | null;
   /** Id of the job of this installation; null without one. */
   readonly job: string | null;
-  /** Name of the node or queued resource. */
+  /** Name of the node or queued resource; of a job that waits, the name of the job. */
   readonly name: string;
-  /** Google's state of the node, or of the queued resource if there is no node. */
+  /** Google's state of the node, or of the queued resource if there is no node; `WAITING` for a job. */
   readonly state: string;
-  /** `requested`: it waits for capacity. `used`: everything else. */
-  readonly use: 'used' | 'requested';
+  /**
+   * `requested`: a queued resource that waits for capacity. `waiting`: a job of this installation without a request at
+   * Google, which may have refused it. `used`: everything else.
+   */
+  readonly use: 'used' | 'requested' | 'waiting';
   /** Its chips. */
   readonly chips: number;
   /** The reason why it can be released; null while it is in use. */
@@ -71,9 +73,9 @@ export interface QuotaRow {
   readonly usedChips: number | null;
   /** Part of the used chips that can be released: dead but still counted, orphans, idle. */
   readonly reclaimableChips: number | null;
-  /** Chips of queued resources that wait. */
+  /** Chips of queued resources and of jobs that wait; only the former take from what is left. */
   readonly requestedChips: number | null;
-  /** The limit minus used and requested chips, at least 0; null if one of them is not known. */
+  /** The limit minus the chips of TPUs and queued resources, at least 0; null if one of them is not known. */
   readonly leftChips: number | null;
   /** The TPUs that use or request the chips, largest first. */
   readonly holders: readonly QuotaHolder[];
@@ -157,6 +159,7 @@ function limitKey(quota: Quota, { scope, location }: Pick<QuotaLimit, 'scope' | 
 interface Count {
   readonly used: number;
   readonly requested: number;
+  readonly waiting: number;
   readonly reclaimable: number;
   readonly holders: readonly QuotaHolder[];
 }
@@ -173,6 +176,7 @@ function countAt({ project, holders }: IndexedQuota, quota: Quota, isThere: (zon
   return {
     used: sum(found.filter(({ use }) => use === 'used')),
     requested: sum(found.filter(({ use }) => use === 'requested')),
+    waiting: sum(found.filter(({ use }) => use === 'waiting')),
     reclaimable: sum(found.filter(({ use, reclaimable }) => use === 'used' && reclaimable !== null)),
     holders: found,
   };
@@ -218,7 +222,7 @@ function quotaRow(known: IndexedQuota, zone: string, quota: Quota): QuotaRow {
     limitReadAt: known.project.limits?.readAt ?? null,
     usedChips: count?.used ?? null,
     reclaimableChips: count?.reclaimable ?? null,
-    requestedChips: count?.requested ?? null,
+    requestedChips: count === null ? null : count.requested + count.waiting,
     leftChips: left,
     holders: count?.holders ?? [],
   };

@@ -13,6 +13,7 @@ import {
   checkSettings,
   checkSsh,
   checkVersions,
+  failedCheck,
   ok,
   optionalPermissions,
   problem,
@@ -365,7 +366,7 @@ async function permissionOutcomes(
     try {
       return checkPermissions(project, await missingPermissions(apiFor(project), project, wanted), account);
     } catch (error) {
-      return [unknown(messageOf(error))];
+      return [failedCheck(error)];
     }
   });
   return (await Promise.all(results)).flat();

@@ -91,14 +91,22 @@ export async function checkLogin(
   await createCredentials({ endpoint, login }).headers();
 }
 
-/** One login for all of Google's services. Starts no program yet. */
+/** By process and token command: each login starts programs, and several parts of a command need one. */
+const logins = new WeakMap<Pick<Io, 'env'>, Map<string | null, Credentials>>();
+
+/** The login of this process; all parts with the same `io` share it. */
 export function createGoogleLogin(parts: {
   readonly io: Pick<Io, 'env'>;
   readonly settings: Settings;
   readonly now: () => Instant;
 }): Credentials {
   const { io, settings, now } = parts;
-  return createLogin({ run, now, tokenCommand: settings.tpu.tokenCommand });
+  const { tokenCommand } = settings.tpu;
+  const known = logins.get(io) ?? new Map<string | null, Credentials>();
+  logins.set(io, known);
+  const login = known.get(tokenCommand) ?? createLogin({ run, now, tokenCommand });
+  known.set(tokenCommand, login);
+  return login;
 
   async function run(argv: readonly string[]): Promise<{ readonly ok: boolean; readonly output: string }> {
     const result = await runProcess({ argv, env: io.env, timeoutMs: 20_000, maxOutputBytes: 64_000 });

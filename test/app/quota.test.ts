@@ -150,6 +150,19 @@ suite('what counts against the quota', () => {
     assert.deepEqual(await commandOf(waits), [null, 'requested', null, null, 48]);
   });
 
+  test('a job whose request Google refused waits, and takes nothing from what is left', async () => {
+    const waiting: Job = { ...job, allocations: [], spec: { ...job.spec } };
+    const { rows } = await observeQuota(partsOf({ jobs: [waiting] }).parts, {});
+    const [row] = rows;
+    assert.deepEqual([row?.usedChips, row?.requestedChips, row?.leftChips], [0, 16, 64]);
+    assert.deepEqual(
+      row?.holders.map(({ owner, job: id, use, state }) => [owner, id, use, state]),
+      [[job.owner, '000042', 'waiting', 'WAITING']],
+    );
+    const over = await observeQuota(partsOf({ jobs: [finished] }).parts, {});
+    assert.equal(over.rows[0]?.requestedChips, 0);
+  });
+
   test('what is being deleted is not to be released again', async () => {
     assert.equal((await commandOf(seen('a', { nodeState: 'DELETING' })))[2], null);
   });

@@ -61,8 +61,8 @@ export const usage = grouped('Usage', [
       "One row for each zone, generation and pricing with a limit above 0 or a TPU, in chips. LIMIT is Google's limit " +
       'of the zone, or of its region if that leaves less. USED counts TPUs until they are deleted, also preempted ' +
       'nodes and suspended or failed queued resources. RECLAIMABLE is the part that is dead, an orphan, or kept by a ' +
-      'finished job for ten minutes; the lines below the table name the commands that release it. REQUESTED waits ' +
-      'for capacity.\n\n' +
+      'finished job for ten minutes; the lines below the table name the commands that release it. REQUESTED ' +
+      'counts queued resources and jobs that wait.\n\n' +
       'The projects are those of `jobman tpus`. The command changes nothing.',
     examples: [
       ['jobman quota', 'the projects of your settings and jobs'],
