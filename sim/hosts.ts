@@ -69,6 +69,7 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
           ...(launch.checkpointDir !== null && { checkpoints: launch }),
         };
         const plan = parts.planFor(ref.job.id, attempt, runOptions.worker);
+        if (plan.leavesNoTrace === true) return undefined;
         const startDelay = chance.yes(cloudModel.faultRates.startSlow)
           ? chance.between(1_000, 9_000)
           : chance.between(0, 200);

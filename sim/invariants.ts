@@ -23,7 +23,7 @@ import {
   checkGrowth,
   checkRequestRate,
   checkStepFailures,
-  checkSteps,
+  checkTries,
   checkCheckpoint,
   checkNoOtherAlive,
   checkEnded,
@@ -185,7 +185,7 @@ function checkCall(context: CheckContext, kind: string, ref: AllocationRef, deta
     checkAlternatives(context, ref, ledger);
     checkSingleMachine(context, ref, ledger);
   }
-  if (kind === 'step') checkSteps(context, ref, detail, ledger);
+  if (kind === 'step' || kind === 'start') checkTries(context, ref, kind, detail, ledger);
   const machine = machineOf(context, ref);
   if (kind === 'release' && machine !== undefined) checkLogsBeforeRelease(context, ref, machine, ledger);
   if ((kind === 'release' || kind === 'stop') && machine !== undefined && !hasReason(context, ledger, machine)) {
@@ -219,6 +219,9 @@ function recordReply(
     const failure = `${ref.job.attempts.length} ${step}`;
     ledger.stepFailures.set(failure, (ledger.stepFailures.get(failure) ?? 0) + 1);
   }
+  // The program left no trace, which jobman counts as a failed start.
+  if (kind === 'start' && reply === 'done' && !context.world().runs.some((run) => run.job === ref.job.id))
+    ledger.workerFailures += 1;
   const key = `${kind}/${ref.allocation.ordinal}`;
   if (reply === 'done') ledger.accepted.add(key);
   else if (kind === 'request' || kind === 'release') {

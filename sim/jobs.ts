@@ -27,6 +27,8 @@ export interface JobProfile {
   readonly duration: number;
   readonly linePeriod: number;
   readonly stopDelay: number | null;
+  /** As in `ProgramPlan`, in every attempt. */
+  readonly leavesNoTrace?: boolean;
   readonly seed: number;
 }
 
@@ -118,6 +120,7 @@ function drawJob(chance: Chance, index: number): PlannedJob {
     duration: chance.between(20, 240) * second,
     linePeriod,
     stopDelay: chance.yes(0.2) ? null : chance.between(0, 8) * second,
+    leavesNoTrace: chance.fork('trace').yes(0.03),
     seed: chance.between(0, 2 ** 31),
   };
   return { spec, profile, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
@@ -241,6 +244,7 @@ export function planFor(profile: JobProfile, attempt: number, worker: string): P
     silentAfter: isMute ? 0 : null,
     lastLine: 'the end',
     stopDelay: profile.stopDelay,
+    ...(profile.leavesNoTrace === true && { leavesNoTrace: true as const }),
   };
   switch (behavior) {
     case 'succeeds':

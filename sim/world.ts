@@ -111,6 +111,8 @@ export interface ProgramPlan {
   readonly lastLine: string;
   /** Time until it obeys the stop signal; null: it ignores the signal. */
   readonly stopDelay: number | null;
+  /** It deletes its run folder and ends before the worker is observed again. */
+  readonly leavesNoTrace?: true;
 }
 
 /** Width of every line with its end, so that an offset determines the line. */

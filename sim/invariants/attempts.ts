@@ -26,14 +26,21 @@ export function checkRequestRate(context: CheckContext, ref: AllocationRef, ledg
   }
 }
 
-export function checkSteps(context: CheckContext, ref: AllocationRef, detail: string, ledger: Ledger): void {
+/** The tries of a setup step, or of the start of the command. `detail` names the worker. */
+export function checkTries(
+  context: CheckContext,
+  { job, allocation }: AllocationRef,
+  task: 'step' | 'start',
+  detail: string,
+  ledger: Ledger,
+): void {
   const attempt = ledger.job.attempts.at(-1)?.ordinal ?? 0;
-  const key = `${attempt}/${ref.allocation.ordinal}/${detail}`;
-  const tries = (ledger.steps.get(key) ?? 0) + 1;
-  ledger.steps.set(key, tries);
+  const key = `${task} ${attempt}/${allocation.ordinal}/${detail}`;
+  const tries = (ledger.tries.get(key) ?? 0) + 1;
+  ledger.tries.set(key, tries);
   // A lost reply counts as no try, so storms and killed controllers add some; without a limit there would be hundreds.
   if (tries > ledger.job.spec.limits.setupTries + 60) {
-    context.fail(7, `job ${ref.job.id}: step ${detail} was tried ${tries} times in attempt ${attempt}`);
+    context.fail(7, `job ${job.id}: ${task} ${detail} was tried ${tries} times in attempt ${attempt}`);
   }
 }
 

@@ -83,7 +83,7 @@ export interface Ledger {
   /** Time of each allocation's first request, and of the first event that its alternative was exhausted. */
   readonly firstRequestedAt: Map<number, number>;
   readonly supersededAt: Map<number, number>;
-  readonly steps: Map<string, number>;
+  readonly tries: Map<string, number>;
   /** Failures of a setup step on a worker, by its attempt: `2 3/docker`. */
   readonly stepFailures: Map<string, number>;
   readonly events: Event[];
@@ -155,7 +155,7 @@ export function newLedger(job: Job, events: readonly Event[], now: number): Ledg
     requests: new Map(),
     firstRequestedAt: new Map(),
     supersededAt: new Map(),
-    steps: new Map(),
+    tries: new Map(),
     stepFailures: new Map(),
     events: [...events],
     commits: 0,

@@ -225,3 +225,10 @@ test('the example of the documentation', async () => {
     printed,
   );
 });
+
+test('a global flag may be between the two parts of the name', async () => {
+  const reader = { checkpoints: async () => ({ rows: [], problems: [], unlisted: [] }) } as object as StorageReader;
+  const cli = createCliHarness({ services: { storage: async () => reader } });
+  assert.equal(await run(['storage', '-q', 'checkpoints'], cli.services), 0);
+  assert.deepEqual([cli.out(), cli.err()], ['', '']);
+});

@@ -300,6 +300,7 @@ test('show without a job and create --wait have schemas for what they print', as
 
 test('settings completes an action, then a key', async () => {
   assert.match((await jobman(['__complete', 'settings', ''])).out, /^list\t.*\nget\t/);
+  assert.match((await jobman(['__complete', 'storage', ''])).out, /^checkpoints\t/);
   const keys = (await jobman(['__complete', 'settings', 'get', ''])).out;
   assert.match(keys, /^tpu\.project\t/);
   assert.doesNotMatch(keys, /^unset\t/m);

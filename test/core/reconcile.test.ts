@@ -306,6 +306,22 @@ test('a start is repeated only on a worker that shows no run', () => {
   assert.deepEqual(keys(world), ['start/1/0']);
 });
 
+test('a start that left no run folder is a failed try, so a program that deletes its folder is not started for ever', () => {
+  const world = new World(spec({ preset: 'pass' }));
+  let starts = 0;
+  for (let passes = 0; passes < 200 && (world.job.attempts[0]?.ending ?? null) === null; passes += 1) {
+    starts += keys(world).includes('start/1/0') ? 1 : 0;
+    world.performActions();
+    // The first one deletes its folder at once.
+    if (starts > 0 && world.nodes.size > 0) host(world, 0).runs.length = 0;
+    world.now += 5 * second;
+    world.pass();
+  }
+  assert.equal(world.job.attempts[0]?.ending?.reason, 'setup_failed');
+  assert.match(world.job.attempts[0].ending.evidence.message, /its run folder disappeared right after the start/);
+  assert.equal(starts, world.job.spec.limits.setupTries);
+});
+
 test('a start is not repeated while another worker is silent, because that worker may be a new one', () => {
   const world = new World();
   while (!keys(world).includes('start/1/0')) {

@@ -37,7 +37,7 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
     ...(observation.unansweredRequests ?? []).map(
       (ordinal) => (next: Job) => withoutEvents(withAllocation(next, ordinal, { hasUnansweredRequest: true })),
     ),
-    ...observation.outcomes.map((outcome) => (next: Job) => foldOutcome(next, outcome, now)),
+    ...observation.outcomes.map((outcome) => (next: Job) => foldOutcome(next, outcome, observation, now)),
     ...observation.allocations.map((observed) => (next: Job) => foldAllocation(next, observed, now)),
     (next) => foldReachability(next, observation, now),
     (next) => foldResumed(next, observation, now),
@@ -47,7 +47,7 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
 // ------------------------------------------------------------------------------------------ outcomes
 
 /** An outcome for an allocation that is gone or an attempt that has ended changes nothing. */
-function foldOutcome(job: Job, outcome: Outcome, now: Instant): Change {
+function foldOutcome(job: Job, outcome: Outcome, observation: Observation, now: Instant): Change {
   const { subject, at, result } = outcome;
   switch (subject.kind) {
     case 'request':
@@ -61,7 +61,7 @@ function foldOutcome(job: Job, outcome: Outcome, now: Instant): Change {
     case 'step':
       return foldStepOutcome(job, subject, outcome, now);
     case 'start':
-      return withoutEvents(withStartOutcome(job, subject.attempt, subject.worker, at, result));
+      return withoutEvents(withStartOutcome(job, subject, outcome, observation));
     case 'stop':
       return withoutEvents(withStopOutcome(job, subject.attempt, subject.worker, at, result));
   }
@@ -142,10 +142,30 @@ function foldStepOutcome(
   return withEvents(next, now, { kind: 'step_failed', attempt: ordinal, allocation, worker, step, tries, message });
 }
 
-function withStartOutcome(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Job {
+/**
+ * A confirmed start whose run folder is missing right after it counts as a failed try. Otherwise a program that deletes its own
+ * folder would be started again for ever.
+ */
+function withStartOutcome(
+  job: Job,
+  { attempt: ordinal, worker }: Extract<Subject, { kind: 'start' }>,
+  { at, result }: Outcome,
+  observation: Observation,
+): Job {
   const attempt = openAttempt(job);
-  if (attempt === undefined || attempt.ordinal !== ordinal || result.kind === 'done') return job;
-  return withTaskFailure(job, attempt, { kind: 'start', worker }, at, result);
+  if (attempt === undefined || attempt.ordinal !== ordinal) return job;
+  if (result.kind === 'done' && !isRunMissing(attempt, worker, observation)) return job;
+  const message = 'its run folder disappeared right after the start; the program may have deleted it';
+  const failed = result.kind === 'done' ? ({ kind: 'failed', evidence: { message, worker } } as const) : result;
+  return withTaskFailure(job, attempt, { kind: 'start', worker }, at, failed);
+}
+
+/** True if the worker answers and has no run of the attempt. */
+function isRunMissing({ ordinal, allocation }: Attempt, worker: WorkerId, { workers }: Observation): boolean {
+  const seen = workers.find(
+    (one) => one.worker === worker && (worker === 'controller' || one.allocation === allocation),
+  );
+  return seen?.observed.kind === 'known' && !seen.observed.value.runs.some((run) => run.attempt === ordinal);
 }
 
 function withStopOutcome(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Job {
