@@ -373,6 +373,12 @@ suite("a cluster's jobs in top", () => {
     assert.ok(!out.includes('done'));
   });
 
+  test('can be named, also on a terminal', async (t) => {
+    const { world, shows } = watch(t, options({}), ['train']);
+    await shows(/^> train .*\n.* train-a .* Running, 3x/m);
+    world.typeKeys('q');
+  });
+
   test('stay while the cluster does not answer', async (t) => {
     let fails = false;
     const { shows } = watch(t, options({ fails: () => fails }), ['--interval', '1s']);

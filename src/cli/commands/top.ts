@@ -25,7 +25,8 @@ export async function top(cli: Cli, flags: TopFlags & GlobalFlags, ...refs: read
   const sources = createTopSources(cli, client, interval, usesCluster ? flags : null);
   try {
     if (cli.screen.live && !cli.json) {
-      await sources.poll();
+      // A name may be that of a job in the cluster.
+      await (refs.length === 0 ? sources.poll() : sources.readJobs());
       const filter = await filterOf(client, sources, flags, refs);
       return await watchUntilExit(cli, {
         usesAlternateScreen: true,

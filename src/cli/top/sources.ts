@@ -61,6 +61,15 @@ export function createTopSources(cli: Cli, client: Client, interval: Duration, c
       return isNew;
     },
 
+    /** Waits for the jobs of the store and of the cluster, or until the time is over. */
+    async readJobs(): Promise<void> {
+      await start();
+      await Promise.all([
+        store.read(),
+        withTimeout(maxWaitForFirst, cluster?.first ?? Promise.resolve(), () => undefined),
+      ]);
+    },
+
     /** Waits for one answer of each source and each worker, or until the time is over. */
     async readOnce(): Promise<void> {
       await start();

@@ -274,6 +274,33 @@ test('a quota is read with its amounts, and one for some pods only is left out',
   assert.deepEqual(server.requestLines(), ['GET /api/v1/namespaces/vision/resourcequotas']);
 });
 
+test('the usage of pods is the sum of their containers, and null without the metrics API', async (t) => {
+  const usage = (cpu: string, memory: string) => ({ usage: { cpu, memory } });
+  const items = [
+    {
+      metadata: { name: 'train-a' },
+      timestamp: '2026-11-21T08:20:00Z',
+      window: '15s',
+      containers: [usage('1500000000n', '1Gi'), usage('250m', '512Ki')],
+    },
+    { metadata: { name: 'odd' }, containers: null },
+  ];
+  const server = await openServer(t, () => ({ json: { metadata: {}, items } }));
+  const [first, odd] = (await server.cluster().podUsage({})) ?? [];
+  assert.deepEqual(first, {
+    pod: 'train-a',
+    cpus: 1.75,
+    memoryBytes: 1024 ** 3 + 512 * 1024,
+    at: Date.UTC(2026, 10, 21, 8, 20, 0),
+  });
+  assert.deepEqual([odd?.pod, odd?.cpus], ['odd', 0]);
+  assert.deepEqual(server.requestLines(), ['GET /apis/metrics.k8s.io/v1beta1/namespaces/vision/pods']);
+  for (const code of [403, 404, 503]) {
+    const refusing = await openServer(t, () => status(code, code === 403 ? 'Forbidden' : 'NotFound', 'no'));
+    assert.equal(await refusing.cluster().podUsage({}), null);
+  }
+});
+
 test('a server that does not run is unreachable, and the message has the address', async (t) => {
   const server = await openServer(t, () => ({ json: {} }));
   const error = await failure(server.cluster({ cluster: { server: 'http://127.0.0.1:9' } }).job('a'));
