@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobActivity } from '../../src/app/activity.ts';
+import { archivedLogPath, archiveFolder } from '../../src/app/cluster/archived-logs.ts';
 import type { ClusterJob, ClusterPod, PodUsage } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { topRows, workerKey, type TopRow } from '../../src/app/top.ts';
@@ -11,6 +14,7 @@ import { pressKey, topFrame, type TopState } from '../../src/cli/top/screen.ts';
 import { width } from '../../src/cli/render/cell.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { eventually } from '../support/eventually.ts';
+import { openWorld } from '../support/world.ts';
 import { run } from '../support/output-schema.ts';
 import { jobActivity, measuredWorker } from '../support/top-builders.ts';
 import {
@@ -371,6 +375,26 @@ suite("a cluster's jobs in top", () => {
     assert.match(out, /train .* running 1\/1 .* - +- +- /);
     assert.match(out, /train-a .* Running, 3x .* n1$/m);
     assert.ok(!out.includes('done'));
+  });
+
+  test('have the newest line of the copy of their log, and its time', async (t) => {
+    const { home } = openWorld(t);
+    const path = archivedLogPath(archiveFolder(home, job), 'train-a', 'main');
+    const write = (text: string): void => {
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text);
+    };
+    const { services, ...others } = options({});
+    const lastOf = async () => {
+      const { out } = await jobman(['top', '--json'], { ...others, services: { ...services, home } });
+      const [, worker] = jsonLines<TopRow>(out) as [TopRow, TopRow & { kind: 'worker' }];
+      return [worker.lastLine, worker.logAt as unknown];
+    };
+    assert.deepEqual(await lastOf(), [null, null]);
+    write('2026-11-21T08:19:00.5Z step 1\n2026-11-21T08:20:00.123456789Z  step 2\r step 3\n2026-11-21T08:20:01Z cut o');
+    assert.deepEqual(await lastOf(), ['step 3', '2026-11-21T08:20:00.123Z']);
+    write(`${'x'.repeat(9_000)}\n`);
+    assert.deepEqual(await lastOf(), [null, null], 'A line without a time is no line of the cluster.');
   });
 
   test('can be named, also on a terminal', async (t) => {

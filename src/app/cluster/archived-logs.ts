@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { parseInstant, second, type Instant } from '../../core/model/time.ts';
 import { fileError, isFileMissing } from '../errors.ts';
-import { fileModeIn, makeFolder } from '../files.ts';
+import { fileModeIn, makeFolder, readFileEnd } from '../files.ts';
 import type { ClusterJob } from './cluster.ts';
 
 /** Contains the name for people, and the uid because another job may get the same name. */
@@ -86,6 +86,29 @@ function readEnd(file: number): { readonly tail: Uint8Array; readonly completeBy
 export function lineTime(bytes: Uint8Array, from: number): Instant | null {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset + from, Math.min(40, bytes.length - from)).toString('latin1');
   return parseInstant(text.slice(0, text.indexOf(' ')));
+}
+
+const lastLineBytes = 4 * 1024;
+
+/** The newest whole line of the copy, without its timestamp; null without a copy or a line. */
+export function lastArchivedLine(path: string): { readonly line: string; readonly at: Instant } | null {
+  let bytes: Buffer | undefined;
+  try {
+    bytes = readFileEnd(path, lastLineBytes)?.bytes;
+  } catch {
+    return null;
+  }
+  // The first line may be cut, and the last one may not be written completely.
+  const lines = bytes?.toString('utf8').split('\n').slice(0, -1) ?? [];
+  const last = lines.findLast((line) => /^\S+ \s*\S/.test(line)) ?? '';
+  const at = parseInstant(last.slice(0, last.indexOf(' ')));
+  if (at === null) return null;
+  // A progress bar overwrites itself: only the text after the last carriage return is visible.
+  const line = last
+    .slice(last.indexOf(' ') + 1)
+    .split('\r')
+    .findLast((part) => part.trim() !== '');
+  return line === undefined ? null : { line: line.trim(), at };
 }
 
 export interface ArchivedLogQuery {

@@ -1,6 +1,8 @@
 // The active jobs of a cluster and their pods for `top`. While the cluster does not answer, the last ones stay.
 
 import type { Cluster, ClusterJob, ClusterPod, PodUsage } from '../../app/cluster/cluster.ts';
+import { archivedLogPath, archiveFolder, lastArchivedLine } from '../../app/cluster/archived-logs.ts';
+import { mainContainer } from '../../app/cluster/job-object.ts';
 import { clusterPhase, clusterSummary } from '../../app/cluster/job-result.ts';
 import { parseQuantity, quantityNumber } from '../../app/cluster/quantity.ts';
 import { JobmanError } from '../../app/errors.ts';
@@ -35,6 +37,7 @@ export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, int
       opened ??= services.cluster(omitUndefined({ context, namespace, quiet: true }));
       jobs = await readActivity(
         await opened,
+        services.home,
         io.now(),
         AbortSignal.any([end.signal, AbortSignal.timeout(answerTimeout)]),
       );
@@ -82,7 +85,12 @@ export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, int
   };
 }
 
-async function readActivity(cluster: Cluster, now: Instant, signal: AbortSignal): Promise<readonly ClusterActivity[]> {
+async function readActivity(
+  cluster: Cluster,
+  home: string,
+  now: Instant,
+  signal: AbortSignal,
+): Promise<readonly ClusterActivity[]> {
   const jobs: ClusterJob[] = [];
   for await (const page of cluster.jobs({ signal })) {
     for (const job of page) if (!isFinishedPhase(clusterPhase(job))) jobs.push(job);
@@ -96,7 +104,7 @@ async function readActivity(cluster: Cluster, now: Instant, signal: AbortSignal)
     const summary = clusterSummary(job, own, now);
     return {
       row: summary === null ? row : { ...row, phase: summary.phase, message: summary.reasonText },
-      pods: own.map((pod) => podRow(job.name, pod, usage.get(pod.name))),
+      pods: own.map((pod) => podRow(job, pod, { usage: usage.get(pod.name), log: lastLogLine(home, job, pod) })),
     };
   });
 }
@@ -118,7 +126,18 @@ async function readUsage(cluster: Cluster, signal: AbortSignal): Promise<Readonl
   }
 }
 
-function podRow(job: string, pod: ClusterPod, usage: PodUsage | undefined): TopWorker {
+/** From our copy of the log, which the controller follows for the jobs of this installation. */
+function lastLogLine(home: string, job: ClusterJob, pod: ClusterPod): ReturnType<typeof lastArchivedLine> {
+  const container = mainContainer(pod.containers.filter(({ init }) => !init));
+  if (container === undefined) return null;
+  return lastArchivedLine(archivedLogPath(archiveFolder(home, job), pod.name, container.name));
+}
+
+function podRow(
+  job: ClusterJob,
+  pod: ClusterPod,
+  { usage, log }: { readonly usage: PodUsage | undefined; readonly log: ReturnType<typeof lastArchivedLine> },
+): TopWorker {
   const waiting = pod.containers.find(({ state, reason }) => state === 'waiting' && reason !== null);
   const limits = Object.values(pod.limits ?? {}).map(amountOf);
   // Containers without a limit may use the whole node, so that their sum is no limit.
@@ -128,14 +147,14 @@ function podRow(job: string, pod: ClusterPod, usage: PodUsage | undefined): TopW
   const memory = memoryLimit ?? amountOf(pod.requests['memory']);
   return {
     kind: 'worker',
-    job,
+    job: job.name,
     worker: pod.index,
     pod: pod.name,
     host: pod.node,
     state: pod.phase,
     restarts: pod.containers.reduce((sum, { restarts }) => sum + restarts, 0),
-    logAt: null,
-    lastLine: null,
+    logAt: log?.at ?? null,
+    lastLine: log?.line ?? null,
     cpuPercent: usage === undefined || cpus === 0 ? null : (100 * usage.cpus) / cpus,
     memoryUsedBytes: usage?.memoryBytes ?? null,
     memoryTotalBytes: memory === 0 ? null : memory,
