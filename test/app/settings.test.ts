@@ -169,6 +169,18 @@ test('grants are read unchanged', async (t) => {
   assert.deepEqual((await settingsIn(t, JSON.stringify({ grants }))()).grants, grants);
 });
 
+test('a malformed export table is refused with its position', async (t) => {
+  const table = 'lab-1234.costs.gcp_billing_export_v1_010101_F0FFF0_10X10X';
+  const settings = await settingsIn(t, `{ "billing": { "exportTable": "${table}" } }`)();
+  assert.equal(settings.billing.exportTable, table);
+  for (const wrong of ['lab-1234:costs.table', 'costs.table', 'lab-1234.costs.t`; DROP TABLE x', '']) {
+    const text = `{\n  "billing": { "exportTable": ${JSON.stringify(wrong)} } }`;
+    await assert.rejects(settingsIn(t, text), (error: JobmanError) =>
+      /settings\.json:2:31 billing\.exportTable: must be a table like "my-project\./.test(error.lines.join('\n')),
+    );
+  }
+});
+
 test('own prices are read unchanged, and each mistake has its position', async (t) => {
   const prices = [
     { accelerator: 'v5e', zone: 'us-*', pricing: 'spot', usdPerChipHour: 0.5, since: '2026-09-01' },

@@ -332,6 +332,10 @@ test('an error names the id of its job with six digits', async () => {
 test('a bug is reported as an object with --json', () => {
   const bug = new Error('a\u001b[31m');
   assert.match(formatBug(['list'], '1.2.3', bug), /^jobman 1\.2\.3 failed because of a bug:\nError: a\?\[31m\n {4}at /);
+  assert.match(
+    formatBug(['list'], '1.2.3', new Error('password=hunter2')),
+    /password=\*\*\*[^]*jobman report --bundle/,
+  );
   const { error } = JSON.parse(formatBug(['list', '--json'], '1.2.3', bug)) as ErrorOutput;
   assert.equal(error.message, 'jobman 1.2.3 failed because of a bug: Error: a?[31m');
 });
