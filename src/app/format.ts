@@ -57,10 +57,11 @@ export function formatPricePerHour(dollarsPerHour: number): string {
   return `$${dollarsPerHour.toFixed(2)}/h`;
 }
 
-/** `0.03`, `4.2`, `151`; `-` for no time. */
+/** `<0.01`, `0.03`, `4.2`, `151`; `-` for no time. */
 export function formatHours(duration: Duration): string {
   const hours = duration / hour;
   if (hours === 0) return '-';
+  if (hours < 0.005) return '<0.01';
   return hours.toFixed(hours < 0.995 ? 2 : hours < 99.95 ? 1 : 0);
 }
 

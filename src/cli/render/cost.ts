@@ -50,8 +50,8 @@ function formatSubject({ request: { jobs, owner } }: Title): string {
 function formatPeriod({ report: { beginsAt, endsAt }, isDefaultPeriod, now }: Title): string {
   if (isDefaultPeriod) return 'in the last 30 days';
   const end = formatTime(endsAt, now);
-  if (beginsAt === null) return endsAt === now ? 'so far' : `until ${end}`;
-  return endsAt === now ? `since ${formatTime(beginsAt, now)}` : `from ${formatTime(beginsAt, now)} to ${end}`;
+  if (beginsAt === null) return endsAt >= now ? 'so far' : `until ${end}`;
+  return endsAt >= now ? `since ${formatTime(beginsAt, now)}` : `from ${formatTime(beginsAt, now)} to ${end}`;
 }
 
 /** `the list prices of 2026-08-01 and the prices of the settings`. */
@@ -179,7 +179,9 @@ function formatAmount(amount: CostAmount, unpriced = ''): string {
   const { durationMs, estimateUsd, unpricedMs } = amount;
   if (durationMs === 0) return '-';
   const time = unpricedMs === 0 ? [] : [`${formatHours(unpricedMs)}h${unpriced}`];
-  return [...(estimateUsd === null ? [] : [formatUsd(estimateUsd)]), ...time].join(' + ');
+  const isTiny = estimateUsd !== null && estimateUsd > 0 && estimateUsd < 0.005;
+  const usd = estimateUsd === null ? [] : [isTiny ? '<$0.01' : formatUsd(estimateUsd)];
+  return [...usd, ...time].join(' + ');
 }
 
 function formatTimeOf({ durationMs }: CostAmount): string {

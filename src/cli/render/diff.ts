@@ -18,7 +18,7 @@ export function diffLines(
   layout: DiffLayout,
 ): readonly string[] {
   const { styleOut: styler } = layout;
-  const sections = Map.groupBy(differences, ({ section }) => section);
+  const sections = Map.groupBy(differences.filter(isVisible), ({ section }) => section);
   const head = [styler('red', `--- ${formatSide(left)}`), styler('green', `+++ ${formatSide(right)}`)];
   return [
     ...head,
@@ -51,6 +51,13 @@ function valueLines(differences: readonly ValueDifference[], { columns }: DiffLa
       : [cutEnd(key, Math.floor(columns / 3)), cutEnd(one, most), cutEnd(other, most)],
   );
   return aligned(cut, ['left', 'left', 'left'], columns);
+}
+
+/** False for two durations or amounts of which people see the same. */
+function isVisible(difference: Difference): boolean {
+  if (difference.kind === 'text') return true;
+  const { key, left, right } = difference;
+  return formatValue(key, left) !== formatValue(key, right);
 }
 
 function formatValue(key: string, value: unknown): string {
