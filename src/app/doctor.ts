@@ -280,7 +280,7 @@ export function checkClock(servers: readonly ReachFacts[]): readonly Outcome[] {
 }
 
 /** The permissions that jobman uses, and what they are for. Source: docs.cloud.google.com/iam/docs/roles-permissions/tpu */
-export const requiredPermissions: readonly string[] = [
+const requiredPermissions: readonly string[] = [
   'tpu.nodes.create',
   'tpu.nodes.delete',
   'tpu.nodes.get',
@@ -289,12 +289,22 @@ export const requiredPermissions: readonly string[] = [
   'tpu.operations.list',
 ];
 
-/** Each with the command that needs it. */
-export const optionalPermissions: Readonly<Record<string, string>> = {
-  'cloudquotas.quotas.get': 'jobman quota',
-  'storage.buckets.list': 'jobman storage',
-  'monitoring.timeSeries.list': 'jobman storage',
+/** Each with the command that needs it, and a role that has it. */
+const optionalPermissions: Readonly<Record<string, { readonly command: string; readonly role: string }>> = {
+  'cloudquotas.quotas.get': { command: 'jobman quota', role: 'roles/cloudquotas.viewer' },
+  'storage.buckets.list': { command: 'jobman storage', role: 'roles/storage.bucketViewer' },
+  'monitoring.timeSeries.list': { command: 'jobman storage', role: 'roles/monitoring.viewer' },
+  'bigquery.jobs.create': { command: 'jobman billing', role: 'roles/bigquery.jobUser' },
 };
+
+/** Needed only in the project that runs the queries of `jobman billing`. */
+export const billingPermission = 'bigquery.jobs.create';
+
+/** Needed in a project of TPU jobs. */
+export const tpuPermissions: readonly string[] = [
+  ...requiredPermissions,
+  ...Object.keys(optionalPermissions).filter((name) => name !== billingPermission),
+];
 
 export function checkPermissions(
   project: string,
@@ -314,18 +324,10 @@ export function checkPermissions(
             grant('roles/tpu.admin'),
           ),
         ]),
-    ...optional.map((one) =>
-      warning(
-        `${project}: missing ${one}, which \`${optionalPermissions[one] ?? 'jobman'}\` needs`,
-        grant(viewerRoles[one] ?? 'roles/viewer'),
-      ),
-    ),
+    ...optional.map((one) => {
+      const { command = 'jobman', role = 'roles/viewer' } = optionalPermissions[one] ?? {};
+      return warning(`${project}: missing ${one}, which \`${command}\` needs`, grant(role));
+    }),
   ];
   return results.length === 0 ? [ok(`${project}: all that jobman needs`)] : results;
 }
-
-const viewerRoles: Readonly<Record<string, string>> = {
-  'cloudquotas.quotas.get': 'roles/cloudquotas.viewer',
-  'storage.buckets.list': 'roles/storage.bucketViewer',
-  'monitoring.timeSeries.list': 'roles/monitoring.viewer',
-};

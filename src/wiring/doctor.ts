@@ -13,12 +13,12 @@ import {
   checkSettings,
   checkSsh,
   checkVersions,
+  billingPermission,
   failedCheck,
   ok,
-  optionalPermissions,
   problem,
-  requiredPermissions,
   runDoctor,
+  tpuPermissions,
   unknown,
   warning,
   type Check,
@@ -38,6 +38,7 @@ import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { maxFinishedJobs, tpuScopes, tpuSpecs } from '../app/tpus.ts';
 import { second, type Duration } from '../core/model/time.ts';
+import { projectOfTable } from '../google/billing-export.ts';
 import { missingPermissions } from '../google/permissions.ts';
 import { createHttpClient, isLoopback } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
@@ -355,16 +356,20 @@ async function permissionOutcomes(
 ): Promise<readonly Outcome[]> {
   const { io, home } = services;
   const settings = await services.settings();
-  const names = await projects();
-  if (names.length === 0) return notUsed;
+  const wanted = new Map((await projects()).map((project) => [project, tpuPermissions] as const));
+  const { exportTable, queryProject } = settings.billing;
+  if (exportTable !== null) {
+    const project = queryProject ?? projectOfTable(exportTable);
+    wanted.set(project, [...(wanted.get(project) ?? []), billingPermission]);
+  }
+  if (wanted.size === 0) return notUsed;
   const apiFor = createGoogleService({ io, home, settings, now: () => io.now(), name: 'resourceManager' });
-  const isGoogle = names.some((project) => !isServedByEmulator(settings, project));
+  const isGoogle = [...wanted.keys()].some((project) => !isServedByEmulator(settings, project));
   const source = isGoogle ? await loginSourceOf() : null;
   const account = source === null || source.kind === 'command' ? null : source.account;
-  const wanted = [...requiredPermissions, ...Object.keys(optionalPermissions)];
-  const results = names.map(async (project): Promise<readonly Outcome[]> => {
+  const results = [...wanted].map(async ([project, permissions]): Promise<readonly Outcome[]> => {
     try {
-      return checkPermissions(project, await missingPermissions(apiFor(project), project, wanted), account);
+      return checkPermissions(project, await missingPermissions(apiFor(project), project, permissions), account);
     } catch (error) {
       return [failedCheck(error)];
     }

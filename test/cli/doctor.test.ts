@@ -49,7 +49,7 @@ test('long sentences wrap, and names from a cloud cannot control the terminal', 
   const { out } = await doctor([{ check: 'tpus', state: 'problem', message, remedy: 'jobman tpus' }], [], 60);
   assert.ok(!out.includes('\u001b[2J'));
   assert.ok(out.split('\n').every((line) => line.length <= 60));
-  assert.match(out, /^ {22}jobman tpus$/m);
+  assert.match(out, /^ {15}jobman tpus$/m);
 });
 
 test('--json prints one object for each result', async () => {

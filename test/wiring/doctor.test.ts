@@ -82,6 +82,24 @@ test('a project that answers is healthy; what is denied is named', async (t) => 
   assert.deepEqual(statesOf(denied['orphans']), ['ok'], 'no database, so no orphan');
 });
 
+test('the project that runs the queries of billing needs another permission', async (t) => {
+  const { world, cloud } = await worldWithCloud(t);
+  const settings = {
+    tpu: { project: 'lab', endpoint: cloud.emulator.url },
+    billing: { exportTable: 'lab-billing.costs.gcp_billing_export_v1_0A' },
+  };
+  writeFileSync(join(world.home, 'settings.json'), JSON.stringify(settings));
+  await cloud.admin('permission', 'tpu.nodes.get');
+  const { permissions } = await diagnose(world);
+  assert.deepEqual(
+    permissions?.map(({ state, message }) => [state, message.split(':')[0]]),
+    [
+      ['problem', 'lab'],
+      ['ok', 'lab-billing'],
+    ],
+  );
+});
+
 test('an orphan and a stopped controller are found, and nothing is changed', async (t) => {
   const { world, cloud } = await worldWithCloud(t);
   const store = openStore({ file: join(world.home, 'state.db') });

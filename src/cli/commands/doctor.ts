@@ -24,7 +24,9 @@ export async function doctor(cli: Cli, _flags: GlobalFlags): Promise<number> {
   }
   if (cli.json) cli.printJsonLines(results);
   else {
-    cli.printAll(results.flatMap((result, index) => resultLines(result, results[index - 1], columnsOf(cli.io.stdout))));
+    const columns = columnsOf(cli.io.stdout);
+    const width = Math.max(...results.map(({ check }) => check.length));
+    cli.printAll(results.flatMap((result, index) => resultLines(result, results[index - 1], width, columns)));
     cli.note(formatSummary(results));
   }
   return results.some(({ state }) => state === 'problem') ? exitCode.failed : exitCode.ok;
@@ -33,6 +35,7 @@ export async function doctor(cli: Cli, _flags: GlobalFlags): Promise<number> {
 function resultLines(
   { check, state, message, remedy }: CheckResult,
   before: CheckResult | undefined,
+  nameWidth: number,
   columns: number | null,
 ): readonly string[] {
   const name = before?.check === check ? '' : check;
@@ -44,7 +47,6 @@ function resultLines(
 }
 
 const stateWidth = 'problem'.length;
-const nameWidth = 'permissions'.length;
 
 function formatSummary(results: readonly CheckResult[]): string {
   const count = (state: CheckResult['state']) => results.filter((one) => one.state === state).length;
