@@ -8,7 +8,9 @@ const redacted = '***';
 const secretCore =
   '(?:pass(?:word|wd|phrase)|pwd|secret|token(?!s|iz|_?(?:count|len|type|per))|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|signing[_-]?key|client[_-]?key|encryption[_-]?key|wandb[_-]?key|credential|cookie|webhook)';
 /** Also in the middle of a name, as in `MY_API_KEY_2`. */
-const secretNameText = `[\\w.-]*${secretCore}[\\w.-]*`;
+const secretNameText = `[\\w.-]{0,80}${secretCore}[\\w.-]{0,40}`;
+/** A log may have a line of a megabyte: a name begins at a border, so that no pattern tries each character of it. */
+const border = '(?<![\\w.-])';
 
 const secretName = new RegExp(`^${secretNameText}$|^(?:.*_)?(?:KEY|PASS|AUTH)$`, 'i');
 
@@ -19,14 +21,14 @@ export function isSecretName(name: string): boolean {
 /** A value that says where a secret is, or that is no secret: `env`, `env:NAME`, a number, `true`. */
 const harmless = /^(?:env(?::\w+)?|null|none|true|false|-?\d{1,5}(?:\.\d+)?|\*+|\(set\)|)$/i;
 
-const quotedValue = String.raw`\\?"(?:[^"\\]|\\(?!").)*\\?"|'[^']*'`;
+const quotedValue = String.raw`\\?"(?:[^"\\\n]|\\(?!").)*\\?"|'[^'\n]*'`;
 const bareValue = String.raw`[^\s"',;}\])]+`;
 
 /** Each pattern has the groups `before` (kept) and `value` (removed). */
 const assignments: readonly RegExp[] = [
   // password: |  followed by indented lines.
   new RegExp(
-    `(?<before>${secretNameText}["']?\\s*:\\s*[|>][+-]?\\d*[ \\t]*\\n)(?<value>(?:[ \\t]+[^\\n]*(?:\\n|$))+)`,
+    `(?<before>${border}${secretNameText}["']?\\s*:\\s*[|>][+-]?\\d*[ \\t]*\\n)(?<value>(?:[ \\t]+[^\\n]*(?:\\n|$))+)`,
     'gi',
   ),
   // { "name": "DB_PASSWORD", "value": "..." }, also as YAML.
@@ -36,17 +38,17 @@ const assignments: readonly RegExp[] = [
   ),
   // --token VALUE, --password=VALUE, `-p` has too many meanings.
   new RegExp(
-    `(?<before>--?${secretNameText}\\\\?["']?(?:\\s*,\\s*|\\s*=\\s*|\\s+))(?<value>${quotedValue}|${bareValue})`,
+    `(?<before>${border}--?${secretNameText}\\\\?["']?(?:\\s*,\\s*|\\s*=\\s*|\\s+))(?<value>${quotedValue}|${bareValue})`,
     'gi',
   ),
   // NAME=value, name: value, "name": "value", "name", "value".
   new RegExp(
-    `(?<before>${secretNameText}\\\\?["']?[ \\t]*(?:=>?|:)[ \\t]*)(?<value>${quotedValue}|${bareValue})`,
+    `(?<before>${border}${secretNameText}\\\\?["']?[ \\t]*(?:=>?|:)[ \\t]*)(?<value>${quotedValue}|${bareValue})`,
     'gi',
   ),
   // Variables with short names: upper case only, because `key: value` is ordinary.
   new RegExp(
-    `(?<before>\\b[A-Z0-9_]*(?:KEY|PASS|AUTH)\\\\?["']?[ \\t]*[=:][ \\t]*)(?<value>${quotedValue}|${bareValue})`,
+    `(?<before>\\b[A-Z0-9_]{0,80}(?:KEY|PASS|AUTH)\\\\?["']?[ \\t]*[=:][ \\t]*)(?<value>${quotedValue}|${bareValue})`,
     'g',
   ),
   // A line of ~/.netrc.
@@ -59,14 +61,14 @@ const headers =
   /((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-goog-api-key)(\\?["']?\s*[:=]\s*\\?["']?)([^\r\n"'\\]+)/gi;
 const schemes = /\b(Bearer|Basic|Negotiate)(\s+)([\w.~+/-]{6,}=*)/gi;
 /** RFC 3986: the part before the last @ of the authority. */
-const urlPasswords = /\b([a-z][a-z0-9+.-]*:\/\/)([^\s/?#"'<>]*):([^\s/?#"'<>]+)@/gi;
-const urlTokens = /\b([a-z][a-z0-9+.-]*:\/\/)([^\s/?#"'<>:@]{20,})@/gi;
+const urlPasswords = /\b([a-z][a-z0-9+.-]{0,20}:\/\/)([^\s/?#"'<>]{0,200}):([^\s/?#"'<>]{1,500})@/gi;
+const urlTokens = /\b([a-z][a-z0-9+.-]{0,20}:\/\/)([^\s/?#"'<>:@]{20,2000})@/gi;
 const urlParameters = new RegExp(
-  `([?&](?:${secretNameText}|[\\w.-]*(?:key|sig|signature|auth|code))=)([^&\\s"'#]+)`,
+  `([?&](?:${secretNameText}|[\\w.-]{0,80}(?:key|sig|signature|auth|code))=)([^&\\s"'#]+)`,
   'gi',
 );
 const webhooks =
-  /(https:\/\/(?:hooks\.slack\.com\/(?:services|workflows|triggers)|[\w.]*discord(?:app)?\.com\/api\/webhooks)\/)[^\s"'<>]+/gi;
+  /(https:\/\/(?:hooks\.slack\.com\/(?:services|workflows|triggers)|(?:\w{1,20}\.)?discord(?:app)?\.com\/api\/webhooks)\/)[^\s"'<>]+/gi;
 
 /** Tokens that their form shows. */
 const tokens: readonly RegExp[] = [
@@ -87,13 +89,17 @@ const tokens: readonly RegExp[] = [
   /\beyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*/g, // JSON Web Token
 ];
 
-/** A whole block, one that the end of the text cuts, and one whose beginning is cut. `\n` may be escaped. */
-const pemBlock = /-----BEGIN [A-Z0-9 ]+-----(?:(?!-----BEGIN)[\s\S])*?(?:-----END [A-Z0-9 ]+-----|$)/g;
-const pemEnd = /(?:[A-Za-z0-9+/=]{16,}(?:\s|\\n)*)+-----END [A-Z0-9 ]+-----/g;
+/** A whole block, one without its end, and one without its beginning. `\n` may be escaped. */
+const pemBlocks: readonly RegExp[] = [
+  /-----BEGIN [A-Z0-9 ]+-----(?:(?!-----(?:BEGIN|END))[\s\S]){0,20000}-----END [A-Z0-9 ]+-----/g,
+  /-----BEGIN [A-Z0-9 ]+-----(?:(?:\s|\\n)+[A-Za-z0-9+/=]{16,})*(?:(?:\s|\\n)+[A-Za-z0-9+/=]+)?/g,
+  /(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]{6,}(?:\s|\\n)+)+-----END [A-Z0-9 ]+-----/g,
+];
 
 /** Removes what has the form of a secret. */
 export function redactPatterns(text: string): string {
-  let clean = text.replace(pemBlock, redacted).replace(pemEnd, redacted);
+  let clean = text;
+  for (const pattern of pemBlocks) clean = clean.replace(pattern, redacted);
   clean = clean.replace(headers, (_, name: string, between: string) => `${name}${between}${redacted}`);
   for (const pattern of assignments) {
     clean = clean.replace(pattern, (...found: readonly unknown[]) => {
@@ -143,7 +149,9 @@ export function createRedactor(values: Iterable<string>): (text: string) => stri
 
 /** The secrets in a text: values next to secret names, passwords in URLs, PEM blocks, logins of Docker. */
 export function secretsIn(text: string): readonly string[] {
-  const found: string[] = [...text.matchAll(pemBlock)].map(([block]) => block.replaceAll(String.raw`\n`, '\n'));
+  const found: string[] = [...text.matchAll(pemBlocks[0] ?? /$^/g)].map(([block]) =>
+    block.replaceAll(String.raw`\n`, '\n'),
+  );
   for (const pattern of assignments)
     for (const { groups } of text.matchAll(pattern)) found.push(unquote(groups?.['value'] ?? ''));
   for (const [, , , value = ''] of text.matchAll(headers)) found.push(value.replace(/^\w+\s+/, ''));

@@ -43,6 +43,7 @@ suite('the form of a secret', () => {
     ['a PEM block in JSON', JSON.stringify({ k: key }), 'AAAAB3NzaC1yc2EAAAADAQABAAAB'],
     ['a PEM block without its beginning', key.slice(50), 'AAAAB3NzaC1yc2EAAAADAQABAAAB'],
     ['a PEM block without its end', key.slice(0, 100), 'AAAAABG5vbmUAAAAE'],
+    ['a PEM block before another one', `${key.slice(0, 100)}\n${key}`, 'AAAAABG5vbmUAAAAE'],
   ];
   for (const [what, text, secret] of rows) {
     test(what, () => {
@@ -73,6 +74,28 @@ suite('the form of a secret', () => {
     ].join('\n');
     assert.equal(redactPatterns(text), text);
   });
+});
+
+test('a log of any form takes time in proportion to its length', () => {
+  const long = 300_000;
+  const lines = [
+    'A',
+    'a.',
+    'token',
+    'token_',
+    '-----BEGIN X-----',
+    'AAAA ',
+    '://',
+    'a://b:',
+    '"password="',
+    'eyJ',
+    '-',
+    ' name: key',
+  ];
+  for (const part of lines) {
+    const text = part.repeat(long / part.length);
+    assert.ok(redactPatterns(text).length > 0, part);
+  }
 });
 
 test('known values are removed in every form', () => {
