@@ -30,7 +30,7 @@ import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { aWhy, jobman, emptyArchive, createCliHarness, type CliHarnessOptions, jobView } from './support/harness.ts';
 import { aTpu } from './tpu/lab-world.ts';
 import { aLabJob, aUser } from '../support/lab-builders.ts';
-import { localSpec } from '../support/builders.ts';
+import { localSpec, usageRow } from '../support/builders.ts';
 import { root } from '../support/root.ts';
 
 /** A title, a cleared screen, a bell, a carriage return, C1's CSI, DEL, text turned around, text that is hidden. */
@@ -38,7 +38,7 @@ const evil = 'x\u001b]0;PWN\u0007\u001b[2J\r\u009b31m\u007f\u202egnp\u2066\u001b
 const terminal = { columns: 100, rows: 40 };
 
 function assertHarmless(text: string, of: string): void {
-  const styles = /\p{Cc}\[(?:1|22|31|34|35|39)m/gu;
+  const styles = /\p{Cc}\[(?:1|22|31|32|34|35|39)m/gu;
   const found = /[^\P{Cc}\n\t]|[\u202a-\u202e\u2066-\u2069]/u.exec(text.replace(styles, ''));
   assert.equal(found, null, `${of}: ${JSON.stringify(text.slice(Math.max(0, (found?.index ?? 0) - 80)))}`);
 }
@@ -103,6 +103,14 @@ const records: CliHarnessOptions = {
   more: 2,
   answerCommand: (id) => ({ id, ok: false, message: evil, exitCode: 1 }),
   zones: [],
+  usage: [usageRow({ job: '000042', jobName: evil, owner: evil, tags: [evil], location: evil, accelerator: evil })],
+  diffSide: (id, attempt) => ({
+    job: id,
+    name: evil,
+    attempt,
+    values: { result: { [evil]: `${attempt}${evil}` }, manifest: `${attempt}\n${evil}\n` },
+    files: null,
+  }),
 };
 
 const workers: WorkerAccess = {
@@ -160,6 +168,18 @@ const argumentsOf: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'emulator act': [['preempt', evil], [evil]],
   completion: [['bash'], [evil]],
   logs: [['42'], ['42', '--grep', evil]],
+  cost: [
+    [],
+    ['42'],
+    [evil],
+    ['--csv'],
+    ...['user', 'tag', 'zone', 'accelerator'].map((by) => ['--by', by]),
+    ['--by', evil],
+  ],
+  diff: [
+    ['42#1', '42#2'],
+    ['42', evil],
+  ],
   setup: [['42', evil]],
   import: [[evil]],
 };

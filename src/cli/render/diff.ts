@@ -42,7 +42,11 @@ export function formatSide({ job, name, attempt }: DiffSide): string {
 /** On a terminal both values stay visible: the key and the first value are cut. */
 function valueLines(differences: readonly ValueDifference[], { columns }: DiffLayout): readonly string[] {
   if (differences.length === 0) return [];
-  const rows = differences.map(({ key, left, right }) => [key, formatValue(key, left), formatValue(key, right)]);
+  const rows = differences.map(({ key, left, right }) => [
+    escapeLine(key),
+    formatValue(key, left),
+    formatValue(key, right),
+  ]);
   const keyWidth = Math.max(...rows.map(([key = '']) => width(key)));
   const most = columns === null ? null : Math.max(8, Math.floor((columns - Math.min(keyWidth, columns / 3) - 4) / 2));
   const cut = rows.map(([key = '', one = '', other = '']) =>
