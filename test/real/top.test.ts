@@ -89,4 +89,6 @@ test('top measures the workers of jobs, and keeps the others when one does not a
   const next = await topOf(world, tpu);
   assert.ok(next.workers(tpu).every(({ silentSinceAt }) => silentSinceAt === null));
   for (const id of [tpu, busy, idle]) await world.output('cancel', id);
+  // Their programs end before the controller does.
+  for (const id of [tpu, busy, idle]) await world.waitForPhase(id, 'cancelled');
 });
