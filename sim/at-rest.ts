@@ -69,7 +69,9 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
   // jobman will give up a silent worker.
   if (job.allocations.at(-1)?.unreachableAt !== null) return false;
   // A limit will end it. A clock that was set back delays that.
-  if (job.spec.limits.maxRuntimeMs !== null) return false;
+  const { maxRuntimeMs, budgetUsd } = job.spec.limits;
+  const isCharged = job.spec.capacity.kind === 'tpu' && job.spec.capacity.ownership === 'ephemeral';
+  if (maxRuntimeMs !== null || (budgetUsd !== undefined && isCharged)) return false;
   const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
   // A program that may still end by itself is not at rest yet.
   return (

@@ -14,6 +14,7 @@ export interface HistoryState {
   readonly cancelRequested: boolean;
   readonly workdirCopy: number | undefined;
   readonly recoveryDisabled: true | undefined;
+  readonly budgetWarning: Job['budgetWarning'];
   readonly attempts: readonly object[];
   readonly allocations: readonly object[];
   readonly finish: Job['finish'];
@@ -33,6 +34,7 @@ function replay(events: readonly Event[]): HistoryState {
   let cancelRequested = false;
   let workdirCopy: number | undefined;
   let recoveryDisabled: true | undefined;
+  let budgetWarning: Job['budgetWarning'];
   let finish: Job['finish'] = null;
   let removed = false;
   const allocation = (ordinal: number): UntypedRecord => allocationIn(allocations, ordinal);
@@ -46,6 +48,7 @@ function replay(events: readonly Event[]): HistoryState {
         else if (event.verb === 'accept-exit') Object.assign(attempt(attempts.length), { exitAcceptedAt: event.at });
         else if (event.desired === 'running') {
           recoveryDisabled = undefined;
+          budgetWarning = undefined;
           finish = null;
           cancelRequested = false;
         } else if (event.verb !== 'stop') cancelRequested = true;
@@ -87,29 +90,15 @@ function replay(events: readonly Event[]): HistoryState {
         break;
       }
       case 'attempt_started':
-        attempt(event.attempt)['startedAt'] = event.at;
-        break;
       case 'attempt_running':
-        attempt(event.attempt)['runningAt'] = event.at;
-        break;
       case 'attempt_resumed':
-        attempt(event.attempt)['resumedFrom'] = { entry: event.entry, savedAt: event.savedAt };
-        break;
-      case 'exit_seen': {
-        const { kind: _kind, attempt: ordinal, ...seen } = event;
-        attempt(ordinal)['exitSeen'] = seen;
-        break;
-      }
+      case 'exit_seen':
       case 'attempt_ending':
-        attempt(event.attempt)['ending'] = {
-          reason: event.reason,
-          evidence: event.evidence,
-          startedAt: event.programEndedAt ?? event.at,
-        };
-        break;
       case 'attempt_ended':
-        attempt(event.attempt)['endedAt'] = event.endedAt ?? event.at;
-        attempt(event.attempt)['exits'] = event.exits;
+        replayAttempt(attempt(event.attempt), event);
+        break;
+      case 'budget_warning':
+        budgetWarning = { spentUsd: event.spentUsd, budgetUsd: event.budgetUsd };
         break;
       case 'finished':
         finish = { at: event.at, verdict: event.verdict, reason: event.reason };
@@ -135,7 +124,17 @@ function replay(events: readonly Event[]): HistoryState {
         break;
     }
   }
-  return { desired, cancelRequested, workdirCopy, recoveryDisabled, attempts, allocations, finish, removed };
+  return {
+    desired,
+    cancelRequested,
+    workdirCopy,
+    recoveryDisabled,
+    budgetWarning,
+    attempts,
+    allocations,
+    finish,
+    removed,
+  };
 }
 
 /** That allocation; those before it are created too, because no event about them came yet. */
@@ -153,6 +152,41 @@ function allocationIn(allocations: UntypedRecord[], ordinal: number): UntypedRec
     });
   }
   return allocations[ordinal - 1] ?? {};
+}
+
+type AttemptEvent = Extract<
+  Event,
+  { readonly kind: `attempt_${'started' | 'running' | 'resumed' | 'ending' | 'ended'}` | 'exit_seen' }
+>;
+
+function replayAttempt(one: UntypedRecord, event: AttemptEvent): void {
+  switch (event.kind) {
+    case 'attempt_started':
+      one['startedAt'] = event.at;
+      break;
+    case 'attempt_running':
+      one['runningAt'] = event.at;
+      break;
+    case 'attempt_resumed':
+      one['resumedFrom'] = { entry: event.entry, savedAt: event.savedAt };
+      break;
+    case 'exit_seen': {
+      const { kind: _kind, attempt: _attempt, ...seen } = event;
+      one['exitSeen'] = seen;
+      break;
+    }
+    case 'attempt_ending':
+      one['ending'] = {
+        reason: event.reason,
+        evidence: event.evidence,
+        startedAt: event.programEndedAt ?? event.at,
+      };
+      break;
+    case 'attempt_ended':
+      one['endedAt'] = event.endedAt ?? event.at;
+      one['exits'] = event.exits;
+      break;
+  }
 }
 
 type AllocationEvent = Extract<
@@ -236,6 +270,7 @@ export function recordedState(job: Job): HistoryState {
     cancelRequested: job.cancelRequested,
     workdirCopy: job.workdirCopy,
     recoveryDisabled: job.recoveryDisabled,
+    budgetWarning: job.budgetWarning,
     attempts: job.attempts.map(({ failures: _failures, ending, alternativesTried, exitSeen, ...rest }) => ({
       ...rest,
       exitSeen: exitSeen === undefined ? undefined : withoutPattern(exitSeen),

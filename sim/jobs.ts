@@ -73,6 +73,7 @@ function drawJob(chance: Chance, index: number): PlannedJob {
   // Some setups cannot succeed. A separate draw, so that every other job stays the same.
   const setup = chance.fork('setup');
   const isBroken = setup.yes(0.08);
+  const money = chance.fork('money');
   const spec: JobSpec = {
     version: 1,
     name: `job-${index}`,
@@ -108,6 +109,8 @@ function drawJob(chance: Chance, index: number): PlannedJob {
       silenceTimeoutMs: hangs || chance.yes(0.2) ? 2 * minute : null,
       capacityWaitMs: chance.yes(0.1) ? chance.between(2, 10) * minute : null,
       setupTries: chance.between(2, 5),
+      // A dollar is an hour of one machine.
+      ...(money.yes(0.15) && { budgetUsd: money.between(2, 12) / 60 }),
     },
     stop: { signal: 'TERM', graceMs: chance.between(5, 30) * second },
     finish: chance.yes(0.1)

@@ -3,6 +3,7 @@
 // with it, because a mistake in shared code would hide itself. The simulator checks whether the outside agrees with the
 // database.
 
+import { isBudgetUsed } from '../src/core/decide/spending.ts';
 import type { Action, Decision } from '../src/core/model/decision.ts';
 import { commandWorkers, heldAllocations, stepsOf } from '../src/core/model/job.ts';
 import type { Allocation, Attempt, Job, TriedAlternative } from '../src/core/model/job.ts';
@@ -81,7 +82,13 @@ function allocationIn(job: Job, ordinal: number): Allocation | undefined {
 // ------------------------------------------------------------------------------------------ 1
 
 /** Reasons that need no observation: the owner's command, time limits, and outcomes. */
-const reasonsWithoutObservation: readonly Reason[] = ['stopped', 'timed_out', 'allocation_failed', 'setup_failed'];
+const reasonsWithoutObservation: readonly Reason[] = [
+  'stopped',
+  'timed_out',
+  'budget',
+  'allocation_failed',
+  'setup_failed',
+];
 
 function unknownIsNotAbsent(pass: Pass): readonly string[] {
   const { before, observation, decision, now } = pass;
@@ -479,6 +486,7 @@ function exceedsLimits({ before, decision: { job }, now }: Pass): readonly strin
   const isUnchanged = job === before;
   if (isUnchanged && maxRuntimeMs !== null && runningAt !== null && now > runningAt + maxRuntimeMs)
     found.push('the command runs beyond its limit');
+  if (isUnchanged && isBudgetUsed(job, now)) found.push('the job runs beyond its budget');
   const isWaiting = allocationIn(job, attempt.allocation)?.readyAt === null && startedByOwner;
   if (isUnchanged && isWaiting && capacityWaitMs !== null && now > createdAt + capacityWaitMs)
     found.push('the wait for capacity exceeds its limit');

@@ -1,7 +1,7 @@
 // Checks of capacity: invariants 1, 3, 6, 12 and 13.
 
 import type { Allocation, Job } from '../../src/core/model/job.ts';
-import { second, minute } from '../../src/core/model/time.ts';
+import { hour, second, minute } from '../../src/core/model/time.ts';
 import { zoneOf } from '../cloud.ts';
 import { findMachine, lastPrintedAt, isAlive, runName } from '../world.ts';
 import type { Machine, Run } from '../world.ts';
@@ -73,7 +73,8 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
     const failedAt = job.desired === 'running' && job.finish !== null ? ledger.failedAt : null;
     const isShort =
       failedAt !== null && now < failedAt + holdOnFailureMs * 0.9 && !context.clockJumps.some((at) => at >= failedAt);
-    if (ownership === 'ephemeral' && isShort && lastObserved?.state === 'ready' && ordinal === job.allocations.length)
+    const isHeld = ownership === 'ephemeral' && lastObserved?.state === 'ready' && ordinal === job.allocations.length;
+    if (isHeld && isShort && !hasUsedBudget(context, job))
       context.fail(6, `job ${job.id}: ${name} is released after ${now - failedAt} ms instead of ${holdOnFailureMs}`);
   }
   const isEphemeral = job.spec.capacity.ownership === 'ephemeral';
@@ -102,6 +103,7 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
   const { limits, recovery } = job.spec;
   if (ledger.workerFailures >= limits.setupTries) return true;
   if (ledger.refused.size > 0) return true;
+  if (hasUsedBudget(context, job)) return true;
   const runs = context.world().runs.filter((run) => run.job === job.id);
   if (runs.some((run) => run.endedAt !== null)) return true;
   const { failedCallTimeoutMs = Infinity } = limits;
@@ -125,6 +127,19 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
   const silentLongest = Math.max(...machine.hosts.map((host) => host.longestOutage(now)));
   if (silentLongest + context.world().longestNetworkCut >= recovery.unreachableGraceMs * 0.8) return true;
   return context.clockJumps.some((at) => at >= ledger.createdAt);
+}
+
+/** In the simulated cloud an hour of a machine costs a dollar. */
+function hasUsedBudget(context: CheckContext, { id, spec }: Job): boolean {
+  const { budgetUsd } = spec.limits;
+  if (budgetUsd === undefined) return false;
+  // The time of a jump counts as ready time.
+  if (context.clockJumps.length > 0) return true;
+  const { machines, timeline } = context.world();
+  const periods = machines.flatMap(({ labels, readyPeriods }) => (labels?.job === id ? readyPeriods : []));
+  const readyMs = periods.reduce((sum, { from, until }) => sum + ((until ?? timeline.now) - from), 0);
+  // A machine may count as ready for some minutes after its end, while nothing is observed.
+  return readyMs / hour >= budgetUsd * 0.5;
 }
 
 /**

@@ -116,6 +116,7 @@ export const reasonPhrases: Readonly<Record<Reason, string>> = {
   command_failed: 'command failed',
   hung: 'hung',
   timed_out: 'timed out',
+  budget: 'budget used up',
 };
 
 /** Foreign text as a part of our sentence: on one line and without its full stop. */

@@ -15,7 +15,7 @@ import {
   formatRule,
   withoutSubject,
 } from './phrases.ts';
-import { pluralize, formatDuration, reasonPhrases, asClause } from './format.ts';
+import { pluralize, formatDuration, formatUsd, reasonPhrases, asClause } from './format.ts';
 
 export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
@@ -96,6 +96,8 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       return event.who === 'workers' ? 'every worker answers again' : `allocation ${event.allocation} answers again`;
     case 'clock_set_back':
       return 'the clock of this machine was set back; times in the future count as now';
+    case 'budget_warning':
+      return `${formatUsd(event.spentUsd)} of the budget of ${formatUsd(event.budgetUsd)} are used (job.budget)`;
     case 'finished':
       return event.verdict === 'failed' ? `failed: ${reasonPhrases[event.reason]}` : event.verdict;
     case 'removed':

@@ -22,7 +22,15 @@ import {
   type WorkdirSpec,
 } from '../core/model/spec.ts';
 import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
-import { pluralize, formatList, formatDuration, formatPricePerHour, reasonPhrases, asClause } from './format.ts';
+import {
+  pluralize,
+  formatList,
+  formatDuration,
+  formatPricePerHour,
+  formatUsd,
+  reasonPhrases,
+  asClause,
+} from './format.ts';
 import { failurePatterns } from '../core/model/log-lines.ts';
 
 /** A worker that answered without the program was reachable, so that end has its own phrase. */
@@ -179,6 +187,10 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
       return limits.maxRuntimeMs === null
         ? evidence.message
         : `reached its time limit of ${formatDuration(limits.maxRuntimeMs)} (job.max_runtime)`;
+    case 'budget':
+      return limits.budgetUsd === undefined
+        ? evidence.message
+        : `its capacity has cost ${formatUsd(limits.budgetUsd)}, as much as job.budget allows`;
     case 'command_failed':
       if (evidence.exitCode === undefined && evidence.signal === undefined) return evidence.message;
       return `${formatExit(evidence)}${where}`;

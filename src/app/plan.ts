@@ -14,7 +14,8 @@ import {
 } from '../core/model/spec.ts';
 import type { Plan } from './client.ts';
 import { isSimulated, formatBudget, formatConditions, formatStartFolder } from './phrases.ts';
-import { pluralize, formatDuration, reasonPhrases } from './format.ts';
+import { pluralize, formatDuration, formatPricePerHour, formatUsd, reasonPhrases } from './format.ts';
+import { hour } from '../core/model/time.ts';
 
 const jobIdToken = '<job id>';
 
@@ -31,7 +32,7 @@ export function createPlan(template: JobSpec, pricePerHour: number | null): Plan
         : `${formatWhere(spec)}:\n${resolvedText(spec, spec.command.userScript ?? spec.command.script)}`,
     script: spec.command.userScript === undefined ? null : resolvedText(spec, spec.command.script),
     rules: ruleLines(spec),
-    limits: limitLines(spec),
+    limits: limitLines(spec, pricePerHour),
     pricePerHourUsd: pricePerHour,
     simulated: isSimulated(spec.capacity),
   };
@@ -141,11 +142,20 @@ function formatAnswer(answer: { readonly then: string; readonly on: string }): s
     : answer.then;
 }
 
-function limitLines(spec: JobSpec): readonly string[] {
+function formatMoneyBudget(budgetUsd: number, pricePerHour: number | null): string {
+  const length =
+    pricePerHour === null
+      ? ''
+      : `: about ${formatDuration((budgetUsd / pricePerHour) * hour)} at ${formatPricePerHour(pricePerHour)}`;
+  return `budget ${formatUsd(budgetUsd)}${length}`;
+}
+
+function limitLines(spec: JobSpec, pricePerHour: number | null): readonly string[] {
   const { limits, stop, finish, recovery } = spec;
   const kept = finish.keepForMs === null ? 'until you release it' : `for ${formatDuration(finish.keepForMs)}`;
   return [
     limits.maxRuntimeMs === null ? 'no time limit' : `time limit ${formatDuration(limits.maxRuntimeMs)}`,
+    ...(limits.budgetUsd === undefined ? [] : [formatMoneyBudget(limits.budgetUsd, pricePerHour)]),
     limits.silenceTimeoutMs === null
       ? 'no limit on silence'
       : `counts as hung after ${formatDuration(limits.silenceTimeoutMs)} without output`,

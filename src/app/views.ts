@@ -19,6 +19,7 @@ import { nextCallAt } from '../core/decide/allocate.ts';
 import { needsSlot } from '../core/policy/admission.ts';
 import { isFinishedPhase, phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
 import { budgetOf, usedBudget } from '../core/decide/recover.ts';
+import { spendingOf } from '../core/decide/spending.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
@@ -252,6 +253,9 @@ function runPhrase(job: Job, now: Instant): string {
   const ends = job.attempts.filter(({ endedAt }) => endedAt !== null).map(({ ending }) => ending?.reason ?? 'stopped');
   const preemptions = ends.filter((reason) => reason === 'preempted').length;
   const failures = ends.filter((reason) => budgetOf(reason) === 'failures').length;
+  const spending = job.budgetWarning === undefined ? undefined : spendingOf(job, now);
+  if (spending !== undefined)
+    return `running for ${formatAge(length)}, ${Math.floor((100 * spending.spentUsd) / spending.budgetUsd)}% of budget used`;
   if (preemptions > 0) return `running for ${formatAge(length)}, ${pluralize(preemptions, 'preemption')}`;
   if (failures > 0) return `running for ${formatAge(length)}, ${pluralize(failures, 'failure')}`;
   return `running for ${formatDuration(length)}`;
@@ -309,6 +313,7 @@ function endPhrase(job: Job): string {
     case 'stopped':
     case 'preempted':
     case 'timed_out':
+    case 'budget':
       return reasonPhrases[reason];
   }
 }

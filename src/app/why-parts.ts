@@ -133,6 +133,7 @@ export function failedAttempt(job: Job): Attempt | undefined {
     case 'command_failed':
     case 'hung':
     case 'timed_out':
+    case 'budget':
     case 'unreachable':
     case 'setup_failed':
       return attempt;

@@ -5,7 +5,8 @@ import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { isOnHeldCapacity, unreachableGraceOf } from '../core/decide/recover.ts';
 import { allocationOf, lastAllocation } from '../core/model/job.ts';
 import type { Attempt, Ending, ExitSeen, Job } from '../core/model/job.ts';
-import type { Instant } from '../core/model/time.ts';
+import { earliest, type Instant } from '../core/model/time.ts';
+import { budgetEnd } from '../core/decide/spending.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
 import { asClause, capitalize, formatAge, formatDuration, formatTime, pluralize } from './format.ts';
 import { formatEndReason, formatExit, likelyCause } from './phrases.ts';
@@ -30,7 +31,9 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
   const { job, hangEvidence = null, now } = context;
   const attempt = currentAttempt(context);
   const { maxRuntimeMs, failedCallTimeoutMs } = job.spec.limits;
-  const nextAt = maxRuntimeMs === null ? null : runningAt + maxRuntimeMs;
+  const limitAt = maxRuntimeMs === null ? undefined : runningAt + maxRuntimeMs;
+  const budgetAt = budgetEnd(job, now);
+  const nextAt = earliest(limitAt, budgetAt) ?? null;
   const outage = outageOf(context);
   if (outage !== null)
     return {
@@ -66,9 +69,11 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
     evidence: `attempt ${attempt.ordinal}, stage ${attempt.stage}, running since ${formatTime(runningAt, now)}`,
     rule: formatRuleFor(job, job.spec.capacity.kind === 'tpu' ? 'preempted' : 'command_failed'),
     next:
-      maxRuntimeMs === null
+      nextAt === null
         ? `The job runs until its program exits${hang}.`
-        : 'The controller ends the program at its time limit (job.max_runtime).',
+        : nextAt === budgetAt
+          ? 'The controller ends the job when its budget is used up (job.budget).'
+          : 'The controller ends the program at its time limit (job.max_runtime).',
     nextAt,
   };
 }

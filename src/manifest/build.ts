@@ -117,6 +117,7 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
       maxRuntimeMs: job.max_runtime ?? null,
       silenceTimeoutMs: job.silence_timeout ?? null,
       capacityWaitMs: job.capacity_wait ?? null,
+      ...(job.budget !== undefined && { budgetUsd: job.budget }),
       setupTries: setup.tries ?? 3,
     },
     stop: { signal: job.stop_signal ?? 'TERM', graceMs: job.stop_grace ?? 30 * second },

@@ -168,6 +168,27 @@ export function duration(min: Duration = 0): Kind<Duration> {
   };
 }
 
+/** US dollars, as `50 USD`. */
+export const dollars: Kind<number> = {
+  description: 'US dollars',
+  schema: { type: ['string', 'null'], examples: ['50 USD'] },
+  read(tree, path, report) {
+    const written = tree.kind === 'scalar' && typeof tree.value !== 'boolean' ? tree.source.trim() : undefined;
+    if (written === undefined) return reportWrongKind(tree, 'an amount such as 50 USD', path, report);
+    const [, amount, currency] = /^(\d{1,9}(?:\.\d{1,2})?) ?([A-Za-z]{3})$/.exec(written) ?? [];
+    if (amount !== undefined && currency !== undefined && currency !== 'USD' && currency !== 'usd') {
+      const message = `is in ${currency}; write US dollars (USD), in which jobman has prices`;
+      return reportProblem(tree, path, report, message);
+    }
+    const value = currency === undefined ? 0 : Number(amount);
+    if (value > 0) return value;
+    const [plain] = /\d[\d_,]*(?:\.\d{1,2})?/.exec(written) ?? [];
+    const number = plain === undefined ? 0 : Number(plain.replaceAll(/[_,]/g, ''));
+    const message = `${quoteValue(written)} is not an amount; write for example 50 USD`;
+    return reportProblem(tree, path, report, message, number > 0 ? `${number} USD` : undefined);
+  },
+};
+
 /** One of several values. `suggest` knows other names for them; typing mistakes are handled without it. */
 export function oneOf<const W extends string>(
   values: readonly W[],

@@ -266,7 +266,7 @@ function workKeptUntil(job: Job, attempt: Attempt): Instant | null {
     resumedFrom === undefined ? [] : [resumedFrom.savedAt ?? -Infinity],
   );
   if (saved.length > 0) return Math.min(...saved);
-  const isOrderly = ending.reason === 'stopped' || ending.reason === 'timed_out';
+  const isOrderly = ['stopped', 'timed_out', 'budget'].includes(ending.reason);
   if (isOrderly || resumes.length > 0) return null;
   return restart < 0 && job.finish === null ? null : -Infinity;
 }

@@ -127,6 +127,12 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       [{ kind: 'allocation_released', allocation: 1, message: 'it is lost' }, 'allocation 1 released: it is lost'],
     ],
     allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 deleted']],
+    budget_warning: [
+      [
+        { kind: 'budget_warning', spentUsd: 40.25, budgetUsd: 50 },
+        '$40.25 of the budget of $50.00 are used (job.budget)',
+      ],
+    ],
     orphan_seen: [
       [{ kind: 'orphan_seen', allocation: 1, slices: ['ready'] }, 'allocation 1, an orphan, is ready and costs money'],
       [{ kind: 'orphan_seen', allocation: 1, slices: [] }, 'allocation 1, an orphan, is not ready any more'],

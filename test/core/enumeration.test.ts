@@ -311,6 +311,10 @@ const cases: readonly {
     }),
   },
   {
+    name: 'a budget of dollars',
+    given: smallSpec({ limits: { ...spec().limits, budgetUsd: 0.5 } }),
+  },
+  {
     name: 'a limit on the silence after a failed call',
     given: smallSpec({ limits: { ...spec().limits, failedCallTimeoutMs: minute } }),
   },

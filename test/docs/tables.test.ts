@@ -92,6 +92,7 @@ suite('docs/recovery.md', () => {
       'command_failed',
       'hung',
       'timed_out',
+      'budget',
       'allocation_failed',
       'stopped',
     ];

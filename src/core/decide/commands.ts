@@ -75,7 +75,7 @@ function strictest(before: Desired, requested: Desired): Desired {
 /** Records the start request, for which the next attempt is created. */
 function requestStart(job: Job, verb: Verb, startRequest: StartRequest, by: string, workdirCopy?: number): Change {
   const withCopy = workdirCopy !== undefined && { workdirCopy };
-  const { recoveryDisabled: _disabled, endedBy: _endedBy, ...rest } = job;
+  const { recoveryDisabled: _disabled, endedBy: _endedBy, budgetWarning: _warning, ...rest } = job;
   const next: Job = { ...rest, ...withCopy, desired: 'running', cancelRequested: false, finish: null, startRequest };
   // An open attempt is ended first, so its situation stays.
   return withEvents(openAttempt(next) === undefined ? withSituation(next, 'start-requested') : next, startRequest.at, {

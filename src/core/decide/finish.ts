@@ -3,8 +3,9 @@
 import { release } from './allocate.ts';
 import { chain, withEvents } from '../model/decision.ts';
 import type { Change, Decision } from '../model/decision.ts';
-import { heldAllocations, isLost } from '../model/job.ts';
+import { heldAllocations, isLost, lastAttempt } from '../model/job.ts';
 import type { Allocation, Finish, Job } from '../model/job.ts';
+import { isBudgetUsed } from './spending.ts';
 import type { Reason } from '../model/spec.ts';
 import { earliest, minute } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
@@ -21,7 +22,7 @@ export function cleanUp(change: Change, now: Instant): Decision {
   const surplus = heldAllocations(job).filter((one) => one.releasedAt === null && !isKeptNow(job, one, now));
   const released = chain(
     change,
-    ...surplus.map((one) => (next: Job) => release(next, one.ordinal, releaseReason(job, one), now)),
+    ...surplus.map((one) => (next: Job) => release(next, one.ordinal, releaseReason(job, one, now), now)),
   );
   const held = heldAllocations(released.job);
   if (job.desired === 'deleted' && held.length === 0)
@@ -33,13 +34,15 @@ export function cleanUp(change: Change, now: Instant): Decision {
 
 function isKeptNow(job: Job, allocation: Allocation, now: Instant): boolean {
   const until = keptUntil(job);
-  return keepsAtFinish(job, allocation, job.finish?.verdict) && (until === undefined || now < until);
+  if (!keepsAtFinish(job, allocation, job.finish?.verdict)) return false;
+  return (until === undefined || now < until) && !(job.desired === 'running' && isBudgetUsed(job, now));
 }
 
 /** True if a job with that verdict keeps this capacity. After `stop` it does; otherwise the manifest decides. */
 export function keepsAtFinish(job: Job, allocation: Allocation, verdict: Finish['verdict'] | undefined): boolean {
   if (allocation.readyAt === null || isLost(allocation)) return false;
   if (job.desired === 'stopped') return true;
+  if (lastAttempt(job)?.ending?.reason === 'budget') return false;
   return job.desired === 'running' && keepDuration(job, verdict) !== 0;
 }
 
@@ -57,9 +60,10 @@ function keepDuration({ spec: { finish } }: Job, verdict: Finish['verdict'] | un
   return kept === null ? null : Math.max(kept, held);
 }
 
-function releaseReason(job: Job, allocation: Allocation): string {
+function releaseReason(job: Job, allocation: Allocation, now: Instant): string {
   if (isLost(allocation)) return 'it is lost';
   if (job.desired !== 'running') return 'requested by the owner';
+  if (isBudgetUsed(job, now)) return 'job.budget is used up';
   if (keepDuration(job, job.finish?.verdict) !== 0) return 'job.keep_for has passed';
   return `the job has ${job.finish?.verdict ?? 'finished'}`;
 }

@@ -11,6 +11,7 @@ import { openAttempt } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
 import type { Observation } from '../model/observation.ts';
 import { decide } from './situations.ts';
+import { nextBudgetTime, warnOfBudget } from './spending.ts';
 import { earliest } from '../model/time.ts';
 import type { Instant } from '../model/time.ts';
 import { viewOf } from './view.ts';
@@ -18,7 +19,11 @@ import { viewOf } from './view.ts';
 /** Never throws for a job and an observation that can occur. */
 export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
   const observation = withoutFutureTimes(raw, now);
-  const folded = chain(correctTimes(job, now), (next) => fold(next, observation, now));
+  const folded = chain(
+    correctTimes(job, now),
+    (next) => fold(next, observation, now),
+    (next) => warnOfBudget(next, now),
+  );
   const { situation, decision } = decide(viewOf(folded.job, observation, now));
   // If the attempt must end, the same observation may prove that no process is left to stop.
   const result = mustEndNow(folded.job, decision.job)
@@ -32,7 +37,7 @@ export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
     job: result.job.situation === situation ? result.job : { ...result.job, situation },
     events: [...folded.events, ...endingEvents, ...result.events],
     actions: [...result.actions, ...releases.actions],
-    wakeAt: earliest(result.wakeAt, releases.wakeAt),
+    wakeAt: earliest(result.wakeAt, releases.wakeAt, result.job.removed ? undefined : nextBudgetTime(result.job, now)),
   };
 }
 

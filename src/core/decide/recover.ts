@@ -74,6 +74,7 @@ export function budgetOf(reason: Reason): BudgetName | null {
     case 'stopped':
     case 'allocation_failed':
     case 'timed_out':
+    case 'budget':
       return null;
   }
 }
@@ -155,6 +156,7 @@ export function continuationOf(job: Job, attempt: Attempt, now: Instant): Contin
       return finishAs(stoppedVerdict(job));
     // No rule answers these. Errors that may pass are retried within the attempt (`replaceFailedAllocation` in allocate.ts).
     case 'timed_out':
+    case 'budget':
     case 'allocation_failed':
       return finishAs('failed');
     case 'succeeded':

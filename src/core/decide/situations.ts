@@ -141,6 +141,13 @@ const attemptRows = [
     then: (facts) => endAttempt(facts, 'timed_out', { message: 'it ran for as long as job.max_runtime allows' }),
   },
   {
+    // Needs no observation either: what is ready is charged, whether the cloud answers or not.
+    name: 'budget-used',
+    means: 'the capacity of the job has cost as much as job.budget allows',
+    when: ({ isBudgetUsed }) => isBudgetUsed,
+    then: (facts) => endAttempt(facts, 'budget', { message: 'its capacity has cost as much as job.budget allows' }),
+  },
+  {
     name: 'capacity-wait-reached',
     means: 'the job waited for capacity for as long as its time limit allows',
     when: ({ isPastCapacityWait }) => isPastCapacityWait,

@@ -114,6 +114,8 @@ interface EventFields {
   reachable: OfAllocation & { readonly who?: 'workers' };
   /** The controller's clock was set back. Times that were in the future now count from this event. */
   clock_set_back: unknown;
+  /** Most of `job.budget` is used. */
+  budget_warning: { readonly spentUsd: number; readonly budgetUsd: number };
   finished: { readonly verdict: Finish['verdict']; readonly reason: Reason };
   removed: unknown;
 }

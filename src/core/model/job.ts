@@ -47,6 +47,8 @@ export interface Job {
   readonly workdirCopy?: number;
   /** No rule answers the end of the open attempt. The next start request clears it. */
   readonly recoveryDisabled?: true;
+  /** Most of `job.budget` was used when the owner was warned. The next start request clears it. */
+  readonly budgetWarning?: { readonly spentUsd: number; readonly budgetUsd: number };
   /** The user who last ended the job, if not its owner. */
   readonly endedBy?: string;
   /** Set when nothing more runs without a new start request. Capacity may still be releasing. */

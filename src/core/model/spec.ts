@@ -222,10 +222,11 @@ export type Reason =
   | 'setup_failed'
   | 'command_failed'
   | 'hung'
-  | 'timed_out';
+  | 'timed_out'
+  | 'budget';
 
 /** Reasons that a recovery rule may answer. The others end the job. */
-export type RecoverableReason = Exclude<Reason, 'stopped' | 'allocation_failed' | 'timed_out'>;
+export type RecoverableReason = Exclude<Reason, 'stopped' | 'allocation_failed' | 'timed_out' | 'budget'>;
 
 /** A rule's answer: the next step, and its allocation. */
 export interface RuleAnswer {
@@ -288,6 +289,8 @@ interface LimitsSpec {
   readonly failedCallTimeoutMs?: Duration;
   /** Longest wait for capacity. Null: no limit. */
   readonly capacityWaitMs: Duration | null;
+  /** US dollars that the job's own capacity may cost since its owner's newest start. Absent: no limit. */
+  readonly budgetUsd?: number;
   /** Tries of one setup step on one worker, including the first, before the attempt ends with `setup_failed`. */
   readonly setupTries: number;
 }

@@ -1,5 +1,6 @@
 import { second } from '../../core/model/time.ts';
 import {
+  dollars,
   duration,
   either,
   line,
@@ -105,6 +106,11 @@ export const job = {
         duration(second),
         'Maximum time that one attempt waits for its TPU. After it the attempt ends as `allocation_failed`, and the job fails.',
         { defaultText: 'no limit', example: '12h' },
+      ),
+      budget: key(
+        dollars,
+        'US dollars that the TPUs of the job may cost, estimated by `jobman prices`, since its owner started or resumed it. At 80 % the owner is warned. At 100 % jobman stops the command, the attempt ends as `budget`, the TPU is released, and the job fails; `jobman resume` continues from its checkpoint with the whole budget again.',
+        { defaultText: 'no limit', example: '50 USD' },
       ),
       stop_signal: key(
         oneOf(signals, (written) => signals.find((signal) => written.trim().toUpperCase() === `SIG${signal}`)),
