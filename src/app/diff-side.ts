@@ -9,7 +9,7 @@ import type { Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
 import type { DiffSide } from './diff.ts';
-import { exitCode, JobmanError } from './errors.ts';
+import { exitCode, JobmanError, messageOf } from './errors.ts';
 import { readRegularFile } from './files.ts';
 import { pluralize } from './format.ts';
 import { folderOf } from './job-folder.ts';
@@ -116,8 +116,19 @@ async function workdirOf(
   const { from, files: count, bytes, git, folder } = view;
   const files = join(folder, 'files');
   const isKept = (await stat(files).catch(() => undefined))?.isDirectory() === true;
-  const changes = git?.changed === true ? readRegularFile(workdirDiff(folder)).toString('utf8') : null;
+  const changes = git?.changed === true ? changesIn(folder) : null;
   return { about: { from, ...git, changes, files: count, bytes }, files: isKept ? files : null };
+}
+
+/** Larger than any file that a copy of a working directory writes. */
+const maxChangesBytes = 64 * 1024 * 1024;
+
+function changesIn(folder: string): string {
+  try {
+    return readRegularFile(workdirDiff(folder), maxChangesBytes).toString('utf8');
+  } catch (error) {
+    return `not readable: ${messageOf(error)}`;
+  }
 }
 
 function resultOf(job: Job, attempt: Attempt | undefined): object {

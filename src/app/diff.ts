@@ -85,8 +85,8 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The time for a diff grows with the number of changes. */
-const maxChanges = 20_000;
+/** The time and memory for a diff grow with the square of the number of changes. */
+const maxChanges = 5_000;
 
 function textDifference(section: DiffSection, key: string, left: string, right: string): Difference {
   const name = key === '' ? section : key;

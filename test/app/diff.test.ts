@@ -64,6 +64,18 @@ suite('values', () => {
   });
 });
 
+test('texts that differ in too many lines are described by size and hash', async () => {
+  const text = (letter: string) => Array.from({ length: 6_000 }, (_, line) => `${letter}${line}`).join('\n');
+  const differences = await compareSides(
+    side({ values: { workdir: { changes: text('a') } } }),
+    side({ values: { workdir: { changes: text('b') } } }),
+  );
+  assert.match(
+    JSON.stringify(differences),
+    /"kind":"value","section":"workdir","key":"changes","left":"34\.9 kB, SHA-256 /,
+  );
+});
+
 test('files are compared by content, links by target; binary files by size and hash', async (t) => {
   const folder = temporaryFolder(t);
   const [left, right] = [join(folder, 'left'), join(folder, 'right')];
