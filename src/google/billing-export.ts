@@ -33,6 +33,7 @@ export interface BillingSource {
 const answerTimeout: Duration = 3 * minute;
 /** Requests after a first one that BigQuery could not serve (503, rateLimitExceeded) or that got no answer. */
 const retries = 3;
+const defaultRetryDelay: Duration = 3 * second;
 
 /** Connects with the first `read`. */
 export function createBillingExport(source: BillingSource): BillingExport {
@@ -175,7 +176,12 @@ function numberOrNull(value: unknown): number | null {
 
 // ------------------------------------------------------------------------------------------ client
 
-async function openClient({ project, endpoint, login, maxRetryDelay }: BillingSource): Promise<BigQuery> {
+async function openClient({
+  project,
+  endpoint,
+  login,
+  maxRetryDelay = defaultRetryDelay,
+}: BillingSource): Promise<BigQuery> {
   const [{ BigQuery: Client }, { PassThroughClient }] = await Promise.all([
     import('@google-cloud/bigquery'),
     import('google-auth-library'),
@@ -191,7 +197,7 @@ async function openClient({ project, endpoint, login, maxRetryDelay }: BillingSo
       autoRetry: true,
       maxRetries: retries,
       retryableErrorFn: isTemporary,
-      ...(maxRetryDelay === undefined ? {} : { maxRetryDelay: maxRetryDelay / second }),
+      maxRetryDelay: maxRetryDelay / second,
     },
   });
   // The library would send the login to the address in BIGQUERY_EMULATOR_HOST.

@@ -281,7 +281,7 @@ dt { color: var(--quiet); flex: 0 0 7.5rem; }
 dd { margin: 0; min-width: 0; }
 table { border-collapse: collapse; width: 100%; }
 table.narrow { width: auto; min-width: 22rem; }
-th { text-align: left; color: var(--quiet); font-weight: 500; }
+th { text-align: left; white-space: nowrap; color: var(--quiet); font-weight: 500; }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td { min-width: 4rem; }
 th.number, td.number { text-align: right; padding-right: 1.8rem; white-space: nowrap; font-variant-numeric: tabular-nums; }

@@ -48,6 +48,7 @@ test('the export of the settings is read without a login from a loopback address
   assert.equal(code, 0, stderr);
   assert.match(stdout, /^Cloud TPU +\$2\.50\nCloud Storage +\$0\.25\nTOTAL +\$2\.75\n/m);
   assert.match(stderr, /BigQuery read 7\.0 MB and charges for 21\.0 MB\./);
+  assert.match(stderr, /Jobs of this jobman, .*: no TPU was used or billed\./);
   assert.deepEqual([...new Set(server.authorizations)], [undefined]);
   assert.deepEqual(
     server.queries.map(({ project, maximumBytesBilled }) => [project, maximumBytesBilled]),

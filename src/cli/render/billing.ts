@@ -177,6 +177,7 @@ function formatCompleteness(compared: BillingAnswer['report']['compared'], now: 
 }
 
 function formatComparison({ billedUsd, estimateUsd, unpricedMs, differenceUsd }: BillingComparison): string {
+  if (billedUsd === 0 && estimateUsd === 0 && unpricedMs === 0) return 'no TPU was used or billed';
   const billed =
     billedUsd === null ? 'billed without a conversion rate to US dollars' : `billed ${formatSignedUsd(billedUsd)}`;
   const estimate =
