@@ -20,7 +20,7 @@ const exceptions: readonly RegExp[] = [
   // `words` is a variable of zsh.
   /^src\/cli\/commands\/help\.ts:\d+ words /u,
   // The command `jobman mark`.
-  /^(?:docs\/(?:commands|metrics)\.md|python\/jobman\/\w+\.py|(?:src|test)\/(?:remote|cli)\/\S+):\d+ (?:file name |name )?mark/u,
+  /^(?:docs\/(?:commands|metrics)\.md|python\/jobman\/\w+\.py|(?:src|test)\/(?:remote|cli|real)\/\S+):\d+ (?:file name |name )?mark/u,
 ];
 
 interface Row {
