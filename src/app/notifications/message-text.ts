@@ -19,6 +19,8 @@ const phrases: Readonly<Record<Notice['event'], string>> = {
   setup_failed: 'setup failed',
   hung: 'hung',
   waiting: 'waits for capacity',
+  budget_warning: 'has used most of its budget',
+  budget_used: 'has used its budget',
   orphans: 'orphan found',
   test: 'test message',
 };

@@ -60,6 +60,8 @@ function notableEvent(job: Job, event: Event): NotifyEvent | undefined {
       return attemptOf(job, event.attempt)?.startedByOwner === false ? 'recovered' : 'started';
     case 'attempt_ending':
       return reasonEvents[event.reason];
+    case 'budget_warning':
+      return 'budget_warning';
     case 'finished':
       return event.verdict === 'succeeded' || event.verdict === 'failed' ? event.verdict : 'stopped';
     default:
@@ -72,6 +74,7 @@ const reasonEvents: Readonly<Record<string, NotifyEvent | undefined>> = {
   unreachable: 'unreachable',
   setup_failed: 'setup_failed',
   hung: 'hung',
+  budget: 'budget_used',
 };
 
 function endsWaiting(event: Event): boolean {

@@ -157,7 +157,7 @@ const userChoice = objectOf(
 );
 
 /** The events that are reported without a choice: those after which a person may want to act. */
-const defaultEvents: readonly NotifyEvent[] = ['succeeded', 'failed', 'waiting', 'orphans'];
+const defaultEvents: readonly NotifyEvent[] = ['succeeded', 'failed', 'waiting', 'budget_warning', 'orphans'];
 
 /** The settings below `notify`. */
 export const notifyTable = {

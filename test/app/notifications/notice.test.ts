@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { clusterNotices, noticesOf, orphanNotice } from '../../../src/app/notifications/notice.ts';
 import type { ArchivedJob } from '../../../src/app/cluster/archive.ts';
+import type { Event } from '../../../src/core/model/event.ts';
 import { hour, minute } from '../../../src/core/model/time.ts';
 import { local, spec, tpu, tpuWithAlternatives, World } from '../../core/world.ts';
 import { aClusterJob, aClusterPod, aCondition, anArchivedJob, noon } from '../../support/cluster-builders.ts';
@@ -81,6 +82,16 @@ suite('a job', () => {
       notices.map(({ event }) => event),
       ['started', 'stopped'],
     );
+  });
+
+  test('with a budget is reported when most of it is used, and when all of it is', () => {
+    const { job } = new World(spec({ capacity: tpu }));
+    const eventsOf = (event: Event): readonly string[] => noticesOf(job, [event]).notices.map((notice) => notice.event);
+    assert.deepEqual(eventsOf({ kind: 'budget_warning', at: noon, spentUsd: 41, budgetUsd: 50 }), ['budget_warning']);
+    const evidence = { message: 'all of it is used' };
+    assert.deepEqual(eventsOf({ kind: 'attempt_ending', at: noon, attempt: 1, reason: 'budget', evidence }), [
+      'budget_used',
+    ]);
   });
 
   test('carries the choice of its manifest', () => {
