@@ -29,9 +29,9 @@ export interface UsageRow {
   /** Id of the job; for a job in a cluster its name there. */
   readonly job: string;
   readonly source: 'tpu' | 'local' | 'kubernetes';
-  /** From 1. Always 1 for a job in a cluster. */
+  /** From 1. In a cluster the number of the pod, in the order of their creation. */
   readonly allocation: number;
-  /** Its name in the cloud; the name of the pod or Job in a cluster. */
+  /** Its name in the cloud; in a cluster the name of the pod. */
   readonly name: string;
   readonly owner: string | null;
   readonly jobName: string;
@@ -269,4 +269,70 @@ function workKeptUntil(job: Job, attempt: Attempt): Instant | null {
   const isOrderly = ['stopped', 'timed_out', 'budget'].includes(ending.reason);
   if (isOrderly || resumes.length > 0) return null;
   return restart < 0 && job.finish === null ? null : -Infinity;
+}
+
+// ------------------------------------------------------------------------------------------ clusters
+
+/** A job in a cluster, as the archive has it. */
+export interface ClusterJobUsage {
+  readonly name: string;
+  readonly owner: string | null;
+  readonly context: string;
+  readonly namespace: string;
+  readonly flavor: string | null;
+  /** In the order of their creation. */
+  readonly pods: readonly {
+    readonly name: string;
+    readonly gpus: number;
+    readonly createdAt: Instant;
+    /** Null before its first container has started. */
+    readonly startedAt: Instant | null;
+    /** Null while it may run. */
+    readonly endedAt: Instant | null;
+    readonly hasFailed: boolean;
+  }[];
+}
+
+/** Each pod waits from its creation, and uses its requests from its start to its end. Nothing has a price here. */
+export function clusterUsageOf(job: ClusterJobUsage): readonly UsageRow[] {
+  const { name, owner, context, namespace, flavor, pods } = job;
+  return pods.flatMap((pod, index) => {
+    const about = {
+      job: name,
+      source: 'kubernetes',
+      allocation: index + 1,
+      name: pod.name,
+      owner,
+      jobName: name,
+      tags: [],
+      project: context,
+      location: `${context}/${namespace}`,
+      accelerator: flavor,
+      pricing: null,
+      chips: pod.gpus,
+      ownership: 'ephemeral',
+      pricesOf: null,
+      simulated: false,
+    } as const;
+    const { createdAt, startedAt, endedAt } = pod;
+    const work = pod.hasFailed ? 'lost' : 'useful';
+    const waiting: UsageRow = {
+      ...about,
+      use: 'waiting',
+      attempt: null,
+      from: createdAt,
+      until: startedAt ?? endedAt,
+      pricePerHourUsd: 0,
+    };
+    const running: UsageRow = {
+      ...about,
+      use: work,
+      attempt: index + 1,
+      from: startedAt ?? 0,
+      until: endedAt,
+      pricePerHourUsd: null,
+    };
+    const rows = startedAt === null ? [waiting] : [waiting, running];
+    return rows.filter(({ from, until }) => until === null || until > from);
+  });
 }

@@ -12,7 +12,8 @@ export async function writeUsage(db: Database, before: Job | undefined, job: Job
   await replaceRows(db, job.id, before === undefined ? [] : usageOf(before), usageOf(job));
 }
 
-async function replaceRows(
+/** Replaces the rows of `subject` that differ: the id of a job, or the uid of a cluster's job. */
+export async function replaceRows(
   db: Database,
   subject: string,
   before: readonly UsageRow[],

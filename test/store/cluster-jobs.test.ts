@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ArchivedJob, WatchedContext } from '../../src/app/cluster/archive.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aClusterJob, noon } from '../support/cluster-builders.ts';
+import { aClusterJob, aClusterPod, noon } from '../support/cluster-builders.ts';
 
 const context: WatchedContext = {
   server: 'https://lab',
@@ -71,4 +71,43 @@ test('a job keeps its submitted object, each event once, and its logs', async (t
   assert.deepEqual(await clusters.jobs({ server: 'https://other' }), []);
   await clusters.remove('u1');
   assert.deepEqual([await clusters.jobs({}), await clusters.events('u1')], [[], []]);
+});
+
+test('the usage of each pod is written with the job: from its start to its end, with its GPUs', async (t) => {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  const { clusters } = store;
+  const job = aClusterJob({ uid: 'u1', name: 'train', flavor: 'a100', owner: 'ada' });
+  const requests = { 'nvidia.com/gpu': '4', cpu: '8' };
+  const waiting = aClusterPod({ name: 'train-a', createdAt: noon, requests, phase: 'Pending', containers: [] });
+  await clusters.archiveObservation(observed({ job, pods: [waiting] }), []);
+  const used = async () =>
+    (await store.usage({})).map(({ name, use, from, until, chips, pricePerHourUsd }) => [
+      name,
+      use,
+      from - noon,
+      until === null ? null : until - noon,
+      chips,
+      pricePerHourUsd,
+    ]);
+  assert.deepEqual(await used(), [['train-a', 'waiting', 0, null, 4, 0]]);
+  const running = aClusterPod(
+    { name: 'train-a', createdAt: noon, requests, phase: 'Running' },
+    { startedAt: noon + 5 },
+  );
+  await clusters.archiveObservation(observed({ job, pods: [running] }), []);
+  assert.deepEqual(await used(), [
+    ['train-a', 'waiting', 0, 5, 4, 0],
+    ['train-a', 'useful', 5, null, 4, null],
+  ]);
+  const ended = { startedAt: noon + 5, endedAt: noon + 9, state: 'terminated' } as const;
+  const failed = aClusterPod({ name: 'train-a', createdAt: noon, requests, phase: 'Failed' }, ended);
+  await clusters.archiveObservation(observed({ job, pods: [failed] }), []);
+  await clusters.archiveObservation(observed({ job, pods: [failed] }), []);
+  assert.deepEqual((await used()).at(-1), ['train-a', 'lost', 5, 9, 4, null]);
+  const [row] = await store.usage({ owner: 'ada' });
+  assert.deepEqual(
+    [row?.source, row?.job, row?.location, row?.accelerator, row?.pricesOf],
+    ['kubernetes', 'train', 'lab/vision', 'a100', null],
+  );
 });
