@@ -61,10 +61,28 @@ export async function readUsage(db: Database, filter: UsageFilter): Promise<read
       price as "pricePerHourUsd", prices_of as "pricesOf", simulated
     from usage where ${where} order by subject, seq`.execute(db);
   const tags = await readTags(db);
-  return rows.map(({ subject, simulated, ...row }) => ({
-    ...row,
-    tags: tags.get(Number(subject)) ?? noTags,
-    simulated: simulated === 1,
+  // Field by field: copies by spread take most of the time for thousands of rows.
+  return rows.map((row) => ({
+    job: row.job,
+    source: row.source,
+    allocation: row.allocation,
+    name: row.name,
+    owner: row.owner,
+    jobName: row.jobName,
+    tags: tags.get(Number(row.subject)) ?? noTags,
+    project: row.project,
+    location: row.location,
+    accelerator: row.accelerator,
+    pricing: row.pricing,
+    chips: row.chips,
+    ownership: row.ownership,
+    use: row.use,
+    attempt: row.attempt,
+    from: row.from,
+    until: row.until,
+    pricePerHourUsd: row.pricePerHourUsd,
+    pricesOf: row.pricesOf,
+    simulated: row.simulated === 1,
   }));
 }
 
