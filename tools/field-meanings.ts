@@ -34,7 +34,6 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   lastLine: 'The newest line of output; null without any.',
   logAt: 'Time of the newest output; null without any.',
   measuredAt: 'Time of these figures; null without any.',
-  memoryUsedBytes: 'Memory that is not available to other programs; null if it is not known.',
   message: 'A sentence for people.',
   name: 'The name.',
   namespace: 'The namespace.',
@@ -370,9 +369,11 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'TopTpu.idleSinceAt':
     'Time since which it is ready without a command of jobman; null while it is not, or if it belongs to another person.',
   'TopWorker.cpuPercent':
-    'CPU of the whole machine, from 0 to 100; for a pod in percent of its request. Null if it is not known.',
+    "CPU of the whole machine, from 0 to 100; for a program on jobman's own machine the share of its own processes; for a pod in percent of its request. Null if it is not known.",
   'TopWorker.memoryTotalBytes':
     'Memory of the machine; for a pod its limit, or its request without a limit. Null if it is not known.',
+  'TopWorker.memoryUsedBytes':
+    "Memory that is not available to other programs; for a program on jobman's own machine that of its own processes. Null if it is not known.",
   'TopWorker.programMemoryBytes':
     'Memory of the processes of the program; null for a pod and while the program does not run.',
   'TopWorker.worker':

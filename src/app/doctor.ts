@@ -93,7 +93,7 @@ const minFreeFiles = 10_000;
 /** The home has the database and the logs of all jobs. */
 export function checkDisk({ folder, exists, isWritable, freeBytes, freeFiles }: DiskFacts): readonly Outcome[] {
   if (!isWritable) return [problem(`${folder} cannot be written`, `ls -ld ${quote(folder)}`)];
-  const what = exists ? `${folder}, also for logs` : `${folder}, which the first job creates`;
+  const what = exists ? folder : `${folder}, which the first job creates`;
   const remedy = 'jobman clean JOB    removes the files of a finished job';
   const free = `${formatBytes(freeBytes)} are free for ${what}`;
   if (freeBytes < gigabyte) return [problem(free, remedy)];

@@ -45,6 +45,8 @@ export interface QuotaReport {
   /** False if no project answered at all. */
   readonly anyAnswered: boolean;
   readonly projects: readonly string[];
+  /** Those of `projects` that the TPU emulator serves. */
+  readonly simulatedProjects: readonly string[];
 }
 
 export interface QuotaParts extends Omit<Parameters<typeof observeTpus>[0], 'cloud'> {
@@ -90,6 +92,7 @@ export async function observeQuota(
     uncounted: list.rows.flatMap((row) => (countedTpu(row) === undefined ? row.resource : [])),
     anyAnswered: list.anyAnswered || answers.some(([, { ok }]) => ok),
     projects: list.projects,
+    simulatedProjects: list.projects.filter((name) => cloud.isSimulated(name)),
   };
 }
 

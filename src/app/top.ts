@@ -381,15 +381,9 @@ function storedRows(job: JobActivity, measured: TopInput['workers']): StoredRows
 }
 
 function storedJobRow(job: JobActivity, workers: readonly TopWorker[]): TopJob {
-  const row = { ...jobRow(job, workers), step: job.step, stepsPerSecond: job.stepsPerSecond };
-  const idleSinceAt = earliest(job.tpus.map((tpu) => tpu.idleSinceAt));
-  if (!runsHere(job)) return { ...row, idleSinceAt };
-  return {
-    ...row,
-    idleSinceAt,
-    cpuPercent: mean(workers.map(({ programCpuPercent }) => programCpuPercent)),
-    memoryPercent: largest(workers.map((worker) => percentOf(worker.programMemoryBytes, worker.memoryTotalBytes))),
-  };
+  const { step, stepsPerSecond, tpus } = job;
+  const idleSinceAt = earliest(tpus.map((tpu) => tpu.idleSinceAt));
+  return { ...jobRow(job, workers), step, stepsPerSecond, idleSinceAt };
 }
 
 function jobRow(row: JobRow, workers: readonly TopWorker[]): TopJob {
@@ -447,6 +441,8 @@ function workerRow(
   measured: MeasuredWorker | undefined,
 ): TopWorker {
   const figures = measured?.figures ?? null;
+  // Other programs use this machine, too.
+  const isHere = runsHere(job);
   return {
     kind: 'worker',
     job: job.id,
@@ -457,8 +453,8 @@ function workerRow(
     restarts: null,
     logAt,
     lastLine,
-    cpuPercent: figures?.cpuPercent ?? null,
-    memoryUsedBytes: figures?.memoryUsedBytes ?? null,
+    cpuPercent: (isHere ? figures?.programCpuPercent : figures?.cpuPercent) ?? null,
+    memoryUsedBytes: (isHere ? figures?.programMemoryBytes : figures?.memoryUsedBytes) ?? null,
     memoryTotalBytes: figures?.memoryTotalBytes ?? null,
     diskUsedBytes: figures?.diskUsedBytes ?? null,
     diskTotalBytes: figures?.diskTotalBytes ?? null,

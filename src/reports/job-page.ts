@@ -97,11 +97,12 @@ export async function jobPage(page: JobPage): Promise<string> {
                   ${page.plots.map((plot) => html`<div class="wide">${plotSvg(plot)}</div>`)}
                 </section>`
           }
-          ${textSection('Log', page.logs)} ${historySection(page)} ${textSection('Documents', page.documents)}
+          ${textSection('Log', page.logs, 'tail')} ${historySection(page)}
+          ${textSection('Documents', page.documents, 'whole')}
         </main>
         <footer>
           ${page.notes.map((note) => html`<p>${note}</p>`)}
-          <p>Made by jobman ${version} at ${formatTime(madeAt)}. All times are in UTC.</p>
+          <p>Made by jobman ${version} at ${formatTime(madeAt)} UTC.</p>
         </footer>
       </body>
     </html> `;
@@ -134,6 +135,7 @@ function factSection({ facts, owner }: JobPage): Markup {
 function timelineSection(timeline: Timeline): Markup {
   return html`<section>
     <h2>Timeline</h2>
+    <p class="quiet">Times are in UTC.</p>
     <div class="wide">${timelineSvg(timeline)}</div>
     <ul class="legend">
       ${timelineLegend(timeline).map(({ kind, label }) => html`<li><span class="swatch ${kind}"></span>${label}</li>`)}
@@ -155,9 +157,9 @@ function attemptSection({ attempts, madeAt }: JobPage): Markup {
           <tr>
             <th>Attempt</th>
             <th>Start</th>
-            <th>From</th>
+            <th>From (UTC)</th>
             <th class="number">Lasted</th>
-            <th>On</th>
+            <th>Allocation</th>
             <th>End</th>
           </tr>
         </thead>
@@ -189,7 +191,7 @@ function costSection({ rows, note }: PageCost): Markup {
     <table class="narrow">
       <thead>
         <tr>
-          <th>Capacity was</th>
+          <th>Use of the capacity</th>
           <th class="number">Time</th>
           <th class="number">Estimate</th>
         </tr>
@@ -213,7 +215,7 @@ function historySection({ history }: JobPage): Markup {
   return html`<section>
     <h2>History</h2>
     <details>
-      <summary>${history.length} events</summary>
+      <summary>${history.length} events, with times in UTC</summary>
       <ol class="history">
         ${history.map(({ at, message }) => html`<li><span class="time">${formatTime(at)}</span> ${message}</li>`)}
       </ol>
@@ -221,13 +223,14 @@ function historySection({ history }: JobPage): Markup {
   </section>`;
 }
 
-function textSection(title: string, texts: readonly PageText[]): Markup | string {
+/** `tail`: scrolled to its end. */
+function textSection(title: string, texts: readonly PageText[], kind: 'tail' | 'whole'): Markup | string {
   if (texts.length === 0) return '';
   return html`<section>
     <h2>${title}</h2>
     ${texts.map((one) => {
       const inside = html`<summary>${one.title}</summary>
-        <pre>${one.text}</pre>`;
+        <pre class="${kind}">${one.text}</pre>`;
       return one.isOpen ? html`<details open>${inside}</details>` : html`<details>${inside}</details>`;
     })}
   </section>`;
@@ -287,7 +290,7 @@ td { min-width: 4rem; }
 th.number, td.number { text-align: right; padding-right: 1.8rem; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .time { white-space: nowrap; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
-.wide table { min-width: 46rem; }
+.wide table { min-width: 46rem; overflow-wrap: normal; }
 svg { display: block; width: 100%; min-width: 40rem; height: auto; margin: .4rem 0; }
 svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
 svg text.label { fill: var(--text); }
@@ -307,6 +310,7 @@ svg circle.even { fill: var(--kept); }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; background: var(--panel); }
 summary { padding: .4rem .8rem; cursor: pointer; }
 pre { margin: 0; padding: .6rem .8rem; overflow: auto; max-height: 32rem; border-top: 1px solid var(--line); font: 12.5px/1.45 ui-monospace, monospace; white-space: pre-wrap; }
+pre.tail { display: flex; flex-direction: column-reverse; }
 .history { margin: 0; padding: .4rem .8rem .6rem; list-style: none; border-top: 1px solid var(--line); }
 .history li { padding: .1rem 0; }
 .history .time { color: var(--quiet); margin-right: .8rem; }

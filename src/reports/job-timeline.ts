@@ -4,14 +4,14 @@ import { html } from 'hono/html';
 import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 
 const spanKinds = {
-  useful: 'useful work',
-  run: 'the program ran',
-  lost: 'work that was lost',
+  useful: 'useful',
+  run: 'ran',
+  lost: 'lost',
   setup: 'setup',
   idle: 'idle',
-  kept: 'kept after the end',
-  waiting: 'waiting for capacity',
-  ended: 'ended',
+  kept: 'kept',
+  waiting: 'waiting',
+  ended: 'ran and failed',
 } as const;
 export type SpanKind = keyof typeof spanKinds;
 
@@ -93,7 +93,7 @@ export function timelineSvg({ from, until, lanes, attempts }: Timeline) {
 }
 
 function spanTitle({ kind, from, until, detail }: TimelineLane['spans'][number]): string {
-  const times = `${stamp(from)} to ${stamp(until)}`;
+  const times = `${stamp(from)} to ${stamp(until)} UTC`;
   return `${spanKinds[kind]}: ${times}${detail === null ? '' : `, ${detail}`}`;
 }
 

@@ -368,6 +368,7 @@ async function permissionOutcomes(
   const source = isGoogle ? await loginSourceOf() : null;
   const account = source === null || source.kind === 'command' ? null : source.account;
   const results = [...wanted].map(async ([project, permissions]): Promise<readonly Outcome[]> => {
+    if (isServedByEmulator(settings, project)) return [ok('the TPU emulator needs no permission')];
     try {
       return checkPermissions(project, await missingPermissions(apiFor(project), project, permissions), account);
     } catch (error) {
@@ -404,7 +405,7 @@ async function cloudOutcomes(
   ];
   if (found.length > 0) return found;
   const used = rows.reduce((sum, { usedChips }) => sum + (usedChips ?? 0), 0);
-  return [ok(`the lists of ${pluralize(names.length, 'project')} answered; ${pluralize(used, 'chip')} in use`)];
+  return [ok(`the TPUs of ${pluralize(names.length, 'project')} can be listed; ${pluralize(used, 'chip')} in use`)];
 }
 
 async function orphanOutcomes(

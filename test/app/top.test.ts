@@ -176,8 +176,10 @@ suite('jobs', () => {
   test('on this machine have the share of their own processes', () => {
     const local = jobActivity({ backend: 'local', tpus: [], workers: [jobActivity().workers[0]!] });
     const map = new Map([[workerKey(local, 0), measuredWorker({ cpuPercent: 90, programCpuPercent: 25 })]]);
-    const [row] = topRows(input({ jobs: [local], workers: map }), {}).jobs;
-    assert.deepEqual([row?.cpuPercent, row?.memoryPercent], [25, 10]);
+    const { jobs, workers } = topRows(input({ jobs: [local], workers: map }), {});
+    const [worker] = workers.get(local.id) ?? [];
+    assert.deepEqual([jobs[0]?.cpuPercent, jobs[0]?.memoryPercent], [25, 10]);
+    assert.deepEqual([worker?.cpuPercent, worker?.memoryUsedBytes], [25, worker?.programMemoryBytes]);
   });
 
   test('are selected by user, zone, tag and id; their own filter leaves no zones', () => {

@@ -17,8 +17,10 @@ function diffSide(id: string, attempt: number | null): DiffSide {
     values: {
       result: {
         phase: isFirst ? 'failed' : 'succeeded',
+        reason: isFirst ? 'command_failed' : 'succeeded',
+        exits: isFirst ? [{ code: 137, signal: 'KILL', workers: [0, 1] }] : [],
         ranMs: isFirst ? 90_000 : 7_500_000,
-        estimateUsd: isFirst ? 1 : null,
+        cost: { estimateUsd: isFirst ? 1 : null, chipMs: isFirst ? 14_400_000 : 0 },
       },
       manifest: `command:\n  lr: ${isFirst ? '0.1' : '0.2'}\n`,
       environment: { SEED: '1', NOTE: isFirst ? 'a\u001b[2Jb' : 'c' },
@@ -40,9 +42,12 @@ test('only what differs is printed, values as a table and texts by line', async 
 +++ 000042 vit-2, attempt 1
 
 result
-phase        failed  succeeded
-ranMs        1m30s   2h05m
-estimateUsd  $1.00   -
+phase       failed                                                   succeeded
+reason      command failed                                           succeeded
+exits       killed by SIGKILL (exit code 137) on worker 0, worker 1  -
+ran         1m30s                                                    2h05m
+estimate    $1.00                                                    -
+chip-hours  4.0                                                      -
 
 manifest
 --- a/manifest
@@ -70,8 +75,11 @@ test('for programs there is one object per difference, after one for the two sid
     rest.map(({ kind, section, key }) => `${kind} ${section} ${key}`),
     [
       'value result phase',
+      'value result reason',
+      'value result exits',
       'value result ranMs',
-      'value result estimateUsd',
+      'value result cost.estimateUsd',
+      'value result cost.chipMs',
       'text manifest ',
       'value environment NOTE',
     ],

@@ -34,14 +34,14 @@ warning               lab: missing cloudquotas.quotas.get
 unknown  clock        no server reported its time
 `,
   );
-  assert.equal(err, '1 problem, 1 warning and 1 not known.\n');
+  assert.equal(err, '1 problem, 1 warning and 1 unknown.\n');
   assert.equal(code, 1);
 });
 
 test('only a problem fails the command', async () => {
   const { code, err } = await doctor(results.filter(({ state }) => state !== 'problem'));
   assert.equal(code, 0);
-  assert.equal(err, 'No problem, 1 warning and 1 not known.\n');
+  assert.equal(err, 'No problem, 1 warning and 1 unknown.\n');
 });
 
 test('long sentences wrap, and names from a cloud cannot control the terminal', async () => {

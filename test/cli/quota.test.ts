@@ -38,6 +38,7 @@ function quota(report: Partial<QuotaReport>, argv: readonly string[] = [], colum
     unchecked: [],
     uncounted: [],
     anyAnswered: true,
+    simulatedProjects: [],
     projects: ['lab'],
     ...report,
   };
@@ -78,6 +79,8 @@ dead (16 chips, v6e spot, us-east5-b) is PREEMPTED, but Google still counts it. 
   );
   assert.equal(err, "In chips. Limits read from Google's quota API at 08:00:05 UTC.\n");
   assert.equal(code, 0);
+  const simulated = await quota({ rows: [used], simulatedProjects: [used.project] });
+  assert.equal(simulated.err, 'In chips. Limits read from the TPU emulator at 08:00:05 UTC.\n');
 });
 
 test('zones that share a limit of their region are one row unless a zone of it has TPUs', async () => {

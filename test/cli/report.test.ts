@@ -92,7 +92,7 @@ test('the page has the attempts, the cost, the log and the manifest', async (t) 
     'Job 000042 failed.',
     'command failed',
     'exit code 1 on worker 0',
-    'useful work: 2026-11-21 07:20:14 to 2026-11-21 08:19:14, attempt 1, us-west4-a',
+    'useful: 2026-11-21 07:20:14 to 2026-11-21 08:19:14 UTC, attempt 1, us-west4-a',
     '<td>useful</td><td class="number">59m</td><td class="number">$7.87</td>',
     'step 1 &lt;b&gt;loss&lt;/b&gt; 0.5\nbar 99%</pre>',
     'allocation 1 deleted',

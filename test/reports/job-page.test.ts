@@ -104,7 +104,7 @@ test('every section has its content', async () => {
   assert.match(document, /<title>000042 vit: failed<\/title>/);
   for (const heading of ['Job', 'Timeline', 'Attempts', 'Cost', 'Metrics', 'Log', 'History', 'Documents'])
     assert.ok(document.includes(`<h2>${heading}</h2>`), heading);
-  assert.match(document, /useful work: 2026-11-20 08:00:00 to 2026-11-20 09:00:00, x/);
+  assert.match(document, /useful: 2026-11-20 08:00:00 to 2026-11-20 09:00:00 UTC, x/);
   assert.match(document, /<td class="number">1h 0m<\/td>/);
   const empty = await jobPage({
     ...page('x'),

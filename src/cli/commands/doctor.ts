@@ -53,7 +53,7 @@ function formatSummary(results: readonly CheckResult[]): string {
   const parts = [
     count('problem') === 0 ? 'No problem' : pluralize(count('problem'), 'problem'),
     ...(count('warning') === 0 ? [] : [pluralize(count('warning'), 'warning')]),
-    ...(count('unknown') === 0 ? [] : [`${count('unknown')} not known`]),
+    ...(count('unknown') === 0 ? [] : [`${count('unknown')} unknown`]),
   ];
   return `${formatList(parts)}.`;
 }

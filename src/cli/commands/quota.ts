@@ -23,7 +23,7 @@ export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlag
     if (reclaimable.length > 0) cli.printAll(['', ...reclaimable]);
     const [readAt] = rows.flatMap(({ limitReadAt }) => limitReadAt ?? []);
     if (shown.length > 0 && readAt !== undefined)
-      cli.note(`In chips. Limits read from Google's quota API at ${formatTimeOfDay(readAt)} UTC.`);
+      cli.note(`In chips. Limits read from ${formatSource(report)} at ${formatTimeOfDay(readAt)} UTC.`);
     if (shown.length === 0 && report.anyAnswered) {
       const named = `${projects.length === 1 ? 'project' : 'projects'} ${formatList(projects)}`;
       cli.note(escapeLine(`No TPU and no limit above 0 in ${zone === undefined ? '' : `${zone} of `}${named}.`));
@@ -32,6 +32,15 @@ export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlag
       cli.note(escapeLine(`Not counted, because the type is not known: ${formatList(uncounted)}.`));
   }
   return printProblems(cli, report);
+}
+
+function formatSource({ rows, simulatedProjects }: QuotaReport): string {
+  const projects = new Set(rows.flatMap(({ limitReadAt, project }) => (limitReadAt === null ? [] : project)));
+  const simulated = simulatedProjects.filter((project) => projects.has(project)).length;
+  return formatList([
+    ...(projects.size > simulated ? ["Google's quota API"] : []),
+    ...(simulated > 0 ? ['the TPU emulator'] : []),
+  ]);
 }
 
 function isInUse({ limitChips, usedChips, requestedChips }: QuotaRow): boolean {

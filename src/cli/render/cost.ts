@@ -175,7 +175,7 @@ function formatEstimate({ held, simulated }: Row | CostTotal): string {
 }
 
 /** Dollars, and hours (`3.0h`) for time without a price; `-` for no time. */
-function formatAmount(amount: CostAmount, unpriced = ''): string {
+export function formatAmount(amount: CostAmount, unpriced = ''): string {
   const { durationMs, estimateUsd, unpricedMs } = amount;
   if (durationMs === 0) return '-';
   const time = unpricedMs === 0 ? [] : [`${formatHours(unpricedMs)}h${unpriced}`];

@@ -1,6 +1,18 @@
 import type { Difference, DiffSide, ValueDifference } from '../../app/diff.ts';
-import { escapeForTerminal, escapeLine, formatDuration, formatUsd } from '../../app/format.ts';
+import {
+  escapeForTerminal,
+  escapeLine,
+  formatBytes,
+  formatDuration,
+  formatHours,
+  formatPricePerHour,
+  formatUsd,
+  reasonPhrases,
+} from '../../app/format.ts';
+import { formatExit } from '../../app/phrases.ts';
 import type { Styler } from '../screen.ts';
+import type { Exit } from '../../core/model/job.ts';
+import { formatWorker } from '../../core/model/spec.ts';
 import { aligned } from './aligned.ts';
 import { cutEnd, width } from './cell.ts';
 
@@ -42,11 +54,11 @@ export function formatSide({ job, name, attempt }: DiffSide): string {
 /** On a terminal both values stay visible: the key and the first value are cut. */
 function valueLines(differences: readonly ValueDifference[], { columns }: DiffLayout): readonly string[] {
   if (differences.length === 0) return [];
-  const rows = differences.map(({ key, left, right }) => [
-    escapeLine(key),
-    formatValue(key, left),
-    formatValue(key, right),
-  ]);
+  const rows = differences.map(({ section, key, left, right }) => {
+    const field = `${section}.${key}`;
+    const format = (value: unknown) => (value === null ? '-' : escapeLine(formatValue(field, value)));
+    return [escapeLine(titles.get(field) ?? key), format(left), format(right)];
+  });
   const keyWidth = Math.max(...rows.map(([key = '']) => width(key)));
   const most = columns === null ? null : Math.max(8, Math.floor((columns - Math.min(keyWidth, columns / 3) - 4) / 2));
   const cut = rows.map(([key = '', one = '', other = '']) =>
@@ -64,12 +76,57 @@ function isVisible(difference: Difference): boolean {
   return formatValue(key, left) !== formatValue(key, right);
 }
 
-function formatValue(key: string, value: unknown): string {
-  if (value === null) return '-';
-  if (typeof value === 'number' && key.endsWith('Ms')) return formatDuration(value);
-  if (typeof value === 'number' && key.endsWith('Usd')) return formatUsd(value);
-  if (typeof value === 'number') return String(Number(value.toFixed(3)));
-  return escapeLine(typeof value === 'string' ? value : JSON.stringify(value));
+/** The names that `show` and `cost` give to these fields. All other fields have their path in the JSON. */
+const titles: ReadonlyMap<string, string> = new Map([
+  ['result.startMode', 'start mode'],
+  ['result.startedBy', 'started by'],
+  ['result.evidence', 'because'],
+  ['result.podsSucceeded', 'pods succeeded'],
+  ['result.podsFailed', 'pods failed'],
+  ['result.ranMs', 'ran'],
+  ['result.cost.estimateUsd', 'estimate'],
+  ['result.cost.chipMs', 'chip-hours'],
+  ['result.cost.usefulMs', 'useful'],
+  ['result.cost.lostMs', 'lost'],
+  ['result.cost.setupMs', 'setup'],
+  ['result.cost.idleMs', 'idle'],
+  ['result.cost.keptMs', 'kept'],
+  ['result.cost.waitingMs', 'waiting'],
+  ['hosts.nodeCount', 'nodes'],
+  ['hosts.runtimeVersion', 'runtime version'],
+  ['hosts.pricePerHourUsd', 'price'],
+  ['workdir.changed', 'with changes'],
+  ['workdir.bytes', 'size'],
+]);
+
+/** `field`: the section and the key. */
+function formatValue(field: string, value: unknown): string {
+  if (typeof value === 'number') return formatNumber(field, value);
+  if (typeof value === 'string') return field === 'result.reason' ? (reasons.get(value) ?? value) : value;
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (!Array.isArray(value)) return JSON.stringify(value);
+  if (field === 'result.exits') return (value as readonly DiffExit[]).map(formatExitOf).join('; ') || '-';
+  return value.every((one) => typeof one === 'string') ? value.join(', ') || '-' : JSON.stringify(value);
+}
+
+const reasons: ReadonlyMap<string, string> = new Map(Object.entries(reasonPhrases));
+
+function formatNumber(field: string, value: number): string {
+  if (field.endsWith('chipMs')) return formatHours(value);
+  if (field.endsWith('Ms')) return formatDuration(value);
+  if (field === 'hosts.pricePerHourUsd') return formatPricePerHour(value);
+  if (field.endsWith('Usd')) return formatUsd(value);
+  return field === 'workdir.bytes' ? formatBytes(value) : String(Number(value.toFixed(3)));
+}
+
+interface DiffExit extends Pick<Exit, 'workers'> {
+  readonly code: number;
+  readonly signal: string | null;
+}
+
+function formatExitOf({ code: exitCode, signal, workers }: DiffExit): string {
+  const exit = formatExit(signal === null ? { exitCode } : { exitCode, signal });
+  return `${exit} on ${workers.map(formatWorker).join(', ')}`;
 }
 
 function patchLines(patch: string, { styleOut: styler }: DiffLayout): readonly string[] {

@@ -6,6 +6,7 @@ import type { Cluster, ClusterContainer, ClusterPod } from '../../app/cluster/cl
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import { mainContainer } from '../../app/cluster/job-object.ts';
 import { JobmanError } from '../../app/errors.ts';
+import { pluralize } from '../../app/format.ts';
 import { jsonText } from '../../app/json.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { PageAttempt } from '../../reports/job-page.ts';
@@ -146,7 +147,7 @@ function lifeOf(pod: ClusterPod, main: ClusterContainer | undefined, now: Instan
 
 function podAttempt(pod: ClusterPod): PageAttempt {
   const main = mainContainer(pod.containers);
-  const restarts = main === undefined || main.restarts === 0 ? '' : `, restarted ${main.restarts} times`;
+  const restarts = main === undefined || main.restarts === 0 ? '' : `, restarted ${pluralize(main.restarts, 'time')}`;
   const last = main?.lastEnd ?? null;
   const before = last === null ? null : `before the restart: ${formatEnd(last)}`;
   const isOver = main?.state === 'terminated';

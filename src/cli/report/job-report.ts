@@ -1,12 +1,12 @@
 // The data that `report` collects about a job, from its store, its cluster or the archive, before secrets are removed.
 
-import { escapeForTerminal, formatDuration, formatUsd } from '../../app/format.ts';
+import { escapeForTerminal, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../app/known-secrets.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
 import { jobCost, usageUses, type CostAmount } from '../../reports/cost.ts';
-import { formatPrices } from '../render/cost.ts';
+import { formatAmount, formatPrices } from '../render/cost.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 export interface JobReport {
@@ -27,7 +27,7 @@ export interface ReportFile {
 }
 
 /** Of one log on the page, and in a bug report. */
-export const pageLogLines = 200;
+export const pageLogLines = 40;
 export const bundleLogBytes = 256 * 1024;
 
 /** More would make a page that browsers open slowly. */
@@ -57,7 +57,7 @@ export function documentOf(title: string, text: string, isOpen = false): PageTex
 export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | null {
   if (rows.length === 0) return null;
   const { prices, simulated, ...split } = jobCost(rows, now);
-  const row = (use: string, amount: CostAmount, estimate = formatEstimate(amount)) => {
+  const row = (use: string, amount: CostAmount, estimate = formatAmount(amount, ' not priced')) => {
     return { use, time: formatDuration(amount.durationMs), estimate };
   };
   const held = usageUses.filter((use) => use !== 'waiting' && split[use].durationMs > 0);
@@ -66,17 +66,11 @@ export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | nu
   return {
     rows: [
       ...held.map((use) => row(use, split[use])),
-      row('in all', split.held),
-      ...(split.waiting.durationMs > 0 ? [row('waiting for capacity', split.waiting, 'not charged')] : []),
+      row('total', split.held),
+      ...(split.waiting.durationMs > 0 ? [row('waiting', split.waiting, 'not charged')] : []),
     ],
     note: `${source}${free}`,
   };
-}
-
-function formatEstimate({ durationMs, estimateUsd, unpricedMs }: CostAmount): string {
-  if (durationMs === 0) return '-';
-  if (estimateUsd === null) return 'not priced';
-  return `${formatUsd(estimateUsd)}${unpricedMs === 0 ? '' : ' and a part that is not priced'}`;
 }
 
 /** A lane for each allocation. Null without usage. */

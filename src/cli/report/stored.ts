@@ -92,7 +92,7 @@ function pageAttempt(view: JobView, attempt: AttemptView): PageAttempt {
     startMode: `${startMode}, by ${startedBy === 'owner' ? 'the owner' : 'a rule'}`,
     from: createdAt,
     until: endedAt,
-    capacity: `${allocation}${held === undefined ? '' : `: ${held.name}`}`,
+    capacity: `${allocation}${held === undefined ? '' : ` (${held.name})`}`,
     reason: reason === null ? null : reasonPhrases[reason],
     evidence: evidence === null ? null : [evidence.message, evidence.line].filter(Boolean).join(': '),
   };
