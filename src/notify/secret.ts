@@ -1,8 +1,8 @@
 // Secrets of notifications: read at each use, so that a changed file counts at once, and removed from errors.
 
-import { readFile } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { isFileMissing, messageOf } from '../app/errors.ts';
+import { readRegularFile } from '../app/files.ts';
 
 /** The folders and variables that a source refers to. */
 export interface SecretContext {
@@ -33,7 +33,7 @@ export async function readSecret(source: string, { home, userHome, env }: Secret
       : join(home, source);
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = readRegularFile(path, maxBytes).toString('utf8');
   } catch (error) {
     throw new Error(
       isFileMissing(error) ? `the file ${path} does not exist` : `cannot read ${path}: ${messageOf(error)}`,
@@ -43,8 +43,7 @@ export async function readSecret(source: string, { home, userHome, env }: Secret
     );
   }
   const value = text.trim();
-  if (value === '' || text.length > maxBytes)
-    throw new Error(`the file ${path} is ${value === '' ? 'empty' : 'too large'}`);
+  if (value === '') throw new Error(`the file ${path} is empty`);
   return value;
 }
 

@@ -29,7 +29,7 @@ import { locationColumns, writeCapacityAnswers, writeLocations, type LocationCol
 import { writeNotices } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
-import { writeUsage } from './usage.ts';
+import { completeUsage, writeUsage } from './usage.ts';
 
 /** True if files of a job with that id exist, although the database does not contain the job. */
 export type IsIdTaken = (id: string, owner: string) => boolean;
@@ -337,6 +337,7 @@ export async function takeLease(
         paused_from = ${pause?.from ?? null}, paused_until = ${pause?.until ?? null}
     where id = 1 returning epoch`.execute(db);
   const { epoch } = requireRow(rows[0]);
+  if (!ours) await completeUsage(db);
   const { holder, version, now, ttl } = wanted;
   return {
     taken: true,

@@ -6,10 +6,29 @@ import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { Job } from '../core/model/job.ts';
 import { hour, type Instant } from '../core/model/time.ts';
 import { sql, type Database, type Sql } from './sql.ts';
+import { jobOf } from './stored-job.ts';
 
 /** Replaces the rows that differ. `before` is the job as stored; undefined for a new one. */
 export async function writeUsage(db: Database, before: Job | undefined, job: Job): Promise<void> {
   await replaceRows(db, job.id, before === undefined ? [] : usageOf(before), usageOf(job));
+}
+
+/**
+ * Writes the rows of all jobs again, once for each database. A controller without the ledger may have run during the
+ * upgrade, and its commits wrote no rows; call this when another controller has taken the lease from it.
+ */
+export async function completeUsage(db: Database): Promise<void> {
+  const { rows: marks } = await sql`
+    insert into meta (key, value) values ('usage_complete', '1') on conflict (key) do nothing returning key`.execute(
+    db,
+  );
+  if (marks.length === 0) return;
+  const { rows } = await sql<{ status: string; outline: string }>`select status, outline from job`.execute(db);
+  for (const { status, outline } of rows) {
+    const job = jobOf(status, outline);
+    await sql`delete from usage where subject = ${job.id}`.execute(db);
+    await insertRows(db, job.id, 0, usageOf(job));
+  }
 }
 
 /** Replaces the rows of `subject` that differ: the id of a job, or the uid of a cluster's job. */

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { lookup } from 'node:dns/promises';
@@ -11,6 +12,7 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { NotifyChannel } from '../../src/app/notifications/settings.ts';
 import { isPrivateAddress, publicLookup } from '../../src/http/public-address.ts';
+import { readSecret } from '../../src/notify/secret.ts';
 import { postWebhook } from '../../src/notify/webhook.ts';
 import { openWorld } from '../support/world.ts';
 import { aMessage, aNotice, noon } from './messages.ts';
@@ -60,6 +62,16 @@ const status =
   (code: number, headers: Readonly<Record<string, string>> = {}, text = '') =>
   (response: ServerResponse): void =>
     void response.writeHead(code, headers).end(text);
+
+test('a secret is not read from a pipe or a device, and not from a large file', async (t) => {
+  const { folder } = openWorld(t);
+  const context = { home: folder, userHome: folder, env: {} };
+  execFileSync('mkfifo', [join(folder, 'pipe')]);
+  writeFileSync(join(folder, 'large'), 'x'.repeat(100_000));
+  await assert.rejects(readSecret('./pipe', context), /cannot read .*pipe.* is not a regular file/);
+  await assert.rejects(readSecret('/dev/zero', context), /\/dev\/zero is not a regular file/);
+  await assert.rejects(readSecret('./large', context), /large is larger than/);
+});
 
 test('the request is signed over id, time and body, and carries the idempotency key', async (t) => {
   const { url, received } = await startServer(t, ok);

@@ -19,6 +19,7 @@ import { StoreError, type StoreErrorKind } from '../../src/app/errors.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { day } from '../../src/core/model/time.ts';
 import { backUp } from '../../src/store/backup.ts';
+import { usageOf } from '../../src/reports/usage.ts';
 import { migrations } from '../../src/store/migrations.ts';
 import { schemaVersion, openDatabaseFile, type OpenDatabaseOptions } from '../../src/store/database-file.ts';
 import { sql } from '../../src/store/sql.ts';
@@ -153,6 +154,22 @@ test('a database without the usage ledger gets the rows of its jobs', async (t) 
     (await upgraded.usage({})).map(({ use }) => use),
     ['waiting', 'setup', 'useful'],
   );
+});
+
+test('a new controller writes the usage that a controller without the ledger did not write', async (t) => {
+  const { file, open } = databaseIn(t);
+  const store = open();
+  const stored = await store.insert(job);
+  const ready = withAttempts(stored.job, [readyAllocation], [runningAttempt]);
+  // Without events a commit writes no usage.
+  await store.commit({ ...stored, job: ready, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  edit(
+    file,
+    `insert into usage (subject, seq, job, source, allocation, name, job_name, ownership, used_for, began_at, simulated)
+     values ('${stored.job.id}', 0, '${stored.job.id}', 'tpu', 1, 'iris', 'iris', 'ephemeral', 'kept', ${noon}, 0)`,
+  );
+  await store.takeLease('new', '1.0.0', noon, day, false);
+  assert.deepEqual(await store.usage({}), usageOf(ready));
 });
 
 test('a database of a newer version is not changed, and the error names both versions', async (t) => {
