@@ -172,7 +172,7 @@ printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || gi
 echo started
 exec >/dev/null 2>&1
 # A program without this command still runs.
-mkdir "$dir/bin" && mv "$dir/mark" "$dir/bin/jobman" && chmod 755 "$dir/bin/jobman"
+mkdir "$dir/bin" && mv "$dir/mark" "$dir/bin/jobman" && chmod 700 "$dir/bin/jobman"
 
 expand() {
   case $1 in

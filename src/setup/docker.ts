@@ -78,7 +78,8 @@ done
 # The container waits for the end of this pipe, whose other end docker's client holds. When the client ends, even by a kill, the
 # container ends itself. The Docker daemon would keep it running.
 # Files must exist to be mounted, and the image's user may not be this one.
-mkdir -p "$here/bin" && printf '' >>"$here/bin/jobman" && printf '' >>"$here/metrics" && chmod 666 "$here/metrics"
+mkdir -p "$here/bin" && printf '' >>"$here/bin/jobman" && chmod 755 "$here/bin/jobman"
+printf '' >>"$here/metrics" && chmod 666 "$here/metrics"
 rm -f "$here/line"
 mkfifo -m 666 "$here/line" || exit 1
 exec 9<>"$here/line"
