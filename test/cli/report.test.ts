@@ -101,6 +101,14 @@ test('the page has the attempts, the cost, the log and the manifest', async (t) 
     assert.ok(page.includes(text), text);
 });
 
+test('a name and a tag cannot change the direction of the text', async (t) => {
+  const { cwd, options } = openJob(t, { name: 'vit\u202egnp', tags: ['\u2066a'] });
+  await jobman(['report', '42', '-o', 'page.html'], options);
+  const page = readFileSync(join(cwd, 'page.html'), 'utf8');
+  assert.match(page, /vit\\u202egnp[^]*\\u2066a/);
+  assert.doesNotMatch(page, /[\u202a-\u202e\u2066-\u2069]/);
+});
+
 test('metrics are drawn: the loss first, each attempt for itself', async (t) => {
   const { cwd, options } = openJob(t);
   const point = (attempt: number, step: number, value: number | 'NaN') => ({ attempt, step, at: null, value });

@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
+import { escapeForTerminal } from '../../app/format.ts';
 import { knownSecrets, type SecretSources } from '../../app/known-secrets.ts';
 import { createRedactor } from '../../app/redact.ts';
 import { settingsLayers } from '../../app/settings.ts';
@@ -84,14 +85,22 @@ async function createReportRedactor(
   return createRedactor(knownSecrets({ env: io.env, userHome: io.userHome, home: services.home, settings, job }));
 }
 
-/** Secrets are removed from each text before it becomes markup, so that no pattern can match markup. */
+/**
+ * Secrets are removed from each text before it becomes markup, so that no pattern can match markup. Then control
+ * characters and those that change the text direction are made visible.
+ */
 function pageOf(
   cli: Cli,
   page: Omit<JobPage, 'madeAt' | 'version'>,
   redact: (text: string) => string,
 ): Promise<string> {
-  const clean = mapTexts({ ...page, madeAt: cli.io.now(), version: cli.io.version } satisfies JobPage, redact);
-  return jobPage(clean);
+  const escapeLines = (text: string): string =>
+    text
+      .split('\n')
+      .map((line) => escapeForTerminal(line, false))
+      .join('\n');
+  const all: JobPage = { ...page, madeAt: cli.io.now(), version: cli.io.version };
+  return jobPage(mapTexts(all, (text) => escapeLines(redact(text))));
 }
 
 function mapTexts<T>(value: T, change: (text: string) => string): T {
