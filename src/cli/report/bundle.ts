@@ -7,9 +7,8 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { settingAt } from '../../schema/settings.ts';
 import { settingKeys } from '../../app/settings.ts';
 import { jsonText } from '../../app/json.ts';
-import { readEnd } from '../../app/logs.ts';
 import type { Cli } from '../context.ts';
-import { bundleLogBytes, type ReportFile } from './job-report.ts';
+import { endOfLog, type ReportFile } from './job-report.ts';
 
 const readme = `This archive describes a job of jobman, or jobman itself, for a bug report.
 
@@ -44,7 +43,7 @@ export async function installationFiles(cli: Cli): Promise<readonly ReportFile[]
     { name: 'README.txt', text: readme },
     { name: 'versions.json', text: `${jsonText(versions, 2)}\n` },
     { name: 'settings.json', text: `${jsonText(Object.fromEntries(rows), 2)}\n` },
-    { name: 'controller.log', text: readEnd(controller.logFile, bundleLogBytes).text },
+    { name: 'controller.log', text: endOfLog(controller.logFile) },
   ];
 }
 

@@ -2,6 +2,7 @@
 
 import { escapeForTerminal, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../app/known-secrets.ts';
+import { readEnd } from '../../app/logs.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
@@ -28,7 +29,18 @@ export interface ReportFile {
 
 /** Of one log on the page, and in a bug report. */
 export const pageLogLines = 40;
-export const bundleLogBytes = 256 * 1024;
+const bundleLogBytes = 256 * 1024;
+
+/** Of a line that a cut divides, this much is left out: a part of a secret is not recognised as one. */
+const longestSecret = 4_096;
+
+/** The last 256 KiB of a log, empty without a readable file. The first line is whole, or its first 4 KiB are left out. */
+export function endOfLog(path: string): string {
+  const { text } = readEnd(path, bundleLogBytes);
+  if (Buffer.byteLength(text) < bundleLogBytes) return text;
+  const lineEnd = text.indexOf('\n');
+  return text.slice(lineEnd < 0 ? longestSecret : Math.min(lineEnd + 1, longestSecret));
+}
 
 /** More would make a page that browsers open slowly. */
 const maxDocumentCharacters = 200_000;
@@ -44,12 +56,14 @@ export function lastLines(text: string, count = pageLogLines): string {
 
 /** The text of a document without control characters, cut with a note if it is very long. */
 export function documentOf(title: string, text: string, isOpen = false): PageText {
-  const clean = text
-    .slice(0, maxDocumentCharacters)
+  const isCut = text.length > maxDocumentCharacters;
+  const lineEnd = text.lastIndexOf('\n', maxDocumentCharacters);
+  const shown = isCut ? text.slice(0, Math.max(lineEnd, maxDocumentCharacters - longestSecret)) : text;
+  const clean = shown
     .split('\n')
     .map((line) => escapeForTerminal(line.replace(/\r$/, ''), false))
     .join('\n');
-  const rest = text.length - maxDocumentCharacters;
+  const rest = text.length - shown.length;
   return { title, isOpen, text: rest > 0 ? `${clean}\n... and ${rest} characters more` : clean };
 }
 

@@ -7,7 +7,6 @@ import { reasonPhrases } from '../../app/format.ts';
 import { describeEvent, withoutRepeatedLosses } from '../../app/history.ts';
 import { logFolder, manifestFile } from '../../app/job-folder.ts';
 import { jsonText, viewJson } from '../../app/json.ts';
-import { readEnd } from '../../app/logs.ts';
 import { readOptional } from '../../app/settings.ts';
 import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
 import { formatWorker } from '../../core/model/spec.ts';
@@ -15,7 +14,7 @@ import type { PageAttempt, PageText } from '../../reports/job-page.ts';
 import type { Cli } from '../context.ts';
 import { factRows } from '../render/show.ts';
 import {
-  bundleLogBytes,
+  endOfLog,
   documentOf,
   lastLines,
   pageCost,
@@ -108,7 +107,7 @@ async function pageLogs(client: Client, view: JobView): Promise<readonly PageTex
   const own: readonly LogFile[] = await client.logs(view.id, { step: 'job' });
   const shown = [...files.slice(0, maxPageLogs), ...steps.flat().slice(0, maxPageLogs), ...own];
   return shown.flatMap(({ path, worker, attempt }, index) => {
-    const text = lastLines(readEnd(path, bundleLogBytes).text);
+    const text = lastLines(endOfLog(path));
     const of = attempt === null ? relative(logFolder(view.folder), path) : `Attempt ${attempt}`;
     const title = `${of}${worker === null || attempt === null ? '' : `, ${formatWorker(worker)}`}: last lines`;
     return text === '' ? [] : [{ title, text, isOpen: index === 0 }];
@@ -133,7 +132,7 @@ function allLogs({ folder }: JobView): readonly ReportFile[] {
   const root = logFolder(folder);
   return filesBelow(root)
     .slice(0, maxBundleLogs)
-    .map((path) => ({ name: join('logs', relative(root, path)), text: readEnd(path, bundleLogBytes).text }));
+    .map((path) => ({ name: join('logs', relative(root, path)), text: endOfLog(path) }));
 }
 
 /** Regular files only: a link may lead anywhere. */
