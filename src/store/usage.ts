@@ -18,11 +18,11 @@ export async function writeUsage(db: Database, before: Job | undefined, job: Job
  * upgrade, and its commits wrote no rows; call this when another controller has taken the lease from it.
  */
 export async function completeUsage(db: Database): Promise<void> {
-  const { rows: marks } = await sql`
+  const { rows: written } = await sql`
     insert into meta (key, value) values ('usage_complete', '1') on conflict (key) do nothing returning key`.execute(
     db,
   );
-  if (marks.length === 0) return;
+  if (written.length === 0) return;
   const { rows } = await sql<{ status: string; outline: string }>`select status, outline from job`.execute(db);
   for (const { status, outline } of rows) {
     const job = jobOf(status, outline);

@@ -195,9 +195,15 @@ test('a bug report has the job, its logs, the settings and the versions', async 
 
 test('a secret is not left in part where the archive or the page cuts a log', async (t) => {
   const { cwd, folder, write, options } = openJob(t);
-  write(join(folder, 'logs/attempt_1/command_worker_0.log'), `hf_hiddenPartOfSecret${'b'.repeat(256 * 1024 - 12)}`);
-  write(join(folder, 'logs/attempt_1/command_worker_1.log'), `hf_hiddenPartOfSecret\n${'b\n'.repeat(128 * 1024 - 6)}`);
-  write(join(folder, 'config.yaml'), `# ${'x'.repeat(199_984)} hf_hiddenPartOfSecret`);
+  write(
+    join(folder, 'logs/attempt_1/command_worker_0.log'),
+    `hf_hiddenBeforePartOfSecret${'b'.repeat(256 * 1024 - 12)}`,
+  );
+  write(
+    join(folder, 'logs/attempt_1/command_worker_1.log'),
+    `hf_hiddenBeforePartOfSecret\n${'b\n'.repeat(128 * 1024 - 6)}`,
+  );
+  write(join(folder, 'config.yaml'), `# ${'x'.repeat(199_978)} hf_hiddenBeforePartOfSecret`);
   assert.equal((await jobman(['report', '42', '--bundle', '--output', 'x.tgz'], options)).code, 0);
   const files = unpack(cwd, 'x.tgz');
   for (const [name, text] of files) assert.doesNotMatch(text, /OfSecret|hf_hidden/, name);
