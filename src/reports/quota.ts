@@ -71,7 +71,7 @@ export interface QuotaRow {
   readonly limitReadAt: Instant | null;
   /** Chips of nodes, and of queued resources that have failed or lost their nodes; null if the zone could not be checked. */
   readonly usedChips: number | null;
-  /** Part of the used chips that can be released: dead but still counted, orphans, idle. */
+  /** Part of the used chips that can be released: stopped but still counted, orphans, idle. */
   readonly reclaimableChips: number | null;
   /** Chips of queued resources and of jobs that wait; only the former take from what is left. */
   readonly requestedChips: number | null;

@@ -70,7 +70,7 @@ test('billed, estimated, the difference, and up to when they are complete', asyn
   assert.equal(code, 0);
   assert.equal(
     out,
-    `Billed by Google from 22 Oct to 21 Nov, by day: cost and credits in ${table}.
+    `Billed by Google from 22 Oct to 21 Nov, by day: cost after credits, from ${table}.
 
 DAY            BILLED  OF JOBS  ESTIMATE  DIFFERENCE
 2026-11-18  23.50 EUR   $25.30    $24.00      +$1.30

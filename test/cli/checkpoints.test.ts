@@ -155,7 +155,7 @@ test('folders in buckets are counted; a missing permission or bucket is named on
   assert.equal(err.match(/bucket closed of project lab could not be read/g)?.length, 1);
   assert.match(err, /bucket missing of project lab could not be read: it does not exist/);
   assert.match(err, /^Not listed.* job 000005\.$/m);
-  assert.match(err, /No job needs 1 folder, 3\.0 KiB\. Nothing was removed\. To remove it:/);
+  assert.match(err, /No job needs 1 folder with 3\.0 KiB\. Nothing was removed\. To remove it:/);
 });
 
 test('the buckets of the TPU emulator are read with the same requests', async (t) => {

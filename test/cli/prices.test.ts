@@ -22,7 +22,7 @@ v5litepod-16  us-west4  ondemand        $1.2000    $19.20  list price of 2026-08
 v5litepod-16  us-west4  spot            $0.4800     $7.68  list price of 2026-08-01
 `,
   );
-  assert.match(err, /^List prices of 1 Aug 2026, an estimate\. Source: the catalogue of SkyPilot/);
+  assert.match(err, /^List prices of 2026-08-01 are estimates\. Source: the catalogue of SkyPilot/);
 });
 
 test('without a type every generation is listed, slices of v2 and v3 on their own', async () => {
@@ -83,8 +83,8 @@ test('all unknown names are refused at once, with their corrections', async () =
   const { code, out, err } = await prices(['v5e-16', 'v6ee', '\u001b[2J']);
   assert.equal(code, 3);
   assert.equal(out, '');
-  assert.match(err, /"v5e-16" is no accelerator type, .* Did you mean v5litepod-16\?/);
-  assert.match(err, /"v6ee" is no accelerator type, .* Did you mean v6e\?/);
+  assert.match(err, /"v5e-16" is not an accelerator type, .* Did you mean v5litepod-16\?/);
+  assert.match(err, /"v6ee" is not an accelerator type, .* Did you mean v6e\?/);
   assert.ok(!err.includes('\u001b[2J'));
 });
 

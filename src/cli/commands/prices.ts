@@ -13,7 +13,7 @@ export async function prices(cli: Cli, { zone }: PricesFlags & GlobalFlags, ...n
   const { prices: own } = await cli.services.settings();
   const unknown = unknownNames(own, names).map(
     ({ name, suggestion }) =>
-      `${JSON.stringify(name)} is no accelerator type, and the setting \`prices\` has no price for it.` +
+      `${JSON.stringify(name)} is not an accelerator type, and the setting \`prices\` has no price for it.` +
       (suggestion === undefined ? '' : ` Did you mean ${suggestion}?`),
   );
   const [first, ...more] = unknown;
@@ -33,9 +33,7 @@ export async function prices(cli: Cli, { zone }: PricesFlags & GlobalFlags, ...n
   }
   cli.printAll(priceLines(rows, columnsOf(cli.io.stdout), now));
   if (rows.some(({ source }) => source === 'catalogue'))
-    cli.note(
-      `List prices of ${formatDate(Date.parse(priceTable.date), 0)}, an estimate. Source: ${priceTable.source}.`,
-    );
+    cli.note(`List prices of ${priceTable.date} are estimates. Source: ${priceTable.source}.`);
   return exitCode.ok;
 }
 

@@ -177,7 +177,7 @@ function printNotes(cli: Cli, rows: readonly BucketRow[], exact: boolean): void 
   const unmeasured = rows.filter(({ bytes }) => bytes === null).length;
   if (unmeasured > 0 && !exact)
     cli.note(
-      `${pluralize(unmeasured, 'bucket has', 'buckets have')} no measurement: Google measures once a day, and no empty bucket. Count the objects: jobman storage --exact`,
+      `${pluralize(unmeasured, 'bucket has', 'buckets have')} no measurement: Google measures each bucket once a day, and never an empty one. Count the objects: jobman storage --exact`,
     );
 }
 
@@ -215,7 +215,7 @@ function printCheckpoints(cli: Cli, report: CheckpointReport, rows: readonly Che
   const bytes = unneeded.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
   const removable = unneeded.flatMap(({ removeCommand }) => removeCommand ?? []);
   cli.note(
-    `No job needs ${pluralize(unneeded.length, 'folder')}, ${formatBinaryBytes(bytes)}. Nothing was removed.${removable.length === 0 ? '' : ` To remove ${removable.length === 1 ? 'it' : 'them'}:`}`,
+    `No job needs ${pluralize(unneeded.length, 'folder')} with ${formatBinaryBytes(bytes)}. Nothing was removed.${removable.length === 0 ? '' : ` To remove ${removable.length === 1 ? 'it' : 'them'}:`}`,
   );
   // Not wrapped, so that each can be copied.
   cli.printAll(removable.map((command) => `  ${command}`));

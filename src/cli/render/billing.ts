@@ -36,7 +36,7 @@ export function billingLines(answer: BillingAnswer, now: Instant, terminal: numb
   const title =
     source === null
       ? `Estimated cost of TPUs of jobs ${period}, by ${report.by.join(' and ')}.`
-      : `Billed by Google ${period}, by ${report.by.join(' and ')}: cost and credits in ${source.table}.`;
+      : `Billed by Google ${period}, by ${report.by.join(' and ')}: cost after credits, from ${source.table}.`;
   const heading = terminal === null ? [title] : wrap(title, terminal).map((line) => cutEnd(line, terminal));
   if (report.groups.length === 0) return [...heading, source === null ? 'No usage.' : 'Nothing was billed.'];
   const total: Row = {

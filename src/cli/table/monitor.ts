@@ -134,7 +134,7 @@ export const monitor = grouped('Monitor', [
     ],
     exitCodes: {
       1: 'the metrics file cannot be written',
-      2: 'a value is no number, or this is not the program of a job',
+      2: 'a value is not a number, or this is not the program of a job',
     },
     args: [{ name: 'metric', summary: 'name=value', many: true }],
     load: async () => (await import('../commands/mark.ts')).mark,
@@ -145,12 +145,12 @@ export const monitor = grouped('Monitor', [
     usage: '<job> [--output file] [--bundle] [--replace] | --bundle',
     about:
       'The page is one HTML file that needs no network: the timeline of the job, its attempts and their ends, the cost, ' +
-      'metrics, the last lines of its logs, the manifest, and the commit and changes of job.workdir. Its default name is ' +
+      'metrics, the last lines of its logs, the history, the manifest, and the commit and changes of job.workdir. Its default name is ' +
       'jobman-report-<job>.html in the current folder.\n\n' +
       'With --bundle it writes a tar instead (jobman-report-<job>.tar.gz), with the same page, the job and its events as ' +
       'JSON, the ends of all logs, the settings and the versions. Without a job the tar describes only jobman itself.\n\n' +
-      'Both are without the secrets that jobman knows or recognises (docs/troubleshooting.md). The command contacts a ' +
-      'cluster for its jobs, and nothing else.',
+      'jobman removes the secrets that it knows or recognises from both (docs/troubleshooting.md). The command contacts ' +
+      'the cluster of a job in a cluster, and no other server.',
     examples: [
       ['jobman report 42', 'write jobman-report-000042.html'],
       ['jobman report vit --output vit.html --replace', 'another file, which may exist'],
@@ -170,7 +170,8 @@ export const monitor = grouped('Monitor', [
       'Prints only what differs: the result with its cost, the hosts, the manifest as written and as resolved, the ' +
       'environment, the recovery rules, and of job.workdir the commit, the uncommitted changes and the files. Without ' +
       '#attempt it takes the newest attempt of the job.\n\n' +
-      'jobman keeps the copied files of the newest copy only; of earlier ones it keeps the commit and the changes. ' +
+      'jobman keeps the files of the newest copy of a working directory only; of earlier copies it keeps the commit and ' +
+      'the changes. ' +
       'Secrets are not compared. Jobs of a cluster are compared by their Job objects.',
     examples: [
       ['jobman diff 42 43', 'the newest attempts of two jobs'],
@@ -231,14 +232,16 @@ export const monitor = grouped('Monitor', [
     usage: '[--user u] [--zone z] [--tag t] [--sort order] [--interval 5s] [job]...',
     about:
       'The upper table has the TPUs of each zone and generation, in chips: LIMIT is the quota that was read last, HELD what exists, BUSY ' +
-      'what runs a command of a job, IDLE what is ready without one, WAIT what is requested. BY also counts the TPUs of ' +
-      'other people. The lower table has the active jobs, and the TPUs without a job.\n\n' +
+      'what runs a command of a job, IDLE what is ready without one, IDLE FOR the longest time of one of these, WAIT ' +
+      'what is requested. BY has the owners, also other people. The lower table has the active jobs, and the TPUs without a job.\n\n' +
       'On a terminal it is redrawn in place: s sorts, u shows only your jobs, z only the zone of the selected line, ' +
       'Enter the workers of a job, q quits. Elsewhere it prints once, with the workers of every job.\n\n' +
-      'CPU%, MEM%, DISK% and NET are those of the whole worker; of a job on this machine CPU% and MEM% are those of its ' +
-      'own processes. Of several workers, CPU% and DUTY are the mean, MEM% and DISK% the largest, NET the sum, in bytes ' +
+      'CPU%, MEM%, DISK% and NET are those of the whole worker; for a job on this machine, CPU% and MEM% are those of ' +
+      'its own processes. Of several workers, CPU% and DUTY are the mean, MEM% and DISK% the largest, NET the sum, in bytes ' +
       'per second. LOG is the age of the newest output of the worker that has been silent for longest. DUTY is the ' +
-      'time in which the TPU chips compute, as libtpu reports it on the worker. `-` means not known.\n\n' +
+      'percentage of time in which the TPU chips compute, as libtpu reports it on the worker. STEP and STEP/S are the ' +
+      'progress of the slowest worker. IDLE is the time for which the TPU has been ready without a command. `-` means ' +
+      'not known.\n\n' +
       'A narrow terminal loses first the columns without any value, then NET, DISK%, USER, STEP/S, STEP, DUTY, IDLE, MEM%. ' +
       'A worker that does not answer is `silent`: its last figures stay. For a pod, CPU% is of its request and MEM% of ' +
       'its limit, if the cluster serves the resource metrics API.',

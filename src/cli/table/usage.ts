@@ -10,9 +10,10 @@ export const usage = grouped('Usage', [
       'Without a job it covers the last 30 days of all jobs; with jobs, their whole life. One row per job, most ' +
       'expensive first; --by chooses other rows: user, tag, accelerator, zone or day (in UTC).\n\n' +
       'Dollars are estimates with the list prices of the date in the first line, not a bill. Capacity without a known ' +
-      'price is `not priced`, and its columns show hours. HOURS and CHIP-HOURS exclude WAITING, which is not charged.\n\n' +
+      'price is `not priced`, and its columns show hours.\n\n' +
       'USEFUL: the command ran, and its work is kept. LOST: its work since the last checkpoint was lost. SETUP: before ' +
-      'the command ran. IDLE: ready without an attempt. KEPT: after the end of the job.\n\n' +
+      'the command ran. IDLE: ready without an attempt. KEPT: after the end of the job. WAITING: requested and not ready ' +
+      'yet, which is not charged; HOURS and CHIP-HOURS exclude it.\n\n' +
       'Capacity of the TPU emulator is simulated and free; it has its own rows and its own total.',
     examples: [
       ['jobman cost', 'all jobs of the last 30 days, the most expensive first'],
@@ -31,13 +32,13 @@ export const usage = grouped('Usage', [
     usage: '[--since time] [--until time] [--by group]... [--csv]',
     about:
       "Reads Google's billing export in BigQuery, which the setting billing.exportTable names, for whole days in UTC: " +
-      'the last 30 days by default. BILLED is cost and credits in the currency of the export.\n\n' +
-      'Charges belong to a job by the labels that jobman gives its TPUs. OF JOBS is this part in US dollars, and ' +
-      'DIFFERENCE is what it exceeds the estimate of the same days by. Only days that the export has completely are ' +
-      'compared; Google adds usage for about a day.\n\n' +
-      'The query costs money in BigQuery by the bytes that it reads; the last line names them. Above ' +
-      'billing.maxQueryBytes BigQuery refuses it. Without an export the command shows the estimates; docs/costs.md ' +
-      'says how to make one.',
+      'the last 30 days by default. BILLED is the cost after credits, in the currency of the export.\n\n' +
+      'Charges belong to a job by the labels that jobman gives its TPUs. OF JOBS is this part in US dollars, ESTIMATE ' +
+      'is the estimate of the same days, and DIFFERENCE is OF JOBS minus ESTIMATE. Only days that are complete in the ' +
+      'export are compared; Google adds usage for about a day.\n\n' +
+      'BigQuery charges for the bytes that a query reads; the last line has their number. It refuses a query that ' +
+      'would read more than billing.maxQueryBytes. Without an export the command shows the estimates; docs/costs.md ' +
+      'explains how to switch the export on.',
     examples: [
       ['jobman billing', 'by day, with the difference from the estimates'],
       ['jobman billing --since 2026-11 --by service --by sku', 'what the month consists of'],
@@ -46,7 +47,7 @@ export const usage = grouped('Usage', [
       ['jobman billing --json | jq -c \'select(.kind == "total")\'', 'for programs: one object per line'],
     ],
     exitCodes: {
-      1: 'a permission is missing, or the query would read too much',
+      1: 'a permission is missing, or a query would read more than billing.maxQueryBytes',
       3: 'there is no such table',
       5: 'BigQuery cannot be reached',
     },
@@ -60,9 +61,10 @@ export const usage = grouped('Usage', [
     about:
       "One row for each zone, generation and pricing with a limit above 0 or a TPU, in chips. LIMIT is Google's limit " +
       'of the zone, or of its region if that leaves less. USED counts TPUs until they are deleted, also preempted ' +
-      'nodes and suspended or failed queued resources. RECLAIMABLE is the part that is dead, an orphan, or kept by a ' +
-      'finished job for ten minutes; the lines below the table name the commands that release it. REQUESTED ' +
-      'counts queued resources and jobs that wait.\n\n' +
+      'nodes and suspended or failed queued resources. RECLAIMABLE is the part of USED that has ' +
+      'stopped (preempted, suspended, failed), is an orphan, or was kept by a finished job and has been idle for ten ' +
+      'minutes; the lines below the table name the commands that release it. REQUESTED counts queued resources and ' +
+      'jobs that wait. LEFT is LIMIT without USED and without queued resources.\n\n' +
       'The projects are those of `jobman tpus`. The command changes nothing.',
     examples: [
       ['jobman quota', 'the projects of your settings and jobs'],
@@ -81,7 +83,7 @@ export const usage = grouped('Usage', [
     summary: 'List prices of accelerators: list prices of Google, and your own',
     usage: '[type...] [--zone z]',
     about:
-      'A type like v5litepod-16 has a price for each chip-hour and for each hour of the whole. Without a type, the ' +
+      'A type like v5litepod-16 has a price for each chip-hour and for each hour of the whole slice. Without a type, the ' +
       'command lists every generation. List prices are estimates; the last line names their source and date.\n\n' +
       'The setting `prices` replaces them with your own, also for resource flavors and machines; docs/costs.md shows ' +
       'how. The command does not contact a cloud.',
@@ -104,9 +106,9 @@ export const usage = grouped('Usage', [
     about:
       'Sizes come from Cloud Monitoring, which measures each bucket once a day. AGE is that of the newest point; the ' +
       'measurement may be a day older. A bucket that is new or empty is `not measured yet`. 7 DAYS and 30 DAYS are the ' +
-      'growth. Units are powers of 1024.\n\n' +
-      '--exact counts the objects instead, with one request for each thousand of them; Ctrl-C ends it with the buckets ' +
-      'counted so far, and a size that begins with `>=` is of a part.\n\n' +
+      'growth. CLASS is the default class of new objects. Units are powers of 1024.\n\n' +
+      '--exact counts the objects instead, with one request for each thousand of them; Ctrl-C ends the count and ' +
+      'prints what was counted. A size that begins with `>=` is of a part of the bucket.\n\n' +
       'The projects are those of `jobman tpus`. A location with `!` is outside the region of a zone that your jobs use.',
     examples: [
       ['jobman storage', 'every bucket, largest first'],
