@@ -2,6 +2,7 @@
 
 import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
+import type { Spending } from '../core/decide/spending.ts';
 import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
@@ -436,6 +437,8 @@ export interface Client {
   usage(query: Parameters<Store['usage']>[0]): Promise<readonly UsageRow[]>;
   /** From the usage ledger, also of jobs that have left the list. A job without usage adds nothing. */
   cost(request: CostRequest): Promise<CostReport>;
+  /** The used part of `job.budget`; null without a budget. */
+  spending(ref: Ref): Promise<Spending | null>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
   why(ref: Ref): Promise<Why>;

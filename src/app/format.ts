@@ -2,6 +2,7 @@
 // first use costs 19 ms, half of what a whole `list` may take.
 
 import { day, hour, minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import type { CostAmount } from '../reports/cost.ts';
 import type { JobRow } from './client.ts';
 import type { Reason } from '../core/model/spec.ts';
 
@@ -65,8 +66,16 @@ export function formatHours(duration: Duration): string {
   return hours.toFixed(hours < 0.995 ? 2 : hours < 99.95 ? 1 : 0);
 }
 
+/** `$8.53`; `<$0.01` for what rounds to zero and is not. */
 export function formatUsd(dollars: number): string {
-  return `$${dollars.toFixed(2)}`;
+  return dollars > 0 && dollars < 0.005 ? '<$0.01' : `$${dollars.toFixed(2)}`;
+}
+
+/** Dollars, and hours (`3.0h`) for time without a price; `-` for no time. */
+export function formatAmount({ durationMs, estimateUsd, unpricedMs }: CostAmount, unpriced = ''): string {
+  if (durationMs === 0) return '-';
+  const time = unpricedMs === 0 ? [] : [`${formatHours(unpricedMs)}h${unpriced}`];
+  return [...(estimateUsd === null ? [] : [formatUsd(estimateUsd)]), ...time].join(' + ');
 }
 
 export function pluralize(count: number, one: string, many = `${one}s`): string {

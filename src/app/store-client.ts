@@ -1,6 +1,7 @@
 // Store client: the Client in this process, over the store.
 
 import type { Verb } from '../core/decide/commands.ts';
+import { spendingOf } from '../core/decide/spending.ts';
 import type { Job } from '../core/model/job.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
@@ -146,7 +147,7 @@ export function createClient(parts: ClientParts): Client {
 function createReports(
   { store, home, now }: ClientParts,
   find: (ref: string) => Promise<StoredJob>,
-): Pick<Client, 'zones' | 'cost' | 'diffSide' | 'metrics' | 'metricPoints'> {
+): Pick<Client, 'zones' | 'cost' | 'spending' | 'diffSide' | 'metrics' | 'metricPoints'> {
   return {
     async zones(query) {
       const { zonesOf } = await import('./zones.ts');
@@ -156,6 +157,10 @@ function createReports(
     async cost(request) {
       const { costOf } = await import('./cost.ts');
       return costOf(store, request, now());
+    },
+
+    async spending(ref) {
+      return spendingOf((await find(ref)).job, now()) ?? null;
     },
 
     async diffSide(ref, attempt) {

@@ -334,14 +334,23 @@ suite('show', () => {
     const { out } = await jobman(['show', '42'], {
       jobs: [jobView({ cost: jobCost([usageRow({ simulated: true })], now), simulated: true, pricePerHourUsd: null })],
     });
-    assert.match(out, /\ncost {6}\$8\.00 on Google Cloud \(simulated: free\) estimated so far \(16\.0 chip-hours\)\n/);
+    assert.match(out, /\ncost {6}\$8\.00 estimated so far \(16\.0 chip-hours, simulated: free\): useful \$8\.00\n/);
   });
 
-  test('the cost has the chip-hours and the work that was lost', async () => {
+  test('the cost has the chip-hours and the uses of the capacity', async () => {
     const lost = usageRow({ use: 'lost', until: midnight + 4 * minute });
     const view = { backend: 'tpu', pricePerHourUsd: 8, cost: jobCost([usageRow(), lost], now) } as const;
     const { out } = await jobman(['show', '42'], { jobs: [jobView(view)] });
-    assert.match(out, /\ncost {6}about \$8\.00\/h; \$8\.53 estimated so far \(17\.1 chip-hours\); 4m of work lost\n/);
+    const line = 'about $8.00/h; $8.53 estimated so far (17.1 chip-hours): useful $8.00, lost $0.53';
+    assert.ok(out.includes(`\ncost      ${line}\n`), out);
+  });
+
+  test('the budget has its used part; less than a cent is no zero', async () => {
+    const show = async (spentUsd: number) =>
+      (await jobman(['show', '42'], { jobs: [jobView()], spending: { spentUsd, budgetUsd: 0.05 } })).out;
+    assert.match(await show(0.0425), /\nbudget {4}\$0\.04 of \$0\.05 used \(85%\)\n/);
+    assert.match(await show(0.001), /\nbudget {4}<\$0\.01 of \$0\.05 used \(2%\)\n/);
+    assert.match(await show(0), /\nbudget {4}\$0\.00 of \$0\.05 used \(0%\)\n/);
   });
 
   test('a local job without a price has a cost only if it lost work', async () => {
@@ -349,7 +358,7 @@ suite('show', () => {
     const show = async (rows: readonly UsageRow[]) =>
       (await jobman(['show', '42'], { jobs: [jobView({ backend: 'local', cost: jobCost(rows, now) })] })).out;
     assert.doesNotMatch(await show([row]), /\ncost /);
-    assert.match(await show([{ ...row, use: 'lost' }]), /\ncost {6}not priced; 1h00m of work lost\n/);
+    assert.match(await show([{ ...row, use: 'lost' }]), /\ncost {6}not priced: lost 1h00m\n/);
   });
 
   test('names the owner label for machines of a shared project', async () => {

@@ -110,8 +110,7 @@ function formatMoney(amount: number, currency: string): string {
 }
 
 function formatSignedUsd(amount: number): string {
-  const text = formatUsd(Math.abs(amount));
-  return amount < 0 && text !== formatUsd(0) ? `-${text}` : text;
+  return amount <= -0.005 ? `-${formatUsd(-amount)}` : `$${Math.abs(amount).toFixed(2)}`;
 }
 
 function withoutNegativeZero(text: string): string {

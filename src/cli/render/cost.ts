@@ -1,7 +1,7 @@
 // The report of `jobman cost`: as a table, as CSV and as JSON, each with the same rows.
 
 import type { CostRequest } from '../../app/client.ts';
-import { escapeLine, formatHours, formatTime, formatUsd, pluralize } from '../../app/format.ts';
+import { escapeLine, formatAmount, formatHours, formatTime, pluralize } from '../../app/format.ts';
 import { hour, type Instant } from '../../core/model/time.ts';
 import {
   usageUses,
@@ -172,16 +172,6 @@ function totalLines(total: CostTotal, terminal: number | null): readonly string[
 function formatEstimate({ held, simulated }: Row | CostTotal): string {
   if (held.durationMs > 0 && held.estimateUsd === null) return 'not priced';
   return `${formatAmount(held, ' not priced')}${simulated ? ' (simulated)' : ''}`;
-}
-
-/** Dollars, and hours (`3.0h`) for time without a price; `-` for no time. */
-export function formatAmount(amount: CostAmount, unpriced = ''): string {
-  const { durationMs, estimateUsd, unpricedMs } = amount;
-  if (durationMs === 0) return '-';
-  const time = unpricedMs === 0 ? [] : [`${formatHours(unpricedMs)}h${unpriced}`];
-  const isTiny = estimateUsd !== null && estimateUsd > 0 && estimateUsd < 0.005;
-  const usd = estimateUsd === null ? [] : [isTiny ? '<$0.01' : formatUsd(estimateUsd)];
-  return [...usd, ...time].join(' + ');
 }
 
 function formatTimeOf({ durationMs }: CostAmount): string {

@@ -7,6 +7,7 @@ import {
   pluralize,
   formatDate,
   formatHours,
+  formatAmount,
   formatUsd,
   formatDuration,
   formatMachine,
@@ -19,6 +20,8 @@ import { fillLines, wrap } from './cell.ts';
 import { glyph, type Styler, stylePhase } from '../screen.ts';
 import { quote } from '../../catalogue/shell.ts';
 import type { DashboardLinks } from '../../core/model/dashboard-links.ts';
+import type { Spending } from '../../core/decide/spending.ts';
+import { usageUses } from '../../reports/cost.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
@@ -28,6 +31,8 @@ interface ShowLayout {
   readonly styler: Styler;
   readonly unicode: boolean;
   readonly now: Instant;
+  /** Null without `job.budget`. */
+  readonly spending: Spending | null;
 }
 
 /** Workers and attempts beyond this many are counted, not listed; `--json` has all. */
@@ -66,6 +71,7 @@ export function factRows(view: JobView, layout: ShowLayout): readonly (readonly 
   if (view.ifPreempted !== null) rows.push(['if lost', view.ifPreempted]);
   const cost = formatCost(view);
   if (cost !== null) rows.push(['cost', cost]);
+  if (layout.spending !== null) rows.push(['budget', formatSpending(layout.spending)]);
   const { overrides } = view.spec;
   if (overrides !== undefined) rows.push(['set', overrides.map(({ key, value }) => `${key}=${value}`).join(', ')]);
   const { resumeFrom } = view.spec.command;
@@ -120,22 +126,35 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
   return `${escapeLine(workdir.from)}${commit}${branch}${changes}, ${pluralize(workdir.files, 'file')}${copy}${next}`;
 }
 
-/** `about $8.00/h; $75.70 estimated so far (151 chip-hours); 4m of work lost`. */
+/** `about $8.00/h; $75.70 estimated so far (151 chip-hours): useful $70.00, lost $5.00, setup $0.70`. */
 function formatCost(view: JobView): string | null {
-  const { backend, simulated, pricePerHourUsd } = view;
-  const { held, lost } = view.cost;
-  const free = simulated && pricePerHourUsd === null ? ' on Google Cloud (simulated: free)' : '';
+  const { backend, simulated, pricePerHourUsd, cost } = view;
+  const { held, lost } = cost;
   const soFar = isFinishedPhase(view.phase) && view.heldCapacity === null ? '' : ' so far';
-  const chips = held.chipMs === 0 ? '' : ` (${formatHours(held.chipMs)} chip-hours)`;
-  const amount = held.estimateUsd === null ? 'not priced' : `${formatUsd(held.estimateUsd)}${free} estimated${soFar}`;
+  const details = [
+    ...(held.chipMs === 0 ? [] : [`${formatHours(held.chipMs)} chip-hours`]),
+    ...(simulated && pricePerHourUsd === null && held.estimateUsd !== null ? ['simulated: free'] : []),
+  ];
+  const amount = held.estimateUsd === null ? 'not priced' : `${formatAmount(held, ' not priced')} estimated${soFar}`;
+  const about = details.length === 0 ? '' : ` (${details.join(', ')})`;
+  const uses = usageUses
+    .filter((use) => use !== 'waiting' && cost[use].durationMs > 0)
+    .map((use) => {
+      const { estimateUsd, durationMs } = cost[use];
+      return `${use} ${estimateUsd === null ? formatDuration(durationMs) : formatAmount(cost[use])}`;
+    });
   // Without a price, only the loss of a local job is worth a line.
   const isShown = held.durationMs > 0 && (backend !== 'local' || held.estimateUsd !== null || lost.durationMs > 0);
   const parts = [
     ...(pricePerHourUsd === null ? [] : [formatHourlyCost(view, pricePerHourUsd)]),
-    ...(isShown ? [`${amount}${chips}`] : []),
-    ...(lost.durationMs > 0 ? [`${formatDuration(lost.durationMs)} of work lost`] : []),
+    ...(isShown ? [`${amount}${about}: ${uses.join(', ')}`] : []),
   ];
   return parts.length === 0 ? null : parts.join('; ');
+}
+
+function formatSpending({ spentUsd, budgetUsd }: Spending): string {
+  const percent = Math.floor((100 * spentUsd) / budgetUsd);
+  return `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} used (${percent}%)`;
 }
 
 function formatWhere(view: JobView, layout: ShowLayout): string {

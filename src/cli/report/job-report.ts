@@ -1,13 +1,13 @@
 // The data that `report` collects about a job, from its store, its cluster or the archive, before secrets are removed.
 
-import { escapeForTerminal, formatDuration } from '../../app/format.ts';
+import { escapeForTerminal, formatAmount, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../app/known-secrets.ts';
 import { readEnd } from '../../app/logs.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
 import { jobCost, usageUses, type CostAmount } from '../../reports/cost.ts';
-import { formatAmount, formatPrices } from '../render/cost.ts';
+import { formatPrices } from '../render/cost.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 export interface JobReport {

@@ -39,7 +39,7 @@ function currentRate(job: Job): number {
   }, 0);
 }
 
-interface Spending {
+export interface Spending {
   readonly spentUsd: number;
   readonly budgetUsd: number;
 }

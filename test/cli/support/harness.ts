@@ -29,6 +29,7 @@ import type { Event } from '../../../src/core/model/event.ts';
 import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
 import type { DiffSide } from '../../../src/app/diff.ts';
+import type { Spending } from '../../../src/core/decide/spending.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { costReport, jobCost } from '../../../src/reports/cost.ts';
 import type { UsageRow } from '../../../src/reports/usage.ts';
@@ -61,6 +62,8 @@ export interface CliHarnessOptions {
   readonly messages?: readonly MessageView[];
   /** The usage ledger. */
   readonly usage?: readonly UsageRow[];
+  /** The used part of `job.budget`; by default none. */
+  readonly spending?: Spending;
   /** By default a side without values. */
   readonly diffSide?: (id: string, attempt: number | null) => DiffSide;
   readonly cwd?: string;
@@ -208,6 +211,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     show: async (ref) => find(ref),
     activity: async () => options.activity ?? [],
     usage: async () => options.usage ?? [],
+    spending: async () => options.spending ?? null,
     diffSide: async (ref, attempt) => {
       const { id, name } = find(ref);
       return options.diffSide?.(id, attempt) ?? { job: id, name, attempt, values: {}, files: null };
