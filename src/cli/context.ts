@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { CommandResult, Client, JobRow, Ref } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
+import { escapeLine } from '../app/format.ts';
 import { timesAsText } from '../app/json.ts';
 import { isIdRef, type RefPurpose } from '../app/refs.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
@@ -84,7 +85,7 @@ export function createCli(services: Services, flags: GlobalFlags, argsAfterDash:
     printSentence,
     printResult: (object, sentence) => (json ? printJson(object) : printSentence(sentence)),
     note: (line) => {
-      if (!quiet) io.stderr.write(`${wrapForStream(line, io.stderr)}\n`);
+      if (!quiet) io.stderr.write(`${wrapForStream(line.split('\n').map(escapeLine).join('\n'), io.stderr)}\n`);
     },
     printStderr: (line) => io.stderr.write(`${wrapForStream(line, io.stderr)}\n`),
     printJsonError: (error) => services.io.stderr.write(`${JSON.stringify(error)}\n`),
@@ -132,10 +133,10 @@ export function reportError(
     const facts = { code: errorCode, exitCode: code, message: first, job: jobId(job) };
     cli.printJsonError({ error: { ...facts, hints: problems.length > 0 ? [] : hints, problems, reasons } });
   } else {
-    cli.printStderr(`${cli.screen.styleErr('red', `${program}:`)} ${first}`);
+    cli.printStderr(`${cli.screen.styleErr('red', `${program}:`)} ${escapeLine(first)}`);
     // A hint may be the output of gcloud, with several lines.
     for (const line of hints.flatMap((hint) => hint.split('\n'))) {
-      if (line !== '') cli.printStderr(`  ${line}`);
+      if (line !== '') cli.printStderr(`  ${escapeLine(line)}`);
     }
   }
   return code;

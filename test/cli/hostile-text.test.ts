@@ -385,6 +385,16 @@ suite('text that controls a terminal', () => {
     assert.equal(sanitizeText('\u001b[8mhidden\t\u0085'), '\\x1b[8mhidden\t\\u0085');
   });
 
+  test('in an error or a note has no colours', async () => {
+    const red = '\u001b[31mred';
+    const error = new JobmanError(`it says ${red}`, exitCode.unreachable, [`first: ${red}`]);
+    const world = createCliHarness({ notes: [red], services: { tpus: () => Promise.reject(error) } });
+    await run(['tpus'], world.services);
+    await run(['list'], world.services);
+    assert.match(world.err(), /it says red\n {2}first: red\nNo jobs\.\nnote: red\n/);
+    assert.ok(!world.err().includes('\u001b'));
+  });
+
   test('of a newer version is no exception', async () => {
     const world = createCliHarness({ terminal, services: { newerVersion: async () => evil } });
     await run(['list'], world.services);
