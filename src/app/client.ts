@@ -406,6 +406,18 @@ export interface MessageView {
   readonly notices: readonly NoticeView[];
 }
 
+/** The events for one recipient that no message contains yet. */
+export interface HeldEvents {
+  /** `mail:ADDRESS` or the name of a channel. */
+  readonly recipient: string;
+  /** Their number, at most 500. */
+  readonly events: number;
+  /** Time of the oldest. */
+  readonly oldestAt: Instant;
+  /** Time at which the digest window allows their message; null while they wait for a message that fails. */
+  readonly nextAt: Instant | null;
+}
+
 /** A reported event. */
 interface NoticeView {
   /** `test`: a message of `jobman notify test`. */
@@ -458,6 +470,11 @@ export interface Client {
   listCleanable(owner: string): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
   /** The newest messages about events, newest first, also those that are not delivered yet. */
   messages(limit: number): Promise<readonly MessageView[]>;
+  /** The events that wait for their message, with the limits of the settings. */
+  heldEvents(limits: {
+    readonly digestAfter: number;
+    readonly digestWindowMs: Duration;
+  }): Promise<readonly HeldEvents[]>;
   /** Grows with every change of any job. Cheap enough to read four times a second. */
   changeCount(): Promise<number>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */

@@ -146,22 +146,27 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
 
 // ------------------------------------------------------------------------------------------ notifications
 
-/** The newest message to each recipient. */
+/** The newest message to each recipient; `held` are phrases about events that wait. */
 export function checkNotifications(
   recipients: readonly string[],
   messages: readonly Pick<MessageView, 'recipient' | 'error' | 'state'>[],
+  held: readonly string[] = [],
 ): readonly Outcome[] {
+  const waiting = held.map((phrase) => ok(phrase));
+  if (recipients.length === 0 && held.length > 0) return waiting;
   if (recipients.length === 0) return [ok('no recipient is set')];
   const failed = recipients
     .flatMap((recipient) => messages.find((one) => one.recipient === recipient) ?? [])
     .filter(({ state, error }) => state !== 'sent' && error !== null);
-  if (failed.length === 0) return [ok(`${formatList(recipients)}; \`jobman notify test\` sends a test message`)];
-  return failed.map(({ recipient, error, state }) =>
+  if (failed.length === 0)
+    return [ok(`${formatList(recipients)}; \`jobman notify test\` sends a test message`), ...waiting];
+  const problems = failed.map(({ recipient, error, state }) =>
     problem(
       `the newest message to ${recipient} ${state === 'pending' ? 'is not delivered yet' : 'was not delivered'}: ${asClause(error ?? '')}`,
       `jobman notify test ${quote(recipient)}`,
     ),
   );
+  return [...problems, ...waiting];
 }
 
 // ------------------------------------------------------------------------------------------ SSH, programs

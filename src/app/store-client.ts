@@ -20,7 +20,7 @@ const maxFinishedShown = 50;
 
 export interface ClientParts {
   readonly store: Store;
-  readonly notifications: Pick<NotificationStore, 'messages'>;
+  readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending'>;
   readonly home: string;
   /** The user who asks: a name shared by several jobs means this user's. */
   readonly owner: string;
@@ -137,6 +137,12 @@ export function createClient(parts: ClientParts): Client {
     },
 
     messages: (limit) => parts.notifications.messages(limit),
+    async heldEvents(limits) {
+      const { digestSince, heldEvents } = await import('./notifications/digest.ts');
+      const [time, { notifications }] = [now(), parts];
+      const waiting = await notifications.waiting(digestSince(time, limits));
+      return heldEvents(waiting, waiting.length === 0 ? [] : await notifications.pending(), time, limits);
+    },
     changeCount: () => store.changeCount(),
     wake: () => parts.wakeController(),
     close: () => store.close(),

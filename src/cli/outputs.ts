@@ -5,7 +5,7 @@
 // objects of Kubernetes have fields that may be absent. A text for people is called `message`; no program should compare
 // it.
 
-import type { CommandResult, JobRow, MessageView, MetricPointView, Plan, Why } from '../app/client.ts';
+import type { CommandResult, HeldEvents, JobRow, MessageView, MetricPointView, Plan, Why } from '../app/client.ts';
 import type { BillingAnswer } from '../app/billing.ts';
 import type { ClusterResult } from '../app/cluster/job-result.ts';
 import type { ClusterContext } from '../app/cluster/cluster.ts';
@@ -103,7 +103,7 @@ interface Outputs {
   readonly login: LoginOutput;
   readonly doctor: CheckResult;
   readonly settings: SettingOutput | ChangedSettingOutput;
-  readonly notify: RecipientOutput | NotifyMessageOutput | NotifyTestOutput;
+  readonly notify: RecipientOutput | HeldEventsOutput | NotifyMessageOutput | NotifyTestOutput;
   readonly import: ImportedOutput;
   readonly version: VersionOutput;
   readonly message: MessageOutput;
@@ -695,6 +695,11 @@ export interface RecipientOutput {
   readonly owners: readonly string[];
   /** The reason for which no message can reach it, for people; null if the settings are complete. */
   readonly problem: string | null;
+}
+
+/** Events that wait for their message. */
+interface HeldEventsOutput extends HeldEvents {
+  readonly kind: 'held';
 }
 
 /** A message about events. */

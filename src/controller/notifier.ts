@@ -6,14 +6,8 @@
 
 import { createLimiter } from '../app/concurrency.ts';
 import { messageOf } from '../app/errors.ts';
-import { planMessage } from '../app/notifications/digest.ts';
-import type {
-  NotificationStore,
-  PendingMessage,
-  SendMessage,
-  SendResult,
-  Waiting,
-} from '../app/notifications/outbox.ts';
+import { digestSince, nextMessage } from '../app/notifications/digest.ts';
+import type { NotificationStore, PendingMessage, SendMessage, SendResult } from '../app/notifications/outbox.ts';
 import { channelOf, recipientsOf } from '../app/notifications/recipients.ts';
 import type { NotifySettings } from '../app/notifications/settings.ts';
 import type { Clock } from '../app/ports.ts';
@@ -77,7 +71,7 @@ export function createNotifier(options: NotifierOptions) {
     if (fresh.length > 0)
       await store.address(fresh.map((notice) => ({ id: notice.id, recipients: recipientsOf(notice, settings) })));
     const pending = await store.pending();
-    const waiting = await store.waiting(now - settings.digestWindowMs);
+    const waiting = await store.waiting(digestSince(now, settings));
     const times: Instant[] = [];
     for (const message of firstOfEach(pending)) {
       // No pause is longer, so a later time is from a clock that was set back since.
@@ -89,9 +83,9 @@ export function createNotifier(options: NotifierOptions) {
     const blocked = new Set(pending.map(({ recipient }) => recipient));
     for (const one of waiting) {
       if (blocked.has(one.recipient)) continue;
-      const { at, notices } = planMessage(one.notices.length, one.sentAt, now, settings);
+      const { at, notices } = nextMessage(one, now, settings);
       if (at > now) times.push(at);
-      else tries.begin(one.recipient, () => createMessage(one, notices));
+      else tries.begin(one.recipient, () => createMessage(one.recipient, notices));
     }
     hasPending = pending.length > 0 || waiting.length > 0;
     commitsRead = commitsBefore;
@@ -114,10 +108,9 @@ export function createNotifier(options: NotifierOptions) {
     wakeAt(pausedUntil);
   }
 
-  async function createMessage({ recipient, notices }: Waiting, count: number): Promise<PendingMessage> {
-    const ids = notices.slice(0, count).map(({ id }) => id);
+  async function createMessage(recipient: string, notices: readonly number[]): Promise<PendingMessage> {
     const now = clock.now();
-    return { ...(await store.createMessage(recipient, ids, now)), tries: 0, nextAt: now };
+    return { ...(await store.createMessage(recipient, notices, now)), tries: 0, nextAt: now };
   }
 
   return {

@@ -32,6 +32,7 @@ import { JobmanError, messageOf } from '../app/errors.ts';
 import { settingsFile } from '../app/files.ts';
 import { pluralize } from '../app/format.ts';
 import { parseShape } from '../app/json.ts';
+import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients } from '../app/notifications/recipients.ts';
 import type { QuotaCache } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
@@ -434,10 +435,16 @@ async function orphanOutcomes(
 const readMessages = 500;
 
 async function notificationOutcomes(services: Services): Promise<readonly Outcome[]> {
-  const recipients = configuredRecipients((await services.settings()).notify);
-  const hasMessages = recipients.length > 0 && existsSync(databaseFile(services.home));
+  const { notify } = await services.settings();
+  const recipients = configuredRecipients(notify);
+  const hasMessages = existsSync(databaseFile(services.home));
   const client = hasMessages ? await services.client() : undefined;
-  return checkNotifications(recipients, (await client?.messages(readMessages)) ?? []);
+  const held = (await client?.heldEvents(notify)) ?? [];
+  return checkNotifications(
+    recipients,
+    (await client?.messages(readMessages)) ?? [],
+    held.map((one) => heldPhrase(one, services.io.now())),
+  );
 }
 
 async function clusterOutcomes(services: Services): Promise<readonly Outcome[]> {

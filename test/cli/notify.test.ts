@@ -66,6 +66,21 @@ AGE  TO     STATE         TRIES  MESSAGE
     );
   });
 
+  test('shows the events that wait for their message', async () => {
+    const heldEvents = [{ recipient: 'slack', events: 3, oldestAt: now - 60_000, nextAt: now + 90_000 }];
+    const services = withSettings(settings);
+    const { out } = await jobman(['notify'], { services, messages, heldEvents });
+    assert.match(out, /^3 events for slack are held by the digest window for another 1m30s/m);
+    const { out: json } = await jobman(['notify', '--json'], { services, heldEvents });
+    assert.deepEqual(jsonLines(json).at(-1), {
+      kind: 'held',
+      recipient: 'slack',
+      events: 3,
+      oldestAt: '2026-11-21T08:19:14.000Z',
+      nextAt: '2026-11-21T08:21:44.000Z',
+    });
+  });
+
   test('with --json has an object for each', async () => {
     const { out } = await jobman(['notify', 'list', '--json'], { services: withSettings(settings), messages });
     const lines = jsonLines(out) as { kind: string; recipient: string; state?: string; endedAt?: string }[];

@@ -1,26 +1,87 @@
-// Digest: when the next message to a recipient is sent, and how many of the waiting notices it contains. Pure.
+// Digest: when the next message to a recipient is sent, and which of the waiting notices it contains. Pure.
 
-import type { Instant } from '../../core/model/time.ts';
+import { minute, type Duration, type Instant } from '../../core/model/time.ts';
+import type { HeldEvents } from '../client.ts';
+import { formatDuration, pluralize } from '../format.ts';
+import type { Notice } from './notice.ts';
+import type { PendingMessage, StoredNotice, Waiting } from './outbox.ts';
 import type { NotifySettings } from './settings.ts';
 
 /** A longer digest is sent as several messages. */
 export const maxNoticesPerMessage = 200;
 
+/** Events that do not wait for the window. */
+const urgentEvents: ReadonlySet<Notice['event']> = new Set(['failed', 'budget_used']);
+
+/** Messages that urgent events send before the window allows one are at least this far apart. */
+const urgentPause: Duration = minute;
+
+type Limits = Pick<NotifySettings, 'digestAfter' | 'digestWindowMs'>;
+
+/** `planMessage` needs the messages since this time. */
+export function digestSince(now: Instant, { digestWindowMs }: Limits): Instant {
+  return now - digestWindowMs - urgentPause;
+}
+
 /**
- * The next message of a recipient with `waiting` notices, of which `sentAt` are the times of the latest messages. At
- * most `digestAfter` messages begin within any `digestWindowMs`: the notices above that wait for the window and go out
- * as one message. More notices than the window has messages left go out together at once.
+ * The next message of a recipient with `waiting` notices, of which `sentAt` are the times of the messages since
+ * `digestSince`. At most `digestAfter` messages begin within any `digestWindowMs`: the notices above that wait for the
+ * window and go out as one message. More notices than the window has messages left go out together at once. With an
+ * urgent notice the message does not wait for the window, but for a minute after the last message of this kind.
  */
 export function planMessage(
   waiting: number,
   sentAt: readonly Instant[],
   now: Instant,
-  { digestAfter, digestWindowMs }: Pick<NotifySettings, 'digestAfter' | 'digestWindowMs'>,
+  { digestAfter, digestWindowMs }: Limits,
+  hasUrgent = false,
 ): { readonly at: Instant; readonly notices: number } {
   // Times after now are from a clock that was set back since, and do not count.
-  const inWindow = sentAt.filter((at) => at > now - digestWindowMs && at <= now).toSorted((one, other) => one - other);
+  const sent = sentAt.filter((at) => at <= now).toSorted((one, other) => one - other);
+  const inWindow = sent.filter((at) => at > now - digestWindowMs);
   const left = digestAfter - inWindow.length;
   const all = Math.min(waiting, maxNoticesPerMessage);
   if (left > 0) return { at: now, notices: waiting > left ? all : 1 };
-  return { at: (inWindow[inWindow.length - digestAfter] ?? now) + digestWindowMs, notices: all };
+  const windowAt = (inWindow[inWindow.length - digestAfter] ?? now) + digestWindowMs;
+  if (!hasUrgent) return { at: windowAt, notices: all };
+  const lastEarly = sent.findLast((at, index) => (sent[index - digestAfter] ?? -Infinity) > at - digestWindowMs);
+  const earlyAt = lastEarly === undefined ? now : Math.max(now, lastEarly + urgentPause);
+  return { at: Math.min(windowAt, earlyAt), notices: all };
+}
+
+/** The next message of a recipient: its time, and the ids of its notices; urgent ones are never left to a later one. */
+export function nextMessage(
+  { notices, sentAt }: Waiting,
+  now: Instant,
+  limits: Limits,
+): { readonly at: Instant; readonly notices: readonly number[] } {
+  const isUrgent = ({ event }: StoredNotice): boolean => urgentEvents.has(event);
+  const plan = planMessage(notices.length, sentAt, now, limits, notices.some(isUrgent));
+  const ordered =
+    plan.notices < 2 ? notices : [...notices.filter(isUrgent), ...notices.filter((one) => !isUrgent(one))];
+  return { at: plan.at, notices: ordered.slice(0, plan.notices).map(({ id }) => id) };
+}
+
+/** The events that are in no message yet, by recipient. `pending` are the messages that are not delivered. */
+export function heldEvents(
+  waiting: readonly Waiting[],
+  pending: readonly PendingMessage[],
+  now: Instant,
+  limits: Limits,
+): readonly HeldEvents[] {
+  const blocked = new Set(pending.map(({ recipient }) => recipient));
+  return waiting.map((one) => ({
+    recipient: one.recipient,
+    events: one.notices.length,
+    oldestAt: Math.min(...one.notices.map(({ at }) => at)),
+    nextAt: blocked.has(one.recipient) ? null : nextMessage(one, now, limits).at,
+  }));
+}
+
+/** `3 events for slack are held by the digest window for another 4m10s (notify.digestWindowMs)`. */
+export function heldPhrase({ recipient, events, nextAt }: HeldEvents, now: Instant): string {
+  const are = `${pluralize(events, 'event')} for ${recipient} ${events === 1 ? 'is' : 'are'}`;
+  if (nextAt === null) return `${are} held until the message before is delivered or given up`;
+  if (nextAt <= now) return `${are} sent next`;
+  return `${are} held by the digest window for another ${formatDuration(nextAt - now)} (notify.digestWindowMs)`;
 }

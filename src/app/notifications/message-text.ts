@@ -126,7 +126,13 @@ export function messageJson({ key, createdAt, notices }: Message): string {
   return JSON.stringify({ version: 1, id: key, createdAt, subject, events }, timesAsText);
 }
 
-/** The environment variables of a command. For a digest, those of one job are empty. NUL bytes cannot occur. */
+/** A longer digest is cut in the environment, which has a limit for each variable (128 KiB on Linux). */
+const maxDigestText = 8_000;
+
+/**
+ * The environment variables of a command. For a digest, those of one job are empty, and the message has a line for each
+ * event. NUL bytes cannot occur.
+ */
 export function commandEnvironment(message: Message): Readonly<Record<string, string>> {
   const [first] = message.notices;
   const single = message.notices.length === 1 ? first : undefined;
@@ -138,8 +144,13 @@ export function commandEnvironment(message: Message): Readonly<Record<string, st
     JOBMAN_NOTIFY_JOB: clean(single?.job ?? ''),
     JOBMAN_NOTIFY_NAME: clean(single?.name ?? ''),
     JOBMAN_NOTIFY_OWNER: clean(single?.owner ?? ''),
-    JOBMAN_NOTIFY_MESSAGE: clean(single?.message ?? ''),
+    JOBMAN_NOTIFY_MESSAGE: single === undefined ? digestText(message) : clean(single.message),
   };
+}
+
+function digestText({ notices }: Message): string {
+  const text = digestLines(notices).slice(2).join('\n');
+  return text.length <= maxDigestText ? text : `${text.slice(0, maxDigestText - 1)}…`;
 }
 
 /** A message that tests a recipient. `key` differs between tests. */

@@ -201,7 +201,7 @@ export const notifyTable = {
   digestAfter: defineSetting(
     int('a whole number from 1 to 1000', 1, 1_000),
     5,
-    'Messages to one recipient within `notify.digestWindowMs`; further events go out together in one message.',
+    'Messages to one recipient within `notify.digestWindowMs`; further events go out together in one message. `failed` and `budget_used` are sent at once, at most once a minute.',
   ),
   digestWindowMs: defineSetting(
     int('a whole number of milliseconds of at least 1000', 1_000),

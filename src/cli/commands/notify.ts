@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { formatAge, formatDuration, formatList, pluralize } from '../../app/format.ts';
+import { escapeLine, formatAge, formatDuration, formatList, pluralize } from '../../app/format.ts';
 import { channelsOf, configuredRecipients } from '../../app/notifications/recipients.ts';
+import { heldPhrase } from '../../app/notifications/digest.ts';
 import { testMessage } from '../../app/notifications/message-text.ts';
 import type { MessageView } from '../../app/client.ts';
 import type { NotifySettings } from '../../app/notifications/settings.ts';
@@ -29,9 +30,15 @@ async function list(cli: Cli): Promise<number> {
   const { io, services } = cli;
   const { notify: settings } = await services.settings();
   const recipients = configuredRecipients(settings).map((recipient) => describe(recipient, settings));
-  const messages = await (await services.client()).messages(shownMessages);
+  const client = await services.client();
+  const held = await client.heldEvents(settings);
+  const messages = await client.messages(shownMessages);
   if (cli.json) {
-    cli.printJsonLines([...recipients, ...messages.map((message) => ({ kind: 'message' as const, ...message }))]);
+    cli.printJsonLines([
+      ...recipients,
+      ...held.map((one) => ({ kind: 'held' as const, ...one })),
+      ...messages.map((message) => ({ kind: 'message' as const, ...message })),
+    ]);
     return exitCode.ok;
   }
   const terminal = columnsOf(io.stdout);
@@ -40,6 +47,7 @@ async function list(cli: Cli): Promise<number> {
       'No recipient is set, so jobs are reported only if their manifest names recipients: docs/notifications.md',
     );
   } else cli.printAll(fittedTable(recipientColumns, recipients, ['CHANNEL'], terminal));
+  for (const one of held) cli.print(escapeLine(`${heldPhrase(one, io.now())}.`));
   if (messages.length === 0) {
     cli.note('No message was sent yet.');
     return exitCode.ok;

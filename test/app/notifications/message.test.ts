@@ -4,8 +4,20 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { maxNoticesPerMessage, planMessage } from '../../../src/app/notifications/digest.ts';
-import { mailSubject, mailText, messageJson, slackBody } from '../../../src/app/notifications/message-text.ts';
+import {
+  heldEvents,
+  heldPhrase,
+  maxNoticesPerMessage,
+  nextMessage,
+  planMessage,
+} from '../../../src/app/notifications/digest.ts';
+import {
+  commandEnvironment,
+  mailSubject,
+  mailText,
+  messageJson,
+  slackBody,
+} from '../../../src/app/notifications/message-text.ts';
 import { configuredRecipients, parseNotifySpec, recipientsOf } from '../../../src/app/notifications/recipients.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { isMailAddress, notifyEventNames, readRecipient } from '../../../src/core/model/notify.ts';
@@ -105,6 +117,45 @@ suite('a digest', () => {
     assert.deepEqual(planMessage(1, sentAt, noon, limits), { at: noon + minute, notices: 1 });
     assert.deepEqual(planMessage(9, sentAt, noon, limits), { at: noon + minute, notices: 9 });
     assert.deepEqual(planMessage(9, sentAt, noon + minute, limits), { at: noon + minute, notices: 9 });
+  });
+
+  test('with an urgent event does not wait for the window, at most once a minute', () => {
+    const full = [noon - 3_000, noon - 2_000, noon - 1_000];
+    assert.deepEqual(planMessage(2, full, noon, limits, true), { at: noon, notices: 2 });
+    const early = [...full, noon];
+    assert.deepEqual(planMessage(1, early, noon + 10_000, limits, true), { at: noon + minute, notices: 1 });
+    assert.equal(planMessage(1, early, noon + 10_000, limits).at, noon - 2_000 + limits.digestWindowMs);
+    const almostOver = [noon - limits.digestWindowMs + 5_000, noon - 2_000, noon - 1_000];
+    assert.equal(planMessage(1, [...almostOver, noon - 500], noon, { ...limits, digestAfter: 4 }, true).at, noon);
+    assert.equal(planMessage(1, almostOver, noon, limits).at, noon + 5_000);
+  });
+
+  test('never leaves an urgent event to a later message', () => {
+    const notices = Array.from({ length: 300 }, (_, id) => ({
+      ...aNotice({ event: id === 299 ? 'failed' : 'succeeded' }),
+      id,
+    }));
+    const full = [noon - 3_000, noon - 2_000, noon - 1_000];
+    const waiting = { recipient: 'slack', notices, sentAt: full };
+    const next = nextMessage(waiting, noon, limits);
+    assert.deepEqual([next.at, next.notices.length, next.notices[0]], [noon, maxNoticesPerMessage, 299]);
+    const calm = { ...waiting, notices: notices.slice(0, 2) };
+    const [held] = heldEvents([calm], [], noon, limits);
+    assert.deepEqual([held?.events, held?.nextAt], [2, noon - 3_000 + limits.digestWindowMs]);
+    assert.ok(held !== undefined);
+    assert.equal(
+      heldPhrase(held, noon),
+      '2 events for slack are held by the digest window for another 9m57s (notify.digestWindowMs)',
+    );
+  });
+
+  test('has a line for each event in the environment of a command, within a limit', () => {
+    const message = { id: 1, key: 'k', recipient: 'hook', createdAt: noon };
+    const few = commandEnvironment({ ...message, notices: [aNotice(), aNotice()] })['JOBMAN_NOTIFY_MESSAGE'] ?? '';
+    assert.equal(few.split('\n').length, 2);
+    const long = aNotice({ message: 'x'.repeat(5_000) });
+    const many = commandEnvironment({ ...message, notices: Array.from({ length: 200 }, () => long) });
+    assert.equal(many['JOBMAN_NOTIFY_MESSAGE']?.length, 8_000);
   });
 
   test('never lets more messages begin in any window', () => {

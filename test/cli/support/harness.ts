@@ -11,6 +11,7 @@ import type {
   Client,
   JobRow,
   JobView,
+  HeldEvents,
   MessageView,
   LogFile,
   Plan,
@@ -60,6 +61,7 @@ export interface CliHarnessOptions {
   readonly zones?: readonly ZoneRow[];
   readonly activity?: readonly JobActivity[];
   readonly messages?: readonly MessageView[];
+  readonly heldEvents?: readonly HeldEvents[];
   /** The usage ledger. */
   readonly usage?: readonly UsageRow[];
   /** The used part of `job.budget`; by default none. */
@@ -261,6 +263,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     planStep: unavailable('setup steps'),
     recordStep: unavailable('setup steps'),
     messages: async (limit) => (options.messages ?? []).slice(0, limit),
+    heldEvents: async () => options.heldEvents ?? [],
     changeCount: async () => changes,
     wake: async () => {
       commands.push('wake');
