@@ -81,7 +81,7 @@ waiting    2.0        32.0  not charged
 });
 
 test('the cost of unpriced capacity is no amount of money', async () => {
-  const { out } = await cost(['count']);
+  const { out } = await cost(['count', '2', 'count']);
   assert.match(out, /^Usage of job 000002 since 20 Nov 00:00:00 UTC, by job\. jobman has no price for it\.\n/);
   assert.match(out, /^total +3\.0 +- +not priced$/m);
   assert.doesNotMatch(out, /\$/);

@@ -235,6 +235,7 @@ suite('no secret is in the page or the archive', () => {
     override: 'hidden-override',
     wandbFile: 'hidden-wandb-file',
     slackUrl: 'hidden-slack-url',
+    ownCommand: 'hidden-own-command',
     smtp: 'hidden-smtp-password',
     proxy: 'hidden-proxy',
     wandb,
@@ -269,7 +270,11 @@ suite('no secret is in the page or the archive', () => {
       tpu: { tokenCommand: `echo ya29.${hidden.tokenCommand}` },
       lab: { wandbKeyFile: wandbFile },
       notify: {
-        channels: { slack: { type: 'slack', url: './slack-url' }, hook: { type: 'webhook', url: 'env:HOOK' } },
+        channels: {
+          slack: { type: 'slack', url: './slack-url' },
+          hook: { type: 'webhook', url: 'env:HOOK' },
+          own: { type: 'command', command: `curl -H 'X-Own: ${hidden.ownCommand}' https://h` },
+        },
       },
     };
     write(join(world.home, 'settings.json'), JSON.stringify(settings));

@@ -64,7 +64,7 @@ function countEvents(notices: readonly Notice[]): string {
 export function mailText({ notices, key }: Pick<Message, 'notices' | 'key'>): string {
   const [first] = notices;
   const lines = notices.length === 1 && first !== undefined ? singleLines(first) : digestLines(notices);
-  return `${[...lines, '', `Message ${key}. Settings: notify in settings.json of jobman.`].join('\n')}\n`;
+  return `${[...lines, '', `Message ${key} of jobman. docs/notifications.md explains the settings.`].join('\n')}\n`;
 }
 
 function singleLines(notice: Notice): readonly string[] {

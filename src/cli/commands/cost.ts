@@ -17,13 +17,15 @@ export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: re
   const now = cli.io.now();
   const hasJobs = args.length > 0 || flags.jobName !== undefined;
   const period = periodOf(flags, hasJobs, now);
-  const jobs: UsageJob[] = [];
+  const named = new Map<string, UsageJob>();
   const code = hasJobs
     ? await forEachJob(cli, flags, args, 'read', async (job) => {
-        jobs.push(await job.usageJob());
+        const one = await job.usageJob();
+        named.set(`${one.cluster ?? ''} ${one.job}`, one);
         return exitCode.ok;
       })
     : exitCode.ok;
+  const jobs = [...named.values()];
   if (hasJobs && jobs.length === 0) return code;
   const client = await cli.services.client();
   const { by = 'job', user, all } = flags;
