@@ -278,7 +278,7 @@ describe(
       await under(['quota', 'v5e', { limit: '0', pricing: 'spot' }], () =>
         fails(
           1,
-          /RESOURCE_EXHAUSTED: Quota limit 'TPUV5sPreemptibleLitepodPerProjectPerRegionForTPUAPI' has been exceeded\. Limit: 0 in region us-central1\./,
+          /RESOURCE_EXHAUSTED: Quota limit 'TPUV5sPreemptibleLitepodServingPerProjectPerRegionForTPUAPI' has been exceeded\. Limit: 0 in region us-central1\./,
           `${create} ${small} --spot`,
         ),
       );
