@@ -42,21 +42,20 @@ export async function installationFiles(cli: Cli): Promise<readonly ReportFile[]
   return [
     { name: 'README.txt', text: readme },
     { name: 'versions.json', text: `${jsonText(versions, 2)}\n` },
-    { name: 'settings.json', text: `${jsonText(withoutCommands(Object.fromEntries(rows)), 2)}\n` },
+    {
+      name: 'settings.json',
+      text: `${jsonText(Object.fromEntries(rows.map(([key, value]) => [key, withoutCommands(value, key)])), 2)}\n`,
+    },
     { name: 'controller.log', text: endOfLog(controller.logFile) },
   ];
 }
 
-/** Without the text of commands: it has no form by which a secret in it could be recognised. */
-function withoutCommands(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutCommands);
+/** Without the text of commands: no form of a secret in it could be recognised. */
+function withoutCommands(value: unknown, key = ''): unknown {
+  if (typeof value === 'string' && /command$/i.test(key)) return '***';
+  if (Array.isArray(value)) return value.map((one) => withoutCommands(one));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [
-      key,
-      typeof one === 'string' && /command$/i.test(key) ? '***' : withoutCommands(one),
-    ]),
-  );
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, withoutCommands(one, name)]));
 }
 
 /** Writes a compressed tar with one folder, which only its owner can read; the system's tar makes it. Throws JobmanError. */
