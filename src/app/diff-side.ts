@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { phaseOf } from '../core/decide/phase.ts';
 import { allocationOf, capacityOf, type Attempt, type Job } from '../core/model/job.ts';
-import { nodeNamePlaceholder, workdirPlaceholder, type SetupStep, type StepFile } from '../core/model/spec.ts';
+import { nodeNamePlaceholder, workdirPlaceholder, type StepFile } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
@@ -32,7 +32,7 @@ export async function diffSide(job: Job, number: number | null, sources: SideSou
       exitCode.notFound,
     );
   const workdir = await workdirOf(home, job, attempt);
-  const { environment, rules, spec } = specParts(job);
+  const { environment, rules, spec, stepFiles } = specParts(job);
   return {
     job: job.id,
     name: job.spec.name,
@@ -47,13 +47,17 @@ export async function diffSide(job: Job, number: number | null, sources: SideSou
       result: { ...resultOf(job, attempt), cost: costOf(job, number, now) },
     },
     files: workdir?.files ?? null,
+    stepFiles,
+    ...(workdir === null && job.spec.capacity.kind === 'local' && { isCodeUnknown: true as const }),
   };
 }
 
 const ownId = '${job.id}';
 
 /** The spec without secrets, in the form in which two specs are easy to compare: steps by name, the job's own id hidden. */
-function specParts(job: Job): Record<'environment' | 'rules' | 'spec', unknown> {
+function specParts(
+  job: Job,
+): Record<'environment' | 'rules' | 'spec', unknown> & { readonly stepFiles: readonly StepFile[] } {
   const text = JSON.stringify(withoutSecrets(job.spec))
     .replaceAll(nodeNamePlaceholder, '${tpu.name}')
     .replaceAll(workdirPlaceholder, '${workdir}')
@@ -70,20 +74,10 @@ function specParts(job: Job): Record<'environment' | 'rules' | 'spec', unknown> 
     spec: {
       ...spec,
       command: { ...rest, script: userScript },
-      steps: Object.fromEntries(steps.map((step) => [step.name, describeStep(step)])),
+      steps: Object.fromEntries(steps.map(({ name, check, apply, timeoutMs }) => [name, { check, apply, timeoutMs }])),
     },
+    stepFiles: steps.flatMap(({ files: all }) => all),
   };
-}
-
-function describeStep({ check, apply, files, timeoutMs }: SetupStep): object {
-  return { check, apply, timeoutMs, files: Object.fromEntries(files.map((file) => [file.to, describeFile(file)])) };
-}
-
-function describeFile(file: StepFile): object {
-  const { mode } = file;
-  return file.kind === 'local'
-    ? { mode, from: file.from }
-    : { mode, content: Buffer.from(file.base64, 'base64').toString('utf8') };
 }
 
 function hostsOf(job: Job, attempt: Attempt): object {

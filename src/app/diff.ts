@@ -4,11 +4,15 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createHash } from 'node:crypto';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
+import type { StepFile } from '../core/model/spec.ts';
+import { mainMetrics, throughputName } from '../reports/metrics.ts';
+import type { MetricsView } from './client.ts';
 import { formatBytes } from './format.ts';
 
 /**
  * `manifest`: as written. `spec`: as resolved. `environment`, `rules` and `image` are parts of it. `hosts`: the capacity.
- * `workdir`: the copy of the working directory, its commit and its uncommitted changes. `files`: the files of that copy.
+ * `workdir`: the copy of the working directory, its commit and its uncommitted changes. `files`: the files of that copy,
+ * and those that setup steps put on the workers. `result`: also the metrics.
  */
 type DiffSection = 'manifest' | 'spec' | 'environment' | 'rules' | 'image' | 'hosts' | 'workdir' | 'files' | 'result';
 
@@ -23,6 +27,10 @@ export interface DiffSide {
   readonly values: Readonly<Partial<Record<Exclude<DiffSection, 'files'>, unknown>>>;
   /** The folder on this machine with the files of the working directory; null if they are not kept. */
   readonly files: string | null;
+  /** The files that setup steps put on the workers, such as those of `job.files`. Absent: none. */
+  readonly stepFiles?: readonly StepFile[];
+  /** A local job that ran files of this machine without a copy of them. */
+  readonly isCodeUnknown?: true;
 }
 
 /** A field that differs. Null: this side does not have it. */
@@ -55,14 +63,27 @@ const sections = ['result', 'hosts', 'manifest', 'spec', 'environment', 'rules',
 
 /** In the order of the sections. Reads the files of both sides. */
 export async function compareSides(left: DiffSide, right: DiffSide): Promise<readonly Difference[]> {
-  const values = sections.flatMap((section) =>
-    compareValues(section, '', left.values[section] ?? null, right.values[section] ?? null),
-  );
-  const files =
-    left.files === null || right.files === null || left.files === right.files
-      ? []
-      : await compareFolders(left.files, right.files);
-  return [...values, ...files];
+  const hasBoth = left.files !== null && right.files !== null;
+  const values = sections
+    .flatMap((section) => compareValues(section, '', left.values[section] ?? null, right.values[section] ?? null))
+    // The files have the same changes.
+    .filter(({ section, key }) => !(hasBoth && section === 'workdir' && key === 'changes'));
+  const files = !hasBoth || left.files === right.files ? [] : await compareFolders(left.files, right.files);
+  return [...values, ...compareStepFiles(left.stepFiles ?? [], right.stepFiles ?? []), ...files];
+}
+
+/** The side with the metrics of its attempt in its result: last step, last values of the losses, steps per second. */
+export function withMetrics(side: DiffSide, { attempts, names, series }: MetricsView): DiffSide {
+  const about = attempts.find(({ attempt }) => attempt === side.attempt);
+  const losses = names.filter((name) => /loss/i.test(name));
+  const shown = losses.length > 0 ? losses : mainMetrics(names).filter((name) => name !== throughputName);
+  const last = series
+    .filter(({ name }) => shown.includes(name))
+    .map(({ name, last: { value } }) => [name, Number.isFinite(value) ? value : String(value)]);
+  if (about === undefined || (about.lastStep === null && last.length === 0)) return side;
+  const { lastStep, stepsPerSecond } = about;
+  const metrics = { lastStep, last: Object.fromEntries(last) as object, stepsPerSecond };
+  return { ...side, values: { ...side.values, result: { ...(side.values.result as Fields | null), metrics } } };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -74,6 +95,11 @@ function compareValues(section: DiffSection, key: string, left: unknown, right: 
     return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
       compareValues(section, key === '' ? name : `${key}.${name}`, before[name] ?? null, after[name] ?? null),
     );
+  }
+  const only = left ?? right;
+  if (section !== 'workdir' && (left === null || right === null) && typeof only === 'string' && only.includes('\n')) {
+    const about = describeBytes(Buffer.from(only));
+    return [{ kind: 'value', section, key, left: left === null ? null : about, right: right === null ? null : about }];
   }
   const [one, other] = [left ?? '', right ?? ''];
   if (typeof one === 'string' && typeof other === 'string' && `${one}${other}`.includes('\n'))
@@ -98,6 +124,34 @@ function textDifference(section: DiffSection, key: string, left: string, right: 
 }
 
 // ------------------------------------------------------------------------------------------ files
+
+function compareStepFiles(left: readonly StepFile[], right: readonly StepFile[]): readonly Difference[] {
+  const [before, after] = [left, right].map((files) => new Map(files.map((file) => [file.to, file])));
+  return [...new Set([...left, ...right].map(({ to }) => to))].toSorted().flatMap((path): readonly Difference[] => {
+    const [one, other] = [before?.get(path), after?.get(path)];
+    const mode: readonly Difference[] =
+      one === undefined || other === undefined || one.mode === other.mode
+        ? []
+        : [{ ...valueOf(`mode of ${path}`), left: one.mode.toString(8), right: other.mode.toString(8) }];
+    if (one?.kind === 'local' || other?.kind === 'local') {
+      const [from, to] = [one, other].map((file) => (file === undefined ? null : sourceOf(file)));
+      return from === to ? mode : [{ ...valueOf(path), left: from, right: to }, ...mode];
+    }
+    const [content, next] = [one, other].map((file) =>
+      file === undefined ? null : Buffer.from(file.base64, 'base64'),
+    );
+    const isEqual = one?.base64 === other?.base64;
+    return isEqual ? mode : [fileDifference(path, content ?? null, next ?? null), ...mode];
+  });
+}
+
+function valueOf(key: string): Pick<ValueDifference, 'kind' | 'section' | 'key'> {
+  return { kind: 'value', section: 'files', key };
+}
+
+function sourceOf(file: StepFile): string {
+  return file.kind === 'local' ? `copy of ${file.from}` : describeBytes(Buffer.from(file.base64, 'base64'));
+}
 
 const maxTextBytes = 1024 * 1024;
 

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { clusterDiffSide } from '../../src/app/cluster/diff-side.ts';
 import { diffSide } from '../../src/app/diff-side.ts';
-import { compareSides, type Difference, type DiffSide } from '../../src/app/diff.ts';
+import type { MetricSeriesView, MetricsView } from '../../src/app/client.ts';
+import { compareSides, withMetrics, type Difference, type DiffSide } from '../../src/app/diff.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { FrozenWorkdir } from '../../src/app/workdir.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
@@ -97,6 +98,50 @@ test('files are compared by content, links by target; binary files by size and h
   assert.match(JSON.stringify(differences[3]), /"left":"3 bytes, SHA-256/);
 });
 
+test('files of setup steps: lines that differ, size of a file on one side, mode in octal', async () => {
+  const file = (to: string, text: string, mode = 0o644) => {
+    return { kind: 'inline', to, mode, base64: Buffer.from(text).toString('base64') } as const;
+  };
+  const key = { kind: 'local', to: '~/.key', from: '/home/ada/key', mode: 0o600 } as const;
+  const differences = await compareSides(
+    side({ stepFiles: [file('~/train.py', 'a\nb\n'), file('~/same', 'x'), key] }),
+    side({ stepFiles: [file('~/train.py', 'a\nc\n', 0o755), file('~/same', 'x'), file('~/new.py', 'x\ny\n')] }),
+  );
+  assert.deepEqual(keysOf(differences), [
+    'files ~/.key',
+    'files ~/new.py',
+    'files ~/train.py',
+    'files mode of ~/train.py',
+  ]);
+  assert.match(JSON.stringify(differences[0]), /"left":"copy of \/home\/ada\/key","right":null/);
+  assert.match(JSON.stringify(differences[1]), /"left":null,"right":"4 bytes, SHA-256 /);
+  assert.match(JSON.stringify(differences[2]), /-b\\n\+c/);
+  assert.match(JSON.stringify(differences[3]), /"left":"644","right":"755"/);
+});
+
+test('the result has the last step, the losses and the throughput of the attempt', () => {
+  const series = (name: string, value: number): MetricSeriesView => {
+    const last = { attempt: 1, step: 90, at: null, value };
+    return { name, unit: null, points: [last], count: 9, last, min: 1, max: 2, nonFinite: 0, firstNonFinite: null };
+  };
+  const about = { stage: 0, startedAt: noon, endedAt: null, reason: null, worker: 0, firstStep: 1, totalSteps: null };
+  const view: MetricsView = {
+    id: '000001',
+    name: 'vit',
+    attempts: [{ ...about, attempt: 1, lastStep: 90, stepsPerSecond: 2.5 }],
+    names: ['loss', 'lr', 'eval_loss'],
+    series: [series('loss', 1.5), series('lr', 0.1), series('eval_loss', Number.NaN)],
+    throughput: null,
+    slowWorker: null,
+    dashboards: { wandb: null, tensorboard: null },
+  };
+  assert.deepEqual(withMetrics(side({ values: { result: { phase: 'running' } } }), view).values.result, {
+    phase: 'running',
+    metrics: { lastStep: 90, last: { loss: 1.5, eval_loss: 'NaN' }, stepsPerSecond: 2.5 },
+  });
+  assert.deepEqual(withMetrics(side(), { ...view, attempts: [], series: [] }), side());
+});
+
 suite('jobs of the store', () => {
   const spec = tpuSpec();
   const withEnv = (env: Readonly<Record<string, string>>, id: string) => ({
@@ -181,7 +226,7 @@ suite('jobs of the store', () => {
     }
     const [one, other] = [await diffSide(job, 1, { ...sources, home }), await diffSide(job, 2, { ...sources, home })];
     const keys = keysOf(await compareSides(one, other)).filter((key) => !key.startsWith('result'));
-    assert.deepEqual(keys, ['workdir commit', 'workdir changed', 'workdir changes', 'files train.py']);
+    assert.deepEqual(keys, ['workdir commit', 'workdir changed', 'files train.py']);
   });
 });
 

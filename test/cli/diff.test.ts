@@ -91,6 +91,36 @@ test('equal sides say so and are no failure', async () => {
   assert.deepEqual([code, out, err], [0, '', '000041 vit, attempt 1 and 000041 vit, attempt 1 do not differ.\n']);
 });
 
+test('scripts that follow from another manifest are left out, and long texts are cut', async () => {
+  const sideOf = (change: string, isOther: boolean): DiffSide => ({
+    job: '000041',
+    name: 'vit',
+    attempt: null,
+    values: {
+      manifest: isOther ? change : '',
+      spec: { steps: { files: { apply: change } }, limits: { tries: isOther ? 1 : 2 } },
+    },
+    files: null,
+    isCodeUnknown: true,
+  });
+  const text = (letter: string) => Array.from({ length: 30 }, (_, line) => `${letter} ${line}\n`).join('');
+  const run = async (hasManifest: boolean) =>
+    jobman(['diff', '41', '42'], {
+      jobs,
+      diffSide: (id) => sideOf(text(id), hasManifest && id === '000042'),
+    });
+  const other = await run(true);
+  assert.doesNotMatch(other.out, /steps\.files/);
+  assert.match(other.out, /\nspec\nlimits\.tries {2}2 {2}1\n/);
+  const same = await run(false);
+  assert.match(same.out, /\+\+\+ b\/steps\.files\.apply\n/);
+  assert.match(same.out, /\n\.\.\. 23 more lines of this difference: --json\n/);
+  assert.match(
+    same.err,
+    /^note: the code of 000041 vit was not recorded, so it is not compared; job\.workdir records it\n$/,
+  );
+});
+
 suite('bad input', () => {
   test('one job is not enough', async () => {
     const { code, err } = await diff(['41']);

@@ -29,6 +29,8 @@ export async function diff(cli: Cli, flags: ContextFlags & GlobalFlags, ...args:
   if (sides.every(({ values }) => (values.workdir ?? null) !== null))
     for (const side of sides.filter(({ files }) => files === null))
       cli.note(`note: the copied files of ${formatSide(side)} were removed, so files are not compared`);
+  for (const side of new Set(sides.filter(({ isCodeUnknown }) => isCodeUnknown === true).map(formatSide)))
+    cli.note(`note: the code of ${side} was not recorded, so it is not compared; job.workdir records it`);
   return exitCode.ok;
 }
 
@@ -43,7 +45,13 @@ async function sidesOf(
   const { jobs, close } = await resolveJobs(cli, flags, names, 'read');
   const sides = jobs.map(async ({ found }, index) => {
     if (found instanceof JobmanError) throw found;
-    return found.diffSide(refs[index]?.attempt ?? null);
+    const side = await found.diffSide(refs[index]?.attempt ?? null);
+    if (side.attempt === null || found.isStored !== true) return side;
+    const [{ withMetrics }, metrics] = await Promise.all([
+      import('../../app/diff.ts'),
+      found.metrics({ attempt: side.attempt, maxPoints: 2 }),
+    ]);
+    return withMetrics(side, metrics);
   });
   try {
     return (await Promise.allSettled(sides)).map((side) => {

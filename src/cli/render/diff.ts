@@ -30,7 +30,9 @@ export function diffLines(
   layout: DiffLayout,
 ): readonly string[] {
   const { styleOut: styler } = layout;
-  const sections = Map.groupBy(differences.filter(isVisible), ({ section }) => section);
+  const hasManifests = differences.some(({ section }) => section === 'manifest');
+  const shown = differences.filter((one) => isVisible(one) && !(hasManifests && isWrittenInManifest(one)));
+  const sections = Map.groupBy(shown, ({ section }) => section);
   const head = [styler('red', `--- ${formatSide(left)}`), styler('green', `+++ ${formatSide(right)}`)];
   return [
     ...head,
@@ -57,7 +59,7 @@ function valueLines(differences: readonly ValueDifference[], { columns }: DiffLa
   const rows = differences.map(({ section, key, left, right }) => {
     const field = `${section}.${key}`;
     const format = (value: unknown) => (value === null ? '-' : escapeLine(formatValue(field, value)));
-    return [escapeLine(titles.get(field) ?? key), format(left), format(right)];
+    return [escapeLine(titles.get(field) ?? key.replace(/^metrics\.last\./, 'last ')), format(left), format(right)];
   });
   const keyWidth = Math.max(...rows.map(([key = '']) => width(key)));
   const most = columns === null ? null : Math.max(8, Math.floor((columns - Math.min(keyWidth, columns / 3) - 4) / 2));
@@ -72,8 +74,14 @@ function valueLines(differences: readonly ValueDifference[], { columns }: DiffLa
 /** False for two durations or amounts of which people see the same. */
 function isVisible(difference: Difference): boolean {
   if (difference.kind === 'text') return true;
-  const { key, left, right } = difference;
-  return formatValue(key, left) !== formatValue(key, right);
+  const { section, key, left, right } = difference;
+  const field = `${section}.${key}`;
+  return formatValue(field, left) !== formatValue(field, right);
+}
+
+/** The scripts of the setup steps and of the command, which follow from the manifest. */
+function isWrittenInManifest({ section, key }: Difference): boolean {
+  return section === 'spec' && (key.startsWith('steps.') || key === 'command.script');
 }
 
 /** The names that `show` and `cost` give to these fields. All other fields have their path in the JSON. */
@@ -84,6 +92,8 @@ const titles: ReadonlyMap<string, string> = new Map([
   ['result.podsSucceeded', 'pods succeeded'],
   ['result.podsFailed', 'pods failed'],
   ['result.ranMs', 'ran'],
+  ['result.metrics.lastStep', 'last step'],
+  ['result.metrics.stepsPerSecond', 'steps/s'],
   ['result.cost.estimateUsd', 'estimate'],
   ['result.cost.chipMs', 'chip-hours'],
   ['result.cost.usefulMs', 'useful'],
@@ -116,7 +126,8 @@ function formatNumber(field: string, value: number): string {
   if (field.endsWith('Ms')) return formatDuration(value);
   if (field === 'hosts.pricePerHourUsd') return formatPricePerHour(value);
   if (field.endsWith('Usd')) return formatUsd(value);
-  return field === 'workdir.bytes' ? formatBytes(value) : String(Number(value.toFixed(3)));
+  if (field === 'workdir.bytes') return formatBytes(value);
+  return String(field.startsWith('result.') && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value);
 }
 
 interface DiffExit extends Pick<Exit, 'workers'> {
@@ -129,12 +140,17 @@ function formatExitOf({ code: exitCode, signal, workers }: DiffExit): string {
   return `${exit} on ${workers.map(formatWorker).join(', ')}`;
 }
 
+/** Of one text; `--json` has all. */
+const maxPatchLines = 40;
+
 function patchLines(patch: string, { styleOut: styler }: DiffLayout): readonly string[] {
-  return patch
-    .trimEnd()
-    .split('\n')
-    .map((line) => {
+  const lines = patch.trimEnd().split('\n');
+  const rest = lines.length - maxPatchLines;
+  return [
+    ...lines.slice(0, rest > 1 ? maxPatchLines : undefined).map((line) => {
       const shown = escapeForTerminal(line, false);
       return line.startsWith('+') ? styler('green', shown) : line.startsWith('-') ? styler('red', shown) : shown;
-    });
+    }),
+    ...(rest > 1 ? [`... ${rest} more lines of this difference: --json`] : []),
+  ];
 }

@@ -168,8 +168,9 @@ export const monitor = grouped('Monitor', [
     usage: '<job[#attempt]> <job[#attempt]>',
     about:
       'Prints only what differs: the result with its cost, the hosts, the manifest as written and as resolved, the ' +
-      'environment, the recovery rules, and of job.workdir the commit, the uncommitted changes and the files. Without ' +
-      '#attempt it takes the newest attempt of the job.\n\n' +
+      'environment, the recovery rules, the files of job.files, and of job.workdir the commit and the files (the ' +
+      'uncommitted changes if the files are not kept). Scripts of setup steps only if the manifests are equal; of a ' +
+      'longer difference 40 lines (--json has all). Without #attempt it takes the newest attempt of the job.\n\n' +
       'jobman keeps the files of the newest copy of a working directory only; of earlier copies it keeps the commit and ' +
       'the changes. ' +
       'Secrets are not compared. Jobs of a cluster are compared by their Job objects.',
