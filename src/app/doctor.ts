@@ -102,6 +102,38 @@ export function checkDisk({ folder, exists, isWritable, freeBytes, freeFiles }: 
   return [freeBytes < 5 * gigabyte ? warning(free, remedy) : ok(free)];
 }
 
+export interface PrivateFile {
+  readonly path: string;
+  readonly mode: number;
+  readonly isSecret: boolean;
+}
+
+/** The secrets of the settings, the settings and the database. In a shared home, the group may read what is in it. */
+export function checkPrivacy(
+  home: { readonly folder: string; readonly mode: number; readonly isShared: boolean },
+  files: readonly PrivateFile[],
+): readonly Outcome[] {
+  const isOpen = ({ path, mode }: PrivateFile): boolean =>
+    (mode & (home.isShared && path.startsWith(`${home.folder}/`) ? 0o007 : 0o077)) !== 0;
+  const open = files.filter(isOpen);
+  const secrets = open.filter(({ isSecret }) => isSecret).map(({ path }) => path);
+  // No other user reaches a file in a folder without a mode for others.
+  const isReachable = (home.mode & (home.isShared ? 0o001 : 0o011)) !== 0;
+  const others = isReachable ? open.filter(({ isSecret }) => !isSecret).map(({ path }) => path) : [];
+  const found = [
+    ...secrets.map((path) => problem(`other users may read the secret in ${path}`, `chmod 600 ${quote(path)}`)),
+    ...(others.length === 0
+      ? []
+      : [
+          warning(
+            `other users may read ${formatList(others)}`,
+            `chmod ${home.isShared ? '2770' : '700'} ${quote(home.folder)}`,
+          ),
+        ]),
+  ];
+  return found.length > 0 ? found : [ok('no other user can read the settings and the database')];
+}
+
 // ------------------------------------------------------------------------------------------ controller
 
 export interface ControllerFacts {
@@ -146,19 +178,24 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
 
 // ------------------------------------------------------------------------------------------ notifications
 
-/** The newest message to each recipient; `held` are phrases about events that wait. */
+/** The newest message to each recipient; `held` are phrases about events that wait, `broken` the recipients that the settings cannot reach. */
 export function checkNotifications(
   recipients: readonly string[],
   messages: readonly Pick<MessageView, 'recipient' | 'error' | 'state'>[],
   held: readonly string[] = [],
+  broken: readonly { readonly recipient: string; readonly problem: string }[] = [],
 ): readonly Outcome[] {
   const waiting = held.map((phrase) => ok(phrase));
+  const unreachable = broken.map(({ recipient, problem: why }) =>
+    problem(`no message can reach ${recipient}: ${asClause(why)}`, `jobman notify test ${quote(recipient)}`),
+  );
   if (recipients.length === 0 && held.length > 0) return waiting;
   if (recipients.length === 0) return [ok('no recipient is set')];
   const failed = recipients
+    .filter((recipient) => broken.every((one) => one.recipient !== recipient))
     .flatMap((recipient) => messages.find((one) => one.recipient === recipient) ?? [])
     .filter(({ state, error }) => state !== 'sent' && error !== null);
-  if (failed.length === 0)
+  if (failed.length + unreachable.length === 0)
     return [ok(`${formatList(recipients)}; \`jobman notify test\` sends a test message`), ...waiting];
   const problems = failed.map(({ recipient, error, state }) =>
     problem(
@@ -166,7 +203,7 @@ export function checkNotifications(
       `jobman notify test ${quote(recipient)}`,
     ),
   );
-  return [...problems, ...waiting];
+  return [...unreachable, ...problems, ...waiting];
 }
 
 // ------------------------------------------------------------------------------------------ SSH, programs

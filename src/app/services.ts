@@ -208,4 +208,9 @@ export interface Services {
   onTerminal(argv: readonly string[]): Promise<number>;
   /** Sends messages through the channels of the settings, in this process. */
   messageSender(): Promise<SendMessage>;
+  /**
+   * By channel of the settings, with `mail` for the mail server: a secret file that cannot be read. Variables are not
+   * checked, because they count in the process of the controller.
+   */
+  secretProblems(): Promise<ReadonlyMap<string, string>>;
 }

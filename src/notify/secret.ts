@@ -12,6 +12,12 @@ export interface SecretContext {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+/** The path of a source that is a file. */
+export function secretPath(source: string, { home, userHome }: Pick<SecretContext, 'home' | 'userHome'>): string {
+  if (source.startsWith('~/')) return join(userHome, source.slice(2));
+  return isAbsolute(source) ? source : join(home, source);
+}
+
 /** Larger files are not secrets. */
 const maxBytes = 64 * 1024;
 
@@ -26,11 +32,7 @@ export async function readSecret(source: string, { home, userHome, env }: Secret
     if (value === '') throw new Error(`the environment variable ${name} is not set in this process`);
     return value;
   }
-  const path = source.startsWith('~/')
-    ? join(userHome, source.slice(2))
-    : isAbsolute(source)
-      ? source
-      : join(home, source);
+  const path = secretPath(source, { home, userHome });
   let text: string;
   try {
     text = readRegularFile(path, maxBytes).toString('utf8');

@@ -10,6 +10,7 @@ import {
   checkEndpoints,
   checkNotifications,
   checkPermissions,
+  checkPrivacy,
   checkSettings,
   checkSsh,
   checkVersions,
@@ -29,11 +30,11 @@ import {
   type SshFacts,
 } from '../app/doctor.ts';
 import { JobmanError, messageOf } from '../app/errors.ts';
-import { settingsFile } from '../app/files.ts';
+import { isGroupShared, settingsFile } from '../app/files.ts';
 import { pluralize } from '../app/format.ts';
 import { parseShape } from '../app/json.ts';
 import { heldPhrase } from '../app/notifications/digest.ts';
-import { configuredRecipients } from '../app/notifications/recipients.ts';
+import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
 import type { QuotaCache } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -47,6 +48,7 @@ import { runProcess } from '../remote/process.ts';
 import { withReadOnlyStore } from '../store/store.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { createGoogleService, serverOf } from './google-api.ts';
+import { secretFiles } from './notify.ts';
 import { databaseFile } from './paths.ts';
 import { readQuota } from './quota.ts';
 import { knownNewerVersion } from './version-check.ts';
@@ -73,6 +75,7 @@ export function diagnose(
   const checks: Readonly<Record<string, Check>> = {
     settings: () => settingsOutcomes(services),
     disk: async () => checkDisk(diskFacts(home)),
+    files: () => privacyOutcomes(services),
     database: () => checkDatabase(services),
     controller: () => controllerOutcomes(services),
     versions: () => versionOutcomes(services, projects, source),
@@ -96,7 +99,9 @@ async function settingsOutcomes(services: Services): Promise<readonly Outcome[]>
     checkSettings(file, () => services.clusterSettings()),
   ]);
   const problems = [...own, ...cluster].filter(({ state }) => state !== 'ok');
-  return problems.length === 0 ? own : problems;
+  // Both read the same file.
+  const byMessage = new Map(problems.map((one) => [one.message, one]));
+  return problems.length === 0 ? own : [...byMessage.values()];
 }
 
 /** The first call's promise for every call. */
@@ -137,6 +142,28 @@ function diskFacts(home: string): DiskFacts {
     freeBytes: bavail * bsize,
     freeFiles: files === 0 ? null : ffree,
   };
+}
+
+async function privacyOutcomes(services: Services): Promise<readonly Outcome[]> {
+  const { home } = services;
+  const secrets = await services.settings().then(
+    ({ notify }) => secretFiles(services, notify),
+    (): readonly string[] => [],
+  );
+  const files = [...secrets, settingsFile(home), databaseFile(home)].flatMap((path) => {
+    const mode = modeOf(path);
+    return mode === null ? [] : [{ path, mode, isSecret: secrets.includes(path) }];
+  });
+  return checkPrivacy({ folder: home, mode: modeOf(home) ?? 0, isShared: isGroupShared(home) }, files);
+}
+
+/** Null for a path that does not exist or cannot be reached. */
+function modeOf(path: string): number | null {
+  try {
+    return statSync(path).mode;
+  } catch {
+    return null;
+  }
 }
 
 function isAllowed(path: string, mode: number): boolean {
@@ -221,7 +248,6 @@ async function firstLine({ io }: Pick<Services, 'io'>, argv: readonly string[]):
 
 async function sshFacts(services: Services): Promise<SshFacts> {
   const keyFile = join(services.home, 'ssh', 'id_ed25519');
-  const modeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.mode ?? null;
   const keyMode = modeOf(keyFile);
   const socket = services.io.env['SSH_AUTH_SOCK'] ?? '';
   const [program, failure] = await Promise.all([
@@ -439,11 +465,16 @@ async function notificationOutcomes(services: Services): Promise<readonly Outcom
   const recipients = configuredRecipients(notify);
   const hasMessages = existsSync(databaseFile(services.home));
   const client = hasMessages ? await services.client() : undefined;
+  const secretProblems = await services.secretProblems();
   const held = (await client?.heldEvents(notify)) ?? [];
   return checkNotifications(
     recipients,
     (await client?.messages(readMessages)) ?? [],
     held.map((one) => heldPhrase(one, services.io.now())),
+    recipients.flatMap((recipient) => {
+      const why = recipientProblem(recipient, notify, secretProblems);
+      return why === null ? [] : [{ recipient, problem: why }];
+    }),
   );
 }
 

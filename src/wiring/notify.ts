@@ -1,9 +1,12 @@
 // Notifications: the sender of the settings, for the controller and for `jobman notify test`.
 
 import type { SendMessage } from '../app/notifications/outbox.ts';
+import { messageOf } from '../app/errors.ts';
+import { secretSources } from '../app/notifications/recipients.ts';
 import type { NotifySettings } from '../app/notifications/settings.ts';
 import type { Io, Services } from '../app/services.ts';
 import { createSender } from '../notify/sender.ts';
+import { readSecret, secretPath } from '../notify/secret.ts';
 import { runProcess } from '../remote/process.ts';
 
 /** Loads the code of a channel at its first use. */
@@ -21,4 +24,29 @@ export function createMessageSender(parts: {
 export async function openSender(services: Services): Promise<SendMessage> {
   const { notify: settings } = await services.settings();
   return createMessageSender({ io: services.io, home: services.home, settings });
+}
+
+/** See `Services.secretProblems`. */
+export async function secretProblems(services: Services): Promise<ReadonlyMap<string, string>> {
+  const { notify } = await services.settings();
+  const { home, io } = services;
+  const problems = new Map<string, string>();
+  for (const [channel, sources] of secretSources(notify)) {
+    for (const source of sources.filter(isFile)) {
+      await readSecret(source, { home, userHome: io.userHome, env: io.env }).catch((error: unknown) =>
+        problems.set(channel, messageOf(error)),
+      );
+    }
+  }
+  return problems;
+}
+
+/** The paths of the secret files of the settings. */
+export function secretFiles({ home, io }: Pick<Services, 'home' | 'io'>, notify: NotifySettings): readonly string[] {
+  const sources = [...secretSources(notify).values()].flat().filter(isFile);
+  return [...new Set(sources.map((source) => secretPath(source, { home, userHome: io.userHome })))];
+}
+
+function isFile(source: string): boolean {
+  return !source.startsWith('env:');
 }

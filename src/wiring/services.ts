@@ -107,6 +107,7 @@ export function createServices(io: Io): LabServices {
     sshArgv: (id, worker, command) =>
       import('./worker-access.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
 
+    secretProblems: () => import('./notify.ts').then(({ secretProblems }) => secretProblems(services)),
     messageSender: () => import('./notify.ts').then(({ openSender }) => openSender(services)),
 
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),

@@ -8,6 +8,7 @@ import {
   checkEndpoints,
   checkNotifications,
   checkPermissions,
+  checkPrivacy,
   checkSettings,
   checkSsh,
   checkVersions,
@@ -84,6 +85,18 @@ test('each problem of the settings is one outcome', async () => {
     ['problem', 'edit /s.json'],
   ]);
   assert.deepEqual(brief(await checkSettings('/s.json', async () => ({}))), [['ok', null]]);
+});
+
+test('secrets, the settings and the database are private, or shared with the group of the home', () => {
+  const home = { folder: '/h', mode: 0o40700, isShared: false };
+  const file = (path: string, mode: number, isSecret = false) => ({ path, mode, isSecret });
+  const files = [file('/h/settings.json', 0o100644), file('/h/state.db', 0o100644), file('/h/url', 0o100600, true)];
+  assert.deepEqual(brief(checkPrivacy(home, files)), [['ok', null]]);
+  assert.deepEqual(brief(checkPrivacy({ ...home, mode: 0o40755 }, files)), [['warning', 'chmod 700 /h']]);
+  assert.deepEqual(brief(checkPrivacy(home, [file('/h/url', 0o100640, true)])), [['problem', 'chmod 600 /h/url']]);
+  const shared = { ...home, mode: 0o42770, isShared: true };
+  assert.deepEqual(brief(checkPrivacy(shared, [file('/h/url', 0o100660, true)])), [['ok', null]]);
+  assert.deepEqual(brief(checkPrivacy(shared, [file('/x/url', 0o100640, true)])), [['problem', 'chmod 600 /x/url']]);
 });
 
 test('the disk needs space, files and permission', () => {
@@ -214,6 +227,10 @@ test('a recipient whose newest message was not delivered is a problem', () => {
   assert.deepEqual(brief(checkNotifications(['slack'], [])), [['ok', null]]);
   assert.deepEqual(brief(checkNotifications(['slack'], [sent, failed])), [['ok', null]]);
   assert.deepEqual(brief(checkNotifications(['slack'], [failed, sent])), [['problem', 'jobman notify test slack']]);
+  const missing = [{ recipient: 'slack', problem: 'the file /x does not exist' }];
+  const [broken, held] = checkNotifications(['slack'], [failed], ['1 event for slack is sent next'], missing);
+  assert.equal(broken?.message, 'no message can reach slack: the file /x does not exist');
+  assert.deepEqual([held?.state, held?.message], ['ok', '1 event for slack is sent next']);
   const pending = checkNotifications(['slack'], [{ ...failed, state: 'pending' }]);
   assert.equal(pending[0]?.message, 'the newest message to slack is not delivered yet: HTTP 404');
 });

@@ -28,6 +28,34 @@ export function configuredRecipients({ channels, to, users }: NotifySettings): r
   return [...new Set([...Object.keys(channels), ...named])];
 }
 
+/**
+ * The reason for which no message can reach a recipient; null if the settings are complete. `secretProblems` are by
+ * channel, with `mail` for the mail server.
+ */
+export function recipientProblem(
+  recipient: string,
+  { channels, smtp }: Pick<NotifySettings, 'channels' | 'smtp'>,
+  secretProblems: ReadonlyMap<string, string>,
+): string | null {
+  const isMail = mailAddressOf(recipient) !== undefined;
+  if (isMail && smtp === null) return 'no mail server is set (notify.smtp)';
+  if (!isMail && !Object.hasOwn(channels, recipient)) return 'no such channel is set (notify.channels)';
+  return secretProblems.get(isMail ? 'mail' : recipient) ?? null;
+}
+
+/** The sources of the secrets of each channel, with `mail` for the mail server. */
+export function secretSources({
+  channels,
+  smtp,
+}: Pick<NotifySettings, 'channels' | 'smtp'>): ReadonlyMap<string, readonly string[]> {
+  const sources = new Map<string, readonly string[]>([['mail', smtp?.password === undefined ? [] : [smtp.password]]]);
+  for (const [name, channel] of Object.entries(channels)) {
+    const own = channel.type === 'command' ? [] : [channel.url];
+    sources.set(name, channel.type === 'webhook' && channel.secret !== undefined ? [...own, channel.secret] : own);
+  }
+  return sources;
+}
+
 /** The choice in an annotation of a cluster's job. Invalid parts are left out; undefined if it is no object. */
 export function parseNotifySpec(text: unknown): NotifySpec | undefined {
   if (typeof text !== 'string') return undefined;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { escapeLine, formatAge, formatDuration, formatList, pluralize } from '../../app/format.ts';
-import { channelsOf, configuredRecipients } from '../../app/notifications/recipients.ts';
+import { channelsOf, configuredRecipients, recipientProblem } from '../../app/notifications/recipients.ts';
 import { heldPhrase } from '../../app/notifications/digest.ts';
 import { testMessage } from '../../app/notifications/message-text.ts';
 import type { MessageView } from '../../app/client.ts';
@@ -29,7 +29,11 @@ export async function notify(cli: Cli, _flags: GlobalFlags, ...args: readonly st
 async function list(cli: Cli): Promise<number> {
   const { io, services } = cli;
   const { notify: settings } = await services.settings();
-  const recipients = configuredRecipients(settings).map((recipient) => describe(recipient, settings));
+  const problems = await services.secretProblems();
+  const recipients = configuredRecipients(settings).map((recipient) => ({
+    ...describe(recipient, settings),
+    problem: recipientProblem(recipient, settings, problems),
+  }));
   const client = await services.client();
   const held = await client.heldEvents(settings);
   const messages = await client.messages(shownMessages);
@@ -94,25 +98,17 @@ function recipientNamed(name: string, settings: NotifySettings): string {
 }
 
 /** The settings of a recipient. They contain no secret. */
-function describe(recipient: string, settings: NotifySettings): RecipientOutput {
-  const { smtp, channels, to, users } = settings;
+function describe(recipient: string, settings: NotifySettings): Omit<RecipientOutput, 'problem'> {
+  const { channels, to, users } = settings;
   const channel = Object.hasOwn(channels, recipient) ? channels[recipient] : undefined;
   const isMail = mailAddressOf(recipient) !== undefined;
   const owners = Object.keys(users).filter((name) => users[name]?.to?.includes(recipient) === true);
-  const problem = isMail
-    ? smtp === null
-      ? 'no mail server is set (notify.smtp)'
-      : null
-    : channel === undefined
-      ? 'no such channel is set (notify.channels)'
-      : null;
   return {
     kind: 'recipient',
     recipient,
     channel: isMail ? 'mail' : (channel?.type ?? null),
     allJobs: to.includes(recipient),
     owners,
-    problem,
   };
 }
 

@@ -316,6 +316,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     workerMeter: unavailable('workers'),
     onTerminal: unavailable('terminal'),
     messageSender: unavailable('messages'),
+    secretProblems: async () => new Map(),
     ...options.services,
   };
   return {
