@@ -4,6 +4,7 @@ import { billingReport, type BillingGrouping, type BillingReport } from '../repo
 import type { Instant } from '../core/model/time.ts';
 import type { BillingExport, BillingExportData, BillingPeriod } from './billing-export.ts';
 import type { Client } from './client.ts';
+import type { UsageRow } from '../reports/usage.ts';
 
 export interface BillingRequest extends BillingPeriod {
   readonly by: readonly BillingGrouping[];
@@ -19,6 +20,18 @@ export interface BillingAnswer {
   readonly report: BillingReport;
   /** Null without an export: the report has estimates only. */
   readonly source: BillingSourceView | null;
+  /** The kinds of usage in this period that Google's TPU estimates leave out. */
+  readonly leftOut: readonly UsageKind[];
+}
+
+/** Usage that is no TPU at Google. */
+type UsageKind = 'simulated' | 'local' | 'kubernetes';
+
+function kindsLeftOut(usage: readonly UsageRow[]): readonly UsageKind[] {
+  const kinds = usage.flatMap(({ source, simulated }) =>
+    source === 'tpu' ? (simulated ? ['simulated' as const] : []) : [source],
+  );
+  return [...new Set(kinds)];
 }
 
 /** `since` and `until` are midnights in UTC. Throws what `BillingExport.read` throws. */
@@ -34,8 +47,9 @@ export async function readBilling(
   const { billing, client, installation, now } = parts;
   const usage = await client.usage({ since, until });
   const data = (await billing?.read({ since, until })) ?? null;
+  const leftOut = kindsLeftOut(usage);
   const report = billingReport({ by, since, until, exported: data, usage, installation, now });
-  if (billing === null || data === null) return { report, source: null };
+  if (billing === null || data === null) return { report, source: null, leftOut };
   const { rows: _rows, ...about } = data;
-  return { report, source: { table: billing.table, ...about } };
+  return { report, source: { table: billing.table, ...about }, leftOut };
 }

@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { SettingKey } from '../schema/settings.ts';
 import { exitCode, JobmanError, fileError, usageError } from './errors.ts';
+import { formatList } from './format.ts';
 import { makeFolder, settingsFile, writeAtomically } from './files.ts';
 import { clusterSections, readOptional, settingKeys, parseSettings } from './settings.ts';
 
@@ -44,6 +45,8 @@ function settingNamed(key: string): SettingKey {
 }
 
 export function unknownSetting(key: string, keys: readonly string[]): JobmanError {
+  const inSection = keys.filter((one) => one.startsWith(`${key}.`));
+  if (inSection.length > 0) return usageError(`There is no setting ${key}, only ${formatList(inSection)}.`);
   const suggestion = keys.find((one) => one.endsWith(`.${key}`)) ?? didYouMean(key, keys);
   return usageError(
     `There is no setting ${key}. ${suggestion === undefined ? 'List all: jobman settings' : `Did you mean ${suggestion}?`}`,

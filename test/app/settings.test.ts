@@ -309,6 +309,10 @@ test('a wrong key or value is refused with a message, and nothing changes', asyn
     assert.equal(error.code, 2);
     return [error.message, ...error.lines].join(' | ');
   };
+  assert.match(
+    await refusal('notify', '{}'),
+    /^There is no setting notify, only notify\.to, notify\.on, .* and notify\.[a-zA-Z]+\.$/,
+  );
   assert.equal(await refusal('local.slot', '3'), 'There is no setting local.slot. Did you mean local.slots?');
   assert.equal(
     await refusal('local.slots', 'many'),

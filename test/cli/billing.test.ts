@@ -149,6 +149,15 @@ test('without an export it shows the estimate and how to make one', async () => 
   assert.match(err, /settings set billing\.exportTable PROJECT\.DATASET\.TABLE/);
 });
 
+test('without an export it names the usage that the estimate leaves out', async () => {
+  const { out, err } = await jobman(['billing'], {
+    usage: [usageRow({ from, simulated: true }), usageRow({ job: '000002', from, source: 'local' })],
+    services: { billingExport: async () => null },
+  });
+  assert.match(out, /\nNo usage of TPUs at Google\.\n$/);
+  assert.match(err, /^Left out: simulated TPUs and local jobs\. Their usage: jobman cost$/m);
+});
+
 test('a period before the first day of the export is named', async () => {
   const later = await billing(['--since', '2026-10'], { firstUsageAt: Date.UTC(2026, 10, 3, 7) });
   assert.match(later.err, /^The export has nothing before 3 Nov: it was probably switched on then/m);

@@ -61,8 +61,16 @@ kept        0.50         8.0              $4.00
 total       0.50         8.0  $4.00 (simulated)
 
 Simulated: the TPU emulator. It is free; the estimate is the price of the same TPUs at Google.
+Not priced: there is no list price. The setting \`prices\` adds your own prices (docs/costs.md).
 `,
   );
+});
+
+test('by user, tag and day the simulated row of a key says so', async () => {
+  for (const by of ['user', 'tag', 'day']) {
+    const { out } = await cost(['--by', by]);
+    assert.match(out, /^\S.* \(simulated\) +0\.50 +8\.0 +\$4\.00 \(simulated\) /m, by);
+  }
 });
 
 test('a single job has only the sums by use, over its whole life', async () => {

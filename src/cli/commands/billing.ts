@@ -4,7 +4,7 @@ import { formatTime } from '../../app/format.ts';
 import { day, type Instant } from '../../core/model/time.ts';
 import type { BillingGrouping } from '../../reports/billing.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { billingCsv, billingLines, billingNotes, billingObjects, noExportNotes } from '../render/billing.ts';
+import { billingCsv, billingLines, billingNotes, billingObjects } from '../render/billing.ts';
 import { columnsOf } from '../screen.ts';
 import type { BillingFlags } from '../table/flags.ts';
 
@@ -22,7 +22,7 @@ export async function billing(cli: Cli, flags: BillingFlags & GlobalFlags): Prom
   if (cli.json) cli.printJsonLines(billingObjects(answer));
   else if (flags.csv === true) cli.printAll(billingCsv(answer));
   else cli.printAll(billingLines(answer, now, columnsOf(io.stdout)));
-  for (const note of answer.source === null ? noExportNotes : billingNotes(answer, now)) cli.note(note);
+  for (const note of billingNotes(answer, now)) cli.note(note);
   return exitCode.ok;
 }
 

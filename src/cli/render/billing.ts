@@ -1,7 +1,7 @@
 // The report of `jobman billing`: as a table, as CSV and as JSON, each with the same rows.
 
 import type { BillingAnswer } from '../../app/billing.ts';
-import { formatBytes, formatDate, formatTime, formatUsd } from '../../app/format.ts';
+import { formatBytes, formatDate, formatList, formatTime, formatUsd } from '../../app/format.ts';
 import { day, hour, type Instant } from '../../core/model/time.ts';
 import type { BilledAmount, BillingComparison, BillingGroup, BillingGrouping } from '../../reports/billing.ts';
 import type { BillingOutput } from '../outputs.ts';
@@ -38,7 +38,8 @@ export function billingLines(answer: BillingAnswer, now: Instant, terminal: numb
       ? `Estimated cost of TPUs of jobs ${period}, by ${report.by.join(' and ')}.`
       : `Billed by Google ${period}, by ${report.by.join(' and ')}: cost after credits, from ${source.table}.`;
   const heading = terminal === null ? [title] : wrap(title, terminal).map((line) => cutEnd(line, terminal));
-  if (report.groups.length === 0) return [...heading, source === null ? 'No usage.' : 'Nothing was billed.'];
+  if (report.groups.length === 0)
+    return [...heading, source === null ? 'No usage of TPUs at Google.' : 'Nothing was billed.'];
   const total: Row = {
     day: null,
     service: null,
@@ -134,14 +135,22 @@ function formatDifference(amount: number | null): string {
 
 // ------------------------------------------------------------------------------------------ notes
 
-export const noExportNotes: readonly string[] = [
+const noExportNotes: readonly string[] = [
   'No billing export is set, so these are estimates, not what Google charges.',
   'docs/costs.md says how to make an export (section "Billing"). Then: jobman settings set billing.exportTable PROJECT.DATASET.TABLE',
 ];
 
+const leftOutNames = { simulated: 'simulated TPUs', local: 'local jobs', kubernetes: 'Kubernetes jobs' } as const;
+
+function leftOutNotes({ leftOut }: BillingAnswer): readonly string[] {
+  if (leftOut.length === 0) return [];
+  return [`Left out: ${formatList(leftOut.map((kind) => leftOutNames[kind]))}. Their usage: jobman cost`];
+}
+
 /** The contents of the columns, the last complete day, and the bytes that the query read. */
-export function billingNotes({ report, source }: BillingAnswer, now: Instant): readonly string[] {
-  if (source === null) return noExportNotes;
+export function billingNotes(answer: BillingAnswer, now: Instant): readonly string[] {
+  const { report, source } = answer;
+  if (source === null) return [...leftOutNotes(answer), ...noExportNotes];
   const { since, compared, comparison, prices, groups } = report;
   const { table, firstUsageAt, exportedAt, bytesRead, bytesCharged } = source;
   const isCompared = groups.some((group) => group.comparison !== null);

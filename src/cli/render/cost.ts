@@ -97,6 +97,9 @@ function notes({ by, overlapping, olderThanPrices, rest, totals }: CostReport): 
     ...(totals.some(({ simulated }) => simulated)
       ? ['Simulated: the TPU emulator. It is free; the estimate is the price of the same TPUs at Google.']
       : []),
+    ...(totals.some(({ held }) => held.unpricedMs > 0)
+      ? ['Not priced: there is no list price. The setting `prices` adds your own prices (docs/costs.md).']
+      : []),
     ...(rest.length > 0 ? [`Every ${by}: --all`] : []),
   ];
 }
@@ -117,7 +120,14 @@ function columnsOf(by: CostGrouping): readonly Column<Row>[] {
   const [title, withoutKey] = keys[by];
   const text = (of: (group: CostGroup) => string | null) => (row: Row) => ('key' in row ? (of(row) ?? '-') : '');
   return [
-    { title, side: 'left', text: (row) => ('key' in row ? (row.key ?? withoutKey) : `${row.count} more`) },
+    {
+      title,
+      side: 'left',
+      text: (row) => {
+        const name = 'key' in row ? (row.key ?? withoutKey) : `${row.count} more`;
+        return row.simulated && by !== 'job' ? `${name} (simulated)` : name;
+      },
+    },
     ...(by === 'job'
       ? [
           { title: 'NAME', side: 'left' as const, text: text(({ name, cluster }) => cluster ?? name) },
@@ -170,8 +180,8 @@ function totalLines(total: CostTotal, terminal: number | null): readonly string[
 
 /** Dollars; `not priced`, alone or with the time that has no price; `-` for no time. */
 function formatEstimate({ held, simulated }: Row | CostTotal): string {
-  if (held.durationMs > 0 && held.estimateUsd === null) return 'not priced';
-  return `${formatAmount(held, ' not priced')}${simulated ? ' (simulated)' : ''}`;
+  const isUnpriced = held.durationMs > 0 && held.estimateUsd === null;
+  return `${isUnpriced ? 'not priced' : formatAmount(held, ' not priced')}${simulated ? ' (simulated)' : ''}`;
 }
 
 function formatTimeOf({ durationMs }: CostAmount): string {
