@@ -349,7 +349,12 @@ function tpuRows({ jobs, tpus }: TopInput, { user, zone }: TopFilter): readonly 
   const active = new Set(jobs.map(({ id }) => id));
   return (tpus.list?.rows ?? [])
     .filter(
-      (row) => row.nodeState !== null && !endedStates.has(row.state) && (row.job === null || !active.has(row.job)),
+      // The list may be older than the end of a job: what was a job's then and is not now is released.
+      (row) =>
+        row.nodeState !== null &&
+        !endedStates.has(row.state) &&
+        row.owner.kind !== 'job' &&
+        (row.job === null || !active.has(row.job)),
     )
     .map((row): TopTpu => {
       const { project, name, accelerator, state, idleMs, pricePerHourUsd, simulated } = row;

@@ -58,6 +58,8 @@ suite('zones', () => {
       found.tpus.map(({ name, user }) => `${name} ${user}`),
       ['mine none', 'theirs bob'],
     );
+    // The job has ended since the cloud's list, and has released its TPU.
+    assert.deepEqual(topRows(input({ jobs: [], tpus: listed([busy]) }), {}).tpus, []);
   });
 
   test('count a TPU once, whatever the cloud and the store have', () => {

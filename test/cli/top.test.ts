@@ -97,6 +97,7 @@ suite('top on a terminal', () => {
     const { world, ended, glass, shows } = watch(t, { activity: [jobActivity()], services: withWorkers() });
     await shows(/^> 000042 {2}vit-l16-3e4 {2}alice {2}▸ running 2\/2 {3}8s {4}31 {4}44 {5}20 {4}3\.0M {4}93/m);
     assert.ok(world.out().includes('\u001b[?1049h'));
+    assert.ok(!world.out().includes('No active jobs'), 'The first picture has the jobs.');
     const before = glass();
     world.typeKeys('q');
     assert.equal(await ended, 0);
@@ -277,7 +278,7 @@ suite('top elsewhere', () => {
     assert.equal(code, 0);
     assert.ok(!out.includes('\u001b'));
     const lines = out.trimEnd().split('\n');
-    assert.match(lines[0] ?? '', /^ZONE +TYPE +LIMIT +HELD +BUSY +IDLE +IDLE FOR +WAIT +BY$/);
+    assert.match(lines[0] ?? '', /^ZONE +TYPE +LIMIT +HELD +BUSY +IDLE +IDLE FOR +WAIT +AGE +BY$/);
     assert.match(lines[1] ?? '', /^us-west4-a +v5e +- +16 +16 +0 +- +0 +alice 16 \(not checked yet\)$/);
     assert.match(
       lines[3] ?? '',

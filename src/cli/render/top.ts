@@ -90,6 +90,11 @@ const zoneColumns = (isOneProject: boolean, now: Instant): readonly Column<TopZo
     text: ({ idleSinceAt }) => (idleSinceAt === null ? '-' : formatAge(now - idleSinceAt)),
   },
   { title: 'WAIT', side: 'right', text: ({ waitingChips }) => formatChips(waitingChips) },
+  {
+    title: 'AGE',
+    side: 'right',
+    text: ({ checkedAt }) => (checkedAt === null ? '-' : formatAge(now - checkedAt)),
+  },
   { title: 'BY', side: 'left', text: formatUsers },
 ];
 

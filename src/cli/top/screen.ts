@@ -44,7 +44,7 @@ export function topScreen(
     expanded: new Set(filter.jobs ?? []),
     showsKeys: false,
   };
-  let rows: TopRows = sources.rows(filter);
+  let rows: TopRows;
   let lines: readonly TopLine[] = [];
   let agesAt: Instant = io.now();
   let drawnAt: Instant = Number.NEGATIVE_INFINITY;
@@ -58,6 +58,8 @@ export function topScreen(
     if (!isThere) state = { ...state, selected: lines[0] === undefined ? null : lineKey(lines[0]) };
   }
 
+  // The first picture may come before anything is new.
+  update();
   return {
     async poll() {
       const isNew = await sources.poll();
