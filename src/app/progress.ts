@@ -59,7 +59,7 @@ export function progressOf(home: string, job: Job, now: Instant): ProgramProgres
     return { progress: null, throughput: null, slowWorker: null, dashboards };
   const outputs = outputsOf(home, job, attempt, endBytes);
   const isRunning = attempt.endedAt === null && attempt.ending === null;
-  const slow = isRunning ? slowWorkerOf(outputs.map((one) => paceOfWorker(one, now))) : null;
+  const slow = isRunning ? slowWorkerOf(outputs.map((one) => paceOfWorker(one, attempt, now))) : null;
   const slowest = slowestOf(outputs);
   const change = throughputChange(recentAttempts(home, job));
   return {
@@ -239,7 +239,9 @@ const reportedSeconds =
   /^(?:step_time|sec_per_step|seconds_per_step|time_per_step|iter_time|seconds|s\/(?:it|iter|step))$/i;
 const reportedMilliseconds = /^(?:step_time_ms|ms\/(?:it|iter|step)|time)$/i;
 
-function paceOfWorker({ worker, newest, changedAt }: Output, now: Instant): WorkerPace {
+function paceOfWorker(output: Output, attempt: Attempt, now: Instant): WorkerPace {
+  const { worker, newest, changedAt } = output;
+  const { first, last } = endsOf(output, attempt);
   const steps = newest.map(({ line }) => line.position.done);
   const gaps = steps.slice(1).map((step, index) => step - (steps[index] ?? step));
   return {
@@ -248,6 +250,7 @@ function paceOfWorker({ worker, newest, changedAt }: Output, now: Instant): Work
     stepsPerLine: median(gaps.filter((gap) => gap > 0)),
     secondsPerStep: reportedPace(newest.map(({ line }) => line)),
     logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
+    stepsPerSecond: last === null ? null : rateBetween(first, last),
   };
 }
 
@@ -264,15 +267,16 @@ function median(values: readonly number[]): number | null {
   return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? null;
 }
 
-function formatSlowWorker({ worker, kind, value, others }: SlowWorker): string {
+function formatSlowWorker({ worker, kind, value, others, othersCount }: SlowWorker): string {
   const name = formatWorker(worker);
+  const rest = othersCount === 1 ? 'the other' : 'the others';
   switch (kind) {
     case 'steps':
-      return `${name} is behind: step ${formatCount(value)}, the others ${formatCount(others)}`;
+      return `${name} is behind by ${formatCount(others - value)} steps: step ${formatCount(value)}, ${rest} ${formatCount(others)}`;
     case 'pace':
-      return `${name} is slow: ${formatSeconds(value)} per step, the others ${formatSeconds(others)}`;
+      return `${name} is slow: ${formatSeconds(value)} per step, ${rest} ${formatSeconds(others)}`;
     case 'silent':
-      return `${name} has printed nothing for ${formatDuration(value)}, the others for at most ${formatDuration(others)}`;
+      return `${name} has printed nothing for ${formatDuration(value)}, ${rest} for at most ${formatDuration(others)}`;
   }
 }
 

@@ -320,6 +320,8 @@ export interface WorkerPace {
   /** As the program reports it, otherwise from the times of its newest lines; null if unknown. */
   readonly secondsPerStep: number | null;
   readonly logAgeMs: Duration | null;
+  /** Its pace in this attempt; null if unknown. */
+  readonly stepsPerSecond: number | null;
 }
 
 export interface SlowWorker {
@@ -329,14 +331,22 @@ export interface SlowWorker {
   readonly value: number;
   /** The same of the median of the other workers; of a silent one, of the next. */
   readonly others: number;
+  /** Number of the other workers with such a value. */
+  readonly othersCount: number;
 }
 
 const minSlowdown = 1.25;
 const minSilence: Duration = 30 * second;
+/** Less is the usual delay between the outputs of two workers. */
+const minLagSteps = 3;
+const minLagSeconds = 5;
+/** Required instead while the pace is not known. */
+const minLagStepsWithoutPace = 10;
 
 /**
  * The one worker that differs most from the others, by the strongest evidence; null if none does. Workers of one
- * program wait for each other at every step, so a worker is behind only if it is more than two of its lines behind.
+ * program wait for each other at every step, so a worker is behind only if it is more than two of its lines,
+ * at least 3 steps and at least 5 seconds behind; without a known pace, at least 10 steps.
  */
 export function slowWorkerOf(workers: readonly WorkerPace[]): SlowWorker | null {
   if (workers.length < 2) return null;
@@ -345,8 +355,9 @@ export function slowWorkerOf(workers: readonly WorkerPace[]): SlowWorker | null 
       workers,
       'steps',
       ({ step }) => step,
-      (step, others, { stepsPerLine }) => {
-        return stepsPerLine !== null && others - step > 2 * stepsPerLine;
+      (step, others, { stepsPerLine, stepsPerSecond: pace }) => {
+        const minLag = pace === null ? minLagStepsWithoutPace : Math.max(minLagSteps, minLagSeconds * pace);
+        return stepsPerLine !== null && others - step > 2 * stepsPerLine && others - step >= minLag;
       },
     ) ??
     extremeOf(
@@ -381,5 +392,5 @@ function extremeOf(
   const [slowest, ...rest] = sorted;
   const others = rest[kind === 'silent' ? 0 : Math.floor(rest.length / 2)]?.value;
   if (slowest === undefined || others === undefined || !isSlow(slowest.value, others, slowest.worker)) return null;
-  return { worker: slowest.worker.worker, kind, value: slowest.value, others };
+  return { worker: slowest.worker.worker, kind, value: slowest.value, others, othersCount: rest.length };
 }

@@ -190,7 +190,7 @@ test('a worker that is behind is named while the attempt runs', (t) => {
   const { home, write } = copiesIn(t);
   for (const worker of [0, 1, 2, 3])
     write(`attempt_2/command_worker_${worker}.log`, lines(100, worker === 2 ? 10 : 50));
-  assert.equal(progressOf(home, job, noon).slowWorker, 'worker 2 is behind: step 109, the others 149');
+  assert.equal(progressOf(home, job, noon).slowWorker, 'worker 2 is behind by 40 steps: step 109, the others 149');
   const over = withAttempts(
     aJob(),
     [readyAllocation, readyAllocation],

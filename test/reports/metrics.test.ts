@@ -190,6 +190,7 @@ const pace = (worker: number, given: Partial<WorkerPace>): WorkerPace => ({
   stepsPerLine: null,
   secondsPerStep: null,
   logAgeMs: null,
+  stepsPerSecond: null,
   ...given,
 });
 
@@ -200,13 +201,20 @@ test('a slow worker is named by its step, else by its time per step, else by its
     kind: 'steps',
     value: 40_170,
     others: 40_210,
+    othersCount: 3,
   });
+  // Less than 5 seconds or 3 steps behind is usual, and without a pace less than 10 steps.
+  const behind = (lag: number, stepsPerSecond: number | null) =>
+    slowWorkerOf([100, 100 - lag].map((step, worker) => pace(worker, { step, stepsPerLine: 1, stepsPerSecond }))) !==
+    null;
+  assert.deepEqual([behind(6, 1.66), behind(9, 1.66), behind(3, 0.1)], [false, true, true]);
+  assert.deepEqual([behind(9, null), behind(10, null), behind(2, 0.01)], [false, true, false]);
   // One line behind is usual.
   assert.equal(slowWorkerOf(at(40_210, 40_200, 40_200)), null);
   const times = [0.9, 0.9, 1.4].map((secondsPerStep, worker) => pace(worker, { secondsPerStep }));
-  assert.deepEqual(slowWorkerOf(times), { worker: 2, kind: 'pace', value: 1.4, others: 0.9 });
+  assert.deepEqual(slowWorkerOf(times), { worker: 2, kind: 'pace', value: 1.4, others: 0.9, othersCount: 2 });
   const ages = [4, 12, 100].map((age, worker) => pace(worker, { logAgeMs: age * second }));
-  assert.deepEqual(slowWorkerOf(ages), { worker: 2, kind: 'silent', value: 100_000, others: 12_000 });
+  assert.deepEqual(slowWorkerOf(ages), { worker: 2, kind: 'silent', value: 100_000, others: 12_000, othersCount: 2 });
   // Only worker 0 prints.
   assert.equal(slowWorkerOf([4, 3_600, 3_600].map((age, worker) => pace(worker, { logAgeMs: age * second }))), null);
   assert.equal(slowWorkerOf([4, 3_600].map((age, worker) => pace(worker, { logAgeMs: age * second }))), null);
