@@ -85,7 +85,7 @@ export function createCli(services: Services, flags: GlobalFlags, argsAfterDash:
     printSentence,
     printResult: (object, sentence) => (json ? printJson(object) : printSentence(sentence)),
     note: (line) => {
-      if (!quiet) io.stderr.write(`${wrapForStream(line.split('\n').map(escapeLine).join('\n'), io.stderr)}\n`);
+      if (!quiet) io.stderr.write(`${wrapForStream(line, io.stderr)}\n`);
     },
     printStderr: (line) => io.stderr.write(`${wrapForStream(line, io.stderr)}\n`),
     printJsonError: (error) => services.io.stderr.write(`${JSON.stringify(error)}\n`),

@@ -39,7 +39,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     cli.printAll(listLines(jobs.rows, { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now() }));
     cli.note(footer(jobs, query));
   }
-  for (const note of jobs.notes) cli.note(`note: ${note}`);
+  for (const note of jobs.notes) cli.note(escapeLine(`note: ${note}`));
   if (cli.json && others?.error !== undefined) reportError(others.error, cli);
   if (!cli.json && !isContextNamed && flags.all !== true) await noteOtherNamespaces(cli, jobs.rows);
   if (own.rows.some((row) => !isFinishedPhase(row.phase))) await restartIfKilled(cli, client, true);

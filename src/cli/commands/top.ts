@@ -1,4 +1,5 @@
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { escapeLine } from '../../app/format.ts';
 import type { Client, Ref } from '../../app/client.ts';
 import { isIdRef } from '../../app/refs.ts';
 import type { TopFilter, TopRow, TopRows } from '../../app/top.ts';
@@ -40,7 +41,7 @@ export async function top(cli: Cli, flags: TopFlags & GlobalFlags, ...refs: read
       const filter = await filterOf(client, sources, flags, refs);
       for (;;) {
         print(cli, sources.rows(filter), flags);
-        for (const note of sources.notes()) cli.note(`note: ${note}`);
+        for (const note of sources.notes()) cli.note(escapeLine(`note: ${note}`));
         if (flags.interval === undefined) return exitCode.ok;
         await pause(interval, signal);
         if (signal.aborted || cli.io.stdout.closed) return signal.aborted ? exitCode.interrupted : exitCode.ok;

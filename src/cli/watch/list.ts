@@ -1,6 +1,6 @@
 import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
-import { formatLocalTimeOfDay } from '../../app/format.ts';
+import { escapeLine, formatLocalTimeOfDay } from '../../app/format.ts';
 import { timesAsText } from '../../app/json.ts';
 import type { ContextFlags, JobHandle } from '../jobs/handle.ts';
 import { storedJob } from '../jobs/stored.ts';
@@ -246,7 +246,7 @@ function createRowPrinter(cli: Cli, source: ListSource): () => Promise<readonly 
     const list = await next();
     if (list === undefined) return [];
     const note = list.notes.join('\n');
-    if (note !== lastNote && note !== '') cli.note(`note: ${note}`);
+    if (note !== lastNote && note !== '') cli.note(escapeLine(`note: ${note}`));
     lastNote = note;
     const changed = seen.update(list.rows, io.now());
     if (cli.json) return changed.map((row) => JSON.stringify(row, timesAsText));
