@@ -2,8 +2,7 @@
 
 import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
-import type { Spending } from '../core/decide/spending.ts';
-import type { AllocationState, Desired, Evidence, Exit } from '../core/model/job.ts';
+import type { AllocationState, Desired, Evidence, Exit, Spending } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';

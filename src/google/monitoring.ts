@@ -10,9 +10,9 @@
 import type { Answer, GoogleApi } from '../app/google.ts';
 import { matchesShape, type Shape, type ShapeValue } from '../app/json.ts';
 import type { MetricsReading } from '../app/storage.ts';
-import type { CloudError } from '../core/model/job.ts';
 import { day, parseInstant, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { BucketMetrics, DailyPoint } from '../reports/storage.ts';
+import { unexpectedForm } from './refusal.ts';
 
 /** For the growth over 30 days, and one day in case that a point is missing. */
 const history: Duration = 32 * day;
@@ -110,10 +110,5 @@ async function readMetric(
     }
     query.set('pageToken', nextPageToken);
   }
-  return { ok: false, status: 'NO_ANSWER', error: unexpectedAnswer(metric) };
-}
-
-function unexpectedAnswer(metric: string): CloudError {
-  const raw = `the points of ${metric} have an unexpected form`;
-  return { kind: 'unreachable', message: raw, raw };
+  return { ok: false, status: 'NO_ANSWER', error: unexpectedForm(`the list of points of ${metric}`) };
 }

@@ -35,3 +35,9 @@ export function explainRefusal(
 }
 
 const accounting = { permission: 'serviceusage.services.use', role: 'roles/serviceusage.serviceUsageConsumer' };
+
+/** The error for an answer that is not of the documented form, such as that of a proxy. */
+export function unexpectedForm(what: string): CloudError {
+  const raw = `${what} has an unexpected form`;
+  return { kind: 'unreachable', message: raw, raw };
+}

@@ -8,9 +8,10 @@ import { readBucketLocation } from '../catalogue/bucket-location.ts';
 import type { CloudError } from '../core/model/job.ts';
 import { parseInstant, type Instant } from '../core/model/time.ts';
 import type { ListedBucket } from '../reports/storage.ts';
+import { unexpectedForm } from './refusal.ts';
 
 /** The largest page that the service gives. */
-const pageSize = 1_000;
+const pageSize = '1000';
 
 const bucketForm = {
   name: 'string',
@@ -24,11 +25,12 @@ const bucketFields = 'nextPageToken,items(name,location,locationType,customPlace
 
 /** Requires the permission `storage.buckets.list`. */
 export async function listBuckets(api: GoogleApi, project: string): Promise<Answer<readonly ListedBucket[]>> {
-  const query = queryOf({ project, maxResults: pageSize, fields: bucketFields, prettyPrint: 'false' });
-  const answer = await api.list<ShapeValue<typeof bucketForm>>(`storage/v1/b?${query}`, 'items');
+  const query = new URLSearchParams({ project, maxResults: pageSize, fields: bucketFields, prettyPrint: 'false' });
+  const answer = await api.list<ShapeValue<typeof bucketForm>>(`storage/v1/b?${String(query)}`, 'items');
   if (!answer.ok) return answer;
   const { items } = answer.value;
-  if (!matchesShape(items, [bucketForm])) return { ok: false, status: 'NO_ANSWER', error: unexpected('buckets') };
+  if (!matchesShape(items, [bucketForm]))
+    return { ok: false, status: 'NO_ANSWER', error: unexpectedForm('the list of buckets') };
   return {
     ok: true,
     value: items.map((item) => ({
@@ -63,7 +65,7 @@ export async function countObjects(
     error,
   });
   do {
-    const query = queryOf({
+    const query = new URLSearchParams({
       maxResults: pageSize,
       fields: 'nextPageToken,items(size,updated)',
       prettyPrint: 'false',
@@ -73,22 +75,27 @@ export async function countObjects(
     let answer: Answer<ShapeValue<typeof objectsForm>>;
     try {
       signal.throwIfAborted();
-      answer = await api.call('GET', `storage/v1/b/${encodeURIComponent(bucket)}/o?${query}`, undefined, signal);
+      answer = await api.call(
+        'GET',
+        `storage/v1/b/${encodeURIComponent(bucket)}/o?${String(query)}`,
+        undefined,
+        signal,
+      );
     } catch (error) {
       if (!signal.aborted) throw error;
       return result(true, null);
     }
     if (!answer.ok) return result(true, answer.error);
-    if (!matchesShape(answer.value, objectsForm)) return result(true, unexpected('objects'));
+    if (!matchesShape(answer.value, objectsForm)) return result(true, unexpectedForm('the list of objects'));
     const { items = [], nextPageToken = '' } = answer.value;
-    if (nextPageToken !== '' && nextPageToken === token) return result(true, unexpected('objects'));
+    if (nextPageToken !== '' && nextPageToken === token) return result(true, unexpectedForm('the list of objects'));
     let pageBytes = 0;
     for (const { size = '', updated } of items) {
       pageBytes += Number(size);
       const at = parseInstant(updated);
       if (at !== null && (newestAt === null || at > newestAt)) newestAt = at;
     }
-    if (!Number.isFinite(pageBytes)) return result(true, unexpected('objects'));
+    if (!Number.isFinite(pageBytes)) return result(true, unexpectedForm('the list of objects'));
     pages += 1;
     bytes += pageBytes;
     objects += items.length;
@@ -96,15 +103,4 @@ export async function countObjects(
     token = nextPageToken;
   } while (token !== '');
   return result(false, null);
-}
-
-function queryOf(parameters: Readonly<Record<string, string | number>>): string {
-  return Object.entries(parameters)
-    .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
-    .join('&');
-}
-
-function unexpected(what: string): CloudError {
-  const raw = `the list of ${what} has an unexpected form`;
-  return { kind: 'unreachable', message: raw, raw };
 }

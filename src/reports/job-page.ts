@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { html, raw } from 'hono/html';
 import { hour, minute, second, day as oneDay, type Duration, type Instant } from '../core/model/time.ts';
 import { plotSvg, type Plot } from './job-plot.ts';
-import { timelineSvg, timelineLegend, type Timeline } from './job-timeline.ts';
+import { formatTime, timelineSvg, timelineLegend, type Timeline } from './job-timeline.ts';
 
 export interface JobPage {
   /** The id of a stored job, otherwise its name. */
@@ -239,11 +239,6 @@ function textSection(title: string, texts: readonly PageText[], kind: 'tail' | '
 function phaseClass(phase: string): string {
   if (phase === 'succeeded' || phase === 'running') return 'good';
   return phase === 'failed' ? 'bad' : 'other';
-}
-
-/** `2026-11-20 18:02:13`. */
-function formatTime(at: Instant): string {
-  return new Date(at).toISOString().slice(0, 19).replace('T', ' ');
 }
 
 /** `2h 05m`. */

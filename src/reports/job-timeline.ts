@@ -93,11 +93,12 @@ export function timelineSvg({ from, until, lanes, attempts }: Timeline) {
 }
 
 function spanTitle({ kind, from, until, detail }: TimelineLane['spans'][number]): string {
-  const times = `${stamp(from)} to ${stamp(until)} UTC`;
+  const times = `${formatTime(from)} to ${formatTime(until)} UTC`;
   return `${spanKinds[kind]}: ${times}${detail === null ? '' : `, ${detail}`}`;
 }
 
-function stamp(at: Instant): string {
+/** `2026-11-20 18:02:13`, in UTC. */
+export function formatTime(at: Instant): string {
   return new Date(at).toISOString().slice(0, 19).replace('T', ' ');
 }
 

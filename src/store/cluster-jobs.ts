@@ -44,14 +44,12 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
     async archiveObservation(observed, events) {
       const { clusterNotices } = await import('../app/notifications/notice.ts');
       await write(async (db) => {
+        const [before] = await readWhere(db, sql`uid = ${observed.job.uid}`);
+        await writeObservation(db, before, observed, events);
         // Without events only the age of the observation is new, which is written every minute.
-        const [before] = events.length === 0 ? [observed] : await readWhere(db, sql`uid = ${observed.job.uid}`);
-        await writeObservation(db, observed, events);
-        await writeNotices(
-          db,
-          observed.job.uid,
-          clusterNotices(before, observed, observed.goneAt ?? observed.observedAt),
-        );
+        const notified = events.length === 0 ? observed : before;
+        const at = observed.goneAt ?? observed.observedAt;
+        await writeNotices(db, observed.job.uid, clusterNotices(notified, observed, at));
       });
     },
     archiveLog: (uid, log) =>
@@ -105,14 +103,14 @@ async function readClusterContexts(db: Database): Promise<readonly WatchedContex
   }));
 }
 
-/** Leaves the submitted object and `hidden` unchanged. */
+/** Leaves the submitted object and `hidden` unchanged. `before`: the job as archived; undefined for a new one. */
 async function writeObservation(
   db: Database,
+  before: ArchivedJob | undefined,
   { server, context, job, pods, events, observedAt, goneAt }: Omit<ArchivedJob, 'hidden' | 'object' | 'logs'>,
   history: readonly ClusterJobEvent[],
 ): Promise<void> {
   const observation = JSON.stringify({ job, pods, events } satisfies ArchivedObservation);
-  const [before] = await readWhere(db, sql`uid = ${job.uid}`);
   const rows = usageRows({ job, pods, context, goneAt });
   await replaceRows(db, job.uid, before === undefined ? [] : usageRows(before), rows);
   await sql`

@@ -25,6 +25,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
+import { nextNumber, requireRow } from './counters.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
@@ -251,21 +252,6 @@ async function addEvents(db: Database, number: number, last: number, events: rea
     (event, index) => sql`(${number}, ${last + index + 1}, ${event.at}, ${JSON.stringify(event)})`,
   );
   await sql`insert into event (job, seq, at, body) values ${sql.join(values)}`.execute(db);
-}
-
-/** `job` and `outcome` number rows; `change` counts changes of any job. */
-type Counter = 'job' | 'outcome' | 'change';
-
-async function nextNumber(db: Database, counter: Counter): Promise<number> {
-  const { rows } = await sql<{ value: number }>`
-    update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
-  return requireRow(rows[0]).value;
-}
-
-/** A row that the baseline migration inserts. */
-function requireRow<Row>(row: Row | undefined): Row {
-  if (row === undefined) throw new Error('the database lacks a row of its baseline migration');
-  return row;
 }
 
 /** Under a new id, because a pass that folded an older outcome of the same action must not delete this one. */

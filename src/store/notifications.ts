@@ -3,6 +3,7 @@
 import type { MessageState, MessageView } from '../app/client.ts';
 import type { Notice, NoticeChange } from '../app/notifications/notice.ts';
 import type { Message, NotificationStore, PendingMessage, StoredNotice, Waiting } from '../app/notifications/outbox.ts';
+import { nextNumber } from './counters.ts';
 import type { RunOperation } from './database-file.ts';
 import { readInstallationId } from './database-file.ts';
 import { sql, type Database } from './sql.ts';
@@ -23,16 +24,10 @@ export async function writeNotices(
   for (const notice of notices) {
     await sql`
       insert into notice (id, source, event, at, addressed, body)
-      values (${await nextId(db, 'notice')}, ${source}, ${notice.event}, ${notice.at}, 0, ${JSON.stringify(notice)})`.execute(
+      values (${await nextNumber(db, 'notice')}, ${source}, ${notice.event}, ${notice.at}, 0, ${JSON.stringify(notice)})`.execute(
       db,
     );
   }
-}
-
-async function nextId(db: Database, counter: 'notice' | 'message'): Promise<number> {
-  const { rows } = await sql<{ value: number }>`
-    update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
-  return rows[0]?.value ?? 0;
 }
 
 export function notificationStore(read: RunOperation, write: RunOperation): NotificationStore {
@@ -153,7 +148,7 @@ async function insertMessage(
   notices: readonly number[],
   at: number,
 ): Promise<Message> {
-  const id = await nextId(db, 'message');
+  const id = await nextNumber(db, 'message');
   await sql`
     insert into message (id, recipient, state, tries, created_at, next_at)
     values (${id}, ${recipient}, 'pending', 0, ${at}, ${at})`.execute(db);

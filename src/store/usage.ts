@@ -43,7 +43,7 @@ export async function replaceRows(
   const first = rows.findIndex((row, index) => !isSame(before[index], row));
   const kept = first < 0 ? rows.length : first;
   if (kept === before.length && kept === rows.length) return;
-  if (kept < before.length) await sql`delete from usage where subject = ${subject} and seq >= ${kept}`.execute(db);
+  await sql`delete from usage where subject = ${subject} and seq >= ${kept}`.execute(db);
   await insertRows(db, subject, kept, rows.slice(kept));
 }
 

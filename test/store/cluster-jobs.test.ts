@@ -111,3 +111,17 @@ test('the usage of each pod is written with the job: from its start to its end, 
     ['kubernetes', 'train', 'lab/vision', 'a100', null],
   );
 });
+
+test('usage outlives the archived job, and a job that is archived again replaces its usage', async (t) => {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  const { clusters } = store;
+  const pods = [aClusterPod({ name: 'train-a', createdAt: noon, phase: 'Running' }, { startedAt: noon + 5 })];
+  await clusters.archiveObservation(observed({ pods }), []);
+  const used = await store.usage({});
+  assert.equal(used.length, 2);
+  await clusters.remove('u1');
+  assert.deepEqual(await store.usage({}), used);
+  await clusters.archiveObservation(observed({ pods }), []);
+  assert.deepEqual(await store.usage({}), used);
+});

@@ -20,7 +20,7 @@ import { fillLines, wrap } from './cell.ts';
 import { glyph, type Styler, stylePhase } from '../screen.ts';
 import { quote } from '../../catalogue/shell.ts';
 import type { DashboardLinks } from '../../core/model/dashboard-links.ts';
-import type { Spending } from '../../core/decide/spending.ts';
+import type { Spending } from '../../core/model/job.ts';
 import { usageUses } from '../../reports/cost.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';

@@ -4,7 +4,7 @@
 import { withEvents, withoutEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
 import { capacityOf, openAttempt } from '../model/job.ts';
-import type { Allocation, Job } from '../model/job.ts';
+import type { Allocation, Job, Spending } from '../model/job.ts';
 import { readyPeriodsOf } from '../model/ready-periods.ts';
 import { hour, inFuture } from '../model/time.ts';
 import type { Instant } from '../model/time.ts';
@@ -37,11 +37,6 @@ function currentRate(job: Job): number {
     const ready = readyPeriodsOf(allocation).filter(({ until }) => until === null);
     return sum + ready.length * slicePrice(job, allocation);
   }, 0);
-}
-
-export interface Spending {
-  readonly spentUsd: number;
-  readonly budgetUsd: number;
 }
 
 /** Undefined without a budget. As the other budgets, it counts from the owner's newest start. */

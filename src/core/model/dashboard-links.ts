@@ -1,6 +1,8 @@
 // Dashboard links: where a program's log says that its curves are, in Weights & Biases or TensorBoard. The text is the
 // program's and may be hostile: a URL counts only with http or https, and a path has no control characters.
 
+import { withoutColours } from './log-lines.ts';
+
 /** The links of a log; null for one that it lacks. */
 export interface DashboardLinks {
   /** The run at Weights & Biases. */
@@ -10,9 +12,6 @@ export interface DashboardLinks {
 }
 
 const maxLength = 500;
-
-// eslint-disable-next-line no-control-regex -- colours are control sequences
-const colours = /\u001B\[[\d;]*m/g;
 
 /** A longer line is no message of these libraries. Bounds the work for a hostile log. */
 const maxLineLength = 1_000;
@@ -32,7 +31,7 @@ export function dashboardLinksOf(text: string): DashboardLinks {
   const lines = text
     .split('\n')
     .filter((line) => line.length <= maxLineLength && mayMatter.test(line))
-    .map((line) => line.replaceAll(colours, ''))
+    .map(withoutColours)
     .toReversed();
   const newest = (pattern: RegExp) => lines.map((line) => pattern.exec(line)?.[1]).find((found) => found !== undefined);
   const run = newest(runPattern);

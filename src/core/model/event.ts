@@ -12,6 +12,7 @@ import type {
   Exit,
   Finish,
   ResumedFrom,
+  Spending,
   StartRequest,
 } from './job.ts';
 import type { SliceState } from './ready-periods.ts';
@@ -115,7 +116,7 @@ interface EventFields {
   /** The controller's clock was set back. Times that were in the future now count from this event. */
   clock_set_back: unknown;
   /** Most of `job.budget` is used. */
-  budget_warning: { readonly spentUsd: number; readonly budgetUsd: number };
+  budget_warning: Spending;
   finished: { readonly verdict: Finish['verdict']; readonly reason: Reason };
   removed: unknown;
 }

@@ -48,7 +48,7 @@ export interface Job {
   /** No rule answers the end of the open attempt. The next start request clears it. */
   readonly recoveryDisabled?: true;
   /** Most of `job.budget` was used when the owner was warned. The next start request clears it. */
-  readonly budgetWarning?: { readonly spentUsd: number; readonly budgetUsd: number };
+  readonly budgetWarning?: Spending;
   /** The user who last ended the job, if not its owner. */
   readonly endedBy?: string;
   /** Set when nothing more runs without a new start request. Capacity may still be releasing. */
@@ -116,6 +116,12 @@ export interface Attempt {
   readonly endedAt: Instant | null;
   /** Exits of its program, grouped by code and signal. Absent before its end, or if no worker reported one. */
   readonly exits?: readonly Exit[];
+}
+
+/** US dollars that count against `job.budget`, and the budget. */
+export interface Spending {
+  readonly spentUsd: number;
+  readonly budgetUsd: number;
 }
 
 /** The newest complete checkpoint at the start of an attempt. Both null: the program found none. */

@@ -72,6 +72,13 @@ function newestPhaseLine(lines: readonly string[]): { readonly phase: LogPhase; 
   return beginning;
 }
 
+// eslint-disable-next-line no-control-regex -- colours are control sequences
+const colours = /\u001B\[[\d;]*m/g;
+
+export function withoutColours(text: string): string {
+  return text.replaceAll(colours, '');
+}
+
 /** The end of a text, without half of a surrogate pair. */
 export function lastCharacters(text: string, most: number): string {
   if (text.length <= most) return text;

@@ -4,6 +4,7 @@
 // A line counts only if it names a step, or a number that only training has, such as a loss. In such a line every
 // `name=value` and `name: value` is a metric; in other lines a number may be a port, a date or a size.
 
+import { withoutColours } from './log-lines.ts';
 import type { Instant } from './time.ts';
 
 // ------------------------------------------------------------------------------------------ progress
@@ -92,8 +93,6 @@ const unitAfter = /^(?:m?s|us|secs?|seconds?|min|h|x|it\/s|[kmgt]i?b|k)(?![\w])/
 const setName = /\b(train|training|val|valid|validation|eval|test)[ ]$/i;
 const pipeSegment = /(?:^|\|)\s*([A-Za-z][A-Za-z ()]*?)\s?$/;
 const logPrefix = /^(?:\[[^\]]*\]\s*|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+\s+[^\]]*\]\s*)+/;
-// eslint-disable-next-line no-control-regex -- colours are control sequences
-const colours = /\u001B\[[\d;]*m/g;
 /** Cheap: most lines of most programs have none of these. */
 const mayMatter =
   /step|epoch|iter|update|loss|acc|ppl|perplexity|reward|return|bleu|rouge|f1|auc|fid|elbo|nll|bp[cb]|mfu|grad_norm|\|\s*\d+\/\d+ \[/i;
@@ -102,7 +101,7 @@ const mayMatter =
 export function metricsOfLine(text: string): MetricLine | undefined {
   const cut = text.length > maxMetricLineLength ? text.slice(0, maxMetricLineLength) : text;
   if (!mayMatter.test(cut)) return undefined;
-  const line = cut.replaceAll(colours, '').replace(logPrefix, '');
+  const line = withoutColours(cut).replace(logPrefix, '');
   const { pairs, isTraining } = pairsOf(line);
   const counts = countsOf(line);
   const count = counts.find(({ unit }) => unit !== 'epoch');

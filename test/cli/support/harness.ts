@@ -30,7 +30,7 @@ import type { Event } from '../../../src/core/model/event.ts';
 import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
 import type { DiffSide } from '../../../src/app/diff.ts';
-import type { Spending } from '../../../src/core/decide/spending.ts';
+import type { Spending } from '../../../src/core/model/job.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { costReport, jobCost } from '../../../src/reports/cost.ts';
 import type { UsageRow } from '../../../src/reports/usage.ts';

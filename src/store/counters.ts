@@ -1,0 +1,18 @@
+// Counters: growing numbers that are never given twice. Statements that write must run in a transaction.
+
+import { sql, type Database } from './sql.ts';
+
+/** `change` counts changes of any job; the others number rows. */
+type Counter = 'job' | 'outcome' | 'change' | 'notice' | 'message';
+
+export async function nextNumber(db: Database, counter: Counter): Promise<number> {
+  const { rows } = await sql<{ value: number }>`
+    update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
+  return requireRow(rows[0]).value;
+}
+
+/** A row that a migration inserts. */
+export function requireRow<Row>(row: Row | undefined): Row {
+  if (row === undefined) throw new Error('the database lacks a row that its migrations insert');
+  return row;
+}
