@@ -185,17 +185,22 @@ test('what does not exist is named, with the metrics that do', async () => {
   assert.equal((await jobman(['plot'], {})).code, 2);
 });
 
-test('--watch draws until q', async () => {
-  const harness = createCliHarness({
-    jobs: [jobView({ name: 'vit' })],
-    metrics: viewOf([seriesOf('loss', line)]),
-    terminal: { columns: 60, rows: 30 },
+for (const [name, typed, code] of [
+  ['q', 'q', 0],
+  ['Ctrl-D', '\u0004', 0],
+  ['Ctrl-C', '\u0003', 130],
+] as const)
+  test(`--watch draws until ${name}`, async () => {
+    const harness = createCliHarness({
+      jobs: [jobView({ name: 'vit' })],
+      metrics: viewOf([seriesOf('loss', line)]),
+      terminal: { columns: 60, rows: 30 },
+    });
+    const ended = runCommand(['plot', '42', '--watch'], harness.services);
+    assert.ok(await eventually(() => harness.out().includes('loss  0 at step 100')));
+    harness.typeKeys(typed);
+    assert.equal(await ended, code);
   });
-  const ended = runCommand(['plot', '42', '--watch'], harness.services);
-  assert.ok(await eventually(() => harness.out().includes('loss  0 at step 100')));
-  harness.typeKeys('q');
-  assert.equal(await ended, 0);
-});
 
 test('hostile names reach no terminal', async () => {
   const evil = 'a\u001b]0;x\u0007loss';

@@ -4,7 +4,7 @@ import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { mainMetrics } from '../../reports/metrics.ts';
-import { type Cli, type GlobalFlags } from '../context.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
 import { resolveJobs } from '../jobs/resolve.ts';
 import type { JobHandle } from '../jobs/handle.ts';
 import { plotLines } from '../render/plot.ts';
@@ -36,8 +36,7 @@ export async function plot(cli: Cli, flags: PlotFlags & GlobalFlags, ...args: re
     });
     if (flags.all === true) return await printAllPoints(cli, first.found, query);
     if (flags.watch === true) return await watchPlot(cli, first.found, query, flags);
-    // Names that do not exist are reported together with those that do.
-    const view = await first.found.metrics({ ...query, ...omitUndefined({ metrics: undefined }) });
+    const view = await first.found.metrics(query);
     expectMetrics(view, rest);
     if (cli.json) cli.printJsonLines(pointsOf(view, rest));
     else cli.printAll(linesFor(cli, view, rest, flags));
@@ -73,7 +72,7 @@ async function watchPlot(cli: Cli, job: JobHandle, query: MetricsQuery, flags: P
   let took: Duration = 0;
   const read = async (): Promise<MetricsView> => {
     const began = cli.io.now();
-    view = await job.metrics({ ...query, ...omitUndefined({ metrics: undefined }) });
+    view = await job.metrics(query);
     readAt = cli.io.now();
     took = Math.max(0, readAt - began);
     return view;
@@ -93,7 +92,7 @@ async function watchPlot(cli: Cli, job: JobHandle, query: MetricsQuery, flags: P
         title: `jobman plot ${job.id}`,
         lines: (await linesOf(flags.width ?? columns)).slice(0, Math.max(1, rows - 1)),
       }),
-      press: (key) => (key === '\u0003' ? 'interrupt' : key === 'q' ? 'leave' : null),
+      press: (key) => (key === 'interrupt' ? 'interrupt' : key === 'q' || key === 'leave' ? 'leave' : null),
     }),
     async lines() {
       await read();

@@ -1,6 +1,6 @@
 // The live screen of `top`: its keys, and one picture of it.
 
-import { escapeLine, formatAge, formatLocalTimeOfDay } from '../../app/format.ts';
+import { escapeLine, formatAge, formatLocalTimeOfDay, pluralize } from '../../app/format.ts';
 import type { TopFilter, TopRows } from '../../app/top.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
@@ -8,7 +8,7 @@ import { cutEnd, width } from '../render/cell.ts';
 import { jobLines, lineKey, rowsPerLine, topLines, zoneLines, type TopLayout, type TopLine } from '../render/top.ts';
 import { topOrders, type TopOrder } from '../table/flags.ts';
 import { keyHelpLines } from '../watch/frame.ts';
-import type { Key, LiveScreen, ScreenControls } from '../watch/live.ts';
+import { movesOf, type Key, type LiveScreen, type ScreenControls } from '../watch/live.ts';
 import type { TopSources } from './sources.ts';
 
 /** Ages grow this often, so that most pictures change only the lines with new figures. */
@@ -76,7 +76,7 @@ export function topScreen(
       const input = { rows, lines, state, clock: now, height, hasKeys, notes: sources.notes() };
       const { picture, shown } = topFrame(input, layout);
       sources.prefer(shown.flatMap((line) => (line.kind === 'job' ? line.id : line.kind === 'worker' ? line.job : [])));
-      return { title: `top: ${rows.jobs.length} jobs`, lines: picture };
+      return { title: `top: ${pluralize(rows.jobs.length, 'job')}`, lines: picture };
     },
     press(key) {
       if (key === 'interrupt') return 'interrupt';
@@ -134,23 +134,6 @@ export function pressKey(
 function zoneOfJob(lines: readonly TopLine[], job: string): string | null {
   const line = lines.find((one) => one.kind === 'job' && one.id === job);
   return line?.kind === 'job' ? line.zone : null;
-}
-
-function movesOf(page: number): Readonly<Record<Key, number>> {
-  const all = Number.MAX_SAFE_INTEGER;
-  return {
-    j: 1,
-    down: 1,
-    k: -1,
-    up: -1,
-    ' ': page,
-    'page down': page,
-    'page up': -page,
-    g: -all,
-    first: -all,
-    G: all,
-    last: all,
-  };
 }
 
 export interface TopFrameInput {

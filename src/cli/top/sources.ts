@@ -262,9 +262,9 @@ function createWorkerSource({ io, services }: Cli, interval: Duration) {
       const order = due
         .filter(([, { isHere }]) => !isHere)
         .toSorted(
-          ([one, { job: first }], [other, { job: second_ }]) =>
-            Number(preferred.has(second_)) - Number(preferred.has(first)) ||
-            (known.get(one)?.nextAt ?? 0) - (known.get(other)?.nextAt ?? 0),
+          ([oneKey, one], [otherKey, other]) =>
+            Number(preferred.has(other.job)) - Number(preferred.has(one.job)) ||
+            (known.get(oneKey)?.nextAt ?? 0) - (known.get(otherKey)?.nextAt ?? 0),
         );
       for (const [key, target] of order) {
         if (running >= maxMeasuredAtOnce || starts.length >= maxStartsPerSecond) break;

@@ -29,6 +29,7 @@ import {
   type Key,
   type Keyboard,
   type LiveScreen,
+  movesOf,
   watchUntilExit,
 } from './live.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
@@ -293,7 +294,7 @@ interface Pressed {
 function press(state: ScreenState, key: Key, rows: readonly Pick<JobRow, 'id'>[], page: number): Pressed {
   if (key === 'interrupt') return { state, action: 'interrupt' };
   if (key === 'leave' || (key === 'q' && state.screen === 'list')) return { state, action: 'leave' };
-  const by = steps(page)[key];
+  const by = movesOf(page)[key];
   if (by !== undefined)
     return { state: state.screen === 'list' ? select(state, rows, by) : scroll(state, by), action: null };
   if (key === '?' || key === 'h') return toggleScreen(state, 'keys');
@@ -308,24 +309,6 @@ function press(state: ScreenState, key: Key, rows: readonly Pick<JobRow, 'id'>[]
 
 function toggleScreen(state: ScreenState, screen: ScreenState['screen']): Pressed {
   return { state: { ...state, screen: state.screen === screen ? 'list' : screen, scrolled: 0 }, action: null };
-}
-
-/** The rows that each key moves by. */
-function steps(page: number): Readonly<Record<Key, number>> {
-  const [first, last] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
-  return {
-    j: 1,
-    down: 1,
-    k: -1,
-    up: -1,
-    ' ': page,
-    'page down': page,
-    'page up': -page,
-    g: first,
-    first,
-    G: last,
-    last,
-  };
 }
 
 function select(state: ScreenState, rows: readonly Pick<JobRow, 'id'>[], by: number): ScreenState {

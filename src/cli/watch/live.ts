@@ -195,3 +195,21 @@ export function parseKeys(typed: string): readonly Key[] {
     sequence === undefined ? (controlKeys[text] ?? text) : (sequenceKeys[sequence] ?? []),
   );
 }
+
+/** The rows that each key moves by. */
+export function movesOf(page: number): Readonly<Record<Key, number>> {
+  const [first, last] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+  return {
+    j: 1,
+    down: 1,
+    k: -1,
+    up: -1,
+    ' ': page,
+    'page down': page,
+    'page up': -page,
+    g: first,
+    first,
+    G: last,
+    last,
+  };
+}
