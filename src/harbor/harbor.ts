@@ -2,15 +2,12 @@
 
 import { mapConcurrent } from '../app/concurrency.ts';
 import type { CachedResult, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
+import type { AnswerCache } from '../app/answer-cache.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { type Duration, type Instant, minute, day, parseInstant } from '../core/model/time.ts';
+import { type Duration, type Instant, minute, parseInstant } from '../core/model/time.ts';
 import { type HarborClient, HarborError } from './client.ts';
 import type { Shape, ShapeValue } from '../app/json.ts';
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
-import { makeFolder, writeAtomically } from '../app/files.ts';
 
 interface HarborOptions {
   readonly client: HarborClient;
@@ -18,7 +15,7 @@ interface HarborOptions {
   readonly project: string | null;
   /** The user of the settings; part of the cache key, like the address and the project. */
   readonly user: string | null;
-  readonly cache: Cache;
+  readonly cache: AnswerCache;
   readonly now: () => Instant;
 }
 
@@ -308,53 +305,4 @@ function readArtifact(raw: RawArtifact): ImageArtifact {
 function parseTime(text: string | undefined): Instant | null {
   const at = parseInstant(text);
   return at === null || at < 0 ? null : at;
-}
-
-interface CacheEntry<T> {
-  readonly fetchedAt: Instant;
-  readonly value: T;
-}
-
-type Cache = ReturnType<typeof createCache>;
-
-/** Increase it when the format changes, so that older files are ignored. */
-const version = 3;
-/** Files that were not written for this long are deleted. */
-const maxAge: Duration = 30 * day;
-
-/** A cache with one file per question. The folder is created on the first write. */
-export function createCache(folder: string) {
-  const fileOf = (question: string): string =>
-    join(folder, `${createHash('sha256').update(question).digest('hex').slice(0, 32)}.json`);
-  return {
-    read<T>(question: string) {
-      try {
-        const found = JSON.parse(readFileSync(fileOf(question), 'utf8')) as CacheEntry<T> & {
-          readonly version: unknown;
-          readonly question: unknown;
-        };
-        const isRight = found.version === version && found.question === question && typeof found.fetchedAt === 'number';
-        return isRight ? { fetchedAt: found.fetchedAt, value: found.value } : undefined;
-      } catch {
-        return undefined;
-      }
-    },
-    write<T>(question: string, { fetchedAt, value }: CacheEntry<T>): void {
-      try {
-        makeFolder(folder);
-        // Names of images may be as private as their project.
-        writeAtomically(fileOf(question), JSON.stringify({ version, question, fetchedAt, value }));
-        deleteOldEntries(folder, fetchedAt);
-      } catch {
-        // The next command asks the registry again.
-      }
-    },
-  };
-}
-
-function deleteOldEntries(folder: string, now: Instant): void {
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name);
-    if (now - statSync(path).mtimeMs > maxAge) rmSync(path, { force: true });
-  }
 }

@@ -16,13 +16,18 @@ export interface OwnKey {
   readonly publicKey: string;
 }
 
+/** The private key of jobman. */
+export function ownKeyFile(home: string): string {
+  return join(home, 'ssh', 'id_ed25519');
+}
+
 /**
- * Reads or creates `$JOBMAN_HOME/ssh/id_ed25519`. Safe to run concurrently: the first process wins. Throws when the
+ * Reads or creates the `ownKeyFile`. Safe to run concurrently: the first process wins. Throws when the
  * folder cannot be written, and a JobmanError when the key belongs to another login.
  */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
-  const folder = join(home, 'ssh');
-  const file = join(folder, 'id_ed25519');
+  const file = ownKeyFile(home);
+  const folder = dirname(file);
   const ssh2 = await loadSsh2();
   let text: string | undefined = await readIfExists(file);
   if (text === undefined) {

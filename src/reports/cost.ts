@@ -55,6 +55,11 @@ export interface CostSplit {
   readonly waiting: CostAmount;
 }
 
+/** The uses with some time, without `waiting`, in which no capacity is held. */
+export function heldUses(split: CostSplit): readonly Exclude<(typeof usageUses)[number], 'waiting'>[] {
+  return usageUses.filter((use) => use !== 'waiting').filter((use) => split[use].durationMs > 0);
+}
+
 export interface CostGroup extends CostSplit {
   /**
    * By `by`: job id, for a job in a cluster its name; user; tag; accelerator type or flavor; zone or `context/namespace`;

@@ -45,6 +45,7 @@ import { missingPermissions } from '../google/permissions.ts';
 import { createHttpClient, isLoopback } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
 import { runProcess } from '../remote/process.ts';
+import { ownKeyFile } from '../remote/ssh-keys.ts';
 import { withReadOnlyStore } from '../store/store.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { createGoogleService, serverOf } from './google-api.ts';
@@ -247,7 +248,7 @@ async function firstLine({ io }: Pick<Services, 'io'>, argv: readonly string[]):
 }
 
 async function sshFacts(services: Services): Promise<SshFacts> {
-  const keyFile = join(services.home, 'ssh', 'id_ed25519');
+  const keyFile = ownKeyFile(services.home);
   const keyMode = modeOf(keyFile);
   const socket = services.io.env['SSH_AUTH_SOCK'] ?? '';
   const [program, failure] = await Promise.all([

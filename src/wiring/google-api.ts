@@ -64,7 +64,7 @@ export function createTpuApis(parts: {
     return createTpuApi(createGoogleApiClient({ endpoint, env: io.env, credentials, ...omitUndefined({ timeout }) }));
   }
 
-  const server = apiOver(async () => settings.tpu.endpoint ?? tpuServer);
+  const server = apiOver(async () => serverOf(settings, 'tpu'));
   const emulatorApi = apiOver(startedEmulatorUrl);
   const runningEmulatorApi = apiOver(() => runningEmulatorUrl(home));
   return {
@@ -87,7 +87,7 @@ export async function checkLogin(
 ): Promise<void> {
   if (isServedByEmulator(settings, project)) return;
   const login = createGoogleLogin({ io, settings, now: () => io.now() });
-  const endpoint = () => Promise.resolve(settings.tpu.endpoint ?? tpuServer);
+  const endpoint = () => Promise.resolve(serverOf(settings, 'tpu'));
   await createCredentials({ endpoint, login }).headers();
 }
 

@@ -1,10 +1,11 @@
 // The Harbor registry of the settings, with its login.
 
 import { join } from 'node:path';
+import { createAnswerCache } from '../app/answer-cache.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ImagePort } from '../app/images.ts';
 import type { Services } from '../app/services.ts';
-import { createCache, createHarbor } from '../harbor/harbor.ts';
+import { createHarbor } from '../harbor/harbor.ts';
 import { dockerLogin, type LoginResult } from '../harbor/docker-login.ts';
 import { createHarborClient } from '../harbor/client.ts';
 import type { RetryPolicy } from '../http/client.ts';
@@ -35,7 +36,7 @@ export async function openImages(services: Services, retry?: RetryPolicy): Promi
     base,
     project: harbor.project,
     user,
-    cache: createCache(join(home, 'harbor')),
+    cache: createAnswerCache(join(home, 'harbor')),
     now: () => io.now(),
   });
 }

@@ -1,13 +1,13 @@
 // Quota: the parts of `jobman quota` and of the check of `create`.
 
 import { join } from 'node:path';
+import { createAnswerCache } from '../app/answer-cache.ts';
 import { observeQuota, quotaCheckTimeout, quotaWarnings, type QuotaCache, type QuotaReport } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
 import type { TpuQuery } from '../app/tpus.ts';
 import type { TpuSpec } from '../core/model/spec.ts';
 import type { Duration } from '../core/model/time.ts';
 import { createQuotaPort } from '../google/quotas.ts';
-import { createCache } from '../harbor/harbor.ts';
 import { quotaRows, type QuotaRow, type ReadLimits } from '../reports/quota.ts';
 import { openStore, withStore } from '../store/store.ts';
 import { createGoogleService, createTpuApis } from './google-api.ts';
@@ -62,7 +62,7 @@ async function quotaParts(services: Services, timeout?: Duration) {
 }
 
 function createQuotaCache(home: string): QuotaCache {
-  const cache = createCache(join(home, 'cache', 'quota'));
+  const cache = createAnswerCache(join(home, 'cache', 'quota'));
   return {
     read(project) {
       const found = cache.read<ReadLimits['limits']>(project);

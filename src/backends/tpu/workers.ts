@@ -3,7 +3,7 @@
 
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SshHost } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
@@ -12,7 +12,7 @@ import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import type { Host } from '../../core/model/job.ts';
 import type { TpuSpec } from '../../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
-import { createHostKeys, ensureOwnKey } from '../../remote/ssh-keys.ts';
+import { createHostKeys, ensureOwnKey, ownKeyFile } from '../../remote/ssh-keys.ts';
 import { quote } from '../../catalogue/shell.ts';
 import { isHostName, type SshConfig } from '../../remote/ssh-config.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
@@ -334,7 +334,7 @@ async function ownPublicKey(home: string): Promise<string> {
   try {
     return (await ensureOwnKey(home)).publicKey;
   } catch (error) {
-    const [shared] = await readPublicKey(join(home, 'ssh', 'id_ed25519'));
+    const [shared] = await readPublicKey(ownKeyFile(home));
     if (shared === undefined) throw error;
     return shared;
   }

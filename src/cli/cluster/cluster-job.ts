@@ -22,7 +22,7 @@ import { historyLines } from '../render/history.ts';
 import { columnsOf } from '../screen.ts';
 import { observeJob } from './pods.ts';
 import type { V1Job } from '@kubernetes/client-node';
-import { archivedDetails, detailsText } from './details.ts';
+import { archivedDetails, detailsText, observeDetails } from './details.ts';
 import { rerun } from './verbs.ts';
 
 export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, job: ClusterJob): JobHandle {
@@ -31,16 +31,12 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     id: name,
     isStored: false,
     async show() {
-      const { detailsText, observeDetails } = await import('./details.ts');
       return detailsText(cli, await observeDetails(cluster, job, cli.io.now()));
     },
     why: async () => clusterWhy(cli, name, clusterResult(await observeJob(cluster, job), cli.io.now())),
     history: (isTimeline) => clusterHistory(cli, archive, job, cluster, isTimeline),
     async report() {
-      const [{ clusterReport }, { observeDetails }] = await Promise.all([
-        import('../report/cluster.ts'),
-        import('./details.ts'),
-      ]);
+      const { clusterReport } = await import('../report/cluster.ts');
       const details = await observeDetails(cluster, job, cli.io.now());
       const archived = archive.isUsed ? await archive.job(job.uid) : undefined;
       const events = await allEvents(archive, job, clusterJobEvents(details.observation));

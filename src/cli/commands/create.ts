@@ -69,17 +69,21 @@ export async function createFrom(
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
   if (!(await confirmIfRequired(cli, client, spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
   const request = { spec, manifest: manifest.text, owner: io.user, env: io.env };
-  const createdJson = (row: JobRow, warnings: readonly string[]): CreatedJobOutput => ({
-    ...row,
-    warnings: [...findings, ...warnings.map(warningJson)],
-  });
-  if (flags.follow !== true) {
+  const createJob = async (): Promise<JobRow> => {
     const { id, row, warnings: others } = await client.create(request);
     const warnings = [...others, ...(await quotaWarnings)];
     printNotes(cli, spec, id, warnings);
-    if (cli.json) cli.printJson(createdJson(row, warnings));
-    else if (cli.quiet) cli.print(id);
-    else cli.printSentence(formatCreated(row));
+    const created: CreatedJobOutput = { ...row, warnings: [...findings, ...warnings.map(warningJson)] };
+    if (cli.json) cli.printJson(created);
+    return row;
+  };
+  if (flags.follow !== true) {
+    const row = await createJob();
+    const { id } = row;
+    if (!cli.json) {
+      if (cli.quiet) cli.print(id);
+      else cli.printSentence(formatCreated(row));
+    }
     await wakeController(cli, client);
     if (flags.wait === true) {
       const { wait } = await import('./wait.ts');
@@ -92,13 +96,10 @@ export async function createFrom(
   const { followToEnd } = await import('../follow/follow.ts');
   // From here on Ctrl-C detaches, so that the user learns the id of the stored job.
   return untilInterrupted(cli, async (signal) => {
-    const { id, row, warnings: others } = await client.create(request);
-    const warnings = [...others, ...(await quotaWarnings)];
-    printNotes(cli, spec, id, warnings);
-    if (cli.json) cli.printJson(createdJson(row, warnings));
-    else cli.note(formatCreated(row));
+    const row = await createJob();
+    if (!cli.json) cli.note(formatCreated(row));
     await wakeController(cli, client);
-    return followToEnd(cli, client, id, signal, flags.noFold === true, 0);
+    return followToEnd(cli, client, row.id, signal, flags.noFold === true, 0);
   });
 }
 

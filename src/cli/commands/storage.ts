@@ -148,7 +148,8 @@ function formatPointAge({ source, measuredAt }: BucketRow, now: Instant): string
 }
 
 function bucketCsv(rows: readonly BucketRow[]): readonly string[] {
-  const header = 'project,bucket,location,class,bytes,objects,growth7dBytes,growth30dBytes,source,measuredAt,partial';
+  const header =
+    'project,bucket,location,class,bytes,objects,growth7dBytes,growth30dBytes,source,measuredAt,partial,zonesOutside';
   const values = rows.map((row) => [
     row.project,
     row.bucket,
@@ -161,11 +162,9 @@ function bucketCsv(rows: readonly BucketRow[]): readonly string[] {
     row.source,
     row.measuredAt === null ? null : formatTimestamp(row.measuredAt),
     row.partial,
+    row.zonesOutside.join(' '),
   ]);
-  return csvLines([
-    [...header.split(','), 'zonesOutside'],
-    ...values.map((value, at) => [...value, rows[at]?.zonesOutside.join(' ') ?? '']),
-  ]);
+  return csvLines([header.split(','), ...values]);
 }
 
 function printNotes(cli: Cli, rows: readonly BucketRow[], exact: boolean): void {

@@ -64,13 +64,11 @@ async function filterOf(
   if (refs.length === 0) return others;
   const active = sources.rows({}).jobs;
   const jobs = refs.map(async (ref) => {
-    const id = isIdRef(ref) ? ref.padStart(6, '0') : undefined;
-    const found = active.filter((job) => (id === undefined ? job.name === ref : job.id === id));
-    const [job] = found;
-    if (job !== undefined) return found.map((one) => one.id);
-    const { id: stored, phase } = await client.show(ref);
-    throw new JobmanError(`Job ${stored} is not active (${phase}).`, exitCode.conflict, [
-      `jobman show ${Number(stored)}    shows its end`,
+    const found = active.filter((job) => (isIdRef(ref) ? job.id === ref.padStart(6, '0') : job.name === ref));
+    if (found.length > 0) return found.map(({ id }) => id);
+    const { id, phase } = await client.show(ref);
+    throw new JobmanError(`Job ${id} is not active (${phase}).`, exitCode.conflict, [
+      `jobman show ${Number(id)}    shows its end`,
     ]);
   });
   return { ...others, jobs: (await Promise.all(jobs)).flat() };

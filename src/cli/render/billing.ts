@@ -8,7 +8,7 @@ import type { BillingOutput } from '../outputs.ts';
 import { fittedTable, type Column } from './aligned.ts';
 import { cutEnd, wrap } from './cell.ts';
 import { formatPrices } from './cost.ts';
-import { csvLines } from './csv.ts';
+import { csvLines, csvNumber } from './csv.ts';
 
 export function billingObjects({ report, source }: BillingAnswer): readonly BillingOutput[] {
   const { by, since, until, groups, billed, comparison, compared, prices } = report;
@@ -220,9 +220,4 @@ function groupRows({ day: ofDay, service, sku, user, job, name, billed, comparis
     const texts = [ofDay, service, sku, user, job, name, amount?.currency ?? null];
     return [...texts, ...numbers.map(csvNumber)];
   });
-}
-
-/** Six decimals, as in Google's own bills. */
-function csvNumber(value: number | null): number | null {
-  return value === null ? null : Number(value.toFixed(6));
 }

@@ -4,6 +4,7 @@ import type { CostRequest } from '../../app/client.ts';
 import { escapeLine, formatAmount, formatHours, formatTime, pluralize } from '../../app/format.ts';
 import { hour, type Instant } from '../../core/model/time.ts';
 import {
+  heldUses,
   usageUses,
   type CostAmount,
   type CostGroup,
@@ -16,7 +17,7 @@ import {
 import type { CostOutput } from '../outputs.ts';
 import { aligned, fittedTable, type Column } from './aligned.ts';
 import { wrap } from './cell.ts';
-import { csvLines } from './csv.ts';
+import { csvLines, csvNumber } from './csv.ts';
 
 interface Title {
   readonly report: CostReport;
@@ -167,11 +168,10 @@ function totalLines(total: CostTotal, terminal: number | null): readonly string[
     formatHours(amount.chipMs),
     estimate,
   ];
-  const uses = usageUses.filter((use) => use !== 'waiting' && total[use].durationMs > 0);
   const { waiting } = total;
   const rows = [
     [total.simulated ? 'SIMULATED' : 'TOTAL', 'HOURS', 'CHIP-HOURS', 'ESTIMATE'],
-    ...uses.map((use) => row(use, total[use], formatAmount(total[use], ' not priced'))),
+    ...heldUses(total).map((use) => row(use, total[use], formatAmount(total[use], ' not priced'))),
     row('total', total.held, formatEstimate(total)),
     ...(waiting.durationMs > 0 ? [row('waiting', waiting, 'not charged')] : []),
   ];
@@ -197,7 +197,7 @@ export function costCsv({ by, beginsAt, endsAt, prices, groups, rest, totals }: 
   const cells = (split: CostSplit): readonly (number | null)[] =>
     amounts.flatMap((of) => {
       const { durationMs, chipMs, estimateUsd, unpricedMs } = split[of];
-      return [durationMs / hour, chipMs / hour, estimateUsd, unpricedMs / hour].map(rounded);
+      return [durationMs / hour, chipMs / hour, estimateUsd, unpricedMs / hour].map(csvNumber);
     });
   const line = (row: string, about: readonly (string | null)[], split: CostSplit & { readonly simulated: boolean }) => [
     row,
@@ -224,9 +224,4 @@ export function costCsv({ by, beginsAt, endsAt, prices, groups, rest, totals }: 
     ...rest.map((one) => line('rest', [`${one.count} more`, null, null, null], one)),
     ...totals.map((total) => line('total', [null, null, null, null], total)),
   ]);
-}
-
-/** Six decimals: a millisecond is a fraction of an hour of that size. */
-function rounded(value: number | null): number | null {
-  return value === null ? null : Number(value.toFixed(6));
 }

@@ -14,3 +14,8 @@ function textField(text: string): string {
   const shown = escapeLine(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
   return /[",]/.test(shown) ? `"${shown.replaceAll('"', '""')}"` : shown;
 }
+
+/** Six decimals, as in Google's own bills: a millisecond is a fraction of an hour of that size. */
+export function csvNumber(value: number | null): number | null {
+  return value === null ? null : Number(value.toFixed(6));
+}

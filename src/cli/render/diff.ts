@@ -59,16 +59,19 @@ function valueLines(differences: readonly ValueDifference[], { columns }: DiffLa
   const rows = differences.map(({ section, key, left, right }) => {
     const field = `${section}.${key}`;
     const format = (value: unknown) => (value === null ? '-' : escapeLine(formatValue(field, value)));
-    return [escapeLine(titles.get(field) ?? key.replace(/^metrics\.last\./, 'last ')), format(left), format(right)];
+    const title = escapeLine(titles.get(field) ?? key.replace(/^metrics\.last\./, 'last '));
+    return [title, format(left), format(right)] as const;
   });
-  const keyWidth = Math.max(...rows.map(([key = '']) => width(key)));
-  const most = columns === null ? null : Math.max(8, Math.floor((columns - Math.min(keyWidth, columns / 3) - 4) / 2));
-  const cut = rows.map(([key = '', one = '', other = '']) =>
-    columns === null || most === null
-      ? [key, one, other]
-      : [cutEnd(key, Math.floor(columns / 3)), cutEnd(one, most), cutEnd(other, most)],
-  );
-  return aligned(cut, ['left', 'left', 'left'], columns);
+  const sides = ['left', 'left', 'left'] as const;
+  if (columns === null) return aligned(rows, sides, null);
+  const keyWidth = Math.min(columns / 3, Math.max(...rows.map(([key]) => width(key))));
+  const most = Math.max(8, Math.floor((columns - keyWidth - 4) / 2));
+  const cut = rows.map(([key, one, other]) => [
+    cutEnd(key, Math.floor(columns / 3)),
+    cutEnd(one, most),
+    cutEnd(other, most),
+  ]);
+  return aligned(cut, sides, columns);
 }
 
 /** False for two durations or amounts of which people see the same. */

@@ -101,7 +101,7 @@ function formatTitle(series: MetricSeriesView): string {
   const show = (value: MetricValue['value'] | null): string =>
     typeof value !== 'number' ? String(value) : name === throughputName ? formatRate(value) : formatNumber(value);
   const unit = name === throughputName ? ' (steps)' : '';
-  const range = min === null || max === null ? '' : min === max ? '' : `, ${show(min)} to ${show(max)}`;
+  const range = min === null || max === null || min === max ? '' : `, ${show(min)} to ${show(max)}`;
   const points = name === throughputName ? '' : `, ${pluralize(count, 'point')}`;
   const missing =
     firstNonFinite === null
@@ -123,12 +123,14 @@ function visibleRange(values: readonly number[]): readonly [number, number] {
   ];
 }
 
-function scaleOf(points: readonly MetricValue[]): Scale {
+/** Steps if all points have one, else times, else the order of the points. */
+export function scaleOf(points: readonly MetricValue[]): Scale {
   if (points.every(({ step }) => step !== null)) return 'step';
   return points.every(({ at }) => at !== null) ? 'time' : 'index';
 }
 
-function positionsOf(points: readonly MetricValue[], scale: Scale): readonly number[] {
+/** In steps, or in milliseconds since the first point. */
+export function positionsOf(points: readonly MetricValue[], scale: Scale): readonly number[] {
   const begin = Math.min(...points.map(({ at }) => at ?? 0));
   return points.map(({ step, at }, index) =>
     scale === 'step' ? (step ?? 0) : scale === 'time' ? (at ?? 0) - begin : index,

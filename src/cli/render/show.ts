@@ -21,7 +21,7 @@ import { glyph, type Styler, stylePhase } from '../screen.ts';
 import { quote } from '../../catalogue/shell.ts';
 import type { DashboardLinks } from '../../core/model/dashboard-links.ts';
 import type { Spending } from '../../core/model/job.ts';
-import { usageUses } from '../../reports/cost.ts';
+import { heldUses } from '../../reports/cost.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
@@ -137,12 +137,10 @@ function formatCost(view: JobView): string | null {
   ];
   const amount = held.estimateUsd === null ? 'not priced' : `${formatAmount(held, ' not priced')} estimated${soFar}`;
   const about = details.length === 0 ? '' : ` (${details.join(', ')})`;
-  const uses = usageUses
-    .filter((use) => use !== 'waiting' && cost[use].durationMs > 0)
-    .map((use) => {
-      const { estimateUsd, durationMs } = cost[use];
-      return `${use} ${estimateUsd === null ? formatDuration(durationMs) : formatAmount(cost[use])}`;
-    });
+  const uses = heldUses(cost).map((use) => {
+    const { estimateUsd, durationMs } = cost[use];
+    return `${use} ${estimateUsd === null ? formatDuration(durationMs) : formatAmount(cost[use])}`;
+  });
   // Without a price, only the loss of a local job is worth a line.
   const isShown = held.durationMs > 0 && (backend !== 'local' || held.estimateUsd !== null || lost.durationMs > 0);
   const parts = [

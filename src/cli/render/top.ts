@@ -1,6 +1,7 @@
 // The tables of `top`.
 
 import { escapeLine, formatAge, formatPricePerHour } from '../../app/format.ts';
+import { formatCount } from '../../app/progress.ts';
 import { percentOf, type TopJob, type TopRows, type TopTpu, type TopWorker, type TopZone } from '../../app/top.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, type Styler } from '../screen.ts';
@@ -64,7 +65,7 @@ function valueOf(order: TopOrder): ((line: TopJob | TopTpu) => number) | null {
 export function zoneLines(zones: readonly TopZone[], { columns, styler, now }: TopLayout): readonly string[] {
   if (zones.length === 0) return [];
   const isOneProject = new Set(zones.map(({ project }) => project)).size === 1;
-  const table = fittedTable(zoneColumns(isOneProject, now), zones, ['LIMIT', 'BY'], null);
+  const table = fittedTable(zoneColumns(isOneProject, now), zones, [], null);
   return table.map((line, index) => {
     const zone = zones[index - 1];
     const cut = columns === null ? line : cutEnd(line, columns);
@@ -197,7 +198,7 @@ function jobColumns(
     number('NET', 6, (line) => formatRate(networkOf(line))),
     number('DUTY', 4, (line) => formatPercent(line.kind === 'tpu' ? null : line.dutyPercent)),
     number('STEP/S', 6, (line) => (line.kind === 'job' ? formatPace(line.stepsPerSecond) : '')),
-    number('STEP', 6, (line) => (line.kind === 'job' ? formatCount(line.step) : '')),
+    number('STEP', 6, (line) => (line.kind === 'job' ? (line.step === null ? '-' : formatCount(line.step)) : '')),
     number('IDLE', 4, (line) =>
       line.kind === 'worker' ? '' : line.idleSinceAt === null ? '-' : formatAge(now - line.idleSinceAt),
     ),
@@ -209,7 +210,7 @@ const statusWidth = 13;
 
 function nameOf(line: TopLine): string {
   if (line.kind !== 'worker') return line.name;
-  return `${line.pod ?? (line.worker === 'controller' ? 'controller' : `worker ${line.worker}`)}`;
+  return line.pod ?? (line.worker === 'controller' ? 'controller' : `worker ${line.worker}`);
 }
 
 function formatState(line: TopLine, { unicode, now }: TopLayout): string {
@@ -309,8 +310,4 @@ function formatRate(bytes: number | null): string {
 function formatPace(perSecond: number | null): string {
   if (perSecond === null) return '-';
   return perSecond >= 100 ? String(Math.round(perSecond)) : perSecond.toPrecision(3);
-}
-
-function formatCount(value: number | null): string {
-  return value === null ? '-' : String(value).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }

@@ -93,22 +93,18 @@ async function logsOf({ details, archive, archived, cluster }: Parameters<typeof
   const known = new Set(targets.map(({ pod }) => pod));
   const others = copies.filter(({ pod }) => !known.has(pod)).map((copy) => ({ ...copy, isWaiting: false }));
   const logs: ReportFile[] = [];
+  const tail = 10 * pageLogLines;
   for (const { pod, container, isWaiting } of [...targets.toReversed(), ...others].slice(0, maxLogs)) {
     const copy = copies.find((one) => one.pod === pod && one.container === container);
-    const read = async (source: AsyncIterable<Uint8Array>): Promise<string> => {
-      const text = await textOf(source);
-      if (text !== '') logs.push({ name: `${pod}_${container}`, text });
-      return text;
-    };
+    let text = '';
     try {
-      const live =
-        cluster === null || isWaiting ? '' : await read(cluster.logs(pod, container, { tail: 10 * pageLogLines }));
-      if (live === '' && copy !== undefined) await read(readArchivedLog(copy.path, { tail: 10 * pageLogLines }));
+      if (cluster !== null && !isWaiting) text = await textOf(cluster.logs(pod, container, { tail }));
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       if (copy === undefined) problems.push(`The log of ${pod} could not be read: ${error.message}`);
-      else await read(readArchivedLog(copy.path, { tail: 10 * pageLogLines }));
     }
+    if (text === '' && copy !== undefined) text = await textOf(readArchivedLog(copy.path, { tail }));
+    if (text !== '') logs.push({ name: `${pod}_${container}`, text });
   }
   return { logs, problems };
 }
@@ -124,7 +120,8 @@ function podTimeline(createdAt: Instant, pods: readonly ClusterPod[], now: Insta
   if (pods.length === 0) return null;
   const lanes = pods.map((pod) => {
     const main = mainContainer(pod.containers);
-    const { began, end } = lifeOf(pod, main, now);
+    const began = main === undefined ? pod.startedAt : main.startedAt;
+    const end = main?.endedAt ?? now;
     const span = (kind: SpanKind, from: Instant, until: Instant) =>
       until > from ? [{ kind, from, until, detail: pod.node }] : [];
     const ran = main?.state === 'terminated' && main.exitCode !== 0 ? 'ended' : 'run';
@@ -138,11 +135,6 @@ function podTimeline(createdAt: Instant, pods: readonly ClusterPod[], now: Insta
   });
   const times = lanes.flatMap(({ spans }) => spans.map(({ until }) => until));
   return { from: createdAt, until: Math.max(createdAt + 1, ...times), lanes, attempts: [] };
-}
-
-function lifeOf(pod: ClusterPod, main: ClusterContainer | undefined, now: Instant) {
-  const began = main?.startedAt ?? (main === undefined ? pod.startedAt : null);
-  return { began, end: main?.endedAt ?? now };
 }
 
 function podAttempt(pod: ClusterPod): PageAttempt {

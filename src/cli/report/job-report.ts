@@ -6,7 +6,7 @@ import { readEnd } from '../../app/logs.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
-import { jobCost, usageUses, type CostAmount } from '../../reports/cost.ts';
+import { heldUses, jobCost, type CostAmount } from '../../reports/cost.ts';
 import { formatPrices } from '../render/cost.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
@@ -74,12 +74,11 @@ export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | nu
   const row = (use: string, amount: CostAmount, estimate = formatAmount(amount, ' not priced')) => {
     return { use, time: formatDuration(amount.durationMs), estimate };
   };
-  const held = usageUses.filter((use) => use !== 'waiting' && split[use].durationMs > 0);
   const source = prices.length === 0 ? 'jobman has no price for it.' : `An estimate with ${formatPrices(prices)}.`;
   const free = simulated ? ' The TPU emulator is free: these are the prices of the same TPUs at Google.' : '';
   return {
     rows: [
-      ...held.map((use) => row(use, split[use])),
+      ...heldUses(split).map((use) => row(use, split[use])),
       row('total', split.held),
       ...(split.waiting.durationMs > 0 ? [row('waiting', split.waiting, 'not charged')] : []),
     ],

@@ -1,9 +1,10 @@
 // The plots of a job's page.
 
-import type { MetricSeriesView, MetricsView, MetricValue } from '../../app/client.ts';
+import type { MetricSeriesView, MetricsView } from '../../app/client.ts';
 import { formatNumber, type Plot } from '../../reports/job-plot.ts';
 import { mainMetrics } from '../../reports/metrics.ts';
 import { hour } from '../../core/model/time.ts';
+import { positionsOf, scaleOf } from '../render/plot.ts';
 
 /** A program that prints a metric for each layer has hundreds. */
 const maxPlots = 6;
@@ -19,17 +20,12 @@ export function plotsOf({ names, series }: MetricsView): readonly Plot[] {
 
 function plotOf(series: MetricSeriesView): Plot {
   const { name, unit, points } = series;
-  const [begin] = points.flatMap(({ at }) => at ?? []);
-  const hasSteps = points.every(({ step }) => step !== null);
-  const hasTimes = begin !== undefined && points.every(({ at }) => at !== null);
-  const xOf = ({ step, at }: MetricValue, index: number): number => {
-    if (hasSteps) return step ?? 0;
-    return hasTimes ? ((at ?? begin) - begin) / hour : index;
-  };
-  const placed = points.map((point, index) => ({ ...point, x: xOf(point, index) }));
+  const scale = scaleOf(points);
+  const xs = positionsOf(points, scale).map((position) => (scale === 'time' ? position / hour : position));
+  const placed = points.map((point, index) => ({ ...point, x: xs[index] ?? 0 }));
   return {
     title: unit === null ? name : `${name} (${unit})`,
-    xLabel: hasSteps ? 'step' : hasTimes ? 'hours since the first point' : 'points',
+    xLabel: { step: 'step', time: 'hours since the first point', index: 'points' }[scale],
     series: [...Map.groupBy(placed, ({ attempt }) => attempt)].map(([attempt, own]) => ({
       attempt,
       points: own.map(({ x, value }) => [x, Number(value)] as const),

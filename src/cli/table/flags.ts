@@ -245,6 +245,7 @@ export const reportFlags = {
 };
 /** The type of the other global flags does not allow a file. */
 export type ReportFlags = Omit<FlagValues<typeof reportFlags>, 'output'> & { readonly output?: string | undefined };
+
 // Not in reports/, because every command loads this table.
 const costGroupings = ['job', 'user', 'tag', 'accelerator', 'zone', 'day'] as const satisfies readonly CostGrouping[];
 
