@@ -1,7 +1,7 @@
 // Activity: what each active job holds and does, from the store and from the copies of its logs. Nothing remote is
 // observed, and nothing is written.
 
-import { findAccelerator } from '../catalogue/accelerators.ts';
+import { chipCount } from '../catalogue/accelerators.ts';
 import {
   capacityOf,
   heldAllocations,
@@ -103,8 +103,7 @@ function tpusOf(job: Job): readonly JobTpu[] {
 function tpuOf(job: Job, allocation: Allocation): readonly JobTpu[] {
   const capacity = capacityOf(job, allocation);
   if (capacity.kind !== 'tpu' || allocation.releasedAt !== null || isLost(allocation)) return [];
-  const { project, zone, accelerator, nodeCount = 1 } = capacity;
-  const chips = findAccelerator(accelerator)?.chips;
+  const { project, zone, accelerator, nodeCount } = capacity;
   const { readyAt, name } = allocation;
   const usage = usageOf(job, name);
   return [
@@ -113,7 +112,7 @@ function tpuOf(job: Job, allocation: Allocation): readonly JobTpu[] {
       project,
       zone,
       accelerator,
-      chips: chips === undefined ? null : chips * nodeCount,
+      chips: chipCount(accelerator, nodeCount),
       readyAt,
       idleSinceAt: readyAt === null || usage?.isBusy === true ? null : (usage?.lastEndedAt ?? readyAt),
     },

@@ -3,7 +3,7 @@
 // once, with its price. The TPU emulator needs no grant.
 
 import { matchesGlob } from 'node:path';
-import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
+import { chipCount, generationOf } from '../catalogue/accelerators.ts';
 import { heldAllocations, type Job, usableAllocation } from '../core/model/job.ts';
 import { capacityAt, alternativesOf, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
@@ -88,14 +88,14 @@ function findViolationAt(
 
 function findChipViolation({ chips, ...grant }: Grant, requested: TpuSpec, others: readonly Job[]): string | null {
   if (chips === undefined) return null;
-  const wanted = chipsOf(requested);
-  if (wanted === undefined) return `its number of chips is unknown, and ${chips} are granted`;
+  const wanted = chipCount(requested.accelerator, requested.nodeCount);
+  if (wanted === null) return `its number of chips is unknown, and ${chips} are granted`;
   let held = 0;
   const holders: string[] = [];
   for (const job of others) {
     const counted = capacityUsedBy(job).filter((spec) => grantMatches(grant, spec));
     if (counted.length === 0) continue;
-    held += counted.reduce((sum, spec) => sum + (chipsOf(spec) ?? 0), 0);
+    held += counted.reduce((sum, { accelerator, nodeCount }) => sum + (chipCount(accelerator, nodeCount) ?? 0), 0);
     holders.push(job.id);
   }
   if (held + wanted <= chips) return null;
@@ -112,11 +112,6 @@ function capacityUsedBy(job: Job): readonly TpuSpec[] {
   const held = heldAllocations(job);
   if (held.length > 0) return held.map(({ alternative = 0 }) => capacityAt(capacity, alternative));
   return job.finish === null && job.desired === 'running' ? [capacity] : [];
-}
-
-function chipsOf({ accelerator, nodeCount = 1 }: TpuSpec): number | undefined {
-  const chips = findAccelerator(accelerator)?.chips;
-  return chips === undefined ? undefined : chips * nodeCount;
 }
 
 function grantMatches(grant: Grant, { zone, accelerator, pricing }: TpuSpec): boolean {

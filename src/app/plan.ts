@@ -143,8 +143,9 @@ function formatAnswer(answer: { readonly then: string; readonly on: string }): s
 }
 
 function formatMoneyBudget(budgetUsd: number, pricePerHour: number | null): string {
+  // A price of your own may be 0: then the budget never ends the job.
   const length =
-    pricePerHour === null
+    pricePerHour === null || pricePerHour === 0
       ? ''
       : `: about ${formatDuration((budgetUsd / pricePerHour) * hour)} at ${formatPricePerHour(pricePerHour)}`;
   return `budget ${formatUsd(budgetUsd)}${length}`;

@@ -1,7 +1,7 @@
 // Top: what is used, by whom, and what each job and worker does now, as rows for the terminal and for JSON. Pure: the
 // caller brings what it has read, each with its time.
 
-import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
+import { chipCount, generationOf } from '../catalogue/accelerators.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { Pricing, WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -304,13 +304,12 @@ function tpuOfCloud(row: TpuRow, at: Instant): readonly ZoneTpu[] {
         : row.owner.kind === 'job' && state === 'READY'
           ? 'busy'
           : 'held';
-  const chips = accelerator === null ? undefined : findAccelerator(accelerator)?.chips;
   return [
     {
       project,
       zone,
       accelerator,
-      chips: chips ?? null,
+      chips: accelerator === null ? null : chipCount(accelerator, row.nodeCount),
       use,
       idleSinceAt: idleMs === null ? null : at - idleMs,
       user: userOf(row),

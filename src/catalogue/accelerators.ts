@@ -67,6 +67,12 @@ export const generations: readonly Generation[] = [
   ),
 ];
 
+/** The chips of all nodes; null for a type that the tables do not have. */
+export function chipCount(type: string, nodeCount = 1): number | null {
+  const accelerator = findAccelerator(type);
+  return accelerator === undefined ? null : accelerator.chips * nodeCount;
+}
+
 /** Undefined for a type that the tables do not have. */
 export function findAccelerator(type: string): Accelerator | undefined {
   const generation = generationOf(type);

@@ -1,7 +1,7 @@
 // Usage: the ledger of what each job has used. A row is one stretch of one allocation with one use and one price. The
 // rows of a job follow from the job alone, so its events reproduce them. All cost and usage reports read these rows.
 
-import { findAccelerator } from '../catalogue/accelerators.ts';
+import { chipCount } from '../catalogue/accelerators.ts';
 import { firstPriceTable } from '../catalogue/prices.ts';
 import { capacityOf, isForceRemoved, isLost } from '../core/model/job.ts';
 import type { Allocation, Attempt, Job } from '../core/model/job.ts';
@@ -107,7 +107,6 @@ function describeAllocation(
   capacity: CapacitySpec,
 ): Omit<UsageRow, 'use' | 'attempt' | 'from' | 'until' | 'pricePerHourUsd' | 'pricesOf'> {
   const isTpu = capacity.kind === 'tpu';
-  const chips = isTpu ? findAccelerator(capacity.accelerator)?.chips : undefined;
   return {
     job: job.id,
     source: capacity.kind,
@@ -120,7 +119,7 @@ function describeAllocation(
     location: isTpu ? capacity.zone : null,
     accelerator: isTpu ? capacity.accelerator : null,
     pricing: isTpu ? capacity.pricing : null,
-    chips: chips === undefined ? null : chips * sliceCountOf(capacity),
+    chips: isTpu ? chipCount(capacity.accelerator, sliceCountOf(capacity)) : null,
     ownership,
     simulated: isTpu && capacity.project === emulatorProject,
   };

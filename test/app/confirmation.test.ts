@@ -253,6 +253,15 @@ test('a plan has a placeholder for the id, and describes a job without a command
   assert.equal(createPlan(kept, null).command, 'none: the TPU is set up and kept until you release it');
 });
 
+test('a plan says how long the budget lasts, unless the capacity is free', () => {
+  const spec = tpuSpec();
+  const withBudget = { ...spec, limits: { ...spec.limits, budgetUsd: 50 } };
+  const budgetAt = (price: number | null) => createPlan(withBudget, price).limits.find((line) => /budget/.test(line));
+  assert.equal(budgetAt(5), 'budget $50.00: about 10h00m at $5.00/h');
+  assert.equal(budgetAt(0), 'budget $50.00');
+  assert.equal(budgetAt(null), 'budget $50.00');
+});
+
 test('resume_from becomes the folder of that job', async () => {
   const source = aJob(withCommand(tpuSpec(), { checkpointDir: '~/b/000042-abc123', checkpoints: 'own' }));
   const store = (job: Job) => ({ load: () => Promise.resolve({ job, revision: 1 }) }) as unknown as Store;

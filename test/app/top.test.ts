@@ -77,6 +77,8 @@ suite('zones', () => {
     assert.deepEqual(zonesOf({ jobs: [requested], tpus: listed([creating]) }), ['us-west4-a v5e: 16 0 0 0 alice 16']);
     const foreign = { ...queued, owner: { kind: 'user', name: 'bob' } as const, job: null };
     assert.deepEqual(zonesOf({ tpus: listed([foreign]) }), ['us-west4-a v5e: 0 0 0 16']);
+    const ofFourNodes = { ...foreign, nodeCount: 4 };
+    assert.deepEqual(zonesOf({ tpus: listed([ofFourNodes]) }), ['us-west4-a v5e: 0 0 0 64']);
   });
 
   test('that the cloud did not report have the TPUs of the jobs, and say so', () => {
