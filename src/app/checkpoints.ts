@@ -25,6 +25,7 @@ import {
   type StoragePort,
   type StorageProblem,
 } from './storage.ts';
+import { emulatorStopped } from './tpus.ts';
 
 export interface CheckpointReport {
   readonly rows: readonly CheckpointRow[];
@@ -87,9 +88,8 @@ async function contentsOf(
   if (source.kind === 'local') return countFiles(source.path, options);
   const port = await portOf(folder);
   if (port === undefined) {
-    const message = 'the TPU emulator is not running; start it: jobman emulator start';
-    const problem = { project: emulatorProject, bucket: null, message, hints: [], isNote: true, isUnreachable: false };
-    problems.set(emulatorProject, problem);
+    const problem = { project: emulatorProject, bucket: null, message: emulatorStopped, isNote: true };
+    problems.set(emulatorProject, { ...problem, hints: [], isUnreachable: false });
     return { unreadable: 'the TPU emulator is not running' };
   }
   const { count, error } = await port.count(source, options);

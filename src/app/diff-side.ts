@@ -9,11 +9,11 @@ import type { Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
 import type { DiffSide } from './diff.ts';
-import { exitCode, JobmanError, messageOf } from './errors.ts';
+import { messageOf } from './errors.ts';
 import { readRegularFile } from './files.ts';
-import { pluralize } from './format.ts';
 import { folderOf } from './job-folder.ts';
 import { withoutSecrets } from './json.ts';
+import { requireAttempt } from './logs.ts';
 import { workdirDiff, workdirViews } from './workdir.ts';
 
 export interface SideSources {
@@ -25,12 +25,7 @@ export interface SideSources {
 /** Without a number, the newest attempt and the cost of the whole job. Throws JobmanError (3) for an absent attempt. */
 export async function diffSide(job: Job, number: number | null, sources: SideSources): Promise<DiffSide> {
   const { home, manifest, now } = sources;
-  const attempt = number === null ? job.attempts.at(-1) : job.attempts.find(({ ordinal }) => ordinal === number);
-  if (number !== null && attempt === undefined)
-    throw new JobmanError(
-      `Job ${job.id} (${job.spec.name}) has no attempt ${number}: it has ${pluralize(job.attempts.length, 'attempt')}.`,
-      exitCode.notFound,
-    );
+  const attempt = number === null ? job.attempts.at(-1) : requireAttempt(job, number);
   const workdir = await workdirOf(home, job, attempt);
   const { environment, rules, spec, stepFiles } = specParts(job);
   return {

@@ -321,7 +321,7 @@ export function checkClock(servers: readonly ReachFacts[]): readonly Outcome[] {
   ];
 }
 
-/** The permissions that jobman uses, and what they are for. Source: docs.cloud.google.com/iam/docs/roles-permissions/tpu */
+/** Without one of them no TPU job runs. Source: docs.cloud.google.com/iam/docs/roles-permissions/tpu */
 const requiredPermissions: readonly string[] = [
   'tpu.nodes.create',
   'tpu.nodes.delete',

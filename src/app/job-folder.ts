@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
+import type { CopiedOutput } from './ports.ts';
 
 export function jobFolder(home: string, owner: string, id: string): string {
   return join(home, 'jobs', asFileName(owner), id);
@@ -38,7 +39,12 @@ export function metricsFile(folder: string, attempt: number, worker: WorkerId): 
   return `${logFolder(folder)}/attempt_${attempt}/metrics_worker_${worker}.log`;
 }
 
-/** The times at which the bytes of that copy arrived. */
+/** The copy of one file of a run. */
+export function outputFile(folder: string, { attempt, worker, file }: CopiedOutput): string {
+  return file === 'log' ? attemptFile(folder, attempt, worker) : metricsFile(folder, attempt, worker);
+}
+
+/** The times at which the bytes of a copy arrived. */
 export function arrivalsFile(copy: string): string {
   return `${copy.replace(/\.log$/, '')}.times`;
 }

@@ -22,7 +22,7 @@ import { formatArrivals } from '../core/model/arrival-times.ts';
 import type { Instant } from '../core/model/time.ts';
 import { escapeLine } from './format.ts';
 import { fileError, isFileMissing } from './errors.ts';
-import { arrivalsFile, attemptFile, folderOf, metricsFile, newestLink, noteFile, stepFile } from './job-folder.ts';
+import { arrivalsFile, attemptFile, folderOf, newestLink, noteFile, outputFile, stepFile } from './job-folder.ts';
 import { fileModeIn, makeFolder, readFileEnd, writeAtomically } from './files.ts';
 import type { CopiedOutput, LogFiles, StoredEvent } from './ports.ts';
 
@@ -80,9 +80,8 @@ export function createLogFiles(given: {
   };
 }
 
-function pathOf(home: string, job: Job, { attempt, worker, file }: CopiedOutput): string {
-  const folder = folderOf(home, job);
-  return file === 'log' ? attemptFile(folder, attempt, worker) : metricsFile(folder, attempt, worker);
+function pathOf(home: string, job: Job, output: CopiedOutput): string {
+  return outputFile(folderOf(home, job), output);
 }
 
 function jobCopy(job: Job): object {

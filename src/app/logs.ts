@@ -14,7 +14,7 @@ import { exitCode, JobmanError } from './errors.ts';
 import { readFileEnd } from './files.ts';
 import { pluralize } from './format.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
-import { lastOutputBytes, lastOutputLines } from './program-output.ts';
+import { lastLineOf, lastOutputBytes, lastOutputLines } from './program-output.ts';
 import { addressOf, workersOf } from './views.ts';
 
 const lastLineBytes = 4 * 1024;
@@ -189,14 +189,4 @@ export function readEnd(path: string, maxBytes: number): { readonly text: string
   } catch {
     return { text: '', changedAt: null };
   }
-}
-
-function lastLineOf(text: string): string | null {
-  // A progress bar overwrites itself: only the text after the last carriage return is visible.
-  return (
-    text
-      .split(/[\r\n]+/)
-      .findLast((line) => line.trim() !== '')
-      ?.trim() ?? null
-  );
 }

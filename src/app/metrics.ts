@@ -25,8 +25,9 @@ import {
 } from '../reports/metrics.ts';
 import type { AttemptMetrics, MetricPointView, MetricsQuery, MetricSeriesView, MetricsView } from './client.ts';
 import { fileError, isFileMissing } from './errors.ts';
-import { arrivalsFile, attemptFile, folderOf, metricsFile } from './job-folder.ts';
+import { arrivalsFile, folderOf, outputFile } from './job-folder.ts';
 import { requireAttempt, requireWorker } from './logs.ts';
+import type { OutputFile } from './ports.ts';
 import { formatThroughputChange, progressOf } from './progress.ts';
 import { workersOf } from './views.ts';
 
@@ -128,7 +129,7 @@ interface TimedLine {
 interface LineBlock {
   readonly attempt: number;
   readonly worker: WorkerId;
-  readonly source: 'log' | 'metrics';
+  readonly source: OutputFile;
   readonly lines: readonly TimedLine[];
 }
 
@@ -189,10 +190,9 @@ async function* linesOfRun(
   job: Job,
   { ordinal, startedAt, runningAt }: Attempt,
   worker: WorkerId,
-  source: 'log' | 'metrics',
+  source: OutputFile,
 ): AsyncIterable<readonly TimedLine[]> {
-  const folder = folderOf(home, job);
-  const path = source === 'log' ? attemptFile(folder, ordinal, worker) : metricsFile(folder, ordinal, worker);
+  const path = outputFile(folderOf(home, job), { attempt: ordinal, worker, file: source });
   const begin = runningAt ?? startedAt;
   const timeAt = createTimeReader([...(begin === null ? [] : [{ length: 0, at: begin }]), ...arrivalsOf(path)]);
   const finder = createLineFinder<MetricLine & { readonly at?: Instant | null }>(

@@ -20,6 +20,17 @@ export function lastOutputLines(text: string): readonly string[] {
   return (tracebackEnd(lines) ?? lines.slice(-maxLines)).map(truncateLine);
 }
 
+/** The last line that a person sees; null without one. */
+export function lastLineOf(text: string): string | null {
+  // A progress bar overwrites itself: only the text after the last carriage return is visible.
+  return (
+    text
+      .split(/[\r\n]+/)
+      .findLast((line) => line.trim() !== '')
+      ?.trim() ?? null
+  );
+}
+
 function tracebackEnd(lines: readonly string[]): readonly string[] | undefined {
   const head = lines.findLastIndex((line) => line.includes('Traceback (most recent call last):'));
   if (head < 0) return undefined;

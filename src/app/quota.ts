@@ -9,7 +9,7 @@ import type { QuotaLimit, CountedTpu, ProjectQuota, QuotaRow, ReadLimits, Shortf
 import { quotaRows, quotaShortfall } from '../reports/quota.ts';
 import { withTimeout } from './concurrency.ts';
 import { pluralize } from './format.ts';
-import { observeTpus, type TpuCloud, type TpuQuery, type TpuRow, type UncheckedLocation } from './tpus.ts';
+import { observeTpus, ownerName, type TpuCloud, type TpuQuery, type TpuRow, type UncheckedLocation } from './tpus.ts';
 
 export interface UnreadLimits {
   readonly project: string;
@@ -102,15 +102,16 @@ function projectQuota(
   rows: readonly TpuRow[],
   unchecked: readonly UncheckedLocation[],
 ): ProjectQuota {
-  const missing = unchecked.filter((one) => one.project === project);
   return {
     project,
     limits,
     tpus: rows.filter((row) => row.project === project).flatMap((row) => countedTpu(row) ?? []),
-    uncheckedZones: missing.some(({ zone }) => zone === null)
-      ? 'all'
-      : new Set(missing.flatMap(({ zone }) => zone ?? [])),
+    uncheckedZones: uncheckedZonesOf(unchecked.filter((one) => one.project === project)),
   };
+}
+
+function uncheckedZonesOf(unchecked: readonly UncheckedLocation[]): ProjectQuota['uncheckedZones'] {
+  return unchecked.some(({ zone }) => zone === null) ? 'all' : new Set(unchecked.flatMap(({ zone }) => zone ?? []));
 }
 
 /** Jobs without a node or queued resource, because Google refused the request or jobman has not made it yet. */
@@ -149,21 +150,6 @@ function countedTpu(row: TpuRow): CountedTpu | undefined {
     command: reclaimable === null ? null : releaseCommand(row),
   };
   return { zone, accelerator, pricing, nodeCount, use, holder };
-}
-
-function ownerName({ owner, metadataOwner }: TpuRow): string | null {
-  switch (owner.kind) {
-    case 'job':
-      return owner.owner;
-    case 'installation':
-      return metadataOwner === null || metadataOwner === '' ? `jobman ${owner.installation}` : metadataOwner;
-    case 'shared':
-    case 'user':
-      return owner.name;
-    case 'orphan':
-    case 'none':
-      return metadataOwner === '' ? null : metadataOwner;
-  }
 }
 
 function reclaimReason(row: TpuRow): 'dead' | 'orphan' | 'idle' | null {
@@ -212,9 +198,7 @@ export async function quotaWarnings(
       const holder = { owner: null, job: null, name, state: '', reclaimable: null, command: null };
       return accelerator === null ? [] : [{ zone, accelerator, pricing, nodeCount, use: 'used' as const, holder }];
     }),
-    uncheckedZones: unchecked.some(({ zone }) => zone === null)
-      ? 'all'
-      : new Set(unchecked.flatMap(({ zone }) => zone ?? [])),
+    uncheckedZones: uncheckedZonesOf(unchecked),
   };
   return alternativesOf(capacity).flatMap((alternative) => {
     const { accelerator, zone, pricing } = alternative;

@@ -89,9 +89,11 @@ const tokens: readonly RegExp[] = [
   /\beyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*/g, // JSON Web Token
 ];
 
-/** A whole block, one without its end, and one without its beginning. `\n` may be escaped. */
+/** `\n` may be escaped. */
+const pemBlock = /-----BEGIN [A-Z0-9 ]+-----(?:(?!-----(?:BEGIN|END))[\s\S]){0,20000}-----END [A-Z0-9 ]+-----/g;
+/** A whole block, one without its end, and one without its beginning. */
 const pemBlocks: readonly RegExp[] = [
-  /-----BEGIN [A-Z0-9 ]+-----(?:(?!-----(?:BEGIN|END))[\s\S]){0,20000}-----END [A-Z0-9 ]+-----/g,
+  pemBlock,
   /-----BEGIN [A-Z0-9 ]+-----(?:(?:\s|\\n)+[A-Za-z0-9+/=]{16,})*(?:(?:\s|\\n)+[A-Za-z0-9+/=]+)?/g,
   /(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]{6,}(?:\s|\\n)+)+-----END [A-Z0-9 ]+-----/g,
 ];
@@ -149,9 +151,7 @@ export function createRedactor(values: Iterable<string>): (text: string) => stri
 
 /** The secrets in a text: values next to secret names, passwords in URLs, PEM blocks, logins of Docker. */
 export function secretsIn(text: string): readonly string[] {
-  const found: string[] = [...text.matchAll(pemBlocks[0] ?? /$^/g)].map(([block]) =>
-    block.replaceAll(String.raw`\n`, '\n'),
-  );
+  const found: string[] = [...text.matchAll(pemBlock)].map(([block]) => block.replaceAll(String.raw`\n`, '\n'));
   for (const pattern of assignments)
     for (const { groups } of text.matchAll(pattern)) found.push(unquote(groups?.['value'] ?? ''));
   for (const [, , , value = ''] of text.matchAll(headers)) found.push(value.replace(/^\w+\s+/, ''));

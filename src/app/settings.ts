@@ -131,6 +131,11 @@ const acceleratorPattern = kindWhere(
   (value) => (typeof value === 'string' ? suggestLikelyAccelerator(value) : undefined),
 );
 
+const dayOrTime = textWhere(
+  'a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z"',
+  (text) => !Number.isNaN(grantEnd(text)),
+);
+
 const grant = objectOf(
   'a grant',
   '{ "accelerator": "v4-16", "chips": 16 }',
@@ -140,10 +145,7 @@ const grant = objectOf(
     accelerator: acceleratorPattern,
     pricing: enumOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
     chips: int('a whole number of at least 1', 1),
-    until: textWhere(
-      'a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z"',
-      (text) => !Number.isNaN(grantEnd(text)),
-    ),
+    until: dayOrTime,
   },
 );
 
@@ -174,10 +176,7 @@ const ownPrice = refined(
       ]),
       usdPerHour: usd,
       usdPerChipHour: usd,
-      since: textWhere(
-        'a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z"',
-        (text) => !Number.isNaN(parseSince(text)),
-      ),
+      since: dayOrTime,
     },
   ),
   (price, fail) => {
@@ -191,11 +190,6 @@ const ownPrice = refined(
     return host !== undefined && usdPerChipHour !== undefined ? fail('requires "usdPerHour" with "host"') : price;
   },
 );
-
-/** NaN for an invalid text. */
-function parseSince(text: string): Instant {
-  return /T/.test(text) || Number.isNaN(grantEnd(text)) ? grantEnd(text) : Date.parse(text);
-}
 
 /** The likely correction of a type that cannot exist; undefined for one that may be new. */
 function suggestLikelyAccelerator(text: string): string | undefined {

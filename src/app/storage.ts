@@ -20,7 +20,7 @@ import { exitCode, JobmanError } from './errors.ts';
 import { asClause } from './format.ts';
 import type { Answer } from './google.ts';
 import type { Store } from './ports.ts';
-import { maxFinishedJobs, needsCloud, tpuScopes, tpuSpecs, type TpuSettings } from './tpus.ts';
+import { emulatorStopped, maxFinishedJobs, needsCloud, tpuScopes, tpuSpecs, type TpuSettings } from './tpus.ts';
 
 /** All objects below a prefix; an empty prefix is the whole bucket. */
 export interface ObjectFolder {
@@ -160,7 +160,7 @@ async function readProject(
     void problems.push({ project, bucket: null, hints: [], isNote: false, isUnreachable: false, ...problem });
   const port = await portFor(project);
   if (port === undefined) {
-    add({ message: 'the TPU emulator is not running; start it: jobman emulator start', isNote: true });
+    add({ message: emulatorStopped, isNote: true });
     return null;
   }
   const at = now();

@@ -4,11 +4,11 @@
 import { chipCount, generationOf } from '../catalogue/accelerators.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { Pricing, WorkerId } from '../core/model/spec.ts';
-import type { Instant } from '../core/model/time.ts';
+import { earliest, type Instant } from '../core/model/time.ts';
 import type { JobActivity, JobTpu } from './activity.ts';
 import type { QuotaRow } from '../reports/quota.ts';
 import type { JobRow } from './client.ts';
-import type { TpuList, TpuRow } from './tpus.ts';
+import { ownerName, type TpuList, type TpuRow } from './tpus.ts';
 import type { WorkerFigures } from './worker-figures.ts';
 
 /** The TPUs of one generation in a zone. Numbers are chips; null if the size of one TPU is not known. */
@@ -263,15 +263,15 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
       zone,
       generation,
       limitChips: sum(quotas.map(({ limitChips }) => limitChips)),
-      limitReadAt: earliest(quotas.map(({ limitReadAt }) => limitReadAt)),
+      limitReadAt: earliestOf(quotas.map(({ limitReadAt }) => limitReadAt)),
       heldChips: chipsOf('busy', 'idle', 'held'),
       busyChips: chipsOf('busy'),
       idleChips: chipsOf('idle'),
-      idleSinceAt: earliest(group.map(({ idleSinceAt }) => idleSinceAt)),
+      idleSinceAt: earliestOf(group.map(({ idleSinceAt }) => idleSinceAt)),
       waitingChips: chipsOf('waiting'),
       users: [...Map.groupBy(existing, ({ user }) => user)]
         .map(([user, of]) => ({ user, chips: sumChips(of) }))
-        .toSorted((one, other) => (other.chips ?? 0) - (one.chips ?? 0) || (one.user < other.user ? -1 : 1)),
+        .toSorted((one, other) => (other.chips ?? 0) - (one.chips ?? 0) || compareText(one.user, other.user)),
       simulated,
       checkedAt: gap === undefined ? tpus.at : null,
       message: gap ?? tpus.message,
@@ -318,22 +318,9 @@ function tpuOfCloud(row: TpuRow, at: Instant): readonly ZoneTpu[] {
   ];
 }
 
-/** The person to ask about a TPU; `orphan` and `none` are not names of people. */
-function userOf({ owner, metadataOwner }: TpuRow): string {
-  const named = metadataOwner === null || metadataOwner === '' ? undefined : metadataOwner;
-  switch (owner.kind) {
-    case 'job':
-      return owner.owner;
-    case 'user':
-      return owner.name;
-    case 'shared':
-      return owner.name ?? 'shared';
-    case 'installation':
-      return named ?? `jobman ${owner.installation}`;
-    case 'orphan':
-    case 'none':
-      return named ?? owner.kind;
-  }
+/** The person to ask about a TPU; `shared`, `orphan` and `none` are not names of people. */
+function userOf(row: TpuRow): string {
+  return ownerName(row) ?? row.owner.kind;
 }
 
 function generationName(accelerator: string | null): string | null {
@@ -386,7 +373,7 @@ function storedRows(job: JobActivity, measured: TopInput['workers']): StoredRows
 
 function storedJobRow(job: JobActivity, workers: readonly TopWorker[]): TopJob {
   const { step, stepsPerSecond, tpus } = job;
-  const idleSinceAt = earliest(tpus.map((tpu) => tpu.idleSinceAt));
+  const idleSinceAt = earliestOf(tpus.map((tpu) => tpu.idleSinceAt));
   return { ...jobRow(job, workers), step, stepsPerSecond, idleSinceAt };
 }
 
@@ -426,7 +413,7 @@ function jobRow(row: JobRow, workers: readonly TopWorker[]): TopJob {
     step: null,
     stepsPerSecond: null,
     idleSinceAt: null,
-    measuredAt: earliest(workers.map(({ measuredAt }) => measuredAt)),
+    measuredAt: earliestOf(workers.map(({ measuredAt }) => measuredAt)),
     simulated: row.simulated,
   };
 }
@@ -500,12 +487,11 @@ function mean(values: Numbers): number | null {
 
 function largest(values: Numbers): number | null {
   const all = known(values);
-  return all.length === 0 ? null : all.reduce((most, value) => Math.max(most, value));
+  return all.length === 0 ? null : Math.max(...all);
 }
 
-function earliest(values: Numbers): number | null {
-  const all = known(values);
-  return all.length === 0 ? null : all.reduce((least, value) => Math.min(least, value));
+function earliestOf(values: Numbers): Instant | null {
+  return earliest(...known(values)) ?? null;
 }
 
 function compareText(one: string, other: string): number {

@@ -39,6 +39,9 @@ export interface UncheckedLocation {
   readonly isEmulatorStopped: boolean;
 }
 
+/** The reason why the TPUs and buckets of the emulator's project are not known. */
+export const emulatorStopped = 'the TPU emulator is not running; start it: jobman emulator start';
+
 export interface TpuScope {
   readonly project: string;
   readonly zones: readonly string[] | null;
@@ -299,6 +302,23 @@ function persistentNames(job: Job): readonly string[] {
   return job.allocations
     .filter(({ goneAt }) => goneAt === null)
     .map(({ name }) => `${capacity.project}/${capacity.zone}/${name}`);
+}
+
+/** The person to ask about a TPU, or the other installation that it belongs to; null if neither is known. */
+export function ownerName({ owner, metadataOwner }: Pick<TpuRow, 'owner' | 'metadataOwner'>): string | null {
+  const named = metadataOwner === '' ? null : metadataOwner;
+  switch (owner.kind) {
+    case 'job':
+      return owner.owner;
+    case 'installation':
+      return named ?? `jobman ${owner.installation}`;
+    case 'shared':
+    case 'user':
+      return owner.name;
+    case 'orphan':
+    case 'none':
+      return named;
+  }
 }
 
 interface TpuUsage {

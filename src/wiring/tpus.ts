@@ -5,7 +5,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { createOrphanOperations, type OrphanOperations } from '../app/orphans.ts';
-import { observeTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
+import { emulatorStopped, observeTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
 import { recordOrphanUsage } from '../app/record-orphan.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
 import { releaseOrphan } from '../backends/tpu/capacity.ts';
@@ -79,8 +79,8 @@ export function createTpuCloud(
     async list(location) {
       const { project } = location;
       if (usesEmulator(project) && (await findEmulator(home)) === undefined) {
-        const message = 'the TPU emulator is not running; start it: jobman emulator start';
-        return { tpus: [], unchecked: [{ project, zone: null, message, isEmulatorStopped: true }] };
+        const gap = { project, zone: null, message: emulatorStopped, isEmulatorStopped: true };
+        return { tpus: [], unchecked: [gap] };
       }
       return listTpus(runningApiFor(project), location);
     },

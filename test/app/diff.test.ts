@@ -195,7 +195,7 @@ suite('jobs of the store', () => {
   test('an absent attempt is not found', async () => {
     await assert.rejects(diffSide(withEnv({}, '000041'), 7, sources), (error) => {
       assert.ok(error instanceof JobmanError && error.code === 3);
-      assert.equal(error.message, 'Job 000041 (vit) has no attempt 7: it has 2 attempts.');
+      assert.equal(error.message, 'Job 000041 has no attempt 7; it has 2 attempts.');
       return true;
     });
   });

@@ -11,28 +11,9 @@ import type { ObservedTpu, TpuCloud, UncheckedLocation } from '../../src/app/tpu
 import type { Job } from '../../src/core/model/job.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import type { QuotaLimit, ReadLimits } from '../../src/reports/quota.ts';
-import { aJob, noon, readyAllocation, tpuCapacity, withAttempts } from '../support/builders.ts';
+import { aJob, noon, observedTpu, readyAllocation, tpuCapacity, withAttempts } from '../support/builders.ts';
 
 const zone = 'us-west4-a';
-
-function seen(name: string, different: Partial<ObservedTpu> = {}): ObservedTpu {
-  return {
-    project: 'lab',
-    zone,
-    name,
-    resource: `projects/lab/locations/${zone}/nodes/${name}`,
-    nodeState: 'READY',
-    queuedResourceState: null,
-    accelerator: 'v5litepod-16',
-    pricing: 'spot',
-    nodeCount: 1,
-    label: null,
-    sharedByInstallation: null,
-    metadataOwner: null,
-    createdAt: noon - 10 * hour,
-    ...different,
-  };
-}
 
 const job: Job = {
   ...withAttempts(aJob(), [{ ...readyAllocation, readyAt: noon - 3 * hour }], []),
@@ -111,7 +92,7 @@ suite('what counts against the quota', () => {
     assert.ok(row && holder);
     return [holder.owner, holder.use, holder.reclaimable, holder.command, row.leftChips];
   };
-  const labelled = seen('vit-000042-1', { label });
+  const labelled = observedTpu('vit-000042-1', { label });
 
   test('a TPU of an unfinished job is in use; while it is dead, its job releases it', async () => {
     assert.deepEqual(await commandOf(labelled, [job]), [job.owner, 'used', null, null, 48]);
@@ -132,21 +113,21 @@ suite('what counts against the quota', () => {
   });
 
   test('a TPU of others counts as in use until it is dead', async () => {
-    assert.deepEqual(await commandOf(seen('dev')), [null, 'used', null, null, 48]);
-    const node = await commandOf(seen('dev', { nodeState: 'PREEMPTED' }));
+    assert.deepEqual(await commandOf(observedTpu('dev')), [null, 'used', null, null, 48]);
+    const node = await commandOf(observedTpu('dev', { nodeState: 'PREEMPTED' }));
     assert.equal(node[3], `gcloud compute tpus tpu-vm delete dev --zone ${zone} --project lab`);
     const resource = `projects/lab/locations/${zone}/queuedResources/q;rm`;
     const queued = await commandOf(
-      seen('q', { resource, nodeState: null, queuedResourceState: 'FAILED', nodeCount: 2 }),
+      observedTpu('q', { resource, nodeState: null, queuedResourceState: 'FAILED', nodeCount: 2 }),
     );
     assert.equal(queued[3], `gcloud compute tpus queued-resources delete 'q;rm' --zone ${zone} --project lab --force`);
     assert.equal(queued[4], 32);
-    const shared = await commandOf(seen('v5e-1', { sharedByInstallation: 'ours00', nodeState: 'PREEMPTED' }));
+    const shared = await commandOf(observedTpu('v5e-1', { sharedByInstallation: 'ours00', nodeState: 'PREEMPTED' }));
     assert.equal(shared[3], 'tpu delete v5e-1');
   });
 
   test('a queued resource that waits is requested, and takes from what is left', async () => {
-    const waits = seen('q', { nodeState: null, queuedResourceState: 'WAITING_FOR_RESOURCES' });
+    const waits = observedTpu('q', { nodeState: null, queuedResourceState: 'WAITING_FOR_RESOURCES' });
     assert.deepEqual(await commandOf(waits), [null, 'requested', null, null, 48]);
   });
 
@@ -164,17 +145,20 @@ suite('what counts against the quota', () => {
   });
 
   test('what is being deleted is not to be released again', async () => {
-    assert.equal((await commandOf(seen('a', { nodeState: 'DELETING' })))[2], null);
+    assert.equal((await commandOf(observedTpu('a', { nodeState: 'DELETING' })))[2], null);
   });
 
   test('a TPU of an unknown type is named instead of counted', async () => {
-    const { rows, uncounted } = await observeQuota(partsOf({ tpus: [seen('a', { accelerator: 'v99-8' })] }).parts, {});
+    const { rows, uncounted } = await observeQuota(
+      partsOf({ tpus: [observedTpu('a', { accelerator: 'v99-8' })] }).parts,
+      {},
+    );
     assert.deepEqual([rows[0]?.usedChips, uncounted.length], [0, 1]);
   });
 });
 
 test('one project without permission is named, and the others are shown', async () => {
-  const tpus = [seen('a'), seen('b', { project: 'other' })];
+  const tpus = [observedTpu('a'), observedTpu('b', { project: 'other' })];
   const other = { ...finished, spec: { ...job.spec, capacity: tpuCapacity({ project: 'other' }) } };
   const { parts, written } = partsOf({ tpus, jobs: [other], answers: { lab: denied } });
   const { rows, unread, anyAnswered } = await observeQuota(parts, {});
@@ -192,7 +176,7 @@ test('one project without permission is named, and the others are shown', async 
 
 test('one zone alone still counts the other zones of its region', async () => {
   const regional: QuotaLimit = { ...limit, scope: 'region', location: 'us-west4', limit: 40 };
-  const tpus = [seen('a'), seen('b', { zone: 'us-west4-b' })];
+  const tpus = [observedTpu('a'), observedTpu('b', { zone: 'us-west4-b' })];
   const { parts } = partsOf({ tpus, answers: { lab: { ok: true, limits: [regional] } } });
   const { rows } = await observeQuota(parts, { zone });
   assert.deepEqual(
@@ -205,7 +189,7 @@ suite('create', () => {
   const capacity = tpuCapacity({ project: 'lab', zone, accelerator: 'v5litepod-64' });
 
   test('warns about each alternative that exceeds what is left', async () => {
-    const { parts } = partsOf({ tpus: [seen('a')] });
+    const { parts } = partsOf({ tpus: [observedTpu('a')] });
     assert.deepEqual(await quotaWarnings(parts, capacity), [
       'v5litepod-64 spot in us-west4-a exceeds the quota of v5e spot: it has 64 chips, and 48 of 64 are left in this zone. To see what uses them: jobman quota',
     ]);
@@ -238,7 +222,7 @@ suite('create', () => {
   });
 
   test('does not check an existing TPU', async () => {
-    const { parts, read } = partsOf({ tpus: [seen('a')] });
+    const { parts, read } = partsOf({ tpus: [observedTpu('a')] });
     assert.deepEqual(await quotaWarnings(parts, { ...capacity, ownership: 'persistent' }), []);
     assert.deepEqual(read, []);
   });

@@ -16,30 +16,21 @@ import {
 } from '../../src/app/tpus.ts';
 import { withLifecycle, type Attempt, type Job } from '../../src/core/model/job.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
-import { aJob, attemptOf, withAttempts, noon, readyAllocation, tpuSpec, localSpec } from '../support/builders.ts';
+import {
+  aJob,
+  attemptOf,
+  withAttempts,
+  noon,
+  observedTpu,
+  readyAllocation,
+  tpuSpec,
+  localSpec,
+} from '../support/builders.ts';
 import { createOrphanOperations, orphansOf } from '../../src/app/orphans.ts';
 import { openStore } from '../../src/store/store.ts';
 
-const zone = 'us-west4-a';
-
-function seen(name: string, different: Partial<ObservedTpu> = {}): ObservedTpu {
-  return {
-    project: 'lab',
-    zone,
-    name,
-    resource: `projects/lab/locations/${zone}/nodes/${name}`,
-    nodeState: 'READY',
-    queuedResourceState: null,
-    accelerator: 'v5litepod-8',
-    pricing: 'spot',
-    nodeCount: 1,
-    label: null,
-    sharedByInstallation: null,
-    metadataOwner: null,
-    createdAt: noon - 10 * hour,
-    ...different,
-  };
-}
+const seen = (name: string, different: Partial<ObservedTpu> = {}): ObservedTpu =>
+  observedTpu(name, { accelerator: 'v5litepod-8', ...different });
 
 const cloud = {
   pricePerHour: ({ accelerator }: ObservedTpu) => (accelerator === null ? null : 2),

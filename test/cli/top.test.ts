@@ -24,9 +24,9 @@ import {
   jsonLines,
   now,
   tpuRow,
-  type CliHarness,
   type CliHarnessOptions,
 } from './support/harness.ts';
+import { watched, type Watched } from './support/watched.ts';
 import { createTerminalScreen } from './support/terminal-screen.ts';
 
 const figures = measuredWorker().figures!;
@@ -58,18 +58,9 @@ const known = (changes: Partial<WorkerFigures> = {}): FiguresAnswer => ({
 const otherScreen = '\u001b[?1049h\u001b[H';
 const firstScreen = '\u001b[?1049l';
 
-interface Watched {
-  readonly world: CliHarness;
-  readonly ended: Promise<number>;
-  readonly glass: () => readonly string[];
-  readonly shows: (text: RegExp) => Promise<void>;
-}
-
 function watch(t: TestContext, options: CliHarnessOptions, argv: readonly string[] = []): Watched {
   const world = createCliHarness({ terminal: { columns: 170, rows: 24 }, ...options });
-  const ended = run(['top', ...argv], world.services);
-  t.after(() => world.signal());
-  const glass = () => {
+  return watched(t, world, ['top', ...argv], () => {
     const shown = createTerminalScreen();
     // The screen of the tests has no second one: what follows the last switch is on it alone.
     shown.write(
@@ -80,16 +71,7 @@ function watch(t: TestContext, options: CliHarnessOptions, argv: readonly string
         .at(-1) ?? '',
     );
     return shown.rows();
-  };
-  return {
-    world,
-    ended,
-    glass,
-    async shows(text) {
-      const found = await eventually(() => text.test(glass().join('\n')));
-      assert.ok(found, `${String(text)} is not on the screen:\n${glass().join('\n')}\n---\n${world.err()}`);
-    },
-  };
+  });
 }
 
 suite('top on a terminal', () => {

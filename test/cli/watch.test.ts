@@ -12,44 +12,18 @@ import { keyLines, listFrame, leaveHint, statusLine, textFrame } from '../../src
 import { parseKeys } from '../../src/cli/watch/live.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { createTerminalScreen, type TerminalScreen } from './support/terminal-screen.ts';
-import {
-  fakeCluster,
-  now,
-  createCliHarness,
-  type CliHarness,
-  type CliHarnessOptions,
-  jobView,
-} from './support/harness.ts';
+import { fakeCluster, now, createCliHarness, type CliHarnessOptions, jobView } from './support/harness.ts';
+import { watched, type Watched } from './support/watched.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 
-interface Watched {
-  readonly world: CliHarness;
-  readonly ended: Promise<number>;
-  /** The current screen. */
-  readonly glass: () => readonly string[];
-  readonly shows: (text: RegExp) => Promise<void>;
-}
-
 function watch(t: TestContext, options: CliHarnessOptions, flags: readonly string[] = []): Watched {
   const world = createCliHarness(options);
-  const ended = run(['list', '--watch', ...flags], world.services);
-  // A test that fails must not leave a watch behind that never ends.
-  t.after(() => world.signal());
   const shown = createTerminalScreen();
-  const glass = () => {
+  return watched(t, world, ['list', '--watch', ...flags], () => {
     shown.write(world.out().slice(shown.writtenLength()));
     return shown.rows();
-  };
-  return {
-    world,
-    ended,
-    glass,
-    async shows(text) {
-      const found = await eventually(() => text.test(glass().join('\n')));
-      assert.ok(found, `${String(text)} is not on the screen:\n${glass().join('\n')}\n---\n${world.err()}`);
-    },
-  };
+  });
 }
 
 suite('list --watch', () => {

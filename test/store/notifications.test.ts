@@ -5,7 +5,7 @@ import { suite, test, type TestContext } from 'node:test';
 import type { Commit } from '../../src/app/ports.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aJob, attemptOf, localSpec, noon, tpuSpec } from '../support/builders.ts';
+import { aJob, anOrphan, attemptOf, localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { aClusterJob, anArchivedJob, aCondition } from '../support/cluster-builders.ts';
 
 function storeIn(t: TestContext) {
@@ -95,17 +95,9 @@ suite('a notice', () => {
 
   test('of an orphan is written once', async (t) => {
     const { store, outbox } = storeIn(t);
-    const orphan = {
-      backend: 'tpu',
-      resource: 'projects/p/n',
-      installation: 'abc123',
-      job: '000007',
-      allocation: 1,
-      state: 'READY',
-    } as const;
-    await store.recordOrphan(orphan);
+    await store.recordOrphan(anOrphan);
     assert.deepEqual(await outbox.unaddressed(noon), []);
-    const other = { ...orphan, resource: 'projects/p/m' };
+    const other = { ...anOrphan, resource: 'projects/p/m' };
     await store.recordOrphan(other, noon);
     await store.recordOrphan({ ...other, state: 'DELETING' }, noon + 1);
     assert.equal((await outbox.unaddressed(noon)).length, 1);

@@ -1,5 +1,7 @@
 // Sample jobs for tests: specs, allocations and attempts with every field, and overrides for a test.
 
+import type { Orphan } from '../../src/app/ports.ts';
+import type { ObservedTpu } from '../../src/app/tpus.ts';
 import { plannedAllocation } from '../../src/core/decide/allocate.ts';
 import { newJob, withLifecycle } from '../../src/core/model/job.ts';
 import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../src/core/model/job.ts';
@@ -193,6 +195,36 @@ export function endedAttempt(
 ): Partial<Attempt> {
   return { ending: { reason, evidence, startedAt: at, stopRequestedAt: null, stopConfirmedBy: [] }, endedAt: at };
 }
+
+/** A node that Google lists: a ready v5litepod-16 without a job. */
+export function observedTpu(name: string, fields: Partial<ObservedTpu> = {}): ObservedTpu {
+  return {
+    project: 'lab',
+    zone: 'us-west4-a',
+    name,
+    resource: `projects/lab/locations/us-west4-a/nodes/${name}`,
+    nodeState: 'READY',
+    queuedResourceState: null,
+    accelerator: 'v5litepod-16',
+    pricing: 'spot',
+    nodeCount: 1,
+    label: null,
+    sharedByInstallation: null,
+    metadataOwner: null,
+    createdAt: noon - 10 * hour,
+    ...fields,
+  };
+}
+
+/** A TPU with the label of the job 000007, which does not claim it. */
+export const anOrphan: Orphan = {
+  backend: 'tpu',
+  resource: 'projects/p/n',
+  installation: 'abc123',
+  job: '000007',
+  allocation: 1,
+  state: 'READY',
+};
 
 /** An hour of useful work on a spot TPU of 16 chips for $8, from midnight of that day. */
 export function usageRow(fields: Partial<UsageRow> = {}): UsageRow {

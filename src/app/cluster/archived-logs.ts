@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { parseInstant, second, type Instant } from '../../core/model/time.ts';
 import { fileError, isFileMissing } from '../errors.ts';
 import { fileModeIn, makeFolder, readFileEnd } from '../files.ts';
+import { lastLineOf } from '../program-output.ts';
 import type { ClusterJob } from './cluster.ts';
 
 /** Contains the name for people, and the uid because another job may get the same name. */
@@ -101,14 +102,10 @@ export function lastArchivedLine(path: string): { readonly line: string; readonl
   // The first line may be cut, and the last one may not be written completely.
   const lines = bytes?.toString('utf8').split('\n').slice(0, -1) ?? [];
   const last = lines.findLast((line) => /^\S+ \s*\S/.test(line)) ?? '';
-  const at = parseInstant(last.slice(0, last.indexOf(' ')));
-  if (at === null) return null;
-  // A progress bar overwrites itself: only the text after the last carriage return is visible.
-  const line = last
-    .slice(last.indexOf(' ') + 1)
-    .split('\r')
-    .findLast((part) => part.trim() !== '');
-  return line === undefined ? null : { line: line.trim(), at };
+  const space = last.indexOf(' ');
+  const at = parseInstant(last.slice(0, space));
+  const line = lastLineOf(last.slice(space + 1));
+  return at === null || line === null ? null : { line, at };
 }
 
 export interface ArchivedLogQuery {

@@ -37,8 +37,11 @@ function headline(notice: Notice): string {
 
 /** One line without control characters, of bounded length: a program's last line may be long. */
 function clean(text: string, maxLength = maxTextLength): string {
-  const line = escapeLine(text.replaceAll(/\s+/g, ' '));
-  return line.length <= maxLength ? line : `${line.slice(0, maxLength - 1)}…`;
+  return shorten(escapeLine(text.replaceAll(/\s+/g, ' ')), maxLength);
+}
+
+function shorten(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1)}…`;
 }
 
 const maxTextLength = 1_000;
@@ -86,11 +89,15 @@ function singleLines(notice: Notice): readonly string[] {
 }
 
 function digestLines(notices: readonly Notice[]): readonly string[] {
-  const shown = notices
-    .slice(0, maxLines)
-    .map((one) => `${formatTimestamp(one.at)}  ${headline(one)}: ${clean(one.message, maxDigestLine)}`);
-  const more = notices.length - shown.length;
-  return [countEvents(notices), '', ...shown, ...(more > 0 ? [`and ${more} more`] : [])];
+  const line = (one: Notice): string =>
+    `${formatTimestamp(one.at)}  ${headline(one)}: ${clean(one.message, maxDigestLine)}`;
+  return [countEvents(notices), '', ...firstLines(notices, line)];
+}
+
+/** A line for each notice, as many as a digest has, and the number of the others. */
+function firstLines(notices: readonly Notice[], line: (notice: Notice) => string): readonly string[] {
+  const more = notices.length - maxLines;
+  return [...notices.slice(0, maxLines).map(line), ...(more > 0 ? [`and ${more} more`] : [])];
 }
 
 /** The body of a request to a Slack-compatible webhook. */
@@ -100,9 +107,7 @@ export function slackBody({ notices }: Pick<Message, 'notices'>): string {
     `*${escapeSlack(headline(one))}*: ${escapeSlack(clean(one.message, maxLength))}`;
   const [first] = notices;
   if (notices.length === 1 && first !== undefined) return JSON.stringify({ text: line(first) });
-  const shown = notices.slice(0, maxLines).map((one) => `• ${line(one)}`);
-  const more = notices.length - shown.length;
-  const text = [escapeSlack(countEvents(notices)), ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n');
+  const text = [escapeSlack(countEvents(notices)), ...firstLines(notices, (one) => `• ${line(one)}`)].join('\n');
   return JSON.stringify({ text });
 }
 
@@ -149,8 +154,7 @@ export function commandEnvironment(message: Message): Readonly<Record<string, st
 }
 
 function digestText({ notices }: Message): string {
-  const text = digestLines(notices).slice(2).join('\n');
-  return text.length <= maxDigestText ? text : `${text.slice(0, maxDigestText - 1)}…`;
+  return shorten(digestLines(notices).slice(2).join('\n'), maxDigestText);
 }
 
 /** A message that tests a recipient. `key` differs between tests. */

@@ -3,7 +3,7 @@
 
 import type { Event } from '../../core/model/event.ts';
 import { capacityOf, type Attempt, type Job } from '../../core/model/job.ts';
-import { capacityAt, type BackendName } from '../../core/model/spec.ts';
+import { capacityAt, type BackendName, type Reason } from '../../core/model/spec.ts';
 import type { NotifyEvent, NotifySpec } from '../../core/model/notify.ts';
 import { hour, type Duration, type Instant } from '../../core/model/time.ts';
 import { archivedPhase, type ArchivedObservation } from '../cluster/archive.ts';
@@ -69,7 +69,7 @@ function notableEvent(job: Job, event: Event): NotifyEvent | undefined {
   }
 }
 
-const reasonEvents: Readonly<Record<string, NotifyEvent | undefined>> = {
+const reasonEvents: Readonly<Partial<Record<Reason, NotifyEvent>>> = {
   preempted: 'preempted',
   unreachable: 'unreachable',
   setup_failed: 'setup_failed',

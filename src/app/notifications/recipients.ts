@@ -40,7 +40,7 @@ export function recipientProblem(
   const isMail = mailAddressOf(recipient) !== undefined;
   if (isMail && smtp === null) return 'no mail server is set (notify.smtp)';
   if (!isMail && !Object.hasOwn(channels, recipient)) return 'no such channel is set (notify.channels)';
-  return secretProblems.get(isMail ? 'mail' : recipient) ?? null;
+  return secretProblems.get(channelOf(recipient)) ?? null;
 }
 
 /** The sources of the secrets of each channel, with `mail` for the mail server. */

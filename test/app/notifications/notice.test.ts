@@ -8,6 +8,7 @@ import type { Event } from '../../../src/core/model/event.ts';
 import { hour, minute } from '../../../src/core/model/time.ts';
 import { local, spec, tpu, tpuWithAlternatives, World } from '../../core/world.ts';
 import { aClusterJob, aClusterPod, aCondition, anArchivedJob, noon } from '../../support/cluster-builders.ts';
+import { anOrphan } from '../../support/builders.ts';
 
 /** The notices of all passes of a job's life, and how many `waiting` ones are withdrawn. */
 function noticesIn(world: World, life: (world: World) => void) {
@@ -163,15 +164,7 @@ suite('a job of a cluster', () => {
 });
 
 test('an orphan belongs to no job and to no owner', () => {
-  const orphan = {
-    backend: 'tpu',
-    resource: 'projects/p/n',
-    installation: 'abc123',
-    job: '000007',
-    allocation: 1,
-    state: 'READY',
-  } as const;
-  const { owner, job, event, message } = orphanNotice(orphan, noon);
+  const { owner, job, event, message } = orphanNotice(anOrphan, noon);
   assert.deepEqual([owner, job, event], [null, null, 'orphans']);
   assert.match(message, /projects\/p\/n \(READY\)/);
 });

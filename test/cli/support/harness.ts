@@ -34,7 +34,7 @@ import type { Spending } from '../../../src/core/model/job.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { costReport, jobCost } from '../../../src/reports/cost.ts';
 import type { UsageRow } from '../../../src/reports/usage.ts';
-import { localSpec } from '../../support/builders.ts';
+import { localSpec, observedTpu } from '../../support/builders.ts';
 
 export interface Terminal {
   readonly columns: number;
@@ -489,22 +489,9 @@ export function allocationView(overrides: Partial<AllocationView> = {}): Allocat
 
 /** A TPU that is idle, of the job 000042. */
 export function tpuRow(overrides: Partial<TpuRow> = {}): TpuRow {
-  const name = overrides.name ?? 'vit-000042-1';
   const hour = 3_600_000;
   return {
-    project: 'lab',
-    zone: 'us-west4-a',
-    name,
-    resource: `projects/lab/locations/us-west4-a/nodes/${name}`,
-    nodeState: 'READY',
-    queuedResourceState: null,
-    accelerator: 'v5litepod-16',
-    pricing: 'spot',
-    nodeCount: 1,
-    label: null,
-    sharedByInstallation: null,
-    metadataOwner: null,
-    createdAt: now - 5 * hour,
+    ...observedTpu(overrides.name ?? 'vit-000042-1', { createdAt: now - 5 * hour }),
     state: 'READY',
     owner: { kind: 'job', id: '000042', name: 'vit', jobOwner: 'lab', owner: 'alice', isFinished: false },
     job: '000042',
