@@ -141,7 +141,8 @@ const idleController: ControllerService = {
   start: () => Promise.resolve({ started: false, pid: 1 }),
   stop: () => Promise.resolve({ stopped: false }),
   reload: () => Promise.resolve(),
-  status: () => Promise.resolve({ running: true, pid: 1, version: null, startedAt: null, logFile: '' }),
+  status: () =>
+    Promise.resolve({ running: true, pid: 1, version: null, isOutdated: false, startedAt: null, logFile: '' }),
   install: () => Promise.reject(new Error('must not be installed')),
   uninstall: () => Promise.reject(new Error('must not be installed')),
 };

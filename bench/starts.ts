@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, ftruncateSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { takeLock, type ControllerFile } from '../src/controller/lock.ts';
+import { schemaVersion } from '../src/store/database-file.ts';
 import { version } from '../src/version.ts';
 import { jobman, node, root, withHome } from './home.ts';
 import { childrenCpuMs } from './machine.ts';
@@ -47,7 +48,7 @@ export function measureStarts(): Promise<readonly Result[]> {
     await writeDatabase(home.path, 10_000, 200);
     // Live jobs imply a controller; an idle one keeps the machine quiet.
     const unlock = takeLock(join(home.path, 'controller.lock'));
-    const file = { pid: process.pid, version, startedAt: Date.now() } satisfies ControllerFile;
+    const file = { pid: process.pid, version, schema: schemaVersion, startedAt: Date.now() } satisfies ControllerFile;
     writeFileSync(join(home.path, 'controller.json'), JSON.stringify(file));
     const all = [bareNode, ...measuredCommands];
     const times = new Map(all.map((one): [MeasuredCommand, Times] => [one, { wallMs: [], cpuMs: 0 }]));

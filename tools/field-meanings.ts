@@ -398,6 +398,8 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'UserSettingOutput.key': 'The key.',
   'UserSettingOutput.value': 'The value.',
   'VersionOutput.version': 'The version of jobman.',
+  'ControllerStatus.isOutdated':
+    'True if it knows an older version of the database; the next command that needs it replaces it.',
   'ControllerStatus.logFile': 'Path of its log.',
   'ControllerStatus.version': 'The version of jobman that it runs; null while it does not run.',
   'WaitingJobOutput.position': 'Position in its queue, from 1.',

@@ -140,6 +140,8 @@ export interface ControllerFacts {
   readonly running: boolean;
   readonly pid: number | null;
   readonly version: string | null;
+  /** It knows an older version of the database. */
+  readonly isOutdated: boolean;
   readonly ownVersion: string;
   readonly unfinishedJobs: number;
   /** Null: no controller holds the lease. */
@@ -153,7 +155,7 @@ export interface ControllerFacts {
 const latePass: Duration = 5 * minute;
 
 export function checkController(facts: ControllerFacts): readonly Outcome[] {
-  const { running, pid, version, ownVersion, unfinishedJobs, leaseExpiresAt, nextPassAt, now } = facts;
+  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, leaseExpiresAt, nextPassAt, now } = facts;
   if (!running && unfinishedJobs === 0) return [ok('it does not run, because no job needs it')];
   if (!running)
     return [
@@ -167,6 +169,8 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
   const found: Outcome[] = [];
   if (version !== null && version !== ownVersion)
     found.push(problem(`${name} is jobman ${version}, and this is jobman ${ownVersion}`, restart));
+  else if (isOutdated)
+    found.push(problem(`${name} runs an older build of jobman ${ownVersion}, which knows an older database`, restart));
   if (leaseExpiresAt === null || leaseExpiresAt < now)
     found.push(problem(`${name} runs and does not hold the lease of the database`, restart));
   if (nextPassAt !== null && now - nextPassAt > latePass)

@@ -76,6 +76,8 @@ export interface ControllerStatus {
   readonly running: boolean;
   readonly pid: number | null;
   readonly version: string | null;
+  /** True if it knows an older version of the database than this program. The next command that needs it replaces it. */
+  readonly isOutdated: boolean;
   readonly startedAt: Instant | null;
   readonly logFile: string;
 }

@@ -21,7 +21,7 @@ export async function wakeController(cli: Cli, client: Waker): Promise<void> {
 /** Time between a waiting command's checks that a controller runs. */
 export const controllerCheckInterval: Duration = 5_000;
 
-/** Replaces a dead controller while a job is followed. A failure is printed and retried later. */
+/** Replaces a dead or outdated controller while a job is followed. A failure is printed and retried later. */
 export async function ensureController(cli: Cli, client: Waker, beforeNote: () => void = () => {}): Promise<void> {
   const message = await restartIfDead(cli, client);
   if (message === null) return;
@@ -32,8 +32,8 @@ export async function ensureController(cli: Cli, client: Waker, beforeNote: () =
 async function restartIfDead(cli: Cli, client: Waker): Promise<string | null> {
   try {
     const controller = await cli.services.controller();
-    const { running } = await controller.status();
-    return running ? null : await client.wake();
+    const { running, isOutdated } = await controller.status();
+    return running && !isOutdated ? null : await client.wake();
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return error.message;

@@ -61,10 +61,21 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 5;
 }
 
-/** Valid only while the lock is held. */
-export interface ControllerFile {
-  readonly pid: number;
+/** The program of a controller. Two builds of one version may know different numbers of migrations. */
+export interface ControllerProgram {
   readonly version: string;
+  /** The database version that it knows. 0 for a controller that is too old to name it. */
+  readonly schema: number;
+}
+
+/** `0.9.0 (database version 4)`. Different for every two programs that must replace each other. */
+export function formatProgram({ version, schema }: ControllerProgram): string {
+  return `${version} (database version ${schema})`;
+}
+
+/** Valid only while the lock is held. */
+export interface ControllerFile extends ControllerProgram {
+  readonly pid: number;
   readonly startedAt: Instant;
 }
 
@@ -81,10 +92,11 @@ export function readController(home: string): ControllerFile | null {
 /** Null for a malformed value. Callers send signals to the pid, and `kill` treats a pid below 1 as many processes. */
 function parseControllerFile(value: unknown): ControllerFile | null {
   if (typeof value !== 'object' || value === null) return null;
-  const { pid, version, startedAt } = value as Partial<Record<keyof ControllerFile, unknown>>;
+  const { pid, version, schema = 0, startedAt } = value as Partial<Record<keyof ControllerFile, unknown>>;
   if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid <= 1) return null;
   if (typeof startedAt !== 'number' || !(Math.abs(startedAt) <= maxTimestamp)) return null;
-  return typeof version === 'string' ? { pid, version, startedAt } : null;
+  if (typeof schema !== 'number' || !Number.isSafeInteger(schema)) return null;
+  return typeof version === 'string' ? { pid, version, schema, startedAt } : null;
 }
 
 /** The largest distance from 1970 that a Date can represent, in milliseconds. */

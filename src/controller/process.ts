@@ -9,7 +9,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeHome, writeAtomically } from '../app/files.ts';
 import { createController, type ControllerOptions, type ExitReason } from './controller.ts';
-import { takeLock, type ControllerFile } from './lock.ts';
+import { formatProgram, takeLock, type ControllerFile } from './lock.ts';
 import { createCoalescedTask } from './timers.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
@@ -17,6 +17,8 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock
   readonly home: string;
   readonly databaseFile: string;
   readonly pid: number;
+  /** The database version that this program knows. */
+  readonly schema: number;
   /** Registers a callback for a signal; the returned function removes it. */
   readonly onStop: (call: () => void) => () => void;
   /** Called once the wake folder is watched, and again after each return to work. */
@@ -55,7 +57,7 @@ function controllerFile(home: string): string {
 }
 
 async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'outdated'> {
-  const { home, pid, version } = options;
+  const { home, pid, version, schema } = options;
   const startedAt = options.clock.now();
   const file = controllerFile(home);
   // If the home was removed or the database replaced, this process works on files that no other process sees.
@@ -73,7 +75,7 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
     const { ids, exitRequest, clusters } = await takeWakes(home);
     for (const id of ids) controller.wake(id);
     if (clusters) controller.pollBackgroundTasks();
-    if (exitRequest !== undefined && exitRequest !== version) {
+    if (exitRequest !== undefined && exitRequest !== formatProgram(options)) {
       options.log.info(exitRequest === '' ? 'exit requested' : `exit requested by jobman ${exitRequest}`);
       isExitRequested = true;
       void controller.stop();
@@ -102,7 +104,7 @@ async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'o
   // The clock's timers do not keep a process alive; this one does, and never fires.
   const alive = setInterval(() => undefined, 2 ** 31 - 1);
   try {
-    writeAtomically(file, `${JSON.stringify({ pid, version, startedAt } satisfies ControllerFile)}\n`);
+    writeAtomically(file, `${JSON.stringify({ pid, version, schema, startedAt } satisfies ControllerFile)}\n`);
     controller.start();
     options.onStarted?.();
     const reason = await controller.exited;

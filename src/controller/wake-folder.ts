@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileModeIn, makeFolder } from '../app/files.ts';
+import { formatProgram, type ControllerProgram } from './lock.ts';
 
 const exitFile = '.leave';
 const clustersFile = 'clusters';
@@ -23,13 +24,16 @@ export function sendClustersWake(home: string): Promise<void> {
   return sendWake(home, clustersFile);
 }
 
-/** Asks a controller of another version (null: of any) to exit. A controller that just starts misses it: repeat it. */
-export async function requestExit(home: string, version: string | null): Promise<void> {
+/**
+ * Asks a controller of another program (null: of any) to exit. A controller that just starts misses it: repeat it.
+ * Controllers of earlier versions compare the text with their version, and exit if it differs.
+ */
+export async function requestExit(home: string, program: ControllerProgram | null): Promise<void> {
   const folder = folderOf(home);
   makeFolder(folder);
-  // Renamed into the folder, because half a request would be read as one to any version.
+  // Renamed into the folder, because half a request would be read as one to any program.
   const draft = join(home, `${exitFile}-${randomUUID()}`);
-  writeFileSync(draft, version ?? '', { mode: fileModeIn(home) });
+  writeFileSync(draft, program === null ? '' : formatProgram(program), { mode: fileModeIn(home) });
   renameSync(draft, join(folder, exitFile));
 }
 

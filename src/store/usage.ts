@@ -5,6 +5,7 @@ import type { JobUsage, SummedGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { Job } from '../core/model/job.ts';
 import { hour, type Instant } from '../core/model/time.ts';
+import { schemaVersion } from './database-file.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 
@@ -14,12 +15,13 @@ export async function writeUsage(db: Database, before: Job | undefined, job: Job
 }
 
 /**
- * Writes the rows of all jobs again, once for each database. A controller without the ledger may have run during the
- * upgrade, and its commits wrote no rows; call this when another controller has taken the lease from it.
+ * Writes the rows of all jobs again, once for each version of the database. An older controller may have run during the
+ * upgrade, and its commits wrote other rows or none; call this when another controller has taken the lease from it.
  */
 export async function completeUsage(db: Database): Promise<void> {
   const { rows: written } = await sql`
-    insert into meta (key, value) values ('usage_complete', '1') on conflict (key) do nothing returning key`.execute(
+    insert into meta (key, value) values ('usage_complete', ${String(schemaVersion)})
+    on conflict (key) do update set value = excluded.value where meta.value <> excluded.value returning key`.execute(
     db,
   );
   if (written.length === 0) return;

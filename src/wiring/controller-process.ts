@@ -16,7 +16,7 @@ import { readController } from '../controller/lock.ts';
 import { createNotifier } from '../controller/notifier.ts';
 import { runController } from '../controller/process.ts';
 import { createBackups } from '../store/backup.ts';
-import { requireOriginalHome } from '../store/database-file.ts';
+import { requireOriginalHome, schemaVersion } from '../store/database-file.ts';
 import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
@@ -66,6 +66,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       backendOf: backends.of,
       log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
       version: io.version,
+      schema: schemaVersion,
       slots: settings.local.slots,
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,

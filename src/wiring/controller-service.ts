@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { JobmanError, exitCode, fileError, fileErrorKind } from '../app/errors.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { isControllerRunning, readController } from '../controller/lock.ts';
+import { schemaVersion } from '../store/database-file.ts';
+import { formatProgram, isControllerRunning, readController, type ControllerProgram } from '../controller/lock.ts';
 
 /** Time that a controller has to finish its passes after a request to leave. */
 const exitTimeout = 30_000;
@@ -28,15 +29,16 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       running: file !== null || isControllerRunning(home),
       pid: file?.pid ?? null,
       version: file?.version ?? null,
+      isOutdated: file !== null && file.schema < schemaVersion,
       startedAt: file?.startedAt ?? null,
       logFile: log,
     };
   }
 
-  async function requestControllerExit(version: string | null): Promise<void> {
+  async function requestControllerExit(program: ControllerProgram | null): Promise<void> {
     const { requestExit } = await import('../controller/wake-folder.ts');
     try {
-      await requestExit(home, version);
+      await requestExit(home, program);
     } catch (error) {
       const pid = readController(home)?.pid;
       if (fileErrorKind(error) === undefined || pid === undefined) throw fileError(join(home, 'wake'), error);
@@ -81,13 +83,16 @@ export function createControllerService(parts: ControllerParts): ControllerServi
 
     async start() {
       const running = readController(home);
-      if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
+      const program: ControllerProgram = { version: io.version, schema: schemaVersion };
+      // A controller that knows fewer tables commits without writing the others.
+      if (running?.version === io.version && running.schema >= schemaVersion)
+        return { started: false, pid: running.pid };
       const { startInBackground } = await import('./processes.ts');
       if (running !== null) {
-        await requestControllerExit(io.version);
+        await requestControllerExit(program);
         if (!(await hasExitedWithin(exitTimeout))) {
           throw new JobmanError(
-            `The controller of jobman ${running.version} (process ${running.pid}) has not exited yet; this is jobman ${io.version}.`,
+            `The controller of jobman ${formatProgram(running)} (process ${running.pid}) has not exited yet; this is jobman ${formatProgram(program)}.`,
             exitCode.failed,
             [`Try again later; jobs keep running. Its log: ${log}`],
           );

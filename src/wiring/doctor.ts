@@ -190,9 +190,9 @@ async function checkDatabase({ home }: Services): Promise<readonly Outcome[]> {
 
 async function controllerOutcomes(services: Services): Promise<readonly Outcome[]> {
   const { io, home } = services;
-  const { running, pid, version } = await (await services.controller()).status();
+  const { running, pid, version, isOutdated } = await (await services.controller()).status();
   const file = databaseFile(home);
-  const facts = { running, pid, version, ownVersion: io.version, now: io.now() };
+  const facts = { running, pid, version, isOutdated, ownVersion: io.version, now: io.now() };
   if (!existsSync(file))
     return checkController({ ...facts, unfinishedJobs: 0, leaseExpiresAt: Number.POSITIVE_INFINITY, nextPassAt: null });
   return withReadOnlyStore(file, async (store) => {

@@ -114,6 +114,7 @@ suite('the controller', () => {
     running: true,
     pid: 7,
     version: '1.0.0',
+    isOutdated: false,
     ownVersion: '1.0.0',
     unfinishedJobs: 2,
     leaseExpiresAt: noon + minute,
@@ -132,6 +133,7 @@ suite('the controller', () => {
     assert.deepEqual(check({ running: false }), [['problem', 'jobman controller start']]);
     const restart = [['problem', 'jobman controller restart']];
     assert.deepEqual(check({ version: '0.9.0' }), restart);
+    assert.deepEqual(check({ isOutdated: true }), restart);
     assert.deepEqual(check({ leaseExpiresAt: noon - second }), restart);
     assert.deepEqual(check({ leaseExpiresAt: null }), restart);
     assert.deepEqual(check({ nextPassAt: noon - 6 * minute }), restart);

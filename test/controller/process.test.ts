@@ -52,6 +52,7 @@ async function optionsFor(
     store,
     pid: 4242,
     version: '1.0.0',
+    schema: 4,
     backendOf: none,
     clock,
     logFiles: createLogCopies({ isFull: false }, createChance(1)),
@@ -95,7 +96,7 @@ test('while a controller starts, clients never read the pid of a killed one', as
   const home = await newHome(t);
   await writeFile(
     join(home, 'controller.json'),
-    `${JSON.stringify({ pid: 1111, version: '0.9.0', startedAt: 0 } satisfies ControllerFile)}\n`,
+    `${JSON.stringify({ pid: 1111, version: '0.9.0', schema: 4, startedAt: 0 } satisfies ControllerFile)}\n`,
   );
   const { onStop, stop } = stoppable();
   const running = runController(await optionsFor(t, home, { onStop }));
@@ -132,15 +133,20 @@ test('without work it exits by itself', async (t) => {
   assert.equal(await runController(await optionsFor(t, home, { idleExitMs: 20 })), 'idle');
 });
 
-test('a client can make a controller of another version exit, but not one of the same version', async (t) => {
+test('a client can make a controller of another version or schema exit, but not one of the same program', async (t) => {
   const home = await newHome(t);
-  const running = runController(await optionsFor(t, home));
-  await begun(home);
-  await requestExit(home, '1.0.0');
-  assert.ok(await eventually(() => !existsSync(join(home, 'wake', '.leave')), byRenewal));
-  assert.equal(isControllerRunning(home), true);
-  await requestExit(home, '1.1.0');
-  assert.equal(await running, 'stopped');
+  for (const other of [
+    { version: '1.1.0', schema: 4 },
+    { version: '1.0.0', schema: 5 },
+  ]) {
+    const running = runController(await optionsFor(t, home));
+    await begun(home);
+    await requestExit(home, { version: '1.0.0', schema: 4 });
+    assert.ok(await eventually(() => !existsSync(join(home, 'wake', '.leave')), byRenewal));
+    assert.equal(isControllerRunning(home), true);
+    await requestExit(home, other);
+    assert.equal(await running, 'stopped');
+  }
 });
 
 test('an old request to exit does not end the next controller', async (t) => {
@@ -179,12 +185,15 @@ test('a controller.json with values of other types counts as missing, so that no
     writeFileSync(join(home, 'controller.json'), text);
     return readController(home);
   };
-  const good = { pid: 4242, version: '1.2.3', startedAt: 1_700_000_000_000 };
+  const good = { pid: 4242, version: '1.2.3', schema: 4, startedAt: 1_700_000_000_000 };
   assert.deepEqual(read(JSON.stringify(good)), good);
   for (const pid of [-1, 0, 1, -4242, 1.5, '-1', '4242', null, true, [4242]])
     assert.equal(read(JSON.stringify({ ...good, pid })), null, String(pid));
   for (const startedAt of ['soon', null, 1e300, {}]) assert.equal(read(JSON.stringify({ ...good, startedAt })), null);
   assert.equal(read('{"pid":4242,"version":"1.2.3","startedAt":1e400}'), null);
   assert.equal(read(JSON.stringify({ ...good, version: 5 })), null);
+  assert.equal(read(JSON.stringify({ ...good, schema: '4' })), null);
+  const { schema: _schema, ...unnamed } = good;
+  assert.deepEqual(read(JSON.stringify(unnamed)), { ...good, schema: 0 }, 'of an earlier version');
   for (const text of ['null', '5', '[]', '"x"', '']) assert.equal(read(text), null);
 });

@@ -25,15 +25,24 @@ import { eventually } from '../support/eventually.ts';
 import { root } from '../support/root.ts';
 import { sendSignal, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
-/** A complete jobman of another version: the same sources with another version number. */
-function olderJobman(world: JobWorld): (args: readonly string[]) => ReturnType<typeof spawnSync> {
+type Edit = readonly [file: string, text: string, replacement: string];
+
+/** A complete older jobman: the same sources with these changes. */
+function olderJobman(
+  world: JobWorld,
+  edits: readonly Edit[],
+): (args: readonly string[]) => ReturnType<typeof spawnSync> {
   const folder = join(world.folder, 'older');
   mkdirSync(folder);
   cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-  const file = join(folder, 'src', 'version.ts');
-  writeFileSync(file, readFileSync(file, 'utf8').replace(version, '0.0.1'));
+  for (const [name, text, replacement] of edits) {
+    const file = join(folder, 'src', name);
+    const source = readFileSync(file, 'utf8');
+    assert.ok(source.includes(text), `${name} has no ${text}`);
+    writeFileSync(file, source.replace(text, replacement));
+  }
   return (args) =>
     spawnSync(process.execPath, [join(folder, 'src', 'main.ts'), ...args], { env: world.env, encoding: 'utf8' });
 }
@@ -43,7 +52,7 @@ const controllerFile = (world: JobWorld) =>
 
 test('a controller of an older version is replaced by the newer command, and its jobs keep running', async (t) => {
   const world = openJobWorld(t);
-  const older = olderJobman(world);
+  const older = olderJobman(world, [['version.ts', version, '0.0.1']]);
   const starts = join(world.folder, 'starts');
   const go = join(world.folder, 'go');
   const waits = (name: string) =>
@@ -77,6 +86,34 @@ test('a controller of an older version is replaced by the newer command, and its
     assert.equal(world.readLog(job.id).toString(), `${version}\n`);
   }
   assert.equal(readFileSync(starts, 'utf8'), 'old\nnew\n', 'each was started once');
+});
+
+test('a controller of the same version that knows an older database is replaced, also by a reading command', async (t) => {
+  const world = openJobWorld(t);
+  // As it was before controllers named their database version.
+  const older = olderJobman(world, [
+    ['controller/process.ts', '{ pid, version, schema, startedAt }', '{ pid, version, startedAt } as never'],
+    ['controller/process.ts', 'formatProgram(options)', 'version'],
+  ]);
+  const go = join(world.folder, 'go');
+  const waits = world.localManifest(`until [ -e ${go} ]; do sleep 0.1; done`);
+  for (const command of [['create', waits], ['list']]) {
+    await world.jobman(['controller', 'stop']);
+    assert.equal(older(['create', waits]).status, 0);
+    const before = controllerFile(world);
+    assert.deepEqual([before.version, 'schema' in before], [version, false]);
+    const { stderr } = await world.runOk(command);
+    assert.match(stderr, /Started the controller \(process \d+\)/);
+    const after = controllerFile(world);
+    assert.equal(after.version, version);
+    assert.notEqual(after.pid, before.pid);
+    assert.equal(world.processesMatching('controller run').length, 1);
+  }
+  const { pid } = controllerFile(world);
+  await world.runOk(['create', waits]);
+  assert.equal(controllerFile(world).pid, pid, 'a controller of the same program stays');
+  writeFileSync(go, '');
+  for (const id of ['1', '2', '3', '4']) assert.equal((await world.waitForFinish(id)).attempts.length, 1);
 });
 
 test('a home has one controller at most', async (t) => {

@@ -293,7 +293,14 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     client: async () => client,
     // A running controller, which is all that reading commands need.
     controller: async () => ({
-      status: async () => ({ running: true, pid: 7, version: '0.1.0', startedAt: 0, logFile: '/dev/null' }),
+      status: async () => ({
+        running: true,
+        pid: 7,
+        version: '0.1.0',
+        isOutdated: false,
+        startedAt: 0,
+        logFile: '/dev/null',
+      }),
       start: unavailable('controller'),
       stop: unavailable('controller'),
       reload: async () => undefined,
