@@ -149,6 +149,30 @@ export function parseShape<const S extends Shape>(
   }
 }
 
+/**
+ * The items of a list that match the shape, and the names of the others, so that one wrong item hides no other. The name is
+ * the text at `namePath`; without one, the position in the list: `entry 3`.
+ */
+export function splitByShape<const S extends Shape>(
+  items: readonly unknown[],
+  shape: S,
+  namePath: readonly string[] = ['name'],
+): { readonly matching: readonly ShapeValue<S>[]; readonly unreadable: readonly string[] } {
+  const matching: ShapeValue<S>[] = [];
+  const unreadable: string[] = [];
+  for (const [index, item] of items.entries()) {
+    if (matchesShape(item, shape)) matching.push(item as ShapeValue<S>);
+    else {
+      const name = namePath.reduce<unknown>(
+        (value, field) => (value as Readonly<Record<string, unknown>> | null | undefined)?.[field],
+        item,
+      );
+      unreadable.push(typeof name === 'string' && name !== '' ? name : `entry ${index + 1}`);
+    }
+  }
+  return { matching, unreadable };
+}
+
 function isList(shape: Exclude<Shape, string>): shape is readonly [Shape] {
   return Array.isArray(shape);
 }

@@ -21,7 +21,12 @@ export interface UnreadLimits {
 }
 
 export type LimitsAnswer =
-  | { readonly ok: true; readonly limits: readonly QuotaLimit[] }
+  | {
+      readonly ok: true;
+      readonly limits: readonly QuotaLimit[];
+      /** The ids of quotas whose entry has an unexpected form: their limits are not known. */
+      readonly unreadable: readonly string[];
+    }
   | { readonly ok: false; readonly problem: UnreadLimits };
 
 export interface QuotaPort {
@@ -38,6 +43,8 @@ export interface QuotaCache {
 export interface QuotaReport {
   readonly rows: readonly QuotaRow[];
   readonly unread: readonly UnreadLimits[];
+  /** Projects with quotas whose entries have an unexpected form. */
+  readonly unreadable: readonly { readonly project: string; readonly quotas: readonly string[] }[];
   /** Locations whose TPUs could not be listed. */
   readonly unchecked: readonly UncheckedLocation[];
   /** TPUs of a type that the catalogue does not know; no row counts them. */
@@ -88,6 +95,9 @@ export async function observeQuota(
   return {
     rows: zone === undefined ? rows : rows.filter((row) => row.zone === zone),
     unread,
+    unreadable: answers.flatMap(([name, answer]) =>
+      answer.ok && answer.unreadable.length > 0 ? [{ project: name, quotas: answer.unreadable }] : [],
+    ),
     unchecked: list.unchecked,
     uncounted: list.rows.flatMap((row) => (countedTpu(row) === undefined ? row.resource : [])),
     anyAnswered: list.anyAnswered || answers.some(([, { ok }]) => ok),

@@ -41,6 +41,12 @@ export interface CountedObjects {
   readonly error: CloudError | null;
 }
 
+/** `unreadable`: the names of buckets whose entry has an unexpected form. */
+export interface BucketListing {
+  readonly buckets: readonly ListedBucket[];
+  readonly unreadable: readonly string[];
+}
+
 /** `gap`: the service's reason why points may be missing; null if none are. */
 export interface MetricsReading {
   readonly buckets: ReadonlyMap<string, BucketMetrics>;
@@ -49,7 +55,7 @@ export interface MetricsReading {
 
 /** The storage of one project. Read-only; never throws for a failure of the cloud. */
 export interface StoragePort {
-  buckets(): Promise<Answer<readonly ListedBucket[]>>;
+  buckets(): Promise<Answer<BucketListing>>;
   /** Null for the TPU emulator, which has no metrics. */
   readonly metrics: ((now: Instant) => Promise<Answer<MetricsReading>>) | null;
   count(folder: ObjectFolder, options: CountOptions): Promise<CountedObjects>;
@@ -165,9 +171,11 @@ async function readProject(
   }
   const at = now();
   const [listed, measured] = await Promise.all([port.buckets(), port.metrics?.(at)]);
-  const buckets = listed.ok ? listed.value : null;
+  const buckets = listed.ok ? listed.value.buckets : null;
   const metrics = measured?.ok === true ? measured.value.buckets : new Map<string, BucketMetrics>();
   if (!listed.ok) add(describeError(listed.error, project, 'storage.buckets.list'));
+  for (const bucket of listed.ok ? listed.value.unreadable : [])
+    add({ bucket, message: 'its entry in the list of buckets has an unexpected form' });
   if (measured !== undefined && !measured.ok) {
     const problem = describeError(measured.error, project, 'monitoring.timeSeries.list');
     const hints = exact || !listed.ok ? [] : ['jobman storage --exact    counts the objects instead'];

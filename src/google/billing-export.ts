@@ -56,8 +56,11 @@ export function createBillingExport(source: BillingSource): BillingExport {
         throw new Error(`no answer within ${answerTimeout / minute} minutes`);
       });
       const [covered] = coverage.rows;
+      const rows = usage.rows.flatMap((cells) => parseRow(cells) ?? []);
+      if (rows.length === 0 && usage.rows.length > 0) throw new Error('the answer is not from BigQuery');
       return {
-        rows: usage.rows.map(parseRow),
+        rows,
+        unreadableRows: usage.rows.length - rows.length,
         firstUsageAt: numberOrNull(covered?.['firstUsage']),
         exportedAt: numberOrNull(covered?.['exported']),
         bytesRead: usage.bytesRead + coverage.bytesRead,
@@ -143,15 +146,11 @@ async function bytesOf(job: Job): Promise<{ readonly bytesRead: number; readonly
   return { bytesRead: Number(totalBytesProcessed), bytesCharged: Number(totalBytesBilled) };
 }
 
-function parseRow(cells: Cells): BilledRow {
+/** Undefined for a row of another form. */
+function parseRow(cells: Cells): BilledRow | undefined {
   const { usageDay, currencyCode, cost, credits } = cells;
-  if (
-    typeof usageDay !== 'string' ||
-    typeof currencyCode !== 'string' ||
-    typeof cost !== 'number' ||
-    typeof credits !== 'number'
-  )
-    throw new Error('the answer is not from BigQuery');
+  if (typeof usageDay !== 'string' || typeof currencyCode !== 'string' || !isAmount(cost) || !isAmount(credits))
+    return undefined;
   return {
     day: usageDay,
     service: textOrNull(cells['serviceName']),
@@ -164,6 +163,10 @@ function parseRow(cells: Cells): BilledRow {
     credits,
     netUsd: numberOrNull(cells['netUsd']),
   };
+}
+
+function isAmount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
 }
 
 function textOrNull(value: unknown): string | null {

@@ -7,8 +7,9 @@
 // https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.timeSeries/list: aligned to days, a month has 31 points
 // instead of 9,000. ALIGN_NEXT_OLDER takes the newest value of each day; the days end at the end of the interval.
 
+import { formatList } from '../app/format.ts';
 import type { Answer, GoogleApi } from '../app/google.ts';
-import { matchesShape, type Shape, type ShapeValue } from '../app/json.ts';
+import { matchesShape, splitByShape, type Shape, type ShapeValue } from '../app/json.ts';
 import type { MetricsReading } from '../app/storage.ts';
 import { day, parseInstant, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { BucketMetrics, DailyPoint } from '../reports/storage.ts';
@@ -19,15 +20,14 @@ const history: Duration = 32 * day;
 /** A page has up to 100,000 points, which is 3,000 buckets. */
 const maxPages = 100;
 
-const seriesForm = {
+const pageForm = {
   nextPageToken: 'string',
   executionErrors: [{ message: 'string' }],
-  timeSeries: [
-    {
-      resource: { labels: { '*': 'string' } },
-      points: [{ interval: { endTime: 'string' }, value: { doubleValue: 'number', int64Value: 'string' } }],
-    },
-  ],
+  timeSeries: [{}],
+} as const satisfies Shape;
+const seriesForm = {
+  resource: { labels: { '*': 'string' } },
+  points: [{ interval: { endTime: 'string' }, value: { doubleValue: 'number', int64Value: 'string' } }],
 } as const satisfies Shape;
 
 interface Series {
@@ -84,15 +84,17 @@ async function readMetric(
   const series = new Map<string, Series>();
   let gap: string | null = null;
   for (let page = 0; page < maxPages; page += 1) {
-    const answer = await api.call<ShapeValue<typeof seriesForm>>(
+    const answer = await api.call<ShapeValue<typeof pageForm>>(
       'GET',
       `v3/projects/${encodeURIComponent(project)}/timeSeries?${String(query)}`,
     );
     if (!answer.ok) return answer;
-    if (!matchesShape(answer.value, seriesForm)) break;
+    if (!matchesShape(answer.value, pageForm)) break;
     const { timeSeries = [], executionErrors = [], nextPageToken = '' } = answer.value;
     gap ??= executionErrors[0]?.message ?? null;
-    for (const { resource, points = [] } of timeSeries) {
+    const { matching, unreadable } = splitByShape(timeSeries, seriesForm, ['resource', 'labels', 'bucket_name']);
+    if (unreadable.length > 0) gap ??= unexpectedForm(`the answer for ${formatList(unreadable)}`).message;
+    for (const { resource, points = [] } of matching) {
       const { bucket_name: bucket, location = null } = resource?.labels ?? {};
       if (bucket === undefined) continue;
       const known = series.get(bucket) ?? { location, points: [] };

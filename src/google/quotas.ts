@@ -3,7 +3,7 @@
 
 import { asClause } from '../app/format.ts';
 import type { GoogleApi } from '../app/google.ts';
-import { matchesShape, type Shape, type ShapeValue } from '../app/json.ts';
+import { splitByShape, type Shape, type ShapeValue } from '../app/json.ts';
 import type { LimitsAnswer, QuotaPort } from '../app/quota.ts';
 import { parseQuotaId } from '../catalogue/quotas.ts';
 import type { QuotaLimit } from '../reports/quota.ts';
@@ -31,20 +31,28 @@ export function createQuotaPort(apiFor: (project: string) => GoogleApi): QuotaPo
   return {
     async limits(project): Promise<LimitsAnswer> {
       const path = `v1/projects/${encodeURIComponent(project)}/locations/global/services/tpu.googleapis.com`;
-      const answer = await apiFor(project).list<ShapeValue<typeof quotaInfo>>(
-        `${path}/quotaInfos?pageSize=${pageSize}`,
-        'quotaInfos',
-      );
+      const answer = await apiFor(project).list<unknown>(`${path}/quotaInfos?pageSize=${pageSize}`, 'quotaInfos');
       if (!answer.ok) {
         const refusal = explainRefusal(answer.error, { project, service, needed });
         return { ok: false, problem: { project, message: asClause(answer.error.raw), ...refusal } };
       }
-      const { items } = answer.value;
-      if (items.every((item) => matchesShape(item, quotaInfo))) return { ok: true, limits: items.flatMap(limitsOf) };
-      const message = 'the answer of the quota API has an unexpected form';
-      return { ok: false, problem: { project, message, permission: null, fix: null } };
+      const { matching, unreadable } = splitByShape(answer.value.items, quotaInfo, ['quotaId']);
+      if (matching.length === 0 && unreadable.length > 0) {
+        const message = 'the answer of the quota API has an unexpected form';
+        return { ok: false, problem: { project, message, permission: null, fix: null } };
+      }
+      const wrongValues = matching.filter(hasWrongValue).map(({ quotaId = '' }) => quotaId);
+      return { ok: true, limits: matching.flatMap(limitsOf), unreadable: [...unreadable, ...wrongValues] };
     },
   };
+}
+
+function hasWrongValue({ dimensionsInfos = [] }: ShapeValue<typeof quotaInfo>): boolean {
+  return dimensionsInfos.some(({ details = {} }) => !Number.isFinite(limitOf(details)));
+}
+
+function limitOf({ value = '0' }: { readonly value?: string }): number {
+  return value === '' ? Number.NaN : Number(value);
 }
 
 function limitsOf({ quotaId = '', dimensionsInfos = [] }: ShapeValue<typeof quotaInfo>): readonly QuotaLimit[] {
@@ -52,7 +60,7 @@ function limitsOf({ quotaId = '', dimensionsInfos = [] }: ShapeValue<typeof quot
   if (quota === undefined) return [];
   const found = new Map<string, QuotaLimit>();
   for (const { dimensions = {}, details = {}, applicableLocations = [] } of dimensionsInfos) {
-    const value = Number(details.value ?? 0);
+    const value = limitOf(details);
     const named = dimensions[quota.scope];
     for (const location of named === undefined ? applicableLocations : [named]) {
       // The first is the most specific.

@@ -2,12 +2,11 @@
 // Source: https://cloud.google.com/storage/docs/json_api/v1/buckets/list and .../objects/list.
 
 import type { Answer, GoogleApi } from '../app/google.ts';
-import { matchesShape, type Shape, type ShapeValue } from '../app/json.ts';
-import type { CountedObjects, CountOptions, ObjectFolder } from '../app/storage.ts';
+import { matchesShape, splitByShape, type Shape, type ShapeValue } from '../app/json.ts';
+import type { BucketListing, CountedObjects, CountOptions, ObjectFolder } from '../app/storage.ts';
 import { readBucketLocation } from '../catalogue/bucket-location.ts';
 import type { CloudError } from '../core/model/job.ts';
 import { parseInstant, type Instant } from '../core/model/time.ts';
-import type { ListedBucket } from '../reports/storage.ts';
 import { unexpectedForm } from './refusal.ts';
 
 /** The largest page that the service gives. */
@@ -24,22 +23,20 @@ const bucketForm = {
 const bucketFields = 'nextPageToken,items(name,location,locationType,customPlacementConfig,storageClass,timeCreated)';
 
 /** Requires the permission `storage.buckets.list`. */
-export async function listBuckets(api: GoogleApi, project: string): Promise<Answer<readonly ListedBucket[]>> {
+export async function listBuckets(api: GoogleApi, project: string): Promise<Answer<BucketListing>> {
   const query = new URLSearchParams({ project, maxResults: pageSize, fields: bucketFields, prettyPrint: 'false' });
-  const answer = await api.list<ShapeValue<typeof bucketForm>>(`storage/v1/b?${String(query)}`, 'items');
+  const answer = await api.list<unknown>(`storage/v1/b?${String(query)}`, 'items');
   if (!answer.ok) return answer;
-  const { items } = answer.value;
-  if (!matchesShape(items, [bucketForm]))
+  const { matching, unreadable } = splitByShape(answer.value.items, bucketForm);
+  if (matching.length === 0 && unreadable.length > 0)
     return { ok: false, status: 'NO_ANSWER', error: unexpectedForm('the list of buckets') };
-  return {
-    ok: true,
-    value: items.map((item) => ({
-      name: item.name,
-      location: readBucketLocation(item),
-      storageClass: item.storageClass ?? null,
-      createdAt: parseInstant(item.timeCreated),
-    })),
-  };
+  const buckets = matching.map((item) => ({
+    name: item.name,
+    location: readBucketLocation(item),
+    storageClass: item.storageClass ?? null,
+    createdAt: parseInstant(item.timeCreated),
+  }));
+  return { ok: true, value: { buckets, unreadable } };
 }
 
 const objectsForm = {

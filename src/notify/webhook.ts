@@ -1,6 +1,8 @@
 // Webhooks: one POST for one message, signed as the Standard Webhooks specification says
 // (https://github.com/standard-webhooks/standard-webhooks). The address of a webhook is a secret: everyone who has it can
 // post. No redirect is followed, and a name that resolves to a private address is refused.
+//
+// A message is given up at once if its repetition would be refused in the same way. docs/notifications.md lists the answers.
 
 import { createHmac } from 'node:crypto';
 import { messageOf } from '../app/errors.ts';
@@ -9,7 +11,7 @@ import type { Message, SendResult } from '../app/notifications/outbox.ts';
 import type { NotifyChannel } from '../app/notifications/settings.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { createHttpClient, readRetryAfter, type RequestLimits } from '../http/client.ts';
-import { NoReply, type Reply } from '../http/reply.ts';
+import { NoReply, type Reply, type StreamReply } from '../http/reply.ts';
 import { errorText, readSecret, type SecretContext } from './secret.ts';
 
 type WebhookChannel = Extract<NotifyChannel, { readonly type: 'slack' | 'webhook' }>;
@@ -18,7 +20,6 @@ const defaultLimits: Partial<RequestLimits> = {
   connect: 10 * second,
   answer: 20 * second,
   total: 30 * second,
-  bytes: 64 * 1024,
 };
 
 /** Posts the message. Never rejects. `now` is the time of the signature. */
@@ -47,7 +48,10 @@ export async function postWebhook(
         'idempotency-key': message.key,
         ...(secret !== null && signatureHeaders(message.key, context.now(), body, secret)),
       };
-      return resultOf(await client.request({ url, method: 'POST', headers, body, signal }), secrets);
+      const reply = await client.open({ url, method: 'POST', headers, body, signal });
+      // The status alone says that the server has the message: a long or broken body must not send it again.
+      if ('stream' in reply) reply.stream.destroy();
+      return resultOf(reply, url, secrets);
     } finally {
       client.close();
     }
@@ -81,22 +85,30 @@ function failed(
   return { kind: 'failed', error: errorText(error, secrets), ...more };
 }
 
-/** Client errors that another try, or a change of the settings, can correct. */
-const repeatedStatuses = [401, 403, 404, 407, 408, 409, 421, 423, 425, 429];
+/** Client errors of the time of the request or of a proxy, not of the message or its address. */
+const repeatedStatuses = [407, 408, 409, 421, 423, 425, 429];
 
-function resultOf(reply: Reply | NoReply, secrets: readonly string[]): SendResult {
+function resultOf(reply: StreamReply | Reply | NoReply, url: string, secrets: readonly string[]): SendResult {
   if (reply instanceof NoReply) return failed(reply.message, secrets);
-  const { status, headers, bytes } = reply;
-  const text = bytes.toString('utf8').trim();
-  if (status >= 200 && status < 300) return { kind: 'sent', detail: errorText(`HTTP ${status} ${text}`, secrets) };
+  const { status } = reply;
+  if ('stream' in reply) return { kind: 'sent', detail: `HTTP ${status}` };
   if (status >= 300 && status < 400) {
-    const target = URL.parse(String(headers.location ?? ''))?.origin ?? 'another path';
-    return failed(`HTTP ${status}: it redirects to ${target}, and jobman follows no redirect`, secrets);
+    const error = `HTTP ${status}: it redirects to ${redirectTarget(reply, url)}, and jobman follows no redirect`;
+    return failed(error, secrets, { isFinal: true });
   }
+  const text = reply.bytes.toString('utf8').trim();
   const isFinal = status < 500 && !repeatedStatuses.includes(status);
   const pause: Duration = readRetryAfter(reply);
   return failed(`HTTP ${status}${text === '' ? '' : `: ${text}`}`, secrets, {
     ...(isFinal && { isFinal: true as const }),
     ...(pause > 0 && { retryAfter: pause }),
   });
+}
+
+/** Only the server of the target: its path may be as secret as that of the webhook. */
+function redirectTarget({ headers }: Reply, url: string): string {
+  const target = URL.parse(headers.location ?? '', url);
+  if (headers.location === undefined || target === null) return 'an unreadable address';
+  if (target.origin === URL.parse(url)?.origin) return 'another path of the same server';
+  return target.host === '' ? `an address of ${target.protocol}` : `${target.protocol}//${target.host}`;
 }

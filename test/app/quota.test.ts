@@ -69,7 +69,7 @@ function partsOf({ tpus = [], unchecked = [], jobs = [], answers = {} }: World) 
     quotas: {
       limits: async (project) => {
         read.push(project);
-        return answers[project] ?? { ok: true, limits: [limit] };
+        return answers[project] ?? { ok: true, limits: [limit], unreadable: [] };
       },
     },
     cache,
@@ -177,7 +177,7 @@ test('one project without permission is named, and the others are shown', async 
 test('one zone alone still counts the other zones of its region', async () => {
   const regional: QuotaLimit = { ...limit, scope: 'region', location: 'us-west4', limit: 40 };
   const tpus = [observedTpu('a'), observedTpu('b', { zone: 'us-west4-b' })];
-  const { parts } = partsOf({ tpus, answers: { lab: { ok: true, limits: [regional] } } });
+  const { parts } = partsOf({ tpus, answers: { lab: { ok: true, limits: [regional], unreadable: [] } } });
   const { rows } = await observeQuota(parts, { zone });
   assert.deepEqual(
     rows.map((row) => [row.zone, row.usedChips, row.leftChips]),

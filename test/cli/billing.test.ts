@@ -55,6 +55,7 @@ function billing(argv: readonly string[], data: Partial<BillingExportData> | Err
                   rows: [billed(), storage],
                   firstUsageAt: Date.UTC(2026, 9, 22),
                   exportedAt: Date.UTC(2026, 10, 21, 5),
+                  unreadableRows: 0,
                   bytesRead: 34_200_000,
                   bytesCharged: 35_000_000,
                   ...data,
@@ -116,6 +117,7 @@ test('JSON and CSV have every field of every row', async () => {
       table,
       firstUsageAt: '2026-10-22T00:00:00.000Z',
       exportedAt: '2026-11-21T05:00:00.000Z',
+      unreadableRows: 0,
       bytesRead: 34_200_000,
       bytesCharged: 35_000_000,
     },
@@ -172,6 +174,12 @@ test('a period without time, and a failure of the export', async () => {
   assert.equal((await billing(['--since', '2026-11-10', '--until', '2026-11-08'])).code, exitCode.usage);
   const refused = await billing([], new JobmanError('BigQuery does not answer.', exitCode.unreachable));
   assert.deepEqual([refused.code, refused.out, refused.err], [5, '', 'jobman: BigQuery does not answer.\n']);
+});
+
+test('rows that could not be read are counted, because their costs are missing', async () => {
+  const { code, err } = await billing([], { unreadableRows: 2 });
+  assert.equal(code, 0);
+  assert.match(err, /2 rows of the answer could not be read: their costs are missing\./);
 });
 
 test('names from the export cannot control the terminal', async () => {

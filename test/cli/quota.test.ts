@@ -35,6 +35,7 @@ function quota(report: Partial<QuotaReport>, argv: readonly string[] = [], colum
   const whole: QuotaReport = {
     rows: [],
     unread: [],
+    unreadable: [],
     unchecked: [],
     uncounted: [],
     anyAnswered: true,
@@ -127,6 +128,15 @@ test('a project without permission is named with it, and fails the command only 
   assert.equal(only.code, 1);
   const silent = await quota({ unread: [{ ...problem, permission: null }], projects: ['other'], anyAnswered: false });
   assert.equal(silent.code, 5);
+});
+
+test('a limit of an unexpected form is named, and the others are shown', async () => {
+  const unreadable = [{ project: 'lab', quotas: ['TPUV6EPerProjectPerZoneForTPUAPI', 'entry 3\u001b[2J'] }];
+  const { code, out, err } = await quota({ rows: [row({ usedChips: 16 })], unreadable });
+  assert.equal(code, 0);
+  assert.match(out, /16/);
+  assert.match(err, /limits of project lab are not known.*: TPUV6EPerProjectPerZoneForTPUAPI and entry 3/);
+  assert.ok(!err.includes('\u001b'));
 });
 
 test('a stopped TPU emulator is a note', async () => {

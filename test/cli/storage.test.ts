@@ -206,6 +206,24 @@ suite('storage', () => {
     assert.match(err, /jobman storage --exact/);
   });
 
+  test('names a bucket whose entry or points have an unexpected form, and shows the others', async (t) => {
+    const corrupt = (entry: { name?: string; resource?: { labels: { bucket_name: string } } }): unknown => {
+      if (entry.name === 'fresh-bucket') return { ...entry, location: 5 };
+      return entry.resource?.labels.bucket_name === 'small-data' ? { ...entry, points: 'none' } : entry;
+    };
+    const { jobman } = await open(t, { projects: { lab }, corrupt });
+    const { code, out, err } = await jobman('storage');
+    assert.equal(code, 0);
+    assert.match(out, /^lab-runs .* 2\.0 TiB/m);
+    assert.match(out, /^small-data .*not measured yet/m);
+    assert.doesNotMatch(out, /fresh-bucket/);
+    assert.match(
+      err,
+      /bucket fresh-bucket of project lab could not be read: its entry in the list of buckets has an unexpected form\./,
+    );
+    assert.match(err, /some sizes may be missing: the answer for small-data has an unexpected form/);
+  });
+
   test('of a server that does not answer ends with 5', async (t) => {
     const { jobman } = await open(t, { projects: { lab } });
     const settings = defaultSettings(

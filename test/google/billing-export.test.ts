@@ -223,6 +223,18 @@ test('an export without usage in the period', async (t) => {
   assert.deepEqual({ rows, firstUsageAt, exportedAt }, { rows: [], firstUsageAt: null, exportedAt: null });
 });
 
+test('a row of another form is counted, and the others are read', async (t) => {
+  const [row] = usage.rows;
+  assert.ok(row !== undefined);
+  const wrong = row.with(0, null);
+  const notANumber = row.with(7, 'NaN');
+  const { read } = await open(t, ({ query }) =>
+    isCoverage(query) ? coverage : { ...usage, rows: [wrong, row, notANumber] },
+  );
+  const { rows, unreadableRows } = await read();
+  assert.deepEqual([rows.length, rows[0]?.cost, unreadableRows], [1, 92.5, 2]);
+});
+
 test('an answer that is not from BigQuery is an error', async (t) => {
   const { read } = await open(t, ({ query }) =>
     isCoverage(query) ? coverage : { fields: [['html', 'STRING']], rows: [['<p>']] },

@@ -104,6 +104,31 @@ suite('an answer', () => {
     assert.match(answer.problem.message, /unexpected form/);
   });
 
+  test('with entries of another form has the limits of the others, and names these', async (t) => {
+    const entry = (value: unknown) => ({ dimensions: { zone: 'us-east5-b' }, details: { value } });
+    const { port } = await serve(t, [
+      {
+        quotaInfos: [
+          { quotaId: id, dimensionsInfos: [entry('512')] },
+          { quotaId: 'TPUV6EReservedPerProjectPerZoneForTPUAPI', dimensionsInfos: [entry(3)] },
+          { quotaId: 'TPUV4sPodPerProjectPerZoneForTPUAPI', dimensionsInfos: [entry('many')] },
+          null,
+        ],
+      },
+    ]);
+    const answer = await port.limits('lab');
+    assert.ok(answer.ok);
+    assert.deepEqual(
+      answer.limits.map(({ limit }) => limit),
+      [512],
+    );
+    assert.deepEqual(answer.unreadable, [
+      'TPUV6EReservedPerProjectPerZoneForTPUAPI',
+      'entry 4',
+      'TPUV4sPodPerProjectPerZoneForTPUAPI',
+    ]);
+  });
+
   test('that the API is off names the command that enables it', async (t) => {
     const message =
       'Cloud Quotas API has not been used in project 7 before or it is disabled. Enable it by visiting x.';

@@ -28,6 +28,8 @@ export interface FakeStorage {
   /** By a part of the path and query of a request. */
   readonly refusals?: Readonly<Record<string, Refusal>>;
   readonly pageSize?: number;
+  /** Replaces parts of the entries in lists, as no real service would answer. */
+  readonly corrupt?: (entry: object) => unknown;
   /** Called before each answer. */
   readonly beforeAnswer?: (path: string) => Promise<void> | void;
 }
@@ -67,14 +69,18 @@ export async function openStorageServer(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
 }
 
-function answer({ projects, refusals = {}, pageSize = 1_000 }: FakeStorage, url: URL, path: string): Refusal {
+function answer(
+  { projects, refusals = {}, pageSize = 1_000, corrupt = (entry) => entry }: FakeStorage,
+  url: URL,
+  path: string,
+): Refusal {
   const refused = Object.entries(refusals).find(([part]) => path.includes(part));
   if (refused !== undefined) return refused[1];
   const { pathname, searchParams: query } = url;
   const from = Number(query.get('pageToken') ?? 0);
   const page = (name: string, items: readonly object[], size = pageSize): Refusal => {
     const next = from + size < items.length ? { nextPageToken: String(from + size) } : {};
-    return [200, { ...next, ...(items.length === 0 ? {} : { [name]: items.slice(from, from + size) }) }];
+    return [200, { ...next, ...(items.length === 0 ? {} : { [name]: items.slice(from, from + size).map(corrupt) }) }];
   };
   const [, project] = /^\/v3\/projects\/([^/]+)\/timeSeries$/.exec(pathname) ?? [];
   if (project !== undefined) return page('timeSeries', seriesOf(projects[project] ?? {}, query), pageSize);

@@ -5,7 +5,7 @@
 
 import { JobmanError, messageOf } from '../../app/errors.ts';
 import type { Answer, GoogleApi, Listing } from '../../app/google.ts';
-import { matchesShape, parseShape, type Shape, type ShapeValue } from '../../app/json.ts';
+import { matchesShape, parseShape, splitByShape, type Shape, type ShapeValue } from '../../app/json.ts';
 import type { BucketStatus } from '../../app/ports.ts';
 import { readBucketLocation } from '../../catalogue/bucket-location.ts';
 import type { CloudError, CloudErrorKind } from '../../core/model/job.ts';
@@ -20,6 +20,21 @@ export interface Location {
 
 /** v2alpha1 is needed only for `bestEffort`, the preemptible tier of queued resources. */
 export type ApiVersion = 'v2' | 'v2alpha1';
+
+/** `unreadable`: the names of resources whose entry has an unexpected form. They are not in `items`, and not absent. */
+export interface TpuListing<T> extends Listing<T> {
+  readonly unreadable: readonly string[];
+}
+
+/** The reason why a list may lack resources. */
+export function unreachableText(zones: readonly string[]): string {
+  return `the list is incomplete: Google could not reach ${zones.join(', ')}`;
+}
+
+/** `lab-v4 has an unexpected form`. */
+export function unreadableText(names: readonly string[]): string {
+  return `${names.map(resourceId).join(', ')} ${names.length === 1 ? 'has' : 'have'} an unexpected form`;
+}
 
 export type TpuApi = ReturnType<typeof createTpuApi>;
 
@@ -43,11 +58,14 @@ export function createTpuApi(client: GoogleApi) {
       : unexpectedAnswer(`GET ${path}`);
   }
 
-  async function list<T>(path: string, field: string, form: Shape): Promise<Answer<Listing<T>>> {
-    const answer = await client.list<T>(path, field);
-    return !answer.ok || matchesShape(answer.value, { items: [form], unreachable: ['string'] })
-      ? answer
-      : unexpectedAnswer(`GET ${path}`);
+  async function list<T>(path: string, field: string, form: Shape): Promise<Answer<TpuListing<T>>> {
+    const answer = await client.list<unknown>(path, field);
+    if (!answer.ok) return answer;
+    const { items, unreachable } = answer.value;
+    if (!matchesShape(unreachable, ['string'])) return unexpectedAnswer(`GET ${path}`);
+    const { matching, unreadable } = splitByShape(items, form);
+    if (matching.length === 0 && unreadable.length > 0) return unexpectedAnswer(`GET ${path}`);
+    return { ok: true, value: { items: matching as readonly T[], unreachable, unreadable } };
   }
 
   /** After an unreadable answer the change may still have been made. */
@@ -86,8 +104,11 @@ export function createTpuApi(client: GoogleApi) {
       change('DELETE', `${pathOf(location)}/queuedResources/${encode(id)}?force=true`),
     getOperation: (location: Location, id: string) =>
       get<Operation>(`${pathOf(location)}/operations/${encode(id)}`, id, forms.operation),
-    listOperations: (location: Location) =>
-      list<Operation>(`${pathOf(location)}/operations`, 'operations', forms.operation),
+    async listOperations(location: Location): Promise<Answer<Listing<Operation>>> {
+      const path = `${pathOf(location)}/operations`;
+      const answer = await list<Operation>(path, 'operations', forms.operation);
+      return answer.ok && answer.value.unreadable.length > 0 ? unexpectedAnswer(`GET ${path}`) : answer;
+    },
     async getGuestAttributes(location: Location, id: string): Promise<Answer<readonly GuestAttributes[]>> {
       // One empty worker id means all workers, as in gcloud.
       const body = { workerIds: [''] };

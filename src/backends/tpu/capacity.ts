@@ -27,6 +27,7 @@ import {
   resourceId,
   isNotFound,
   statusName,
+  unreachableText,
   type ApiVersion,
   type Operation,
   type Location,
@@ -198,13 +199,11 @@ async function observeAllocation(
   return known(withSlices(status, ref, { nodes, queued }), since);
 }
 
+/** A resource with an entry of an unexpected form is not in the items, so it is requested by its name. */
 function listResultOf<T extends { readonly name: string }>(answer: Answer<Listing<T>>, since: Instant): ListResult<T> {
   if (!answer.ok) return { ok: false, unknown: unknownFromError(answer.error, since) };
   const { items, unreachable } = answer.value;
-  if (unreachable.length > 0) {
-    const reason = `the list is incomplete: Google could not reach ${unreachable.join(', ')}`;
-    return { ok: false, unknown: unknown(reason, since) };
-  }
+  if (unreachable.length > 0) return { ok: false, unknown: unknown(unreachableText(unreachable), since) };
   return { ok: true, items: new Map(items.map((item) => [resourceId(item.name), item])) };
 }
 

@@ -7,7 +7,15 @@ import type { UncheckedLocation, TpuScope, ObservedTpu } from '../../app/tpus.ts
 import { known, unknown, type Observed } from '../../core/model/observation.ts';
 import type { SliceState } from '../../core/model/ready-periods.ts';
 import { parseInstant } from '../../core/model/time.ts';
-import { resourceId, type Location, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
+import {
+  resourceId,
+  unreachableText,
+  unreadableText,
+  type Location,
+  type QueuedResource,
+  type TpuApi,
+  type TpuNode,
+} from './api.ts';
 import {
   groupByLocation,
   nodeOwner,
@@ -59,18 +67,28 @@ async function listZone(
     return { found: { tpus: [], unchecked }, canListEachZone: error.kind !== 'unreachable' };
   }
   const unreachableZones = new Set([...nodes.value.unreachable, ...queue.value.unreachable].map(resourceId));
+  const unreadable = Map.groupBy(
+    [...nodes.value.unreadable, ...queue.value.unreadable],
+    (name) => zoneOf(name) ?? zone,
+  );
   return {
     found: {
       tpus: joinQueuedResources(nodes.value.items, queue.value.items),
-      unchecked: [...unreachableZones].toSorted().map((one) => ({
-        project,
-        zone: one,
-        message: 'Google could not reach this zone',
-        isEmulatorStopped: false,
-      })),
+      unchecked: [
+        ...[...unreachableZones].toSorted().map((one) => ({ zone: one, message: 'Google could not reach this zone' })),
+        ...[...unreadable].map(([one, names]) => ({
+          zone: one === allZones ? null : one,
+          message: `${unreadableText(names)} and is not shown`,
+        })),
+      ].map((one) => ({ ...one, project, isEmulatorStopped: false })),
     },
     canListEachZone: false,
   };
+}
+
+/** The zone in the full name of a resource. */
+function zoneOf(name: string): string | undefined {
+  return /^projects\/[^/]+\/locations\/([^/]+)\//.exec(name)?.[1];
 }
 
 /** A queued resource without nodes is an entry of its own. */
@@ -149,7 +167,9 @@ async function findOrphansAt(
   const queue = await api.listQueuedResources(location);
   if (!queue.ok) return queue.error.raw;
   const unreachable = [...nodes.value.unreachable, ...queue.value.unreachable];
-  if (unreachable.length > 0) return `the list is incomplete: Google could not reach ${unreachable.join(', ')}`;
+  if (unreachable.length > 0) return unreachableText(unreachable);
+  const unreadable = [...nodes.value.unreadable, ...queue.value.unreadable];
+  if (unreadable.length > 0) return `the list is incomplete: ${unreadableText(unreadable)}`;
 
   const isOurs = (owner: ResourceOwner | undefined): owner is ResourceOwner =>
     owner !== undefined && installations.has(owner.installation);

@@ -122,7 +122,11 @@ function formatReclaimable(row: QuotaRow, { name, chips, state, reclaimable, com
 }
 
 /** Fails only if no limit could be read: one project without permission must not fail a script that uses the others. */
-function printProblems(cli: Cli, { unread, unchecked, projects }: QuotaReport): number {
+function printProblems(cli: Cli, { unread, unreadable, unchecked, projects }: QuotaReport): number {
+  for (const { project, quotas } of unreadable) {
+    const message = `these limits of project ${project} are not known, because their entries have an unexpected form`;
+    cli.note(escapeLine(`note: ${message}: ${formatList(quotas)}`));
+  }
   const stopped = unchecked.filter(({ isEmulatorStopped }) => isEmulatorStopped);
   for (const one of stopped) cli.note(`note: ${formatUnanswered(one)}`);
   for (const one of unchecked) {

@@ -1,7 +1,7 @@
 // The report of `jobman billing`: as a table, as CSV and as JSON, each with the same rows.
 
 import type { BillingAnswer } from '../../app/billing.ts';
-import { formatBytes, formatDate, formatList, formatTime, formatUsd } from '../../app/format.ts';
+import { formatBytes, formatDate, formatList, formatTime, formatUsd, pluralize } from '../../app/format.ts';
 import { day, hour, type Instant } from '../../core/model/time.ts';
 import type { BilledAmount, BillingComparison, BillingGroup, BillingGrouping } from '../../reports/billing.ts';
 import type { BillingOutput } from '../outputs.ts';
@@ -152,7 +152,7 @@ export function billingNotes(answer: BillingAnswer, now: Instant): readonly stri
   const { report, source } = answer;
   if (source === null) return [...leftOutNotes(answer), ...noExportNotes];
   const { since, compared, comparison, prices, groups } = report;
-  const { table, firstUsageAt, exportedAt, bytesRead, bytesCharged } = source;
+  const { table, firstUsageAt, exportedAt, bytesRead, bytesCharged, unreadableRows } = source;
   const isCompared = groups.some((group) => group.comparison !== null);
   const query = `BigQuery read ${formatBytes(bytesRead)} and charges for ${formatBytes(bytesCharged)}.`;
   if (firstUsageAt === null || exportedAt === null)
@@ -161,6 +161,9 @@ export function billingNotes(answer: BillingAnswer, now: Instant): readonly stri
       query,
     ];
   return [
+    ...(unreadableRows > 0
+      ? [`${pluralize(unreadableRows, 'row')} of the answer could not be read: their costs are missing.`]
+      : []),
     ...(firstUsageAt >= since + day
       ? [
           `The export has nothing before ${formatDate(firstUsageAt, now)}: it was probably switched on then, and earlier costs are missing.`,

@@ -189,3 +189,27 @@ test('an answer with a value of a wrong type counts as no answer', async (t) => 
     assert.equal(unchecked.length, items[0] === whole ? 0 : 1, JSON.stringify(items));
   }
 });
+
+test('one node of an unexpected form is named with its zone, and hides neither the others nor its queued resource', async (t) => {
+  const server = await openTpuServer(t);
+  const nodes = [
+    { name: `${parent}/nodes/a`, state: 'READY' },
+    { name: `${parent}/nodes/b`, state: 7 },
+  ];
+  const queuedResources = [{ name: `${parent}/queuedResources/b` }, { name: null }];
+  server.fault = ({ path }) => ({ status: 200, body: path.endsWith('nodes') ? { nodes } : { queuedResources } });
+  const { tpus, unchecked } = await listTpus(server.api, { project: 'p', zones: null });
+  assert.deepEqual(
+    tpus.map(({ name }) => name),
+    ['a', 'b'],
+  );
+  assert.deepEqual(unchecked, [
+    {
+      project: 'p',
+      zone: 'us-central2-b',
+      message: 'b has an unexpected form and is not shown',
+      isEmulatorStopped: false,
+    },
+    { project: 'p', zone: null, message: 'entry 2 has an unexpected form and is not shown', isEmulatorStopped: false },
+  ]);
+});

@@ -126,6 +126,27 @@ suite('a list', () => {
     assert.equal((await observeOne(server, tpuRef({ spec: queue }))).state, 'waiting');
   });
 
+  test('with an entry of an unexpected form counts for the others, and that resource is asked for by name', async (t) => {
+    const server = await openTpuServer(t);
+    const wrong = { ...nodeOf(), state: 7 };
+    const other = nodeOf({ id: 'other-000008-1' });
+    server.fault = ({ path }) => {
+      if (path.endsWith('/nodes')) return { status: 200, body: { nodes: [wrong, other] } };
+      return path.endsWith('/queuedResources')
+        ? { status: 200, body: { queuedResources: [{ ...queuedOf('ACTIVE'), state: 'ACTIVE' }] } }
+        : { status: 200, body: wrong };
+    };
+    const ofOther = tpuRef({ job: { id: '000008' }, allocation: { name: 'other-000008-1', readyAt: now - minute } });
+    const wasReady = { allocation: { readyAt: now - minute } };
+    const [mine, theirs, queued] = await observe(
+      server.api,
+      tpuRef(wasReady),
+      ofOther,
+      tpuRef({ ...wasReady, spec: queue }),
+    );
+    assert.deepEqual([mine?.kind, theirs?.kind, queued?.kind], ['unknown', 'known', 'unknown']);
+  });
+
   test('of the queue that fails says nothing against a job that is not in the queue', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf());

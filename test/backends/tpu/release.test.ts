@@ -266,6 +266,12 @@ suite('a sweep', () => {
     server.fault = () => undefined;
     server.unreachable = ['us-central2-b'];
     assert.equal((await capacityOf(server).listLabelled(refs)).kind, 'unknown');
+    server.unreachable = [];
+    server.fault = ({ path }) =>
+      path.endsWith('us-central2-b/nodes')
+        ? { status: 200, body: { nodes: [nodeOf({ id: 'ours' }), { name: `${parent}/nodes/wrong`, state: 7 }] } }
+        : undefined;
+    assert.equal((await capacityOf(server).listLabelled(refs)).kind, 'unknown');
   });
 
   test('and its result can be released, if it has not changed', async (t) => {
