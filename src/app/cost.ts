@@ -2,33 +2,26 @@
 
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import type { Instant } from '../core/model/time.ts';
-import { costReport, firstJobs, reportOf, type CostReport } from '../reports/cost.ts';
-import type { UsageRow } from '../reports/usage.ts';
-import type { CostRequest, UsageJob } from './client.ts';
+import { reportOf, type CostReport } from '../reports/cost.ts';
+import type { CostRequest } from './client.ts';
 import type { Store, UsageFilter } from './ports.ts';
 
-type Ledger = Pick<Store, 'usage' | 'usageByJob' | 'usageSums'>;
-
-/** The database adds up what it can: a ledger has tens of thousands of rows. */
-export async function costOf(store: Ledger, request: CostRequest, now: Instant): Promise<CostReport> {
-  const { owner, jobs, ...query } = request;
+/** The database adds up, because a ledger has tens of thousands of rows. */
+export async function costOf(
+  store: Pick<Store, 'costliestJobs' | 'usageSums'>,
+  { owner, jobs, ...query }: CostRequest,
+  now: Instant,
+): Promise<CostReport> {
   const { by, since, until, limit } = query;
-  const filter: UsageFilter = omitUndefined({ owner, since, until, jobs: jobs?.map(({ job }) => job) });
-  if (jobs !== undefined || by === 'tag' || by === 'day') {
-    const rows = await store.usage(filter);
-    const wanted = jobs === undefined ? rows : rows.filter((row) => jobs.some((job) => isOf(row, job)));
-    return costReport(wanted, query, now);
+  const filter: UsageFilter = omitUndefined({ owner, since, until, jobs });
+  if (by === 'job' && limit !== undefined) {
+    const { jobs: first, restCounts } = await store.costliestJobs(filter, limit, now);
+    const [sums, rest] = await Promise.all([
+      store.usageSums({ ...filter, jobs: first }, by, now),
+      store.usageSums({ ...filter, exceptJobs: first }, null, now),
+    ]);
+    return reportOf(sums, query, now, { rest, restCounts });
   }
-  if (by !== 'job' || limit === undefined) return reportOf(await store.usageSums(filter, by, now), query, now);
-  const { subjects, restCounts } = firstJobs(await store.usageByJob(filter, now), limit);
-  const [sums, rest] = await Promise.all([
-    store.usageSums({ ...filter, subjects }, by, now),
-    store.usageSums({ ...filter, exceptSubjects: subjects }, null, now),
-  ]);
-  return reportOf(sums, query, now, { rest, restCounts });
-}
-
-/** Two clusters may have a job of one name. */
-function isOf({ job, source, location }: UsageRow, wanted: UsageJob): boolean {
-  return job === wanted.job && wanted.cluster === (source === 'kubernetes' ? location : null);
+  const sums = await store.usageSums(filter, by, now);
+  return reportOf(sums, query, now, by === 'tag' ? { totals: await store.usageSums(filter, null, now) } : {});
 }

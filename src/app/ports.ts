@@ -10,9 +10,9 @@ import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId, CapacitySpec } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
-import type { JobUsage, SummedGrouping, UsageSum } from '../reports/cost.ts';
+import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
-import type { JobRow } from './client.ts';
+import type { JobRow, UsageJob } from './client.ts';
 import type { LabEntry } from './lab-job.ts';
 
 // ---------------------------------------------------------------------------------------------- time
@@ -85,12 +85,16 @@ export interface JobPage {
 export interface UsageFilter {
   readonly since?: Instant;
   readonly until?: Instant;
-  /** Ids of jobs. */
-  readonly jobs?: readonly string[];
-  /** Jobs as `JobUsage` names them. */
-  readonly subjects?: readonly string[];
-  readonly exceptSubjects?: readonly string[];
+  readonly jobs?: readonly UsageJob[];
+  readonly exceptJobs?: readonly UsageJob[];
   readonly owner?: string;
+}
+
+/** The first groups of a report by job, in its order. */
+export interface CostliestJobs {
+  readonly jobs: readonly UsageJob[];
+  /** The number of the other groups. */
+  readonly restCounts: { readonly real: number; readonly simulated: number };
 }
 
 export interface RowPage {
@@ -144,9 +148,8 @@ export interface Store {
   /** The usage ledger, job by job, with the jobs that left the list. Each row in full, even if it began earlier. */
   usage(filter: UsageFilter): Promise<readonly UsageRow[]>;
   /** The same, added up by group. The filter and `now` cut rows exactly. Without groups, the key is null. */
-  usageSums(filter: UsageFilter, by: SummedGrouping | null, now: Instant): Promise<readonly UsageSum[]>;
-  /** The same, one row for each job. */
-  usageByJob(filter: UsageFilter, now: Instant): Promise<readonly JobUsage[]>;
+  usageSums(filter: UsageFilter, by: CostGrouping | null, now: Instant): Promise<readonly UsageSum[]>;
+  costliestJobs(filter: UsageFilter, limit: number, now: Instant): Promise<CostliestJobs>;
   changeCount(): Promise<number>;
   /** Takes a lease that is free, expired or ours; with this machine's controller lock (`holdsLock`), any lease. */
   takeLease(

@@ -1,6 +1,6 @@
 // Billing: what Google has charged, by group, and its difference from the estimate of the usage ledger.
 
-import { day, type Duration, type Instant } from '../core/model/time.ts';
+import { day, utcDate, type Duration, type Instant } from '../core/model/time.ts';
 import { costReport } from './cost.ts';
 import type { UsageRow } from './usage.ts';
 
@@ -236,7 +236,7 @@ function estimates({ usage, now }: BillingParts, period: { readonly since: Insta
     const { groups, prices } = costReport(rows.filter(isToday), { by: 'job', since: at, until: at + day }, now);
     for (const { key: job, name, owner: user, held } of groups) {
       if (held.durationMs === 0) continue;
-      const about = { day: new Date(at).toISOString().slice(0, 10), service: null, sku: null, user, job, name };
+      const about = { day: utcDate(at), service: null, sku: null, user, job, name };
       result.push({ ...about, usd: held.estimateUsd, unpricedMs: held.unpricedMs, prices });
     }
   }

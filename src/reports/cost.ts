@@ -1,6 +1,6 @@
 // Cost: what jobs have used and its estimated price, by group and by use of the capacity.
 
-import { day, hour, type Duration, type Instant } from '../core/model/time.ts';
+import { day, hour, utcDate, type Duration, type Instant } from '../core/model/time.ts';
 import type { UsageRow } from './usage.ts';
 
 export type CostGrouping = 'job' | 'user' | 'tag' | 'accelerator' | 'zone' | 'day';
@@ -125,21 +125,6 @@ export interface UsageSum extends Sum, Omit<CostGroup, keyof CostSplit> {
   readonly firstAt: Instant;
 }
 
-/** The groupings in which a row of the ledger belongs to one group, so that the database can add them up. */
-export type SummedGrouping = Exclude<CostGrouping, 'tag' | 'day'>;
-
-/** A job with the values by which jobs are ordered. */
-export interface JobUsage {
-  /** Its key in the ledger. A cluster may have had several jobs of one name. */
-  readonly subject: string;
-  readonly job: string;
-  /** As in `CostGroup`. */
-  readonly cluster: string | null;
-  readonly simulated: boolean;
-  readonly heldMs: Duration;
-  readonly usd: number;
-}
-
 /** Each row as a sum; divided at midnight by day, and once for each tag by tag. */
 function sumsOf(rows: readonly UsageRow[], query: CostQuery, now: Instant): readonly UsageSum[] {
   const { by, since, until = now } = query;
@@ -185,7 +170,7 @@ function daysOf(from: Instant, until: Instant): readonly Part[] {
   const parts: Part[] = [];
   for (let at = from; at < until;) {
     const end = Math.min(until, (Math.floor(at / day) + 1) * day);
-    parts.push({ date: new Date(at).toISOString().slice(0, 10), from: at, until: end });
+    parts.push({ date: utcDate(at), from: at, until: end });
     at = end;
   }
   return parts;
@@ -334,24 +319,4 @@ function compareKeys({ about: one }: Ordered, { about: other }: Ordered): number
 function compareCosts(one: Ordered, other: Ordered): number {
   const bySimulation = Number(one.about.simulated) - Number(other.about.simulated);
   return bySimulation || other.usd - one.usd || other.heldMs - one.heldMs || compareKeys(one, other);
-}
-
-/** The jobs of the first groups of a report by job, and the number of the other groups. */
-export function firstJobs(
-  jobs: readonly JobUsage[],
-  limit: number,
-): { readonly subjects: readonly string[]; readonly restCounts: NonNullable<OtherSums['restCounts']> } {
-  const groups = [...Map.groupBy(jobs, (one) => groupId({ ...one, key: one.job })).values()].map((same) => ({
-    about: { simulated: same[0]?.simulated === true, key: same[0]?.job ?? null },
-    heldMs: same.reduce((sum, { heldMs }) => sum + heldMs, 0),
-    usd: same.reduce((sum, { usd }) => sum + usd, 0),
-    subjects: same.map(({ subject }) => subject),
-  }));
-  const sorted = groups.toSorted(compareCosts);
-  const others = sorted.slice(limit);
-  const simulated = others.filter(({ about }) => about.simulated).length;
-  return {
-    subjects: sorted.slice(0, limit).flatMap(({ subjects }) => subjects),
-    restCounts: { real: others.length - simulated, simulated },
-  };
 }

@@ -1,10 +1,11 @@
 // Usage: the statements about the usage ledger. A job's rows are written in the transaction of its commit.
 
-import type { UsageFilter } from '../app/ports.ts';
-import type { JobUsage, SummedGrouping, UsageSum } from '../reports/cost.ts';
+import type { UsageJob } from '../app/client.ts';
+import type { CostliestJobs, UsageFilter } from '../app/ports.ts';
+import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { Job } from '../core/model/job.ts';
-import { hour, type Instant } from '../core/model/time.ts';
+import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
 import { schemaVersion } from './database-file.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
@@ -107,29 +108,45 @@ export async function readUsage(db: Database, filter: UsageFilter): Promise<read
   }));
 }
 
-/** See `Store.usageByJob`. */
-export async function readUsageByJob(db: Database, filter: UsageFilter, now: Instant): Promise<readonly JobUsage[]> {
-  const duration = clippedDuration(filter, now);
-  const { rows } = await sql<Unconverted<JobUsage>>`
-    select subject, min(job) as "job", min(case when source = 'kubernetes' then location end) as "cluster",
-      min(simulated) as "simulated", coalesce(sum(case when used_for <> 'waiting' then ${duration} end), 0) as "heldMs",
-      coalesce(sum(case when used_for <> 'waiting' then ${duration} * price end), 0) / ${hour} as "usd"
-    from usage where ${matches({ ...filter, until: end(filter, now) })} group by subject`.execute(db);
-  return withBooleans<JobUsage>(rows);
+/** As in `CostGroup.cluster`. */
+const clusterOf = sql`case when source = 'kubernetes' then location end`;
+
+/** See `Store.costliestJobs`. */
+export async function readCostliestJobs(
+  db: Database,
+  filter: UsageFilter,
+  limit: number,
+  now: Instant,
+): Promise<CostliestJobs> {
+  // By subject first: that is the order of the primary key, so only one row for each job remains to be sorted.
+  const { rows } = await sql<UsageJob & { simulated: number; allCount: number; simulatedCount: number }>`
+    select job, cluster, simulated, count(*) over () as "allCount", sum(simulated) over () as "simulatedCount"
+    from (
+      select min(job) as job, min(${clusterOf}) as cluster, min(simulated) as simulated,
+        sum(case when used_for = 'waiting' then 0 else ended - began end) as held,
+        sum(case when used_for = 'waiting' then 0 else (ended - began) * coalesce(price, 0) end) as cost
+      from (${clipped(filter, now)}) as clipped group by subject) as one
+    group by job, cluster, simulated
+    order by simulated, sum(cost) desc, sum(held) desc, job, cluster limit ${limit}`.execute(db);
+  const jobs = rows.map(({ job, cluster }) => ({ job, cluster }));
+  const { allCount, simulatedCount } = rows[0] ?? { allCount: 0, simulatedCount: 0 };
+  const simulated = simulatedCount - rows.filter((row) => row.simulated === 1).length;
+  return { jobs, restCounts: { real: allCount - rows.length - simulated, simulated } };
 }
 
 const noNames = sql`null as "name", null as "owner", null as "cluster"`;
 
 /** The columns of a group, and those that make two groups different. */
-const groupings: Readonly<Record<SummedGrouping | 'none', readonly [columns: Sql, by: Sql]>> = {
+const groupings: Readonly<Record<CostGrouping | 'none', readonly [columns: Sql, by: Sql]>> = {
   job: [
-    sql`min(job) as "key", min(job_name) as "name", min(owner) as "owner",
-      min(case when source = 'kubernetes' then location end) as "cluster"`,
+    sql`min(job) as "key", min(job_name) as "name", min(owner) as "owner", min(${clusterOf}) as "cluster"`,
     sql`subject`,
   ],
   user: [sql`owner as "key", ${noNames}`, sql`owner`],
   accelerator: [sql`accelerator as "key", ${noNames}`, sql`accelerator`],
   zone: [sql`location as "key", ${noNames}`, sql`location`],
+  tag: [sql`tag as "key", ${noNames}`, sql`tag`],
+  day: [sql`min(began) as "key", ${noNames}`, sql`began - began % ${day}`],
   none: [sql`null as "key", ${noNames}`, sql`simulated`],
 };
 
@@ -137,41 +154,59 @@ const groupings: Readonly<Record<SummedGrouping | 'none', readonly [columns: Sql
 export async function readUsageSums(
   db: Database,
   filter: UsageFilter,
-  by: SummedGrouping | null,
+  by: CostGrouping | null,
   now: Instant,
 ): Promise<readonly UsageSum[]> {
-  const duration = clippedDuration(filter, now);
   const [columns, group] = groupings[by ?? 'none'];
-  const { rows } = await sql<Unconverted<UsageSum>>`
-    select ${columns}, simulated, used_for as "use", prices_of as "pricesOf", min(${beginning(filter)}) as "firstAt",
-      sum(${duration}) as "durationMs", coalesce(sum(${duration} * chips), 0) as "chipMs",
-      coalesce(sum(${duration} * price), 0) / ${hour} as "usd",
-      sum(case when price is null then ${duration} else 0 end) as "unpricedMs"
-    from usage where ${matches({ ...filter, until: end(filter, now) })}
-    group by ${group}, simulated, used_for, prices_of`.execute(db);
-  return withBooleans<UsageSum>(rows);
+  const { rows } = await sql<Unconverted>`
+    ${parts(by, clipped(filter, now))}
+    select ${columns}, simulated, used_for as "use", prices_of as "pricesOf", min(began) as "firstAt",
+      sum(ended - began) as "durationMs", coalesce(sum((ended - began) * chips), 0) as "chipMs",
+      coalesce(sum((ended - began) * price), 0) / ${hour} as "usd",
+      sum(case when price is null then ended - began else 0 end) as "unpricedMs"
+    from part group by ${group}, simulated, used_for, prices_of`.execute(db);
+  // Changes the rows, because copies of thousands would take longer than the statement.
+  for (const row of rows) {
+    row.simulated = row.simulated === 1;
+    if (by === 'day') row.key = utcDate(Number(row.key));
+  }
+  return rows as readonly unknown[] as readonly UsageSum[];
 }
 
-type Unconverted<Row> = Omit<Row, 'simulated'> & { simulated: number | boolean };
+type Unconverted = Omit<UsageSum, 'simulated' | 'key'> & { simulated: number | boolean; key: string | number | null };
 
-/** Changes the rows, because copies of thousands would take longer than the statement. */
-function withBooleans<Row extends { readonly simulated: boolean }>(rows: readonly Unconverted<Row>[]): readonly Row[] {
-  for (const row of rows) row.simulated = row.simulated === 1;
-  return rows as readonly unknown[] as readonly Row[];
+/** The table `part`: the rows of `rows`, once for each tag by tag, and divided at midnight in UTC by day. */
+function parts(by: CostGrouping | null, rows: Sql): Sql {
+  switch (by) {
+    case 'tag':
+      return sql`with part as (
+        select used.*, tag from (${rows}) as used left join job_tag
+        on source <> 'kubernetes' and job_tag.job = cast(subject as bigint))`;
+    case 'day': {
+      const columns = sql`simulated, used_for, prices_of, chips, price`;
+      const until = (midnight: Sql, last: Sql): Sql =>
+        sql`case when ${midnight} < ${last} then ${midnight} else ${last} end`;
+      return sql`with recursive part (simulated, used_for, prices_of, chips, price, began, ended, last) as (
+        select ${columns}, began, ${until(sql`began - began % ${day} + ${day}`, sql`ended`)}, ended
+        from (${rows}) as used
+        union all select ${columns}, ended, ${until(sql`ended + ${day}`, sql`last`)}, last from part
+        where ended < last)`;
+    }
+    default:
+      return sql`with part as (${rows})`;
+  }
 }
 
-function end({ until }: UsageFilter, now: Instant): Instant {
-  return Math.min(until ?? now, now);
-}
-
-function beginning({ since }: UsageFilter): Sql {
-  return since === undefined ? sql`began_at` : sql`case when began_at < ${since} then ${since} else began_at end`;
-}
-
-/** The part of a row in the period of the filter, in milliseconds. `now` ends a row that continues. */
-function clippedDuration(filter: UsageFilter, now: Instant): Sql {
-  const last = end(filter, now);
-  return sql`(case when ended_at is null or ended_at > ${last} then ${last} else ended_at end - ${beginning(filter)})`;
+/** The rows with `began` and `ended`: their time in the period of the filter. `now` ends a row that continues. */
+function clipped(filter: UsageFilter, now: Instant): Sql {
+  const { since } = filter;
+  const until = Math.min(filter.until ?? now, now);
+  const began =
+    since === undefined ? sql`began_at` : sql`case when began_at < ${since} then ${since} else began_at end`;
+  return sql`
+    select usage.*, ${began} as began,
+      case when ended_at is null or ended_at > ${until} then ${until} else ended_at end as ended
+    from usage where ${matches({ ...filter, until })}`;
 }
 
 const noTags: readonly string[] = [];
@@ -187,16 +222,27 @@ async function readTags(db: Database): Promise<ReadonlyMap<number, readonly stri
   return tags;
 }
 
-const never = sql`1 = 0`;
+const never = sql`(1 = 0)`;
 
-function matches({ since, until, jobs, owner, subjects, exceptSubjects }: UsageFilter): Sql {
+function matches({ since, until, jobs, exceptJobs, owner }: UsageFilter): Sql {
   const parts: Sql[] = [];
   if (since !== undefined) parts.push(sql`(ended_at is null or ended_at > ${since})`);
   if (until !== undefined) parts.push(sql`began_at < ${until}`);
-  if (jobs !== undefined) parts.push(jobs.length === 0 ? never : sql`job in (${sql.join(jobs)})`);
+  if (jobs !== undefined) parts.push(isOneOf(jobs));
+  if (exceptJobs !== undefined) parts.push(sql`not ${isOneOf(exceptJobs)}`);
   if (owner !== undefined) parts.push(sql`owner = ${owner}`);
-  if (subjects !== undefined) parts.push(subjects.length === 0 ? never : sql`subject in (${sql.join(subjects)})`);
-  if (exceptSubjects !== undefined && exceptSubjects.length > 0)
-    parts.push(sql`subject not in (${sql.join(exceptSubjects)})`);
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
+}
+
+/** Two clusters may have a job of one name, and a name may be the id of another job. */
+function isOneOf(jobs: readonly UsageJob[]): Sql {
+  const own = jobs.filter(({ cluster }) => cluster === null).map(({ job }) => job);
+  const inClusters = jobs.flatMap(({ job, cluster }) =>
+    cluster === null ? [] : [sql`(source = 'kubernetes' and job = ${job} and location = ${cluster})`],
+  );
+  const parts = [
+    ...(own.length === 0 ? [] : [sql`(source <> 'kubernetes' and job in (${sql.join(own)}))`]),
+    ...inClusters,
+  ];
+  return parts.length === 0 ? never : sql`(${sql.join(parts, sql` or `)})`;
 }

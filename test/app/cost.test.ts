@@ -17,23 +17,25 @@ const now = noon + 20 * hour;
 /** Jobs of several users, zones and prices, on the emulator, on this machine and in two clusters, one of them twice. */
 const rows: readonly UsageRow[] = Array.from({ length: 60 }, (_, index) => {
   const number = (index % 17) + 1;
-  const from = noon + index * 17 * minute;
+  // One row crosses several midnights.
+  const from = index === 19 ? noon - 75 * hour : noon + index * 17 * minute;
   const base = usageRow({
     job: String(number).padStart(6, '0'),
     jobName: `run-${number}`,
     owner: number % 5 === 0 ? null : `user${number % 3}`,
+    tags: ['big', 'sweep', 'x'].slice(0, number % 4),
     use: usageUses[index % usageUses.length] ?? 'useful',
     accelerator: number % 2 === 0 ? 'v4-8' : null,
     chips: number % 2 === 0 ? 4 : null,
     from,
-    until: index % 11 === 0 ? null : from + ((index % 7) + 1) * 13 * minute,
+    until: index % 11 === 0 ? null : noon + (index * 17 + ((index % 7) + 1) * 13) * minute,
     pricePerHourUsd: number % 4 === 0 ? null : number / 3,
     pricesOf: number % 4 === 0 ? null : number % 3 === 0 ? 'settings' : '2026-08-01',
     simulated: number === 6 || number === 7,
   });
   if (number < 15) return base;
   const cluster = { source: 'kubernetes', location: `hpc/team${number % 2}` } as const;
-  return { ...base, job: 'train', jobName: 'train', owner: 'user1', ...cluster };
+  return { ...base, job: 'train', jobName: 'train', owner: 'user1', tags: [], ...cluster };
 });
 
 async function openLedger(t: TestContext): Promise<ReturnType<typeof openStore>> {
@@ -42,6 +44,8 @@ async function openLedger(t: TestContext): Promise<ReturnType<typeof openStore>>
   t.after(() => store.close());
   await store.installationId();
   const db = new DatabaseSync(file);
+  db.exec('pragma foreign_keys = off');
+  const insertTag = db.prepare('insert into job_tag (tag, job) values (?, ?) on conflict do nothing');
   const insert = db.prepare(`
     insert into usage (subject, seq, job, source, allocation, name, owner, job_name, project, location, accelerator,
       pricing, chips, ownership, used_for, attempt, began_at, ended_at, price, prices_of, simulated)
@@ -49,9 +53,11 @@ async function openLedger(t: TestContext): Promise<ReturnType<typeof openStore>>
   for (const [index, row] of rows.entries()) {
     const { job, source, allocation, name, owner, jobName, project, location, accelerator, pricing, chips } = row;
     const about = [source, allocation, name, owner, jobName, project, location, accelerator, pricing, chips];
-    const subject = source === 'kubernetes' ? `uid-${(index % 17) + 1}` : job;
+    // A uid may begin with the digits of a job's id.
+    const subject = source === 'kubernetes' ? `${(index % 17) - 14}-uid` : job;
     const { ownership, use, attempt, from, until, pricePerHourUsd, pricesOf, simulated } = row;
     const rest = [ownership, use, attempt, from, until, pricePerHourUsd, pricesOf, simulated ? 1 : 0];
+    for (const tag of row.tags) insertTag.run(tag, Number(job));
     insert.run(subject, index, job, ...about, ...rest);
   }
   db.close();
@@ -71,6 +77,7 @@ suite('the sums of the database', () => {
   const periods = [
     {},
     { since: noon + 3 * hour },
+    { since: noon - 70 * hour, until: noon - 5 * hour },
     { since: noon + 2 * hour, until: noon + 9 * hour },
     { until: now + hour },
   ];

@@ -36,10 +36,8 @@ export async function clusterReport(
   const { job, pods } = observation;
   const now = cli.io.now();
   const client = await cli.services.client();
-  const location = `${context.context}/${context.namespace}`;
-  const usage = (await client.usage({ jobs: [job.name] })).filter(
-    (row) => row.source === 'kubernetes' && row.location === location,
-  );
+  const cluster = `${context.context}/${context.namespace}`;
+  const usage = await client.usage({ jobs: [{ job: job.name, cluster }] });
   const { logs, problems } = await logsOf(origin);
   const { stringify } = await import('yaml');
   const manifest = object === null ? null : stringify(object);

@@ -37,13 +37,12 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
   const now = io.now();
   const [events, usage, spending, logs, manifest, documents] = await Promise.all([
     client.events(view.id, 0),
-    client.usage({ jobs: [view.id] }),
+    client.usage({ jobs: [{ job: view.id, cluster: null }] }),
     client.spending(view.id),
     pageLogs(client, view),
     readOptional(manifestFile(view.folder)),
     workdirFiles(view),
   ]);
-  const rows = usage.filter(({ source }) => source !== 'kubernetes');
   const attempts = view.attempts.map(({ attempt, createdAt }) => ({ at: createdAt, name: String(attempt) }));
   const layout = { columns: null, styler: screen.styleOut, unicode: true, now, spending };
   return {
@@ -55,9 +54,9 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
       message: view.why.message,
       evidence: view.why.evidence,
       facts: factRows(view, layout).filter(([label]) => !headings.includes(label)),
-      timeline: usageTimeline(rows, attempts, now),
+      timeline: usageTimeline(usage, attempts, now),
       attempts: view.attempts.map((attempt) => pageAttempt(view, attempt)),
-      cost: pageCost(rows, now),
+      cost: pageCost(usage, now),
       history: withoutRepeatedLosses(events.map(({ event }) => event)).map((event) => ({
         at: event.at,
         message: describeEvent(event, view),
@@ -74,7 +73,7 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
     files: [
       { name: 'job.json', text: `${jsonText(viewJson(view), 2)}\n` },
       { name: 'events.jsonl', text: events.map(({ seq, event }) => `${jsonText({ seq, ...event })}\n`).join('') },
-      { name: 'usage.jsonl', text: rows.map((row) => `${jsonText(row)}\n`).join('') },
+      { name: 'usage.jsonl', text: usage.map((row) => `${jsonText(row)}\n`).join('') },
       ...(manifest === undefined ? [] : [{ name: 'manifest.yaml', text: manifest }]),
       ...documents,
       ...allLogs(view),

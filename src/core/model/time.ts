@@ -59,3 +59,8 @@ export function hashFraction(...parts: readonly (string | number)[]): number {
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return ((hash ^ (hash >>> 16)) >>> 0) / 0x1_0000_0000;
 }
+
+/** The day in UTC, such as `2026-08-01`. */
+export function utcDate(at: Instant): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
