@@ -233,16 +233,34 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
     if (tpus.list?.projects.includes(project) !== true) return tpus.message ?? 'not checked yet';
     return unchecked.find((gap) => gap.project === project && (gap.zone === null || gap.zone === zone))?.message;
   };
-  const nodes = new Set(listed.flatMap((row) => (row.nodeState === null || row.job === null ? [] : [row.job])));
+  const own = new Map(jobs.flatMap((job) => job.tpus.map((tpu) => [tpuKey(tpu), tpu] as const)));
+  const active = new Set(jobs.map(({ id }) => id));
+  const nodes = new Set<JobTpu>();
+  const ofCloud = listed.flatMap((row) => {
+    if (endedStates.has(row.state)) return [];
+    // The nodes of a queued resource have its name and a number.
+    const tpu = own.get(tpuKey(row)) ?? own.get(tpuKey({ ...row, name: row.name.replace(/-\d+$/, '') }));
+    // A request of a job is counted with the job, also before the cloud has accepted it.
+    if (row.nodeState === null) return row.owner.kind === 'job' ? [] : [tpuOfCloud(row, 'waiting', null)];
+    if (tpu !== undefined) {
+      nodes.add(tpu);
+      return [tpuOfCloud(row, tpu.readyAt === null ? 'held' : useOf(tpu), tpu.idleSinceAt)];
+    }
+    // The job has lost or released it since the list.
+    if (row.job !== null && active.has(row.job)) return [];
+    const idleSinceAt = row.idleMs === null ? null : tpus.at - row.idleMs;
+    return [tpuOfCloud(row, idleSinceAt === null ? 'held' : 'idle', idleSinceAt)];
+  });
   const ofJobs = jobs.flatMap((job) =>
     job.tpus
-      // The cloud's own list has the TPUs that exist, but not the requests that it refused.
-      .filter(({ project, zone, readyAt }) =>
-        gapIn(project, zone) === undefined ? readyAt === null && !nodes.has(job.id) : true,
+      // The list lacks the requests that the cloud has refused, and what has become ready since.
+      .filter(
+        (tpu) =>
+          gapIn(tpu.project, tpu.zone) !== undefined ||
+          (!nodes.has(tpu) && (tpu.readyAt === null || tpu.readyAt > tpus.at)),
       )
       .map((tpu) => tpuOfJob(job, tpu)),
   );
-  const ofCloud = listed.flatMap((row) => tpuOfCloud(row, tpus.at));
   const groups = Map.groupBy([...ofCloud, ...ofJobs], ({ project, zone, accelerator }) =>
     JSON.stringify([project, zone, generationName(accelerator)]),
   );
@@ -286,36 +304,22 @@ function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
   );
 }
 
-function tpuOfJob(job: JobActivity, { project, zone, accelerator, chips, readyAt, idleSinceAt }: JobTpu): ZoneTpu {
-  const use = readyAt === null ? 'waiting' : idleSinceAt === null ? 'busy' : 'idle';
-  return { project, zone, accelerator, chips, use, idleSinceAt, user: job.owner ?? '-', simulated: job.simulated };
+function tpuKey({ project, zone, name }: Pick<JobTpu, 'project' | 'zone' | 'name'>): string {
+  return `${project}/${zone}/${name}`;
 }
 
-function tpuOfCloud(row: TpuRow, at: Instant): readonly ZoneTpu[] {
-  const { project, zone, accelerator, nodeState, state, idleMs, simulated } = row;
-  if (endedStates.has(state)) return [];
-  // A request of a job is counted with the job, also before the cloud has accepted it.
-  if (nodeState === null && row.owner.kind === 'job') return [];
-  const use =
-    nodeState === null
-      ? 'waiting'
-      : idleMs !== null
-        ? 'idle'
-        : row.owner.kind === 'job' && state === 'READY'
-          ? 'busy'
-          : 'held';
-  return [
-    {
-      project,
-      zone,
-      accelerator,
-      chips: accelerator === null ? null : chipCount(accelerator, row.nodeCount),
-      use,
-      idleSinceAt: idleMs === null ? null : at - idleMs,
-      user: userOf(row),
-      simulated,
-    },
-  ];
+function useOf({ readyAt, idleSinceAt }: JobTpu): ZoneTpu['use'] {
+  return readyAt === null ? 'waiting' : idleSinceAt === null ? 'busy' : 'idle';
+}
+
+function tpuOfJob(job: JobActivity, tpu: JobTpu): ZoneTpu {
+  return { ...tpu, use: useOf(tpu), user: job.owner ?? '-', simulated: job.simulated };
+}
+
+function tpuOfCloud(row: TpuRow, use: ZoneTpu['use'], idleSinceAt: Instant | null): ZoneTpu {
+  const { project, zone, accelerator, nodeCount, simulated } = row;
+  const chips = accelerator === null ? null : chipCount(accelerator, nodeCount);
+  return { project, zone, accelerator, chips, use, idleSinceAt, user: userOf(row), simulated };
 }
 
 /** The person to ask about a TPU; `shared`, `orphan` and `none` are not names of people. */

@@ -81,7 +81,10 @@ export interface TpuRow extends ObservedTpu {
   readonly job: string | null;
   /** Time at which it became ready, or was created if no job waited for it. Null while it is not ready. */
   readonly readyAt: Instant | null;
-  /** Time for which it has been ready without a command of jobman; null while it is in use, not ready or of another owner. */
+  /**
+   * Time for which it has been ready without a command of jobman. Null while it is in use, not ready or of another owner,
+   * and for a shared TPU before its first job.
+   */
   readonly idleMs: Duration | null;
   readonly pricePerHourUsd: number | null;
   readonly idleCostUsd: number | null;
@@ -151,7 +154,7 @@ export async function observeTpus(
   return {
     rows: tpuRows(tpus, {
       installation,
-      jobs: await claimingJobs(store, tpus, jobs, installation),
+      jobs: [...jobs.filter(({ finish }) => finish !== null), ...(await claimingJobs(store, tpus, jobs, installation))],
       now: parts.now(),
       cloud,
     }),
@@ -239,9 +242,8 @@ export function tpuRows(
     const state = tpu.nodeState ?? tpu.queuedResourceState ?? 'STATE_UNSPECIFIED';
     const usage = owner.kind === 'job' && job !== undefined ? usageOf(job, tpu.name) : undefined;
     const readyAt = state === 'READY' ? (usage?.readyAt ?? tpu.createdAt) : null;
-    const countsIdleTime = owner.kind === 'job' || owner.kind === 'orphan' || owner.kind === 'none';
     const idleSince =
-      readyAt === null || !countsIdleTime || usage?.isBusy === true ? null : (usage?.lastEndedAt ?? readyAt);
+      readyAt === null || usage?.isBusy === true ? null : idleSinceOf(owner, tpu, { usage, readyAt, jobs });
     const idleMs = idleSince === null ? null : Math.max(0, now - idleSince);
     const pricePerHour = cloud.pricePerHour(tpu);
     return {
@@ -294,6 +296,35 @@ function ownerOf(
     return { kind: 'installation', installation: sharedByInstallation, id: null };
   if (sharedByInstallation !== null) return { kind: 'shared', name: namedOwner ?? null };
   return namedOwner === undefined ? { kind: 'none' } : { kind: 'user', name: namedOwner };
+}
+
+function idleSinceOf(
+  owner: TpuOwner,
+  { project, zone, name }: ObservedTpu,
+  {
+    usage,
+    readyAt,
+    jobs,
+  }: { readonly usage: TpuUsage | undefined; readonly readyAt: Instant; readonly jobs: readonly Job[] },
+): Instant | null {
+  switch (owner.kind) {
+    case 'job':
+    case 'orphan':
+    case 'none':
+      return usage?.lastEndedAt ?? readyAt;
+    case 'shared': {
+      // The creator may use it without jobman until its first job.
+      const ends = jobs.flatMap((job) => {
+        const { capacity } = job.spec;
+        const isHere = capacity.kind === 'tpu' && capacity.project === project && capacity.zone === zone;
+        return (isHere ? usageOf(job, name)?.lastEndedAt : null) ?? [];
+      });
+      return ends.length === 0 ? null : Math.max(...ends);
+    }
+    case 'installation':
+    case 'user':
+      return null;
+  }
 }
 
 function persistentNames(job: Job): readonly string[] {

@@ -1,6 +1,7 @@
 // libtpu: the metrics of the TPU chips. While a program uses the chips, its libtpu answers on a port of the loopback
-// interface, with gRPC and without encryption. Source: tpu_metric_service.proto and metrics.py of tpu-info 0.14
-// (github.com/AI-Hypercomputer/cloud-accelerator-diagnostics), read in November 2026.
+// interface, with gRPC and without encryption. Source: tpu_metric_service.proto, metrics.py and cli_helper.py of tpu-info
+// 0.14.2 (github.com/AI-Hypercomputer/cloud-accelerator-diagnostics), read in November 2026. The requests were tried with
+// a gRPC server made of its own stubs, and the tables are its own output for that server.
 
 /** The first of `TPU_RUNTIME_METRICS_PORTS`, and the default. It answers for all chips of the worker. */
 export const libtpuPort = 8431;

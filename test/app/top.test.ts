@@ -31,7 +31,9 @@ function shortly({ zone, generation, heldChips, busyChips, idleChips, waitingChi
 }
 
 suite('zones', () => {
-  const busy = tpuRow({ idleMs: null, job: '000042' });
+  // The node of `jobActivity`.
+  const node = { name: 'vit-000042-3', idleMs: null };
+  const busy = tpuRow(node);
   const zonesOf = (changes: Partial<TopInput>): readonly string[] => topRows(input(changes), {}).zones.map(shortly);
 
   test('have the TPUs of the cloud, also those of other people, and the requests of the jobs', () => {
@@ -67,18 +69,37 @@ suite('zones', () => {
     // Requested: the cloud has a queued resource for it, then a node that is not ready.
     const requested = jobActivity({ tpus: [{ ...jobActivity().tpus[0]!, readyAt: null }] });
     const queued = tpuRow({
+      ...node,
       nodeState: null,
       queuedResourceState: 'WAITING_FOR_RESOURCES',
       state: 'WAITING_FOR_RESOURCES',
-      idleMs: null,
     });
     assert.deepEqual(zonesOf({ jobs: [requested], tpus: listed([queued]) }), ['us-west4-a v5e: 0 0 0 16']);
-    const creating = tpuRow({ nodeState: 'CREATING', state: 'CREATING', idleMs: null });
+    const creating = tpuRow({ ...node, nodeState: 'CREATING', state: 'CREATING' });
     assert.deepEqual(zonesOf({ jobs: [requested], tpus: listed([creating]) }), ['us-west4-a v5e: 16 0 0 0 alice 16']);
     const foreign = { ...queued, owner: { kind: 'user', name: 'bob' } as const, job: null };
     assert.deepEqual(zonesOf({ tpus: listed([foreign]) }), ['us-west4-a v5e: 0 0 0 16']);
     const ofFourNodes = { ...foreign, nodeCount: 4 };
     assert.deepEqual(zonesOf({ tpus: listed([ofFourNodes]) }), ['us-west4-a v5e: 0 0 0 64']);
+  });
+
+  test('have what has changed since the list of the cloud', () => {
+    const [tpu] = jobActivity().tpus;
+    const idle = jobActivity({ tpus: [{ ...tpu!, idleSinceAt: now - 1_000 }] });
+    // The command of the job has ended or begun, a second node has become ready, the job has lost its node.
+    assert.deepEqual(zonesOf({ jobs: [idle], tpus: listed([busy]) }), ['us-west4-a v5e: 16 0 16 0 alice 16']);
+    const listedAsIdle = tpuRow({ ...node, idleMs: hour });
+    assert.deepEqual(zonesOf({ jobs: [jobActivity()], tpus: listed([listedAsIdle]) }), [
+      'us-west4-a v5e: 16 16 0 0 alice 16',
+    ]);
+    const ready = jobActivity({ tpus: [{ ...tpu!, readyAt: now + 1_000 }] });
+    assert.deepEqual(zonesOf({ jobs: [ready], tpus: listed([]) }), ['us-west4-a v5e: 16 16 0 0 alice 16']);
+    assert.deepEqual(zonesOf({ jobs: [jobActivity({ tpus: [] })], tpus: listed([busy]) }), []);
+    // Ready before the list, and not in it: the cloud has deleted it.
+    assert.deepEqual(zonesOf({ jobs: [jobActivity()], tpus: listed([]) }), []);
+    // A node of a queued resource of several nodes.
+    const nodes = [0, 1].map((index) => tpuRow({ ...node, name: `vit-000042-3-${index}` }));
+    assert.deepEqual(zonesOf({ jobs: [jobActivity()], tpus: listed(nodes) }), ['us-west4-a v5e: 32 32 0 0 alice 32']);
   });
 
   test('that the cloud did not report have the TPUs of the jobs, and say so', () => {

@@ -149,7 +149,7 @@ test('a persistent TPU belongs to the job that uses it, in its own project and z
   const user: Job = {
     ...withAttempts(
       aJob({ ...spec, capacity: { ...spec.capacity, ownership: 'persistent' } }),
-      [{ ...readyAllocation, ownership: 'persistent', name: 'shared' }],
+      [{ ...readyAllocation, readyAt: noon - 3 * hour, ownership: 'persistent', name: 'shared' }],
       [],
     ),
     installation: 'ours00',
@@ -160,6 +160,10 @@ test('a persistent TPU belongs to the job that uses it, in its own project and z
   assert.equal(only({ ...shared, zone: 'us-east5-a' }, [user]).owner.kind, 'user');
   const finish = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
   assert.equal(only(shared, [{ ...user, finish }]).owner.kind, 'user');
+  // Without a job, a TPU that this installation shares is idle since its last command.
+  const ours = { ...shared, sharedByInstallation: 'ours00' };
+  assert.equal(only(ours, []).idleMs, null);
+  assert.equal(only(ours, [{ ...user, finish, attempts: [attempt(noon - hour)] }]).idleMs, hour);
 });
 
 test('the highest idle cost comes first, then the highest price, and simulated TPUs last', () => {

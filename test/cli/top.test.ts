@@ -77,7 +77,9 @@ function watch(t: TestContext, options: CliHarnessOptions, argv: readonly string
 suite('top on a terminal', () => {
   test('draws on the other screen until q, and leaves the last picture on the first one', async (t) => {
     const { world, ended, glass, shows } = watch(t, { activity: [jobActivity()], services: withWorkers() });
-    await shows(/^> 000042 {2}vit-l16-3e4 {2}alice {2}▸ running 2\/2 {3}8s {4}31 {4}44 {5}20 {4}3\.0M {4}93/m);
+    await shows(
+      /^> 000042 {2}vit-l16-3e4 {2}alice {2}v5litepod-16 {2}us-west4-a {2}▸ running 2\/2 {3}8s {4}31 {4}44 {5}20 {4}3\.0M {4}93/m,
+    );
     assert.ok(world.out().includes('\u001b[?1049h'));
     assert.ok(!world.out().includes('No active jobs'), 'The first picture has the jobs.');
     const before = glass();
@@ -264,11 +266,13 @@ suite('top elsewhere', () => {
     assert.match(lines[1] ?? '', /^us-west4-a +v5e +- +16 +16 +0 +- +0 +- +alice 16 \(not checked yet\)$/);
     assert.match(
       lines[3] ?? '',
-      /^JOB +NAME +USER +STATUS +LOG +CPU% +MEM% +DISK% +NET +DUTY +STEP\/S +STEP +IDLE +DETAIL$/,
+      /^JOB +NAME +USER +TYPE +ZONE +STATUS +LOG +CPU% +MEM% +DISK% +NET +DUTY +STEP\/S +STEP +IDLE +DETAIL$/,
     );
     assert.match(
       lines[4] ?? '',
-      new RegExp(`^000042 +${name} +alice +▸ running 2/2 .* 1\\.16 +40,209 +- +step 40209 loss 2\\.114$`),
+      new RegExp(
+        `^000042 +${name} +alice +v5litepod-16 +us-west4-a +▸ running 2/2 .* 1\\.16 +40,209 +- +step 40209 loss 2\\.114$`,
+      ),
     );
     assert.equal(lines.length, 7);
   });
@@ -452,9 +456,9 @@ suite('a picture of top', () => {
       (jobLines(lines.slice(0, 3), lines, { ...plain, columns })[0] ?? '').trim().split(/ {2,}/);
     const always = ['JOB', 'NAME', 'STATUS', 'LOG', 'CPU%'];
     assert.deepEqual(headings(70), [...always, 'DETAIL']);
-    assert.deepEqual(headings(78), [...always, 'MEM%', 'DETAIL']);
+    assert.deepEqual(headings(78), [...always, 'DUTY', 'DETAIL']);
     assert.deepEqual(headings(110), [...always, 'MEM%', 'DUTY', 'STEP', 'DETAIL'], 'No job is idle.');
-    assert.equal(headings(180).length, 14);
+    assert.equal(headings(180).length, 15);
     assert.deepEqual(jobLines(lines.slice(0, 1), lines, { ...plain, columns: 40 }), [
       '001000  a-rather-long-name-of-a-family-~',
       '  ▸ running 2/2  log 8s cpu 31 mem 44 d~',

@@ -147,6 +147,23 @@ suite('the duty cycle of the chips', () => {
   });
 
   test('is read from the table of tpu-info, and not from the next table', () => {
+    // The output of tpu-info 0.14.2, after the end of a warning.
+    const printed = [
+      '│ (version missing) and Python 3.11.                                           │',
+      'TPU Runtime Utilization                      ',
+      '                                             ',
+      '| Chip | HBM Usage (GiB)       | Duty cycle |',
+      '|------|-----------------------|------------|',
+      '| 0    | 18.63 GiB / 31.75 GiB | 93.41%     |',
+      '| 1    | 18.63 GiB / 31.75 GiB | 0.00%      |',
+      '                                             ',
+      'TensorCore Utilization            ',
+      '| Core ID | TensorCore Utilization |',
+      '| 0       | 13.60%                 |',
+    ];
+    assert.equal(parseTpuInfo(printed), 46.7);
+    assert.equal(parseTpuInfo(printed.map((line) => line.replace(/[\d.]+%/, 'N/A'))), null);
+    // An older version.
     const table = [
       'TPU Chips',
       '│ /dev/vfio/0 │ TPU v6e chip │ 1 │ 1052 │',

@@ -7,7 +7,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
-import { jobLines, topLines, zoneLines, type TopLayout } from '../render/top.ts';
+import { jobLines, noJobsText, topLines, zoneLines, type TopLayout } from '../render/top.ts';
 import { columnsOf } from '../screen.ts';
 import type { TopFlags } from '../table/flags.ts';
 import { topScreen } from '../top/screen.ts';
@@ -74,7 +74,7 @@ async function filterOf(
   return { ...others, jobs: (await Promise.all(jobs)).flat() };
 }
 
-function print(cli: Cli, rows: TopRows, { sort = 'newest' }: TopFlags): void {
+function print(cli: Cli, rows: TopRows, flags: TopFlags): void {
   const { io, screen } = cli;
   if (cli.json) {
     const objects: readonly TopRow[] = [
@@ -92,8 +92,8 @@ function print(cli: Cli, rows: TopRows, { sort = 'newest' }: TopFlags): void {
     now: io.now(),
   };
   const zones = zoneLines(rows.zones, layout);
-  const lines = topLines(rows, sort, () => true);
+  const lines = topLines(rows, flags.sort ?? 'newest', () => true);
   cli.printAll([...zones, ...(zones.length > 0 && lines.length > 0 ? [''] : [])]);
   if (lines.length > 0) cli.printAll(jobLines(lines, lines, layout));
-  else cli.note('No active jobs. To create one: jobman create <manifest>');
+  else cli.note(noJobsText(flags));
 }

@@ -61,15 +61,30 @@ function valueOf(order: TopOrder): ((line: TopJob | TopTpu) => number) | null {
   }
 }
 
+/** The last column that a narrower terminal loses comes last. */
+const zoneDropOrder = ['LIMIT', 'AGE', 'IDLE FOR', 'HELD'] as const;
+/** The part of a line that the owners get at least. */
+const ownersWidth = 10;
+
 /** `[]` without zones. */
 export function zoneLines(zones: readonly TopZone[], { columns, styler, now }: TopLayout): readonly string[] {
   if (zones.length === 0) return [];
   const isOneProject = new Set(zones.map(({ project }) => project)).size === 1;
-  const table = fittedTable(zoneColumns(isOneProject, now), zones, [], null);
+  const most = columns === null ? null : columns < narrowTerminal ? columns : columns - ownersWidth - 2;
+  const table = fittedTable(zoneColumns(isOneProject, now), zones, zoneDropOrder, most);
+  return withLastColumn(table, ['BY', ...zones.map(formatUsers)], columns).map((line, index) =>
+    (zones[index - 1]?.idleChips ?? 0) > 0 ? styler('bold', line) : line,
+  );
+}
+
+/** Adds a column that is cut where the terminal ends. */
+function withLastColumn(table: readonly string[], texts: readonly string[], columns: number | null): readonly string[] {
+  const size = Math.max(...table.map(width));
   return table.map((line, index) => {
-    const zone = zones[index - 1];
-    const cut = columns === null ? line : cutEnd(line, columns);
-    return (zone?.idleChips ?? 0) > 0 ? styler('bold', cut) : cut;
+    const whole = `${padEnd(line, size)}  ${escapeLine(texts[index] ?? '')}`.trimEnd();
+    if (columns === null) return whole;
+    // A column of a few characters is useless.
+    return size + 6 > columns ? cutEnd(line, columns) : cutEnd(whole, columns);
   });
 }
 
@@ -96,7 +111,6 @@ const zoneColumns = (isOneProject: boolean, now: Instant): readonly Column<TopZo
     side: 'right',
     text: ({ checkedAt }) => (checkedAt === null ? '-' : formatAge(now - checkedAt)),
   },
-  { title: 'BY', side: 'left', text: formatUsers },
 ];
 
 /** A zone that was not checked has only what jobman's own jobs hold there. */
@@ -109,10 +123,32 @@ function formatChips(chips: number | null): string {
   return chips === null ? '?' : String(chips);
 }
 
+/** For an empty lower table. */
+export function noJobsText({
+  user,
+  zone,
+  tag,
+}: { readonly [Key in 'user' | 'zone' | 'tag']?: string | null | undefined }): string {
+  const filters = (
+    [
+      ['of', user],
+      ['in', zone],
+      ['with the tag', tag],
+    ] as const
+  )
+    .map(([preposition, value]) =>
+      value === undefined || value === null ? '' : ` ${preposition} ${escapeLine(value)}`,
+    )
+    .join('');
+  return `No active jobs${filters}.${filters === '' ? ' To create one: jobman create <manifest>' : ''}`;
+}
+
 const narrowTerminal = 60;
-/** A name is cut to this width, so that one long name does not cost a column; on a terminal below 100 columns to less. */
-const maxNameWidth = 24;
-const maxNarrowNameWidth = 16;
+/** A name is cut to this width, so that one long name does not cost a column. */
+function maxNameWidth(columns: number | null): number {
+  const terminal = columns ?? Number.POSITIVE_INFINITY;
+  return terminal < 100 ? 16 : terminal < 200 ? 24 : 40;
+}
 
 /** Rows of the screen that one line of `jobLines` takes. */
 export function rowsPerLine(columns: number | null): 1 | 2 {
@@ -124,26 +160,24 @@ export function jobLines(lines: readonly TopLine[], all: readonly TopLine[], lay
   const { columns, styler, now } = layout;
   if (rowsPerLine(columns) === 2)
     return lines.flatMap((line) => twoLines(line, layout).map((text) => styleLine(line, text, styler)));
-  const table = jobTable(lines, all, layout);
-  return table.map((text, index) => {
+  const details = lines.map((line) => detailOf(line, now));
+  return withLastColumn(jobTable(lines, all, layout), ['DETAIL', ...details], columns).map((text, index) => {
     const line = lines[index - 1];
-    const detail = line === undefined ? 'DETAIL' : escapeLine(detailOf(line, now));
-    const whole = `${text}  ${detail}`.trimEnd();
-    const cut = columns === null ? whole : cutEnd(whole, columns);
-    return line === undefined ? cut : styleLine(line, cut, styler);
+    return line === undefined ? text : styleLine(line, text, styler);
   });
 }
 
 /** The last column that a narrower terminal loses comes last. Columns without any value are lost before all others. */
-const dropOrder = ['NET', 'DISK%', 'USER', 'STEP/S', 'STEP', 'DUTY', 'IDLE', 'MEM%'] as const;
-/** The part of a terminal that the detail gets at least. */
+const dropOrder = ['NET', 'DISK%', 'ZONE', 'USER', 'TYPE', 'STEP/S', 'STEP', 'MEM%', 'IDLE', 'DUTY'] as const;
+/** The detail gets at least this part of a terminal, or this width. */
 const detailShare = 0.25;
+const detailWidth = 40;
 
 function jobTable(lines: readonly TopLine[], all: readonly TopLine[], layout: TopLayout): readonly string[] {
   const { columns } = layout;
   const widths = {
     id: widest(all, (line) => (line.kind === 'job' ? line.id : ''), 20),
-    name: widest(all, nameOf, columns !== null && columns < 100 ? maxNarrowNameWidth : maxNameWidth),
+    name: widest(all, nameOf, maxNameWidth(columns)),
   };
   const cells = jobColumns(layout, widths);
   const hasValue = (title: string): boolean => {
@@ -151,11 +185,8 @@ function jobTable(lines: readonly TopLine[], all: readonly TopLine[], layout: To
     return all.some((line) => !/^ *-?$/.test(column?.text(line) ?? ''));
   };
   const empty = dropOrder.filter((title) => columns !== null && !hasValue(title));
-  const most = columns === null ? null : Math.floor(columns * (1 - detailShare)) - 2;
-  const table = fittedTable(cells, lines, [...empty, ...dropOrder], most);
-  // Every line gets the width of the table, because the detail follows.
-  const size = Math.max(...table.map(width));
-  return table.map((line) => padEnd(line, size));
+  const most = columns === null ? null : columns - Math.min(detailWidth, Math.ceil(columns * detailShare)) - 2;
+  return fittedTable(cells, lines, [...empty, ...dropOrder], most);
 }
 
 function widest(lines: readonly TopLine[], text: (line: TopLine) => string, most: number): number {
@@ -190,6 +221,8 @@ function jobColumns(
       side: 'left',
       text: (line) => (line.kind === 'job' ? (line.owner ?? '-') : line.kind === 'tpu' ? line.user : ''),
     },
+    { title: 'TYPE', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.accelerator ?? '-')) },
+    { title: 'ZONE', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.zone ?? '-')) },
     { title: 'STATUS', side: 'left', text: (line) => padEnd(formatState(line, layout), statusWidth) },
     number('LOG', 3, (line) => (line.kind === 'tpu' || line.logAt === null ? '-' : formatAge(now - line.logAt))),
     number('CPU%', 4, (line) => formatPercent(line.kind === 'tpu' ? null : line.cpuPercent)),

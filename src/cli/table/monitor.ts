@@ -234,7 +234,7 @@ export const monitor = grouped('Monitor', [
     about:
       'The upper table has the TPUs of each zone and generation, in chips: LIMIT is the quota that was read last, HELD what exists, BUSY ' +
       'what runs a command of a job, IDLE what is ready without one, IDLE FOR the longest time of one of these, WAIT ' +
-      'what is requested. BY has the owners, also other people. The lower table has the active jobs, and the TPUs without a job.\n\n' +
+      'what is requested, AGE the age of the answer of the cloud. BY has the owners, also other people. The lower table has the active jobs, and the TPUs without a job.\n\n' +
       'On a terminal it is redrawn in place: s sorts, u shows only your jobs, z only the zone of the selected line, ' +
       'Enter the workers of a job, q quits. Elsewhere it prints once, with the workers of every job.\n\n' +
       'CPU%, MEM%, DISK% and NET are those of the whole worker; for a job on this machine, CPU% and MEM% are those of ' +
@@ -243,7 +243,7 @@ export const monitor = grouped('Monitor', [
       'percentage of time in which the TPU chips compute, as libtpu reports it on the worker. STEP and STEP/S are the ' +
       'progress of the slowest worker. IDLE is the time for which the TPU has been ready without a command. `-` means ' +
       'not known.\n\n' +
-      'A narrow terminal loses first the columns without any value, then NET, DISK%, USER, STEP/S, STEP, DUTY, IDLE, MEM%. ' +
+      'A narrow terminal loses first the columns without any value, then NET, DISK%, ZONE, USER, TYPE, STEP/S, STEP, MEM%, IDLE, DUTY. ' +
       'A worker that does not answer is `silent`: its last figures stay. For a pod, CPU% is of its request and MEM% of ' +
       'its limit, if the cluster serves the resource metrics API.',
     examples: [

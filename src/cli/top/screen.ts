@@ -5,9 +5,18 @@ import type { TopFilter, TopRows } from '../../app/top.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { cutEnd, width } from '../render/cell.ts';
-import { jobLines, lineKey, rowsPerLine, topLines, zoneLines, type TopLayout, type TopLine } from '../render/top.ts';
+import {
+  jobLines,
+  lineKey,
+  noJobsText,
+  rowsPerLine,
+  topLines,
+  zoneLines,
+  type TopLayout,
+  type TopLine,
+} from '../render/top.ts';
 import { topOrders, type TopOrder } from '../table/flags.ts';
-import { keyHelpLines } from '../watch/frame.ts';
+import { formatCounts, keyHelpLines } from '../watch/frame.ts';
 import { movesOf, type Key, type LiveScreen, type ScreenControls } from '../watch/live.ts';
 import type { TopSources } from './sources.ts';
 
@@ -158,7 +167,7 @@ export function topFrame(
   if (state.showsKeys) return { picture: keyHelpLines(keyHelp, columns).slice(0, room), shown: [] };
   const inner = { ...layout, columns: columns - indent.length };
   // The zones get at most a third, and nothing on a small screen.
-  const listed = limitLines(zoneLines(rows.zones, inner), Math.floor(room / 3), 3).map((line) => `${indent}${line}`);
+  const listed = limitLines(zoneLines(rows.zones, inner), Math.floor(room / 3), 4).map((line) => `${indent}${line}`);
   const zones = listed.length > 0 && room >= roomForGap ? [...listed, ''] : listed;
   const perLine = rowsPerLine(inner.columns);
   const heading = perLine === 1 ? 1 : 0;
@@ -168,7 +177,10 @@ export function topFrame(
   );
   const { from, to, more } = visibleLines(lines.length, room - 2 - zones.length - heading, perLine, selected);
   const shown = lines.slice(from, to);
-  const table = lines.length === 0 ? [cutEnd(emptyText(state), inner.columns)] : jobLines(shown, lines, inner);
+  const table =
+    lines.length === 0
+      ? [cutEnd(noJobsText({ user: state.onlyUser, zone: state.onlyZone }), inner.columns)]
+      : jobLines(shown, lines, inner);
   const isSelected = (index: number): boolean =>
     hasKeys && lines.length > 0 && index === heading + (selected - from) * perLine;
   const marked = table.map((line, index) => `${isSelected(index) ? '> ' : indent}${line}`.trimEnd());
@@ -189,8 +201,8 @@ const roomForGap = 16;
 const indent = '  ';
 
 function limitLines(lines: readonly string[], most: number, least: number): readonly string[] {
-  if (most < least) return [];
   if (lines.length <= most) return lines;
+  if (most < least) return [];
   return [...lines.slice(0, most - 1), `${lines.length - most + 1} more zones`];
 }
 
@@ -210,11 +222,6 @@ function visibleLines(
   return { from, to: from + part, more: texts.filter((text) => text !== '').join(', ') };
 }
 
-function emptyText({ onlyUser, onlyZone }: TopState): string {
-  const of = onlyUser === null ? '' : ` of ${escapeLine(onlyUser)}`;
-  return `No active jobs${of}${onlyZone === null ? '' : ` in ${escapeLine(onlyZone)}`}.`;
-}
-
 /** `08:20:14  3 running, 1 queued   by cpu   checked 6s ago`, without the age if that does not fit. */
 function headerLine(
   { jobs }: TopRows,
@@ -222,10 +229,9 @@ function headerLine(
   { state, clock }: Pick<TopFrameInput, 'state' | 'clock'>,
   columns: number,
 ): string {
-  const phases = [...Map.groupBy(jobs, ({ phase }) => phase)].map(([phase, of]) => `${of.length} ${phase}`);
   const measured = shown.flatMap((line) => (line.kind === 'tpu' || line.measuredAt === null ? [] : line.measuredAt));
   const parts = [
-    phases.length === 0 ? 'no jobs' : phases.join(', '),
+    formatCounts({ rows: jobs }),
     ...(state.onlyUser === null ? [] : [`of ${escapeLine(state.onlyUser)}`]),
     ...(state.onlyZone === null ? [] : [`in ${escapeLine(state.onlyZone)}`]),
     ...(state.order === 'newest' ? [] : [`by ${state.order}`]),

@@ -1,5 +1,6 @@
 import type { JobList, JobRow } from '../../app/client.ts';
 import { formatLocalTimeOfDay, escapeLine } from '../../app/format.ts';
+import { phases, type Phase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { cutEnd, padEnd, width, wrap } from '../render/cell.ts';
 import { linesPerJob, listLines, type ListLayout } from '../render/list.ts';
@@ -107,9 +108,13 @@ export function statusLine(jobs: JobList, { now, notes, keys }: StatusLineOption
   return lines.find((line) => width(line) <= columns) ?? cutEnd(lines.at(-1) ?? '', columns);
 }
 
-export function formatCounts({ rows }: Pick<JobList, 'rows'>): string {
-  const phases = [...Map.groupBy(rows, ({ phase }) => phase)].map(([phase, of]) => `${of.length} ${phase}`);
-  return phases.length === 0 ? 'no jobs' : phases.join(', ');
+/** In the order of the phases, so that the text changes only with the numbers. */
+export function formatCounts({ rows }: { readonly rows: readonly { readonly phase: Phase }[] }): string {
+  const counts = phases.flatMap((phase) => {
+    const count = rows.filter((row) => row.phase === phase).length;
+    return count === 0 ? [] : `${count} ${phase}`;
+  });
+  return counts.length === 0 ? 'no jobs' : counts.join(', ');
 }
 
 export function textFrame(
