@@ -114,7 +114,11 @@ test('of a longer line only the beginning is read, and quickly', () => {
 for (const [line, expected] of [
   ['1764326052123 step=100 loss=0.3', [1764326052123, 100, null, 'loss=0.3']],
   ['step=100 total_steps=900 x=-1e-5', [null, 100, 900, 'x=-0.00001']],
-  // Ten digits are seconds.
+  // Ten digits are seconds, sixteen microseconds, nineteen nanoseconds.
+  ['1764326052123456 loss=1', [1764326052123, null, null, 'loss=1']],
+  ['1764326052123456789 loss=1', [1764326052123, null, null, 'loss=1']],
+  ['9999999999999999999 loss=1', [10_000_000_000_000, null, null, 'loss=1']],
+  ['99999999999999 loss=1', [99_999_999_999_999, null, null, 'loss=1']],
   ['1764326052 loss=nan a/b=inf c=-Infinity', [1764326052000, null, null, 'loss=NaN a/b=Infinity c=-Infinity']],
   ['epoch=3', [null, null, null, 'epoch=3']],
   ['loss=abc step=4', [null, 4, null, '']],

@@ -61,6 +61,7 @@ test(
     const program = `printf '%s|' "$PLAIN" "$WRITTEN" "$JOBMAN_WORKER/$JOBMAN_WORKERS" "$TPU_WORKER_ID" "$FROM_IMAGE"; echo
 pwd; cat file.txt; printf %s "$TOKEN" | md5sum
 [ -z "$JOBMAN_RESUME_FROM" ] || { echo "resumes from $(cat "$JOBMAN_RESUME_FROM")"; exit 0; }
+jobman mark step=$((JOBMAN_WORKER + 1)) loss=0.25
 echo "$JOBMAN_WORKER of $JOBMAN_ATTEMPT" >"$JOBMAN_CHECKPOINT_DIR/part-$JOBMAN_WORKER"
 until [ -e "\${JOBMAN_CHECKPOINT_DIR%/*/*}/go" ]; do sleep 0.2; done
 exit $((JOBMAN_WORKER * 5))
@@ -110,6 +111,8 @@ exit $((JOBMAN_WORKER * 5))
     assert.match(history, /exit code 5 on worker 1/);
     const digest = createHash('md5').update('s3cret $HOME').digest('hex');
     for (const worker of [0, 1]) {
+      const points = await world.jsonRows<object>('plot', id, 'loss', '-w', String(worker), '--json', '--all');
+      assert.partialDeepStrictEqual(points, [{ attempt: 1, worker, step: worker + 1, value: 0.25 }]);
       const logs = [1, 2].map((attempt) =>
         readFileSync(world.jobFolder(id, 'logs', `attempt_${attempt}`, `command_worker_${worker}.log`), 'utf8'),
       );

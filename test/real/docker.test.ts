@@ -4,6 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { metricsOfReport } from '../../src/core/model/metric-lines.ts';
+import { markScript } from '../../src/remote/mark.ts';
 import { dockerStep } from '../../src/setup/docker.ts';
 import type { DockerModule, VariableNames, VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
@@ -74,6 +76,26 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
       const values = ['it\'s "$HOME" `x` \\', "a\nb 'c'", 'kept', '$x "y"', '000042', '/tmp', '/in side'];
       assert.deepEqual(ran, { code: 7, out: `${line}${values.join('|')}|from the worker\nread-only\n` });
       assert.equal(readFileSync(join(home, 'data/written'), 'utf8'), 'new\n');
+    },
+  );
+
+  await t.test(
+    '`jobman mark`, and a line of a shell, reach the metrics file for any user of a read-only image',
+    async () => {
+      const run = join(world.folder, 'run');
+      const readMetrics = () => readFileSync(join(run, 'metrics'), 'utf8').trimEnd().split('\n');
+      host.write(join(run, 'bin/jobman'), markScript, 0o700);
+      const script = `id -u
+for step in $(seq 1 20); do jobman mark step=$step loss=0.5 & done; wait
+"$JOBMAN_MARK" step=21 loss=nan; echo 'step=22 loss=0.5' >>"$JOBMAN_METRICS"`;
+      const flags = ['--user=1234:1234', '--read-only', '--network=none'];
+      const ran = await host.start(wrapCommand(script, [{ ...module, workdir: null, flags }], none), { DOCKER_HOST });
+      assert.deepEqual(ran, { code: 0, out: '1234\n' });
+      const steps = readMetrics().map((line) => metricsOfReport(line)?.step ?? Number.NaN);
+      assert.deepEqual(
+        steps.toSorted((one, other) => one - other),
+        Array.from({ length: 22 }, (_, index) => index + 1),
+      );
     },
   );
 

@@ -217,24 +217,33 @@ const reportedPair = new RegExp(String.raw`^([^\s=]{1,${maxNameLength}})=(${numb
 
 /** Undefined for a line without a metric. Every pair of a metrics file counts, whatever its name. */
 export function metricsOfReport(text: string): ReportedLine | undefined {
-  const fields = text.slice(0, maxMetricLineLength).trim().split(/\s+/);
-  const at = /^\d{10,16}(?:\.\d+)?$/.test(fields[0] ?? '') ? Number(fields.shift()) : null;
-  const pairs = fields.flatMap((field) => {
-    const [, name, value] = reportedPair.exec(field) ?? [];
-    return name === undefined || value === undefined ? [] : [[name, numberOf(value)] as const];
-  });
-  if (pairs.length === 0) return undefined;
-  const step = pairs.find(([name]) => stepName.test(name))?.[1];
-  const total = pairs.find(([name]) => totalName.test(name))?.[1];
-  const values = new Map(pairs.filter(([name]) => !stepName.test(name) && !totalName.test(name)));
-  return {
-    // Ten digits are seconds, as `date +%s` prints them.
-    at: at === null ? null : at < 100_000_000_000 ? at * 1_000 : at,
-    step: step !== undefined && Number.isFinite(step) && step >= 0 ? step : null,
-    total: total !== undefined && Number.isFinite(total) && total > 0 ? total : null,
-    isBar: false,
-    values: [...values].slice(0, maxValues),
-  };
+  let at: Instant | null = null;
+  let step: number | null = null;
+  let total: number | null = null;
+  let isFound = false;
+  const values = new Map<string, number>();
+  // A loop, because a file may have millions of lines.
+  for (const [index, field] of text.slice(0, maxMetricLineLength).trim().split(/\s+/).entries()) {
+    if (index === 0 && reportedTime.test(field)) at = timeOf(Number(field));
+    const [, name, reported = ''] = reportedPair.exec(field) ?? [];
+    if (name === undefined) continue;
+    isFound = true;
+    const value = numberOf(reported);
+    if (stepName.test(name)) step ??= Number.isFinite(value) && value >= 0 ? value : null;
+    else if (totalName.test(name)) total ??= Number.isFinite(value) && value > 0 ? value : null;
+    else if (values.size < maxValues || values.has(name)) values.set(name, value);
+  }
+  return isFound ? { at, step, total, isBar: false, values: [...values] } : undefined;
+}
+
+/** Seconds, milliseconds, microseconds or nanoseconds: 10, 13, 16 or 19 digits in our time. */
+const reportedTime = /^\d{10,19}(?:\.\d+)?$/;
+
+/** The result is always before the year 5200, which every Date can hold. */
+function timeOf(reported: number): Instant {
+  if (reported < 1e11) return Math.round(reported * 1e3);
+  const perMillisecond = reported < 1e14 ? 1 : reported < 1e17 ? 1e3 : 1e6;
+  return Math.round(reported / perMillisecond);
 }
 
 // ------------------------------------------------------------------------------------------ lines of a stream
