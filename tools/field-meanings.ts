@@ -20,7 +20,6 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   createdAt: 'Time of creation.',
   delayMaxMs: 'The longest delay.',
   diskTotalBytes: 'Size of the file system of `/` without the part that only root may use; null if it is not known.',
-  diskUsedBytes: 'Used part of the file system of `/`; null if it is not known.',
   dutyPercent: 'Share of the time in which the TPU chips compute, as libtpu reports it; null if it does not.',
   evidence: 'The facts that show the reason; null while it has not ended.',
   exitCode: 'The exit code; null if it is not known.',

@@ -174,3 +174,8 @@ export function fileError(path: string, error: unknown): unknown {
   const kind = fileErrorKind(error);
   return kind === undefined ? error : fileStoreError(path, kind, error);
 }
+
+/** Of a job, an object of a cluster, or another thing that a command names. */
+export function isNotFoundError(error: unknown): boolean {
+  return error instanceof JobmanError && error.code === exitCode.notFound;
+}

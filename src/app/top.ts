@@ -2,14 +2,14 @@
 // caller brings what it has read, each with its time.
 
 import { chipCount, generationOf } from '../catalogue/accelerators.ts';
-import type { Phase } from '../core/decide/phase.ts';
-import type { Pricing, WorkerId } from '../core/model/spec.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+import { compareText } from '../core/model/compare-text.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import type { JobActivity, JobTpu } from './activity.ts';
 import type { QuotaRow } from '../reports/quota.ts';
 import type { JobRow } from './client.ts';
 import { ownerName, type TpuList, type TpuRow } from './tpus.ts';
-import type { WorkerFigures } from './worker-figures.ts';
+import { unknownFigures, type MachineFigures, type WorkerFigures } from './worker-figures.ts';
 
 /** The TPUs of one generation in a zone. Numbers are chips; null if the size of one TPU is not known. */
 export interface TopZone {
@@ -41,23 +41,27 @@ export interface TopZone {
   readonly message: string | null;
 }
 
+/** The fields that a job has in `list`, too. */
+type SharedFields =
+  | 'id'
+  | 'name'
+  | 'owner'
+  | 'backend'
+  | 'accelerator'
+  | 'pricing'
+  | 'zone'
+  | 'phase'
+  | 'createdAt'
+  | 'phaseStartedAt'
+  | 'tags'
+  | 'attempt'
+  | 'simulated';
+
 /** An active job. Figures are of its workers that answered: the mean of CPU and duty, the largest of memory and disk, the sum of the network. */
-export interface TopJob {
+export interface TopJob extends Pick<JobRow, SharedFields> {
   readonly kind: 'job';
-  readonly id: string;
-  readonly name: string;
-  readonly owner: string | null;
-  readonly backend: JobRow['backend'];
-  readonly accelerator: string | null;
-  readonly pricing: Pricing | null;
-  readonly zone: string | null;
-  readonly phase: Phase;
-  readonly createdAt: Instant;
-  readonly phaseStartedAt: Instant;
   /** The reason for the phase; if workers do not answer, which ones and why. */
   readonly message: string;
-  readonly tags: readonly string[];
-  readonly attempt: number;
   /** Number of workers or pods of the newest attempt; 0 before its command runs. */
   readonly workerCount: number;
   /** Number of those whose program runs and that answered last time; null before all have been asked. */
@@ -79,11 +83,10 @@ export interface TopJob {
   readonly idleSinceAt: Instant | null;
   /** Time of the oldest of these figures; null without any. */
   readonly measuredAt: Instant | null;
-  readonly simulated: boolean;
 }
 
 /** A worker of a job, or a pod. */
-export interface TopWorker {
+export interface TopWorker extends MachineFigures {
   readonly kind: 'worker';
   readonly job: string;
   readonly worker: WorkerId | null;
@@ -96,17 +99,6 @@ export interface TopWorker {
   readonly restarts: number | null;
   readonly logAt: Instant | null;
   readonly lastLine: string | null;
-  readonly cpuPercent: number | null;
-  readonly memoryUsedBytes: number | null;
-  readonly memoryTotalBytes: number | null;
-  readonly diskUsedBytes: number | null;
-  readonly diskTotalBytes: number | null;
-  readonly receivedBytesPerSecond: number | null;
-  readonly sentBytesPerSecond: number | null;
-  readonly dutyPercent: number | null;
-  /** CPU of the processes of the program, in percent of the whole machine; null for a pod. */
-  readonly programCpuPercent: number | null;
-  readonly programMemoryBytes: number | null;
   /** Time of these figures; null without any. */
   readonly measuredAt: Instant | null;
   /** Time since which it does not answer; null while it answers. */
@@ -435,29 +427,21 @@ function workerRow(
   { worker, address, logAt, lastLine }: JobActivity['workers'][number],
   measured: MeasuredWorker | undefined,
 ): TopWorker {
-  const figures = measured?.figures ?? null;
-  // Other programs use this machine, too.
-  const isHere = runsHere(job);
+  const { program = null, ...figures } = measured?.figures ?? { ...unknownFigures, program: undefined };
+  const { programCpuPercent, programMemoryBytes } = figures;
   return {
     kind: 'worker',
     job: job.id,
     worker,
     pod: null,
     host: address,
-    state: figures?.program ?? null,
+    state: program,
     restarts: null,
     logAt,
     lastLine,
-    cpuPercent: (isHere ? figures?.programCpuPercent : figures?.cpuPercent) ?? null,
-    memoryUsedBytes: (isHere ? figures?.programMemoryBytes : figures?.memoryUsedBytes) ?? null,
-    memoryTotalBytes: figures?.memoryTotalBytes ?? null,
-    diskUsedBytes: figures?.diskUsedBytes ?? null,
-    diskTotalBytes: figures?.diskTotalBytes ?? null,
-    receivedBytesPerSecond: figures?.receivedBytesPerSecond ?? null,
-    sentBytesPerSecond: figures?.sentBytesPerSecond ?? null,
-    dutyPercent: figures?.dutyPercent ?? null,
-    programCpuPercent: figures?.programCpuPercent ?? null,
-    programMemoryBytes: figures?.programMemoryBytes ?? null,
+    ...figures,
+    // Other programs use this machine, too.
+    ...(runsHere(job) ? { cpuPercent: programCpuPercent, memoryUsedBytes: programMemoryBytes } : {}),
     measuredAt: measured?.measuredAt ?? null,
     silentSinceAt: measured?.silentSinceAt ?? null,
     message: measured?.message ?? null,
@@ -496,8 +480,4 @@ function largest(values: Numbers): number | null {
 
 function earliestOf(values: Numbers): Instant | null {
   return earliest(...known(values)) ?? null;
-}
-
-function compareText(one: string, other: string): number {
-  return one < other ? -1 : one > other ? 1 : 0;
 }

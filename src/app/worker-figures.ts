@@ -5,9 +5,7 @@ import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 
 /** Null for what the machine does not report. Percentages are from 0 to 100, of the whole machine. */
-export interface WorkerFigures {
-  /** `running`: the program is alive. `exited`: it has ended. `absent`: it has not started, or vanished. */
-  readonly program: 'running' | 'exited' | 'absent';
+export interface MachineFigures {
   readonly cpuPercent: number | null;
   readonly memoryUsedBytes: number | null;
   readonly memoryTotalBytes: number | null;
@@ -17,12 +15,31 @@ export interface WorkerFigures {
   /** All interfaces except the loopback interface. */
   readonly receivedBytesPerSecond: number | null;
   readonly sentBytesPerSecond: number | null;
-  /** Time in which the chips of the worker computed, as libtpu reports it; the mean of its chips. */
+  /** Share of the time in which the chips computed, as libtpu reports it; the mean of the chips of the worker. */
   readonly dutyPercent: number | null;
-  /** Of the processes in the session of the program. Null while it does not run. */
+  /** CPU of the processes in the session of the program; null while it does not run, and for a pod. */
   readonly programCpuPercent: number | null;
   readonly programMemoryBytes: number | null;
 }
+
+export interface WorkerFigures extends MachineFigures {
+  /** `running`: the program is alive. `exited`: it has ended. `absent`: it has not started, or vanished. */
+  readonly program: 'running' | 'exited' | 'absent';
+}
+
+/** Before the first answer of a machine. */
+export const unknownFigures: MachineFigures = {
+  cpuPercent: null,
+  memoryUsedBytes: null,
+  memoryTotalBytes: null,
+  diskUsedBytes: null,
+  diskTotalBytes: null,
+  receivedBytesPerSecond: null,
+  sentBytesPerSecond: null,
+  dutyPercent: null,
+  programCpuPercent: null,
+  programMemoryBytes: null,
+};
 
 /** One attempt on one worker. `allocation` and `attempt` count from 1. */
 export interface FiguresTarget {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
-import type { Duration } from '../core/model/time.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
 import type { Cli } from './context.ts';
 
 type Waker = Pick<Client, 'wake'>;
@@ -52,13 +52,21 @@ export async function restartIfKilled(cli: Cli, client: Waker, isNeeded = false)
   }
 }
 
-/** The same for a screen that stays open: returns the note, or null. */
-export async function controllerNote(cli: Cli, client: Waker, isNeeded: boolean): Promise<string | null> {
-  if (mayHaveBeenKilled(cli)) return restartIfDead(cli, client);
-  if (!isNeeded) return null;
-  const controller = await cli.services.controller();
-  const { running } = await controller.status();
-  return running ? null : 'no controller runs: last known state';
+/** The same for a screen that stays open: the note of the last check, or null. */
+export function createControllerCheck(cli: Cli, client: Waker): (isNeeded: boolean) => Promise<string | null> {
+  let checkedAt: Instant = Number.NEGATIVE_INFINITY;
+  let note: string | null = null;
+  return async (isNeeded) => {
+    if (cli.io.now() - checkedAt < controllerCheckInterval) return note;
+    checkedAt = cli.io.now();
+    if (mayHaveBeenKilled(cli)) note = await restartIfDead(cli, client);
+    else note = isNeeded && !(await isRunning(cli)) ? 'no controller runs: last known state' : null;
+    return note;
+  };
+}
+
+async function isRunning({ services }: Cli): Promise<boolean> {
+  return (await (await services.controller()).status()).running;
 }
 
 function mayHaveBeenKilled({ services: { home } }: Cli): boolean {

@@ -6,7 +6,7 @@ import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts'
 import { clusterLabels } from '../app/cluster/job-object.ts';
 import type { ArchivedLogWriter } from '../app/cluster/archived-logs.ts';
 import type { ClusterStore, WatchedContext } from '../app/cluster/archive.ts';
-import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
+import { exitCode, isNotFoundError, JobmanError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import {
@@ -305,7 +305,7 @@ async function uidsIn(pages: AsyncIterable<readonly ClusterJob[]>): Promise<Read
     return new Set((await Array.fromAsync(pages)).flat().map(({ uid }) => uid));
   } catch (error) {
     // The namespace was deleted with all its jobs.
-    if (error instanceof JobmanError && error.code === exitCode.notFound) return new Set();
+    if (isNotFoundError(error)) return new Set();
     throw error;
   }
 }

@@ -18,7 +18,7 @@ import {
   type ArchivedJob,
 } from '../app/cluster/archive.ts';
 import { createLimiter } from '../app/concurrency.ts';
-import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
+import { isNotFoundError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import { backoff, type Timers } from './timers.ts';
@@ -325,8 +325,7 @@ export function createLogCopier(options: {
         if (signal.aborted) return;
         const job = view.jobs.get(uid);
         const isOver = job === undefined || view.finished.has(uid) || !isOpen(job);
-        const isAbsent =
-          error instanceof LogLineTooLong || (error instanceof JobmanError && error.code === exitCode.notFound);
+        const isAbsent = error instanceof LogLineTooLong || isNotFoundError(error);
         try {
           if (isAbsent || (isOver && failures + 1 >= maxLogFailures)) return await end(log, 'truncated');
         } catch {

@@ -1,5 +1,6 @@
 // Billing: what Google has charged, by group, and its difference from the estimate of the usage ledger.
 
+import { compareText } from '../core/model/compare-text.ts';
 import { day, utcDate, type Duration, type Instant } from '../core/model/time.ts';
 import { costReport } from './cost.ts';
 import type { UsageRow } from './usage.ts';
@@ -116,21 +117,14 @@ export function billingReport(parts: BillingParts): BillingReport {
   const compared = comparedPeriod(parts);
   const isComparable = by.every((one) => one === 'day' || one === 'user' || one === 'job');
   const groups = new Map<string, Group>();
-  const total = newGroup({ day: null, service: null, sku: null, user: null, job: null, name: null });
+  const total = newGroup(ungrouped);
 
   const groupOf = (about: GroupAbout): Group => {
     const key = JSON.stringify(by.map((one) => about[one]));
     const known = groups.get(key);
     if (known !== undefined) return known;
-    const has = (one: BillingGrouping): boolean => by.includes(one);
-    const group = newGroup({
-      day: has('day') ? about.day : null,
-      service: has('service') ? about.service : null,
-      sku: has('sku') ? about.sku : null,
-      user: has('user') ? about.user : null,
-      job: has('job') ? about.job : null,
-      name: has('job') ? about.name : null,
-    });
+    const named = by.includes('job') ? { name: about.name } : {};
+    const group = newGroup({ ...ungrouped, ...Object.fromEntries(by.map((one) => [one, about[one]])), ...named });
     groups.set(key, group);
     return group;
   };
@@ -182,6 +176,9 @@ function startOfDay(at: Instant): Instant {
 }
 
 type GroupAbout = Pick<BillingGroup, BillingGrouping | 'name'>;
+
+/** The fields of a group of everything. */
+export const ungrouped: GroupAbout = { day: null, service: null, sku: null, user: null, job: null, name: null };
 
 /** Changes while a report is made. */
 interface Group extends GroupAbout {
@@ -269,8 +266,7 @@ function netAmount([currency, { cost, credits }]: readonly [
 }
 
 function compareGroups(one: BillingGroup, other: BillingGroup): number {
-  const days = (one.day ?? '') < (other.day ?? '') ? -1 : (one.day ?? '') > (other.day ?? '') ? 1 : 0;
-  return days || amountOf(other) - amountOf(one);
+  return compareText(one.day ?? '', other.day ?? '') || amountOf(other) - amountOf(one);
 }
 
 function amountOf({ billed, comparison }: BillingGroup): number {

@@ -92,10 +92,8 @@ async function activeJobs(cluster: Cluster, query: Pick<ClusterQuery, 'allNamesp
 }
 
 async function unfinishedJobs(cluster: Cluster, query: ClusterQuery): Promise<readonly ClusterJob[]> {
-  const all: ClusterJob[] = [];
-  for await (const page of cluster.jobs({ ...query, labels: `${clusterLabels.uncounted}!=true` }))
-    all.push(...page.filter(isActive));
-  return all;
+  const pages = await Array.fromAsync(cluster.jobs({ ...query, labels: `${clusterLabels.uncounted}!=true` }));
+  return pages.flat().filter(isActive);
 }
 
 /** Jobs with a pod without a node. Requests only those pods: they are few where the others are thousands. */

@@ -1,6 +1,7 @@
 // Queue: a cluster's active (waiting or running) jobs, counted by flavor and by the requests of one pod, and the order
 // of the waiting ones. Values in, values out.
 
+import { compareText } from '../../core/model/compare-text.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { ClusterJob, PriorityClass } from './cluster.ts';
@@ -159,9 +160,9 @@ function groupsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
   return groups.toSorted(
     (one, other) =>
       allOf(other) - allOf(one) ||
-      compareTexts(one.flavor ?? '', other.flavor ?? '') ||
+      compareText(one.flavor ?? '', other.flavor ?? '') ||
       other.jobCount - one.jobCount ||
-      compareTexts(amountsKey(one.requests), amountsKey(other.requests)),
+      compareText(amountsKey(one.requests), amountsKey(other.requests)),
   );
 }
 
@@ -182,14 +183,12 @@ function keyOf(): (job: QueuedJob) => string {
 function positionsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly QueuePosition[] {
   const waiting = jobs.filter(({ state }) => state === 'waiting');
   const lines = Map.groupBy(waiting, ({ namespace, queue }) => (queue === null ? '' : `${namespace}/${queue}`));
-  const inOrder = [...lines].toSorted(([one], [other]) => compareTexts(one, other));
+  const inOrder = [...lines].toSorted(([one], [other]) => compareText(one, other));
   const orderKey = ({ priority, createdAt }: QueuedJob): string => `${priority} ${createdAt}`;
   return inOrder.flatMap(([, line]) => {
     const ordered = line.toSorted(
       (one, other) =>
-        other.priority - one.priority ||
-        one.createdAt - other.createdAt ||
-        compareTexts(queueKey(one), queueKey(other)),
+        other.priority - one.priority || one.createdAt - other.createdAt || compareText(queueKey(one), queueKey(other)),
     );
     let before = 0;
     return [...Map.groupBy(ordered, orderKey).values()].flatMap((equal) => {
@@ -204,9 +203,4 @@ function positionsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly 
       }));
     });
   });
-}
-
-/** By code units: the same order on every machine, whatever its locale. */
-function compareTexts(one: string, other: string): number {
-  return one < other ? -1 : one > other ? 1 : 0;
 }

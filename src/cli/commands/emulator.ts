@@ -1,7 +1,7 @@
 // The TPU emulator as a process, and its faults. The emulator defines the verbs and their options.
 
 import type { Client, JobView } from '../../app/client.ts';
-import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
+import { exitCode, isNotFoundError, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { formatAge, escapeLine, formatMachine } from '../../app/format.ts';
 import { isIdRef } from '../../app/refs.ts';
 import type { EmulatorStatus, EmulatorTpu } from '../../app/services.ts';
@@ -122,7 +122,7 @@ function noJobError(ref: string, error: unknown): JobmanError {
 }
 
 function isAboutTarget(error: unknown): boolean {
-  return isNotFound(error) || (error instanceof JobmanError && error.code === exitCode.conflict);
+  return isNotFoundError(error) || (error instanceof JobmanError && error.code === exitCode.conflict);
 }
 
 async function findJob(client: Client, name: string): Promise<JobView | undefined> {
@@ -130,13 +130,9 @@ async function findJob(client: Client, name: string): Promise<JobView | undefine
     return await client.show(isIdRef(name) ? name : await client.resolveName(name, 'change'));
   } catch (error) {
     // Report a name of several jobs; an unknown name was a mistyped node or zone.
-    if (isNotFound(error)) return undefined;
+    if (isNotFoundError(error)) return undefined;
     throw error;
   }
-}
-
-function isNotFound(error: unknown): boolean {
-  return error instanceof JobmanError && error.code === exitCode.notFound;
 }
 
 /** `preempt 1 --delay=5s --hard`; an option without a value is `true`. Throws a usage error. */

@@ -2,11 +2,11 @@
 
 import { watch } from 'node:fs';
 import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
-import { exitCode } from '../../app/errors.ts';
+import { exitCode, isNotFoundError } from '../../app/errors.ts';
 import { asClause, formatDuration, escapeLine } from '../../app/format.ts';
 import { formatEnding } from '../../app/phrases.ts';
 import { type Cli, verdictCode, printError } from '../context.ts';
-import { createJobPoller, isNotFoundError, pollInterval } from './poll.ts';
+import { createJobPoller, pollInterval } from './poll.ts';
 import { createProgress, type ExitHints, type Progress } from './progress.ts';
 import { pause } from '../interrupt.ts';
 import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';

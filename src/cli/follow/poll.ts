@@ -1,5 +1,5 @@
 import type { Client, JobView } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { isNotFoundError } from '../../app/errors.ts';
 import type { Event } from '../../core/model/event.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
@@ -58,8 +58,4 @@ export function createJobPoller(cli: Cli, client: Client) {
       await ensureController(cli, client, beforeNote);
     },
   };
-}
-
-export function isNotFoundError(error: unknown): boolean {
-  return error instanceof JobmanError && error.code === exitCode.notFound;
 }

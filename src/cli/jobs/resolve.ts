@@ -6,7 +6,7 @@ import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
 import { isIdRef, manifestHint, type RefPurpose } from '../../app/refs.ts';
 import { mayBeActive, type ArchivedJob } from '../../app/cluster/archive.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, isNotFoundError, JobmanError } from '../../app/errors.ts';
 import { formatAge } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { missingJobError, reportError, type Cli } from '../context.ts';
@@ -132,7 +132,7 @@ async function findStored(
   try {
     id = await client.resolveName(name, purpose);
   } catch (error) {
-    if (error instanceof JobmanError && error.code === exitCode.notFound && mayContinue) return null;
+    if (isNotFoundError(error) && mayContinue) return null;
     throw error;
   }
   const cluster = isExact ? await clusters.own() : null;

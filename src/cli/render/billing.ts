@@ -3,7 +3,13 @@
 import type { BillingAnswer } from '../../app/billing.ts';
 import { formatBytes, formatDate, formatList, formatTime, formatUsd, pluralize } from '../../app/format.ts';
 import { day, hour, type Instant } from '../../core/model/time.ts';
-import type { BilledAmount, BillingComparison, BillingGroup, BillingGrouping } from '../../reports/billing.ts';
+import {
+  ungrouped,
+  type BilledAmount,
+  type BillingComparison,
+  type BillingGroup,
+  type BillingGrouping,
+} from '../../reports/billing.ts';
 import type { BillingOutput } from '../outputs.ts';
 import { fittedTable, type Column } from './aligned.ts';
 import { cutEnd, wrap } from './cell.ts';
@@ -40,17 +46,8 @@ export function billingLines(answer: BillingAnswer, now: Instant, terminal: numb
   const heading = terminal === null ? [title] : wrap(title, terminal).map((line) => cutEnd(line, terminal));
   if (report.groups.length === 0)
     return [...heading, source === null ? 'No usage of TPUs at Google.' : 'Nothing was billed.'];
-  const total: Row = {
-    day: null,
-    service: null,
-    sku: null,
-    user: null,
-    job: null,
-    name: null,
-    billed: report.billed,
-    comparison: report.comparison,
-    isTotal: true,
-  };
+  const { billed, comparison } = report;
+  const total: Row = { ...ungrouped, billed, comparison, isTotal: true };
   const rows = [...report.groups.map((group) => ({ ...group, isTotal: false })), total];
   const columns = [...report.by.flatMap((one, index) => groupColumns(one, index === 0)), ...amountColumns(answer)];
   return [...heading, '', ...fittedTable(columns, rows, ['NAME', 'DIFFERENCE', 'OF JOBS'], terminal)];

@@ -225,11 +225,11 @@ function jobColumns(
     { title: 'ZONE', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.zone ?? '-')) },
     { title: 'STATUS', side: 'left', text: (line) => padEnd(formatState(line, layout), statusWidth) },
     number('LOG', 3, (line) => (line.kind === 'tpu' || line.logAt === null ? '-' : formatAge(now - line.logAt))),
-    number('CPU%', 4, (line) => formatPercent(line.kind === 'tpu' ? null : line.cpuPercent)),
-    number('MEM%', 4, (line) => formatPercent(memoryOf(line))),
-    number('DISK%', 5, (line) => formatPercent(diskOf(line))),
-    number('NET', 6, (line) => formatRate(networkOf(line))),
-    number('DUTY', 4, (line) => formatPercent(line.kind === 'tpu' ? null : line.dutyPercent)),
+    number('CPU%', 4, (line) => formatPercent(figuresOf(line).cpu)),
+    number('MEM%', 4, (line) => formatPercent(figuresOf(line).memory)),
+    number('DISK%', 5, (line) => formatPercent(figuresOf(line).disk)),
+    number('NET', 6, (line) => formatRate(figuresOf(line).network)),
+    number('DUTY', 4, (line) => formatPercent(figuresOf(line).duty)),
     number('STEP/S', 6, (line) => (line.kind === 'job' ? formatPace(line.stepsPerSecond) : '')),
     number('STEP', 6, (line) => (line.kind === 'job' ? (line.step === null ? '-' : formatCount(line.step)) : '')),
     number('IDLE', 4, (line) =>
@@ -259,19 +259,17 @@ function formatState(line: TopLine, { unicode, now }: TopLayout): string {
   return `${symbol} ${phase} ${runningCount ?? '-'}/${workerCount}`;
 }
 
-function memoryOf(line: TopLine): number | null {
-  if (line.kind === 'tpu') return null;
-  return line.kind === 'job' ? line.memoryPercent : percentOf(line.memoryUsedBytes, line.memoryTotalBytes);
-}
-
-function diskOf(line: TopLine): number | null {
-  if (line.kind === 'tpu') return null;
-  return line.kind === 'job' ? line.diskPercent : percentOf(line.diskUsedBytes, line.diskTotalBytes);
-}
-
-function networkOf(line: TopLine): number | null {
-  if (line.kind === 'tpu' || (line.receivedBytesPerSecond === null && line.sentBytesPerSecond === null)) return null;
-  return (line.receivedBytesPerSecond ?? 0) + (line.sentBytesPerSecond ?? 0);
+/** In percent, and in bytes per second; null for a TPU without a job. */
+function figuresOf(line: TopLine): Readonly<Record<'cpu' | 'memory' | 'disk' | 'network' | 'duty', number | null>> {
+  if (line.kind === 'tpu') return { cpu: null, memory: null, disk: null, network: null, duty: null };
+  const { receivedBytesPerSecond: received, sentBytesPerSecond: sent } = line;
+  return {
+    cpu: line.cpuPercent,
+    memory: line.kind === 'job' ? line.memoryPercent : percentOf(line.memoryUsedBytes, line.memoryTotalBytes),
+    disk: line.kind === 'job' ? line.diskPercent : percentOf(line.diskUsedBytes, line.diskTotalBytes),
+    network: received === null && sent === null ? null : (received ?? 0) + (sent ?? 0),
+    duty: line.dutyPercent,
+  };
 }
 
 /** The facts that are no numbers: the newest line of output, why nothing runs, why a worker is silent. */
@@ -309,11 +307,12 @@ function twoLines(line: TopLine, layout: TopLayout): readonly [string, string] {
   const { columns, now } = layout;
   const most = columns ?? narrowTerminal;
   const id = line.kind === 'job' ? line.id : line.kind === 'tpu' ? '-' : ' ';
+  const { cpu, memory, duty } = figuresOf(line);
   const figures = [
     line.kind === 'tpu' || line.logAt === null ? '' : `log ${formatAge(now - line.logAt)}`,
-    ...(line.kind === 'tpu'
-      ? []
-      : [named('cpu', line.cpuPercent), named('mem', memoryOf(line)), named('duty', line.dutyPercent)]),
+    named('cpu', cpu),
+    named('mem', memory),
+    named('duty', duty),
     line.kind === 'worker' || line.idleSinceAt === null ? '' : `idle ${formatAge(now - line.idleSinceAt)}`,
   ].filter((text) => text !== '');
   return [

@@ -8,6 +8,7 @@ import { parseQuantity, quantityNumber } from '../../app/cluster/quantity.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { formatLocalTimeOfDay } from '../../app/format.ts';
 import type { ClusterActivity, TopWorker } from '../../app/top.ts';
+import { unknownFigures } from '../../app/worker-figures.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
@@ -91,13 +92,15 @@ async function readActivity(
   now: Instant,
   signal: AbortSignal,
 ): Promise<readonly ClusterActivity[]> {
-  const jobs: ClusterJob[] = [];
-  for await (const page of cluster.jobs({ signal })) {
-    for (const job of page) if (!isFinishedPhase(clusterPhase(job))) jobs.push(job);
-  }
+  const listed = (await Array.fromAsync(cluster.jobs({ signal }))).flat();
+  const jobs = listed.filter((job) => !isFinishedPhase(clusterPhase(job)));
   if (jobs.length === 0) return [];
-  const [pods, usage] = await Promise.all([readPods(cluster, signal), readUsage(cluster, signal)]);
-  const byJob = Map.groupBy(pods, ({ job }) => job);
+  const fields = 'status.phase!=Succeeded,status.phase!=Failed';
+  const [pages, usage] = await Promise.all([
+    Array.fromAsync(cluster.pods({ labels: 'job-name', fields, signal })),
+    readUsage(cluster, signal),
+  ]);
+  const byJob = Map.groupBy(pages.flat(), ({ job }) => job);
   return jobs.map((job): ClusterActivity => {
     const own = (byJob.get(job.name) ?? []).filter(({ jobUid }) => (jobUid ?? job.uid) === job.uid);
     const row = rowOf(job, cluster.context(), now);
@@ -107,13 +110,6 @@ async function readActivity(
       pods: own.map((pod) => podRow(job, pod, { usage: usage.get(pod.name), log: lastLogLine(home, job, pod) })),
     };
   });
-}
-
-async function readPods(cluster: Cluster, signal: AbortSignal): Promise<readonly ClusterPod[]> {
-  const pods: ClusterPod[] = [];
-  const fields = 'status.phase!=Succeeded,status.phase!=Failed';
-  for await (const page of cluster.pods({ labels: 'job-name', fields, signal })) pods.push(...page);
-  return pods;
 }
 
 /** Empty without the resource metrics API: then the pods are shown without their usage. */
@@ -155,16 +151,10 @@ function podRow(
     restarts: pod.containers.reduce((sum, { restarts }) => sum + restarts, 0),
     logAt: log?.at ?? null,
     lastLine: log?.line ?? null,
+    ...unknownFigures,
     cpuPercent: usage === undefined || cpus === 0 ? null : (100 * usage.cpus) / cpus,
     memoryUsedBytes: usage?.memoryBytes ?? null,
     memoryTotalBytes: memory === 0 ? null : memory,
-    diskUsedBytes: null,
-    diskTotalBytes: null,
-    receivedBytesPerSecond: null,
-    sentBytesPerSecond: null,
-    dutyPercent: null,
-    programCpuPercent: null,
-    programMemoryBytes: null,
     measuredAt: usage?.at ?? null,
     silentSinceAt: null,
     message: pod.reason ?? waiting?.reason ?? null,

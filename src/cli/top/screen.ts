@@ -16,7 +16,7 @@ import {
   type TopLine,
 } from '../render/top.ts';
 import { topOrders, type TopOrder } from '../table/flags.ts';
-import { formatCounts, keyHelpLines } from '../watch/frame.ts';
+import { formatCounts, keyHelpLines, visibleRange } from '../watch/frame.ts';
 import { movesOf, type Key, type LiveScreen, type ScreenControls } from '../watch/live.ts';
 import type { TopSources } from './sources.ts';
 
@@ -175,7 +175,8 @@ export function topFrame(
     0,
     lines.findIndex((line) => lineKey(line) === state.selected),
   );
-  const { from, to, more } = visibleLines(lines.length, room - 2 - zones.length - heading, perLine, selected);
+  // One more row for the first line.
+  const { from, to, more } = visibleRange(height - 1 - zones.length, perLine, lines.length, selected);
   const shown = lines.slice(from, to);
   const table =
     lines.length === 0
@@ -204,22 +205,6 @@ function limitLines(lines: readonly string[], most: number, least: number): read
   if (lines.length <= most) return lines;
   if (most < least) return [];
   return [...lines.slice(0, most - 1), `${lines.length - most + 1} more zones`];
-}
-
-/** The part with the selected line; `more` says how many lines are above and below. */
-function visibleLines(
-  count: number,
-  rows: number,
-  perLine: number,
-  selected: number,
-): { readonly from: number; readonly to: number; readonly more: string | null } {
-  const all = Math.max(1, Math.floor(rows / perLine));
-  if (count <= all) return { from: 0, to: count, more: null };
-  const part = Math.max(1, Math.floor((rows - 1) / perLine));
-  const from = Math.min(Math.max(0, selected - part + 1), count - part);
-  const below = count - from - part;
-  const texts = [from === 0 ? '' : `${from} above`, below === 0 ? '' : `${below} ${from === 0 ? 'more' : 'below'}`];
-  return { from, to: from + part, more: texts.filter((text) => text !== '').join(', ') };
 }
 
 /** `08:20:14  3 running, 1 queued   by cpu   checked 6s ago`, without the age if that does not fit. */

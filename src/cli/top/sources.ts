@@ -19,7 +19,7 @@ import type { FiguresAnswer, FiguresTarget, WorkerMeter } from '../../app/worker
 import type { QuotaRow } from '../../reports/quota.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
-import { controllerCheckInterval, controllerNote } from '../controller.ts';
+import { createControllerCheck } from '../controller.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
 import type { WatchedCluster } from './cluster.ts';
 
@@ -110,7 +110,7 @@ function createStoreSource(cli: Cli, client: Client, interval: Duration) {
   let revision = 0;
   let note: string | null = null;
   let controller: string | null = null;
-  let controllerCheckedAt: Instant = Number.NEGATIVE_INFINITY;
+  const checkController = createControllerCheck(cli, client);
   return {
     jobs: () => jobs,
     revision: () => revision,
@@ -125,10 +125,7 @@ function createStoreSource(cli: Cli, client: Client, interval: Duration) {
         changes = seen;
         readAt = io.now();
         note = null;
-        if (readAt - controllerCheckedAt >= controllerCheckInterval) {
-          controllerCheckedAt = readAt;
-          controller = await controllerNote(cli, client, jobs.length > 0);
-        }
+        controller = await checkController(jobs.length > 0);
       } catch (error) {
         // Before the first jobs there is nothing to show, so fail.
         if (!(error instanceof JobmanError) || revision === 0) throw error;

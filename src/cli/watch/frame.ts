@@ -52,8 +52,8 @@ export function jobsOnScreen(rows: number, columns: number): number {
   return Math.max(1, Math.floor((rows - 3 - (perJob === 1 ? 1 : 0)) / perJob));
 }
 
-/** Whole jobs only, including the one at `at`. One row is for the last line and one for the cursor. */
-function visibleRange(
+/** Of jobs of `perJob` lines: whole jobs only, including the one at `at`. One row is for the last line and one for the cursor. */
+export function visibleRange(
   rows: number,
   perJob: number,
   count: number,

@@ -1,5 +1,5 @@
 import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { isNotFoundError, JobmanError } from '../../app/errors.ts';
 import { escapeLine, formatLocalTimeOfDay } from '../../app/format.ts';
 import { timesAsText } from '../../app/json.ts';
 import type { ContextFlags, JobHandle } from '../jobs/handle.ts';
@@ -7,8 +7,8 @@ import { storedJob } from '../jobs/stored.ts';
 import { joinLists } from '../cluster/join-sources.ts';
 import type { PolledRows } from '../cluster/list.ts';
 import type { Cli } from '../context.ts';
-import { controllerCheckInterval, controllerNote } from '../controller.ts';
-import { isNotFoundError, pollInterval } from '../follow/poll.ts';
+import { createControllerCheck } from '../controller.ts';
+import { pollInterval } from '../follow/poll.ts';
 import { pause } from '../interrupt.ts';
 import { listLines } from '../render/list.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -141,7 +141,7 @@ function createListPoller(cli: Cli, source: ListSource) {
   const seen = createRowTracker<JobRow>(({ id }) => id, fingerprintOf);
   let jobs: JobList = { rows: [], more: 0, notes: [] };
   let readAt: Instant = Number.NEGATIVE_INFINITY;
-  let controllerCheckedAt: Instant = Number.NEGATIVE_INFINITY;
+  const checkController = createControllerCheck(cli, source.client);
   let controller: string | null = null;
   let problem: string | null = null;
   return {
@@ -157,11 +157,9 @@ function createListPoller(cli: Cli, source: ListSource) {
           problem = null;
           seen.update(list.rows, readAt);
         }
-        if (io.now() - controllerCheckedAt >= controllerCheckInterval) {
-          controllerCheckedAt = io.now();
-          const isNeeded = jobs.rows.some((row) => row.backend !== 'kubernetes' && !isFinishedPhase(row.phase));
-          controller = await controllerNote(cli, source.client, isNeeded);
-        }
+        controller = await checkController(
+          jobs.rows.some((row) => row.backend !== 'kubernetes' && !isFinishedPhase(row.phase)),
+        );
         return list !== undefined;
       } catch (error) {
         // Before the first rows there is nothing to show, so fail.

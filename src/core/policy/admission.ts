@@ -1,5 +1,6 @@
 // Admission: the order in which jobs get the slots of this machine. A cloud has its own queue.
 
+import { compareText } from '../model/compare-text.ts';
 import { openAttempt } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
 import { minute } from '../model/time.ts';
@@ -51,7 +52,7 @@ export function admit(
 }
 
 function compareQueueTime(a: Job, b: Job): number {
-  return queuedAt(a) - queuedAt(b) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+  return queuedAt(a) - queuedAt(b) || compareText(a.id, b.id);
 }
 
 function queuedAt(job: Job): Instant {

@@ -6,7 +6,7 @@ import { second, type Instant } from '../../../core/model/time.ts';
 import { type CheckRow, isUnderWay } from '../../../lab/check-rows.ts';
 import { attemptKey } from '../../../lab/lineage.ts';
 import type { LabUser } from '../../../lab/users.ts';
-import { controllerCheckInterval, controllerNote, createWaker } from '../../controller.ts';
+import { createControllerCheck, createWaker } from '../../controller.ts';
 import { cutEnd, width } from '../../render/cell.ts';
 import { escapeLine } from '../../../app/format.ts';
 import { createRowTracker, watchUntilExit, type LiveScreen } from '../../watch/live.ts';
@@ -42,8 +42,7 @@ function windowScreen(cli: TpuCli, { user, letters }: MonitorOptions, hasKeys: b
   let columns = columnsFor(letters, user.settings);
   let rows: readonly CheckRow[] = [];
   let checkedAt: Instant = Number.NEGATIVE_INFINITY;
-  let controllerAt: Instant = Number.NEGATIVE_INFINITY;
-  let controller: string | null = null;
+  const checkController = createControllerCheck(cli, createWaker(cli));
   let trouble: string | null = null;
   return {
     async poll() {
@@ -53,11 +52,7 @@ function windowScreen(cli: TpuCli, { user, letters }: MonitorOptions, hasKeys: b
       try {
         rows = await readRows(cli, user);
         // Restarts a controller that was killed, as by a reboot. A missing controller is reported next to the rows.
-        if (now - controllerAt >= controllerCheckInterval) {
-          controllerAt = now;
-          controller = await controllerNote(cli, createWaker(cli), rows.some(isUnderWay));
-        }
-        trouble = controller;
+        trouble = await checkController(rows.some(isUnderWay));
         seen.update(rows, now);
       } catch (error) {
         // Without any rows yet there is nothing to show, so the error ends the monitor.
