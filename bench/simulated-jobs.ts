@@ -98,6 +98,7 @@ export async function openSimulatedJobs(
     version: '0.0.0',
     holdsLock: true,
     slots: 1,
+    grants: [],
     idleExitMs: null,
   });
   for (let index = 0; index < count; index += 1) {

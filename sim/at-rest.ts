@@ -55,7 +55,7 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
     const { capacity, keepForMs } = job.spec.finish;
     const isKept = job.desired === 'stopped' || (capacity === 'keep' && keepForMs === null);
     // Kept capacity may still be released, by a limit or by the owner's command.
-    const isLeaving = heldAllocations(job).some(({ releasedAt }) => releasedAt !== null);
+    const isLeaving = isBudgeted(world, job) || heldAllocations(job).some(({ releasedAt }) => releasedAt !== null);
     return (isKept && !isLeaving) || heldAllocations(job).length === 0;
   }
   // New capacity is not requested before this one is deleted.
@@ -69,9 +69,7 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
   // jobman will give up a silent worker.
   if (job.allocations.at(-1)?.unreachableAt !== null) return false;
   // A limit will end it. A clock that was set back delays that.
-  const { maxRuntimeMs, budgetUsd } = job.spec.limits;
-  const isCharged = job.spec.capacity.kind === 'tpu' && job.spec.capacity.ownership === 'ephemeral';
-  if (maxRuntimeMs !== null || (budgetUsd !== undefined && isCharged)) return false;
+  if (job.spec.limits.maxRuntimeMs !== null || isBudgeted(world, job)) return false;
   const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
   // A program that may still end by itself is not at rest yet.
   return (
@@ -80,6 +78,12 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
     (job.spec.limits.silenceTimeoutMs === null || alive.some((one) => one.plan.silentAfter === null)) &&
     timeline.now - (alive[0]?.startedAt ?? 0) > minute
   );
+}
+
+/** True if a budget is used up some time as long as the job holds capacity. */
+function isBudgeted({ ownerBudgetUsd }: World, { spec: { capacity, limits } }: Job): boolean {
+  const isCharged = capacity.kind === 'tpu' && capacity.ownership === 'ephemeral';
+  return isCharged && (limits.budgetUsd !== undefined || ownerBudgetUsd !== null);
 }
 
 /**

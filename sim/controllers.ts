@@ -142,6 +142,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       version: '0.0.0',
       holdsLock: certain,
       slots: slotCount,
+      grants: world.ownerBudgetUsd === null ? [] : [{ budgetUsd: world.ownerBudgetUsd, budgetPeriod: 'day' }],
       idleExitMs: minute,
       onRenewal: onLease,
       ...(recipients !== undefined && { createNotifier: () => recipients.notifierOf(simulated) }),

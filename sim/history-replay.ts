@@ -13,8 +13,10 @@ export interface HistoryState {
   readonly desired: Job['desired'];
   readonly cancelRequested: boolean;
   readonly workdirCopy: number | undefined;
+  readonly budgetUsd: number | undefined;
   readonly recoveryDisabled: true | undefined;
   readonly budgetWarning: Job['budgetWarning'];
+  readonly ownerBudgetWarnings: Job['ownerBudgetWarnings'];
   readonly attempts: readonly object[];
   readonly allocations: readonly object[];
   readonly finish: Job['finish'];
@@ -33,8 +35,10 @@ function replay(events: readonly Event[]): HistoryState {
   let desired: Job['desired'] = 'running';
   let cancelRequested = false;
   let workdirCopy: number | undefined;
+  let budgetUsd: number | undefined;
   let recoveryDisabled: true | undefined;
   let budgetWarning: Job['budgetWarning'];
+  let ownerBudgetWarnings: Job['ownerBudgetWarnings'];
   let finish: Job['finish'] = null;
   let removed = false;
   const allocation = (ordinal: number): UntypedRecord => allocationIn(allocations, ordinal);
@@ -44,11 +48,13 @@ function replay(events: readonly Event[]): HistoryState {
       case 'command_received':
         ({ desired } = event);
         workdirCopy = event.workdirCopy ?? workdirCopy;
+        budgetUsd = event.budgetUsd ?? budgetUsd;
         if (event.verb === 'disable-recovery') recoveryDisabled = true;
         else if (event.verb === 'accept-exit') Object.assign(attempt(attempts.length), { exitAcceptedAt: event.at });
         else if (event.desired === 'running') {
           recoveryDisabled = undefined;
           budgetWarning = undefined;
+          ownerBudgetWarnings = undefined;
           finish = null;
           cancelRequested = false;
         } else if (event.verb !== 'stop') cancelRequested = true;
@@ -98,7 +104,12 @@ function replay(events: readonly Event[]): HistoryState {
         replayAttempt(attempt(event.attempt), event);
         break;
       case 'budget_warning':
-        budgetWarning = { spentUsd: event.spentUsd, budgetUsd: event.budgetUsd };
+        if (event.ownerBudget === undefined) budgetWarning = { spentUsd: event.spentUsd, budgetUsd: event.budgetUsd };
+        else
+          ownerBudgetWarnings = [
+            ...(ownerBudgetWarnings ?? []).filter(({ endsAt }) => endsAt > event.at),
+            event.ownerBudget,
+          ];
         break;
       case 'finished':
         finish = { at: event.at, verdict: event.verdict, reason: event.reason };
@@ -128,8 +139,10 @@ function replay(events: readonly Event[]): HistoryState {
     desired,
     cancelRequested,
     workdirCopy,
+    budgetUsd,
     recoveryDisabled,
     budgetWarning,
+    ownerBudgetWarnings,
     attempts,
     allocations,
     finish,
@@ -269,8 +282,10 @@ export function recordedState(job: Job): HistoryState {
     desired: job.desired,
     cancelRequested: job.cancelRequested,
     workdirCopy: job.workdirCopy,
+    budgetUsd: job.budgetUsd,
     recoveryDisabled: job.recoveryDisabled,
     budgetWarning: job.budgetWarning,
+    ownerBudgetWarnings: job.ownerBudgetWarnings,
     attempts: job.attempts.map(({ failures: _failures, ending, alternativesTried, exitSeen, ...rest }) => ({
       ...rest,
       exitSeen: exitSeen === undefined ? undefined : withoutPattern(exitSeen),

@@ -118,8 +118,9 @@ export function createRecipients(options: RecipientsOptions): Recipients {
   };
 }
 
-function idOf(recipient: string, { job, event, attempt, at }: Notice): string {
-  return `${event} of job ${job}, attempt ${attempt}, at ${at} for ${recipient}`;
+/** One pass may warn of two budgets. */
+function idOf(recipient: string, { job, event, attempt, at, message }: Notice): string {
+  return `${event} of job ${job}, attempt ${attempt}, at ${at} for ${recipient}: ${message}`;
 }
 
 /** A full disk takes no writes. */

@@ -3,7 +3,7 @@
 // with it, because a mistake in shared code would hide itself. The simulator checks whether the outside agrees with the
 // database.
 
-import { isBudgetUsed } from '../src/core/decide/spending.ts';
+import { budgetsOf, usedBudgetOf } from '../src/core/decide/spending.ts';
 import type { Action, Decision } from '../src/core/model/decision.ts';
 import { commandWorkers, heldAllocations, stepsOf } from '../src/core/model/job.ts';
 import type { Allocation, Attempt, Job, TriedAlternative } from '../src/core/model/job.ts';
@@ -95,6 +95,8 @@ function unknownIsNotAbsent(pass: Pass): readonly string[] {
   const found: string[] = [];
   for (const { ordinal, ending, allocation, startedAt } of newEndings(pass)) {
     const reason = ending?.reason ?? 'stopped';
+    if (reason === 'budget' && usedBudgetOf(budgetsOf(before, observation.ownerSpending, now)) === undefined)
+      found.push(`attempt ${ordinal} ends for a budget that is not known to be used up`);
     if (reasonsWithoutObservation.includes(reason)) continue;
     const isSeen = allocationStatus(observation, allocation) !== undefined || goneBefore(before, allocation);
     const answering = observation.workers.filter(({ observed }) => observed.kind === 'known').length;
@@ -477,7 +479,7 @@ function exceedsBudgets(job: Job): readonly string[] {
 }
 
 /** A time limit is exceeded if a pass after it changes nothing. */
-function exceedsLimits({ before, decision: { job }, now }: Pass): readonly string[] {
+function exceedsLimits({ before, observation, decision: { job }, now }: Pass): readonly string[] {
   const attempt = job.attempts.at(-1);
   if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null || job.removed) return [];
   const { maxRuntimeMs, capacityWaitMs, setupTries } = job.spec.limits;
@@ -486,7 +488,8 @@ function exceedsLimits({ before, decision: { job }, now }: Pass): readonly strin
   const isUnchanged = job === before;
   if (isUnchanged && maxRuntimeMs !== null && runningAt !== null && now > runningAt + maxRuntimeMs)
     found.push('the command runs beyond its limit');
-  if (isUnchanged && isBudgetUsed(job, now)) found.push('the job runs beyond its budget');
+  if (isUnchanged && usedBudgetOf(budgetsOf(job, observation.ownerSpending, now)) !== undefined)
+    found.push('the job runs beyond a budget');
   const isWaiting = allocationIn(job, attempt.allocation)?.readyAt === null && startedByOwner;
   if (isUnchanged && isWaiting && capacityWaitMs !== null && now > createdAt + capacityWaitMs)
     found.push('the wait for capacity exceeds its limit');

@@ -96,6 +96,8 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     { runBegins: (run) => checker.runBegins(run) },
     drawZones(chance.fork('zones')),
   );
+  const money = chance.fork('grants');
+  if (money.yes(0.15)) world.ownerBudgetUsd = money.between(5, 25) / 60;
   const cloudModel: CloudModel = {
     faultRates: drawFaultRates(chance.fork('conditions')),
     isCloudDown: false,

@@ -130,6 +130,8 @@ export interface World {
   /** The records of the newest start from the beginning in the checkpoint folders. */
   readonly checkpointRecords: CheckpointRecords;
   hasCapacity: boolean;
+  /** The budget of the owner of all jobs for each day, by a grant; null: no limit. An hour of a machine costs a dollar. */
+  ownerBudgetUsd: number | null;
   /** Zones without capacity, and zones without permission to request or list; every other zone has capacity. */
   readonly emptyZones: Set<string>;
   readonly forbiddenZones: Set<string>;
@@ -177,6 +179,7 @@ export function createWorld(
     runs: [],
     checkpointRecords: new Map(),
     hasCapacity: true,
+    ownerBudgetUsd: null,
     ...zones,
     longestNetworkCut: 0,
     networkCutUntil: -Infinity,

@@ -129,17 +129,21 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
   return context.clockJumps.some((at) => at >= ledger.createdAt);
 }
 
-/** In the simulated cloud an hour of a machine costs a dollar. */
+/** True if the budget of the job, or its owner's for all jobs, may be used up. An hour of a machine costs a dollar. */
 function hasUsedBudget(context: CheckContext, { id, spec }: Job): boolean {
-  const { budgetUsd } = spec.limits;
-  if (budgetUsd === undefined) return false;
+  const { machines, timeline, ownerBudgetUsd } = context.world();
+  const { budgetUsd = Infinity } = spec.limits;
+  if (budgetUsd === Infinity && ownerBudgetUsd === null) return false;
   // The time of a jump counts as ready time.
   if (context.clockJumps.length > 0) return true;
-  const { machines, timeline } = context.world();
-  const periods = machines.flatMap(({ labels, readyPeriods }) => (labels?.job === id ? readyPeriods : []));
-  const readyMs = periods.reduce((sum, { from, until }) => sum + ((until ?? timeline.now) - from), 0);
+  const hours = (ofJob: (job: string) => boolean): number => {
+    const periods = machines.flatMap(({ labels, readyPeriods }) =>
+      labels !== null && ofJob(labels.job) ? readyPeriods : [],
+    );
+    return periods.reduce((sum, { from, until }) => sum + ((until ?? timeline.now) - from), 0) / hour;
+  };
   // A machine may count as ready for some minutes after its end, while nothing is observed.
-  return readyMs / hour >= budgetUsd * 0.5;
+  return hours((job) => job === id) >= budgetUsd * 0.5 || hours(() => true) >= (ownerBudgetUsd ?? Infinity) * 0.5;
 }
 
 /**

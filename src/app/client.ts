@@ -2,7 +2,7 @@
 
 import type { Verb } from '../core/decide/commands.ts';
 import type { Event } from '../core/model/event.ts';
-import type { AllocationState, Desired, Evidence, Exit, Spending } from '../core/model/job.ts';
+import type { AllocationState, Desired, Evidence, Exit, OwnerBudget } from '../core/model/job.ts';
 import type { Phase } from '../core/decide/phase.ts';
 import type { NotifyEvent } from '../core/model/notify.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
@@ -181,6 +181,8 @@ export interface JobView extends JobRow {
   readonly ifPreempted: string | null;
   /** The cost so far. */
   readonly cost: JobCost;
+  /** The budgets that limit it; `job.budget` also after its end. */
+  readonly budgets: readonly BudgetView[];
   readonly attempts: readonly AttemptView[];
   readonly workdirCopies: readonly WorkdirCopyView[];
   readonly allocations: readonly AllocationView[];
@@ -188,6 +190,17 @@ export interface JobView extends JobRow {
   readonly spec: JobSpec;
   readonly folder: string;
   readonly hasFiles: boolean;
+}
+
+/** A budget that limits the job. Amounts are estimates in US dollars. */
+export interface BudgetView {
+  /** By the job since its owner's newest start; by its owner since the beginning of the period. */
+  readonly spentUsd: number;
+  readonly budgetUsd: number;
+  /** The budget of a grant that all jobs of the owner share; null for `job.budget`. */
+  readonly ownerBudget: OwnerBudget | null;
+  /** Time at which it is used up if nothing changes; null while nothing is charged, and after it. */
+  readonly usedUpAt: Instant | null;
 }
 
 /** The explanation of a job's phase. All texts are for people. */
@@ -220,6 +233,8 @@ export interface CommandOptions {
   readonly onBehalf?: boolean;
   readonly release?: boolean;
   readonly recopyWorkdir?: boolean;
+  /** For resume and rerun: US dollars, instead of `job.budget`. */
+  readonly budgetUsd?: number;
   /** For start: run only the command, on the workers that the job holds ready. */
   readonly commandOnly?: boolean;
   readonly force?: boolean;
@@ -379,6 +394,8 @@ export interface ConfirmationRequired {
   readonly remedy: string;
   /** True if no grant forbids it: a terminal asks, and a script prints the price and continues. */
   readonly mayProceed?: true;
+  /** True if no confirmation helps: a budget of the owner is used up. */
+  readonly isRefused?: true;
 }
 
 /** `given_up`: it failed for a day, or for a reason that another try cannot change. */
@@ -448,8 +465,6 @@ export interface Client {
   usage(query: Parameters<Store['usage']>[0]): Promise<readonly UsageRow[]>;
   /** From the usage ledger, also of jobs that have left the list. A job without usage adds nothing. */
   cost(request: CostRequest): Promise<CostReport>;
-  /** The used part of `job.budget`; null without a budget. */
-  spending(ref: Ref): Promise<Spending | null>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
   why(ref: Ref): Promise<Why>;

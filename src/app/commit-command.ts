@@ -4,6 +4,7 @@
 import { applyCommand, type CommandOptions as CoreOptions, type Verb } from '../core/decide/commands.ts';
 import { checkCommand } from '../core/policy/permissions.ts';
 import {
+  budgetUsdOf,
   formatVerdict,
   heldAllocations,
   isForceRemoved,
@@ -17,7 +18,7 @@ import type { CommandResult, CommandOptions } from './client.ts';
 import { formatCapacityCost } from './phrases.ts';
 import { exitCode, StoreError } from './errors.ts';
 import type { LogFiles, Store, StoredJob } from './ports.ts';
-import { capitalize } from './format.ts';
+import { capitalize, formatUsd } from './format.ts';
 import { orphansOf } from './orphans.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
 import type { Event } from '../core/model/event.ts';
@@ -79,10 +80,10 @@ function acceptedMessage(job: Job, verb: Verb): string {
     case 'resume':
       // Without the folder jobman knows no checkpoint: the program finds its own or starts from the beginning.
       return job.spec.command.checkpointDir === null
-        ? `Resuming ${it}. Its manifest has no job.checkpoint_dir, so the program must find its own checkpoint.`
-        : `Resuming ${it} from its last checkpoint.`;
+        ? `Resuming ${it}. Its manifest has no job.checkpoint_dir, so the program must find its own checkpoint.${formatNewBudget(job)}`
+        : `Resuming ${it} from its last checkpoint.${formatNewBudget(job)}`;
     case 'rerun':
-      return `Rerunning ${it} from the beginning.`;
+      return `Rerunning ${it} from the beginning.${formatNewBudget(job)}`;
     case 'stop':
       if (job.desired === 'stopped') return `Stopping ${it}.${formatKeptCapacity(job)}`;
       return job.finish === null ? `Stopping ${it}.${release}` : releasingMessage(it, job.finish);
@@ -97,6 +98,15 @@ function acceptedMessage(job: Job, verb: Verb): string {
         return `Deleting ${it}. It leaves the list once ${holdsTpu ? 'its TPU is released' : 'its program has ended'}.`;
       return `Deleted ${it}.${mayOutliveRemoval(job) ? ' Its program is being ended.' : ''}${formatOrphans(job)}`;
   }
+}
+
+function formatNewBudget(job: Job): string {
+  const budgetUsd = budgetUsdOf(job);
+  if (budgetUsd === undefined) return '';
+  const budget = ` Its budget of ${formatUsd(budgetUsd)} (job.budget)`;
+  return (job.spec.capacity.pricePerHourUsd ?? null) === null
+    ? `${budget} is not enforced: jobman has no price for it.`
+    : `${budget} counts from now.`;
 }
 
 function hasEndedByItself(finish: Finish | null): finish is Finish {
@@ -124,7 +134,8 @@ function formatKeptCapacity(job: Job): string {
     return ` Its ${acceleratorOf(job)} was not ready yet and is being released.`;
   const price = pricePerHour(job);
   const cost = price === null ? '' : `, which costs ${formatCapacityCost(job.spec.capacity, price)}`;
-  return ` It keeps its ${acceleratorOf(job)}${cost}. Release it: jobman stop ${Number(job.id)} --release`;
+  const limit = price === null || budgetUsdOf(job) === undefined ? '' : ', until job.budget is used up';
+  return ` It keeps its ${acceleratorOf(job)}${cost}${limit}. Release it: jobman stop ${Number(job.id)} --release`;
 }
 
 function repeatedMessage(job: Job, verb: Verb): string {

@@ -2,19 +2,21 @@
 // job uses its TPU or checkpoint folder. Without grants everything is allowed, and a terminal asks about a new job
 // once, with its price. The TPU emulator needs no grant.
 
-import { matchesGlob } from 'node:path';
-import { chipCount, generationOf } from '../catalogue/accelerators.ts';
+import { chipCount } from '../catalogue/accelerators.ts';
 import { heldAllocations, type Job, usableAllocation } from '../core/model/job.ts';
 import { capacityAt, alternativesOf, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
+import type { OwnerSpending } from '../core/model/observation.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ConfirmationRequired } from './client.ts';
 import { formatCapacityCost, isSimulated, formatAccelerator } from './phrases.ts';
-import { pluralize } from './format.ts';
-import { grantEnd, type Grant } from './settings.ts';
+import { formatDate, formatUsd, pluralize } from './format.ts';
+import { formatBudgetLeft, grantMatches, isGrantValid, possibleCapacity, readOwnerSpending } from './grants.ts';
+import type { Grant } from './settings.ts';
 import type { Store } from './ports.ts';
 import { checkpointFolder } from '../core/decide/launch.ts';
 import { phaseOf } from '../core/decide/phase.ts';
+import { periodPhrases } from '../core/decide/spending.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { resolve } from './refs.ts';
 
@@ -35,7 +37,9 @@ export function findViolation(
 
 export async function checkGrants(
   parts: {
-    readonly store: Pick<Store, 'list'>;
+    readonly store: Pick<Store, 'list' | 'spending'>;
+    /** The owner of a new job. */
+    readonly owner: string;
     readonly now: () => Instant;
     readonly grants: () => Promise<readonly Grant[]>;
     readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
@@ -44,16 +48,34 @@ export async function checkGrants(
   job: Job | null,
 ): Promise<ConfirmationRequired | null> {
   const { capacity } = spec;
-  if (capacity.kind !== 'tpu' || (job !== null && isAlreadyRequested(job))) return null;
-  const grants = await parts.grants();
+  if (capacity.kind !== 'tpu') return null;
+  const [grants, now, owner] = [await parts.grants(), parts.now(), job?.owner ?? parts.owner];
+  const budgets = await readOwnerSpending(parts.store, grants, owner, possibleCapacity(spec), now);
+  const used = budgets.find(({ spentUsd, budgetUsd }) => spentUsd >= budgetUsd);
+  if (used !== undefined) return refuseForBudget(used, owner, now);
+  if (job !== null && isAlreadyRequested(job)) return null;
   const priceOf = async (): Promise<number | null> => (await parts.pricePerHour(spec))?.usdPerHour ?? null;
   if (grants.length === 0) return job === null ? confirmPrice(capacity, await priceOf()) : null;
   const { jobs } = await parts.store.list({ maxFinished: maxFinishedJobs, includeRemoved: true });
   const others = jobs.filter(({ id }) => id !== job?.id);
-  const violation = findViolation(grants, capacity, others, parts.now());
+  const violation = findViolation(grants, capacity, others, now);
   if (violation === null) return null;
   const price = await priceOf();
-  return { message: violation, cost: price === null ? null : formatCapacityCost(capacity, price), remedy };
+  const left = budgets.map((one) => formatBudgetLeft(one, owner, now));
+  const cost = price === null ? null : [formatCapacityCost(capacity, price), ...left].join('; ');
+  return { message: violation, cost, remedy };
+}
+
+/** The controller would end the job at once, so there is nothing to confirm. */
+function refuseForBudget(
+  { spentUsd, budgetUsd, ownerBudget: { grant, period, endsAt } }: OwnerSpending,
+  owner: string,
+  now: Instant,
+): ConfirmationRequired {
+  const amounts = `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} are spent`;
+  const message = `the budget of ${owner} for ${grant} is used up: ${amounts} ${periodPhrases[period]}, until ${formatDate(endsAt, now)} (UTC)`;
+  const remedy = `Raise budgetUsd of that grant (setting \`grants\`), or wait for the next ${period}. What it was spent on: jobman cost --user ${owner}`;
+  return { message, cost: null, remedy, isRefused: true };
 }
 
 function confirmPrice(requested: TpuSpec, price: number | null): ConfirmationRequired | null {
@@ -80,7 +102,7 @@ function findViolationAt(
   const subject = `${requested.accelerator} ${requested.pricing} in ${requested.zone}`;
   const matching = grants.filter((grant) => grantMatches(grant, requested));
   if (matching.length === 0) return `${subject} is not in your grants`;
-  const valid = matching.filter(({ until }) => until === undefined || now < grantEnd(until));
+  const valid = matching.filter((grant) => isGrantValid(grant, now));
   if (valid.length === 0) return `${subject}: its grant ended on ${matching.at(-1)?.until ?? ''}`;
   const reasons = valid.map((grant) => findChipViolation(grant, requested, others));
   return reasons.includes(null) ? null : `${subject}: ${reasons[0] ?? ''}`;
@@ -112,16 +134,6 @@ function capacityUsedBy(job: Job): readonly TpuSpec[] {
   const held = heldAllocations(job);
   if (held.length > 0) return held.map(({ alternative = 0 }) => capacityAt(capacity, alternative));
   return job.finish === null && job.desired === 'running' ? [capacity] : [];
-}
-
-function grantMatches(grant: Grant, { zone, accelerator, pricing }: TpuSpec): boolean {
-  return (
-    (grant.zone === undefined || matchesGlob(zone, grant.zone)) &&
-    (grant.pricing === undefined || grant.pricing === pricing) &&
-    (grant.accelerator === undefined ||
-      matchesGlob(accelerator, grant.accelerator) ||
-      generationOf(accelerator)?.name === grant.accelerator)
-  );
 }
 
 // ------------------------------------------------------------------------------------------ checkpoint folders

@@ -7,6 +7,7 @@ import {
   formatCause,
   formatExit,
   formatBudget,
+  formatBudgetName,
   formatCapacityAnswer,
   formatCapacity,
   formatRawError,
@@ -26,7 +27,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       return `created by ${event.by}${changed}; recovery ${job.spec.recovery.preset}${allowed === null ? '' : `: ${allowed}`}`;
     }
     case 'command_received':
-      return `${event.by} requested ${event.verb}: ${describeCommand(event)}`;
+      return `${event.by} requested ${event.verb}: ${describeCommand(event)}${event.budgetUsd === undefined ? '' : `, with a budget of ${formatUsd(event.budgetUsd)}`}`;
     case 'attempt_created': {
       const wait = event.notBeforeAt - event.at;
       const pause = wait > 0 ? `, starts in ${formatDuration(wait)}` : '';
@@ -97,7 +98,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'clock_set_back':
       return 'the clock of this machine was set back; times in the future count as now';
     case 'budget_warning':
-      return `${formatUsd(event.spentUsd)} of the budget of ${formatUsd(event.budgetUsd)} are used (job.budget)`;
+      return `${formatUsd(event.spentUsd)} of the budget of ${formatUsd(event.budgetUsd)} are used (${formatBudgetName(event)})`;
     case 'finished':
       return event.verdict === 'failed' ? `failed: ${reasonPhrases[event.reason]}` : event.verdict;
     case 'removed':

@@ -6,6 +6,7 @@ import {
   type Evidence,
   type Job,
   type CapacityAnswer,
+  type Spending,
 } from '../core/model/job.ts';
 import { vanishedPrefix } from '../core/decide/evidence.ts';
 import {
@@ -22,6 +23,7 @@ import {
   type WorkdirSpec,
 } from '../core/model/spec.ts';
 import { budgetOf, type BudgetName } from '../core/decide/recover.ts';
+import { periodPhrases } from '../core/decide/spending.ts';
 import {
   pluralize,
   formatList,
@@ -188,9 +190,7 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
         ? evidence.message
         : `reached its time limit of ${formatDuration(limits.maxRuntimeMs)} (job.max_runtime)`;
     case 'budget':
-      return limits.budgetUsd === undefined
-        ? evidence.message
-        : `its capacity has cost ${formatUsd(limits.budgetUsd)}, as much as job.budget allows`;
+      return evidence.budget === undefined ? evidence.message : formatUsedBudget(evidence.message, evidence.budget);
     case 'command_failed':
       if (evidence.exitCode === undefined && evidence.signal === undefined) return evidence.message;
       return `${formatExit(evidence)}${where}`;
@@ -202,6 +202,19 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
     case 'setup_failed':
       return evidence.message;
   }
+}
+
+function formatUsedBudget(message: string, { spentUsd, budgetUsd, ownerBudget }: Spending): string {
+  return ownerBudget === undefined
+    ? `its capacity has cost ${formatUsd(budgetUsd)}, as much as job.budget allows`
+    : `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} are spent: ${message}`;
+}
+
+/** `job.budget`, `its owner's budget of spot v4-* for this month`. */
+export function formatBudgetName({ ownerBudget }: Pick<Spending, 'ownerBudget'>): string {
+  return ownerBudget === undefined
+    ? 'job.budget'
+    : `its owner's budget of ${ownerBudget.grant} for ${periodPhrases[ownerBudget.period]}`;
 }
 
 /** `killed by SIGKILL (exit code 137)`: like a shell, with 128 and the signal's number. */

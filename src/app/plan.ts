@@ -19,7 +19,8 @@ import { hour } from '../core/model/time.ts';
 
 const jobIdToken = '<job id>';
 
-export function createPlan(template: JobSpec, pricePerHour: number | null): Plan {
+/** `budgetsLeft`: what is left of the owner's budgets, as phrases. */
+export function createPlan(template: JobSpec, pricePerHour: number | null, budgetsLeft: readonly string[] = []): Plan {
   const spec = withJobIds(template, jobIdToken, '<installation id>');
   return {
     name: spec.name,
@@ -32,7 +33,7 @@ export function createPlan(template: JobSpec, pricePerHour: number | null): Plan
         : `${formatWhere(spec)}:\n${resolvedText(spec, spec.command.userScript ?? spec.command.script)}`,
     script: spec.command.userScript === undefined ? null : resolvedText(spec, spec.command.script),
     rules: ruleLines(spec),
-    limits: limitLines(spec, pricePerHour),
+    limits: [...limitLines(spec, pricePerHour), ...budgetsLeft],
     pricePerHourUsd: pricePerHour,
     simulated: isSimulated(spec.capacity),
   };

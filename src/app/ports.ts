@@ -2,7 +2,7 @@
 
 import type { BucketLocation } from '../catalogue/bucket-location.ts';
 import type { Event } from '../core/model/event.ts';
-import type { Allocation, Job } from '../core/model/job.ts';
+import type { Allocation, BudgetPeriod, Job } from '../core/model/job.ts';
 import type { AllocationStatus, Observed, Outcome, OutcomeResult, WorkerStatus } from '../core/model/observation.ts';
 import type { SliceState } from '../core/model/ready-periods.ts';
 import type { Arrival } from '../core/model/arrival-times.ts';
@@ -13,6 +13,7 @@ import type { Duration, Instant } from '../core/model/time.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { JobRow, UsageJob } from './client.ts';
+import type { UserSpending } from './grants.ts';
 import type { LabEntry } from './lab-job.ts';
 
 // ---------------------------------------------------------------------------------------------- time
@@ -150,6 +151,8 @@ export interface Store {
   /** The same, added up by group. The filter and `now` cut rows exactly. Without groups, the key is null. */
   usageSums(filter: UsageFilter, by: CostGrouping | null, now: Instant): Promise<readonly UsageSum[]>;
   costliestJobs(filter: UsageFilter, limit: number, now: Instant): Promise<CostliestJobs>;
+  /** US dollars that each user has spent on ephemeral TPUs from these times to `now`, by owner, type, zone and pricing. */
+  spending(periodStarts: Readonly<Record<BudgetPeriod, Instant>>, now: Instant): Promise<readonly UserSpending[]>;
   changeCount(): Promise<number>;
   /** Takes a lease that is free, expired or ours; with this machine's controller lock (`holdsLock`), any lease. */
   takeLease(

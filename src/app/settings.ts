@@ -136,17 +136,28 @@ const dayOrTime = textWhere(
   (text) => !Number.isNaN(grantEnd(text)),
 );
 
-const grant = objectOf(
-  'a grant',
-  '{ "accelerator": "v4-16", "chips": 16 }',
-  {},
-  {
-    zone: textWhere('a zone like "us-east5-b" or "us-*"', isNamePattern),
-    accelerator: acceleratorPattern,
-    pricing: enumOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
-    chips: int('a whole number of at least 1', 1),
-    until: dayOrTime,
-  },
+const grant = refined(
+  objectOf(
+    'a grant',
+    '{ "accelerator": "v4-16", "chips": 16 }',
+    {},
+    {
+      zone: textWhere('a zone like "us-east5-b" or "us-*"', isNamePattern),
+      accelerator: acceleratorPattern,
+      pricing: enumOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
+      chips: int('a whole number of at least 1', 1),
+      until: dayOrTime,
+      budgetUsd: kindWhere(
+        'US dollars like 500, more than 0',
+        (value): value is number => typeof value === 'number' && value > 0 && Number.isFinite(value),
+      ),
+      budgetPeriod: enumOf('"day", "week" or "month"', ['day', 'week', 'month']),
+    },
+  ),
+  (value, fail) =>
+    value.budgetPeriod !== undefined && value.budgetUsd === undefined
+      ? fail('requires "budgetUsd" with "budgetPeriod"')
+      : value,
 );
 
 export type Grant = ValueOf<typeof grant>;
@@ -281,7 +292,7 @@ const table = {
   grants: defineSetting(
     listOf('a list of grants', grant),
     [],
-    'Capacity that jobs may request without a confirmation; empty: no limit.',
+    'Capacity that jobs may request without a confirmation, and what each user may spend on it; empty: no limit.',
   ),
   prices: defineSetting(
     listOf('a list of prices', ownPrice),

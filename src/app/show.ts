@@ -6,12 +6,16 @@ import { queuePositionOf, waitsForSlot, type QueuePosition } from '../core/polic
 import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { ruleUseOf } from '../core/decide/recover.ts';
+import { budgetEnd, budgetsOf, isLimited, spendingOf, type Budget } from '../core/decide/spending.ts';
+import { known } from '../core/model/observation.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
-import type { JobView, CheckpointView, Why } from './client.ts';
+import type { BudgetView, JobView, CheckpointView, Why } from './client.ts';
 import { formatDuration } from './format.ts';
+import { currentCapacity, readOwnerSpending } from './grants.ts';
 import { folderOf } from './job-folder.ts';
+import type { Grant } from './settings.ts';
 import { hangEvidenceOf, lastOutput, workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
 import { progressOf } from './progress.ts';
@@ -30,6 +34,7 @@ export interface ViewSources {
   readonly store: Store;
   readonly home: string;
   readonly slots: () => Promise<number>;
+  readonly grants: () => Promise<readonly Grant[]>;
   readonly now: () => Instant;
 }
 
@@ -51,6 +56,7 @@ export async function showJob(sources: ViewSources, job: Job): Promise<JobView> 
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     ifPreempted: formatIfPreempted(job, context, checkpoint, now),
     cost: jobCost(usageOf(job), now),
+    budgets: budgetViews(job, context.budgets ?? [], now),
     attempts: attemptViews(job),
     workdirCopies,
     allocations: allocationViews(job, now),
@@ -66,23 +72,48 @@ export async function whyJob(sources: ViewSources, job: Job): Promise<Why> {
   return whyOf(job, sources.now(), context);
 }
 
-async function whyContextOf({ store, home, slots, now }: ViewSources, job: Job): Promise<WhyContext> {
+async function whyContextOf(sources: ViewSources, job: Job): Promise<WhyContext> {
+  const { store, home, slots, now } = sources;
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
-  const [events, queuePosition, nextCheckAt, typicalWait] = await Promise.all([
+  const [events, queuePosition, nextCheckAt, typicalWait, budgets] = await Promise.all([
     store.events(job.id, 0),
     queuePositionIn(store, slots, job),
     store.wakeAt(job.id),
     isUnfinished ? typicalWaitFor(store, job, now()) : null,
+    limitingBudgets(sources, job),
   ]);
   return {
     events: events.map(({ event }) => event),
     queuePosition,
     nextCheckAt,
     typicalWait,
+    budgets,
     logTail: failure === undefined ? [] : lastOutput(home, job, failure),
     hangEvidence: hangEvidenceOf(home, job),
   };
+}
+
+async function limitingBudgets({ store, grants, now }: ViewSources, job: Job): Promise<readonly Budget[]> {
+  if (!isLimited(job)) return [];
+  const at = now();
+  return budgetsOf(
+    job,
+    known(await readOwnerSpending(store, await grants(), job.owner, currentCapacity(job), at), at),
+    at,
+  );
+}
+
+/** A job that nothing limits any more shows what it used of its own budget. */
+function budgetViews(job: Job, limiting: readonly Budget[], now: Instant): readonly BudgetView[] {
+  const own = spendingOf(job, now);
+  const shown = limiting.length > 0 || own === undefined ? limiting : [{ ...own, rateUsd: 0 }];
+  return shown.map((one) => ({
+    spentUsd: one.spentUsd,
+    budgetUsd: one.budgetUsd,
+    ownerBudget: one.ownerBudget ?? null,
+    usedUpAt: budgetEnd(one, now) ?? null,
+  }));
 }
 
 /** Computed on demand: storing it would be a write for each job behind one that begins. */

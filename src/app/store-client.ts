@@ -1,7 +1,6 @@
 // Store client: the Client in this process, over the store.
 
 import type { Verb } from '../core/decide/commands.ts';
-import { spendingOf } from '../core/decide/spending.ts';
 import type { Job } from '../core/model/job.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
@@ -27,8 +26,7 @@ export interface ClientParts {
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
-  /** Without it, everything is allowed. */
-  readonly grants?: () => Promise<readonly Grant[]>;
+  readonly grants: () => Promise<readonly Grant[]>;
   readonly freeze: Freeze;
   readonly slots: () => Promise<number>;
   /** Called after a commit. Only a hint to a running controller, so it never throws. */
@@ -58,8 +56,14 @@ export function createClient(parts: ClientParts): Client {
     },
 
     async plan(spec) {
-      const { createPlan } = await import('./plan.ts');
-      return createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null);
+      const [{ createPlan }, { formatBudgetLeft, possibleCapacity, readOwnerSpending }] = await Promise.all([
+        import('./plan.ts'),
+        import('./grants.ts'),
+      ]);
+      const [grants, at] = [await parts.grants(), now()];
+      const budgets = await readOwnerSpending(store, grants, owner, possibleCapacity(spec), at);
+      const left = budgets.map((one) => formatBudgetLeft(one, owner, at));
+      return createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left);
     },
 
     async checkPolicy(target) {
@@ -67,7 +71,7 @@ export function createClient(parts: ClientParts): Client {
       const spec = job?.spec ?? (target as JobSpec);
       const { checkGrants, checkpointsInUse, tpuInUse } = await import('./confirmation.ts');
       const conflict = (await checkpointsInUse(store, spec, job)) ?? (await tpuInUse(store, spec, job));
-      return conflict ?? checkGrants({ ...parts, grants: parts.grants ?? (() => Promise.resolve([])) }, spec, job);
+      return conflict ?? checkGrants(parts, spec, job);
     },
 
     resolveName: (name, purpose) => resolveName(store, name, owner, now(), purpose),
@@ -153,7 +157,7 @@ export function createClient(parts: ClientParts): Client {
 function createReports(
   { store, home, now }: ClientParts,
   find: (ref: string) => Promise<StoredJob>,
-): Pick<Client, 'zones' | 'cost' | 'spending' | 'diffSide' | 'metrics' | 'metricPoints'> {
+): Pick<Client, 'zones' | 'cost' | 'diffSide' | 'metrics' | 'metricPoints'> {
   return {
     async zones(query) {
       const { zonesOf } = await import('./zones.ts');
@@ -163,10 +167,6 @@ function createReports(
     async cost(request) {
       const { costOf } = await import('./cost.ts');
       return costOf(store, request, now());
-    },
-
-    async spending(ref) {
-      return spendingOf((await find(ref)).job, now()) ?? null;
     },
 
     async diffSide(ref, attempt) {

@@ -6,10 +6,10 @@ import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { continuationOf, giveUpAt } from '../core/decide/recover.ts';
 import type { Event } from '../core/model/event.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
-import type { Instant } from '../core/model/time.ts';
+import { earliest, type Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
 import { asClause, capitalize, formatAge, formatDuration, formatTime, reasonPhrases } from './format.ts';
-import { formatCapacityCost, formatEndReason } from './phrases.ts';
+import { formatBudgetName, formatCapacityCost, formatEndReason } from './phrases.ts';
 import {
   acceleratorOf,
   importedPhrase,
@@ -23,6 +23,7 @@ import {
   currentAttempt,
   currentRule,
   failedAttempt,
+  firstUsedUp,
   formatEndCause,
   formatTask,
   interruptionOf,
@@ -178,10 +179,11 @@ export function whyFinished(context: WhyRequest): WhyAnswer {
     evidence: [
       ended,
       ...formatLaterLoss(job, at, events, now),
+      ...formatLaterRelease(job, at, events, now),
       ...releasingAllocations(job).map((allocation) => formatCloudEvidence(job, allocation, now)),
     ].join('; '),
     rule: phase === 'failed' ? currentRule(context) : null,
-    ...nextForFinished(job),
+    ...nextForFinished(context),
   };
 }
 
@@ -193,6 +195,15 @@ function formatLaterLoss(job: Job, end: Instant, events: readonly Event[], now: 
   if ((job.allocations[allocation - 1]?.releasedAt ?? at) < at) return [];
   const detailText = detail === '' ? '' : ` (${detail})`;
   return [`the ${acceleratorOf(job)} that it kept was lost${detailText} at ${formatTime(at, now)}`];
+}
+
+/** The release of capacity that the job kept after its end, if the owner did not ask for it. */
+function formatLaterRelease(job: Job, end: Instant, events: readonly Event[], now: Instant): readonly string[] {
+  const event = events.findLast((event) => event.kind === 'allocation_released');
+  const isRequested = job.desired === 'cancelled' || job.desired === 'deleted';
+  if (event === undefined || event.at <= end || isRequested) return [];
+  if (formatLaterLoss(job, end, events, now).length > 0) return [];
+  return [`the ${acceleratorOf(job)} that it kept was released at ${formatTime(event.at, now)}: ${event.message}`];
 }
 
 function formatFinish(job: Job, ago: string): string {
@@ -211,7 +222,8 @@ function formatFinish(job: Job, ago: string): string {
     : `counts as ${phase} (${imported})`;
 }
 
-function nextForFinished(job: Job): Next {
+function nextForFinished(context: WhyRequest): Next {
+  const { job } = context;
   const kept = keptAllocations(job);
   // Only a forced delete leaves capacity, and the job does not know its later state.
   if (job.removed)
@@ -223,9 +235,12 @@ function nextForFinished(job: Job): Next {
   }
   const number = Number(job.id);
   const release = `jobman stop ${number} --release`;
-  const until = keptUntil(job);
-  if (until !== undefined && kept.length > 0)
-    return { next: `The controller releases its ${accelerator}. Release it now: ${release}`, nextAt: until };
+  const { budget, at: budgetAt } = firstUsedUp(context);
+  const nextAt = earliest(keptUntil(job), budgetAt);
+  if (nextAt !== undefined && kept.length > 0) {
+    const why = budget !== undefined && nextAt === budgetAt ? ` when ${formatBudgetName(budget)} is used up` : '';
+    return { next: `The controller releases its ${accelerator}${why}. Release it now: ${release}`, nextAt };
+  }
   const phase = phaseOf(job);
   const hasCommand = job.spec.command.isSetupOnly !== true;
   const releaseHint =
@@ -236,7 +251,12 @@ function nextForFinished(job: Job): Next {
   if (phase === 'succeeded') return { next: withHints('Nothing.', [startOver]) };
   const attempt = lastAttempt(job);
   const log = attempt?.ending?.reason === 'setup_failed' ? stepLogHint(job, attempt) : logHint(job, attempt);
-  return { next: withHints('Nothing.', [log, `Resume: jobman resume ${number}`, startOver, releaseHint]) };
+  const used = attempt?.ending?.evidence.budget;
+  const resume =
+    used !== undefined && used.ownerBudget === undefined
+      ? `Resume with the whole budget again: jobman resume ${number} [--budget AMOUNT]`
+      : `Resume: jobman resume ${number}`;
+  return { next: withHints('Nothing.', [log, resume, startOver, releaseHint]) };
 }
 
 function logHint(job: Job, attempt: Attempt | undefined): string | undefined {

@@ -6,7 +6,8 @@ import type { Event } from '../core/model/event.ts';
 import { lastAllocation, lastAttempt, openAttempt } from '../core/model/job.ts';
 import type { Attempt, Ending, Evidence, Job, TaskFailure } from '../core/model/job.ts';
 import type { RecoverableReason } from '../core/model/spec.ts';
-import type { Instant } from '../core/model/time.ts';
+import { budgetEnd, type Budget } from '../core/decide/spending.ts';
+import { earliest, type Instant } from '../core/model/time.ts';
 import type { QueuePosition } from '../core/policy/admission.ts';
 import { asClause, formatDuration, formatTime, pluralize } from './format.ts';
 import type { HangEvidence } from './logs.ts';
@@ -20,6 +21,8 @@ export interface WhyContext {
   readonly queuePosition?: QueuePosition | undefined;
   readonly nextCheckAt?: Instant | null;
   readonly typicalWait?: TypicalWait | null;
+  /** The budgets that limit the job. */
+  readonly budgets?: readonly Budget[];
   readonly logTail?: readonly string[];
   /** After it, the running program may hang. */
   readonly hangEvidence?: HangEvidence | null;
@@ -175,4 +178,13 @@ export function withHints(text: string, hints: readonly (string | false | undefi
 export function stepLogHint(job: Job, attempt: Attempt | undefined): string | undefined {
   const task = newestFailure(attempt, 'step')?.task;
   return task?.kind === 'step' ? `Log: jobman logs ${Number(job.id)} --step ${task.step}` : undefined;
+}
+
+/** The budget that is used up first if nothing changes, and the time; undefined if none will be. */
+export function firstUsedUp({ budgets = [], now }: WhyRequest): {
+  readonly budget: Budget | undefined;
+  readonly at: Instant | undefined;
+} {
+  const at = earliest(...budgets.map((one) => budgetEnd(one, now)));
+  return { at, budget: at === undefined ? undefined : budgets.find((one) => budgetEnd(one, now) === at) };
 }

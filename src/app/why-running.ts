@@ -6,14 +6,14 @@ import { isOnHeldCapacity, unreachableGraceOf } from '../core/decide/recover.ts'
 import { allocationOf, lastAllocation } from '../core/model/job.ts';
 import type { Attempt, Ending, ExitSeen, Job } from '../core/model/job.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
-import { budgetEnd } from '../core/decide/spending.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
 import { asClause, capitalize, formatAge, formatDuration, formatTime, pluralize } from './format.ts';
-import { formatEndReason, formatExit, likelyCause } from './phrases.ts';
+import { formatBudgetName, formatEndReason, formatExit, likelyCause } from './phrases.ts';
 import { acceleratorOf, lastEnding } from './views.ts';
 import {
   currentAttempt,
   currentRule,
+  firstUsedUp,
   formatAttemptWorkers,
   formatEndCause,
   formatRuleFor,
@@ -32,7 +32,7 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
   const attempt = currentAttempt(context);
   const { maxRuntimeMs, failedCallTimeoutMs } = job.spec.limits;
   const limitAt = maxRuntimeMs === null ? undefined : runningAt + maxRuntimeMs;
-  const budgetAt = budgetEnd(job, now);
+  const { budget, at: budgetAt } = firstUsedUp(context);
   const nextAt = earliest(limitAt, budgetAt) ?? null;
   const outage = outageOf(context);
   if (outage !== null)
@@ -71,8 +71,8 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
     next:
       nextAt === null
         ? `The job runs until its program exits${hang}.`
-        : nextAt === budgetAt
-          ? 'The controller ends the job when its budget is used up (job.budget).'
+        : budget !== undefined && nextAt === budgetAt
+          ? `The controller ends the job when ${formatBudgetName(budget)} is used up.`
           : 'The controller ends the program at its time limit (job.max_runtime).',
     nextAt,
   };

@@ -1,15 +1,17 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { JobSpec } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { BucketFindings } from '../app/buckets.ts';
 import { channelsOf } from '../app/notifications/recipients.ts';
 import { exitCode, JobmanError, usageError, type ManifestProblem } from '../app/errors.ts';
+import type { Settings } from '../app/settings.ts';
 import { pluralize } from '../app/format.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { FileReader } from '../manifest/files.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest } from '../manifest/parse.ts';
-import { formatProblems, type Problem } from '../schema/problems.ts';
+import { fileProblem, formatProblems, type Problem } from '../schema/problems.ts';
 import { parseSetArgument } from '../manifest/overrides.ts';
 import type { Cli } from './context.ts';
 import { disk } from './disk.ts';
@@ -93,7 +95,7 @@ export async function checkManifest(
     const { cluster, flavorPosition, warnings } = result;
     return { cluster, flavorAt: flavorPosition, warnings, unchecked: null };
   }
-  const { spec, buckets, storedText, workdirPosition } = result;
+  const { spec, buckets, storedText, workdirPosition, budgetPosition } = result;
   const workdirProblem = spec.workdir === undefined ? null : await findWorkdirProblem(cli, spec.workdir.from);
   const refused = workdirProblem === null ? [] : [{ ...workdirPosition, message: workdirProblem, suggestion: null }];
   // No emulator is started for a job that is not created.
@@ -101,10 +103,19 @@ export async function checkManifest(
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline && !isRefused;
   const found = asked ? await checkBuckets(cli, buckets, spec.capacity.project, isCreating ? spec : null) : noFindings;
   const { unchecked } = found;
-  const warnings = [...result.warnings, ...found.warnings];
+  const unpriced = await findUnpricedBudgets(settings, spec, io.now());
+  const budgetWarnings = unpriced.map(({ key, message }) =>
+    key === null ? fileProblem(message) : { ...budgetPosition, message, suggestion: null },
+  );
+  const warnings = [...result.warnings, ...budgetWarnings, ...found.warnings];
   const problems = [...refused, ...found.problems];
   if (problems.length > 0) return { problems, warnings, unchecked };
   return { manifest: { spec, text: storedText }, warnings, unchecked };
+}
+
+async function findUnpricedBudgets(settings: Settings, spec: JobSpec, now: Instant) {
+  const mayApply = spec.limits.budgetUsd !== undefined || settings.grants.some((one) => one.budgetUsd !== undefined);
+  return mayApply ? (await import('../app/grants.ts')).unpricedBudgets(settings, spec, now) : [];
 }
 
 function checkExists(path: string, cwd: string, files: FileReader): void {

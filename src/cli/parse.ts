@@ -2,6 +2,7 @@
 
 import type { WorkerId } from '../core/model/spec.ts';
 import { day, type Duration, type Instant } from '../core/model/time.ts';
+import { parseDollars, suggestDollars } from '../manifest/dollars.ts';
 import { parseDuration as durationOf } from '../manifest/durations.ts';
 
 export function parseCount(text: string): number {
@@ -20,6 +21,16 @@ export function parseWorker(text: string): WorkerId {
   if (text === 'controller') return text;
   if (!/^\d{1,6}$/.test(text)) throw new Error("expected a worker's number, or `controller`");
   return Number(text);
+}
+
+/** US dollars, as in a manifest. */
+export function parseBudget(text: string): number {
+  const amount = parseDollars(text);
+  if (amount !== undefined) return amount;
+  const suggestion = suggestDollars(text);
+  throw new Error(
+    `expected US dollars: '${suggestion ?? '50 USD'}'${suggestion === undefined ? ", or '0.50 USD'" : ''}`,
+  );
 }
 
 /** `90s`, `10m`, `2h`, `1d`, `1h30m`, as in a manifest; a plain number means seconds. */

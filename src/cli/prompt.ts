@@ -31,7 +31,7 @@ export async function confirm(
 
 /**
  * True if the grants cover the action and no other user uses the TPU, or if the user answers yes. Throws a usage error
- * without a terminal. `doing` names the action (`create it`), `notDone` its absence (`Nothing was created`).
+ * without a terminal, and a JobmanError if the request is refused. `doing` names the action (`create it`), `notDone` its absence (`Nothing was created`).
  */
 export async function confirmIfRequired(
   cli: Cli,
@@ -42,6 +42,8 @@ export async function confirmIfRequired(
 ): Promise<boolean> {
   const confirmation = await client.checkPolicy(subject);
   if (confirmation === null) return true;
+  if (confirmation.isRefused === true)
+    throw new JobmanError(`${notDone}: ${confirmation.message}.`, exitCode.conflict, [confirmation.remedy]);
   const cost = confirmation.cost === null ? '' : `. It costs ${confirmation.cost}`;
   const message = `${confirmation.message}${cost}`;
   if (confirmation.mayProceed === true) {

@@ -4,12 +4,14 @@
 
 import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
+import type { Grant } from '../app/settings.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { leaseRenewInterval, createLease } from './lease.ts';
 import { createLogFollowers, createLogMirror } from './log-mirror.ts';
 import type { Notifier } from './notifier.ts';
 import { createObserver, type Observer } from './observe.ts';
+import { createOwnerSpending } from './owner-spending.ts';
 import { createPass } from './pass.ts';
 import { createPerformer } from './performer.ts';
 import {
@@ -52,6 +54,8 @@ export interface ControllerOptions {
   /** True when the caller holds this machine's controller lock, so that an earlier holder of the lease is dead. */
   readonly holdsLock: boolean;
   readonly slots: number;
+  /** Their budgets limit the jobs of each user. */
+  readonly grants: readonly Grant[];
   /** The controller exits after this long without work; null: never. */
   readonly idleExitMs: Duration | null;
   /** Both are created once the lease is held. */
@@ -228,6 +232,7 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
   const pass = createPass({
     ...options,
     observerFor: createObservers(clock),
+    observeOwnerSpending: createOwnerSpending(options),
     mirror,
     lease,
     schedule,

@@ -40,6 +40,7 @@ export interface ObservationContext {
   /** True if this process lacked file descriptors, so that the worker was not asked. */
   readonly isDescriptorShortage: (reason: string) => boolean;
   readonly capacityAnswers: (project: string) => Promise<readonly AnswerRecord[]>;
+  readonly observeOwnerSpending: (job: Job) => Promise<Observation['ownerSpending']>;
   /** Allocations with a committed request that this controller was not sending before the outcomes were read. */
   readonly idleRequests: readonly number[];
 }
@@ -66,6 +67,7 @@ export async function observe(
     return { allocation: allocation.ordinal, observed };
   });
   const alternatives = await observeAlternatives(job, context);
+  const ownerSpending = await context.observeOwnerSpending(job);
   const refs = workerRefs(job, allocations);
   const answers = await observeWorkers(refs, context.backend, context.clock);
   const answeredAt = context.clock.now();
@@ -81,6 +83,7 @@ export async function observe(
     outcomes: outcomes.map((stored) => stored.outcome),
     ...(lostReplies.length === 0 ? {} : { unansweredRequests: lostReplies }),
     ...(alternatives === undefined ? {} : { alternativeAnswers: alternatives }),
+    ...(ownerSpending === undefined ? {} : { ownerSpending }),
   };
 }
 

@@ -21,6 +21,7 @@ interface PassParts extends Pick<
   'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'isOutOfDescriptors'
 > {
   readonly observerFor: (backend: Backend) => Observer;
+  readonly observeOwnerSpending: ObservationContext['observeOwnerSpending'];
   readonly mirror: LogMirror;
   readonly lease: Lease;
   readonly schedule: Schedule;
@@ -65,6 +66,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       silences,
       isDescriptorShortage,
       capacityAnswers: (project) => store.capacityAnswers(project),
+      observeOwnerSpending: parts.observeOwnerSpending,
       idleRequests,
     };
     const observed = await observe(stored.job, outcomes, admission.admits(stored.job), context);

@@ -4,6 +4,7 @@
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { jobIdPlaceholder } from '../core/model/spec.ts';
 import type { Duration } from '../core/model/time.ts';
+import { parseDollars, suggestDollars } from './dollars.ts';
 import { suggestDuration, maxDuration, formatExactDuration, parseDuration } from './durations.ts';
 import {
   notGiven,
@@ -175,17 +176,14 @@ export const dollars: Kind<number> = {
   read(tree, path, report) {
     const written = tree.kind === 'scalar' && typeof tree.value !== 'boolean' ? tree.source.trim() : undefined;
     if (written === undefined) return reportWrongKind(tree, 'an amount such as 50 USD', path, report);
-    const [, amount, currency] = /^(\d{1,9}(?:\.\d{1,2})?) ?([A-Za-z]{3})$/.exec(written) ?? [];
-    if (amount !== undefined && currency !== undefined && currency !== 'USD' && currency !== 'usd') {
-      const message = `is in ${currency}; write US dollars (USD), in which jobman has prices`;
-      return reportProblem(tree, path, report, message);
-    }
-    const value = currency === undefined ? 0 : Number(amount);
-    if (value > 0) return value;
-    const [plain] = /\d[\d_,]*(?:\.\d{1,2})?/.exec(written) ?? [];
-    const number = plain === undefined ? 0 : Number(plain.replaceAll(/[_,]/g, ''));
-    const message = `${quoteValue(written)} is not an amount; write for example 50 USD`;
-    return reportProblem(tree, path, report, message, number > 0 ? `${number} USD` : undefined);
+    const value = parseDollars(written);
+    if (value !== undefined) return value;
+    const [, currency] = /^[\d.]+ ?([A-Z]{3})$/i.exec(written) ?? [];
+    const message =
+      currency === undefined || currency.toUpperCase() === 'USD'
+        ? `${quoteValue(written)} is not an amount; write for example 50 USD or 0.50 USD: more than 0, at most 9 digits and 2 decimals`
+        : `is in ${currency}; write US dollars (USD), in which jobman has prices`;
+    return reportProblem(tree, path, report, message, suggestDollars(written));
   },
 };
 

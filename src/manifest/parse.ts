@@ -29,6 +29,8 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
       readonly buckets: readonly NamedBucket[];
       /** Position of `job.workdir`, for a later problem with copying the folder. */
       readonly workdirPosition: NamedBucket['position'];
+      /** The same of `job.budget`, for a warning that depends on the settings. */
+      readonly budgetPosition: NamedBucket['position'];
     }
   /** A job in a Kubernetes cluster, which has no spec. */
   | {
@@ -93,6 +95,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
     storedText: storedTextOf(input.text, overrides),
     buckets,
     workdirPosition: locate(['job', 'workdir']),
+    budgetPosition: locate(['job', 'budget']),
     warnings: toProblems(findings.warnings, linePos),
   };
 }

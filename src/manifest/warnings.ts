@@ -161,6 +161,8 @@ function warnAboutLimits({ job, capacity, warn }: ManifestParts): void {
     );
   if (grace !== undefined && grace > 0 && job.stop_signal === 'KILL')
     warn('stop_grace', 'has no effect with job.stop_signal: KILL, which ends the program at once');
+  if (capacity?.kind === 'tpu' && capacity.ownership === 'persistent' && job.budget !== undefined)
+    warn('budget', 'has no effect: a persistent TPU costs the job nothing');
   if (capacity?.kind !== 'local') return;
   for (const key of ['capacity_wait', 'remote_user'] as const) {
     if (job[key] !== undefined) warn(key, 'has no effect: the job runs on this machine');

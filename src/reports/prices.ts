@@ -3,6 +3,7 @@
 import { matchesGlob } from 'node:path';
 import { findAccelerator, generationOf } from '../catalogue/accelerators.ts';
 import { pricePerHour, priceTable } from '../catalogue/prices.ts';
+import type { CapacitySpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 
 export type PricedTier = 'spot' | 'preemptible' | 'ondemand' | 'reserved';
@@ -45,6 +46,13 @@ export interface Price {
   readonly usdPerHour: number;
   /** `settings`, or the date of the price table: `2026-08-01`. */
   readonly pricesOf: string;
+}
+
+/** The price of a job's own capacity, of all slices together. Null: not priced. */
+export function capacityPrice(own: readonly OwnPrice[], capacity: CapacitySpec, at: Instant): Price | null {
+  if (capacity.kind === 'local') return priceOf(own, { host: 'localhost', at });
+  const { accelerator, zone, pricing, nodeCount = 1 } = capacity;
+  return priceOf(own, { accelerator, zone, pricing, count: nodeCount, at });
 }
 
 /**

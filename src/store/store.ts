@@ -14,7 +14,7 @@ import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
-import { readUsage, readCostliestJobs, readUsageSums } from './usage.ts';
+import { readUsage, readSpending, readCostliestJobs, readUsageSums } from './usage.ts';
 import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
 
 interface OpenStoreOptions extends OpenDatabaseOptions {
@@ -82,6 +82,7 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
     usage: (filter) => read((db) => readUsage(db, filter)),
     usageSums: (filter, by, now) => read((db) => readUsageSums(db, filter, by, now)),
     costliestJobs: (filter, limit, now) => read((db) => readCostliestJobs(db, filter, limit, now)),
+    spending: (starts, now) => read((db) => readSpending(db, starts, now)),
     changeCount: async () => (await readNumber(sql`select value from counter where name = 'change'`)) ?? 0,
     takeLease: (holder, version, now, ttl, holdsLock) =>
       write((db) => jobs.takeLease(db, { holder, version, now, ttl, holdsLock })),

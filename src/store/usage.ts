@@ -1,10 +1,11 @@
 // Usage: the statements about the usage ledger. A job's rows are written in the transaction of its commit.
 
 import type { UsageJob } from '../app/client.ts';
+import type { UserSpending } from '../app/grants.ts';
 import type { CostliestJobs, UsageFilter } from '../app/ports.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
-import type { Job } from '../core/model/job.ts';
+import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
 import { schemaVersion } from './database-file.ts';
 import { sql, type Database, type Sql } from './sql.ts';
@@ -174,6 +175,31 @@ export async function readUsageSums(
 }
 
 type Unconverted = Omit<UsageSum, 'simulated' | 'key'> & { simulated: number | boolean; key: string | number | null };
+
+/** See `Store.spending`. */
+export async function readSpending(
+  db: Database,
+  starts: Readonly<Record<BudgetPeriod, Instant>>,
+  now: Instant,
+): Promise<readonly UserSpending[]> {
+  const used = clipped({ since: Math.min(starts.day, starts.week, starts.month) }, now);
+  const since = (start: Instant): Sql =>
+    sql`coalesce(sum((ended - case when began < ${start} then ${start} else began end) * price)
+      filter (where ended > ${start}), 0) / ${hour}`;
+  const { rows } = await sql<
+    Omit<UserSpending, 'spentUsd' | 'simulated'> & Record<BudgetPeriod, number> & { readonly simulated: number }
+  >`
+    select owner, accelerator, location as "zone", pricing, simulated, ${since(starts.day)} as "day",
+      ${since(starts.week)} as "week", ${since(starts.month)} as "month",
+      sum(case when ended_at is null then price else 0 end) as "rateUsd"
+    from (${used}) as used where source = 'tpu' and ownership = 'ephemeral' and used_for <> 'waiting' and price > 0
+    group by owner, accelerator, location, pricing, simulated`.execute(db);
+  return rows.map(({ day, week, month, simulated, ...group }) => ({
+    ...group,
+    simulated: simulated === 1,
+    spentUsd: { day, week, month },
+  }));
+}
 
 /** The table `part`: the rows of `rows`, once for each tag by tag, and divided at midnight in UTC by day. */
 function parts(by: CostGrouping | null, rows: Sql): Sql {

@@ -90,9 +90,6 @@ export async function createLocalClient(services: Services): Promise<Client> {
 }
 
 async function hourlyPrice(services: Services, { capacity }: JobSpec): Promise<Price | null> {
-  const [{ priceOf }, { prices }] = await Promise.all([import('../reports/prices.ts'), services.settings()]);
-  const at = services.io.now();
-  if (capacity.kind === 'local') return priceOf(prices, { host: 'localhost', at });
-  const { accelerator, zone, pricing, nodeCount = 1 } = capacity;
-  return priceOf(prices, { accelerator, zone, pricing, count: nodeCount, at });
+  const [{ capacityPrice }, { prices }] = await Promise.all([import('../reports/prices.ts'), services.settings()]);
+  return capacityPrice(prices, capacity, services.io.now());
 }

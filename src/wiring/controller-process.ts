@@ -68,6 +68,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       version: io.version,
       schema: schemaVersion,
       slots: settings.local.slots,
+      grants: settings.grants,
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
@@ -117,8 +118,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-const controllerSettings = ({ tpu, local, controller, notify }: Settings): string =>
-  JSON.stringify({ tpu, local, controller, notify });
+const controllerSettings = ({ tpu, local, controller, notify, grants }: Settings): string =>
+  JSON.stringify({ tpu, local, controller, notify, grants });
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
 function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {

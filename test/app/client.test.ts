@@ -56,6 +56,7 @@ function openFixture(t: TestContext): Fixture {
       now: () => fixture.clock,
       pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
       freeze: () => Promise.reject(new Error('no folder is copied here')),
+      grants: () => Promise.resolve([]),
       slots: () => Promise.resolve(2),
       notifyController(id) {
         hinted.push(id);

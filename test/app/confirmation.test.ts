@@ -11,6 +11,7 @@ import {
   sharedCheckpoints,
   withResumeFrom,
 } from '../../src/app/confirmation.ts';
+import type { UserSpending } from '../../src/app/grants.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { type JobSpec, type TpuSpec, jobIdPlaceholder, type CommandSpec } from '../../src/core/model/spec.ts';
 import { aJob, withAttempts, localSpec, noon, readyAllocation, tpuSpec, runningAttempt } from '../support/builders.ts';
@@ -138,10 +139,13 @@ suite('held capacity counts', () => {
 
 suite('before a request', () => {
   const spec: JobSpec = { ...tpuSpec(), capacity: asked };
+  let grant: Grant = { accelerator: 'v5e', chips: 16 };
+  let spending: readonly UserSpending[] = [];
   const parts = (jobs: readonly Job[], price: number | null = 4) => ({
-    store: { list: async () => ({ jobs, more: 0 }) },
+    store: { list: async () => ({ jobs, more: 0 }), spending: async () => spending },
+    owner: 'ada',
     now: () => noon,
-    grants: async () => [{ accelerator: 'v5e', chips: 16 }],
+    grants: async () => [grant],
     pricePerHour: () => (price === null ? null : { usdPerHour: price, pricesOf: '2026-08-01' }),
   });
   const first = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
@@ -178,6 +182,40 @@ suite('before a request', () => {
     assert.equal(await checkGrants(parts([first, kept]), spec, kept), null);
     const under = jobOf({}, { id: '000002' });
     assert.equal(await checkGrants(parts([first, under]), spec, under), null);
+  });
+
+  test('a used-up budget of the owner refuses the job, also on the TPU emulator; dollars are counted apart there', async () => {
+    grant = { accelerator: 'v5e', chips: 16, budgetUsd: 500, budgetPeriod: 'week' };
+    const { zone, accelerator, pricing } = asked;
+    const row = { zone, accelerator, pricing, simulated: false, rateUsd: 4 } as const;
+    const spent = (week: number) => ({ day: 1, week, month: 900 });
+    spending = [
+      { ...row, owner: 'ada', spentUsd: spent(380) },
+      { ...row, owner: 'ada', simulated: true, spentUsd: spent(502.3) },
+      { ...row, owner: 'bob', spentUsd: spent(5_000) },
+      { ...row, owner: 'ada', accelerator: 'v4-8', spentUsd: spent(5_000) },
+    ];
+    assert.equal(await checkGrants(parts([]), spec, null), null);
+    assert.equal(
+      (await checkGrants(parts([first]), spec, null))?.cost,
+      'about $4.00/h; the budget of ada for v5e: $120.00 of $500.00 are left this week, until 23 Nov (UTC)',
+    );
+    const simulated = await checkGrants(parts([]), { ...spec, capacity: { ...asked, project: 'emulator' } }, null);
+    assert.equal(
+      simulated?.message,
+      'the budget of ada for v5e is used up: $502.30 of $500.00 are spent this week, until 23 Nov (UTC)',
+    );
+    assert.equal(simulated.isRefused, true);
+    assert.match(simulated.remedy, /budgetUsd of that grant \(setting `grants`\), or wait for the next week/);
+    spending = [{ ...row, owner: 'ada', spentUsd: spent(500) }];
+    const kept = {
+      ...withAttempts(jobOf({}, { owner: 'ada' }), [readyAllocation], []),
+      finish,
+      desired: 'stopped',
+    } as const;
+    assert.equal((await checkGrants(parts([]), spec, kept))?.isRefused, true);
+    const persistent = { ...spec, capacity: { ...asked, ownership: 'persistent' as const } };
+    assert.equal(await checkGrants(parts([]), persistent, null), null);
   });
 });
 

@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { suite, test, type TestContext } from 'node:test';
 import type { CostRequest } from '../../src/app/client.ts';
 import { costOf } from '../../src/app/cost.ts';
+import { periodStarts } from '../../src/app/grants.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import { costReport, usageUses } from '../../src/reports/cost.ts';
 import type { UsageRow } from '../../src/reports/usage.ts';
@@ -108,5 +109,32 @@ suite('the sums of the database', () => {
     const none = await report({ by: 'job', jobs: [{ job: 'train', cluster: null }], limit: 5 });
     assert.deepEqual([none.groups, none.rest, none.beginsAt], [[], [], null]);
     assert.deepEqual((await report({ by: 'job', limit: 5, since: now - minute, owner: 'x' })).groups, []);
+  });
+
+  test('of each user since the start of a day, a week and a month', async (t) => {
+    const store = await openLedger(t);
+    const starts = periodStarts(now);
+    assert.deepEqual(
+      Object.values(starts).map((at) => new Date(at).toISOString().slice(0, 10)),
+      ['2026-11-21', '2026-11-16', '2026-11-01'],
+    );
+    const found = await store.spending(starts, now);
+    for (const period of ['day', 'week', 'month'] as const) {
+      for (const simulated of [false, true]) {
+        const own = rows.filter((row) => row.source === 'tpu' && row.owner === 'user1' && row.simulated === simulated);
+        const { totals } = costReport(own, { by: 'user', since: starts[period] }, now);
+        const expected = totals.reduce((total, { held }) => total + (held.estimateUsd ?? 0), 0);
+        const sum = found
+          .filter((one) => one.owner === 'user1' && one.simulated === simulated)
+          .reduce((total, { spentUsd }) => total + spentUsd[period], 0);
+        assert.ok(Math.abs(sum - expected) < 1e-6, `${period} ${simulated}: ${sum} ${expected}`);
+      }
+    }
+    const current = rows.filter(
+      ({ until, owner, source, use }) => until === null && owner === 'user1' && source === 'tpu' && use !== 'waiting',
+    );
+    const rate = found.filter(({ owner }) => owner === 'user1').reduce((total, { rateUsd }) => total + rateUsd, 0);
+    const expectedRate = current.reduce((total, { pricePerHourUsd }) => total + (pricePerHourUsd ?? 0), 0);
+    assert.ok(expectedRate > 0 && Math.abs(rate - expectedRate) < 1e-9);
   });
 });

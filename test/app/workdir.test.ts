@@ -28,6 +28,7 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
     now: () => Date.now(),
     pricePerHour: () => null,
     freeze: (from, to) => freeze({ from, to, excluded: world.home, env: world.env, at: Date.now() }),
+    grants: () => Promise.resolve([]),
     slots: () => Promise.resolve(1),
     notifyController: () => Promise.resolve(),
     wakeController: () => Promise.resolve(null),

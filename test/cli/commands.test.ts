@@ -346,8 +346,9 @@ suite('show', () => {
   });
 
   test('the budget has its used part; less than a cent is no zero', async () => {
+    const budget = { budgetUsd: 0.05, ownerBudget: null, usedUpAt: null };
     const show = async (spentUsd: number) =>
-      (await jobman(['show', '42'], { jobs: [jobView()], spending: { spentUsd, budgetUsd: 0.05 } })).out;
+      (await jobman(['show', '42'], { jobs: [jobView({ budgets: [{ ...budget, spentUsd }] })] })).out;
     assert.match(await show(0.0425), /\nbudget {4}\$0\.04 of \$0\.05 used \(85%\)\n/);
     assert.match(await show(0.001), /\nbudget {4}<\$0\.01 of \$0\.05 used \(2%\)\n/);
     assert.match(await show(0), /\nbudget {4}\$0\.00 of \$0\.05 used \(0%\)\n/);

@@ -57,6 +57,7 @@ async function optionsFor(
     clock,
     logFiles: createLogCopies({ isFull: false }, createChance(1)),
     log: { info: () => undefined, warn: () => undefined },
+    grants: [],
     slots: 1,
     idleExitMs: null,
     onStop: () => () => undefined,

@@ -100,6 +100,7 @@ export async function openSimulatedJob(options: {
       holder,
       version: '0.0.0',
       holdsLock: true,
+      grants: [],
       slots: 1,
       idleExitMs: 10 * second,
     });

@@ -26,7 +26,7 @@ import { phaseOf, phaseSince } from '../../src/core/decide/phase.ts';
 import { reconcile } from '../../src/core/decide/reconcile.ts';
 import { situations } from '../../src/core/decide/situations.ts';
 import type { JobSpec, WorkerId } from '../../src/core/model/spec.ts';
-import { minute, second } from '../../src/core/model/time.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
 import type { Duration, Instant } from '../../src/core/model/time.ts';
 import { World, local, spec, tpu, tpuWithAlternatives } from './world.ts';
 
@@ -128,7 +128,14 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
   }
   const refusedHere = known([{ alternative: 0, answer: 'stockout' as const, at: now }], now);
   const withAnswers = found.slice(0, 3).map((one) => ({ ...one, alternativeAnswers: refusedHere }));
-  return [...found, ...withAnswers].flatMap((one) => turns.map((turn) => ({ ...one, admitted: turn })));
+  const withSpending = [0.9, 1].flatMap((share) => {
+    const ownerBudget = { grant: 'all TPUs', period: 'day', endsAt: now + hour } as const;
+    const spending = { spentUsd: share, budgetUsd: 1, rateUsd: 0.1, ownerBudget };
+    return found.slice(-2).map((one) => ({ ...one, ownerSpending: known([spending], now) }));
+  });
+  return [...found, ...withAnswers, ...withSpending].flatMap((one) =>
+    turns.map((turn) => ({ ...one, admitted: turn })),
+  );
 }
 
 function replies(actions: readonly Action[], now: Instant): readonly Observation['outcomes'][] {

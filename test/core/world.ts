@@ -105,6 +105,7 @@ export class World {
   workerCount = 2;
   private nodeCount = 0;
   admitted = true;
+  ownerSpending: Observation['ownerSpending'];
   /** The outcome of the next request, instead of a node. */
   refusal: OutcomeResult | null = null;
   /** The outcome of the next setup step. */
@@ -175,6 +176,7 @@ export class World {
       })),
       workers: isOmitted ? [] : this.observeWorkers(),
       outcomes,
+      ...(this.ownerSpending && { ownerSpending: this.ownerSpending }),
     };
   }
 

@@ -9,21 +9,32 @@ import { untilInterrupted } from '../interrupt.ts';
 import type { JobFlags, JobHandle } from '../jobs/handle.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { confirm, confirmIfRequired } from '../prompt.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 
 const createCommand =
   <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => Omit<CommandOptions, 'by'> = () => ({})) =>
   (cli: Cli, flags: JobFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
-    changeJobs(cli, flags, args, (job) => job.perform(verb, optionsOf(flags)));
+    changeJobs(cli, flags, args, (job) => {
+      const options = optionsOf(flags);
+      if (options.budgetUsd !== undefined && !job.isStored)
+        throw usageError(`Job ${job.id} runs in a cluster, where jobman enforces no budget. Remove --budget.`);
+      return job.perform(verb, options);
+    });
 
 export const start = createCommand('start');
 export const stop = createCommand('stop', ({ release }: { readonly release?: boolean | undefined }) => ({
   release: release === true,
 }));
-export const resume = createCommand('resume', ({ workdir }: { readonly workdir?: boolean | undefined }) => ({
-  recopyWorkdir: workdir === true,
+interface BudgetFlags {
+  readonly budget?: number | undefined;
+}
+
+export const resume = createCommand('resume', (flags: BudgetFlags & { readonly workdir?: boolean | undefined }) => ({
+  recopyWorkdir: flags.workdir === true,
+  ...omitUndefined({ budgetUsd: flags.budget }),
 }));
-export const rerun = createCommand('rerun');
+export const rerun = createCommand('rerun', ({ budget }: BudgetFlags) => omitUndefined({ budgetUsd: budget }));
 const cancelJobs = createCommand('cancel');
 
 function changeJobs(

@@ -63,7 +63,9 @@ export async function createFrom(
     printWarnings(cli, warnings);
     const confirmation = await client.checkPolicy(spec);
     if (confirmation !== null && confirmation.mayProceed !== true)
-      cli.note(`note: ${confirmation.message}: create will ask first.`);
+      cli.note(
+        `note: ${confirmation.message}: create will ${confirmation.isRefused === true ? 'refuse' : 'ask first'}.`,
+      );
     return exitCode.ok;
   }
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
@@ -195,7 +197,7 @@ function planLines(plan: Plan, { recovery }: JobSpec, columns: number | null, ve
 }
 
 function formatPrice(plan: Plan): string {
-  if (plan.backend === 'local') return 'free: it runs on this machine';
+  if (plan.backend === 'local' && plan.pricePerHourUsd === null) return 'free: it runs on this machine';
   return plan.pricePerHourUsd === null
     ? 'unknown'
     : `${formatHourlyCost(plan, plan.pricePerHourUsd)}, while it is ready`;

@@ -24,8 +24,7 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
     isStored: true,
     async show() {
       const [view, { showLines }] = await Promise.all([client.show(ref), import('../render/show.ts')]);
-      const spending = await client.spending(view.id);
-      const layout = { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now(), spending };
+      const layout = { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now() };
       return {
         objects: () => [viewJson(view)],
         lines: () => showLines(view, layout),

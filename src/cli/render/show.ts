@@ -1,8 +1,18 @@
 import { formatCause, formatHourlyCost, formatStartFolder } from '../../app/phrases.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
-import type { AllocationView, AttemptView, JobView, Why, WorkdirCopyView, WorkerView } from '../../app/client.ts';
+import { periodPhrases } from '../../core/decide/spending.ts';
+import type {
+  AllocationView,
+  AttemptView,
+  BudgetView,
+  JobView,
+  Why,
+  WorkdirCopyView,
+  WorkerView,
+} from '../../app/client.ts';
 import {
   formatAge,
+  formatTime,
   formatTimeOfDay,
   pluralize,
   formatDate,
@@ -20,7 +30,6 @@ import { fillLines, wrap } from './cell.ts';
 import { glyph, type Styler, stylePhase } from '../screen.ts';
 import { quote } from '../../catalogue/shell.ts';
 import type { DashboardLinks } from '../../core/model/dashboard-links.ts';
-import type { Spending } from '../../core/model/job.ts';
 import { heldUses } from '../../reports/cost.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
@@ -31,8 +40,6 @@ interface ShowLayout {
   readonly styler: Styler;
   readonly unicode: boolean;
   readonly now: Instant;
-  /** Null without `job.budget`. */
-  readonly spending: Spending | null;
 }
 
 /** Workers and attempts beyond this many are counted, not listed; `--json` has all. */
@@ -71,7 +78,8 @@ export function factRows(view: JobView, layout: ShowLayout): readonly (readonly 
   if (view.ifPreempted !== null) rows.push(['if lost', view.ifPreempted]);
   const cost = formatCost(view);
   if (cost !== null) rows.push(['cost', cost]);
-  if (layout.spending !== null) rows.push(['budget', formatSpending(layout.spending)]);
+  for (const [index, budget] of view.budgets.entries())
+    rows.push([index === 0 ? 'budget' : '', formatBudget(view, budget, layout.now)]);
   const { overrides } = view.spec;
   if (overrides !== undefined) rows.push(['set', overrides.map(({ key, value }) => `${key}=${value}`).join(', ')]);
   const { resumeFrom } = view.spec.command;
@@ -150,9 +158,14 @@ function formatCost(view: JobView): string | null {
   return parts.length === 0 ? null : parts.join('; ');
 }
 
-function formatSpending({ spentUsd, budgetUsd }: Spending): string {
+/** `$3.20 of $4.00 used (80%), used up at 20 Nov 22:31:07 UTC`. */
+function formatBudget({ owner }: JobView, budget: BudgetView, now: Instant): string {
+  const { spentUsd, budgetUsd, ownerBudget, usedUpAt } = budget;
   const percent = Math.floor((100 * spentUsd) / budgetUsd);
-  return `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} used (${percent}%)`;
+  const of =
+    ownerBudget === null ? '' : ` by ${owner} on ${ownerBudget.grant}, ${periodPhrases[ownerBudget.period]} (UTC)`;
+  const end = usedUpAt === null ? '' : `, used up at ${formatTime(usedUpAt, now)}`;
+  return `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} used (${percent}%)${of}${end}`;
 }
 
 function formatWhere(view: JobView, layout: ShowLayout): string {

@@ -35,16 +35,15 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
   // Resolve the name once: it may mean another job later.
   const view = await client.show(ref);
   const now = io.now();
-  const [events, usage, spending, logs, manifest, documents] = await Promise.all([
+  const [events, usage, logs, manifest, documents] = await Promise.all([
     client.events(view.id, 0),
     client.usage({ jobs: [{ job: view.id, cluster: null }] }),
-    client.spending(view.id),
     pageLogs(client, view),
     readOptional(manifestFile(view.folder)),
     workdirFiles(view),
   ]);
   const attempts = view.attempts.map(({ attempt, createdAt }) => ({ at: createdAt, name: String(attempt) }));
-  const layout = { columns: null, styler: screen.styleOut, unicode: true, now, spending };
+  const layout = { columns: null, styler: screen.styleOut, unicode: true, now };
   return {
     page: {
       id: view.id,

@@ -1,6 +1,11 @@
 import { command, grouped } from '../command.ts';
-import { boolFlag } from '../flags.ts';
+import { boolFlag, valueFlag } from '../flags.ts';
+import { parseBudget } from '../parse.ts';
 import { contextFlags, continueFlags, jobName, jobs } from './flags.ts';
+
+const budget = valueFlag('Set job.budget, also for later starts', 'amount', parseBudget);
+const budgetHelp =
+  'The whole `job.budget` is granted again: only what the job costs from now on counts. `--budget` changes the amount.';
 
 export const control = grouped('Control', [
   command({
@@ -31,16 +36,19 @@ export const control = grouped('Control', [
   command({
     names: ['resume'],
     summary: 'Start a job again from its last checkpoint',
-    usage: '<job>... [--workdir]',
+    usage: '<job>... [--workdir] [--budget AMOUNT]',
     about:
       'JOBMAN_STAGE increases by one, and JOBMAN_RESUME_FROM names the checkpoint. For a job in a cluster, ' +
-      '`resume` is the same as `start`.',
+      '`resume` is the same as `start`.\n\n' +
+      budgetHelp,
     examples: [
       ['jobman resume 42', 'on the kept capacity after a stop, on new capacity after a cancel'],
       ['jobman resume 42 --workdir', 'with the current files of job.workdir'],
+      ["jobman resume 42 --budget '80 USD'", 'with a higher budget'],
     ],
     flags: {
       workdir: boolFlag('Copy job.workdir again instead of using the existing copy'),
+      budget,
       jobName,
       ...contextFlags,
     },
@@ -50,15 +58,17 @@ export const control = grouped('Control', [
   command({
     names: ['rerun'],
     summary: 'Start a job again from the beginning',
-    usage: '<job>...',
+    usage: '<job>... [--budget AMOUNT]',
     about:
       'For a job in a cluster it creates a new Job with the same spec, such as train-2 after train. The first ' +
-      'Job need not exist any more.',
+      'Job need not exist any more.\n\n' +
+      budgetHelp,
     examples: [
       ['jobman rerun 42', 'stage 0 again: without a checkpoint, or from job.resume_from'],
+      ["jobman rerun 42 --budget '80 USD'", 'with a higher budget'],
       ['jobman rerun -j listing', 'a job in a cluster, as listing-2'],
     ],
-    flags: { jobName, ...contextFlags },
+    flags: { budget, jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).rerun,
   }),

@@ -35,6 +35,7 @@ export function withoutFutureTimes(observation: Observation, now: Instant): Obse
     ...observation,
     allocations: observation.allocations.map((one) => ({ ...one, observed: clampObservedTime(one.observed, now) })),
     workers: observation.workers.map((one) => ({ ...one, observed: clampObservedTime(one.observed, now) })),
+    ...(observation.ownerSpending && { ownerSpending: clampObservedTime(observation.ownerSpending, now) }),
     outcomes: observation.outcomes.map((one) => ({ ...one, at: Math.min(one.at, now) })),
   };
 }

@@ -28,6 +28,8 @@ export interface CommandOptions {
   readonly commandOnly?: boolean;
   /** With resume: the new copy of the working directory. */
   readonly workdirCopy?: number;
+  /** With resume and rerun: US dollars, instead of `job.budget`. */
+  readonly budgetUsd?: number;
   /** With delete: remove the job from the list now. The caller records its capacity as orphans. */
   readonly force?: boolean;
 }
@@ -38,12 +40,11 @@ export function applyCommand(job: Job, verb: Verb, options: CommandOptions, now:
   switch (verb) {
     case 'start': {
       const commandOnly = options.commandOnly === true && { commandOnly: true as const };
-      return requestStart(job, verb, { startMode: 'fresh', at: now, ...commandOnly }, by);
+      return requestStart(job, verb, { startMode: 'fresh', at: now, ...commandOnly }, { by });
     }
     case 'resume':
-      return requestStart(job, verb, { startMode: verb, at: now }, by, options.workdirCopy);
     case 'rerun':
-      return requestStart(job, verb, { startMode: verb, at: now }, by);
+      return requestStart(job, verb, { startMode: verb, at: now }, options);
     case 'stop':
     case 'cancel': {
       const desired = verb === 'stop' && options.release !== true ? 'stopped' : 'cancelled';
@@ -73,10 +74,16 @@ function strictest(before: Desired, requested: Desired): Desired {
 }
 
 /** Records the start request, for which the next attempt is created. */
-function requestStart(job: Job, verb: Verb, startRequest: StartRequest, by: string, workdirCopy?: number): Change {
-  const withCopy = workdirCopy !== undefined && { workdirCopy };
-  const { recoveryDisabled: _disabled, endedBy: _endedBy, budgetWarning: _warning, ...rest } = job;
-  const next: Job = { ...rest, ...withCopy, desired: 'running', cancelRequested: false, finish: null, startRequest };
+function requestStart(
+  job: Job,
+  verb: Verb,
+  startRequest: StartRequest,
+  { by, workdirCopy, budgetUsd }: CommandOptions,
+): Change {
+  const given = { ...(workdirCopy !== undefined && { workdirCopy }), ...(budgetUsd !== undefined && { budgetUsd }) };
+  const { recoveryDisabled: _disabled, endedBy: _endedBy, budgetWarning: _warning, ...others } = job;
+  const { ownerBudgetWarnings: _ownerWarnings, ...rest } = others;
+  const next: Job = { ...rest, ...given, desired: 'running', cancelRequested: false, finish: null, startRequest };
   // An open attempt is ended first, so its situation stays.
   return withEvents(openAttempt(next) === undefined ? withSituation(next, 'start-requested') : next, startRequest.at, {
     kind: 'command_received',
@@ -84,7 +91,7 @@ function requestStart(job: Job, verb: Verb, startRequest: StartRequest, by: stri
     by,
     desired: 'running',
     startMode: startRequest.startMode,
-    ...withCopy,
+    ...given,
   });
 }
 

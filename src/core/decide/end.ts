@@ -184,6 +184,7 @@ export function closeAttempt(view: AttemptView): Decision {
   // The finished job releases its surplus capacity in the same pass.
   return cleanUp(
     chain(answered, (next) => finishJob(next, continuation.verdict, reason, now)),
+    view.budgets,
     now,
   );
 }

@@ -17,7 +17,7 @@ import { failedCallPatterns } from '../model/log-lines.ts';
 import { hasSucceeded } from '../model/observation.ts';
 import type { RunStatus } from '../model/observation.ts';
 import { continuationOf, isOnHeldCapacity, lossGraceEnd, persistentGiveUpAt, unreachableGraceOf } from './recover.ts';
-import { isBudgetUsed } from './spending.ts';
+import { usedBudgetOf } from './spending.ts';
 import type { WorkerId } from '../model/spec.ts';
 import { second } from '../model/time.ts';
 import type { Duration } from '../model/time.ts';
@@ -49,7 +49,7 @@ export function attemptFacts(view: AttemptView) {
     // A rule made the attempt before the owner disabled recovery, and it has not started.
     isUnwantedRecovery: job.recoveryDisabled === true && !attempt.startedByOwner && !hasStarted,
     isPastMaxRuntime: attempt.runningAt !== null && maxRuntimeMs !== null && now >= attempt.runningAt + maxRuntimeMs,
-    isBudgetUsed: isBudgetUsed(job, now),
+    usedBudget: usedBudgetOf(view.budgets),
     isPastCapacityWait: readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
     exhaustedAlternative: exhaustedAlternativeOf(view),
     refusal: refusalOf(allocation),

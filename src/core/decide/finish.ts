@@ -5,7 +5,8 @@ import { chain, withEvents } from '../model/decision.ts';
 import type { Change, Decision } from '../model/decision.ts';
 import { heldAllocations, isLost, lastAttempt } from '../model/job.ts';
 import type { Allocation, Finish, Job } from '../model/job.ts';
-import { isBudgetUsed } from './spending.ts';
+import { budgetEvidence, usedBudgetOf } from './spending.ts';
+import type { Budget } from './spending.ts';
 import type { Reason } from '../model/spec.ts';
 import { earliest, minute } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
@@ -16,13 +17,15 @@ export function finishJob(job: Job, verdict: Finish['verdict'], reason: Reason, 
 }
 
 /** For a finished job: releases the capacity that it may not keep, and leaves the list if it was deleted and holds none. */
-export function cleanUp(change: Change, now: Instant): Decision {
+export function cleanUp(change: Change, budgets: readonly Budget[], now: Instant): Decision {
   const { job } = change;
   if (job.removed) return { ...change, actions: [], wakeAt: undefined };
-  const surplus = heldAllocations(job).filter((one) => one.releasedAt === null && !isKeptNow(job, one, now));
+  const used = usedBudgetOf(budgets);
+  const isSurplus = (one: Allocation): boolean => used !== undefined || !isKeptNow(job, one, now);
+  const surplus = heldAllocations(job).filter((one) => one.releasedAt === null && isSurplus(one));
   const released = chain(
     change,
-    ...surplus.map((one) => (next: Job) => release(next, one.ordinal, releaseReason(job, one, now), now)),
+    ...surplus.map((one) => (next: Job) => release(next, one.ordinal, releaseReason(job, one, used), now)),
   );
   const held = heldAllocations(released.job);
   if (job.desired === 'deleted' && held.length === 0)
@@ -35,7 +38,7 @@ export function cleanUp(change: Change, now: Instant): Decision {
 function isKeptNow(job: Job, allocation: Allocation, now: Instant): boolean {
   const until = keptUntil(job);
   if (!keepsAtFinish(job, allocation, job.finish?.verdict)) return false;
-  return (until === undefined || now < until) && !(job.desired === 'running' && isBudgetUsed(job, now));
+  return until === undefined || now < until;
 }
 
 /** True if a job with that verdict keeps this capacity. After `stop` it does; otherwise the manifest decides. */
@@ -60,10 +63,11 @@ function keepDuration({ spec: { finish } }: Job, verdict: Finish['verdict'] | un
   return kept === null ? null : Math.max(kept, held);
 }
 
-function releaseReason(job: Job, allocation: Allocation, now: Instant): string {
+function releaseReason(job: Job, allocation: Allocation, used: Budget | undefined): string {
   if (isLost(allocation)) return 'it is lost';
+  if (used !== undefined && keepsAtFinish(job, allocation, job.finish?.verdict))
+    return budgetEvidence(used, job.owner).message;
   if (job.desired !== 'running') return 'requested by the owner';
-  if (isBudgetUsed(job, now)) return 'job.budget is used up';
   if (keepDuration(job, job.finish?.verdict) !== 0) return 'job.keep_for has passed';
   return `the job has ${job.finish?.verdict ?? 'finished'}`;
 }

@@ -11,7 +11,7 @@ import { openAttempt } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
 import type { Observation } from '../model/observation.ts';
 import { decide } from './situations.ts';
-import { nextBudgetTime, warnOfBudget } from './spending.ts';
+import { budgetsOf, nextBudgetTime, warnOfBudgets } from './spending.ts';
 import { earliest } from '../model/time.ts';
 import type { Instant } from '../model/time.ts';
 import { viewOf } from './view.ts';
@@ -22,7 +22,7 @@ export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
   const folded = chain(
     correctTimes(job, now),
     (next) => fold(next, observation, now),
-    (next) => warnOfBudget(next, now),
+    (next) => warnOfBudgets(next, budgetsOf(next, observation.ownerSpending, now), now),
   );
   const { situation, decision } = decide(viewOf(folded.job, observation, now));
   // If the attempt must end, the same observation may prove that no process is left to stop.
@@ -32,12 +32,13 @@ export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
   const endingEvents = result === decision ? [] : decision.events;
   // A release is repeated in every situation until the allocation is deleted.
   const releases = result.job.removed ? { actions: [], wakeAt: undefined } : planReleases(result.job, observation, now);
+  const budgets = budgetsOf(result.job, observation.ownerSpending, now);
   // The stored situation is the one of the first decision, which names the reason of an end.
   return {
     job: result.job.situation === situation ? result.job : { ...result.job, situation },
     events: [...folded.events, ...endingEvents, ...result.events],
     actions: [...result.actions, ...releases.actions],
-    wakeAt: earliest(result.wakeAt, releases.wakeAt, result.job.removed ? undefined : nextBudgetTime(result.job, now)),
+    wakeAt: earliest(result.wakeAt, releases.wakeAt, nextBudgetTime(result.job, budgets, now)),
   };
 }
 

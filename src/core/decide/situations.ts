@@ -41,6 +41,7 @@ import { cleanUp, finishJob } from './finish.ts';
 import { recheckNow, withoutEvents, wait } from '../model/decision.ts';
 import type { Decision } from '../model/decision.ts';
 import { stoppedVerdict } from './recover.ts';
+import { budgetEvidence } from './spending.ts';
 import { formatWorker } from '../model/spec.ts';
 import type { View } from './view.ts';
 
@@ -71,13 +72,13 @@ const jobRows = [
     name: 'finished',
     means: 'the job has finished; only capacity that it may not keep is released',
     when: ({ job }) => job.finish !== null,
-    then: ({ job, now }) => cleanUp(withoutEvents(job), now),
+    then: ({ job, budgets, now }) => cleanUp(withoutEvents(job), budgets, now),
   },
   {
     name: 'ended-by-owner',
     means: 'no attempt is open, and the owner has stopped, cancelled or deleted the job',
     when: ({ job, attempt }) => attempt === undefined && job.desired !== 'running',
-    then: ({ job, now }) => cleanUp(finishJob(job, stoppedVerdict(job), 'stopped', now), now),
+    then: ({ job, budgets, now }) => cleanUp(finishJob(job, stoppedVerdict(job), 'stopped', now), budgets, now),
   },
   {
     name: 'waiting-for-slot',
@@ -143,9 +144,9 @@ const attemptRows = [
   {
     // Needs no observation either: what is ready is charged, whether the cloud answers or not.
     name: 'budget-used',
-    means: 'the capacity of the job has cost as much as job.budget allows',
-    when: ({ isBudgetUsed }) => isBudgetUsed,
-    then: (facts) => endAttempt(facts, 'budget', { message: 'its capacity has cost as much as job.budget allows' }),
+    means: 'the capacity of the job has cost as much as job.budget allows, or its owner has used a budget of a grant',
+    when: ({ usedBudget }) => usedBudget !== undefined,
+    then: (facts) => endAttempt(facts, 'budget', budgetEvidence(requireFact(facts.usedBudget), facts.job.owner)),
   },
   {
     name: 'capacity-wait-reached',

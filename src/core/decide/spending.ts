@@ -1,47 +1,83 @@
-// Spending: what a job's own capacity has cost since its owner's newest start, and the budget for it (`job.budget`).
-// The cost is an estimate by the price of the spec. Capacity without a price and persistent capacity cost nothing here.
+// Spending: what a job's own capacity has cost since its owner's newest start, and the budgets that limit it: the job's
+// own (`job.budget`), and its owner's in a period (setting `grants`), which all of the owner's jobs share.
+// The cost is an estimate by the price of the spec. Capacity without a price and persistent TPUs cost nothing here.
 
-import { withEvents, withoutEvents } from '../model/decision.ts';
+import { chain, withEvents, withoutEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
-import { capacityOf, openAttempt } from '../model/job.ts';
-import type { Allocation, Job, Spending } from '../model/job.ts';
+import { budgetUsdOf, capacityOf, heldAllocations, openAttempt } from '../model/job.ts';
+import type { Allocation, BudgetPeriod, Evidence, Job, Spending } from '../model/job.ts';
+import type { Observation } from '../model/observation.ts';
 import { readyPeriodsOf } from '../model/ready-periods.ts';
-import { hour, inFuture } from '../model/time.ts';
+import type { ReadyPeriod } from '../model/ready-periods.ts';
+import { earliest, hour, inFuture } from '../model/time.ts';
 import type { Instant } from '../model/time.ts';
 
-/** The part of the budget at which the owner is warned. */
+/** The part of a budget at which the owner is warned. */
 const warningShare = 0.8;
+
+/** The current period in a sentence. */
+export const periodPhrases: Readonly<Record<BudgetPeriod, string>> = {
+  day: 'today',
+  week: 'this week',
+  month: 'this month',
+};
+
+/** A budget that limits a job, with its spending now. */
+export interface Budget extends Spending {
+  /** US dollars per hour that are being spent now. */
+  readonly rateUsd: number;
+}
 
 /** US dollars from that time on. */
 export function spentUsd(job: Job, since: Instant, now: Instant): number {
   let spent = 0;
   for (const allocation of job.allocations) {
     const price = slicePrice(job, allocation);
-    for (const { from, until, free } of readyPeriodsOf(allocation)) {
-      if (free !== true) spent += (price * Math.max(0, Math.min(until ?? now, now) - Math.max(from, since))) / hour;
-    }
+    for (const { from, until } of chargedPeriods(job, allocation))
+      spent += (price * Math.max(0, Math.min(until ?? now, now) - Math.max(from, since))) / hour;
   }
   return spent;
+}
+
+/** US dollars per hour of everything that is charged now. */
+function currentRate(job: Job): number {
+  return job.allocations.reduce((sum, allocation) => {
+    const current = chargedPeriods(job, allocation).filter(({ until }) => until === null);
+    return sum + current.length * slicePrice(job, allocation);
+  }, 0);
 }
 
 /** US dollars per hour of one slice. */
 function slicePrice(job: Job, allocation: Allocation): number {
   const capacity = capacityOf(job, allocation);
-  if (capacity.kind !== 'tpu' || allocation.ownership === 'persistent') return 0;
-  return (capacity.pricePerHourUsd ?? 0) / (capacity.nodeCount ?? 1);
+  if (capacity.kind === 'local') return capacity.pricePerHourUsd ?? 0;
+  return allocation.ownership === 'persistent' ? 0 : (capacity.pricePerHourUsd ?? 0) / (capacity.nodeCount ?? 1);
 }
 
-/** US dollars per hour of everything that is ready now. */
-function currentRate(job: Job): number {
-  return job.allocations.reduce((sum, allocation) => {
-    const ready = readyPeriodsOf(allocation).filter(({ until }) => until === null);
-    return sum + ready.length * slicePrice(job, allocation);
-  }, 0);
+type Period = Pick<ReadyPeriod, 'from' | 'until'>;
+
+/** As in the usage ledger (src/reports/usage.ts). */
+function chargedPeriods(job: Job, allocation: Allocation): readonly Period[] {
+  const ready = readyPeriodsOf(allocation).filter(({ free }) => free !== true);
+  if (capacityOf(job, allocation).kind === 'tpu') return ready;
+  // This machine exists before and after the job, which pays from an attempt to its end or the attempt that a rule adds.
+  return job.attempts
+    .filter((attempt) => attempt.allocation === allocation.ordinal)
+    .flatMap(({ ordinal, createdAt, endedAt }) => {
+      const next = job.attempts[ordinal];
+      const until = next === undefined || next.startedByOwner ? endedAt : next.createdAt;
+      return ready.map((one) => commonPeriod(one, { from: createdAt, until }));
+    });
 }
 
-/** Undefined without a budget. As the other budgets, it counts from the owner's newest start. */
+function commonPeriod(one: Period, other: Period): Period {
+  const until = Math.min(one.until ?? Infinity, other.until ?? Infinity);
+  return { from: Math.max(one.from, other.from), until: until === Infinity ? null : until };
+}
+
+/** Of `job.budget`; undefined without one. As the other budgets, it counts from the owner's newest start. */
 export function spendingOf(job: Job, now: Instant): Spending | undefined {
-  const { budgetUsd } = job.spec.limits;
+  const budgetUsd = budgetUsdOf(job);
   if (budgetUsd === undefined) return undefined;
   const first = job.attempts.findLastIndex(({ startedByOwner }) => startedByOwner);
   // If the clock was set back, an ended attempt may have been created in the future.
@@ -49,37 +85,98 @@ export function spendingOf(job: Job, now: Instant): Spending | undefined {
   return { spentUsd: spentUsd(job, since, now), budgetUsd };
 }
 
-export function isBudgetUsed(job: Job, now: Instant): boolean {
-  const spending = spendingOf(job, now);
-  return spending !== undefined && spending.spentUsd >= spending.budgetUsd;
+/** True while the job has an attempt or keeps capacity, so that budgets limit it. */
+export function isLimited(job: Job): boolean {
+  return !job.removed && (openAttempt(job) !== undefined || keepsCapacity(job));
+}
+
+function keepsCapacity(job: Job): boolean {
+  return heldAllocations(job).some(({ releasedAt, ownership }) => releasedAt === null && ownership === 'ephemeral');
+}
+
+/** The budgets that limit the job now. An unknown spending of the owner limits nothing. */
+export function budgetsOf(job: Job, ownerSpending: Observation['ownerSpending'], now: Instant): readonly Budget[] {
+  if (!isLimited(job)) return [];
+  const own = spendingOf(job, now);
+  const ofJob = own === undefined ? [] : [{ ...own, rateUsd: currentRate(job) }];
+  if (ownerSpending?.kind !== 'known') return ofJob;
+  const current = ownerSpending.value.filter(({ ownerBudget }) => now < ownerBudget.endsAt);
+  // The ledger is read once for many passes, so add what was spent since.
+  const hours = Math.max(0, now - ownerSpending.observedAt) / hour;
+  return [...ofJob, ...current.map((one) => ({ ...one, spentUsd: one.spentUsd + one.rateUsd * hours }))];
+}
+
+/** The first budget that is used up. */
+export function usedBudgetOf(budgets: readonly Budget[]): Budget | undefined {
+  return budgets.find((one) => one.spentUsd >= one.budgetUsd);
+}
+
+/** `job.budget is used up`. The message for people; `budget` has the amounts. */
+export function budgetEvidence({ ownerBudget, ...amounts }: Spending, owner: string): Evidence {
+  const budget = {
+    spentUsd: cents(amounts.spentUsd),
+    budgetUsd: amounts.budgetUsd,
+    ...(ownerBudget && { ownerBudget }),
+  };
+  if (ownerBudget === undefined) return { message: 'its capacity has cost as much as job.budget allows', budget };
+  const { grant, period, endsAt } = ownerBudget;
+  // Periods end at midnight.
+  const nextDay = new Date(endsAt).toISOString().slice(0, 10);
+  const message = `the budget of ${owner} for ${grant} is used up for ${periodPhrases[period]}; the next one begins on ${nextDay} (UTC)`;
+  return { message, budget };
+}
+
+function cents(usd: number): number {
+  return Math.round(usd * 100) / 100;
 }
 
 /** The time at which the budget is used up if nothing changes. Undefined while nothing is charged, and after it. */
-export function budgetEnd(job: Job, now: Instant): Instant | undefined {
-  return spendingTime(job, now, 1);
+export function budgetEnd(budget: Budget, now: Instant): Instant | undefined {
+  return spendingTime(budget, 1, now);
 }
 
-/** The next time at which the warning or the end is due. Undefined while nothing is charged, and after the end. */
-export function nextBudgetTime(job: Job, now: Instant): Instant | undefined {
-  return spendingTime(job, now, job.budgetWarning === undefined ? warningShare : 1) ?? budgetEnd(job, now);
+/** The next time at which a warning or an end is due. Undefined while nothing is charged, and after the end. */
+export function nextBudgetTime(job: Job, budgets: readonly Budget[], now: Instant): Instant | undefined {
+  return earliest(
+    ...budgets.map((one) => {
+      const warning = isWarned(job, one) ? undefined : spendingTime(one, warningShare, now);
+      return warning ?? budgetEnd(one, now);
+    }),
+  );
 }
 
 /** The time at which that share of the budget is used, at least a second from now. Undefined if it is used already. */
-function spendingTime(job: Job, now: Instant, share: number): Instant | undefined {
-  const spending = spendingOf(job, now);
-  const rate = currentRate(job);
-  if (spending === undefined || rate === 0) return undefined;
-  const missing = spending.budgetUsd * share - spending.spentUsd;
-  return missing <= 0 ? undefined : inFuture(now + Math.ceil((missing / rate) * hour), now);
+function spendingTime(budget: Budget, share: number, now: Instant): Instant | undefined {
+  const { spentUsd, budgetUsd, rateUsd, ownerBudget } = budget;
+  const missing = budgetUsd * share - spentUsd;
+  if (rateUsd === 0 || missing <= 0) return undefined;
+  const at = now + Math.ceil((missing / rateUsd) * hour);
+  // The next period begins with nothing spent.
+  return ownerBudget !== undefined && at >= ownerBudget.endsAt ? undefined : inFuture(at, now);
 }
 
-/** Warns once for each start of the owner. */
-export function warnOfBudget(job: Job, now: Instant): Change {
-  const spending = spendingOf(job, now);
+function isWarned({ budgetWarning, ownerBudgetWarnings = [] }: Job, { ownerBudget }: Budget): boolean {
+  if (ownerBudget === undefined) return budgetWarning !== undefined;
+  return ownerBudgetWarnings.some(
+    ({ grant, period, endsAt }) =>
+      grant === ownerBudget.grant && period === ownerBudget.period && endsAt === ownerBudget.endsAt,
+  );
+}
+
+/** Warns once for each budget, start of the owner and period, also while a finished job keeps its capacity. */
+export function warnOfBudgets(job: Job, budgets: readonly Budget[], now: Instant): Change {
   const attempt = openAttempt(job);
-  if (spending === undefined || attempt === undefined || attempt.ending !== null) return withoutEvents(job);
-  if (job.budgetWarning !== undefined || job.startRequest !== null || job.removed) return withoutEvents(job);
-  if (spending.spentUsd < spending.budgetUsd * warningShare) return withoutEvents(job);
-  const budgetWarning = { spentUsd: Math.round(spending.spentUsd * 100) / 100, budgetUsd: spending.budgetUsd };
-  return withEvents({ ...job, budgetWarning }, now, { kind: 'budget_warning', ...budgetWarning });
+  const mayContinue = attempt === undefined ? job.finish !== null : attempt.ending === null;
+  if (!mayContinue || job.startRequest !== null) return withoutEvents(job);
+  const due = budgets.filter((one) => one.spentUsd >= one.budgetUsd * warningShare && !isWarned(job, one));
+  return chain(withoutEvents(job), ...due.map((one) => (next: Job) => warn(next, one, now)));
+}
+
+function warn(job: Job, { spentUsd, budgetUsd, ownerBudget }: Budget, now: Instant): Change {
+  const amounts = { spentUsd: cents(spentUsd), budgetUsd };
+  if (ownerBudget === undefined)
+    return withEvents({ ...job, budgetWarning: amounts }, now, { kind: 'budget_warning', ...amounts });
+  const current = (job.ownerBudgetWarnings ?? []).filter(({ endsAt }) => endsAt > now);
+  const next = { ...job, ownerBudgetWarnings: [...current, ownerBudget] };
+  return withEvents(next, now, { kind: 'budget_warning', ...amounts, ownerBudget });
 }

@@ -20,6 +20,8 @@ import type {
   WorkerStatus,
 } from '../model/observation.ts';
 import type { SetupStep, WorkerId } from '../model/spec.ts';
+import { budgetsOf } from './spending.ts';
+import type { Budget } from './spending.ts';
 import { backoffDelay, minute, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 
@@ -41,6 +43,8 @@ export interface View {
   readonly runs: readonly WorkerRun[];
   /** The newest answers of the spec's alternatives to any job; see `Observation`. */
   readonly alternativeAnswers: Observed<readonly AlternativeAnswer[]> | undefined;
+  /** The budgets that limit the job. */
+  readonly budgets: readonly Budget[];
 }
 
 /** A view with an open attempt and its allocation. */
@@ -72,12 +76,13 @@ type WorkerRunStatus = { readonly state: 'unknown' | 'none' | 'gone' | 'lost_sta
 
 export function viewOf(job: Job, observation: Observation, now: Instant): View {
   const { admitted, alternativeAnswers } = observation;
+  const budgets = budgetsOf(job, observation.ownerSpending, now);
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? lastAllocation(job) : allocationOf(job, attempt.allocation);
   if (allocation === undefined) {
     const observed = unknown('the job has no allocation', now);
     const empty = { observedState: undefined, workers: [], runs: [] };
-    return { job, now, admitted, attempt, allocation, observed, ...empty, alternativeAnswers };
+    return { job, now, admitted, attempt, allocation, observed, ...empty, alternativeAnswers, budgets };
   }
   const observed = observedAllocation(observation, allocation.ordinal, now);
   const observedState = observed.kind === 'known' ? observed.value.state : undefined;
@@ -90,7 +95,19 @@ export function viewOf(job: Job, observation: Observation, now: Instant): View {
     const run = runStatusOf(view, attempt?.ordinal, allocation, now);
     return { ...view, run, matched: of === attempt?.ordinal ? matched : {} };
   });
-  return { job, now, admitted, attempt, allocation, observed, observedState, workers, runs, alternativeAnswers };
+  return {
+    job,
+    now,
+    admitted,
+    attempt,
+    allocation,
+    observed,
+    observedState,
+    workers,
+    runs,
+    alternativeAnswers,
+    budgets,
+  };
 }
 
 /** Unknown if the pass did not observe it. */

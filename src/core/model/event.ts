@@ -47,6 +47,8 @@ interface EventFields {
     readonly keepsNothing?: true;
     /** With resume: the new copy of the working directory. */
     readonly workdirCopy?: number;
+    /** With resume and rerun: US dollars that replace `job.budget`. */
+    readonly budgetUsd?: number;
   };
   attempt_created: OfAttempt &
     Pick<
@@ -115,7 +117,7 @@ interface EventFields {
   reachable: OfAllocation & { readonly who?: 'workers' };
   /** The controller's clock was set back. Times that were in the future now count from this event. */
   clock_set_back: unknown;
-  /** Most of `job.budget` is used. */
+  /** Most of a budget is used. */
   budget_warning: Spending;
   finished: { readonly verdict: Finish['verdict']; readonly reason: Reason };
   removed: unknown;

@@ -47,8 +47,12 @@ export interface Job {
   readonly workdirCopy?: number;
   /** No rule answers the end of the open attempt. The next start request clears it. */
   readonly recoveryDisabled?: true;
+  /** The amount that the owner gave with a later start, instead of `job.budget` of the manifest. */
+  readonly budgetUsd?: number;
   /** Most of `job.budget` was used when the owner was warned. The next start request clears it. */
   readonly budgetWarning?: Spending;
+  /** The budgets of the owner of which most was used. The next start request clears them. */
+  readonly ownerBudgetWarnings?: readonly OwnerBudget[];
   /** The user who last ended the job, if not its owner. */
   readonly endedBy?: string;
   /** Set when nothing more runs without a new start request. Capacity may still be releasing. */
@@ -118,11 +122,26 @@ export interface Attempt {
   readonly exits?: readonly Exit[];
 }
 
-/** US dollars that count against `job.budget`, and the budget. */
+/** US dollars that count against a budget, and the budget. */
 export interface Spending {
+  /** By the job since its owner's newest start, or by its owner since the beginning of the period. */
   readonly spentUsd: number;
   readonly budgetUsd: number;
+  /** Absent: `job.budget`. */
+  readonly ownerBudget?: OwnerBudget;
 }
+
+/** The budget of the job's owner in one period of a grant. The jobs of the owner that match the grant share it. */
+export interface OwnerBudget {
+  /** The capacity of the grant: `spot v4-* in us-*`, `all TPUs`. */
+  readonly grant: string;
+  readonly period: BudgetPeriod;
+  /** The end of the period: a midnight in UTC, at which the next one begins. */
+  readonly endsAt: Instant;
+}
+
+/** Periods of the calendar in UTC; a week begins on Monday. */
+export type BudgetPeriod = 'day' | 'week' | 'month';
 
 /** The newest complete checkpoint at the start of an attempt. Both null: the program found none. */
 export interface ResumedFrom {
@@ -193,6 +212,8 @@ export interface Evidence {
   readonly line?: string;
   /** The cloud's own message. */
   readonly raw?: string;
+  /** The budget that is used up, and its spending at that time. */
+  readonly budget?: Spending;
 }
 
 /** The fields of an allocation in any part of its lifecycle. */
@@ -322,6 +343,11 @@ export interface CloudError {
   readonly raw: string;
   /** With `unreachable`: a missing login caused it. */
   readonly noLogin?: true;
+}
+
+/** US dollars of `job.budget`: the newest amount that the owner gave. Undefined without one. */
+export function budgetUsdOf({ budgetUsd, spec }: Job): number | undefined {
+  return budgetUsd ?? spec.limits.budgetUsd;
 }
 
 /** The workers that run the command, given the number of workers of the allocation. */

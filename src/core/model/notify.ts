@@ -12,8 +12,8 @@ const notifyEvents = {
   setup_failed: 'an attempt ended because a setup step failed',
   hung: 'an attempt ended because the program hung',
   waiting: 'an attempt has waited for capacity for `notify.waitingAfterMs`',
-  budget_warning: 'most of the budget of the job is used',
-  budget_used: 'an attempt ended because the budget of the job is used',
+  budget_warning: 'most of the budget of the job, or of its owner in a grant, is used',
+  budget_used: 'an attempt ended because the budget of the job, or of its owner in a grant, is used',
   orphans: 'the controller found a resource with our label that no job claims',
 } as const;
 

@@ -8,7 +8,9 @@ import type {
   Evidence,
   Host,
   CapacityAnswer,
+  OwnerBudget,
   ResumedFrom,
+  Spending,
 } from './job.ts';
 import type { WorkerId } from './spec.ts';
 import type { Subject } from './decision.ts';
@@ -51,10 +53,21 @@ export interface Observation {
   readonly workers: readonly WorkerObservation[];
   /** Newest answer of each alternative to any job, while the job can choose. Absent counts as unknown. */
   readonly alternativeAnswers?: Observed<readonly AlternativeAnswer[]>;
+  /**
+   * The spending of the job's owner in the current period, for each budget of a grant that matches the job. Absent: no
+   * budget limits the owner.
+   */
+  readonly ownerSpending?: Observed<readonly OwnerSpending[]>;
   /** Results of actions since the last pass, oldest first. */
   readonly outcomes: readonly Outcome[];
   /** Allocations whose request was committed by a process that died before it recorded the reply. Absent: none. */
   readonly unansweredRequests?: readonly number[];
+}
+
+/** The spending of a user in a period, from the usage ledger, and the US dollars per hour being spent at that time. */
+export interface OwnerSpending extends Spending {
+  readonly ownerBudget: OwnerBudget;
+  readonly rateUsd: number;
 }
 
 export interface AlternativeAnswer {

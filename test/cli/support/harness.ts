@@ -30,7 +30,6 @@ import type { Event } from '../../../src/core/model/event.ts';
 import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
 import type { DiffSide } from '../../../src/app/diff.ts';
-import type { Spending } from '../../../src/core/model/job.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { costReport, jobCost } from '../../../src/reports/cost.ts';
 import type { UsageRow } from '../../../src/reports/usage.ts';
@@ -64,8 +63,6 @@ export interface CliHarnessOptions {
   readonly heldEvents?: readonly HeldEvents[];
   /** The usage ledger. */
   readonly usage?: readonly UsageRow[];
-  /** The used part of `job.budget`; by default none. */
-  readonly spending?: Spending;
   /** By default a side without values. */
   readonly diffSide?: (id: string, attempt: number | null) => DiffSide;
   readonly cwd?: string;
@@ -213,7 +210,6 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     show: async (ref) => find(ref),
     activity: async () => options.activity ?? [],
     usage: async () => options.usage ?? [],
-    spending: async () => options.spending ?? null,
     diffSide: async (ref, attempt) => {
       const { id, name } = find(ref);
       return options.diffSide?.(id, attempt) ?? { job: id, name, attempt, values: {}, files: null };
@@ -415,6 +411,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     why: aWhy({ id, message: '4 of 4 workers alive.', next: 'check in 16 s' }),
     progress: null,
     throughput: null,
+    budgets: [],
     slowWorker: null,
     dashboards: { wandb: null, tensorboard: null },
     checkpoint: null,

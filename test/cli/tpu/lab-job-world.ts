@@ -68,6 +68,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     now: () => now,
     pricePerHour: () => null,
     freeze: () => Promise.reject(new Error('no folder is copied here')),
+    grants: () => Promise.resolve([]),
     slots: async () => 2,
     notifyController: async () => undefined,
     wakeController: async () => {
