@@ -178,8 +178,7 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'EventOutput.kind.orphan_seen':
     'Orphan collection observed an allocation that its job no longer observes, or the end of its ready time.',
   'EventOutput.kind.attempt_resumed': 'A worker has reported the checkpoint that the attempt continues from.',
-  'EventOutput.kind.budget_warning': 'Most of `job.budget` is used.',
-  'EventOutput.budget_warning.spentUsd': 'US dollars used since the newest start of the owner, estimated.',
+  'EventOutput.kind.budget_warning': 'Most of a budget is used.',
   'EventOutput.kind.allocation_gone': 'The allocation is deleted.',
   'EventOutput.kind.allocation_refused': 'The cloud refused the request.',
   'EventOutput.kind.allocation_released': 'jobman requested the deletion of the allocation.',

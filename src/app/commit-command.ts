@@ -76,7 +76,7 @@ function acceptedMessage(job: Job, verb: Verb): string {
   const release = holdsTpu ? ' Its TPU is being released.' : '';
   switch (verb) {
     case 'start':
-      return `Starting ${it}.`;
+      return `Starting ${it}.${formatNewBudget(job)}`;
     case 'resume':
       // Without the folder jobman knows no checkpoint: the program finds its own or starts from the beginning.
       return job.spec.command.checkpointDir === null

@@ -52,6 +52,10 @@ const worldEvent: fc.Arbitrary<WorldEvent> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('steps' as const), works: fc.boolean() }) },
   {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('spend' as const), share: fc.constantFrom(0, 0.7, 0.85, 1, null) }),
+  },
+  {
     weight: 6,
     arbitrary: fc.record({
       kind: fc.constantFrom(
@@ -88,7 +92,7 @@ const given: fc.Arbitrary<JobSpec> = fc
       recovery: { ...full.recovery, budget: { preemptions: 2, failures: 1, setupFailures: 0 } },
       limits: limited
         ? { maxRuntimeMs: 20 * minute, silenceTimeoutMs: 10 * minute, capacityWaitMs: 30 * minute, setupTries: 2 }
-        : full.limits,
+        : { ...full.limits, ...(keep && { budgetUsd: 6 }) },
       finish: keep ? { capacity: 'keep' as const, keepForMs: 10 * minute } : full.finish,
     };
   });

@@ -12,7 +12,9 @@ import { violationsOf } from '../../sim/pass-invariants.ts';
 import { phaseOf } from '../../src/core/decide/phase.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
-import { hour, second, type Instant } from '../../src/core/model/time.ts';
+import { known, unknown } from '../../src/core/model/observation.ts';
+import { budgetsOf, type Budget } from '../../src/core/decide/spending.ts';
+import { day, hour, second, type Instant } from '../../src/core/model/time.ts';
 import { World } from './world.ts';
 
 /** One event in the world. */
@@ -23,6 +25,8 @@ export type WorldEvent =
   | { readonly kind: 'command'; readonly verb: Verb; readonly more: boolean }
   | { readonly kind: 'refuse'; readonly error: 'stockout' | 'quota' | 'internal' | 'permission' | null }
   | { readonly kind: 'steps'; readonly works: boolean }
+  /** The spent part of a budget of the owner; null: it is unknown. */
+  | { readonly kind: 'spend'; readonly share: number | null }
   | {
       readonly kind:
         | 'preempt'
@@ -43,7 +47,7 @@ export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): re
     violations.push(
       ...violationsOf({ before, observation, decision, now }),
       ...historyMismatches(world.events, world.job),
-      ...badAnswers(world.job, now, world.events),
+      ...badAnswers(world.job, now, world.events, budgetsOf(world.job, observation.ownerSpending, now)),
     );
   };
   const watch = (): void => void violations.push(...world.violations());
@@ -74,8 +78,8 @@ export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): re
 }
 
 /** `why` must answer in every state, completely, and name the verdict of a finished job. */
-function badAnswers(job: Job, now: Instant, events: readonly Event[]): readonly string[] {
-  const { message, evidence, rule, next } = whyOf(job, now, { events });
+function badAnswers(job: Job, now: Instant, events: readonly Event[], budgets: readonly Budget[]): readonly string[] {
+  const { message, evidence, rule, next } = whyOf(job, now, { events, budgets });
   const text = [message, evidence, rule, next].filter((one) => one !== null).join(' ');
   const isIncomplete = /undefined|NaN|null|Invalid|\[object/.test(text);
   const verdict = job.removed ? null : (job.finish?.verdict ?? null);
@@ -110,8 +114,9 @@ function applyEvent(world: World, event: WorldEvent): void {
       return;
     }
     case 'command': {
-      // Each command with its one option: release, commandOnly, force.
-      const options = { by: 'alice', release: event.more, commandOnly: event.more, force: event.more };
+      // Each command with its one option: release, commandOnly, force, budgetUsd.
+      const { more } = event;
+      const options = { by: 'alice', release: more, commandOnly: more, force: more, ...(more && { budgetUsd: 5 }) };
       if (!checkCommand(job, event.verb, 'alice', options).ok) return;
       const change = applyCommand(job, event.verb, options, world.now);
       world.job = change.job;
@@ -127,6 +132,17 @@ function applyEvent(world: World, event: WorldEvent): void {
     case 'steps':
       world.stepResult = event.works ? { kind: 'done' } : { kind: 'failed', evidence: { message: 'no' } };
       return;
+    case 'spend': {
+      if (job.spec.capacity.ownership === 'persistent') return;
+      const ownerBudget = {
+        grant: 'all TPUs',
+        period: 'day',
+        endsAt: (Math.floor(world.now / day) + 1) * day,
+      } as const;
+      const spending = { spentUsd: event.share ?? 0, budgetUsd: 1, rateUsd: 0.2, ownerBudget };
+      world.ownerSpending = event.share === null ? unknown('busy', world.now) : known([spending], world.now);
+      return;
+    }
     case 'preempt':
       if (node !== undefined && job.spec.capacity.kind === 'tpu')
         Object.assign(node, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });

@@ -4,15 +4,15 @@ import { parseBudget } from '../parse.ts';
 import { contextFlags, continueFlags, jobName, jobs } from './flags.ts';
 
 const budget = valueFlag('Set job.budget, also for later starts', 'amount', parseBudget);
-const budgetHelp =
-  'The whole `job.budget` is granted again: only what the job costs from now on counts. `--budget` changes the amount.';
+const newBudgetHelp = 'The whole `job.budget` is granted again: only what the job costs from now on counts.';
+const budgetHelp = `${newBudgetHelp} \`--budget\` changes the amount.`;
 
 export const control = grouped('Control', [
   command({
     names: ['start'],
     summary: 'Start a job that was stopped or has not started yet',
     usage: '<job>...',
-    about: 'For a job in a cluster it undoes `stop`: new pods start.',
+    about: `For a job in a cluster it undoes \`stop\`: new pods start.\n\n${newBudgetHelp}`,
     examples: [['jobman start 42', 'from the beginning, on kept or new capacity']],
     flags: { jobName, ...contextFlags },
     args: [jobs],
