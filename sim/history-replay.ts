@@ -4,8 +4,8 @@
 import type { Event } from '../src/core/model/event.ts';
 import { correctBackoff, correctTime } from '../src/core/decide/clock.ts';
 import type { Allocation, AllocationFields, Attempt, ExitSeen, Job, TriedAlternative } from '../src/core/model/job.ts';
-import { foldSlices, slicesIn } from '../src/core/model/ready-periods.ts';
-import type { ReadyPeriod, SliceState } from '../src/core/model/ready-periods.ts';
+import { foldLateTpu, foldRecreated, foldSlices, slicesIn } from '../src/core/model/ready-periods.ts';
+import type { LateTpu, ReadyPeriod, SliceState } from '../src/core/model/ready-periods.ts';
 import type { Instant } from '../src/core/model/time.ts';
 
 /** The fields of a job that its events must reproduce. */
@@ -160,6 +160,7 @@ function allocationIn(allocations: UntypedRecord[], ordinal: number): UntypedRec
       lastObserved: null,
       readyAt: null,
       readyPeriods: [],
+      lateTpus: [],
       releasedAt: null,
       goneAt: null,
     });
@@ -217,6 +218,8 @@ function replayAllocation(one: UntypedRecord, event: AllocationEvent): void {
       // A released allocation never becomes ready.
       if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
       foldReady(one, event.slices ?? slicesIn(event.state), event.missedAt ?? event.at);
+      if ((event.slices ?? slicesIn(event.state)).includes('ready'))
+        foldLate(one, (one['alternative'] as number | undefined) ?? 0, [], event.at);
       break;
     case 'allocation_released':
       one['releasedAt'] = event.at;
@@ -226,13 +229,24 @@ function replayAllocation(one: UntypedRecord, event: AllocationEvent): void {
       foldReady(one, [], event.missedAt ?? event.at);
       break;
     case 'orphan_seen':
-      foldReady(one, event.slices, event.at);
+      if (event.alternative === undefined)
+        foldReady(one, event.slices, event.at, one['goneAt'] === null ? foldSlices : foldRecreated);
+      else foldLate(one, event.alternative, event.slices, event.at);
       break;
   }
 }
 
-function foldReady(allocation: UntypedRecord, slices: readonly SliceState[], at: Instant): void {
-  allocation['readyPeriods'] = foldSlices(allocation['readyPeriods'] as readonly ReadyPeriod[], slices, at);
+function foldReady(
+  allocation: UntypedRecord,
+  slices: readonly SliceState[],
+  at: Instant,
+  fold: typeof foldSlices = foldSlices,
+): void {
+  allocation['readyPeriods'] = fold(allocation['readyPeriods'] as readonly ReadyPeriod[], slices, at);
+}
+
+function foldLate(allocation: UntypedRecord, alternative: number, slices: readonly SliceState[], at: Instant): void {
+  allocation['lateTpus'] = foldLateTpu(allocation['lateTpus'] as readonly LateTpu[], alternative, slices, at);
 }
 
 function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created' }>): UntypedRecord {
@@ -302,6 +316,7 @@ export function recordedState(job: Job): HistoryState {
         lastObserved,
         readyAt,
         readyPeriods,
+        lateTpus,
         releasedAt,
         goneAt,
       }) => ({
@@ -313,6 +328,7 @@ export function recordedState(job: Job): HistoryState {
         lastObserved,
         readyAt,
         readyPeriods: readyPeriods ?? [],
+        lateTpus: lateTpus ?? [],
         releasedAt,
         goneAt,
       }),

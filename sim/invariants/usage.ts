@@ -1,10 +1,11 @@
 // Checks of the usage ledger: invariant 16.
 
 import type { Allocation, Job } from '../../src/core/model/job.ts';
-import { isForceRemoved } from '../../src/core/model/job.ts';
-import { readyPeriodsOf } from '../../src/core/model/ready-periods.ts';
+import { isForceRemoved, lateAllocations } from '../../src/core/model/job.ts';
+import { readyPeriodsOf, type ReadyPeriod } from '../../src/core/model/ready-periods.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { usageOf } from '../../src/reports/usage.ts';
+import { zoneOf } from '../cloud.ts';
 import type { Machine } from '../world.ts';
 import { epoch } from './context.ts';
 import type { CheckContext, Ledger } from './context.ts';
@@ -24,8 +25,15 @@ export function checkUsage(context: CheckContext, { job, events }: Ledger): void
   for (const allocation of job.allocations) {
     if (allocation.ownership === 'persistent') continue;
     const ours = machines.filter(({ labels }) => labels?.job === job.id && labels.allocation === allocation.ordinal);
-    checkReadyNow(context, job, allocation, ours);
-    if (isClockKept) checkReadyTime(context, job, allocation, ours);
+    const parts = [allocation, ...lateAllocations(allocation)];
+    const zoneOfPart = (part: Allocation): string => zoneOf({ job, allocation: part });
+    for (const zone of new Set([...parts.map(zoneOfPart), ...ours.map((machine) => machine.zone)])) {
+      const there = ours.filter((machine) => machine.zone === zone);
+      const name = `job ${job.id}: ${allocation.name} in ${zone}`;
+      const periods = parts.filter((part) => zoneOfPart(part) === zone).flatMap((part) => readyPeriodsOf(part));
+      checkReadyNow(context, name, job, periods, there);
+      if (isClockKept) checkReadyTime(context, name, periods, there);
+    }
   }
 }
 
@@ -35,7 +43,7 @@ function checkStretches(context: CheckContext, job: Job, isClockKept: boolean): 
     const before = rows[index - 1];
     const isOrdered = row.until === null || row.until > row.from;
     if (!isOrdered) context.fail(16, `job ${job.id}: a stretch of ${row.name} ends before it begins`);
-    if (before?.allocation !== row.allocation) continue;
+    if (before?.allocation !== row.allocation || before.location !== row.location) continue;
     const gap = before.until === null ? Number.NaN : row.from - before.until;
     const mayHaveGap =
       !isClockKept || row.ownership === 'persistent' || (row.use === 'waiting' && before.use === 'waiting');
@@ -45,21 +53,31 @@ function checkStretches(context: CheckContext, job: Job, isClockKept: boolean): 
 }
 
 /** Orphan collection observes an orphan only while a controller runs, which may have exited. */
-function checkReadyNow(context: CheckContext, job: Job, allocation: Allocation, ours: readonly Machine[]): void {
-  const isCharged = readyPeriodsOf(allocation).some(({ until }) => until === null);
+function checkReadyNow(
+  context: CheckContext,
+  name: string,
+  job: Job,
+  periods: readonly ReadyPeriod[],
+  ours: readonly Machine[],
+): void {
+  const isCharged = periods.some(({ until }) => until === null);
   const isReady = ours.some(({ state }) => state === 'ready');
-  const name = `job ${job.id}: ${allocation.name}`;
   if (isReady && !isCharged) context.fail(16, `${name} is ready, and the ledger does not charge it`);
   if (isCharged && !isReady && !isForceRemoved(job))
     context.fail(16, `${name} is not ready, and the ledger charges it`);
 }
 
-function checkReadyTime(context: CheckContext, job: Job, allocation: Allocation, ours: readonly Machine[]): void {
+function checkReadyTime(
+  context: CheckContext,
+  name: string,
+  periods: readonly ReadyPeriod[],
+  ours: readonly Machine[],
+): void {
   const { now } = context.world().timeline;
   const truth = ours.reduce((sum, { readyPeriods }) => sum + totalOf(readyPeriods, now), 0);
-  const recorded = totalOf(readyPeriodsOf(allocation), epoch + now);
+  const recorded = totalOf(periods, epoch + now);
   if (Math.abs(recorded - truth) > maxLag)
-    context.fail(16, `job ${job.id}: ${allocation.name} was ready for ${truth} ms, and the ledger has ${recorded} ms`);
+    context.fail(16, `${name} was ready for ${truth} ms, and the ledger has ${recorded} ms`);
 }
 
 function totalOf(periods: readonly { readonly from: number; readonly until: number | null }[], now: number): number {

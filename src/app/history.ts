@@ -61,7 +61,8 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       return `allocation ${event.allocation} deleted`;
     case 'orphan_seen': {
       const isReady = event.slices.includes('ready');
-      return `allocation ${event.allocation}, an orphan, ${isReady ? 'is ready and costs money' : 'is not ready any more'}`;
+      const orphan = event.alternative === undefined ? '' : ` (${formatCapacity(job, event.alternative)})`;
+      return `allocation ${event.allocation}, an orphan${orphan}, ${isReady ? 'is ready and costs money' : 'is not ready any more'}`;
     }
     case 'step_failed':
       return `${event.attempt === undefined ? '' : `attempt ${event.attempt}: `}setup step ${event.step} failed on worker ${event.worker} (try ${event.tries} of ${job.spec.limits.setupTries}): ${asClause(event.message)}`;

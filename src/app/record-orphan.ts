@@ -1,30 +1,68 @@
 // Record orphan: writes into a job's usage that a TPU exists, or no longer exists, which no pass of the job observes.
 
-import { isOrphaned, recordOrphan } from '../core/decide/orphans.ts';
-import { capacityOf } from '../core/model/job.ts';
+import { isOrphaned, recordLateTpu, recordOrphan } from '../core/decide/orphans.ts';
+import { chain, withoutEvents } from '../core/model/decision.ts';
+import type { Allocation, Job } from '../core/model/job.ts';
 import type { SliceState } from '../core/model/ready-periods.ts';
+import { alternativeCount, capacityAt } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { locationPrefix, type Commit, type Orphan, type Store } from './ports.ts';
 
+/** `resource` may be only the prefix of a location (`locationPrefix`). */
+type ObservedOrphan = Pick<Orphan, 'job' | 'allocation' | 'resource' | 'accelerator' | 'pricing'>;
+
 /**
- * Nothing for an allocation that its job still observes, that is not in the database, or that is now elsewhere. If the
- * job changes meanwhile, nothing is written: the next observation repeats it.
+ * Nothing for a TPU that its job still observes, or that is not in the database. Without slices, the allocation has no
+ * TPU at that location any more. If the job changes meanwhile, nothing is written: the next observation repeats it.
  */
 export async function recordOrphanUsage(
   store: Pick<Store, 'load' | 'wakeAt' | 'commit'>,
-  { job: id, allocation: ordinal, resource }: Pick<Orphan, 'job' | 'allocation'> & Partial<Pick<Orphan, 'resource'>>,
+  orphan: ObservedOrphan,
   slices: readonly SliceState[],
   at: Instant,
   epoch: Commit['epoch'] = null,
 ): Promise<void> {
+  const { job: id, allocation: ordinal } = orphan;
   const stored = await store.load(id);
   const allocation = stored?.job.allocations[ordinal - 1];
-  if (stored === undefined || allocation === undefined || !isOrphaned(stored.job, ordinal)) return;
-  const prefix = locationPrefix(capacityOf(stored.job, allocation));
-  if (prefix === null || resource?.startsWith(prefix) === false) return;
-  const { job, events } = recordOrphan(stored.job, ordinal, slices, at);
+  if (stored === undefined || allocation === undefined) return;
+  const found = alternativesAt(stored.job, allocation, orphan);
+  const observed = slices.length === 0 ? found : found.slice(0, 1);
+  const { job, events } = chain(
+    withoutEvents(stored.job),
+    ...observed.map((alternative) => (next: Job) => {
+      if (alternative !== (allocation.alternative ?? 0)) return recordLateTpu(next, ordinal, alternative, slices, at);
+      if (isOrphaned(next, ordinal)) return recordOrphan(next, ordinal, slices, at);
+      // The job has come back to this alternative, and observes the TPU as its own if it is ready.
+      return slices.includes('ready') ? withoutEvents(next) : recordLateTpu(next, ordinal, alternative, slices, at);
+    }),
+  );
   if (events.length === 0) return;
   // Read after the job: if a pass changed it in between, the revision differs.
   const wakeAt = await store.wakeAt(id);
   await store.commit({ job, revision: stored.revision, events, foldedOutcomes: [], wakeAt, epoch });
+}
+
+/** The alternatives of the job at the location of the resource, the most likely one first. */
+function alternativesAt(
+  job: Job,
+  { ordinal, alternative: current = 0 }: Allocation,
+  { resource, accelerator, pricing }: ObservedOrphan,
+): readonly number[] {
+  const all = Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative) => ({
+    alternative,
+    capacity: capacityAt(job.spec.capacity, alternative),
+  })).filter(({ capacity }) => resource.startsWith(locationPrefix(capacity) ?? '\0'));
+  const tier = pricing === 'reserved' ? 'ondemand' : pricing;
+  const ofType = all.filter(
+    ({ capacity: one }) => one.kind === 'tpu' && one.accelerator === accelerator && one.pricing === tier,
+  );
+  // A job observes every TPU of that name at its own location, whatever its type.
+  const likely = [
+    ...(isOrphaned(job, ordinal) ? ofType : []),
+    ...all.filter(({ alternative }) => alternative === current),
+    ...ofType,
+    ...all,
+  ];
+  return [...new Set(likely.map(({ alternative }) => alternative))];
 }

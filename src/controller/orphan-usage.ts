@@ -24,8 +24,10 @@ export function createOrphanUsage({ store, mayAct, epoch, missing }: OrphanUsage
       for (const orphan of joinSlices(found)) await recordOrphanUsage(store, orphan, orphan.slices ?? [], now, epoch());
       for (const { job, allocation, source, project, location } of await store.usage({ since: now })) {
         if (source !== 'tpu' || prefix !== `projects/${project}/locations/${location}/`) continue;
-        const missedAt = missing.since(`${job}/${allocation}`, isAmong(found, { job, allocation }), now);
-        if (missedAt !== undefined) await recordOrphanUsage(store, { job, allocation }, [], missedAt, epoch());
+        const isThere = isAmong(found, { job, allocation });
+        const missedAt = missing.since(`${prefix}${job}/${allocation}`, isThere, now);
+        const at = { job, allocation, resource: prefix };
+        if (missedAt !== undefined) await recordOrphanUsage(store, at, [], missedAt, epoch());
       }
     },
   };

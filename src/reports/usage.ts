@@ -3,7 +3,7 @@
 
 import { chipCount } from '../catalogue/accelerators.ts';
 import { firstPriceTable } from '../catalogue/prices.ts';
-import { capacityOf, isForceRemoved, isLost } from '../core/model/job.ts';
+import { capacityOf, isForceRemoved, isLost, lateAllocations } from '../core/model/job.ts';
 import type { Allocation, Attempt, Job } from '../core/model/job.ts';
 import { readyPeriodsOf } from '../core/model/ready-periods.ts';
 import type { ReadyPeriod } from '../core/model/ready-periods.ts';
@@ -22,8 +22,9 @@ import type { Instant } from '../core/model/time.ts';
 type Use = 'waiting' | 'setup' | 'useful' | 'lost' | 'idle' | 'kept';
 
 /**
- * The stretches of one allocation do not overlap. There are gaps between the uses of persistent capacity, and between two
- * waits of a job that was stopped meanwhile.
+ * The stretches of one allocation at one location do not overlap. There are gaps between the uses of persistent capacity,
+ * and between two waits of a job that was stopped meanwhile. A TPU that appeared in an alternative after the job had left
+ * it has rows of its own, with the values of that alternative.
  */
 export interface UsageRow {
   /** Id of the job; for a job in a cluster its name there. */
@@ -62,21 +63,23 @@ export interface UsageRow {
 
 /** Oldest allocation first, each in the order of time. */
 export function usageOf(job: Job): readonly UsageRow[] {
-  return job.allocations.flatMap((allocation) => {
-    const capacity = capacityOf(job, allocation);
-    const about = describeAllocation(job, allocation, capacity);
-    const stretches = stretchesOf(job, allocation, sliceCountOf(capacity));
-    const rows = stretches.flatMap(({ from, until, chargedShare }) =>
-      usesOf(job, allocation, chargedShare === null).flatMap((one): readonly UsageRow[] => {
-        const start = Math.max(from, one.from);
-        const end = earlier(until, one.until);
-        if (end !== null && end <= start) return [];
-        const { use, attempt } = one;
-        return [{ ...about, use, attempt, from: start, until: end, ...priceAt(capacity, chargedShare) }];
-      }),
-    );
-    return joined(rows.toSorted((one, other) => one.from - other.from));
-  });
+  return job.allocations
+    .flatMap((one) => [one, ...lateAllocations(one)])
+    .flatMap((allocation) => {
+      const capacity = capacityOf(job, allocation);
+      const about = describeAllocation(job, allocation, capacity);
+      const stretches = stretchesOf(job, allocation, sliceCountOf(capacity));
+      const rows = stretches.flatMap(({ from, until, chargedShare }) =>
+        usesOf(job, allocation, chargedShare === null).flatMap((one): readonly UsageRow[] => {
+          const start = Math.max(from, one.from);
+          const end = earlier(until, one.until);
+          if (end !== null && end <= start) return [];
+          const { use, attempt } = one;
+          return [{ ...about, use, attempt, from: start, until: end, ...priceAt(capacity, chargedShare) }];
+        }),
+      );
+      return joined(rows.toSorted((one, other) => one.from - other.from));
+    });
 }
 
 /**

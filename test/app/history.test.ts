@@ -136,6 +136,10 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     orphan_seen: [
       [{ kind: 'orphan_seen', allocation: 1, slices: ['ready'] }, 'allocation 1, an orphan, is ready and costs money'],
       [{ kind: 'orphan_seen', allocation: 1, slices: [] }, 'allocation 1, an orphan, is not ready any more'],
+      [
+        { kind: 'orphan_seen', allocation: 1, slices: ['ready'], alternative: 0 },
+        'allocation 1, an orphan (v5litepod-16 spot in us-west4-a), is ready and costs money',
+      ],
     ],
     step_failed: [
       [

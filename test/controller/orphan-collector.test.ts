@@ -178,6 +178,52 @@ test('the usage ledger has the time in which an orphan is ready', async (t) => {
   assert.deepEqual(await charged(), [[10 * minute, 11 * minute]]);
 });
 
+test('a TPU that appears in an alternative that its job has left is in the ledger with the price of that alternative', async (t) => {
+  const { store, cloud, collector, clock } = await open(t);
+  const other = { runtimeVersion: 'v2', accelerator: 'v5litepod-16' } as const;
+  const spec = tpuSpec(
+    {},
+    {
+      zone: 'good-a',
+      pricePerHourUsd: 4,
+      alternatives: [
+        { ...other, zone: 'good-a', pricing: 'ondemand', pricePerHourUsd: 12 },
+        { ...other, zone: 'good-b', pricing: 'spot', pricePerHourUsd: 5 },
+      ],
+    },
+  );
+  const { job, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
+  // Both requests in good-a were refused, so the same allocation was requested in good-b.
+  const tried = [0, 1].map((alternative) => ({
+    alternative,
+    failedRequests: 1,
+    answer: 'stockout' as const,
+    at: noon,
+  }));
+  const moved = withAttempts(
+    { ...aJob(spec), id: job.id, installation: job.installation },
+    [{ alternative: 2 }],
+    [{ alternativesTried: tried }],
+  );
+  await store.commit({ job: moved, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  const charged = async () =>
+    (await store.usage({})).flatMap(({ location, use, from, until, pricePerHourUsd }) =>
+      use === 'waiting' ? [] : [[location, use, from - noon, until && until - noon, pricePerHourUsd]],
+    );
+  const shown = { slices: ['ready'], accelerator: 'v5litepod-16', pricing: 'ondemand' } as const;
+  const orphan = { ...late(moved, 'good-a'), ...shown };
+  cloud.there.set(orphan.resource, orphan);
+  clock.now = noon + 10 * minute;
+  await collector.collect();
+  assert.equal(cloud.there.size, 0, 'it is released');
+  assert.deepEqual(await charged(), [['good-a', 'idle', 10 * minute, null, 12]]);
+  for (const minutes of [11, 12]) {
+    clock.now = noon + minutes * minute;
+    await collector.collect();
+  }
+  assert.deepEqual(await charged(), [['good-a', 'idle', 10 * minute, 11 * minute, 12]]);
+});
+
 test('the usage of a job that observes its own TPU is not changed by orphan collection', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   const job = await endedJob(store, 'good-a', null);

@@ -9,7 +9,7 @@ import { checkBill, checkBillAtIntervals } from '../reports/support/check-bill.t
 const [first = 1, count = 1_000] = (process.env['JOBMAN_BILL_SEEDS'] ?? '1,1000').split(',').map(Number);
 
 test(`the ledger equals the bill to the cent in ${count} worlds from seed ${first}`, async (t) => {
-  const total = { billedUsd: 0, nodes: 0, free: 0, orphans: 0, superseded: 0, slices: 0 };
+  const total = { billedUsd: 0, nodes: 0, free: 0, orphans: 0, superseded: 0, late: 0, slices: 0 };
   const failed: string[] = [];
   for (let seed = first; seed < first + count; seed += 1) {
     try {

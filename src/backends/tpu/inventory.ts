@@ -182,7 +182,7 @@ async function findOrphansAt(
   return [
     ...queued.flatMap((item) => {
       const ofItem = nodes.value.items.filter((node) => node.queuedResource === item.name);
-      return toOrphan(item.name, queuedOwner(item), ofItem, item.state?.state);
+      return toOrphan(item.name, queuedOwner(item), ofItem, item.state?.state, item);
     }),
     ...alone.flatMap((node) => toOrphan(node.name, nodeOwner(node), [node], node.state)),
   ];
@@ -193,6 +193,7 @@ function toOrphan(
   owner: ResourceOwner | undefined,
   nodes: readonly TpuNode[],
   state = 'STATE_UNSPECIFIED',
+  queued?: QueuedResource,
 ): readonly Orphan[] {
   if (owner === undefined) return [];
   const slices: SliceState[] = [];
@@ -201,7 +202,8 @@ function toOrphan(
     while (slices.length <= slice) slices.push('other');
     slices[slice] = sliceState(node);
   }
-  return [{ backend: 'tpu', resource, ...owner, state, slices }];
+  const accelerator = nodes[0]?.acceleratorType ?? null;
+  return [{ backend: 'tpu', resource, ...owner, state, slices, accelerator, pricing: pricingOf(nodes[0], queued) }];
 }
 
 /** The number at the end of its name (`nodeIds`). A node that is alone ends with its allocation's number. */

@@ -24,7 +24,7 @@ import type {
   Outcome,
   OutcomeResult,
 } from '../model/observation.ts';
-import { foldSlices, readyPeriodsOf, slicesIn } from '../model/ready-periods.ts';
+import { foldLateTpu, foldSlices, readyPeriodsOf, slicesIn } from '../model/ready-periods.ts';
 import type { SliceState } from '../model/ready-periods.ts';
 import { wasRefusedSinceObserved } from './phase.ts';
 import type { WorkerId } from '../model/spec.ts';
@@ -326,12 +326,16 @@ function recordObserved(
   const before = readyPeriodsOf(allocation);
   const slices = slicesOf(status, allocation);
   const readyPeriods = foldSlices(before, slices, readyUntil);
+  // The job has come back to this alternative and now uses the TPU that had appeared here late.
+  const { lateTpus: late = [], alternative = 0 } = allocation;
+  const lateTpus = slices.includes('ready') ? foldLateTpu(late, alternative, [], now) : late;
   // After a refusal, the same state belongs to a new request.
   const isSame = seen?.state === state && seen.detail === detail && !wasRefusedSinceObserved(allocation);
   if (isSame && readyPeriods === before) return withoutEvents(job);
   const next = withAllocation(job, ordinal, {
     lastObserved: { state, detail, at: now },
     ...(readyPeriods !== before && { readyPeriods }),
+    ...(lateTpus !== late && { lateTpus }),
   });
   const missedAt = readyPeriods === before || readyUntil === now ? {} : { missedAt: readyUntil };
   const follows = JSON.stringify(foldSlices(before, slicesIn(state), readyUntil)) === JSON.stringify(readyPeriods);

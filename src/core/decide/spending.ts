@@ -4,7 +4,7 @@
 
 import { chain, withEvents, withoutEvents } from '../model/decision.ts';
 import type { Change } from '../model/decision.ts';
-import { budgetUsdOf, capacityOf, heldAllocations, openAttempt } from '../model/job.ts';
+import { budgetUsdOf, capacityOf, heldAllocations, lateAllocations, openAttempt } from '../model/job.ts';
 import type { Allocation, BudgetPeriod, Evidence, Job, Spending } from '../model/job.ts';
 import type { Observation } from '../model/observation.ts';
 import { readyPeriodsOf } from '../model/ready-periods.ts';
@@ -31,7 +31,7 @@ export interface Budget extends Spending {
 /** US dollars from that time on. */
 export function spentUsd(job: Job, since: Instant, now: Instant): number {
   let spent = 0;
-  for (const allocation of job.allocations) {
+  for (const allocation of job.allocations.flatMap((one) => [one, ...lateAllocations(one)])) {
     const price = slicePrice(job, allocation);
     for (const { from, until } of chargedPeriods(job, allocation))
       spent += (price * Math.max(0, Math.min(until ?? now, now) - Math.max(from, since))) / hour;

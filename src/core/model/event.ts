@@ -82,7 +82,11 @@ interface EventFields {
     readonly missedAt?: Instant;
   };
   /** Orphan collection observed it, or its end if it has no slices. The job itself does not observe it any more. */
-  orphan_seen: OfAllocation & { readonly slices: readonly SliceState[] };
+  orphan_seen: OfAllocation & {
+    readonly slices: readonly SliceState[];
+    /** Of a TPU that appeared in an alternative after the job had left it. Absent: of the allocation itself. */
+    readonly alternative?: number;
+  };
   step_failed: OfAttempt &
     OfAllocation & {
       readonly worker: number;

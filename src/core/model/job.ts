@@ -14,7 +14,7 @@
 //   ending, reason, finish why an attempt must end (reason, with evidence), and the outcome of the job (finish)
 
 import type { Event } from './event.ts';
-import type { ReadyPeriod } from './ready-periods.ts';
+import type { LateTpu, ReadyPeriod } from './ready-periods.ts';
 import { capacityAt, withJobIds } from './spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec, Reason, SetupStep, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
@@ -243,6 +243,8 @@ export interface AllocationFields {
   readonly waitingSince?: Instant;
   /** When the cloud charges for it (`readyPeriodsOf`). Absent before the first period, and in older records. */
   readonly readyPeriods?: readonly ReadyPeriod[];
+  /** At most one for each alternative. Absent before the first. */
+  readonly lateTpus?: readonly LateTpu[];
   /** First time it was seen ready, and its number of workers. */
   readonly readyAt: Instant | null;
   readonly workers: number | null;
@@ -430,6 +432,16 @@ export function mayOutliveRemoval(job: Job): boolean {
 /** True for a job removed by force. jobman still copies the outputs of every other removed job. */
 export function isForceRemoved(job: Job): boolean {
   return job.removed && (job.finish === null || heldAllocations(job).length > 0);
+}
+
+/** Each late TPU as an allocation of its own that was released before it became ready, so that no attempt uses it. */
+export function lateAllocations({ lateTpus = [], ...allocation }: Allocation): readonly Allocation[] {
+  return lateTpus.map(({ alternative, readyPeriods }) => {
+    const { waitingSince: _waitingSince, ...rest } = allocation;
+    const releasedAt = readyPeriods[0]?.from ?? null;
+    const late = { alternative, readyPeriods, requestedAt: null, lastObserved: null, releasedAt, goneAt: releasedAt };
+    return withLifecycle({ ...rest, ...late });
+  });
 }
 
 /** True while no request was accepted and nothing was observed. */

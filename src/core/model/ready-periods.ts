@@ -19,6 +19,15 @@ export interface ReadyPeriod {
   readonly free?: true;
 }
 
+/**
+ * The periods of a TPU that appeared late: in an alternative that its allocation had left, where no request was accepted
+ * until then. Orphan collection finds and releases it.
+ */
+export interface LateTpu {
+  readonly alternative: number;
+  readonly readyPeriods: readonly ReadyPeriod[];
+}
+
 /** The slices of an allocation that has only one. */
 export function slicesIn(state: AllocationState): readonly SliceState[] {
   return [state === 'ready' ? 'ready' : 'other'];
@@ -55,6 +64,30 @@ export function foldSlices(
     if (state === 'ready' && !isOpen) next = [...next, { ...(slice > 0 && { slice }), from: at, until: null }];
   }
   return next;
+}
+
+/** As `foldSlices`, for a TPU that was deleted before: each further period belongs to a node that was created again. */
+export function foldRecreated(
+  periods: readonly ReadyPeriod[],
+  slices: readonly SliceState[],
+  at: Instant,
+): readonly ReadyPeriod[] {
+  const { open = [], closed = [] } = Object.groupBy(periods, ({ until }) => (until === null ? 'open' : 'closed'));
+  const folded = foldSlices(open, slices, at);
+  return folded === open ? periods : [...closed, ...folded];
+}
+
+/** The late TPUs after an observation of that alternative at that time. The same array if nothing changes. */
+export function foldLateTpu(
+  late: readonly LateTpu[],
+  alternative: number,
+  slices: readonly SliceState[],
+  at: Instant,
+): readonly LateTpu[] {
+  const known = late.find((one) => one.alternative === alternative);
+  const before = known?.readyPeriods ?? [];
+  const readyPeriods = foldRecreated(before, slices, at);
+  return readyPeriods === before ? late : [...late.filter((one) => one !== known), { alternative, readyPeriods }];
 }
 
 /** Google does not charge a slice that was ready for less than a minute before it was preempted. */

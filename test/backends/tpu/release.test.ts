@@ -251,6 +251,8 @@ suite('a sweep', () => {
       allocation: 1,
       state: 'PREEMPTED',
       slices: ['preempted'],
+      accelerator: null,
+      pricing: 'ondemand',
     });
     assert.equal(server.requestLines().filter((question) => question === 'GET nodes').length, 1);
   });

@@ -53,8 +53,11 @@ interface Program {
   exitCode: number;
 }
 
-/** Faults of a call that changes something: it fails before its effect, or its reply is lost after it. */
-export type CallFault = 'fails' | 'reply_lost' | undefined;
+/**
+ * Faults of a call that changes something: it fails before its effect, or its reply is lost after it. `lateMs`, for a
+ * request: a killed controller has sent it too, and that one takes effect late; the repeated one is refused.
+ */
+export type CallFault = 'fails' | 'reply_lost' | { readonly lateMs: number } | undefined;
 
 export interface BilledWorldOptions {
   readonly seed: number;
@@ -74,7 +77,8 @@ export function createBilledWorld(options: BilledWorldOptions) {
   const clock = createManualClock();
   const world = openEmulatorWorld(options.seed, clock);
   const store: Store = openStore({ file: ':memory:' });
-  const api = createApi(world, options.callFault);
+  const planned: { readonly at: number; readonly call: () => Promise<void> | void }[] = [];
+  const api = createApi(world, options.callFault, (lateMs, call) => planned.push({ at: clock.now() + lateMs, call }));
   const capacity = createTpuCapacity({
     apiFor: () => api,
     clock: { now: () => clock.now(), at: () => () => undefined },
@@ -113,8 +117,6 @@ export function createBilledWorld(options: BilledWorldOptions) {
       }
     }
   });
-  const planned: { readonly at: number; readonly call: () => Promise<void> | void }[] = [];
-
   async function commit(
     before: { job: Job; revision: number },
     job: Job,
@@ -235,13 +237,24 @@ export function createBilledWorld(options: BilledWorldOptions) {
 
   const jobIds: string[] = [];
 
+  let collected = { states: '', at: 0 };
+
+  /** At each change of a node. Otherwise at the pace of the controller, because a deletion may fail for minutes. */
+  async function collectIfDue(): Promise<void> {
+    const states = world.nodes.values().map(({ id, state }) => `${id} ${state}`);
+    const now = { states: states.join(), at: clock.now() };
+    if (now.states === collected.states && now.at < collected.at + minute) return;
+    collected = now;
+    await collector.collect();
+  }
+
   /** Passes over all jobs, and orphan collection, until nothing changes at this time. */
   async function settle(): Promise<void> {
     for (let rounds = 0; rounds < 30; rounds += 1) {
       isChanged = false;
       let isBusy = false;
       for (const id of jobIds) if (await pass(id)) isBusy = true;
-      await collector.collect();
+      await collectIfDue();
       for (const { name, id, state } of world.nodes.values()) {
         if (state !== 'READY' || seenReady.has(id)) continue;
         seenReady.add(id);
@@ -376,7 +389,11 @@ function createMemoryDatabase(): Database {
 }
 
 /** The API without HTTP. A list has one page. */
-function createApi(world: World, callFault: () => CallFault): TpuApi {
+function createApi(
+  world: World,
+  callFault: () => CallFault,
+  callLater: (afterMs: number, call: () => void) => void,
+): TpuApi {
   function answer(method: string, path: string, body: unknown) {
     const [pathname = '', search = ''] = path.split('?');
     const [version, ...segments] = pathname.split('/').map(decodeURIComponent);
@@ -386,6 +403,14 @@ function createApi(world: World, callFault: () => CallFault): TpuApi {
     if (!call.changes) return call.answer(world);
     const fault = callFault();
     if (fault === 'fails') throw cloudErrors.unavailable();
+    if (typeof fault === 'object') {
+      if (method !== 'POST') throw cloudErrors.unavailable();
+      callLater(fault.lateMs, () => {
+        // The zone may refuse this one too.
+        tryAnswer(() => world.change(() => call.answer(world)));
+      });
+      throw cloudErrors.noCapacity(segments[3] ?? '', '');
+    }
     const value = world.change(() => call.answer(world));
     if (fault === 'reply_lost') throw new LostReply();
     return value;

@@ -16,6 +16,8 @@ export interface BillCheck {
   readonly orphans: number;
   /** Allocations that became ready after they were superseded. */
   readonly superseded: number;
+  /** TPUs that appeared in an alternative after the job had left it. */
+  readonly late: number;
   /** Nodes of a multislice. */
   readonly slices: number;
 }
@@ -49,6 +51,8 @@ export async function checkBill(seed: number): Promise<BillCheck> {
       superseded: (await world.jobs()).flatMap(({ allocations }) =>
         allocations.filter((one) => one.superseded !== undefined && (one.readyPeriods?.length ?? 0) > 0),
       ).length,
+      late: (await world.jobs()).flatMap(({ allocations }) => allocations.flatMap(({ lateTpus = [] }) => lateTpus))
+        .length,
       slices: bill.filter(({ node }) => /-\d{6}-\d+-\d+$/.test(node)).length,
     };
   } finally {
@@ -63,7 +67,7 @@ export async function checkBillAtIntervals(seed: number, intervalMs: Duration): 
     const rows = await world.usage();
     checkStretches(rows);
     for (const [name, billed] of billedTimes(world)) {
-      const own = rows.filter((row) => row.name === name && row.use !== 'waiting');
+      const own = rows.filter((row) => `${row.location}/${row.name}` === name && row.use !== 'waiting');
       const recorded = own.reduce((sum, { from, until }) => sum + ((until ?? world.clock.now()) - from), 0);
       const difference = Math.abs(recorded - billed.readyMs);
       assert.ok(
@@ -85,7 +89,8 @@ function billedTimes(
     if (name.includes('/shared-') || /-\d{6}-\d+-\d+$/.test(name)) continue;
     const periods = world.readyPeriods.get(id) ?? 1;
     const until = since === null ? 0 : world.clock.now() - since;
-    found.set(name.slice(name.lastIndexOf('/') + 1), { readyMs: readyMs + until, periods });
+    const [, , , zone, , node] = name.split('/');
+    found.set(`${zone}/${node}`, { readyMs: readyMs + until, periods });
   }
   return found;
 }
@@ -93,7 +98,7 @@ function billedTimes(
 function checkStretches(rows: readonly UsageRow[]): void {
   const last = new Map<string, UsageRow>();
   for (const row of rows) {
-    const key = `${row.job}/${row.allocation}`;
+    const key = `${row.job}/${row.allocation}/${row.location}`;
     const before = last.get(key);
     last.set(key, row);
     assert.ok(row.until === null || row.until > row.from, formatRow(row));

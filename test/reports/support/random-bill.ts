@@ -37,7 +37,13 @@ export async function runRandomBill(seed: number, intervalMs: number | null): Pr
       exitCode: programs.yes(0.7) ? 0 : 1,
     }),
     callFault: (): CallFault =>
-      faults.yes(isUnreliable ? 0.5 : 0.06) ? 'fails' : faults.yes(0.06) ? 'reply_lost' : undefined,
+      faults.yes(isUnreliable ? 0.5 : 0.06)
+        ? 'fails'
+        : faults.yes(0.06)
+          ? 'reply_lost'
+          : faults.yes(0.25)
+            ? { lateMs: faults.between(second, 10 * minute) }
+            : undefined,
   });
   const started = world.clock.now();
   const count = chance.between(1, 4);
@@ -95,8 +101,9 @@ function drawCapacity(chance: Chance, number: number): TpuSpec {
     ...one,
     pricePerHourUsd: pricePerHour({ ...one, nodeCount }),
   });
-  const alternatives =
-    isPersistent || chance.yes(0.5) ? [] : [priced(drawAlternative(chance)), priced(drawAlternative(chance))];
+  // A late TPU in the zone of the current alternative has its name, and the job uses it as if it had its type.
+  const others = [drawAlternative(chance), drawAlternative(chance)].filter(({ zone }) => zone !== own.zone);
+  const alternatives = isPersistent || chance.yes(0.5) ? [] : others.map((one) => priced(one));
   return tpuCapacity({
     ...priced(own),
     project: 'emulator',
