@@ -120,7 +120,7 @@ function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [stri
     world.log(`storm: the controller's clock jumps by ${length}`);
     wallClock.offset += length;
     wallClock.setBack += Math.max(0, -length);
-    if (length > 0) checker.clockJumpedForward();
+    checker.clockJumped(length);
   }
 
   /** A user sets the wrong date, and corrects it later. */

@@ -58,8 +58,8 @@ export interface InvariantChecker {
   replyRecorded(result: OutcomeResult): void;
   orphanReleased(orphan: Orphan): void;
   runBegins(run: Run): void;
-  /** The controllers' clock jumped forward, so waits that it measures may end early. */
-  clockJumpedForward(): void;
+  /** The controllers' clock jumped by that time. After a jump forward, waits that it measures may end early. */
+  clockJumped(length: number): void;
   /** The storm is over: from here on no fault happens. */
   faultsStopped(): void;
   /** Numbers of calls with effects, and of commits. */
@@ -92,8 +92,9 @@ export function createInvariantChecker(world: () => World, logCopies: () => LogC
     faultsStopped() {
       context.faultsStoppedAt = world().timeline.now;
     },
-    clockJumpedForward() {
-      context.clockJumps.push(world().timeline.now);
+    clockJumped(length) {
+      if (length > 0) context.clockJumps.push(world().timeline.now);
+      else context.wasClockSetBack = true;
     },
     commandGiven(job, events) {
       const { now } = world().timeline;

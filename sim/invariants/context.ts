@@ -99,6 +99,8 @@ export interface CheckContext {
   readonly ledgers: Map<string, Ledger>;
   /** Times at which the controllers' clock jumped forward. */
   readonly clockJumps: number[];
+  /** It has jumped backward. Only a pass records that in a job's history. */
+  wasClockSetBack: boolean;
   /** Start of the calm; null in the storm. */
   faultsStoppedAt: number | null;
   /** The first invariant that was broken; nothing after it counts. */
@@ -115,6 +117,7 @@ export function createCheckContext(world: () => World, logCopies: () => LogCopie
     logCopies,
     ledgers,
     clockJumps: [],
+    wasClockSetBack: false,
     faultsStoppedAt: null,
     violation: null,
     fail(invariant, message) {

@@ -19,8 +19,10 @@ const maxLag = 30 * minute;
 /** When the world is at rest: the ledger has every machine that was ever ours, as long as it was ready. */
 export function checkUsage(context: CheckContext, { job, events }: Ledger): void {
   const { machines } = context.world();
-  // The ledger has the controllers' time, which says little after a jump.
-  const isClockKept = context.clockJumps.length === 0 && !events.some(({ kind }) => kind === 'clock_set_back');
+  // The ledger has the controllers' time, which says little after a jump. A removed job has no pass that notices one.
+  const wasSetBack =
+    events.some(({ kind }) => kind === 'clock_set_back') || (isForceRemoved(job) && context.wasClockSetBack);
+  const isClockKept = context.clockJumps.length === 0 && !wasSetBack;
   checkStretches(context, job, isClockKept);
   for (const allocation of job.allocations) {
     if (allocation.ownership === 'persistent') continue;
