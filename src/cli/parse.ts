@@ -10,6 +10,14 @@ export function parseCount(text: string): number {
   return Number(text);
 }
 
+export function parseCountFrom(least: number): (text: string) => number {
+  return (text) => {
+    const count = parseCount(text);
+    if (count < least) throw new Error(`expected at least ${least}`);
+    return count;
+  };
+}
+
 export function parseFactor(text: string): number {
   const factor = Number(text);
   if (text.trim() === '' || !Number.isFinite(factor) || factor <= 0) throw new Error('expected a number above 0');

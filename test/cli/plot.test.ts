@@ -80,10 +80,12 @@ test('the loss and the throughput are drawn, with the last value, the range and 
   });
   const { code, out } = await run(['--width', '40'], view);
   assert.equal(code, 0);
-  assert.deepEqual(out.split('\n').slice(0, 14), [
-    '000042 vit: 2 attempts, worker 0',
+  assert.deepEqual(out.split('\n').slice(0, 16), [
+    'Job 000042 (vit): 2 attempts, metrics of',
+    'worker 0',
     '',
-    'loss  0 at step 100, 0 to 10, 17 points',
+    'loss: last 0 at step 100, lowest 0,',
+    'highest 10, 17 points',
     '     10 ┤⠉⠒⠤⣀',
     '        │    ⠉⠒⠤⣀',
     '        │        ⠉⠒⠤⣀',
@@ -93,10 +95,10 @@ test('the loss and the throughput are drawn, with the last value, the range and 
     '        │                       ⠈⠑⠢⢄⡀',
     '      0 ┤                           ⠈⠑⠢⢄',
     '        └───────────────────────────────',
-    '         0                      step 100',
+    '         0            step           100',
     'attempt  1              2',
   ]);
-  assert.match(out, /\nthroughput \(steps\) {2}2\.00\/s at step 100,\n1\.50\/s to 2\.00\/s\n/);
+  assert.match(out, /\nthroughput: last 2 steps\/s at step 100,\nlowest 1\.5, highest 2\n/);
   assert.match(out, /\npace {6}Attempt 2 runs at 1\.00\/s, 50%\n {10}slower than attempt 1/);
   assert.match(out, /\nslow {6}Worker 3 is behind: step 90,\n/);
   assert.match(out, /\nwandb {5}https:\/\/wandb\.ai\/lab\/vit\/runs\/a\n/);
@@ -106,13 +108,13 @@ test('the loss and the throughput are drawn, with the last value, the range and 
 
 test('a falling curve falls from the upper left to the lower right, in Braille and in ASCII', async () => {
   const view = viewOf([seriesOf('loss', line)]);
-  const braille = (await run(['loss', '--width', '40'], view)).out.split('\n').slice(3, 17);
+  const braille = (await run(['loss', '--width', '40'], view)).out.split('\n').slice(5, 19);
   assert.match(braille[0] ?? '', /^ {5}10 ┤[\u2800-\u28ff]+$/);
   assert.match(braille.at(-1) ?? '', /^ {6}0 ┤ {20,}[\u2800-\u28ff]+$/);
   const ascii = (await run(['loss', '--width', '40'], view, { env: { LANG: 'C' } })).out.split('\n');
-  assert.match(ascii[3] ?? '', /^ {5}10 \+\*+$/);
-  assert.match(ascii[16] ?? '', /^ {6}0 \+ {20,}\*+$/);
-  assert.match(ascii[17] ?? '', /^ {8}\+-+$/);
+  assert.match(ascii[5] ?? '', /^ {5}10 \+\*+$/);
+  assert.match(ascii[18] ?? '', /^ {6}0 \+ {20,}\*+$/);
+  assert.match(ascii[19] ?? '', /^ {8}\+-+$/);
   assert.match(ascii.join(''), /^[ -~]*$/);
 });
 
@@ -128,30 +130,62 @@ test('every line fits a narrow terminal, and there are no control sequences with
 test('NaN interrupts the curve and is named with its step', async () => {
   const points = [pointOf(1, 0), pointOf('NaN', 10), pointOf('Infinity', 20), pointOf(2, 30)];
   const { out } = await run([], viewOf([seriesOf('loss', points)]));
-  assert.match(out, /loss {2}2 at step 30, 1 to 2, 4 points, NaN or infinite 2 times, first at step 10/);
+  assert.match(
+    out,
+    /loss: last 2 at step 30, lowest 1, highest 2, 4 points, NaN or infinite 2 times,\nfirst at step 10/,
+  );
   const none = await run([], viewOf([seriesOf('loss', [pointOf('NaN', 1)])]));
-  assert.match(none.out, /loss {2}NaN at step 1, 1 point, NaN at step 1\n/);
+  assert.match(none.out, /loss: last NaN at step 1, 1 point, NaN at step 1\n/);
 });
 
-test('a single spike does not flatten the curve', async () => {
-  const points = Array.from({ length: 200 }, (_, step) => pointOf(step === 5 ? 1e5 : 2 + Math.sin(step / 10), step));
+test('single spikes do not flatten the curve, and a line counts them', async () => {
+  const spikes = new Map([
+    [5, 1e5],
+    [9, 2e4],
+    [30, -70],
+  ]);
+  const points = Array.from({ length: 200 }, (_, step) => pointOf(spikes.get(step) ?? 2 + Math.sin(step / 10), step));
   const { out } = await run([], viewOf([seriesOf('loss', points)]));
-  assert.match(out, /loss {2}.* to 100,000/);
-  assert.match(out.split('\n')[3] ?? '', /^ +3\.\d+ ┤/);
+  const lines = out.split('\n');
+  assert.match(lines[2] ?? '', /^loss: .* highest 100,000/);
+  assert.equal(lines[3]?.trim(), '▲ 2 points above, up to 100,000');
+  assert.match(lines[4] ?? '', /^ +3\.\d+ ┤/);
+  assert.match(out, /\n +▼ 1 point below, down to -70\n +└/);
+  const reduced = await run([], viewOf([seriesOf('loss', points, { count: 9_000 })]), { env: { LANG: 'C' } });
+  assert.match(reduced.out, /\n +\^ points above, up to 100,000\n[^]*\n +v points below, down to -70\n +\+/);
+});
+
+test('all charts of a job have one axis, although a program ends with a line without a step', async () => {
+  const timed = Array.from({ length: 11 }, (_, index) => pointOf(10 - index, index * 10, 1, noon + index));
+  const loss = seriesOf('loss', [...timed, pointOf(0.5, null, 1, noon + 99)]);
+  const axes = (out: string) => out.split('\n').filter((_text, index, all) => all[index - 1]?.includes('└') === true);
+  const steps = axes((await run([], viewOf([loss, seriesOf('throughput', timed.slice(4))]))).out);
+  assert.match(steps[0] ?? '', /^ +0 +step +100$/);
+  assert.deepEqual(steps, [steps[0], steps[0]]);
+  const without = seriesOf('acc', [pointOf(1, null, 1, noon + 5_000), pointOf(2, null, 1, noon + 60_000)]);
+  const times = axes((await run(['loss', 'acc'], viewOf([loss, without]))).out);
+  assert.match(times[0] ?? '', /^ +0s +time since the first point +1m$/);
+  assert.deepEqual(times, [times[0], times[0]]);
+});
+
+test('of many other metrics five are named', async () => {
+  const others = Array.from({ length: 200 }, (_, index) => seriesOf(`grad_norm/layer_${index}`, line));
+  const { out } = await run([], viewOf([seriesOf('loss', line), ...others]));
+  assert.match(out, /\nothers {4}grad_norm\/layer_0,[^]* and\s+195 more\n$/);
 });
 
 test('without steps the axis is the time, and without times the line', async () => {
   const timed = [pointOf(1, null, 1, noon), pointOf(2, null, 1, noon + 3_600_000)];
-  assert.match((await run([], viewOf([seriesOf('loss', timed)]))).out, / 0s +since the first point 1h00m\n/);
-  assert.match((await run([], viewOf([seriesOf('loss', [pointOf(1, null), pointOf(1, null)])]))).out, / 0 +line 1\n/);
+  assert.match((await run([], viewOf([seriesOf('loss', timed)]))).out, / 0s +time since the first point +1h00m\n/);
+  assert.match((await run([], viewOf([seriesOf('loss', [pointOf(1, null), pointOf(1, null)])]))).out, / 0 +line +1\n/);
 });
 
 test('without a loss the first metric is drawn', async () => {
   const { out } = await run([], viewOf([seriesOf('reward', line), seriesOf('lr', line)]));
-  assert.match(out, /\nreward {2}0 at step 100/);
+  assert.match(out, /\nreward: last 0 at step 100/);
   assert.match(out, /\nothers {4}lr\n/);
   const other = await run([], viewOf([seriesOf('lr', line), seriesOf('val_loss', line)]));
-  assert.match(other.out, /\nval_loss {2}/);
+  assert.match(other.out, /\nval_loss: /);
 });
 
 test('JSON is one object for each point', async () => {
@@ -179,7 +213,7 @@ test('what does not exist is named, with the metrics that do', async () => {
   const wrong = await run(['los', 'x'], viewOf([seriesOf('loss', line)]));
   assert.equal(wrong.code, 3);
   assert.match(wrong.err, /has no metric "los" and "x"\. Did you mean loss\?\n.*Its metrics: loss/s);
-  for (const args of [['--all'], ['--watch', '--json'], ['--width', '0x']]) {
+  for (const args of [['--all'], ['--watch', '--json'], ['--width', '0x'], ['--width', '29']]) {
     assert.equal((await run(args, viewOf([seriesOf('loss', line)]))).code, 2, args.join(' '));
   }
   assert.equal((await jobman(['plot'], {})).code, 2);
@@ -197,7 +231,7 @@ for (const [name, typed, code] of [
       terminal: { columns: 60, rows: 30 },
     });
     const ended = runCommand(['plot', '42', '--watch'], harness.services);
-    assert.ok(await eventually(() => harness.out().includes('loss  0 at step 100')));
+    assert.ok(await eventually(() => harness.out().includes('loss: last 0 at step 100')));
     harness.typeKeys(typed);
     assert.equal(await ended, code);
   });
@@ -245,7 +279,10 @@ test('the pods of a job in a cluster are its attempts, and their lines have the 
   });
   const { out, code } = await plot(['--width', '70']);
   assert.equal(code, 0);
-  assert.match(out, /^train: 2 attempts, worker 0\n\nloss {2}NaN at step 3, 2 to 3, 4 points, NaN at step 3\n/);
+  assert.match(
+    out,
+    /^Job train: 2 attempts, metrics of worker 0\n\nloss: last NaN at step 3, lowest 2, highest 3, 4 points, NaN at step 3\n/,
+  );
   const rows = async (...args: readonly string[]) =>
     (await plot(['loss', '--json', ...args])).out
       .trimEnd()

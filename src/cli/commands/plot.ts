@@ -8,7 +8,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { resolveJobs } from '../jobs/resolve.ts';
 import type { JobHandle } from '../jobs/handle.ts';
 import { plotLines } from '../render/plot.ts';
-import type { PlotFlags } from '../table/flags.ts';
+import { minPlotColumns, type PlotFlags } from '../table/flags.ts';
 import { watchUntilExit } from '../watch/live.ts';
 
 const plainColumns = 80;
@@ -135,10 +135,8 @@ function linesFor(cli: Cli, view: MetricsView, wanted: readonly string[], flags:
   const names = chosenNames(view, wanted);
   const columns = flags.width ?? (io.stdout.isTerminal ? io.stdout.size().columns : plainColumns);
   const rows = names.length === 1 ? chartRows.one : chartRows.more;
-  return plotLines(view, names, { columns: Math.max(minColumns, columns), rows, unicode: screen.unicode });
+  return plotLines(view, names, { columns: Math.max(minPlotColumns, columns), rows, unicode: screen.unicode });
 }
-
-const minColumns = 30;
 
 function pointsOf(view: MetricsView, wanted: readonly string[]) {
   const names = wanted.length === 0 ? view.names : chosenNames(view, wanted);

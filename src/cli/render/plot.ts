@@ -1,7 +1,9 @@
 import type { AttemptMetrics, MetricSeriesView, MetricsView, MetricValue } from '../../app/client.ts';
 import { capitalize, escapeLine, formatDuration, formatList, pluralize } from '../../app/format.ts';
-import { formatCount, formatRate } from '../../app/progress.ts';
+import { formatCount } from '../../app/progress.ts';
 import { formatWorker } from '../../core/model/spec.ts';
+import type { Instant } from '../../core/model/time.ts';
+import { formatNumber } from '../../reports/job-plot.ts';
 import { throughputName } from '../../reports/metrics.ts';
 import { labelled } from './aligned.ts';
 import { cutEnd, padStart, wrap } from './cell.ts';
@@ -16,13 +18,13 @@ export interface PlotLayout {
   readonly unicode: boolean;
 }
 
-/** `names`: the metrics in this order; those that the view lacks are left out. */
+/** `names`: the metrics in this order; those that the view lacks are left out. All charts have the same x axis. */
 export function plotLines(view: MetricsView, names: readonly string[], layout: PlotLayout): readonly string[] {
   const charts = names.flatMap((name) => view.series.filter((series) => series.name === name));
   const others = view.names.filter((name) => !names.includes(name));
   return [
-    cutEnd(escapeLine(heading(view)), layout.columns),
-    ...charts.flatMap((series) => ['', ...chartLines(series, view.attempts, layout)]),
+    ...wrap(escapeLine(heading(view)), layout.columns),
+    ...chartsLines(charts, view.attempts, layout),
     '',
     ...labelled(
       [
@@ -36,7 +38,8 @@ export function plotLines(view: MetricsView, names: readonly string[], layout: P
   ];
 }
 
-const maxOthers = 20;
+/** A program that prints a metric for each layer has hundreds; `plot --help` names the command that lists them. */
+const maxOthers = 5;
 
 function formatOthers(names: readonly string[]): string {
   const more = names.length - maxOthers;
@@ -45,73 +48,124 @@ function formatOthers(names: readonly string[]): string {
 
 function heading({ id, name, attempts }: MetricsView): string {
   const workers = new Set(attempts.flatMap(({ worker }) => (worker === null ? [] : [worker])));
-  const where = workers.size === 0 ? '' : `, ${formatList([...workers].map(formatWorker))}`;
-  return `${id === name ? id : `${id} ${name}`}: ${pluralize(attempts.length, 'attempt')}${where}`;
+  const from = workers.size === 0 ? '' : `, metrics of ${formatList([...workers].map(formatWorker))}`;
+  return `Job ${id === name ? id : `${id} (${name})`}: ${pluralize(attempts.length, 'attempt')}${from}`;
 }
 
-// ------------------------------------------------------------------------------------------ one chart
+// ------------------------------------------------------------------------------------------ charts
 
 type Scale = 'step' | 'time' | 'index';
 
+/** What the charts of one job share. */
+interface Axis {
+  readonly scale: Scale;
+  /** The first time of all charts. */
+  readonly begin: Instant;
+  readonly x: readonly [from: number, to: number];
+  readonly attempts: readonly AttemptMetrics[];
+}
+
+function chartsLines(
+  charts: readonly MetricSeriesView[],
+  attempts: readonly AttemptMetrics[],
+  layout: PlotLayout,
+): readonly string[] {
+  const scale = scaleOf(charts);
+  const begin = beginOf(charts);
+  const positions = charts.flatMap(({ points }) => positionsOf(points, scale, begin));
+  const axis: Axis = {
+    scale,
+    begin,
+    x: [Math.min(...positions), Math.max(...positions)],
+    attempts,
+  };
+  const ranges = charts.map(({ points }) => visibleRange(finiteValues(points)));
+  const labels = ranges.map((range) =>
+    range === null ? [] : [range[1], (range[0] + range[1]) / 2, range[0]].map((value) => formatValue(value, range)),
+  );
+  // One margin: the same column is then the same position in every chart.
+  const margin = Math.max(minMargin, ...labels.flat().map((label) => label.length));
+  return charts.flatMap((series, index) => {
+    const title = ['', ...wrap(escapeLine(`${series.name}: ${formatSummary(series)}`), layout.columns)];
+    const range = ranges[index] ?? null;
+    return range === null
+      ? title
+      : [...title, ...chartLines(series, { axis, range, labels: labels[index] ?? [], margin }, layout)];
+  });
+}
+
 function chartLines(
   series: MetricSeriesView,
-  attempts: readonly AttemptMetrics[],
+  {
+    axis,
+    range,
+    labels: [top = '', middle = '', bottom = ''],
+    margin,
+  }: {
+    readonly axis: Axis;
+    readonly range: readonly [number, number];
+    readonly labels: readonly string[];
+    readonly margin: number;
+  },
   { columns, rows, unicode }: PlotLayout,
 ): readonly string[] {
-  const title = wrap(escapeLine(formatTitle(series)), columns);
-  const values = series.points.map(({ value }) => value).filter((value) => typeof value === 'number');
-  if (values.length === 0) return title;
-  const y = visibleRange(values);
-  const [top, middle, bottom] = [y[1], (y[0] + y[1]) / 2, y[0]].map((value) => formatValue(value, y)) as [
-    string,
-    string,
-    string,
-  ];
-  const margin = Math.max(top.length, middle.length, bottom.length, minMargin);
   const room = Math.max(10, columns - margin - 2);
-  const scale = scaleOf(series.points);
-  const positions = positionsOf(series.points, scale);
-  const x = [Math.min(...positions), Math.max(...positions)] as const;
-  const drawn = drawChart(linesOf(series.points, positions), { columns: room, rows, unicode, x, y });
+  const positions = positionsOf(series.points, axis.scale, axis.begin);
+  const drawn = drawChart(linesOf(series.points, positions), { columns: room, rows, unicode, x: axis.x, y: range });
   const symbols = unicode
-    ? { side: '│', tick: '┤', corner: '└', line: '─' }
-    : { side: '|', tick: '+', corner: '+', line: '-' };
+    ? { side: '│', tick: '┤', corner: '└', line: '─', above: '▲', below: '▼' }
+    : { side: '|', tick: '+', corner: '+', line: '-', above: '^', below: 'v' };
   const labels = new Map([
     [0, top],
     [rows - 1, bottom],
     ...(rows >= 5 ? [[Math.floor((rows - 1) / 2), middle] as const] : []),
   ]);
+  const indent = ' '.repeat(margin + 1);
+  const cutOff = cutOffValues(series, range);
+  const signs = (symbol: string, text: string | null): readonly string[] =>
+    text === null ? [] : [cutEnd(`${indent}${symbol} ${text}`, columns)];
   return [
-    ...title,
+    ...signs(symbols.above, cutOff.above),
     ...drawn.map((line, row) => {
       const label = labels.get(row);
       return `${padStart(label ?? '', margin)} ${label === undefined ? symbols.side : symbols.tick}${line}`;
     }),
-    `${' '.repeat(margin)} ${symbols.corner}${symbols.line.repeat(room)}`,
-    `${' '.repeat(margin + 2)}${ends(formatPosition(x[0], scale), formatPosition(x[1], scale), scale, room)}`,
-    ...attemptLine(series.points, positions, attempts, x, room, margin),
+    ...signs(symbols.below, cutOff.below),
+    `${indent}${symbols.corner}${symbols.line.repeat(room)}`,
+    `${indent} ${axisLabels(axis, room)}`,
+    ...attemptLine(series.points, positions, axis, room, margin),
   ];
 }
 
 const minMargin = 'attempt'.length;
 
-function formatTitle(series: MetricSeriesView): string {
-  const { name, last, min, max, count, nonFinite, firstNonFinite } = series;
+/** `last 0.31 at step 900, lowest 0.29, highest 6.9, 900 points`; a throughput has no points of the program. */
+export function formatSummary({ name, unit, last, min, max, count, nonFinite, firstNonFinite }: MetricSeriesView) {
   const at = (value: MetricValue) => (value.step === null ? '' : ` at step ${formatCount(value.step)}`);
-  const show = (value: MetricValue['value'] | null): string =>
-    typeof value !== 'number' ? String(value) : name === throughputName ? formatRate(value) : formatNumber(value);
-  const unit = name === throughputName ? ' (steps)' : '';
-  const range = min === null || max === null || min === max ? '' : `, ${show(min)} to ${show(max)}`;
-  const points = name === throughputName ? '' : `, ${pluralize(count, 'point')}`;
-  const missing =
-    firstNonFinite === null
-      ? ''
-      : `, ${firstNonFinite.value}${nonFinite > 1 ? ` or infinite ${nonFinite} times, first` : ''}${at(firstNonFinite)}`;
-  return `${name}${unit}  ${show(last.value)}${at(last)}${range}${points}${missing}`;
+  const show = (value: MetricValue['value']): string =>
+    typeof value !== 'number' ? String(value) : formatNumber(value);
+  return [
+    `last ${show(last.value)}${unit === null ? '' : ` ${unit}`}${at(last)}`,
+    ...(min === null || max === null || min === max ? [] : [`lowest ${show(min)}`, `highest ${show(max)}`]),
+    ...(name === throughputName ? [] : [pluralize(count, 'point')]),
+    ...(firstNonFinite === null
+      ? []
+      : [
+          `${nonFinite > 1 ? `NaN or infinite ${nonFinite} times, first` : String(firstNonFinite.value)}${at(firstNonFinite)}`,
+        ]),
+  ].join(', ');
 }
 
-/** The range of all values, without single ones that are far from all others: they would flatten the curve. */
-function visibleRange(values: readonly number[]): readonly [number, number] {
+function finiteValues(points: readonly MetricValue[]): readonly number[] {
+  return points.map(({ value }) => value).filter((value) => typeof value === 'number');
+}
+
+/**
+ * The range of all values, without single ones that are far from all others: they would flatten the curve. Null without
+ * a value.
+ */
+function visibleRange(values: readonly number[]): readonly [number, number] | null {
+  if (values.length === 0) return null;
   const sorted = values.toSorted((one, other) => one - other);
   const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
   const [least, low, high, greatest] = [at(0), at(0.02), at(0.98), at(1)];
@@ -123,18 +177,48 @@ function visibleRange(values: readonly number[]): readonly [number, number] {
   ];
 }
 
-/** Steps if all points have one, else times, else the order of the points. */
-export function scaleOf(points: readonly MetricValue[]): Scale {
-  if (points.every(({ step }) => step !== null)) return 'step';
-  return points.every(({ at }) => at !== null) ? 'time' : 'index';
+/** What lies outside of the drawn range: `2 points above, up to 14.2`. */
+function cutOffValues(
+  { points, count, min, max }: MetricSeriesView,
+  [from, to]: readonly [number, number],
+): { readonly above: string | null; readonly below: string | null } {
+  const values = finiteValues(points);
+  // Of a reduced series some points are missing.
+  const some = (outside: number) => (count === points.length ? pluralize(outside, 'point') : 'points');
+  const above = values.filter((value) => value > to).length;
+  const below = values.filter((value) => value < from).length;
+  return {
+    above: above === 0 ? null : `${some(above)} above, up to ${formatNumber(max ?? to)}`,
+    below: below === 0 ? null : `${some(below)} below, down to ${formatNumber(min ?? from)}`,
+  };
 }
 
-/** In steps, or in milliseconds since the first point. */
-export function positionsOf(points: readonly MetricValue[], scale: Scale): readonly number[] {
-  const begin = Math.min(...points.map(({ at }) => at ?? 0));
-  return points.map(({ step, at }, index) =>
-    scale === 'step' ? (step ?? 0) : scale === 'time' ? (at ?? 0) - begin : index,
+/**
+ * For all charts of a job: steps if most points of each have one, else times if all points have one, else the order of
+ * the points. Most, because a program may end with a line such as `final loss 0.06`.
+ */
+export function scaleOf(charts: readonly MetricSeriesView[]): Scale {
+  const areMost = ({ points }: MetricSeriesView) =>
+    2 * points.filter(({ step }) => step !== null).length > points.length;
+  if (charts.every(areMost)) return 'step';
+  return charts.every(({ points }) => points.every(({ at }) => at !== null)) ? 'time' : 'index';
+}
+
+/** The first time of any point. */
+export function beginOf(charts: readonly MetricSeriesView[]): Instant {
+  return charts.reduce(
+    (first, { points }) => points.reduce((least, { at }) => Math.min(least, at ?? least), first),
+    Number.POSITIVE_INFINITY,
   );
+}
+
+/** In steps, or in milliseconds since `begin`. A point without a step has that of the point before it. */
+export function positionsOf(points: readonly MetricValue[], scale: Scale, begin: Instant): readonly number[] {
+  let step = points.find((point) => point.step !== null)?.step ?? 0;
+  return points.map((point, index) => {
+    step = point.step ?? step;
+    return scale === 'step' ? step : scale === 'time' ? (point.at ?? begin) - begin : index;
+  });
 }
 
 /** One line for each attempt; a value that is not finite interrupts it. */
@@ -158,20 +242,24 @@ function formatPosition(value: number, scale: Scale): string {
   return scale === 'time' ? formatDuration(value) : formatCount(Math.round(value));
 }
 
-function ends(from: string, to: string, scale: Scale, room: number): string {
-  const name = { step: 'step', time: 'since the first point', index: 'line' }[scale];
-  const left = from === to ? '' : from;
-  const right = `${name} ${to}`;
+/** Both ends of the axis and, if there is room, its name between them. */
+function axisLabels({ scale, x: [from, to] }: Axis, room: number): string {
+  const name = { step: 'step', time: 'time since the first point', index: 'line' }[scale];
+  const left = from === to ? '' : formatPosition(from, scale);
+  const right = formatPosition(to, scale);
   const gap = room - left.length - right.length;
-  return gap < 1 ? padStart(to, room) : `${left}${' '.repeat(gap)}${right}`;
+  if (gap < 1) return padStart(right, room);
+  const before = Math.floor((room - name.length) / 2) - left.length;
+  const after = gap - before - name.length;
+  const middle = before < 1 || after < 1 ? ' '.repeat(gap) : `${' '.repeat(before)}${name}${' '.repeat(after)}`;
+  return `${left}${middle}${right}`;
 }
 
 /** The number of each attempt below its first point; none with a single attempt. */
 function attemptLine(
   points: readonly MetricValue[],
   positions: readonly number[],
-  attempts: readonly AttemptMetrics[],
-  [from, to]: readonly [number, number],
+  { attempts, x: [from, to] }: Axis,
   room: number,
   margin: number,
 ): readonly string[] {
@@ -197,10 +285,4 @@ function formatValue(value: number, [from, to]: readonly [number, number]): stri
   if (size >= 1e6 || (size > 0 && size < 1e-3)) return value === 0 ? '0' : value.toExponential(1);
   const decimals = spread === 0 ? 3 : Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(spread))));
   return formatCount(Number(value.toFixed(decimals)));
-}
-
-function formatNumber(value: number): string {
-  const size = Math.abs(value);
-  if (size >= 1e7 || (size > 0 && size < 1e-3)) return value.toExponential(2);
-  return formatCount(Number(value.toPrecision(size >= 1_000 ? 7 : 4)));
 }

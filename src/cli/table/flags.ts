@@ -23,6 +23,7 @@ import {
 import {
   parseAddress,
   parseCount,
+  parseCountFrom,
   parseDuration,
   parseDurationOr,
   parseFactor,
@@ -194,11 +195,14 @@ export const logsFlags = {
 };
 export type LogsFlags = FlagValues<typeof logsFlags>;
 
+/** A narrower chart shows nothing. */
+export const minPlotColumns = 30;
+
 export const plotFlags = {
   attempt: valueFlag('Only this attempt', 'n', parseCount),
   worker: valueFlag('This worker; by default the first that prints metrics', 'n|controller', parseWorker, 'w'),
   since: valueFlag('Only points that are newer than this, such as 2h', 'time', parseDuration),
-  width: valueFlag('Columns of the picture', 'columns', parseCount),
+  width: valueFlag(`Columns of the picture, at least ${minPlotColumns}`, 'columns', parseCountFrom(minPlotColumns)),
   all: boolFlag('With --json: every point, without a reduction and without the throughput'),
   watch: boolFlag('Draw again every two seconds until q'),
   jobName,

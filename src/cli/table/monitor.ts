@@ -106,14 +106,16 @@ export const monitor = grouped('Monitor', [
     usage: '<job> [metric]... [--attempt n] [-w worker] [--since time] [--watch]',
     about:
       "Draws metrics that the job's program prints, such as `step 100 loss 0.3`, or reports with `jobman mark`. " +
-      'Without a metric it draws the loss and the throughput in steps per second. A number below the axis is the ' +
-      'attempt that begins there.\n\n' +
+      'Without a metric it draws the loss and the throughput in steps per second. All charts have the same axis: the ' +
+      'step if the program prints it, otherwise the time. A number below the axis is the attempt that begins there. ▲ ' +
+      'above a chart counts points that are far outside of it.\n\n' +
       'With --json it prints one object for each point. Long curves are reduced: of each stretch the least and the ' +
       'greatest value are kept.',
     examples: [
       ['jobman plot 42', 'the loss and the throughput'],
       ['jobman plot 42 acc lr --attempt 3', 'two metrics of one attempt'],
       ['jobman plot 42 --watch', 'keep drawing until q'],
+      ['jobman plot 42 --json | jq -r .metric | sort -u', 'the names of all metrics'],
       ["jobman plot 42 loss --json --all | jq -r '[.step, .value] | @tsv'", 'every point, for programs'],
     ],
     exitCodes: { 3: 'there is no such job, attempt, worker or metric, or the program has printed no metrics' },
