@@ -460,7 +460,8 @@ export interface Client {
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   /** The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers. */
   activity(): Promise<readonly JobActivity[]>;
-  show(ref: Ref): Promise<JobView>;
+  /** `isKept`: its sentences name times instead of ages, because they are read later. */
+  show(ref: Ref, options?: { readonly isKept: boolean }): Promise<JobView>;
   /** The ledger's rows that overlap the period, also of jobs that have left the list. */
   usage(query: Parameters<Store['usage']>[0]): Promise<readonly UsageRow[]>;
   /** From the usage ledger, also of jobs that have left the list. A job without usage adds nothing. */

@@ -3,7 +3,7 @@
 import { failedRequests } from '../core/decide/allocate.ts';
 import { openAttempt, type Allocation, type Attempt, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
-import { formatAge, pluralize, formatTime, asClause } from './format.ts';
+import { asClause, formatAge, formatSince, formatTime, formatWhen, pluralize, type ReadingTime } from './format.ts';
 import { formatRawError } from './phrases.ts';
 
 /** `WAITING_FOR_RESOURCES for 10m`. Null if the allocation is ready, gone or not requested yet. */
@@ -15,10 +15,10 @@ export function formatCloudStatus(job: Job, allocation: Allocation, now: Instant
     case 'unreachable':
       return `${allocation.unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - (allocation.unreachableAt ?? now))}`;
     case 'refused':
-      return formatRefusal(job, allocation, now);
+      return formatRefusal(job, allocation, { now });
     case 'pending':
       return observed === null
-        ? formatRequested(allocation, now)
+        ? formatRequested(allocation, { now })
         : `${formatState(observed)} for ${formatAge(now - observed.at)}`;
     case 'none':
       return null;
@@ -26,23 +26,23 @@ export function formatCloudStatus(job: Job, allocation: Allocation, now: Instant
 }
 
 /** As evidence, with name and time: `vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago`. */
-export function formatCloudEvidence(job: Job, allocation: Allocation, now: Instant): string | null {
+export function formatCloudEvidence(job: Job, allocation: Allocation, reading: ReadingTime): string | null {
+  const { now } = reading;
   const { name, lastObserved: observed } = allocation;
   switch (cloudStageOf(job, allocation)) {
     case 'releasing': {
       const state = formatReleaseState(allocation);
-      const ago = formatAge(now - (allocation.releasedAt ?? now));
-      return `deleting TPU ${name} (requested ${ago} ago${state === null ? '' : `, state ${state}`})${formatLastError(allocation)}`;
+      const requested = formatWhen(allocation.releasedAt ?? now, reading);
+      return `deleting TPU ${name} (requested ${requested}${state === null ? '' : `, state ${state}`})${formatLastError(allocation)}`;
     }
     case 'unreachable':
       return `${allocation.unreachableWho === 'login' ? 'no login' : `no answer about ${name}`} since ${formatTime(allocation.unreachableAt ?? now, now)}`;
     case 'refused':
       // A refusal is about the request, so it needs no name; every other status is about the allocation.
-      return `${formatRefusal(job, allocation, now)}${formatRawError(refusalOf(job, allocation).error)}`;
+      return `${formatRefusal(job, allocation, reading)}${formatRawError(refusalOf(job, allocation).error)}`;
     case 'pending': {
-      if (observed !== null)
-        return `${name}: ${formatState(observed)} since ${formatTime(observed.at, now)} (${formatAge(now - observed.at)})`;
-      const requested = formatRequested(allocation, now);
+      if (observed !== null) return `${name}: ${formatState(observed)} since ${formatSince(observed.at, reading)}`;
+      const requested = formatRequested(allocation, reading);
       return requested === null ? null : `${name}: ${requested}`;
     }
     case 'none':
@@ -85,11 +85,11 @@ function refusalOf(job: Job, { lastError }: Allocation): NonNullable<Allocation[
   return newest;
 }
 
-function formatRefusal(job: Job, allocation: Allocation, now: Instant): string {
+function formatRefusal(job: Job, allocation: Allocation, reading: ReadingTime): string {
   const attempt = openAttempt(job);
   const { at, error } = refusalOf(job, allocation);
   const { lastError, errorCount } = allocation;
-  const message = `${asClause(error.message)}, ${formatAge(now - at)} ago`;
+  const message = `${asClause(error.message)}, ${formatWhen(at, reading)}`;
   if (lastError === null && attempt !== undefined)
     return `${message}; ${pluralize(countFailedRequests(job, attempt), 'failed request')}`;
   return errorCount > 1 ? `${message}; ${pluralize(errorCount, 'failed request')}` : message;
@@ -106,8 +106,8 @@ function formatReleaseState({ lastObserved: observed }: Allocation): string | nu
     : null;
 }
 
-function formatRequested({ requestedAt }: Allocation, now: Instant): string | null {
-  return requestedAt === null ? null : `requested ${formatAge(now - requestedAt)} ago, not listed yet`;
+function formatRequested({ requestedAt }: Allocation, reading: ReadingTime): string | null {
+  return requestedAt === null ? null : `requested ${formatWhen(requestedAt, reading)}, not listed yet`;
 }
 
 function formatLastError({ lastError }: Allocation): string {

@@ -31,6 +31,23 @@ export function formatTime(at: Instant, now: Instant): string {
   return `${formatDate(at, now)} ${formatTimeOfDay(at)} UTC`;
 }
 
+/** When a text is read. */
+export interface ReadingTime {
+  readonly now: Instant;
+  /** The text is kept and read later, when an age would be wrong. */
+  readonly isKept?: boolean;
+}
+
+/** `47s ago`, or `at 20 Nov 22:31:07 UTC` in a text that is kept. */
+export function formatWhen(at: Instant, { now, isKept = false }: ReadingTime): string {
+  return isKept ? `at ${formatTime(at, now)}` : `${formatAge(now - at)} ago`;
+}
+
+/** `20 Nov 22:31:07 UTC (47s)`; without the age in a text that is kept. */
+export function formatSince(at: Instant, { now, isKept = false }: ReadingTime): string {
+  return isKept ? formatTime(at, now) : `${formatTime(at, now)} (${formatAge(now - at)})`;
+}
+
 /** `20 Nov`, in UTC; `16 Aug 2024` in another year than `now`. */
 export function formatDate(at: Instant, now: Instant): string {
   const [, dayOfMonth, month, year] = new Date(at).toUTCString().split(' ');

@@ -11,7 +11,7 @@ import { known } from '../core/model/observation.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
-import type { BudgetView, JobView, CheckpointView, Why } from './client.ts';
+import type { BudgetView, Client, JobView, CheckpointView, Why } from './client.ts';
 import { formatDuration } from './format.ts';
 import { currentCapacity, readOwnerSpending } from './grants.ts';
 import { folderOf } from './job-folder.ts';
@@ -38,7 +38,11 @@ export interface ViewSources {
   readonly now: () => Instant;
 }
 
-export async function showJob(sources: ViewSources, job: Job): Promise<JobView> {
+export async function showJob(
+  sources: ViewSources,
+  job: Job,
+  options: Parameters<Client['show']>[1] = { isKept: false },
+): Promise<JobView> {
   const { home } = sources;
   const [context, checkpoint, workdirCopies] = await Promise.all([
     whyContextOf(sources, job),
@@ -50,7 +54,7 @@ export async function showJob(sources: ViewSources, job: Job): Promise<JobView> 
   const now = sources.now();
   return {
     ...jobRow(job, now),
-    why: whyOf(job, now, context),
+    why: whyOf(job, now, { ...context, ...options }),
     ...progressOf(home, job, now),
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),

@@ -83,9 +83,9 @@ export function createClient(parts: ClientParts): Client {
       return activeJobs(parts);
     },
 
-    async show(ref) {
+    async show(ref, options) {
       const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
-      return showJob(parts, job);
+      return showJob(parts, job, options);
     },
 
     usage: (query) => store.usage(query),

@@ -8,7 +8,7 @@ import type { Event } from '../core/model/event.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
-import { asClause, capitalize, formatAge, formatDuration, formatTime, reasonPhrases } from './format.ts';
+import { asClause, capitalize, formatDuration, formatTime, formatWhen, reasonPhrases } from './format.ts';
 import { formatBudgetName, formatCapacityCost, formatEndReason } from './phrases.ts';
 import {
   acceleratorOf,
@@ -45,7 +45,7 @@ export function whyEnding(context: WhyRequest): WhyAnswer | null {
 }
 
 function whyEndingBeforeNext(context: WhyRequest): WhyAnswer {
-  const { job, now } = context;
+  const { job } = context;
   const attempt = currentAttempt(context);
   const allocation = allocationOf(job, attempt.allocation);
   const isReplaced =
@@ -55,7 +55,7 @@ function whyEndingBeforeNext(context: WhyRequest): WhyAnswer {
     : ['stopping the old attempt', 'the old attempt has stopped'];
   const obstacle = endingObstacleOf(context);
   return whyRecovering(context, {
-    evidence: formatCloudEvidence(job, allocation, now),
+    evidence: formatCloudEvidence(job, allocation, context),
     next: `A new attempt starts once ${condition}.`,
     ...obstacle,
     clause: withObstacle(clause, obstacle),
@@ -78,11 +78,9 @@ function whyStopping(context: WhyRequest): WhyAnswer {
   }
   const evidence = [
     obstacle?.evidence,
-    requestedAt === null
-      ? undefined
-      : `SIG${signal} sent ${formatAge(now - requestedAt)} ago at ${formatTime(requestedAt, now)}`,
+    requestedAt === null ? undefined : `SIG${signal} sent at ${formatTime(requestedAt, now)}`,
     requestedAt === null && ending !== null && ending.reason !== 'stopped' ? formatEndCause(job, ending) : undefined,
-    obstacle === null ? formatStopFailure(job, now) : undefined,
+    obstacle === null ? formatStopFailure(context) : undefined,
   ].filter((part) => part !== undefined);
   const next = isInGrace
     ? { next: 'The controller kills the remaining processes.', nextAt: requestedAt + graceMs }
@@ -143,22 +141,23 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   return { clause, evidence, next, nextAt };
 }
 
-function formatStopFailure(job: Job, now: Instant): string | undefined {
-  const newest = newestFailure(openAttempt(job), 'stop');
+function formatStopFailure(context: WhyRequest): string | undefined {
+  const newest = newestFailure(openAttempt(context.job), 'stop');
   if (newest === undefined) return undefined;
   const { task, lastAt, message: detail } = newest;
-  return `${formatTask(task)} failed ${formatAge(now - lastAt)} ago: ${asClause(detail)}`;
+  return `${formatTask(task)} failed ${formatWhen(lastAt, context)}: ${asClause(detail)}`;
 }
 
-function formatEndOrigin({ job, events, now }: WhyRequest): string {
+function formatEndOrigin(context: WhyRequest): string {
+  const { job, events } = context;
   if (job.desired !== 'running') {
     const command = events.findLast((event) => event.kind === 'command_received');
     const request = command === undefined ? requestedCommand(job) : `${command.verb} requested by ${command.by}`;
-    return `${request} ${formatAge(now - job.desiredAt)} ago`;
+    return `${request} ${formatWhen(job.desiredAt, context)}`;
   }
   const ending = openAttempt(job)?.ending ?? null;
   const reason = ending === null ? 'its attempt ended' : reasonPhrases[ending.reason];
-  return `${reason} ${formatAge(now - phaseSince(job))} ago. Ending its processes`;
+  return `${reason} ${formatWhen(phaseSince(job), context)}. Ending its processes`;
 }
 
 export function whyFinished(context: WhyRequest): WhyAnswer {
@@ -175,12 +174,12 @@ export function whyFinished(context: WhyRequest): WhyAnswer {
         ? `requested by ${by}; its TPU had been preempted at ${formatTime(ending.startedAt, now)}`
         : `${formatEndCause(job, ending)} (${formatTime(ending.startedAt, now)})`;
   return {
-    message: `${formatFinish(job, `${formatAge(now - at)} ago`)}${formatHeldCapacity(job)}`,
+    message: `${formatFinish(job, formatWhen(at, context))}${formatHeldCapacity(job)}`,
     evidence: [
       ended,
       ...formatLaterLoss(job, at, events, now),
       ...formatLaterRelease(job, at, events, now),
-      ...releasingAllocations(job).map((allocation) => formatCloudEvidence(job, allocation, now)),
+      ...releasingAllocations(job).map((allocation) => formatCloudEvidence(job, allocation, context)),
     ].join('; '),
     rule: phase === 'failed' ? currentRule(context) : null,
     ...nextForFinished(context),
@@ -206,19 +205,19 @@ function formatLaterRelease(job: Job, end: Instant, events: readonly Event[], no
   return [`the ${acceleratorOf(job)} that it kept was released at ${formatTime(event.at, now)}: ${event.message}`];
 }
 
-function formatFinish(job: Job, ago: string): string {
+function formatFinish(job: Job, when: string): string {
   const phase = phaseOf(job);
   if (phase === 'failed') {
     const ending = lastEnding(job);
     const { reason } = job.finish ?? {};
     const text =
       ending !== null && ending.reason === reason ? formatEndReason(ending) : reasonPhrases[reason ?? 'stopped'];
-    return `failed ${ago} (${text})`;
+    return `failed ${when} (${text})`;
   }
-  if (phase !== 'stopped' && phase !== 'cancelled') return `${phase} ${ago}`;
+  if (phase !== 'stopped' && phase !== 'cancelled') return `${phase} ${when}`;
   const imported = importedPhrase(job);
   return imported === undefined
-    ? `was ${phase} by ${job.endedBy ?? 'its owner'} ${ago}`
+    ? `was ${phase} by ${job.endedBy ?? 'its owner'} ${when}`
     : `counts as ${phase} (${imported})`;
 }
 

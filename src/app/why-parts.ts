@@ -9,13 +9,13 @@ import type { RecoverableReason } from '../core/model/spec.ts';
 import { budgetEnd, type Budget } from '../core/decide/spending.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import type { QueuePosition } from '../core/policy/admission.ts';
-import { asClause, formatDuration, formatTime, pluralize } from './format.ts';
+import { asClause, formatDuration, formatTime, pluralize, type ReadingTime } from './format.ts';
 import type { HangEvidence } from './logs.ts';
 import { formatEnding, formatRule, likelyCause, withoutSubject } from './phrases.ts';
 import type { TypicalWait } from './typical-wait.ts';
 import { acceleratorOf, interruptedSince, workersOf } from './views.ts';
 
-export interface WhyContext {
+export interface WhyContext extends Omit<ReadingTime, 'now'> {
   /** The whole history: it holds the rules that were applied and the reasons why observations failed. */
   readonly events: readonly Event[];
   readonly queuePosition?: QueuePosition | undefined;
@@ -29,8 +29,8 @@ export interface WhyContext {
 }
 
 export interface WhyRequest extends WhyContext {
-  readonly job: Job;
   readonly now: Instant;
+  readonly job: Job;
 }
 
 export interface WhyAnswer {

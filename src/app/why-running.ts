@@ -7,7 +7,7 @@ import { allocationOf, lastAllocation } from '../core/model/job.ts';
 import type { Attempt, Ending, ExitSeen, Job } from '../core/model/job.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
-import { asClause, capitalize, formatAge, formatDuration, formatTime, pluralize } from './format.ts';
+import { asClause, capitalize, formatDuration, formatSince, formatTime, formatWhen, pluralize } from './format.ts';
 import { formatBudgetName, formatEndReason, formatExit, likelyCause } from './phrases.ts';
 import { acceleratorOf, lastEnding } from './views.ts';
 import {
@@ -45,12 +45,12 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
   if (interruption !== null)
     return {
       message: `was running when last checked: ${interruption}`,
-      evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), now),
+      evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), context),
       rule: formatRuleFor(job, 'unreachable'),
       next: nextForInterruption(job, 'The controller checks the command'),
       nextAt,
     };
-  if (attempt.exitSeen !== undefined) return whyExitUndecided(job, attempt.exitSeen, now);
+  if (attempt.exitSeen !== undefined) return whyExitUndecided(context, attempt.exitSeen);
   const message = `has been running for ${formatDuration(now - runningAt)} on ${formatAttemptWorkers(job, attempt)}`;
   if (hangEvidence !== null)
     return {
@@ -79,11 +79,11 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
 }
 
 /** A program was killed where the cloud may preempt: the cloud has half a minute to report the preemption. */
-function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
+function whyExitUndecided({ job, now }: WhyRequest, exit: ExitSeen): WhyAnswer {
   const cause = likelyCause({ message: '', ...exit });
   return {
     message: `waits for the cloud: its program has exited on ${formatWorker(exit.worker)}, and the cloud may be preempting the TPU`,
-    evidence: `${formatExit(exit)}, ${formatAge(now - exit.at)} ago at ${formatTime(exit.at, now)}${cause === null ? '' : `; ${cause}`}`,
+    evidence: `${formatExit(exit)} at ${formatTime(exit.at, now)}${cause === null ? '' : `; ${cause}`}`,
     rule: `${formatRuleFor(job, 'preempted')}; else ${formatRuleFor(job, 'command_failed', exit)}`,
     next: 'The exit counts as a preemption if the cloud reports one within 30s, and as a failure of the program otherwise.',
   };
@@ -91,7 +91,7 @@ function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
 
 /** The pause before an attempt on ready capacity. */
 export function whyBackoff(context: WhyRequest): WhyAnswer {
-  const { job, now } = context;
+  const { job } = context;
   const attempt = currentAttempt(context);
   const { ordinal, notBeforeAt } = attempt;
   const clause = `attempt ${ordinal} starts after a pause`;
@@ -100,7 +100,7 @@ export function whyBackoff(context: WhyRequest): WhyAnswer {
   const ending = lastEnding(job);
   if (ending === null || outageOf(context) !== null) return whySetup(context);
   return {
-    message: `is in setup: ${formatLastEnd(job, ending, now)}. ${capitalize(clause)}`,
+    message: `is in setup: ${formatLastEnd(context, ending)}. ${capitalize(clause)}`,
     evidence: formatEndCause(job, ending),
     rule: currentRule(context),
     next: `Setup starts again on ${pluralize(lastAllocation(job)?.workers ?? 1, 'worker')}.`,
@@ -109,7 +109,7 @@ export function whyBackoff(context: WhyRequest): WhyAnswer {
 }
 
 export function whySetup(context: WhyRequest): WhyAnswer {
-  const { job, now } = context;
+  const { job } = context;
   const attempt = currentAttempt(context);
   if (phaseOf(job) === 'recovering')
     return whyRecovering(context, {
@@ -126,7 +126,7 @@ export function whySetup(context: WhyRequest): WhyAnswer {
     const since = phaseSince(job);
     return {
       message: steps === '' ? 'is in setup: starting its command' : `is in setup on ${workers}: ${steps}`,
-      evidence: `ready since ${formatTime(since, now)} (${formatDuration(now - since)})`,
+      evidence: `ready since ${formatSince(since, context)}`,
       next,
     };
   }
@@ -135,7 +135,7 @@ export function whySetup(context: WhyRequest): WhyAnswer {
     tries === 0 ? 'was interrupted' : `failed (${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')})`;
   return {
     message: `is in setup: ${formatTask(task)} ${happened}. Retrying`,
-    evidence: `${asClause(detail)}, ${formatAge(now - lastAt)} ago${tries === 0 ? '; this does not count as a try' : ''}`,
+    evidence: `${asClause(detail)}, ${formatWhen(lastAt, context)}${tries === 0 ? '; this does not count as a try' : ''}`,
     rule: formatRuleFor(job, 'setup_failed'),
     next: withHints(next, [stepLogHint(job, attempt)]),
   };
@@ -172,21 +172,21 @@ export function whyRecovering(context: WhyRequest, step: Step): WhyAnswer {
       ? step
       : {
           clause: interruption.replace(/^its /u, 'the new '),
-          evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), now),
+          evidence: formatCloudEvidence(job, allocationOf(job, attempt.allocation), context),
           next: nextForInterruption(job, 'Setup starts'),
         };
   const ended = `${formatEndCause(job, ending)}; seen ${formatTime(ending.startedAt, now)}`;
   return {
-    message: `is recovering: ${formatLastEnd(job, ending, now)}. ${capitalize(clause)}`,
+    message: `is recovering: ${formatLastEnd(context, ending)}. ${capitalize(clause)}`,
     evidence: evidence === null || evidence === undefined ? ended : `${ended}; ${evidence}`,
     rule: currentRule(context),
     ...next,
   };
 }
 
-function formatLastEnd(job: Job, ending: Ending, now: Instant): string {
-  const ago = formatAge(now - ending.startedAt);
+function formatLastEnd(context: WhyRequest, ending: Ending): string {
+  const when = formatWhen(ending.startedAt, context);
   return ending.reason === 'preempted'
-    ? `its ${acceleratorOf(job)} was preempted ${ago} ago`
-    : `its last attempt ended ${ago} ago (${formatEndReason(ending)})`;
+    ? `its ${acceleratorOf(context.job)} was preempted ${when}`
+    : `its last attempt ended ${when} (${formatEndReason(ending)})`;
 }

@@ -7,18 +7,19 @@ import { allocationOf, lastAllocation, type Allocation, type Attempt, type Job }
 import type { Instant } from '../core/model/time.ts';
 import { needsSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { formatCloudEvidence, lastRequestFailure } from './cloud-status.ts';
-import { formatAge, formatDuration, formatTime, pluralize } from './format.ts';
+import { formatDuration, formatSince, pluralize } from './format.ts';
 import { formatCapacity, formatCloudError } from './phrases.ts';
 import { acceleratorOf, lacksCapacity, nextRequestAt, releasingAllocations } from './views.ts';
 import { currentAttempt, interruptionOf, nextForInterruption } from './why-parts.ts';
 import type { Next, Step, WhyAnswer, WhyRequest } from './why-parts.ts';
 import { whyRecovering } from './why-running.ts';
 
-export function whyQueued({ job, now, queuePosition }: WhyRequest): WhyAnswer {
+export function whyQueued(context: WhyRequest): WhyAnswer {
+  const { job, queuePosition } = context;
   const since = phaseSince(job);
   return {
     message: `is queued: ${formatQueuePosition(job, queuePosition)}`,
-    evidence: `waiting since ${formatTime(since, now)} (${formatAge(now - since)})`,
+    evidence: `waiting since ${formatSince(since, context)}`,
     next: nextForQueue(job, queuePosition),
   };
 }
@@ -50,44 +51,47 @@ function nextForQueue(job: Job, position: QueuePosition | undefined): string {
 
 /** The attempt waits until the old TPU is deleted, until its request is accepted, or in the cloud's queue. */
 export function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
-  const { job, now } = context;
+  const { job } = context;
   const attempt = currentAttempt(context);
   const allocation = allocationOf(job, attempt.allocation);
   const phase = phaseOf(job);
-  if (phase === 'provisioning') return whyProvisioning(job, allocation, now);
+  if (phase === 'provisioning') return whyProvisioning(context, allocation);
   const { clause, ...step } =
     allocation.requestedAt === null && releasingAllocations(job).length > 0
-      ? deletingOldTpu(job, now)
-      : awaitingCapacity(job, attempt, allocation, now);
+      ? deletingOldTpu(context)
+      : awaitingCapacity(context, attempt, allocation);
   return phase === 'recovering'
     ? whyRecovering(context, { clause, ...step })
     : { message: `is queued: ${clause}`, ...step };
 }
 
-function deletingOldTpu(job: Job, now: Instant): Step {
+function deletingOldTpu(context: WhyRequest): Step {
+  const { job } = context;
   const capacity = formatCapacity(job, lastAllocation(job)?.alternative);
   return {
     clause: 'deleting the old TPU',
     evidence: releasingAllocations(job)
-      .map((one) => formatCloudEvidence(job, one, now))
+      .map((one) => formatCloudEvidence(job, one, context))
       .join('; '),
     next: `The controller requests ${capacity} once the old TPU is deleted.`,
   };
 }
 
-function awaitingCapacity(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): Step {
+function awaitingCapacity(context: WhyRequest, attempt: Attempt, allocation: Allocation): Step {
+  const { job, now } = context;
   return {
     clause: formatCapacityWait(job, attempt, allocation, now),
-    evidence: formatCloudEvidence(job, allocation, now),
+    evidence: formatCloudEvidence(job, allocation, context),
     ...nextForCapacity(job, attempt, allocation, now),
   };
 }
 
-function whyProvisioning(job: Job, allocation: Allocation, now: Instant): WhyAnswer {
+function whyProvisioning(context: WhyRequest, allocation: Allocation): WhyAnswer {
+  const { job, now } = context;
   const interruption = interruptionOf(job, now);
   return {
     message: `is provisioning: ${interruption ?? `its ${acceleratorOf(job)} is being created`}`,
-    evidence: formatCloudEvidence(job, allocation, now),
+    evidence: formatCloudEvidence(job, allocation, context),
     next: interruption === null ? 'Setup starts once the TPU is ready.' : nextForInterruption(job, 'Setup starts'),
   };
 }

@@ -83,6 +83,7 @@ export async function jobPage(page: JobPage): Promise<string> {
       <body>
         <header>
           <h1>${title} <span class="phase ${phaseClass(phase)}">${phase}</span></h1>
+          <p class="quiet">State at ${formatTime(madeAt)} UTC.</p>
           <p class="why">${page.message}</p>
           ${page.evidence === null ? '' : html`<p class="quiet">Because: ${page.evidence}</p>`}
         </header>
@@ -102,7 +103,7 @@ export async function jobPage(page: JobPage): Promise<string> {
         </main>
         <footer>
           ${page.notes.map((note) => html`<p>${note}</p>`)}
-          <p>Made by jobman ${version} at ${formatTime(madeAt)} UTC.</p>
+          <p>Made by jobman ${version}.</p>
         </footer>
       </body>
     </html> `;
@@ -256,7 +257,7 @@ const style = `
   --back: #ffffff; --panel: #f6f7f9; --text: #1b1f24; --quiet: #5c6570; --line: #d8dde3;
   --useful: #2e8b57; --lost: #c8453b; --setup: #3b76c4; --idle: #d59b1c; --kept: #8659b5; --waiting: #b4bcc6; --run: #2e8b57;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --back: #14171b; --panel: #1c2026; --text: #e3e7ec; --quiet: #99a3af; --line: #343b44;
     --useful: #4fb37c; --lost: #e5756c; --setup: #6ba1e8; --idle: #e0b04a; --kept: #ae88d8; --waiting: #5a6470; --run: #4fb37c;
@@ -311,5 +312,14 @@ pre.tail { display: flex; flex-direction: column-reverse; }
 .history .time { color: var(--quiet); margin-right: .8rem; }
 footer { border-top: 1px solid var(--line); padding-top: .6rem; font-size: .9rem; }
 footer p { margin: .2rem 0; }
-@media print { details > pre { max-height: none; } }
+@media print {
+  body { padding: 0; }
+  /* The text of a closed part, and the colours of the legend. */
+  details::details-content { content-visibility: visible; block-size: auto; }
+  details { border: none; background: none; }
+  .swatch { print-color-adjust: exact; }
+  pre, pre.tail { display: block; max-height: none; }
+  svg, tr, h2, summary { break-inside: avoid; }
+  h2, summary { break-after: avoid; }
+}
 `;

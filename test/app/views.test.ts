@@ -423,7 +423,7 @@ const cases: readonly Case[] = [
     row: { phase: 'stopping', reason: 'stop requested 11s ago', price: 4 },
     why: {
       message: 'Job 000042 is stopping: stop requested by ada 11s ago.',
-      evidence: 'SIGTERM sent 10s ago at 20 Nov 13:00:01 UTC',
+      evidence: 'SIGTERM sent at 20 Nov 13:00:01 UTC',
       next: 'The controller kills the remaining processes.',
       nextAt: noon + hour + 31 * second,
     },
@@ -479,7 +479,7 @@ const cases: readonly Case[] = [
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
       message: 'Job 000042 is stopping: stop requested by ada 5m ago. A worker has not answered for 7m.',
-      evidence: 'no answer since 20 Nov 12:58:00 UTC; SIGTERM sent 4m ago at 20 Nov 13:00:01 UTC',
+      evidence: 'no answer since 20 Nov 12:58:00 UTC; SIGTERM sent at 20 Nov 13:00:01 UTC',
       next: 'The controller releases the TPU if the worker stays silent. Release it now: jobman cancel 42',
       nextAt: noon + hour + 30 * minute,
     },
@@ -539,7 +539,7 @@ const cases: readonly Case[] = [
     row: { phase: 'stopping', reason: 'stop requested 2m ago', price: 4 },
     why: {
       evidence:
-        'SIGTERM sent 1m ago at 20 Nov 13:00:01 UTC; stopping the command on worker 2 failed 1m ago: these processes on worker 2 do not end after a kill: 77',
+        'SIGTERM sent at 20 Nov 13:00:01 UTC; stopping the command on worker 2 failed 1m ago: these processes on worker 2 do not end after a kill: 77',
     },
   },
   {
@@ -1106,7 +1106,7 @@ test('the exit of a killed program on a spot TPU is not decided yet', () => {
   );
   assert.equal(
     why.evidence,
-    'killed by SIGKILL (exit code 137), 12s ago at 20 Nov 13:00:00 UTC; usually the machine ran out of memory, or a user killed the program',
+    'killed by SIGKILL (exit code 137) at 20 Nov 13:00:00 UTC; usually the machine ran out of memory, or a user killed the program',
   );
   assert.equal(why.rule, 'pre: preempted -> new allocation, resume (0 of 100 used); else pre: command failed -> fail');
   const { message: reason } = jobRow(job, noon + hour + 12 * second);

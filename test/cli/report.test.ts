@@ -121,7 +121,7 @@ test('metrics are drawn: the loss first, each attempt for itself', async (t) => 
     min: 3,
     max: 5,
     nonFinite: 1,
-    firstNonFinite: null,
+    firstNonFinite: point(2, 3, 'NaN'),
   };
   const metrics = {
     id: '000042',
@@ -139,7 +139,7 @@ test('metrics are drawn: the loss first, each attempt for itself', async (t) => 
   assert.equal((await jobman(['report', '42', '--output', 'm.html'], { ...options, metrics })).code, 0);
   const page = readFileSync(join(cwd, 'm.html'), 'utf8');
   const titles = [...page.matchAll(/aria-label="([^"]*)"/g)].map(([, label]) => label);
-  const summary = 'last 3, least 3, greatest 5, 1 not finite';
+  const summary = 'last 3 at step 4, lowest 3, highest 5, 5 points, NaN at step 3';
   assert.deepEqual(titles.slice(1), [`train_loss: ${summary}`, `lr: ${summary}`]);
   assert.equal(page.match(/<polyline/g)?.length, 2, 'one line of each metric; single points are circles');
   assert.equal(page.match(/<circle/g)?.length, 4);

@@ -6,7 +6,7 @@
 
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
-import { pluralize, formatDuration, formatTime } from '../format.ts';
+import { pluralize, formatDuration, formatTime, formatWhen, type ReadingTime } from '../format.ts';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from './cluster.ts';
 import { clusterPhase, clusterResult, startsOf, type ClusterResult } from './job-result.ts';
 
@@ -102,8 +102,8 @@ export function mayBeActive({ job, goneAt }: Pick<ArchivedJob, 'job' | 'goneAt'>
   return goneAt === null && phase !== 'succeeded' && phase !== 'failed';
 }
 
-export function archivedResult(archived: ArchivedJob, now: Instant): ClusterResult {
-  const last = clusterResult({ ...archived, nodes: null, allPods: null }, now);
+export function archivedResult(archived: ArchivedJob, reading: ReadingTime): ClusterResult {
+  const last = clusterResult({ ...archived, nodes: null, allPods: null }, reading);
   const phase = archivedPhase(archived);
   if (phase !== 'cancelled' || archived.goneAt === null) return last;
   const { name, startedAt } = archived.job;
@@ -111,7 +111,7 @@ export function archivedResult(archived: ArchivedJob, now: Instant): ClusterResu
   const starts = archived.pods.flatMap(startsOf);
   const began = starts.length > 0 ? Math.min(...starts) : archived.pods.length === 0 ? startedAt : null;
   const before = began === null ? 'before it started' : `after running for ${formatDuration(archived.goneAt - began)}`;
-  const message = `Job ${name} was deleted ${formatDuration(now - archived.goneAt)} ago, ${before}.`;
+  const message = `Job ${name} was deleted ${formatWhen(archived.goneAt, reading)}, ${before}.`;
   return { phase, reasonText: 'deleted', message, evidence: null };
 }
 

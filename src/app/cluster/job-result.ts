@@ -3,7 +3,7 @@
 
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import { second, type Instant } from '../../core/model/time.ts';
-import { pluralize, formatDuration, formatTime } from '../format.ts';
+import { pluralize, formatDuration, formatTime, formatWhen, type ReadingTime } from '../format.ts';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterNode, ClusterPod, ClusterQuota } from './cluster.ts';
 import { formatAmounts, formatMissingResources, findMissingResources } from './missing-resources.ts';
 import { addQuantities, compareQuantities, parseQuantity, formatQuantity, zero } from './quantity.ts';
@@ -197,7 +197,8 @@ function failedContainer({ containers }: ClusterPod): ClusterContainer | undefin
   return ended.find(({ reason }) => reason === 'OOMKilled') ?? ended[0];
 }
 
-export function clusterResult(observation: ClusterObservation, now: Instant): ClusterResult {
+export function clusterResult(observation: ClusterObservation, reading: ReadingTime): ClusterResult {
+  const { now } = reading;
   const { job } = observation;
   const phase = clusterPhase(job);
   const result = (phrase: string, evidence: string | null = null, other: Phase = phase): ClusterResult => ({
@@ -206,7 +207,7 @@ export function clusterResult(observation: ClusterObservation, now: Instant): Cl
     message: `Job ${job.name} ${phrase}.`,
     evidence,
   });
-  const ago = (at: Instant | null): string => (at === null ? '' : ` ${formatDuration(now - at)} ago`);
+  const when = (at: Instant | null): string => (at === null ? '' : ` ${formatWhen(at, reading)}`);
   if (phase === 'succeeded') {
     const program = job.parallelism === 1 && (job.completions ?? 1) === 1 ? formatRuntime(observation.pods, now) : null;
     const took =
@@ -214,11 +215,11 @@ export function clusterResult(observation: ClusterObservation, now: Instant): Cl
     const again = mostRestarted(observation.pods);
     const restarted =
       again === null ? '' : `; ${formatRestarted(again.container, again.pod, program === null ? undefined : 'it')}`;
-    return result(`succeeded${ago(job.endedAt)}${program === null ? took : `; its program ${program}`}${restarted}`);
+    return result(`succeeded${when(job.endedAt)}${program === null ? took : `; its program ${program}`}${restarted}`);
   }
   if (phase === 'failed') {
     const { phrase, evidence } = failureOf(observation, now);
-    return result(`failed${ago(job.endedAt)}: ${phrase}`, evidence);
+    return result(`failed${when(job.endedAt)}: ${phrase}`, evidence);
   }
   if (job.deleting) return result('is being deleted: its pods are terminating');
   if (phase === 'stopping') {

@@ -31,13 +31,13 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     id: name,
     isStored: false,
     async show() {
-      return detailsText(cli, await observeDetails(cluster, job, cli.io.now()));
+      return detailsText(cli, await observeDetails(cluster, job, { now: cli.io.now() }));
     },
-    why: async () => clusterWhy(cli, name, clusterResult(await observeJob(cluster, job), cli.io.now())),
+    why: async () => clusterWhy(cli, name, clusterResult(await observeJob(cluster, job), { now: cli.io.now() })),
     history: (isTimeline) => clusterHistory(cli, archive, job, cluster, isTimeline),
     async report() {
       const { clusterReport } = await import('../report/cluster.ts');
-      const details = await observeDetails(cluster, job, cli.io.now());
+      const details = await observeDetails(cluster, job, { now: cli.io.now(), isKept: true });
       const archived = archive.isUsed ? await archive.job(job.uid) : undefined;
       const events = await allEvents(archive, job, clusterJobEvents(details.observation));
       return clusterReport(cli, { details, archive, archived, cluster, events, exitCode: exitCode.ok, notes: [] });
@@ -49,7 +49,7 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
         cluster.raw(name),
         import('../../app/cluster/diff-side.ts'),
       ]);
-      return clusterDiffSide({ ...observation, object, result: clusterResult(observation, cli.io.now()) });
+      return clusterDiffSide({ ...observation, object, result: clusterResult(observation, { now: cli.io.now() }) });
     },
     async usageJob() {
       const { context, namespace } = cluster.context();
@@ -61,7 +61,7 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
         const end = await followClusterLogs(cli, cluster, job, flags);
         return end === 'left' ? exitCode.interrupted : exitCode.ok;
       }
-      const reason = async () => clusterResult(await observeJob(cluster, job), cli.io.now()).message;
+      const reason = async () => clusterResult(await observeJob(cluster, job), { now: cli.io.now() }).message;
       await printClusterLogs(cli, { cluster, job, reason }, flags);
       return exitCode.ok;
     },
@@ -177,7 +177,7 @@ async function waitForJob(cli: Cli, cluster: Cluster, job: ClusterJob, signal: A
     const phase = clusterPhase(change.object);
     if (phase === before) continue;
     before = phase;
-    const result = clusterResult(await observeJob(cluster, change.object), cli.io.now());
+    const result = clusterResult(await observeJob(cluster, change.object), { now: cli.io.now() });
     if (isFinishedPhase(phase)) return printVerdict(cli, job.name, { ...result, phase });
     if (!cli.json) cli.note(result.message);
   }
@@ -199,7 +199,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
   const { name, uid } = archived.job;
   /** The exit code says that the answer may be old. */
   const code = isCertain ? exitCode.ok : exitCode.unreachable;
-  const result = () => archivedResult(archived, cli.io.now());
+  const result = () => archivedResult(archived, { now: cli.io.now() });
 
   function refuse(): never {
     const lines = [`Its logs and history remain: jobman logs ${name}, jobman history ${name}`];
@@ -221,7 +221,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     isStored: false,
     async show() {
       expectListed();
-      return { ...detailsText(cli, archivedDetails(archived, cli.io.now())), exitCode: code };
+      return { ...detailsText(cli, archivedDetails(archived, { now: cli.io.now() })), exitCode: code };
     },
     async why() {
       expectListed();
@@ -234,7 +234,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     async report() {
       cli.note(note);
       const { clusterReport } = await import('../report/cluster.ts');
-      const details = archivedDetails(archived, cli.io.now());
+      const details = archivedDetails(archived, { now: cli.io.now(), isKept: true });
       const events = await allEvents(archive, archived.job, []);
       return clusterReport(cli, { details, archive, archived, cluster: null, events, exitCode: code, notes: [note] });
     },

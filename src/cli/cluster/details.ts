@@ -5,7 +5,7 @@ import { replacedResourcesAnnotation } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { archivedResult, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { clusterResult, type ClusterObservation, type ClusterResult } from '../../app/cluster/job-result.ts';
-import { formatAge, formatTimeOfDay, pluralize, escapeLine } from '../../app/format.ts';
+import { formatAge, formatTimeOfDay, formatWhen, pluralize, escapeLine, type ReadingTime } from '../../app/format.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import type { JobText } from '../jobs/handle.ts';
@@ -28,17 +28,17 @@ export interface Details {
 }
 
 /** Throws JobmanError if the cluster does not answer. */
-export async function observeDetails(cluster: Cluster, job: ClusterJob, now: Instant): Promise<Details> {
+export async function observeDetails(cluster: Cluster, job: ClusterJob, reading: ReadingTime): Promise<Details> {
   const observation = await observeJob(cluster, job);
-  const result = clusterResult(observation, now);
+  const result = clusterResult(observation, reading);
   return { observation, result, context: cluster.context(), object: await cluster.raw(job.name) };
 }
 
-export function archivedDetails(archived: ArchivedJob, now: Instant): Details {
+export function archivedDetails(archived: ArchivedJob, reading: ReadingTime): Details {
   const { server, context, job, observedAt, goneAt } = archived;
   return {
     observation: { ...archived, nodes: null, allPods: null },
-    result: archivedResult(archived, now),
+    result: archivedResult(archived, reading),
     context: { context, server, namespace: job.namespace },
     object: archived.object === null ? null : (JSON.parse(archived.object) as V1Job),
     archived: { observedAt, goneAt },
@@ -72,7 +72,7 @@ function detailLines(cli: Cli, details: Details, columns: number | null): readon
   const status = stylePhase(screen.styleOut, result.phase, `${glyph(screen, result.phase)} ${result.phase}`);
   return [
     `${screen.styleOut('bold', name)}  ${status}`,
-    ...labelled(clusterFactRows(details, now), columns),
+    ...labelled(clusterFactRows(details, { now }), columns),
     ...podLines(observation.pods, columns, now, isGone),
     ...eventLines(observation, columns),
   ];
@@ -81,12 +81,12 @@ function detailLines(cli: Cli, details: Details, columns: number | null): readon
 /** Labels and texts about the job as a whole, in order. */
 export function clusterFactRows(
   { observation, result, context, object, archived }: Details,
-  now: Instant,
+  reading: ReadingTime,
 ): readonly (readonly [label: string, text: string])[] {
   const { job } = observation;
   return [
     ...whyRows(result),
-    ['where', `${context.context}/${job.namespace}, created ${formatAge(now - job.createdAt)} ago`],
+    ['where', `${context.context}/${job.namespace}, created ${formatWhen(job.createdAt, reading)}`],
     ['image', [...new Set(job.images)].join(', ')],
     ['requests', `${formatAmounts(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
     ...replacedRows(observation, object),

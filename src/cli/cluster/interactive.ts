@@ -97,10 +97,10 @@ async function runAttached(
       const of = pod?.name ?? '';
       if (container !== undefined)
         for await (const bytes of cluster.logs(of, container.name, {})) cli.io.stdout.write(bytes);
-      cli.note(clusterResult(await observeJob(cluster, job), cli.io.now()).message);
+      cli.note(clusterResult(await observeJob(cluster, job), { now: cli.io.now() }).message);
       return container === undefined ? exitCode.failed : containerExitCode(container);
     }
-    const { message } = clusterResult(await observeJob(cluster, job), cli.io.now());
+    const { message } = clusterResult(await observeJob(cluster, job), { now: cli.io.now() });
     const bare = message.replaceAll(/\d+/g, '');
     if (bare !== lastNote) cli.note(message);
     lastNote = bare;

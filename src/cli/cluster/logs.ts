@@ -198,11 +198,11 @@ export async function followClusterLogs(
           if (!followed.hasTaken())
             for (const name of await copies.deletedPods([])) await copies.print(name, printCopy);
           if (isGone) cli.note(`Job ${begun.name} was deleted meanwhile.`);
-          else cli.note(clusterResult(await observeJob(cluster, job), cli.io.now()).message);
+          else cli.note(clusterResult(await observeJob(cluster, job), { now: cli.io.now() }).message);
           return 'ended';
         }
         if (followed.isIdle() && !isGone) {
-          const { message, phase } = clusterResult(await observeJob(cluster, job), cli.io.now());
+          const { message, phase } = clusterResult(await observeJob(cluster, job), { now: cli.io.now() });
           // Repeat a message only when more than its numbers changed. Skip `stopping`: the end is reported soon.
           const bare = message.replaceAll(/\d+/g, '');
           const isEnding = phase === 'stopping' && !job.deleting;

@@ -97,7 +97,7 @@ async function runningPods(
   wanted: string | undefined,
 ): Promise<readonly NumberedPod[]> {
   const all = numberPods(await podsOf(cluster, job));
-  const why = async (): Promise<string> => clusterResult(await observeJob(cluster, job), cli.io.now()).message;
+  const why = async (): Promise<string> => clusterResult(await observeJob(cluster, job), { now: cli.io.now() }).message;
   if (wanted === undefined) {
     const running = all.filter(({ pod }) => isRunning(pod));
     if (running.length > 0) return running;

@@ -310,7 +310,7 @@ interface Part {
 
 function partsOf(view: JobView, now: Instant): readonly Part[] {
   const attempt = view.attempts.at(-1);
-  const next: Part = { label: 'next', length: null, text: formatNext({ ...view.why, nextCheckAt: null }, now) };
+  const next: Part = { label: 'next', length: null, text: formatNext({ ...view.why, nextCheckAt: null }, { now }) };
   // A release is shown before the new request.
   const leaves = view.allocations.flatMap(({ name, releasedAt, goneAt, message }): readonly Part[] =>
     releasedAt === null || goneAt !== null

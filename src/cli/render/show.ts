@@ -24,6 +24,8 @@ import {
   reasonPhrases,
   escapeLine,
   formatStatus,
+  formatWhen,
+  type ReadingTime,
 } from '../../app/format.ts';
 import { aligned, labelled } from './aligned.ts';
 import { fillLines, wrap } from './cell.ts';
@@ -34,12 +36,11 @@ import { heldUses } from '../../reports/cost.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
-interface ShowLayout {
+interface ShowLayout extends ReadingTime {
   /** Null without a terminal: then nothing is cut or wrapped. */
   readonly columns: number | null;
   readonly styler: Styler;
   readonly unicode: boolean;
-  readonly now: Instant;
 }
 
 /** Workers and attempts beyond this many are counted, not listed; `--json` has all. */
@@ -66,14 +67,14 @@ function heading(view: JobView, layout: ShowLayout): readonly string[] {
 /** Labels and texts about the job as a whole, in order. */
 export function factRows(view: JobView, layout: ShowLayout): readonly (readonly [label: string, text: string])[] {
   const rows: (readonly [string, string])[] = [['why', view.why.message]];
-  rows.push(...whyRows(view.why, layout.now), ['where', formatWhere(view, layout)]);
+  rows.push(...whyRows(view.why, layout), ['where', formatWhere(view, layout)]);
   if (view.progress !== null) rows.push(['progress', view.progress]);
   if (view.throughput !== null) rows.push(['pace', view.throughput]);
   if (view.slowWorker !== null) rows.push(['slow', view.slowWorker]);
   rows.push(...dashboardRows(view.dashboards));
   if (view.checkpoint !== null) {
     const { name, folder, savedAt } = view.checkpoint;
-    rows.push(['saved', `${name}, ${formatAge(layout.now - savedAt)} ago, in ${folder}`]);
+    rows.push(['saved', `${name}, ${formatWhen(savedAt, layout)}, in ${folder}`]);
   }
   if (view.ifPreempted !== null) rows.push(['if lost', view.ifPreempted]);
   const cost = formatCost(view);
@@ -181,16 +182,17 @@ function formatWhere(view: JobView, layout: ShowLayout): string {
 
 function formatAllocation(allocation: AllocationView, layout: ShowLayout): string | null {
   if (allocation.ownership === 'persistent' && allocation.readyAt === null) return null;
-  const since = (at: Instant) => formatDuration(layout.now - at);
   const name = `allocation ${allocation.allocation} (${allocation.name})`;
   // The TPU was never requested, for example in an imported job, so its name was never used.
   if (allocation.requestedAt === null) return null;
-  if (allocation.goneAt !== null) return `${name} deleted ${since(allocation.goneAt)} ago`;
-  if (allocation.releasedAt !== null) return `deleting ${name} (requested ${since(allocation.releasedAt)} ago)`;
-  if (allocation.readyAt !== null) return `${name} ready for ${since(allocation.readyAt)}`;
-  if (allocation.requestedAt !== null)
-    return `${name} requested ${since(allocation.requestedAt)} ago: ${allocation.state}`;
-  return null;
+  if (allocation.goneAt !== null) return `${name} deleted ${formatWhen(allocation.goneAt, layout)}`;
+  if (allocation.releasedAt !== null)
+    return `deleting ${name} (requested ${formatWhen(allocation.releasedAt, layout)})`;
+  if (allocation.readyAt !== null)
+    return layout.isKept === true
+      ? `${name} ready since ${formatTime(allocation.readyAt, layout.now)}`
+      : `${name} ready for ${formatDuration(layout.now - allocation.readyAt)}`;
+  return `${name} requested ${formatWhen(allocation.requestedAt, layout)}: ${allocation.state}`;
 }
 
 function attempts(view: JobView, layout: ShowLayout): readonly string[] {
@@ -323,7 +325,7 @@ function commands(view: JobView, columns: number | null): readonly string[] {
 export function whyLines(why: Why, columns: number | null, now: Instant, isExplained = false): readonly string[] {
   const sentence = escapeLine(why.message);
   const head = columns === null ? [sentence] : wrap(sentence, columns);
-  return [...head, ...labelled([...whyRows(why, now), ...(isExplained ? [situationRow(why)] : [])], columns)];
+  return [...head, ...labelled([...whyRows(why, { now }), ...(isExplained ? [situationRow(why)] : [])], columns)];
 }
 
 function situationRow({ situation }: Why): readonly [string, string] {
@@ -332,20 +334,21 @@ function situationRow({ situation }: Why): readonly [string, string] {
   return ['situation', description === null ? name : `${name}: ${description}`];
 }
 
-function whyRows(why: Why, now: Instant): readonly (readonly [string, string])[] {
+function whyRows(why: Why, reading: ReadingTime): readonly (readonly [string, string])[] {
   const rows: (readonly [string, string])[] = [];
   if (why.evidence !== null) rows.push(['because', why.evidence]);
   for (const [index, line] of why.logTail.entries()) rows.push([index === 0 ? 'log' : '', line]);
   if (why.rule !== null) rows.push(['rule', why.rule]);
   if (why.typicalWait !== null) rows.push(['usually', why.typicalWait]);
-  return [...rows, ['next', formatNext(why, now)]];
+  return [...rows, ['next', formatNext(why, reading)]];
 }
 
 /** The times belong to the first sentence: `The controller requests it again (in 30s).` */
-export function formatNext({ next, nextAt, nextCheckAt }: Why, now: Instant): string {
+export function formatNext({ next, nextAt, nextCheckAt }: Why, { now, isKept = false }: ReadingTime): string {
+  const when = (at: Instant) => (isKept ? `at ${formatTime(at, now)}` : `in ${formatDuration(at - now)}`);
   const times = [
-    ...(nextAt !== null && nextAt > now ? [`in ${formatDuration(nextAt - now)}`] : []),
-    ...(nextCheckAt !== null && nextCheckAt > now ? [`next check in ${formatDuration(nextCheckAt - now)}`] : []),
+    ...(nextAt !== null && nextAt > now ? [when(nextAt)] : []),
+    ...(nextCheckAt !== null && nextCheckAt > now ? [`next check ${when(nextCheckAt)}`] : []),
   ];
   return times.length === 0 ? next : next.replace(/(?=\.(?: |$)|$)/u, ` (${times.join(', ')})`);
 }

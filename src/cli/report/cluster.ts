@@ -49,7 +49,9 @@ export async function clusterReport(
       phase: archived === undefined ? result.phase : archivedPhase(archived),
       message: result.message,
       evidence: result.evidence,
-      facts: clusterFactRows(details, now).filter(([label]) => label !== 'why' && label !== 'because'),
+      facts: clusterFactRows(details, { now, isKept: true }).filter(
+        ([label]) => label !== 'why' && label !== 'because',
+      ),
       timeline: podTimeline(job.createdAt, pods, details.archived?.goneAt ?? now),
       attempts: pods.map(podAttempt),
       cost: pageCost(usage, now),

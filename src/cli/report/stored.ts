@@ -33,7 +33,7 @@ const maxBundleLogs = 100;
 export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<JobReport> {
   const { io, screen } = cli;
   // Resolve the name once: it may mean another job later.
-  const view = await client.show(ref);
+  const view = await client.show(ref, { isKept: true });
   const now = io.now();
   const [events, usage, logs, manifest, documents] = await Promise.all([
     client.events(view.id, 0),
@@ -43,7 +43,7 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
     workdirFiles(view),
   ]);
   const attempts = view.attempts.map(({ attempt, createdAt }) => ({ at: createdAt, name: String(attempt) }));
-  const layout = { columns: null, styler: screen.styleOut, unicode: true, now };
+  const layout = { columns: null, styler: screen.styleOut, unicode: true, now, isKept: true };
   return {
     page: {
       id: view.id,

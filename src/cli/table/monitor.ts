@@ -107,8 +107,8 @@ export const monitor = grouped('Monitor', [
     about:
       "Draws metrics that the job's program prints, such as `step 100 loss 0.3`, or reports with `jobman mark`. " +
       'Without a metric it draws the loss and the throughput in steps per second. All charts have the same axis: the ' +
-      'step if the program prints it, otherwise the time. A number below the axis is the attempt that begins there. ▲ ' +
-      'above a chart counts points that are far outside of it.\n\n' +
+      'step if the program prints it, otherwise the time. A number below the axis is the attempt that begins there. A ' +
+      'line above or below a chart counts the points that are far outside of it.\n\n' +
       'With --json it prints one object for each point. Long curves are reduced: of each stretch the least and the ' +
       'greatest value are kept.',
     examples: [

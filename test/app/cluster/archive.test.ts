@@ -56,14 +56,17 @@ suite('a deleted job', () => {
     const pod = aClusterPod({ phase: 'Failed' }, { state: 'terminated', exitCode: 3, endedAt: at(29) });
     const job = aClusterJob({ conditions: [failed], endedAt: at(30) });
     assert.equal(
-      archivedResult(kept({ job, pods: [pod] }), at(90)).message,
+      archivedResult(kept({ job, pods: [pod] }), { now: at(90) }).message,
       'Job train failed 1m ago: its program ended with exit code 3.',
     );
     const running = kept({ job: aClusterJob({ ready: 1, startedAt: at(10) }) });
-    assert.equal(archivedResult(running, at(60)).message, 'Job train was deleted 10s ago, after running for 40s.');
+    assert.equal(
+      archivedResult(running, { now: at(60) }).message,
+      'Job train was deleted 10s ago, after running for 40s.',
+    );
     const waited = aClusterPod({ phase: 'Pending' }, { state: 'waiting', startedAt: null });
     assert.equal(
-      archivedResult(kept({ job: aClusterJob({ startedAt: at(10) }), pods: [waited] }), at(60)).message,
+      archivedResult(kept({ job: aClusterJob({ startedAt: at(10) }), pods: [waited] }), { now: at(60) }).message,
       'Job train was deleted 10s ago, before it started.',
     );
   });

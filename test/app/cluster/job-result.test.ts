@@ -340,7 +340,7 @@ suite('a job', () => {
   for (const [what, { seen, phase, message, because }] of Object.entries(cases)) {
     test(what, () => {
       const observation = observationOf(seen);
-      const verdict = clusterResult(observation, now);
+      const verdict = clusterResult(observation, { now });
       assert.equal(verdict.phase, phase);
       assert.match(verdict.message, message);
       if (because !== undefined) assert.match(verdict.evidence ?? '', because);
@@ -412,7 +412,7 @@ suite('a list has the cause of an end', () => {
     const [first = container()] = short.containers;
     const again = { ...short, containers: [{ ...first, restarts: 1, lastEnd }] };
     assert.equal(phrase(done, again), 'ran for 2s; restarted once (exit code 3)');
-    const { message: sentence } = clusterResult(observationOf({ job: done, pods: [again] }), now);
+    const { message: sentence } = clusterResult(observationOf({ job: done, pods: [again] }), { now });
     assert.match(sentence, /its program ran for 2s; it was restarted once because it ended with exit code 3\.$/);
     assert.equal(phrase(done), undefined);
   });
@@ -423,22 +423,22 @@ suite('a list has the cause of an end', () => {
       { limits: { main: '30M' }, requests: { memory: '5M' } },
     );
     const observation = observationOf({ job: failed, pods: [killed] });
-    assert.match(clusterResult(observation, now).message, /killed \(OOMKilled, limit 30M, request 5M\)\.$/);
+    assert.match(clusterResult(observation, { now }).message, /killed \(OOMKilled, limit 30M, request 5M\)\.$/);
   });
 
   test('with the year if it is not the present one', () => {
     const refused = event({ reason: 'FailedCreate', message: 'exceeded quota: small, requested: pods=1' });
     const observation = observationOf({ events: [refused] });
     const year = 365 * 24 * 3_600_000;
-    assert.match(clusterResult(observation, now).evidence ?? '', /\(22 Nov \d\d:\d\d:\d\d UTC\)/);
-    assert.match(clusterResult(observation, now + year).evidence ?? '', /\(22 Nov 2026 \d\d:\d\d:\d\d UTC\)/);
+    assert.match(clusterResult(observation, { now }).evidence ?? '', /\(22 Nov \d\d:\d\d:\d\d UTC\)/);
+    assert.match(clusterResult(observation, { now: now + year }).evidence ?? '', /\(22 Nov 2026 \d\d:\d\d:\d\d UTC\)/);
   });
 
   test('a stopped job is stopping until its pods are gone', () => {
     const stopped = job({ suspended: true, terminating: 1 });
     assert.equal(clusterPhase(stopped), 'stopping');
     assert.match(
-      clusterResult(observationOf({ job: stopped }), now).message,
+      clusterResult(observationOf({ job: stopped }), { now }).message,
       /^Job train is being stopped: 1 pod is terminating\.$/,
     );
     assert.equal(clusterPhase({ ...stopped, terminating: 0 }), 'stopped');
