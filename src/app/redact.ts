@@ -130,10 +130,12 @@ const minLength = 6;
 
 /**
  * Removes these values, also encoded for a URL, for JSON or in Base64, and then what has the form of a secret. Each long
- * line of a value of several lines counts for itself, because a log may contain only a part.
+ * line of a value of several lines counts for itself, because a log may contain only a part. Colours are removed too:
+ * one between a name and its value would hide the value from the patterns.
  */
 export function createRedactor(values: Iterable<string>): (text: string) => string {
   const known = new Set<string>();
+  const unprintable: RegExp[] = [];
   for (const value of values) {
     const trimmed = value.trim();
     const lines = trimmed.includes('\n') ? trimmed.split(/\s*\n\s*/).filter((line) => line.length >= 16) : [];
@@ -142,11 +144,51 @@ export function createRedactor(values: Iterable<string>): (text: string) => stri
       const base64 = Buffer.from(one).toString('base64');
       const forms = [one, encodeURIComponent(one), JSON.stringify(one).slice(1, -1), base64, base64.replace(/=+$/, '')];
       for (const form of forms) known.add(form);
+      unprintable.push(...unprintablePattern(one));
     }
   }
   // The longest first: a value may be a part of another one.
   const all = [...known].toSorted((one, other) => other.length - one.length);
-  return (text) => redactPatterns(all.reduce((clean, value) => clean.replaceAll(value, () => redacted), text));
+  const withoutKnown = (text: string): string =>
+    unprintable.reduce(
+      (clean, pattern) => clean.replace(pattern, redacted),
+      all.reduce((clean, value) => clean.replaceAll(value, () => redacted), text),
+    );
+  return (text) => {
+    const clean = withoutKnown(text);
+    const plain = clean.replace(terminalSequences, '');
+    return redactPatterns(plain === clean ? clean : withoutKnown(plain));
+  };
+}
+
+/** Colours, erasures and the like (ECMA-48, CSI), also as text such as JSON shows them. */
+const terminalSequence = String.raw`(?:\u001b|\\{1,2}(?:u001b|x1b|e|033))\[[0-?]*[ -/]*[@-~]`;
+const terminalSequences = new RegExp(terminalSequence, 'gi');
+
+/** The letter of an escape sequence by its character code: `\n`. */
+const escapeLetters: ReadonlyMap<number, string> = new Map([
+  ...[...'abtnvfr'].map((letter, index) => [index + 7, letter] as const),
+  [27, 'e'],
+]);
+
+/**
+ * A value with characters that are not printable, as programs, JSON, YAML and the logs of jobman show them: as they are,
+ * as an escape sequence, or not at all. None for a value without any.
+ */
+function unprintablePattern(value: string): readonly RegExp[] {
+  const parts = value.match(new RegExp(`${terminalSequence}|[^]`, 'giu')) ?? [];
+  const isPrintable = (part: string) => /^[^\p{C}\p{Z}]$|^ $/u.test(part);
+  // Less than this occurs in ordinary text.
+  if (parts.every(isPrintable) || parts.filter(isPrintable).length < minLength) return [];
+  const source = parts.map((part) => {
+    if (isPrintable(part)) return RegExp.escape(part);
+    if (part.length > 2) return `(?:${RegExp.escape(part)})?`;
+    const code = part.codePointAt(0) ?? 0;
+    const letter = escapeLetters.get(code);
+    const names = [`[xu]0*${code.toString(16)}`, `0*${code.toString(8)}`, ...(letter === undefined ? [] : [letter])];
+    return String.raw`(?:${RegExp.escape(part)}|\s|\\{1,2}(?:${names.join('|')})){0,8}`;
+  });
+  return [new RegExp(source.join(''), 'giu')];
 }
 
 /** The secrets in a text: values next to secret names, passwords in URLs, PEM blocks, logins of Docker. */
@@ -154,6 +196,7 @@ export function secretsIn(text: string): readonly string[] {
   const found: string[] = [...text.matchAll(pemBlock)].map(([block]) => block.replaceAll(String.raw`\n`, '\n'));
   for (const pattern of assignments)
     for (const { groups } of text.matchAll(pattern)) found.push(unquote(groups?.['value'] ?? ''));
+  found.push(...secretsInJson(text));
   for (const [, , , value = ''] of text.matchAll(headers)) found.push(value.replace(/^\w+\s+/, ''));
   for (const [, , , value = ''] of text.matchAll(urlPasswords)) found.push(value, decodeSafely(value));
   for (const [, , value = ''] of text.matchAll(urlTokens)) found.push(value);
@@ -167,6 +210,20 @@ export function secretsIn(text: string): readonly string[] {
     );
   }
   return found.filter((value) => value.length >= minLength && !harmless.test(value.trim()));
+}
+
+/** The values of secret names, without the escape sequences of JSON. None in another text. */
+function secretsInJson(text: string): readonly string[] {
+  const found: string[] = [];
+  try {
+    JSON.parse(text, (name, value: unknown) => {
+      if (typeof value === 'string' && isSecretName(name)) found.push(value);
+      return value;
+    });
+  } catch {
+    return [];
+  }
+  return found;
 }
 
 function decodeSafely(text: string): string {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { escapeForTerminal, escapeLine } from '../../src/app/format.ts';
 import { createRedactor, isSecretName, redactPatterns, secretsIn } from '../../src/app/redact.ts';
 
 const key =
@@ -112,12 +113,39 @@ test('known values are removed in every form', () => {
   assert.equal(redact('a short line'), 'a short line');
 });
 
+test('known values with control characters are removed raw, escaped and without them', () => {
+  const secret = 'hidden\u001b[1m\u0007bell\n-\u202evalue\u009b';
+  const redact = createRedactor([secret]);
+  const forms = [
+    secret,
+    JSON.stringify({ x: secret }),
+    JSON.stringify(JSON.stringify({ x: secret })),
+    escapeForTerminal(secret),
+    escapeForTerminal(secret, false),
+    escapeLine(secret.replaceAll(/\s+/g, ' ')),
+    String.raw`hidden\e[1m\abell\n-\u202Evalue\x9b`,
+    String.raw`hidden\033[1m\007bell\012-value`,
+    'hiddenbell-value',
+  ];
+  for (const form of forms) assert.doesNotMatch(redact(`it is ${form}.`), /hidden|bell|value/, JSON.stringify(form));
+  assert.equal(redact('a hidden value'), 'a hidden value');
+});
+
+test('a colour between a name and its value does not keep the value', () => {
+  const text = '\u001b[1mpassword\u001b[0m=\u001b[31mhunter22\u001b[K, and \u001b[32mgreen\u001b[0m';
+  const redact = createRedactor(['hunter33']);
+  assert.equal(redact(text), 'password=***, and green');
+  assert.equal(redact(JSON.stringify(text)), '"password=***, and green"');
+  assert.equal(redact('hunt\u001b[1mer33'), '***');
+});
+
 test('the secrets of files', () => {
   assert.deepEqual(secretsIn('machine api.wandb.ai\n  login user\n  password abcdef1\n').slice(0, 1), ['abcdef1']);
   assert.ok(secretsIn(JSON.stringify({ private_key: key, client_email: 'a@b' })).some((one) => one.includes('AAAAB3')));
   const docker = Buffer.from('ann:hunter2').toString('base64');
   assert.ok(secretsIn(JSON.stringify({ auths: { x: { auth: docker } } })).includes('hunter2'));
   assert.ok(secretsIn('https://ann:hunter2%21@github.com').includes('hunter2!'));
+  assert.ok(secretsIn(JSON.stringify({ password: 'hunter"\\\u00072' })).includes('hunter"\\\u00072'));
   assert.deepEqual(secretsIn('nothing to see here'), []);
 });
 

@@ -5,6 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode } from '../../src/app/errors.ts';
+import { escapeLine } from '../../src/app/format.ts';
 import { hour, minute } from '../../src/core/model/time.ts';
 import { aClusterJob, aClusterPod, anArchivedJob, noon as clusterNoon } from '../support/cluster-builders.ts';
 import { localSpec, usageRow } from '../support/builders.ts';
@@ -240,7 +241,13 @@ suite('no secret is in the page or the archive', () => {
     proxy: 'hidden-proxy',
     wandb,
     pem: 'hiddenPemBody0123456789',
+    /** Parts that remain whether the control characters are raw, escaped or gone. */
+    control: 'bell-part',
+    wandbUrl: 'hidden-wandb-url-token-0123',
+    remote: 'hidden-remote-password',
+    coloured: 'hidden-coloured',
   };
+  const control = `before\u001b[1m\u0007${hidden.control}\u009b\u202eafter`;
 
   async function makeReport(t: TestContext, argv: readonly string[]) {
     const base = localSpec();
@@ -249,11 +256,14 @@ suite('no secret is in the page or the archive', () => {
         command: {
           ...base.command,
           script: `python train.py --api-key ${hidden.flag}`,
-          env: { DB_PASSWORD: hidden.jobEnv },
+          env: { DB_PASSWORD: hidden.jobEnv, CONTROL_TOKEN: control, PLAIN: `it is ${control}` },
         },
       }),
       overrides: [{ key: 'job.env.TOKEN', value: hidden.override }],
-      message: `Authorization: Bearer ${hidden.header}`,
+      message: `Authorization: Bearer ${hidden.header}, ${control}`,
+      why: aWhy({ message: `Job 000042 failed: ${control}.`, evidence: `exit code 1, ${control}` }),
+      name: `vit ${control}`,
+      dashboards: { wandb: `https://wandb.ai/lab/vit?apiKey=${hidden.wandbUrl}`, tensorboard: null },
     });
     write(join(folder, 'secrets/HF_TOKEN'), `${hidden.storedSecret}\n`);
     const secretFile = write(join(userHome, 'a-file'), `${hidden.secretFile}\n`);
@@ -280,7 +290,7 @@ suite('no secret is in the page or the archive', () => {
     write(join(world.home, 'settings.json'), JSON.stringify(settings));
     write(
       join(folder, 'config.yaml'),
-      `job:\n  env:\n    API_KEY: "${hidden.manifest}"\n  # password: ${hidden.manifest}\n`,
+      `job:\n  env:\n    API_KEY: "${hidden.manifest}"\n  # password: ${hidden.manifest}\n    PLAIN: "it is before\\e[1m\\a${hidden.control}\\x9B\\u202eafter"\n`,
     );
     // No pattern finds these: only the files and variables above reveal them.
     const known = [
@@ -302,6 +312,10 @@ suite('no secret is in the page or the archive', () => {
       join(folder, 'logs/attempt_1/command_worker_0.log'),
       [
         ...known.map((value) => `it is ${value}, in the middle of a line`),
+        `it is ${control}`,
+        `${control.replace('\u0007', '\r')} overwritten`,
+        `\u001b[1mpassword\u001b[0m=${hidden.coloured}`,
+        `wandb: View run at https://${hidden.wandbUrl}@wandb.ai/lab/vit/runs/a`,
         `{'Authorization': 'Bearer ${hidden.header}'}`,
         `git clone https://ann:${hidden.url}@github.com/lab/code`,
         `{"access_token": "${hidden.json}"}`,
@@ -311,7 +325,11 @@ suite('no secret is in the page or the archive', () => {
       ].join('\n'),
     );
     write(join(folder, 'logs/docker_worker_0.log'), `docker login -p ${hidden.docker}\n`);
-    write(join(folder, 'logs/tpu.log'), `Authorization: Bearer ${hidden.header}\n`);
+    write(join(folder, 'logs/tpu.log'), `Authorization: Bearer ${hidden.header}\nit is ${escapeLine(control)}\n`);
+    write(
+      join(folder, 'workdir/1/about.json'),
+      JSON.stringify({ git: { remote: `https://ann:${hidden.remote}@github.com/lab/code` } }),
+    );
     write(join(folder, 'workdir/1/changes.diff'), `+SECRET_KEY = '${hidden.diff}'\n`);
     const view = options.jobs?.[0];
     assert.ok(view);
@@ -337,7 +355,12 @@ suite('no secret is in the page or the archive', () => {
       logs: [{ job: '000042', path: log, worker: 0, attempt: 1, bytes: 1 }],
       events: {
         '000042': [
-          { kind: 'allocation_released', at: now, allocation: 1, message: `failed with password=${hidden.event}` },
+          {
+            kind: 'allocation_released',
+            at: now,
+            allocation: 1,
+            message: `failed with password=${hidden.event}, ${control}`,
+          },
         ],
       },
       env: {
@@ -373,6 +396,7 @@ suite('no secret is in the page or the archive', () => {
     const page = readFileSync(join(cwd, 'x.html'), 'utf8');
     expectNone('the page', page);
     assert.match(page, /it is \*\*\*, in the middle of a line/);
+    assert.match(page, /<h1>000042 vit \*\*\* /);
   });
 });
 

@@ -105,7 +105,7 @@ function replacedRows({ job, pods }: ClusterObservation, object: V1Job | null): 
   const names = [...new Set([...Object.keys(job.requests), ...Object.keys(pod?.requests ?? {})])];
   const isOther = pod !== undefined && names.some((name) => job.requests[name] !== pod.requests[name]);
   return [
-    ...(text === undefined ? [] : [['replaced', escapeLine(text)] as const]),
+    ...(text === undefined ? [] : [['replaced', text] as const]),
     ...(isOther ? [['replaced', `${pod.name} requests ${formatAmounts(pod.requests) || 'nothing'}`] as const] : []),
   ];
 }

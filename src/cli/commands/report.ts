@@ -94,13 +94,26 @@ function pageOf(
   page: Omit<JobPage, 'madeAt' | 'version'>,
   redact: (text: string) => string,
 ): Promise<string> {
-  const escapeLines = (text: string): string =>
-    text
-      .split('\n')
-      .map((line) => escapeForTerminal(line, false))
-      .join('\n');
   const all: JobPage = { ...page, madeAt: cli.io.now(), version: cli.io.version };
-  return jobPage(mapTexts(all, (text) => escapeLines(redact(text))));
+  const { logs, ...clean } = mapTexts(all, redact);
+  const final = logs.map((log) => ({ ...log, text: eachLine(log.text, lastState) }));
+  return jobPage(mapTexts({ ...clean, logs: final }, (text) => eachLine(text, withoutControls)));
+}
+
+function eachLine(text: string, change: (line: string) => string): string {
+  return text
+    .split('\n')
+    .map((line) => change(line.replace(/\r+$/, '')))
+    .join('\n');
+}
+
+/** A progress bar overwrites itself. */
+function lastState(line: string): string {
+  return line.split('\r').at(-1) ?? '';
+}
+
+function withoutControls(line: string): string {
+  return escapeForTerminal(line, false);
 }
 
 function mapTexts<T>(value: T, change: (text: string) => string): T {

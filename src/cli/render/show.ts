@@ -114,7 +114,7 @@ function quotePath(path: string): string {
 /** In a shared project, the owner in the TPU's metadata may be another person than the user of jobman. */
 function formatOwner({ spec: { capacity } }: JobView): string | null {
   const owner = capacity.kind === 'tpu' ? capacity.metadata['owner'] : undefined;
-  return owner === undefined ? null : `${escapeLine(owner)}, by tpu.metadata`;
+  return owner === undefined ? null : `${owner}, by tpu.metadata`;
 }
 
 function formatResumeFrom(from: Exclude<ResumeFrom, { readonly kind: 'job' }>): string {
@@ -132,7 +132,7 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
   const last = all.at(-1)?.workdirCopy ?? null;
   const next = last === null || last === workdir.copy ? '' : `; attempt ${all.length} ran copy ${last}`;
   const copy = workdir.copy === 1 ? '' : `, copy ${workdir.copy}`;
-  return `${escapeLine(workdir.from)}${commit}${branch}${changes}, ${pluralize(workdir.files, 'file')}${copy}${next}`;
+  return `${workdir.from}${commit}${branch}${changes}, ${pluralize(workdir.files, 'file')}${copy}${next}`;
 }
 
 /** `about $8.00/h; $75.70 estimated so far (151 chip-hours): useful $70.00, lost $5.00, setup $0.70`. */

@@ -1,6 +1,6 @@
 // The data that `report` collects about a job, from its store, its cluster or the archive, before secrets are removed.
 
-import { escapeForTerminal, formatAmount, formatDuration } from '../../app/format.ts';
+import { formatAmount, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../app/known-secrets.ts';
 import { readEnd } from '../../app/logs.ts';
 import type { Instant } from '../../core/model/time.ts';
@@ -45,26 +45,18 @@ export function endOfLog(path: string): string {
 /** More would make a page that browsers open slowly. */
 const maxDocumentCharacters = 200_000;
 
-/** The last lines of a log without control characters. A progress bar overwrites itself: only its last state counts. */
-export function lastLines(text: string, count = pageLogLines): string {
-  const lines = text.trimEnd().split('\n');
-  return lines
-    .slice(-count)
-    .map((line) => escapeForTerminal(line.replace(/\r+$/, '').split('\r').at(-1) ?? '', false))
-    .join('\n');
+/** The last lines of a log. `report` removes secrets before it makes control characters visible, so both stay here. */
+export function lastLines(text: string): string {
+  return text.trimEnd().split('\n').slice(-pageLogLines).join('\n');
 }
 
-/** The text of a document without control characters, cut with a note if it is very long. */
+/** The text of a document, cut with a note if it is very long. */
 export function documentOf(title: string, text: string, isOpen = false): PageText {
   const isCut = text.length > maxDocumentCharacters;
   const lineEnd = text.lastIndexOf('\n', maxDocumentCharacters);
   const shown = isCut ? text.slice(0, Math.max(lineEnd, maxDocumentCharacters - longestSecret)) : text;
-  const clean = shown
-    .split('\n')
-    .map((line) => escapeForTerminal(line.replace(/\r$/, ''), false))
-    .join('\n');
   const rest = text.length - shown.length;
-  return { title, isOpen, text: rest > 0 ? `${clean}\n... and ${rest} characters more` : clean };
+  return { title, isOpen, text: rest > 0 ? `${shown}\n... and ${rest} characters more` : shown };
 }
 
 /** Null without usage. */
