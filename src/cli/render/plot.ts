@@ -56,7 +56,7 @@ function heading({ id, name, attempts }: MetricsView): string {
 
 type Scale = 'step' | 'time' | 'index';
 
-/** What the charts of one job share. */
+/** The x axis, which all charts of one job share. */
 interface Axis {
   readonly scale: Scale;
   /** The first time of all charts. */
@@ -177,7 +177,7 @@ function visibleRange(values: readonly number[]): readonly [number, number] | nu
   ];
 }
 
-/** What lies outside of the drawn range: `2 points above, up to 14.2`. */
+/** The points outside of the drawn range: `2 points above, up to 14.2`. */
 function cutOffValues(
   { points, count, min, max }: MetricSeriesView,
   [from, to]: readonly [number, number],
