@@ -166,10 +166,16 @@ const terminalSequence = String.raw`(?:\u001b|\\{1,2}(?:u001b|x1b|e|033))\[[0-?]
 const terminalSequences = new RegExp(terminalSequence, 'gi');
 
 /** The letter of an escape sequence by its character code: `\n`. */
-const escapeLetters: ReadonlyMap<number, string> = new Map([
-  ...[...'abtnvfr'].map((letter, index) => [index + 7, letter] as const),
-  [27, 'e'],
-]);
+const escapeLetters: Readonly<Record<number, string>> = {
+  7: 'a',
+  8: 'b',
+  9: 't',
+  10: 'n',
+  11: 'v',
+  12: 'f',
+  13: 'r',
+  27: 'e',
+};
 
 /**
  * A value with characters that are not printable, as programs, JSON, YAML and the logs of jobman show them: as they are,
@@ -184,7 +190,7 @@ function unprintablePattern(value: string): readonly RegExp[] {
     if (isPrintable(part)) return RegExp.escape(part);
     if (part.length > 2) return `(?:${RegExp.escape(part)})?`;
     const code = part.codePointAt(0) ?? 0;
-    const letter = escapeLetters.get(code);
+    const letter = escapeLetters[code];
     const names = [`[xu]0*${code.toString(16)}`, `0*${code.toString(8)}`, ...(letter === undefined ? [] : [letter])];
     return String.raw`(?:${RegExp.escape(part)}|\s|\\{1,2}(?:${names.join('|')})){0,8}`;
   });
