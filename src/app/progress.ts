@@ -362,7 +362,7 @@ export function formatThroughputChange({ attempt, before, rate, rateBefore }: Th
 }
 
 /** Per second, minute or hour: `1.16/s`, `2.00/h`. */
-export function formatRate(perSecond: number): string {
+function formatRate(perSecond: number): string {
   const units: readonly (readonly [string, Duration])[] = [
     ['s', second],
     ['min', minute],

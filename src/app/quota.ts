@@ -8,7 +8,7 @@ import { alternativesOf, capacityAt, type TpuSpec } from '../core/model/spec.ts'
 import type { QuotaLimit, CountedTpu, ProjectQuota, QuotaRow, ReadLimits, Shortfall } from '../reports/quota.ts';
 import { quotaRows, quotaShortfall } from '../reports/quota.ts';
 import { withTimeout } from './concurrency.ts';
-import { pluralize } from './format.ts';
+import { formatWhen, pluralize } from './format.ts';
 import { observeTpus, ownerName, type TpuCloud, type TpuQuery, type TpuRow, type UncheckedLocation } from './tpus.ts';
 
 export interface UnreadLimits {
@@ -34,7 +34,7 @@ export interface QuotaPort {
   limits(project: string): Promise<LimitsAnswer>;
 }
 
-/** The last limits of each project, which `create` uses while they are recent. */
+/** The last limits of each project, which `create` uses if Google does not answer in time. */
 export interface QuotaCache {
   read(project: string): ReadLimits | undefined;
   write(project: string, limits: ReadLimits): void;
@@ -140,7 +140,7 @@ function waitingJobs(jobs: readonly Job[], project: string, rows: readonly TpuRo
 }
 
 /** Google does not give these back until they are deleted. */
-const deadStates = ['PREEMPTED', 'TERMINATED', 'SUSPENDED', 'FAILED'];
+const endedStates = ['PREEMPTED', 'TERMINATED', 'SUSPENDED', 'FAILED'];
 const waitingStates = ['CREATING', 'ACCEPTED', 'WAITING_FOR_RESOURCES', 'PROVISIONING'];
 /** A kept TPU counts as idle after this time without a command. */
 const idleAfter: Duration = 10 * minute;
@@ -162,11 +162,11 @@ function countedTpu(row: TpuRow): CountedTpu | undefined {
   return { zone, accelerator, pricing, nodeCount, use, holder };
 }
 
-function reclaimReason(row: TpuRow): 'dead' | 'orphan' | 'idle' | null {
+function reclaimReason(row: TpuRow): 'ended' | 'orphan' | 'idle' | null {
   const { owner, nodeState, queuedResourceState, idleMs } = row;
   const states = [nodeState, queuedResourceState].filter((state) => state !== null);
   if (states.includes('DELETING')) return null;
-  if (states.some((state) => deadStates.includes(state))) return 'dead';
+  if (states.some((state) => endedStates.includes(state))) return 'ended';
   if (owner.kind === 'orphan') return 'orphan';
   // Only of our own finished jobs: whether people use another TPU over SSH is not known.
   return owner.kind === 'job' && owner.isFinished && idleMs !== null && idleMs >= idleAfter ? 'idle' : null;
@@ -187,7 +187,7 @@ function releaseCommand({ owner, resource, zone, project, name }: TpuRow): strin
 
 /** A user waits for the answers, so this is the limit for all of them together. */
 export const quotaCheckTimeout: Duration = 1.5 * second;
-/** `create` reads limits again when they are older. */
+/** A warning from older limits would often be wrong. */
 const limitsMaxAge: Duration = 60 * minute;
 
 /** A sentence without a full stop for each alternative that exceeds the quota. Never throws, and never takes long. */
@@ -197,10 +197,16 @@ export async function quotaWarnings(
 ): Promise<readonly string[]> {
   if (capacity.ownership === 'persistent') return [];
   const { project } = capacity;
-  const reading = Promise.all([recentLimits(parts, project), parts.cloud.list({ project, zones: null })]);
-  const answer = await withTimeout(quotaCheckTimeout, reading, () => undefined).catch(() => undefined);
-  const [limits, { tpus, unchecked }] = answer ?? [undefined, { tpus: [], unchecked: [] }];
-  if (limits === undefined) return [];
+  const inTime = <T>(reading: Promise<T>): Promise<T | undefined> =>
+    withTimeout(quotaCheckTimeout, reading, () => undefined).catch(() => undefined);
+  const [fresh, list] = await Promise.all([
+    inTime(readLimits(parts, project)),
+    inTime(parts.cloud.list({ project, zones: null })),
+  ]);
+  const limits = fresh ?? recentLimits(parts, project);
+  if (limits === undefined || list === undefined) return [];
+  const { tpus, unchecked } = list;
+  const age = fresh === undefined ? ` (limits read ${formatWhen(limits.readAt, { now: parts.now() })})` : '';
   const known: ProjectQuota = {
     project,
     limits,
@@ -214,17 +220,23 @@ export async function quotaWarnings(
     const { accelerator, zone, pricing } = alternative;
     const { nodeCount = 1 } = capacity;
     const shortfall = quotaShortfall(known, { accelerator, zone, pricing, nodeCount });
-    return shortfall === null ? [] : [`${accelerator} ${pricing} in ${zone} exceeds ${formatShortfall(shortfall)}`];
+    return shortfall === null
+      ? []
+      : [`${accelerator} ${pricing} in ${zone} exceeds ${formatShortfall(shortfall, age)}`];
   });
 }
 
-async function recentLimits(
+/** The last limits, unless they are old or the clock was set back. */
+function recentLimits({ cache, now }: Pick<QuotaParts, 'cache' | 'now'>, project: string): ReadLimits | undefined {
+  const cached = cache.read(project);
+  const age = cached === undefined ? Number.POSITIVE_INFINITY : now() - cached.readAt;
+  return age >= 0 && age < limitsMaxAge ? cached : undefined;
+}
+
+async function readLimits(
   { quotas, cache, now }: Pick<QuotaParts, 'quotas' | 'cache' | 'now'>,
   project: string,
 ): Promise<ReadLimits | undefined> {
-  const cached = cache.read(project);
-  const age = cached === undefined ? Number.POSITIVE_INFINITY : now() - cached.readAt;
-  if (age >= 0 && age < limitsMaxAge) return cached;
   const answer = await quotas.limits(project);
   if (!answer.ok) return undefined;
   const limits = { readAt: now(), limits: answer.limits };
@@ -232,11 +244,15 @@ async function recentLimits(
   return limits;
 }
 
-function formatShortfall({ zone, scope, wantedChips, limitChips, usedChips, generation, pricing }: Shortfall): string {
+/** `age`: of the limits, if they are not new. */
+function formatShortfall(
+  { zone, scope, wantedChips, limitChips, usedChips, generation, pricing }: Shortfall,
+  age: string,
+): string {
   const where = scope === 'zone' ? 'this zone' : `the region of ${zone}`;
   const left =
     usedChips === null
       ? `the limit in ${where} is ${limitChips}`
       : `${Math.max(0, limitChips - usedChips)} of ${limitChips} are left in ${where}`;
-  return `the quota of ${generation} ${pricing}: it has ${pluralize(wantedChips, 'chip')}, and ${left}. To see what uses them: jobman quota`;
+  return `the quota of ${generation} ${pricing}: it has ${pluralize(wantedChips, 'chip')}, and ${left}${age}. To see what uses them: jobman quota`;
 }

@@ -117,8 +117,10 @@ function nextForCapacity(job: Job, attempt: Attempt, allocation: Allocation, now
     return { next: `The controller requests ${capacity}.${limit}`, nextAt };
   }
   const retryAt = nextRequestAt(job, now);
-  if (retryAt !== null) return { next: `The controller requests it again.${limit}`, nextAt: retryAt };
   const kind = allocation.lastError?.error.kind;
+  const isOverQuota = (kind ?? lastRequestFailure(job, attempt)?.error.kind) === 'quota';
+  const quota = isOverQuota ? ' To see what uses the quota: jobman quota' : '';
+  if (retryAt !== null) return { next: `The controller requests it again.${limit}${quota}`, nextAt: retryAt };
   if (kind !== undefined && isPermanent(kind))
     return { next: 'The attempt ends, because the cloud would refuse the request again.' };
   return { next: `Setup starts once the TPU is ready.${limit}` };

@@ -44,8 +44,11 @@ export interface QuotaHolder {
   readonly use: 'used' | 'requested' | 'waiting';
   /** Its chips. */
   readonly chips: number;
-  /** The reason why it can be released; null while it is in use. */
-  readonly reclaimable: 'dead' | 'orphan' | 'idle' | null;
+  /**
+   * The reason why it can be released. `ended`: the TPU was preempted, has failed or was terminated, and Google counts it
+   * until it is deleted. `orphan`: no job claims it. `idle`: a finished job keeps it. Null while it is in use.
+   */
+  readonly reclaimable: 'ended' | 'orphan' | 'idle' | null;
   /** The command that releases it; null if its job does that, or if it is not reclaimable. */
   readonly command: string | null;
 }

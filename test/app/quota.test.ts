@@ -97,7 +97,7 @@ suite('what counts against the quota', () => {
   test('a TPU of an unfinished job is in use; while it is dead, its job releases it', async () => {
     assert.deepEqual(await commandOf(labelled, [job]), [job.owner, 'used', null, null, 48]);
     const dead = { ...labelled, nodeState: 'PREEMPTED' };
-    assert.deepEqual(await commandOf(dead, [job]), [job.owner, 'used', 'dead', null, 48]);
+    assert.deepEqual(await commandOf(dead, [job]), [job.owner, 'used', 'ended', null, 48]);
   });
 
   test('a TPU that a finished job keeps is idle', async () => {
@@ -109,7 +109,7 @@ suite('what counts against the quota', () => {
     const command = 'jobman gc vit-000042-1 --yes';
     assert.deepEqual(await commandOf(labelled), [null, 'used', 'orphan', command, 48]);
     const suspended = { ...labelled, nodeState: null, queuedResourceState: 'SUSPENDED', metadataOwner: 'grace' };
-    assert.deepEqual(await commandOf(suspended), ['grace', 'used', 'dead', command, 48]);
+    assert.deepEqual(await commandOf(suspended), ['grace', 'used', 'ended', command, 48]);
   });
 
   test('a TPU of others counts as in use until it is dead', async () => {
@@ -199,17 +199,21 @@ suite('create', () => {
     assert.equal((await quotaWarnings(parts, { ...small, alternatives })).length, 1);
   });
 
-  test('reads the limits only if the stored ones are older than an hour', async () => {
-    const { parts, written, read } = partsOf({});
-    await quotaWarnings(parts, capacity);
-    await quotaWarnings(parts, capacity);
-    assert.equal(read.length, 1);
-    written.set('lab', { readAt: noon - 61 * minute, limits: [{ ...limit, limit: 0 }] });
-    assert.deepEqual(await quotaWarnings(parts, capacity), []);
-    assert.equal(read.length, 2);
-    // The clock was set back.
-    written.set('lab', { readAt: noon + minute, limits: [{ ...limit, limit: 0 }] });
-    assert.deepEqual(await quotaWarnings(parts, capacity), []);
+  test('uses stored limits only if the project does not answer, and names their age', async () => {
+    const stored = (age: number): ReadLimits => ({ readAt: noon - age, limits: [{ ...limit, limit: 0 }] });
+    const { parts, written } = partsOf({});
+    written.set('lab', stored(40 * minute));
+    assert.deepEqual(await quotaWarnings(parts, capacity), [], 'the new limit is high enough');
+    assert.equal(written.get('lab')?.readAt, noon);
+    const silent = { ...parts, quotas: { limits: () => new Promise<never>(() => undefined) } };
+    const warningsAfter = (age: number) => {
+      written.set('lab', stored(age));
+      return quotaWarnings(silent, capacity);
+    };
+    const [warning = ''] = await warningsAfter(40 * minute);
+    assert.match(warning, /0 of 0 are left in this zone \(limits read 40m ago\)\. To see/);
+    assert.deepEqual(await warningsAfter(61 * minute), []);
+    assert.deepEqual(await warningsAfter(-minute), [], 'the clock was set back');
   });
 
   test('says nothing if it does not know, and never rejects', async () => {

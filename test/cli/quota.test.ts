@@ -61,7 +61,7 @@ const used = row({
       job: null,
       name: 'dead',
       state: 'PREEMPTED',
-      reclaimable: 'dead',
+      reclaimable: 'ended',
       command: 'jobman gc dead --yes',
     }),
     holder({ chips: 8, use: 'requested' }),
@@ -157,7 +157,7 @@ test('the table fits a narrow terminal, and names from the cloud cannot control 
     out,
   );
   const hostile = await quota({
-    rows: [{ ...used, holders: [holder({ owner: 'a\u001b[2J', reclaimable: 'dead', name: 'x\u0007' })] }],
+    rows: [{ ...used, holders: [holder({ owner: 'a\u001b[2J', reclaimable: 'ended', name: 'x\u0007' })] }],
   });
   for (const control of ['\u0007', '\u001b']) assert.ok(!hostile.out.includes(control));
 });

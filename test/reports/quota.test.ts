@@ -35,7 +35,10 @@ test('used, requested and reclaimable chips are summed, and the holders are name
   const dead = tpu('dead', { nodeCount: 2 });
   const tpus = [
     tpu('a'),
-    { ...dead, holder: { ...dead.holder, owner: null, reclaimable: 'dead', command: 'jobman gc dead --yes' } as const },
+    {
+      ...dead,
+      holder: { ...dead.holder, owner: null, reclaimable: 'ended', command: 'jobman gc dead --yes' } as const,
+    },
     tpu('waits', { accelerator: 'v6e-8', use: 'requested' }),
     tpu('other', { pricing: 'ondemand' }),
   ];

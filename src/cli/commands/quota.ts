@@ -109,7 +109,7 @@ function formatUsers({ holders }: QuotaRow): string {
 }
 
 const reasons = {
-  dead: 'but Google still counts it',
+  ended: 'but Google still counts it',
   orphan: 'an orphan: no job claims it',
   idle: 'kept by a finished job',
 } as const;
