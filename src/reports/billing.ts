@@ -72,6 +72,7 @@ export interface BillingGroup {
 }
 
 export interface BillingReport {
+  /** The kinds of the groups. */
   readonly by: readonly BillingGrouping[];
   readonly since: Instant;
   readonly until: Instant;

@@ -35,6 +35,8 @@ export interface CostAmount {
   readonly estimateUsd: number | null;
   /** The part of `durationMs` without a price. */
   readonly unpricedMs: Duration;
+  /** The part of `durationMs` that Google does not charge: it preempted the TPU within a minute. */
+  readonly freeMs: Duration;
 }
 
 /** The uses of capacity. No time counts in two of them. */
@@ -116,6 +118,7 @@ interface Sum {
   /** Estimated dollars of the part with a price. */
   readonly usd: number;
   readonly unpricedMs: Duration;
+  readonly freeMs: Duration;
 }
 
 /** Usage of one group for one purpose: a row of the ledger, or many rows that the database has added up. */
@@ -157,6 +160,7 @@ function sumOf(row: UsageRow, from: Instant, until: Instant, key: string | null)
     chipMs: (chips ?? 0) * durationMs,
     usd: ((pricePerHourUsd ?? 0) * durationMs) / hour,
     unpricedMs: pricePerHourUsd === null ? durationMs : 0,
+    freeMs: use !== 'waiting' && pricePerHourUsd === 0 && pricesOf === null ? durationMs : 0,
   };
 }
 
@@ -298,15 +302,16 @@ function splitOf(sums: readonly UsageSum[]): CostSplit {
 }
 
 function amountOf(sums: readonly Sum[]): CostAmount {
-  let [durationMs, chipMs, usd, unpricedMs] = [0, 0, 0, 0];
+  let [durationMs, chipMs, usd, unpricedMs, freeMs] = [0, 0, 0, 0, 0];
   for (const sum of sums) {
     durationMs += sum.durationMs;
     chipMs += sum.chipMs;
     usd += sum.usd;
     unpricedMs += sum.unpricedMs;
+    freeMs += sum.freeMs;
   }
   const isUnpriced = durationMs > 0 && unpricedMs === durationMs;
-  return { durationMs, chipMs, estimateUsd: isUnpriced ? null : usd, unpricedMs };
+  return { durationMs, chipMs, estimateUsd: isUnpriced ? null : usd, unpricedMs, freeMs };
 }
 
 type Ordered = Pick<Group, 'heldMs' | 'usd'> & { readonly about: Pick<CostGroup, 'simulated' | 'key'> };

@@ -55,7 +55,7 @@ export interface UsageRow {
   readonly until: Instant | null;
   /** US dollars for the whole allocation. 0 while nothing is charged, null if no price is known. */
   readonly pricePerHourUsd: number | null;
-  /** Date of the price table (`2026-08-01`), or `settings`. Null without a price. */
+  /** Date of the price table (`2026-08-01`), or `settings`. Null without a price, and while nothing is charged. */
   readonly pricesOf: string | null;
   /** True on the TPU emulator: the prices are Google's, and it is free. */
   readonly simulated: boolean;
@@ -137,9 +137,9 @@ function priceAt(
   { pricePerHourUsd = null, pricesOf = firstPriceTable }: CapacitySpec,
   chargedShare: number | null,
 ): Pick<UsageRow, 'pricePerHourUsd' | 'pricesOf'> {
-  const charged = chargedShare ?? 0;
-  if (pricePerHourUsd === null) return { pricePerHourUsd: charged === 0 ? 0 : null, pricesOf: null };
-  return { pricePerHourUsd: pricePerHourUsd * charged, pricesOf };
+  if (chargedShare === null || chargedShare === 0) return { pricePerHourUsd: 0, pricesOf: null };
+  if (pricePerHourUsd === null) return { pricePerHourUsd: null, pricesOf: null };
+  return { pricePerHourUsd: pricePerHourUsd * chargedShare, pricesOf };
 }
 
 // ------------------------------------------------------------------------------------------ readiness

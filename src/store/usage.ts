@@ -164,7 +164,8 @@ export async function readUsageSums(
     select ${columns}, simulated, used_for as "use", prices_of as "pricesOf", min(began) as "firstAt",
       sum(ended - began) as "durationMs", coalesce(sum((ended - began) * chips), 0) as "chipMs",
       coalesce(sum((ended - began) * price), 0) / ${hour} as "usd",
-      sum(case when price is null then ended - began else 0 end) as "unpricedMs"
+      sum(case when price is null then ended - began else 0 end) as "unpricedMs",
+      sum(case when used_for <> 'waiting' and price = 0 and prices_of is null then ended - began else 0 end) as "freeMs"
     from part group by ${group}, simulated, used_for, prices_of`.execute(db);
   // Changes the rows, because copies of thousands would take longer than the statement.
   for (const row of rows) {

@@ -19,7 +19,7 @@ const machine = {
 } as const;
 
 const usage: readonly UsageRow[] = [
-  usageRow({ use: 'waiting', pricePerHourUsd: 0, from: midnight - 2 * hour, until: midnight }),
+  usageRow({ use: 'waiting', pricePerHourUsd: 0, pricesOf: null, from: midnight - 2 * hour, until: midnight }),
   usageRow({ tags: ['sweep', 'vit'] }),
   usageRow({ use: 'lost', from: midnight + hour, until: midnight + 1.5 * hour, tags: ['sweep', 'vit'] }),
   usageRow({ ...machine, job: '000002', jobName: 'count', owner: 'bob', until: midnight + 3 * hour }),
@@ -95,6 +95,24 @@ test('the cost of unpriced capacity is no amount of money', async () => {
   assert.doesNotMatch(out, /\$/);
 });
 
+test('before its capacity is ready, a job costs nothing', async () => {
+  const waiting = usageRow({ use: 'waiting', pricePerHourUsd: 0, pricesOf: null });
+  const { out } = await jobman(['cost', '1'], { usage: [waiting], jobs });
+  assert.match(out, /by job\. No capacity was ready, so nothing is charged\.\n/);
+  assert.match(out, /^waiting .* not charged$/m);
+  assert.doesNotMatch(out, /price/);
+});
+
+test('the output explains time that is free because its TPU was preempted within a minute', async () => {
+  const free = usageRow({ use: 'lost', until: midnight + minute / 2, pricePerHourUsd: 0, pricesOf: null });
+  const { out } = await jobman(['cost', '1'], { usage: [...usage, free], jobs });
+  assert.match(out, /^\$0\.00: Google does not charge a TPU that it preempts within a minute\./m);
+  assert.match((await jobman(['cost', '1'], { usage: [free], jobs })).out, /by job\. Nothing is charged\.\n/);
+  // An own price of 0 is a price.
+  const own = usageRow({ pricePerHourUsd: 0, pricesOf: 'settings' });
+  assert.doesNotMatch((await jobman(['cost', '1'], { usage: [own], jobs })).out, /within a minute/);
+});
+
 test('a job with two tags counts in both, and the output says so', async () => {
   const { out } = await cost(['--by', 'tag', '--user', 'ada']);
   assert.match(out, /^Estimated cost of all jobs of ada in the last 30 days, by tag/);
@@ -151,7 +169,13 @@ test('for programs there is one object per line, in milliseconds and dollars', a
     ['period', 'group', 'group', 'group', 'total', 'total'],
   );
   assert.equal(objects[0]?.beginsAt, '2026-10-22T08:20:14.000Z');
-  assert.deepEqual(objects[2]?.held, { durationMs: 3 * hour, chipMs: 0, estimateUsd: null, unpricedMs: 3 * hour });
+  assert.deepEqual(objects[2]?.held, {
+    durationMs: 3 * hour,
+    chipMs: 0,
+    estimateUsd: null,
+    unpricedMs: 3 * hour,
+    freeMs: 0,
+  });
 });
 
 test('beyond 50 rows the others are counted together', async () => {

@@ -30,10 +30,28 @@ test('each use has its time, chip-hours and dollars, and only waiting is outside
     [group?.key, group?.name, group?.owner, group?.cluster, group?.simulated],
     ['000001', 'vit', 'ada', null, false],
   );
-  assert.deepEqual(group?.useful, { durationMs: 1.5 * hour, chipMs: 24 * hour, estimateUsd: 12, unpricedMs: 0 });
-  assert.deepEqual(group.lost, { durationMs: 0.25 * hour, chipMs: 4 * hour, estimateUsd: 2, unpricedMs: 0 });
-  assert.deepEqual(group.waiting, { durationMs: 2 * hour, chipMs: 32 * hour, estimateUsd: 0, unpricedMs: 0 });
-  assert.deepEqual(group.held, { durationMs: 2.25 * hour, chipMs: 36 * hour, estimateUsd: 18, unpricedMs: 0 });
+  assert.deepEqual(group?.useful, {
+    durationMs: 1.5 * hour,
+    chipMs: 24 * hour,
+    estimateUsd: 12,
+    unpricedMs: 0,
+    freeMs: 0,
+  });
+  assert.deepEqual(group.lost, { durationMs: 0.25 * hour, chipMs: 4 * hour, estimateUsd: 2, unpricedMs: 0, freeMs: 0 });
+  assert.deepEqual(group.waiting, {
+    durationMs: 2 * hour,
+    chipMs: 32 * hour,
+    estimateUsd: 0,
+    unpricedMs: 0,
+    freeMs: 0,
+  });
+  assert.deepEqual(group.held, {
+    durationMs: 2.25 * hour,
+    chipMs: 36 * hour,
+    estimateUsd: 18,
+    unpricedMs: 0,
+    freeMs: 0,
+  });
   assert.deepEqual(totals[0]?.held, group.held);
   assert.deepEqual([prices, beginsAt, endsAt], [['2026-08-01'], midnight, now]);
 });
@@ -98,8 +116,8 @@ test('capacity without a price is never zero dollars', () => {
   assert.deepEqual(
     groups.map(({ key, held }) => [key, held]),
     [
-      ['bob', { durationMs: 2 * hour, chipMs: 16 * hour, estimateUsd: 8, unpricedMs: hour }],
-      ['eve', { durationMs: hour, chipMs: 0, estimateUsd: null, unpricedMs: hour }],
+      ['bob', { durationMs: 2 * hour, chipMs: 16 * hour, estimateUsd: 8, unpricedMs: hour, freeMs: 0 }],
+      ['eve', { durationMs: hour, chipMs: 0, estimateUsd: null, unpricedMs: hour, freeMs: 0 }],
     ],
   );
 });

@@ -132,7 +132,7 @@ function storeSuite(name: string, open: OpenPair): void {
         from: noon,
         until: null,
         pricePerHourUsd: 0,
-        pricesOf: '2026-08-01',
+        pricesOf: null,
         simulated: false,
       });
       const ready = withAttempts(stored.job, [readyAllocation], [runningAttempt]);

@@ -29,10 +29,17 @@ interface Title {
 
 /** `Estimated cost of all jobs in the last 30 days, by job, with the list prices of 2026-08-01.` */
 export function costTitle(title: Title): string {
-  const { by, prices } = title.report;
+  const { by, prices, totals } = title.report;
   const subject = `${formatSubject(title)} ${formatPeriod(title)}, by ${by}`;
-  if (prices.length === 0) return `Usage of ${subject}. jobman has no price for it.`;
+  if (prices.length === 0) return `Usage of ${subject}. ${formatNoPrice(totals.map(({ held }) => held))}`;
   return `Estimated cost of ${subject}, with ${formatPrices(prices)}.`;
+}
+
+/** Why there is no estimate of these amounts. */
+export function formatNoPrice(held: readonly CostAmount[]): string {
+  if (held.some(({ unpricedMs }) => unpricedMs > 0)) return 'jobman has no price for it.';
+  if (held.some(({ freeMs }) => freeMs > 0)) return 'Nothing is charged.';
+  return 'No capacity was ready, so nothing is charged.';
 }
 
 /** `firstAt`: the first usage in any period, if there is any. */
@@ -91,6 +98,10 @@ export function costLines(title: Title, terminal: number | null): readonly strin
   ];
 }
 
+/** Why a use of a TPU costs $0.00, and why an estimate may fall. */
+export const freeMinute =
+  '$0.00: Google does not charge a TPU that it preempts within a minute. Until then, the estimate counts it.';
+
 function notes({ by, overlapping, olderThanPrices, rest, totals }: CostReport): readonly string[] {
   return [
     ...(overlapping ? ['A job with several tags counts in each of them. The total counts it once.'] : []),
@@ -98,6 +109,7 @@ function notes({ by, overlapping, olderThanPrices, rest, totals }: CostReport): 
     ...(totals.some(({ simulated }) => simulated)
       ? ['Simulated: the TPU emulator. It is free; the estimate is the price of the same TPUs at Google.']
       : []),
+    ...(totals.some(({ held }) => held.freeMs > 0) ? [freeMinute] : []),
     ...(totals.some(({ held }) => held.unpricedMs > 0)
       ? ['Not priced: there is no list price. The setting `prices` adds your own prices (docs/costs.md).']
       : []),

@@ -7,7 +7,7 @@ import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
 import { heldUses, jobCost, type CostAmount } from '../../reports/cost.ts';
-import { formatPrices } from '../render/cost.ts';
+import { formatNoPrice, formatPrices, freeMinute } from '../render/cost.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 export interface JobReport {
@@ -66,7 +66,7 @@ export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | nu
   const row = (use: string, amount: CostAmount, estimate = formatAmount(amount, ' not priced')) => {
     return { use, time: formatDuration(amount.durationMs), estimate };
   };
-  const source = prices.length === 0 ? 'jobman has no price for it.' : `An estimate with ${formatPrices(prices)}.`;
+  const source = prices.length === 0 ? formatNoPrice([split.held]) : `An estimate with ${formatPrices(prices)}.`;
   const free = simulated ? ' The TPU emulator is free: these are the prices of the same TPUs at Google.' : '';
   return {
     rows: [
@@ -74,7 +74,7 @@ export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | nu
       row('total', split.held),
       ...(split.waiting.durationMs > 0 ? [row('waiting', split.waiting, 'not charged')] : []),
     ],
-    note: `${source}${free}`,
+    note: `${source}${free}${split.held.freeMs > 0 ? ` ${freeMinute}` : ''}`,
   };
 }
 

@@ -1,4 +1,5 @@
-// The cost of nodes by Google's rules: READY time, except for nodes that are preempted within a minute.
+// The cost of nodes by Google's rules: READY time, except for nodes that are preempted within a minute. The speed does not
+// multiply READY time: it shortens what Google does, while programs on the hosts take as long as on real TPUs.
 
 import { hour, minute } from '../../core/model/time.ts';
 import { findAccelerator } from '../../catalogue/accelerators.ts';
@@ -19,7 +20,7 @@ export function updateBill(world: World, before: NodeRecord, after: NodeRecord):
   const bill = world.bills.get(after.id);
   if (before.state !== 'READY' || after.state === 'READY' || bill === undefined || bill.since === null) return;
   const readyMs = bill.readyMs + now - bill.since;
-  const free = after.state === 'PREEMPTED' && readyMs * world.speed < minute;
+  const free = after.state === 'PREEMPTED' && readyMs < minute;
   world.bills.put(after.id, { ...bill, readyMs, since: null, free });
 }
 
@@ -28,7 +29,9 @@ export interface BillLine {
   readonly zone: string;
   readonly type: string;
   readonly pricing: BillRecord['pricing'];
-  /** Google's time: time here multiplied by the speed. */
+  /** Google does not charge it, because it was preempted within a minute. */
+  readonly free: boolean;
+  /** READY time; 0 for a free node. */
   readonly billedMs: number;
   /** Null when the price is unknown. */
   readonly pricePerHourUsd: number | null;
@@ -37,12 +40,11 @@ export interface BillLine {
 
 export function billOf(world: World): BillLine[] {
   return world.bills.values().map((bill) => {
-    const here = bill.readyMs + (bill.since === null ? 0 : world.now() - bill.since);
-    const billedMs = bill.free ? 0 : Math.round(here * world.speed);
+    const billedMs = bill.free ? 0 : bill.readyMs + (bill.since === null ? 0 : world.now() - bill.since);
     const pricePerHourUsd = priceOf(world, bill);
-    const { name: node, zone, type, pricing } = bill;
+    const { name: node, zone, type, pricing, free } = bill;
     const costUsd = pricePerHourUsd === null ? null : (billedMs / hour) * pricePerHourUsd;
-    return { node, zone, type, pricing, billedMs, pricePerHourUsd, costUsd };
+    return { node, zone, type, pricing, free, billedMs, pricePerHourUsd, costUsd };
   });
 }
 
@@ -57,12 +59,15 @@ function priceOf(world: World, { project, zone, type, pricing, name }: BillRecor
 export function formatBill(lines: readonly BillLine[]): string {
   if (lines.length === 0) return 'No node was READY so far, so nothing would have been charged.';
   const sum = (figures: readonly number[]): number => figures.reduce((total, figure) => total + figure, 0);
-  const hours = sum(lines.map((line) => line.billedMs)) / hour;
+  const ms = sum(lines.map((line) => line.billedMs));
+  const time = ms < hour ? `${(ms / minute).toFixed(1)} minutes` : `${(ms / hour).toFixed(1)} hours`;
   const dollars = sum(lines.map((line) => line.costUsd ?? 0));
   const unknown = lines.filter((line) => line.costUsd === null).length;
   const without = unknown === 0 ? '' : `, without the ${String(unknown)} whose price is unknown`;
+  const free = lines.filter((line) => line.free).length;
+  const rule = free === 0 ? '' : ` ${String(free)} of them would be free: preempted within a minute.`;
   return (
-    `${String(lines.length)} ${lines.length === 1 ? 'node was' : 'nodes were'} READY for ${hours.toFixed(1)} hours of ` +
-    `Google's time, which would have cost $${dollars.toFixed(2)}${without}. Nothing is charged here.`
+    `${String(lines.length)} ${lines.length === 1 ? 'node was' : 'nodes were'} READY for ${time}, which would have cost ` +
+    `$${dollars.toFixed(2)} at Google${without}.${rule} Nothing is charged here.`
   );
 }
