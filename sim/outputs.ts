@@ -110,10 +110,11 @@ interface FolderRecord {
 
 export type CheckpointRecords = Map<string, FolderRecord>;
 
-const checkpointPeriod = 15_000;
+/** Long enough that some starts from the beginning end before their first checkpoint, while older ones exist. */
+const checkpointPeriod = 45_000;
 
 /**
- * The entries of a folder. One worker of each attempt writes every few seconds, and overwrites the names of an earlier
+ * The entries of a folder. One worker of each attempt writes regularly, and overwrites the names of an earlier
  * start.
  */
 export function checkpointsIn(world: World, folder: string): readonly Checkpoint[] {
