@@ -30,8 +30,8 @@ const rows: readonly UsageRow[] = Array.from({ length: 60 }, (_, index) => {
     chips: number % 2 === 0 ? 4 : null,
     from,
     until: index % 11 === 0 ? null : noon + (index * 17 + ((index % 7) + 1) * 13) * minute,
-    pricePerHourUsd: number % 4 === 0 ? null : index % 13 === 0 ? 0 : number / 3,
-    pricesOf: number % 4 === 0 || index % 26 === 0 ? null : number % 3 === 0 ? 'settings' : '2026-08-01',
+    pricePerHourUsd: number % 4 === 0 ? null : index % 13 === 7 ? 0 : number / 3,
+    pricesOf: number % 4 === 0 || index % 26 === 7 ? null : number % 3 === 0 ? 'settings' : '2026-08-01',
     simulated: number === 6 || number === 7,
   });
   if (number < 15) return base;

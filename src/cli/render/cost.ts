@@ -35,7 +35,7 @@ export function costTitle(title: Title): string {
   return `Estimated cost of ${subject}, with ${formatPrices(prices)}.`;
 }
 
-/** Why there is no estimate of these amounts. */
+/** The reason for amounts without an estimate. */
 export function formatNoPrice(held: readonly CostAmount[]): string {
   if (held.some(({ unpricedMs }) => unpricedMs > 0)) return 'jobman has no price for it.';
   if (held.some(({ freeMs }) => freeMs > 0)) return 'Nothing is charged.';
@@ -98,7 +98,7 @@ export function costLines(title: Title, terminal: number | null): readonly strin
   ];
 }
 
-/** Why a use of a TPU costs $0.00, and why an estimate may fall. */
+/** Explains a use of a TPU that costs $0.00, and an estimate that has fallen. */
 export const freeMinute =
   '$0.00: Google does not charge a TPU that it preempts within a minute. Until then, the estimate counts it.';
 
