@@ -8,6 +8,7 @@ import { nodeNamePlaceholder, workdirPlaceholder, type StepFile } from '../core/
 import type { Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
+import { parseYaml } from '../schema/yaml.ts';
 import type { DiffSide } from './diff.ts';
 import { messageOf } from './errors.ts';
 import { readRegularFile } from './files.ts';
@@ -33,7 +34,7 @@ export async function diffSide(job: Job, number: number | null, sources: SideSou
     name: job.spec.name,
     attempt: attempt?.ordinal ?? null,
     values: {
-      manifest,
+      manifest: manifest === null ? null : keysOf(manifest),
       spec,
       environment,
       rules,
@@ -45,6 +46,15 @@ export async function diffSide(job: Job, number: number | null, sources: SideSou
     stepFiles,
     ...(workdir === null && job.spec.capacity.kind === 'local' && { isCodeUnknown: true as const }),
   };
+}
+
+/** The keys of a manifest, so that formatting and comments do not differ. The text of one that is not readable. */
+function keysOf(manifest: string): unknown {
+  try {
+    return parseYaml(manifest)?.toJS() ?? manifest;
+  } catch {
+    return manifest;
+  }
 }
 
 const ownId = '${job.id}';

@@ -178,7 +178,7 @@ suite('jobs of the store', () => {
       manifest: 'job:\n  name: vit\n  tags: [a]\n',
     });
     const differences = await compareSides(one, other);
-    assert.deepEqual(keysOf(differences), ['manifest', 'environment LR']);
+    assert.deepEqual(keysOf(differences), ['manifest job.tags', 'environment LR']);
     assert.equal(one.attempt, 2);
     assert.doesNotMatch(JSON.stringify(one), /000041-/);
   });

@@ -82,9 +82,9 @@ function isVisible(difference: Difference): boolean {
   return formatValue(field, left) !== formatValue(field, right);
 }
 
-/** The scripts of the setup steps and of the command, which follow from the manifest. */
-function isWrittenInManifest({ section, key }: Difference): boolean {
-  return section === 'spec' && (key.startsWith('steps.') || key === 'command.script');
+/** The resolved manifest, which follows from the manifest as written. */
+function isWrittenInManifest({ section }: Difference): boolean {
+  return section === 'spec';
 }
 
 /** The names that `show` and `cost` give to these fields. All other fields have their path in the JSON. */

@@ -169,9 +169,9 @@ export const monitor = grouped('Monitor', [
     summary: 'Compare two jobs or attempts: result, manifest, code, environment, hosts',
     usage: '<job[#attempt]> <job[#attempt]>',
     about:
-      'Prints only what differs: the result with its cost, the hosts, the manifest as written and as resolved, the ' +
+      'Prints only what differs: the result with its cost, the hosts, the keys of the manifest, the ' +
       'environment, the recovery rules, the files of job.files, and of job.workdir the commit and the files (the ' +
-      'uncommitted changes if the files are not kept). Scripts of setup steps only if the manifests are equal; of a ' +
+      'uncommitted changes if the files are not kept). The resolved manifest only if the manifests are equal; of a ' +
       'longer difference 40 lines (--json has all). Without #attempt it takes the newest attempt of the job.\n\n' +
       'jobman keeps the files of the newest copy of a working directory only; of earlier copies it keeps the commit and ' +
       'the changes. ' +

@@ -92,7 +92,7 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
   },
   quota: {
     description:
-      'limit the cores (for v5e and v6e: chips), `addresses` or `requests` per minute of a project in a region',
+      'limit the cores (for v5e and v6e: chips), `addresses` or `requests` per minute of a project in a region; `--limit 32` is 32 cores',
     target: 'offering',
     extraTargets: ['addresses', 'requests'],
     options: { ...countedOptions, ...scopeOptions, limit: 'number' },
