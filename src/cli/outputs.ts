@@ -23,7 +23,7 @@ import type { TopRow } from '../app/top.ts';
 import type { TpuRow } from '../app/tpus.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
-import type { CostGroup, CostReport, CostRest, CostTotal } from '../reports/cost.ts';
+import type { CostGroup, CostReport, CostRest, CostTotal, JobCost } from '../reports/cost.ts';
 import type { CheckpointRow } from '../reports/checkpoints.ts';
 import type { BucketRow, StorageTotal } from '../reports/storage.ts';
 import type { BillingGroup, BillingReport } from '../reports/billing.ts';
@@ -246,6 +246,8 @@ export interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterCont
   readonly archivedAt: Instant | null;
   /** Time at which the job was found to be gone from its cluster. */
   readonly goneAt: Instant | null;
+  /** Of all archived jobs of that name there, as `cost` has it; null if the archive has none. */
+  readonly cost: JobCost | null;
   /** The Job; null if it was not submitted from this installation and is only in jobman's archive. */
   readonly object: object | null;
   /** The fields that jobman reads. */

@@ -24,6 +24,7 @@ import {
   createClusterWriter,
   type ClusterWriter,
 } from './cluster-writer.ts';
+import type { FlavorPrice } from '../reports/prices.ts';
 import { createCoalescedTask, backoff, waitAtMost, createTimers, type Timers } from './timers.ts';
 
 interface ClusterMirrorOptions {
@@ -34,6 +35,8 @@ interface ClusterMirrorOptions {
   /** Throws StoreError. */
   readonly openLogCopy: (job: ClusterJob, pod: string, container: string) => ArchivedLogWriter;
   readonly clock: Clock;
+  /** The own price of a job's flavor now; null without one. */
+  readonly flavorPrice: (job: ClusterJob) => FlavorPrice | null;
   readonly report: (line: string) => void;
 }
 
@@ -195,7 +198,14 @@ async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Pro
     onDone: ({ job }) => writer.enqueue(job.uid),
     onFailed: emptied.reject,
   });
-  const writer = createClusterWriter({ ...common, clock, clusterContext, onWritten: followLogs, onIdle: check });
+  const writer = createClusterWriter({
+    ...common,
+    clock,
+    clusterContext,
+    onWritten: followLogs,
+    onIdle: check,
+    flavorPrice: options.flavorPrice,
+  });
   let agedAt = clock.now();
   let watchingPods: Promise<void> | undefined;
 

@@ -21,6 +21,7 @@ import { createLimiter } from '../app/concurrency.ts';
 import { isNotFoundError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
+import type { FlavorPrice } from '../reports/prices.ts';
 import { backoff, type Timers } from './timers.ts';
 
 interface ContainerLog {
@@ -169,6 +170,8 @@ interface WriterParts {
   readonly signal: AbortSignal;
   readonly onWritten: (job: ClusterJob, pods: readonly ClusterPod[]) => void;
   readonly onIdle: () => void;
+  /** The own price of its flavor now; null without one. */
+  readonly flavorPrice: (job: ClusterJob) => FlavorPrice | null;
   readonly report: (line: string) => void;
 }
 
@@ -223,7 +226,8 @@ export function createClusterWriter(options: WriterParts) {
     const names = [job.name, ...pods.slice(-maxEventPods).map(({ name }) => name)];
     const events = isGone ? [] : ((await cluster.events({ names })) ?? []);
     const before = await archivedJob(uid);
-    const observation = mergeObservations(before, { job, pods, events });
+    const flavorPrice = options.flavorPrice(job);
+    const observation = mergeObservations(before, { job, pods, events, flavorPrice });
     const { server, context } = options.clusterContext();
     const now = clock.now();
     const times = isGone

@@ -245,7 +245,11 @@ export interface JobCost extends CostTotal {
 
 /** All of these rows are of one job, which is either simulated or not. */
 export function jobCost(rows: readonly UsageRow[], now: Instant): JobCost {
-  const { totals, prices } = costReport(rows, { by: 'job' }, now);
+  return reportedJobCost(costReport(rows, { by: 'job' }, now));
+}
+
+/** The report is about one job. */
+export function reportedJobCost({ totals, prices }: Pick<CostReport, 'totals' | 'prices'>): JobCost {
   const [real, simulated = real] = totals;
   return { ...simulated, prices };
 }

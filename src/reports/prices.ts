@@ -26,6 +26,9 @@ export interface OwnPrice {
   readonly since?: string | undefined;
 }
 
+/** The own price of a resource flavor: exactly one of the two amounts. */
+export type FlavorPrice = Pick<OwnPrice, 'usdPerHour' | 'usdPerChipHour'>;
+
 /** The subject of a price: one of `accelerator`, `flavor`, `host`. */
 export interface PriceQuery {
   readonly accelerator?: string | null;
@@ -63,14 +66,36 @@ export function priceOf(own: readonly OwnPrice[], query: PriceQuery): Price | nu
   const { at = Number.POSITIVE_INFINITY, count = 1 } = query;
   const matching = own.filter((price) => matches(price, query));
   if (matching.length > 0) {
-    const begun = matching.filter(({ since }) => since === undefined || Date.parse(since) <= at);
-    const usdPerHour = begun.length === 0 ? null : amountOf(begun.reduce(preferred), query);
+    const applied = appliedPrice(matching, at);
+    const usdPerHour = applied === null ? null : amountOf(applied, query);
     return usdPerHour === null ? null : { usdPerHour: usdPerHour * count, pricesOf: 'settings' };
   }
   const { accelerator = null, zone = null, pricing = null } = query;
   if (accelerator === null || zone === null || pricing === null) return null;
   const usdPerHour = pricePerHour({ accelerator, zone, pricing, nodeCount: count });
   return usdPerHour === null ? null : { usdPerHour, pricesOf: priceTable.date };
+}
+
+/** The own price of a flavor at that time. It is stored with the job, so that a later price changes nothing. */
+export function flavorPriceOf(own: readonly OwnPrice[], flavor: string | null, at: Instant): FlavorPrice | null {
+  if (flavor === null) return null;
+  const applied = appliedPrice(
+    own.filter((price) => matches(price, { flavor })),
+    at,
+  );
+  if (applied === null) return null;
+  const { usdPerHour, usdPerChipHour } = applied;
+  return usdPerHour === undefined ? { usdPerChipHour } : { usdPerHour };
+}
+
+/** US dollars for an hour of one pod with that number of GPUs. */
+export function podPrice({ usdPerHour, usdPerChipHour = 0 }: FlavorPrice, chips: number): number {
+  return usdPerHour ?? usdPerChipHour * chips;
+}
+
+function appliedPrice(matching: readonly OwnPrice[], at: Instant): OwnPrice | null {
+  const begun = matching.filter(({ since }) => since === undefined || Date.parse(since) <= at);
+  return begun.length === 0 ? null : begun.reduce(preferred);
 }
 
 function matches({ accelerator, flavor, host, zone, pricing }: OwnPrice, query: PriceQuery): boolean {

@@ -10,6 +10,7 @@ import type { ReadyPeriod } from '../core/model/ready-periods.ts';
 import { emulatorProject } from '../core/model/spec.ts';
 import type { CapacitySpec, Pricing } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
+import { podPrice, type FlavorPrice } from './prices.ts';
 
 /**
  * - waiting: requested and not ready, or under repair; not charged
@@ -282,6 +283,7 @@ export interface ClusterJobUsage {
   readonly context: string;
   readonly namespace: string;
   readonly flavor: string | null;
+  readonly flavorPrice: FlavorPrice | null;
   /** In the order of their creation. */
   readonly pods: readonly {
     readonly name: string;
@@ -295,9 +297,9 @@ export interface ClusterJobUsage {
   }[];
 }
 
-/** Each pod waits from its creation, and uses its requests from its start to its end. Nothing has a price here. */
+/** Each pod waits from its creation, and uses its requests from its start to its end. Only a flavor has a price. */
 export function clusterUsageOf(job: ClusterJobUsage): readonly UsageRow[] {
-  const { name, owner, context, namespace, flavor, pods } = job;
+  const { name, owner, context, namespace, flavor, flavorPrice, pods } = job;
   return pods.flatMap((pod, index) => {
     const about = {
       job: name,
@@ -313,7 +315,6 @@ export function clusterUsageOf(job: ClusterJobUsage): readonly UsageRow[] {
       pricing: null,
       chips: pod.gpus,
       ownership: 'ephemeral',
-      pricesOf: null,
       simulated: false,
     } as const;
     const { createdAt, startedAt, endedAt } = pod;
@@ -325,6 +326,7 @@ export function clusterUsageOf(job: ClusterJobUsage): readonly UsageRow[] {
       from: createdAt,
       until: startedAt ?? endedAt,
       pricePerHourUsd: 0,
+      pricesOf: null,
     };
     const running: UsageRow = {
       ...about,
@@ -332,7 +334,8 @@ export function clusterUsageOf(job: ClusterJobUsage): readonly UsageRow[] {
       attempt: index + 1,
       from: startedAt ?? 0,
       until: endedAt,
-      pricePerHourUsd: null,
+      pricePerHourUsd: flavorPrice === null ? null : podPrice(flavorPrice, pod.gpus),
+      pricesOf: flavorPrice === null ? null : 'settings',
     };
     const rows = startedAt === null ? [waiting] : [waiting, running];
     return rows.filter(({ from, until }) => until === null || until > from);

@@ -9,7 +9,7 @@ import type {
   ArchiveQuery,
   ArchivedObservation,
 } from '../app/cluster/archive.ts';
-import { clusterUsageOf, type UsageRow } from '../reports/usage.ts';
+import { archivedUsage } from '../app/cluster/usage.ts';
 import type { RunOperation } from './database-file.ts';
 import { writeNotices } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
@@ -107,12 +107,21 @@ async function readClusterContexts(db: Database): Promise<readonly WatchedContex
 async function writeObservation(
   db: Database,
   before: ArchivedJob | undefined,
-  { server, context, job, pods, events, observedAt, goneAt }: Omit<ArchivedJob, 'hidden' | 'object' | 'logs'>,
+  {
+    server,
+    context,
+    job,
+    pods,
+    events,
+    flavorPrice,
+    observedAt,
+    goneAt,
+  }: Omit<ArchivedJob, 'hidden' | 'object' | 'logs'>,
   history: readonly ClusterJobEvent[],
 ): Promise<void> {
-  const observation = JSON.stringify({ job, pods, events } satisfies ArchivedObservation);
-  const rows = usageRows({ job, pods, context, goneAt });
-  await replaceRows(db, job.uid, before === undefined ? [] : usageRows(before), rows);
+  const observation = JSON.stringify({ job, pods, events, flavorPrice } satisfies ArchivedObservation);
+  const rows = archivedUsage({ job, pods, context, goneAt, flavorPrice });
+  await replaceRows(db, job.uid, before === undefined ? [] : archivedUsage(before), rows);
   await sql`
     insert into cluster_job
       (uid, server, context, namespace, name, created_at, observed_at, gone_at, hidden, observation, object)
@@ -127,41 +136,6 @@ async function writeObservation(
       on conflict (uid, key) do update set message = excluded.message
       where cluster_job_event.message <> excluded.message`.execute(db);
   }
-}
-
-/** A pod without an end has ended with its job at the latest. */
-function usageRows({
-  job,
-  pods,
-  context,
-  goneAt,
-}: Pick<ArchivedJob, 'job' | 'pods' | 'context' | 'goneAt'>): readonly UsageRow[] {
-  const { name, namespace, owner, flavor } = job;
-  return clusterUsageOf({
-    name,
-    owner,
-    context,
-    namespace,
-    flavor,
-    pods: pods.map((pod) => {
-      const containers = pod.containers.filter(({ init }) => !init);
-      const starts = containers.flatMap(({ startedAt }) => startedAt ?? []);
-      const ends = containers.flatMap(({ endedAt }) => endedAt ?? []);
-      const hasEnded = pod.phase === 'Succeeded' || pod.phase === 'Failed';
-      const endedAt = hasEnded && ends.length > 0 ? Math.max(...ends) : (job.endedAt ?? goneAt);
-      const gpus = Object.entries(pod.requests).map(([resource, amount]) =>
-        /\/(?:gpu|tpu)$/.test(resource) ? Number(amount) : 0,
-      );
-      return {
-        name: pod.name,
-        gpus: gpus.reduce((sum, count) => sum + count, 0),
-        createdAt: pod.createdAt,
-        startedAt: starts.length === 0 ? null : Math.min(...starts),
-        endedAt,
-        hasFailed: pod.phase === 'Failed',
-      };
-    }),
-  });
 }
 
 async function readJobs(db: Database, { name, namespace, server }: ArchiveQuery): Promise<readonly ArchivedJob[]> {

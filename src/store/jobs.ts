@@ -26,6 +26,7 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import { nextNumber, requireRow } from './counters.ts';
+import { schemaVersion } from './database-file.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
 import { sql, type Database, type Sql } from './sql.ts';
@@ -323,7 +324,7 @@ export async function takeLease(
         paused_from = ${pause?.from ?? null}, paused_until = ${pause?.until ?? null}
     where id = 1 returning epoch`.execute(db);
   const { epoch } = requireRow(rows[0]);
-  if (!ours) await completeUsage(db);
+  if (!ours) await completeUsage(db, schemaVersion);
   const { holder, version, now, ttl } = wanted;
   return {
     taken: true,

@@ -4,6 +4,7 @@
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
+import { readArchivedUsage } from './usage.ts';
 
 /** In order; the number at the front of a name is the version of the database. */
 export const migrations: Readonly<Record<string, (db: Database) => Promise<void>>> = {
@@ -15,11 +16,17 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
     const { rows } = await sql<{ number: number; status: string; outline: string }>`
       select number, status, outline from job order by number`.execute(db);
     for (const { status, outline } of rows) {
-      for (const [seq, row] of usageOf(jobOf(status, outline)).entries()) await insertUsage(db, seq, row);
+      for (const [seq, row] of usageOf(jobOf(status, outline)).entries()) await insertUsage(db, row.job, seq, row);
     }
   },
   async '0003_notifications'(db) {
     for (const statement of notifications) await statement.execute(db);
+  },
+  async '0004_cluster_usage'(db) {
+    for (const { uid, usage } of await readArchivedUsage(db)) {
+      await sql`delete from usage where subject = ${uid}`.execute(db);
+      for (const [seq, row] of usage.entries()) await insertUsage(db, uid, seq, row);
+    }
   },
 };
 
@@ -56,11 +63,11 @@ const usageTable: readonly Sql[] = [
 ];
 
 /** As the table is after this step. */
-async function insertUsage(db: Database, seq: number, row: UsageRow): Promise<void> {
+async function insertUsage(db: Database, subject: string, seq: number, row: UsageRow): Promise<void> {
   await sql`
     insert into usage (subject, seq, job, source, allocation, name, owner, job_name, project, location, accelerator,
       pricing, chips, ownership, used_for, attempt, began_at, ended_at, price, prices_of, simulated)
-    values (${row.job}, ${seq}, ${row.job}, ${row.source}, ${row.allocation}, ${row.name}, ${row.owner}, ${row.jobName},
+    values (${subject}, ${seq}, ${row.job}, ${row.source}, ${row.allocation}, ${row.name}, ${row.owner}, ${row.jobName},
       ${row.project}, ${row.location}, ${row.accelerator}, ${row.pricing}, ${row.chips}, ${row.ownership}, ${row.use},
       ${row.attempt}, ${row.from}, ${row.until}, ${row.pricePerHourUsd}, ${row.pricesOf}, ${row.simulated ? 1 : 0})`.execute(
     db,

@@ -2,12 +2,13 @@
 
 import type { UsageJob } from '../app/client.ts';
 import type { UserSpending } from '../app/grants.ts';
+import type { ArchivedObservation } from '../app/cluster/archive.ts';
+import { archivedUsage } from '../app/cluster/usage.ts';
 import type { CostliestJobs, UsageFilter } from '../app/ports.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
-import { schemaVersion } from './database-file.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 
@@ -20,9 +21,9 @@ export async function writeUsage(db: Database, before: Job | undefined, job: Job
  * Writes the rows of all jobs again, once for each version of the database. An older controller may have run during the
  * upgrade, and its commits wrote other rows or none; call this when another controller has taken the lease from it.
  */
-export async function completeUsage(db: Database): Promise<void> {
+export async function completeUsage(db: Database, version: number): Promise<void> {
   const { rows: written } = await sql`
-    insert into meta (key, value) values ('usage_complete', ${String(schemaVersion)})
+    insert into meta (key, value) values ('usage_complete', ${String(version)})
     on conflict (key) do update set value = excluded.value where meta.value <> excluded.value returning key`.execute(
     db,
   );
@@ -33,6 +34,23 @@ export async function completeUsage(db: Database): Promise<void> {
     await sql`delete from usage where subject = ${job.id}`.execute(db);
     await insertRows(db, job.id, 0, usageOf(job));
   }
+  // Rows of jobs that left the archive stay.
+  for (const { uid, usage } of await readArchivedUsage(db)) {
+    await sql`delete from usage where subject = ${uid}`.execute(db);
+    await insertRows(db, uid, 0, usage);
+  }
+}
+
+/** The rows of each job in the archive of clusters. */
+export async function readArchivedUsage(
+  db: Database,
+): Promise<readonly { readonly uid: string; readonly usage: readonly UsageRow[] }[]> {
+  const { rows } = await sql<{ uid: string; context: string; goneAt: number | null; observation: string }>`
+    select uid, context, gone_at as "goneAt", observation from cluster_job`.execute(db);
+  return rows.map(({ uid, context, goneAt, observation }) => {
+    const observed = JSON.parse(observation) as ArchivedObservation;
+    return { uid, usage: archivedUsage({ ...observed, context, goneAt }) };
+  });
 }
 
 /** Replaces the rows of `subject` that differ: the id of a job, or the uid of a cluster's job. */

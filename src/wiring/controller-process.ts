@@ -15,6 +15,7 @@ import { createClusterMirror, type ClusterMirror } from '../controller/cluster-m
 import { readController } from '../controller/lock.ts';
 import { createNotifier } from '../controller/notifier.ts';
 import { runController } from '../controller/process.ts';
+import { flavorPriceOf } from '../reports/prices.ts';
 import { createBackups } from '../store/backup.ts';
 import { requireOriginalHome, schemaVersion } from '../store/database-file.ts';
 import { openStore, type JobmanStore } from '../store/store.ts';
@@ -72,7 +73,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
-      createBackgroundTask: () => openClusterMirror(parts, store, clock, (line) => logger.info(line)),
+      createBackgroundTask: () => openClusterMirror(parts, settings, store, clock, (line) => logger.info(line)),
       createNotifier: () =>
         createNotifier({
           store: store.notifications,
@@ -118,8 +119,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-const controllerSettings = ({ tpu, local, controller, notify, grants }: Settings): string =>
-  JSON.stringify({ tpu, local, controller, notify, grants });
+const controllerSettings = ({ tpu, local, controller, notify, grants, prices }: Settings): string =>
+  JSON.stringify({ tpu, local, controller, notify, grants, prices });
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
 function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
@@ -192,6 +193,7 @@ function checkOpenFileLimit(): void {
 /** Reads and watches nothing before its first `poll`. */
 function openClusterMirror(
   { io, home }: Pick<ControllerParts, 'io' | 'home'>,
+  { prices }: Settings,
   store: JobmanStore,
   clock: Clock,
   log: (line: string) => void,
@@ -213,6 +215,7 @@ function openClusterMirror(
     open,
     openLogCopy: (job, pod, container) => openArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container)),
     clock,
+    flavorPrice: ({ flavor, createdAt }) => flavorPriceOf(prices, flavor, createdAt),
     report: log,
   });
 

@@ -97,6 +97,7 @@ async function play(seed: number): Promise<void> {
         return { ...kept, append: (lines) => alive(() => kept.append(lines)) };
       },
       clock,
+      flavorPrice: () => null,
       report: (line) => void reports.push(line),
     });
     mirror.poll();
@@ -265,6 +266,7 @@ test("a job that changes without pause is written at the mirror's own pace", { t
     open: async () => cluster as unknown as Awaited<ReturnType<typeof createCluster>>,
     openLogCopy: (job, pod, container) => openArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container)),
     clock: ours,
+    flavorPrice: () => null,
     report: () => undefined,
   });
   try {
@@ -348,6 +350,7 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
         return () => clearTimeout(timer);
       },
     },
+    flavorPrice: () => null,
     report: () => undefined,
   });
   const gone = async () =>

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ArchivedJob, WatchedContext } from '../../src/app/cluster/archive.ts';
+import type { FlavorPrice } from '../../src/reports/prices.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aClusterJob, aClusterPod, noon } from '../support/cluster-builders.ts';
 
@@ -110,6 +111,26 @@ test('the usage of each pod is written with the job: from its start to its end, 
     [row?.source, row?.job, row?.location, row?.accelerator, row?.pricesOf],
     ['kubernetes', 'train', 'lab/vision', 'a100', null],
   );
+});
+
+test('a pod costs the price of its flavor: for each of its GPUs, or for the whole pod', async (t) => {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  const { clusters } = store;
+  const requests = { 'nvidia.com/gpu': '4' };
+  const pods = [aClusterPod({ name: 'train-a', createdAt: noon, requests, phase: 'Running' }, { startedAt: noon + 5 })];
+  const priceWith = async (uid: string, flavorPrice: FlavorPrice | null) => {
+    await clusters.archiveObservation(observed({ job: aClusterJob({ uid, name: uid }), pods, flavorPrice }), []);
+    return (await store.usage({ jobs: [{ job: uid, cluster: 'lab/vision' }] })).map(({ pricePerHourUsd, pricesOf }) => [
+      pricePerHourUsd,
+      pricesOf,
+    ]);
+  };
+  const waiting = [0, null];
+  assert.deepEqual(await priceWith('a', { usdPerChipHour: 2.5 }), [waiting, [10, 'settings']]);
+  assert.deepEqual(await priceWith('b', { usdPerHour: 7 }), [waiting, [7, 'settings']]);
+  assert.deepEqual(await priceWith('c', null), [waiting, [null, null]]);
+  assert.deepEqual((await clusters.job('a'))?.flavorPrice, { usdPerChipHour: 2.5 });
 });
 
 test('usage outlives the archived job, and a job that is archived again replaces its usage', async (t) => {

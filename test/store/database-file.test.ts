@@ -20,6 +20,7 @@ import type { Store } from '../../src/app/ports.ts';
 import { day } from '../../src/core/model/time.ts';
 import { backUp } from '../../src/store/backup.ts';
 import { usageOf } from '../../src/reports/usage.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { migrations } from '../../src/store/migrations.ts';
 import { schemaVersion, openDatabaseFile, type OpenDatabaseOptions } from '../../src/store/database-file.ts';
 import { sql } from '../../src/store/sql.ts';
@@ -154,6 +155,30 @@ test('a database without the usage ledger gets the rows of its jobs', async (t) 
     (await upgraded.usage({})).map(({ use }) => use),
     ['waiting', 'setup', 'useful'],
   );
+});
+
+test('archived jobs of clusters get rows: by the migration, and after an older controller', async (t) => {
+  const { file } = databaseIn(t);
+  const open = () => {
+    const store = openStore({ file });
+    t.after(() => store.close());
+    return store;
+  };
+  const store = open();
+  const pods = [aClusterPod({ name: 'train-a', createdAt: noon, phase: 'Running' }, { startedAt: noon + 5 })];
+  const observed = { server: 'https://lab', context: 'lab', observedAt: noon, goneAt: null, pods, events: [] };
+  await store.clusters.archiveObservation({ ...observed, job: aClusterJob({ uid: 'u1', name: 'train' }) }, []);
+  const rows = await store.usage({});
+  assert.equal(rows.length, 2);
+  await store.close();
+  edit(file, `delete from usage; delete from migration where name >= '0004'`);
+  const upgraded = open();
+  assert.deepEqual(await upgraded.usage({}), rows);
+  await upgraded.close();
+  edit(file, `delete from usage`);
+  const next = open();
+  await next.takeLease('new', '1.0.0', noon, day, false);
+  assert.deepEqual(await next.usage({}), rows);
 });
 
 test('a new controller writes the usage that a controller without the ledger did not write', async (t) => {

@@ -6,6 +6,7 @@
 
 import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
+import type { FlavorPrice } from '../../reports/prices.ts';
 import { pluralize, formatDuration, formatTime, formatWhen, type ReadingTime } from '../format.ts';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from './cluster.ts';
 import { clusterPhase, clusterResult, startsOf, type ClusterResult } from './job-result.ts';
@@ -37,6 +38,8 @@ export interface ArchivedObservation {
   /** All pods ever observed, oldest first; a deleted pod keeps its last observation. */
   readonly pods: readonly ClusterPod[];
   readonly events: readonly ClusterEvent[];
+  /** The own price of its flavor when the job was first observed; null without one. Absent before, and in older records. */
+  readonly flavorPrice?: FlavorPrice | null | undefined;
 }
 
 export interface ArchivedJob extends ArchivedObservation {
@@ -126,6 +129,7 @@ export function mergeObservations(
   return {
     job: now.job,
     pods: [...byUid.values()].toSorted((one, other) => one.createdAt - other.createdAt).slice(-maxPods),
+    flavorPrice: before.flavorPrice === undefined ? now.flavorPrice : before.flavorPrice,
     events: [...byKey.values()].toSorted((one, other) => one.lastAt - other.lastAt).slice(-maxEvents),
   };
 }

@@ -31,13 +31,13 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
     id: name,
     isStored: false,
     async show() {
-      return detailsText(cli, await observeDetails(cluster, job, { now: cli.io.now() }));
+      return detailsText(cli, await observeDetails(cli, cluster, job, { now: cli.io.now() }));
     },
     why: async () => clusterWhy(cli, name, clusterResult(await observeJob(cluster, job), { now: cli.io.now() })),
     history: (isTimeline) => clusterHistory(cli, archive, job, cluster, isTimeline),
     async report() {
       const { clusterReport } = await import('../report/cluster.ts');
-      const details = await observeDetails(cluster, job, { now: cli.io.now(), isKept: true });
+      const details = await observeDetails(cli, cluster, job, { now: cli.io.now(), isKept: true });
       const archived = archive.isUsed ? await archive.job(job.uid) : undefined;
       const events = await allEvents(archive, job, clusterJobEvents(details.observation));
       return clusterReport(cli, { details, archive, archived, cluster, events, exitCode: exitCode.ok, notes: [] });
@@ -221,7 +221,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     isStored: false,
     async show() {
       expectListed();
-      return { ...detailsText(cli, archivedDetails(archived, { now: cli.io.now() })), exitCode: code };
+      return { ...detailsText(cli, await archivedDetails(cli, archived, { now: cli.io.now() })), exitCode: code };
     },
     async why() {
       expectListed();
@@ -234,7 +234,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     async report() {
       cli.note(note);
       const { clusterReport } = await import('../report/cluster.ts');
-      const details = archivedDetails(archived, { now: cli.io.now(), isKept: true });
+      const details = await archivedDetails(cli, archived, { now: cli.io.now(), isKept: true });
       const events = await allEvents(archive, archived.job, []);
       return clusterReport(cli, { details, archive, archived, cluster: null, events, exitCode: code, notes: [note] });
     },

@@ -6,11 +6,14 @@ import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { archivedResult, type ArchivedJob } from '../../app/cluster/archive.ts';
 import { clusterResult, type ClusterObservation, type ClusterResult } from '../../app/cluster/job-result.ts';
 import { formatAge, formatTimeOfDay, formatWhen, pluralize, escapeLine, type ReadingTime } from '../../app/format.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { Instant } from '../../core/model/time.ts';
+import { reportedJobCost, type JobCost } from '../../reports/cost.ts';
 import type { Cli } from '../context.ts';
 import type { JobText } from '../jobs/handle.ts';
 import type { ClusterJobOutput } from '../outputs.ts';
 import { aligned, labelled } from '../render/aligned.ts';
+import { formatCostSplit } from '../render/show.ts';
 import { columnsOf, glyph, stylePhase } from '../screen.ts';
 import { observeJob } from './pods.ts';
 
@@ -25,16 +28,24 @@ export interface Details {
   readonly object: V1Job | null;
   /** Times of an archived job. With `goneAt`, nothing of the job runs. */
   readonly archived?: Pick<ArchivedJob, 'observedAt' | 'goneAt'>;
+  /** Of all archived jobs of that name there, as `cost` has it; null if the archive has none. */
+  readonly cost: JobCost | null;
 }
 
 /** Throws JobmanError if the cluster does not answer. */
-export async function observeDetails(cluster: Cluster, job: ClusterJob, reading: ReadingTime): Promise<Details> {
-  const observation = await observeJob(cluster, job);
+export async function observeDetails(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  reading: ReadingTime,
+): Promise<Details> {
+  const [observation, object] = await Promise.all([observeJob(cluster, job), cluster.raw(job.name)]);
   const result = clusterResult(observation, reading);
-  return { observation, result, context: cluster.context(), object: await cluster.raw(job.name) };
+  const context = cluster.context();
+  return { observation, result, context, object, cost: await clusterJobCost(cli, job, context.context) };
 }
 
-export function archivedDetails(archived: ArchivedJob, reading: ReadingTime): Details {
+export async function archivedDetails(cli: Cli, archived: ArchivedJob, reading: ReadingTime): Promise<Details> {
   const { server, context, job, observedAt, goneAt } = archived;
   return {
     observation: { ...archived, nodes: null, allPods: null },
@@ -42,7 +53,19 @@ export function archivedDetails(archived: ArchivedJob, reading: ReadingTime): De
     context: { context, server, namespace: job.namespace },
     object: archived.object === null ? null : (JSON.parse(archived.object) as V1Job),
     archived: { observedAt, goneAt },
+    cost: await clusterJobCost(cli, job, context),
   };
+}
+
+async function clusterJobCost(
+  cli: Cli,
+  { name, namespace }: Pick<ClusterJob, 'name' | 'namespace'>,
+  context: string,
+): Promise<JobCost | null> {
+  const client = await cli.services.client();
+  const job = { job: name, cluster: `${context}/${namespace}` };
+  const report = await client.cost({ by: 'job', jobs: [job] });
+  return report.groups.length === 0 ? null : reportedJobCost(report);
 }
 
 /** For `show`. */
@@ -53,13 +76,13 @@ export function detailsText(cli: Cli, details: Details): JobText {
   };
 }
 
-export function detailsJson({ observation, result, context, object, archived }: Details): ClusterJobOutput {
+export function detailsJson({ observation, result, context, object, archived, cost }: Details): ClusterJobOutput {
   const { phase, message, evidence } = result;
   const { job, pods, events } = observation;
   const { user: clusterUser = null, ...location } = context;
   const times = { archivedAt: archived?.observedAt ?? null, goneAt: archived?.goneAt ?? null };
   const verdict = { id: job.name, backend: 'kubernetes', ...location, clusterUser, phase, message, evidence } as const;
-  return { ...verdict, ...times, object, pods, events };
+  return { ...verdict, ...times, cost, object, pods, events };
 }
 
 function detailLines(cli: Cli, details: Details, columns: number | null): readonly string[] {
@@ -80,10 +103,11 @@ function detailLines(cli: Cli, details: Details, columns: number | null): readon
 
 /** Labels and texts about the job as a whole, in order. */
 export function clusterFactRows(
-  { observation, result, context, object, archived }: Details,
+  { observation, result, context, object, archived, cost }: Details,
   reading: ReadingTime,
 ): readonly (readonly [label: string, text: string])[] {
   const { job } = observation;
+  const split = cost === null ? null : formatCostSplit(cost, isFinishedPhase(result.phase));
   return [
     ...whyRows(result),
     ['where', `${context.context}/${job.namespace}, created ${formatWhen(job.createdAt, reading)}`],
@@ -92,6 +116,7 @@ export function clusterFactRows(
     ...replacedRows(observation, object),
     ...objectRows(object),
     ['pods', formatPodCounts(job, (archived?.goneAt ?? null) !== null)],
+    ...(split === null ? [] : [['cost', split] as const]),
   ];
 }
 

@@ -32,7 +32,7 @@ import { fillLines, wrap } from './cell.ts';
 import { glyph, type Styler, stylePhase } from '../screen.ts';
 import { quote } from '../../catalogue/shell.ts';
 import type { DashboardLinks } from '../../core/model/dashboard-links.ts';
-import { heldUses } from '../../reports/cost.ts';
+import { heldUses, type CostSplit } from '../../reports/cost.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
@@ -135,28 +135,35 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
   return `${workdir.from}${commit}${branch}${changes}, ${pluralize(workdir.files, 'file')}${copy}${next}`;
 }
 
-/** `about $8.00/h; $75.70 estimated so far (151 chip-hours): useful $70.00, lost $5.00, setup $0.70`. */
+/** `about $8.00/h; $75.70 estimated so far (151 chip-hours): useful $70.00, lost $5.00, setup $0.70, waiting 4h30m`. */
 function formatCost(view: JobView): string | null {
   const { backend, simulated, pricePerHourUsd, cost } = view;
-  const { held, lost } = cost;
-  const soFar = isFinishedPhase(view.phase) && view.heldCapacity === null ? '' : ' so far';
-  const details = [
-    ...(held.chipMs === 0 ? [] : [`${formatHours(held.chipMs)} chip-hours`]),
-    ...(simulated && pricePerHourUsd === null && held.estimateUsd !== null ? ['simulated: free'] : []),
+  const isFinal = isFinishedPhase(view.phase) && view.heldCapacity === null;
+  const isFree = simulated && pricePerHourUsd === null && cost.held.estimateUsd !== null;
+  // Without a price, only the loss of a local job is worth a line.
+  const isShown = backend !== 'local' || cost.held.estimateUsd !== null || cost.lost.durationMs > 0;
+  const split = isShown ? formatCostSplit(cost, isFinal, isFree ? ['simulated: free'] : []) : null;
+  const parts = [
+    ...(pricePerHourUsd === null ? [] : [formatHourlyCost(view, pricePerHourUsd)]),
+    ...(split === null ? [] : [split]),
   ];
+  return parts.length === 0 ? null : parts.join('; ');
+}
+
+/** The uses as `cost` has them. Null before the first. */
+export function formatCostSplit(cost: CostSplit, isFinal: boolean, notes: readonly string[] = []): string | null {
+  const { held, waiting } = cost;
+  const waited = waiting.durationMs === 0 ? [] : [`waiting ${formatDuration(waiting.durationMs)}`];
+  if (held.durationMs === 0) return waited[0] === undefined ? null : `${waited[0]}, not charged`;
+  const details = [...(held.chipMs === 0 ? [] : [`${formatHours(held.chipMs)} chip-hours`]), ...notes];
+  const soFar = isFinal ? '' : ' so far';
   const amount = held.estimateUsd === null ? 'not priced' : `${formatAmount(held, ' not priced')} estimated${soFar}`;
   const about = details.length === 0 ? '' : ` (${details.join(', ')})`;
   const uses = heldUses(cost).map((use) => {
     const { estimateUsd, durationMs } = cost[use];
     return `${use} ${estimateUsd === null ? formatDuration(durationMs) : formatAmount(cost[use])}`;
   });
-  // Without a price, only the loss of a local job is worth a line.
-  const isShown = held.durationMs > 0 && (backend !== 'local' || held.estimateUsd !== null || lost.durationMs > 0);
-  const parts = [
-    ...(pricePerHourUsd === null ? [] : [formatHourlyCost(view, pricePerHourUsd)]),
-    ...(isShown ? [`${amount}${about}: ${uses.join(', ')}`] : []),
-  ];
-  return parts.length === 0 ? null : parts.join('; ');
+  return `${amount}${about}: ${[...uses, ...waited].join(', ')}`;
 }
 
 /** `$3.20 of $4.00 used (80%), used up at 20 Nov 22:31:07 UTC`. */
