@@ -12,12 +12,12 @@ export interface Finding {
   /** The name of the check. */
   readonly check: string;
   readonly message: string;
-  /** The command or the sentence that repairs it; null if nothing is wrong, or no command can. */
+  /** The command that repairs it or shows more, or advice; null if nothing is wrong, or nothing can be advised. */
   readonly remedy: string | null;
 }
 
 export interface CheckResult extends Finding {
-  /** `warning`: works, with a limit. `problem`: something is wrong. `unknown`: the check could not run. */
+  /** `warning`: jobman works, but something needs attention. `problem`: something is wrong. `unknown`: the check could not run. */
   readonly state: 'ok' | 'warning' | 'problem' | 'unknown';
 }
 
@@ -37,7 +37,10 @@ export const unknown = (message: string, remedy: string | null = null): Outcome 
 
 const checkTimeout: Duration = 25 * second;
 
-/** Runs all side by side, each at most for the time limit. In the order of the object. `onChange`: those that still run. */
+/**
+ * Runs all checks at once, each for at most `timeout`. The results have the order of `checks`; `onChange` gets the names of
+ * the checks that still run.
+ */
 export async function runDoctor(
   checks: Readonly<Record<string, Check>>,
   onChange: (running: readonly string[]) => void = () => undefined,
@@ -98,7 +101,7 @@ export function checkDisk({ folder, exists, isWritable, freeBytes, freeFiles }: 
   const free = `${formatBytes(freeBytes)} are free for ${what}`;
   if (freeBytes < gigabyte) return [problem(free, remedy)];
   if (freeFiles !== null && freeFiles < minFreeFiles)
-    return [problem(`${pluralize(freeFiles, 'file')} more can be created in ${folder}`, remedy)];
+    return [problem(`only ${pluralize(freeFiles, 'more file')} can be created in ${folder}`, remedy)];
   return [freeBytes < 5 * gigabyte ? warning(free, remedy) : ok(free)];
 }
 
@@ -117,7 +120,7 @@ export function checkPrivacy(
     (mode & (home.isShared && path.startsWith(`${home.folder}/`) ? 0o007 : 0o077)) !== 0;
   const open = files.filter(isOpen);
   const secrets = open.filter(({ isSecret }) => isSecret).map(({ path }) => path);
-  // No other user reaches a file in a folder without a mode for others.
+  // Other users cannot reach a file in a folder that is closed to them.
   const isReachable = (home.mode & (home.isShared ? 0o001 : 0o011)) !== 0;
   const others = isReachable ? open.filter(({ isSecret }) => !isSecret).map(({ path }) => path) : [];
   const found = [
@@ -375,5 +378,5 @@ export function checkPermissions(
       return warning(`${project}: missing ${one}, which \`${command}\` needs`, grant(role));
     }),
   ];
-  return results.length === 0 ? [ok(`${project}: all that jobman needs`)] : results;
+  return results.length === 0 ? [ok(`${project}: the login has every permission that jobman needs`)] : results;
 }

@@ -25,7 +25,7 @@ const defaultLimits: MailLimits = {
 
 const defaultPorts = { starttls: 587, tls: 465, none: 25 } as const;
 
-/** Sends the message to one address. Never rejects. The Message-ID is derived from the key, so a repetition has the same. */
+/** Sends the message to one address. Never rejects. The Message-ID is derived from the key, so it is the same at every try. */
 export async function sendMail(
   smtp: SmtpSettings,
   address: string,

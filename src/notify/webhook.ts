@@ -49,7 +49,7 @@ export async function postWebhook(
         ...(secret !== null && signatureHeaders(message.key, context.now(), body, secret)),
       };
       const reply = await client.open({ url, method: 'POST', headers, body, signal });
-      // The status alone says that the server has the message: a long or broken body must not send it again.
+      // The status alone decides: a long or broken body must not cause a second delivery.
       if ('stream' in reply) reply.stream.destroy();
       return resultOf(reply, url, secrets);
     } finally {

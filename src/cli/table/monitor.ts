@@ -128,7 +128,7 @@ export const monitor = grouped('Monitor', [
     summary: "In a job's program: report metrics for `jobman plot`",
     usage: '<name=value>...',
     about:
-      'Appends one line with the time to the metrics file of the run. The program of every job finds this command on ' +
+      'Appends one line with the time to the metrics file of the attempt. The program of every job finds this command on ' +
       'its PATH, also on workers without jobman, and its path in JOBMAN_MARK. `step` is the position in the work.',
     examples: [
       ['jobman mark step=100 loss=0.3', 'the loss at step 100'],
@@ -146,11 +146,12 @@ export const monitor = grouped('Monitor', [
     summary: 'Write a page about a job, or an archive for a bug report',
     usage: '<job> [--output file] [--bundle] [--replace] | --bundle',
     about:
-      'The page is one HTML file that needs no network: the timeline of the job, its attempts and their ends, the cost, ' +
-      'metrics, the last lines of its logs, the history, the manifest, and the commit and changes of job.workdir. Its default name is ' +
-      'jobman-report-<job>.html in the current folder.\n\n' +
-      'With --bundle it writes a tar instead (jobman-report-<job>.tar.gz), with the same page, the job and its events as ' +
-      'JSON, the ends of all logs, the settings and the versions. Without a job the tar describes only jobman itself.\n\n' +
+      'The page is one HTML file that needs no network: the timeline of the job, its attempts and why each ended, the ' +
+      'cost, metrics, the last lines of its logs, the history, the manifest, and the commit and changes of job.workdir. ' +
+      'Its default name is jobman-report-<job>.html in the current folder.\n\n' +
+      'With --bundle it writes an archive instead (jobman-report-<job>.tar.gz), with the same page, the job and its events ' +
+      'as JSON, the end of each log, the settings and the versions. Without a job the archive describes only jobman ' +
+      'itself.\n\n' +
       'jobman removes the secrets that it knows or recognises from both (docs/troubleshooting.md). The command contacts ' +
       'the cluster of a job in a cluster, and no other server.',
     examples: [

@@ -33,8 +33,8 @@ export const setup = grouped('Setup', [
     summary: 'Check the installation: login, permissions, controller, SSH, disk, and more',
     about:
       'Runs all checks at the same time, each for at most 25 seconds, and changes nothing. A line is `ok`; `warning`: ' +
-      'it works, with a limit; `problem`; or `unknown`: the check could not run. Below a line is the command that ' +
-      'repairs it.\n\n`tpu doctor` checks the data of a lab.',
+      'jobman works, but something needs attention; `problem`; or `unknown`: the check could not run. Below a line is ' +
+      'the command that repairs it or shows more.\n\n`tpu doctor` checks the data of a lab.',
     examples: [
       ['jobman doctor', 'every check, and the commands that repair what is wrong'],
       ['jobman doctor --json | jq -r \'select(.state == "problem") | .remedy\'', 'for programs: one object per line'],
