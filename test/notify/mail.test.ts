@@ -258,7 +258,10 @@ suite('a server', () => {
   for (const [when, hangs] of [
     ['before its greeting', 'connect'],
     ['at the first command', 'EHLO'],
+    ['when it should begin TLS', 'STARTTLS'],
+    ['at the login', 'AUTH'],
     ['at the sender', 'MAIL'],
+    ['before the mail', 'DATA'],
     ['after the mail', '.'],
   ] as const) {
     test(`that hangs ${when} ends the try in bounded time`, { timeout: 20_000 }, async (t) => {
@@ -267,9 +270,15 @@ suite('a server', () => {
         if (line.startsWith(hangs)) return undefined;
         if (line === 'connect') return '220 ready';
         if (line === 'DATA') return '354 send it';
-        return /^(EHLO|MAIL|RCPT|QUIT|\.)/.test(line) ? '250 ok' : undefined;
+        if (line.startsWith('EHLO')) return '250-STARTTLS\r\n250 AUTH PLAIN';
+        if (line.startsWith('AUTH')) return '235 ok';
+        return /^(MAIL|RCPT|QUIT|\.)/.test(line) ? '250 ok' : undefined;
       });
-      const result = await sendMail(settings, 'ada@example.com', aMessage(), context, never, quick);
+      writeFileSync(join(context.folder, 'password'), 'correct horse');
+      const login = { user: 'robot', password: './password' };
+      const security = hangs === 'STARTTLS' ? 'starttls' : 'none';
+      const smtp: SmtpSettings = { ...settings, ...login, security };
+      const result = await sendMail(smtp, 'ada@example.com', aMessage(), context, never, quick);
       assert.ok(result.kind === 'failed', JSON.stringify(result));
       assert.equal(result.isFinal, undefined);
     });

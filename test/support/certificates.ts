@@ -8,6 +8,8 @@ export interface Certificates {
   readonly key: Buffer;
   readonly cert: Buffer;
   readonly ca: Buffer;
+  /** The file of `ca`. */
+  readonly caFile: string;
 }
 
 /** An authority, and a certificate of its own for the loopback address. */
@@ -33,5 +35,10 @@ export function createCertificates(folder: string): Certificates {
     at('names'),
   ];
   openssl('x509', '-req', '-in', at('csr'), ...signingArgs, '-out', at('crt'));
-  return { key: readFileSync(at('key')), cert: readFileSync(at('crt')), ca: readFileSync(at('ca.crt')) };
+  return {
+    key: readFileSync(at('key')),
+    cert: readFileSync(at('crt')),
+    ca: readFileSync(at('ca.crt')),
+    caFile: at('ca.crt'),
+  };
 }
