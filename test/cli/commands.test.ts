@@ -841,9 +841,9 @@ suite('emulator', () => {
       out,
       [
         'The TPU emulator runs at http://127.0.0.1:4 (process 7), 40 times as fast as Google Cloud.',
-        'NAME           ZONE           TYPE   STATE                  WORKERS    JOB     AGE',
-        'iris-000001-1  us-central2-b  v4-16  READY                  2, 1 dead  000001  12s',
-        'mine           us-east5-b     v6e-8  WAITING_FOR_RESOURCES  -          -        1m',
+        'NAME           ZONE           ACCELERATOR  STATE                  WORKERS    JOB     AGE',
+        'iris-000001-1  us-central2-b  v4-16        READY                  2, 1 dead  000001  12s',
+        'mine           us-east5-b     v6e-8        WAITING_FOR_RESOURCES  -          -        1m',
         'in force: stockout us-east5-b, for 10m',
         '',
       ].join('\n'),

@@ -17,7 +17,7 @@ test('a type has a price for a chip-hour and an hour; the last line has source a
   assert.equal(code, 0);
   assert.equal(
     out,
-    `TYPE          LOCATION  PRICING   PER CHIP-HOUR  PER HOUR  SOURCE
+    `ACCELERATOR   LOCATION  PRICING   PER CHIP-HOUR  PER HOUR  SOURCE
 v5litepod-16  us-west4  ondemand        $1.2000    $19.20  list price of 2026-08-01
 v5litepod-16  us-west4  spot            $0.4800     $7.68  list price of 2026-08-01
 `,
@@ -43,8 +43,8 @@ suite('an own price', () => {
   test('comes first and replaces the list price', async () => {
     const { out } = await prices(['v6e-8', '--zone', 'us-east5'], own);
     assert.deepEqual(out.trimEnd().split('\n').slice(1), [
-      'v6e-8  us-east5-*  spot            $0.5000     $4.00  your settings',
-      'v6e-8  us-east5    ondemand        $2.7000    $21.60  list price of 2026-08-01',
+      'v6e-8        us-east5-*  spot            $0.5000     $4.00  your settings',
+      'v6e-8        us-east5    ondemand        $2.7000    $21.60  list price of 2026-08-01',
     ]);
   });
 

@@ -72,8 +72,8 @@ test('a row for each quota, and below it what can be released, with its command'
   const { code, out, err } = await quota({ rows: [used, row({ zone: 'us-east5-a', limitChips: 0 })] });
   assert.equal(
     out,
-    `ZONE        TPU  PRICING  LIMIT  USED  RECLAIMABLE  REQUESTED  LEFT  USED BY
-us-east5-b  v6e  spot        64    48           16          8     8  alice 32, creator unknown 16
+    `ZONE        GENERATION  PRICING  LIMIT  USED  RECLAIMABLE  REQUESTED  LEFT  USED BY
+us-east5-b  v6e         spot        64    48           16          8     8  alice 32, creator unknown 16
 
 dead (16 chips, v6e spot, us-east5-b) is PREEMPTED, but Google still counts it. Release it: jobman gc dead --yes
 `,
@@ -88,7 +88,7 @@ test('zones that share a limit of their region are one row unless a zone of it h
   const regional = { scope: 'region', quotaId: 'TPUV6EPreemptiblePerProjectPerRegionForTPUAPI' } as const;
   const rows = ['us-east5-a', 'us-east5-b', 'us-east5-c'].map((zone) => row({ ...regional, zone }));
   const unused = await quota({ rows });
-  assert.match(unused.out, /^us-east5 {2}v6e {2}spot {5}64 in region /m);
+  assert.match(unused.out, /^us-east5 {2}v6e +spot {5}64 in region /m);
   assert.equal(unused.out.trimEnd().split('\n').length, 2);
   const one = await quota({ rows: [...rows.slice(1), row({ ...regional, zone: 'us-east5-a', usedChips: 8 })] });
   assert.match(one.out, /^us-east5-a {2}v6e/m);

@@ -262,11 +262,11 @@ suite('top elsewhere', () => {
     assert.equal(code, 0);
     assert.ok(!out.includes('\u001b'));
     const lines = out.trimEnd().split('\n');
-    assert.match(lines[0] ?? '', /^ZONE +TYPE +LIMIT +HELD +BUSY +IDLE +IDLE FOR +WAIT +AGE +BY$/);
+    assert.match(lines[0] ?? '', /^ZONE +GENERATION +LIMIT +HELD +BUSY +IDLE +IDLE FOR +WAIT +AGE +BY$/);
     assert.match(lines[1] ?? '', /^us-west4-a +v5e +- +16 +16 +0 +- +0 +- +alice 16 \(not checked yet\)$/);
     assert.match(
       lines[3] ?? '',
-      /^JOB +NAME +USER +TYPE +ZONE +STATUS +LOG +CPU% +MEM% +DISK% +NET +DUTY +STEP\/S +STEP +IDLE +DETAIL$/,
+      /^JOB +NAME +USER +ACCELERATOR +ZONE +STATUS +LOG +CPU% +MEM% +DISK% +NET +DUTY +STEP\/S +STEP +IDLE +DETAIL$/,
     );
     assert.match(
       lines[4] ?? '',

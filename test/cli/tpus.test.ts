@@ -45,7 +45,7 @@ test('a row for each, with the sum below', async () => {
   const { code, out, err } = await tpus({ rows });
   assert.equal(
     out,
-    `NAME          ZONE        TYPE          PRICING  STATE    OWNER          JOB     READY  IDLE    PRICE
+    `NAME          ZONE        ACCELERATOR   PRICING  STATE    OWNER          JOB     READY  IDLE    PRICE
 vit-000042-1  us-west4-a  v5litepod-16  spot     READY    alice          000042     4h    3h  $7.68/h
 dev           us-west4-a  v5litepod-16  spot     READY    grace          -          4h     ?  $7.68/h
 old           us-west4-a  ?             spot     STOPPED  none           -           -     -        ?

@@ -167,7 +167,7 @@ export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number
   return emulator.serve(omitUndefined({ port, sshPort, seed, speed, state, hosts, gcsfuse, schedule, idleExitMs }));
 }
 
-const title = ['NAME', 'ZONE', 'TYPE', 'STATE', 'WORKERS', 'JOB', 'AGE'];
+const title = ['NAME', 'ZONE', 'ACCELERATOR', 'STATE', 'WORKERS', 'JOB', 'AGE'];
 
 function cloudLines({ tpus, activeFaults }: EmulatorStatus, columns: number | null, now: Instant): readonly string[] {
   const rows = tpus.map((tpu) => [

@@ -39,7 +39,7 @@ export async function prices(cli: Cli, { zone }: PricesFlags & GlobalFlags, ...n
 
 function priceLines(rows: readonly PriceRow[], terminal: number | null, now: Instant): readonly string[] {
   const columns: readonly Column<PriceRow>[] = [
-    { title: 'TYPE', side: 'left', text: formatSubject },
+    { title: 'ACCELERATOR', side: 'left', text: formatSubject },
     { title: 'LOCATION', side: 'left', text: ({ zone, region }) => zone ?? region ?? 'any' },
     { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing ?? 'any' },
     { title: 'PER CHIP-HOUR', side: 'right', text: ({ pricePerChipHourUsd }) => formatAmount(pricePerChipHourUsd, 4) },

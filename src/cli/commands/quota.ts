@@ -69,7 +69,7 @@ function quotaLines(rows: readonly QuotaRow[], terminal: number | null): readonl
   const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
   const columns: readonly Column<QuotaRow>[] = [
     { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-    { title: 'TPU', side: 'left', text: formatTpu },
+    { title: 'GENERATION', side: 'left', text: formatGeneration },
     { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
     { title: 'LIMIT', side: 'right', text: formatLimit },
     { title: 'USED', side: 'right', text: ({ usedChips }) => formatChips(usedChips) },
@@ -85,7 +85,7 @@ function quotaLines(rows: readonly QuotaRow[], terminal: number | null): readonl
   return fittedTable(columns, rows, ['USED BY', 'REQUESTED', 'RECLAIMABLE'], terminal);
 }
 
-function formatTpu({ generation, variant }: Pick<QuotaRow, 'generation' | 'variant'>): string {
+function formatGeneration({ generation, variant }: Pick<QuotaRow, 'generation' | 'variant'>): string {
   return variant === null ? generation : `${generation} ${variant}`;
 }
 
@@ -115,7 +115,7 @@ const reasons = {
 } as const;
 
 function formatReclaimable(row: QuotaRow, { name, chips, state, reclaimable, command, job }: QuotaHolder): string {
-  const subject = `${name} (${pluralize(chips, 'chip')}, ${formatTpu(row)} ${row.pricing}, ${row.zone})`;
+  const subject = `${name} (${pluralize(chips, 'chip')}, ${formatGeneration(row)} ${row.pricing}, ${row.zone})`;
   const reason = reclaimable === null ? '' : reasons[reclaimable];
   const release = command === null ? `Job ${job ?? ''} releases it` : `Release it: ${command}`;
   return escapeLine(`${subject} is ${state}, ${reason}. ${release}`);

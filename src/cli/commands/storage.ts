@@ -185,7 +185,7 @@ function printNotes(cli: Cli, rows: readonly BucketRow[], exact: boolean): void 
 const checkpointColumns = (now: Instant): readonly Column<CheckpointRow>[] => [
   { title: 'JOB', side: 'left', text: ({ jobs }) => (jobs.length > 2 ? `${jobs[0]}, ...` : jobs.join(', ')) },
   { title: 'NAME', side: 'left', text: ({ name }) => name },
-  { title: 'OWNER', side: 'left', text: ({ owner }) => owner },
+  { title: 'USER', side: 'left', text: ({ owner }) => owner },
   {
     title: 'SIZE',
     side: 'right',
@@ -203,7 +203,7 @@ const checkpointColumns = (now: Instant): readonly Column<CheckpointRow>[] => [
 function printCheckpoints(cli: Cli, report: CheckpointReport, rows: readonly CheckpointRow[]): void {
   const { io } = cli;
   if (rows.length === 0) cli.note('No job has a checkpoint folder with files.');
-  else cli.printAll(fittedTable(checkpointColumns(io.now()), rows, ['NAME', 'OWNER', 'NEWEST'], columnsOf(io.stdout)));
+  else cli.printAll(fittedTable(checkpointColumns(io.now()), rows, ['NAME', 'USER', 'NEWEST'], columnsOf(io.stdout)));
   const { unlisted } = report;
   if (unlisted.length > 0)
     cli.note(

@@ -221,7 +221,7 @@ function printOutcome(cli: Cli, orphan: OrphanView, outcome: 'gone' | 'releasing
 const tableColumns = (isOneProject: boolean, now: Instant): readonly Column<TpuRow>[] => [
   { title: 'NAME', side: 'left', text: ({ name }) => name },
   { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-  { title: 'TYPE', side: 'left', text: ({ accelerator }) => accelerator ?? '?' },
+  { title: 'ACCELERATOR', side: 'left', text: ({ accelerator }) => accelerator ?? '?' },
   { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
   { title: 'STATE', side: 'left', text: ({ state }) => state },
   { title: 'OWNER', side: 'left', text: formatOwner },
@@ -240,7 +240,7 @@ function formatHourlyPrice({ pricePerHourUsd }: TpuRow): string {
 }
 
 /** The command's help lists this order, too. */
-const dropOrder = ['PRICING', 'READY', 'JOB', 'ZONE', 'TYPE'] as const;
+const dropOrder = ['PRICING', 'READY', 'JOB', 'ZONE', 'ACCELERATOR'] as const;
 const narrowTerminal = 60;
 
 function tpuLines(rows: readonly TpuRow[], terminal: number | null, now: Instant): readonly string[] {

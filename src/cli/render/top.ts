@@ -90,7 +90,7 @@ function withLastColumn(table: readonly string[], texts: readonly string[], colu
 
 const zoneColumns = (isOneProject: boolean, now: Instant): readonly Column<TopZone>[] => [
   { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-  { title: 'TYPE', side: 'left', text: ({ generation }) => generation ?? '?' },
+  { title: 'GENERATION', side: 'left', text: ({ generation }) => generation ?? '?' },
   {
     title: 'LIMIT',
     side: 'right',
@@ -168,7 +168,7 @@ export function jobLines(lines: readonly TopLine[], all: readonly TopLine[], lay
 }
 
 /** The last column that a narrower terminal loses comes last. Columns without any value are lost before all others. */
-const dropOrder = ['NET', 'DISK%', 'ZONE', 'USER', 'TYPE', 'STEP/S', 'STEP', 'MEM%', 'IDLE', 'DUTY'] as const;
+const dropOrder = ['NET', 'DISK%', 'ZONE', 'USER', 'ACCELERATOR', 'STEP/S', 'STEP', 'MEM%', 'IDLE', 'DUTY'] as const;
 /** The detail gets at least this part of a terminal, or this width. */
 const detailShare = 0.25;
 const detailWidth = 40;
@@ -221,7 +221,7 @@ function jobColumns(
       side: 'left',
       text: (line) => (line.kind === 'job' ? (line.owner ?? '-') : line.kind === 'tpu' ? line.user : ''),
     },
-    { title: 'TYPE', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.accelerator ?? '-')) },
+    { title: 'ACCELERATOR', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.accelerator ?? '-')) },
     { title: 'ZONE', side: 'left', text: (line) => (line.kind === 'worker' ? '' : (line.zone ?? '-')) },
     { title: 'STATUS', side: 'left', text: (line) => padEnd(formatState(line, layout), statusWidth) },
     number('LOG', 3, (line) => (line.kind === 'tpu' || line.logAt === null ? '-' : formatAge(now - line.logAt))),

@@ -246,7 +246,7 @@ export const monitor = grouped('Monitor', [
       'percentage of time in which the TPU chips compute, as libtpu reports it on the worker. STEP and STEP/S are the ' +
       'progress of the slowest worker. IDLE is the time for which the TPU has been ready without a command. `-` means ' +
       'not known.\n\n' +
-      'A narrow terminal loses first the columns without any value, then NET, DISK%, ZONE, USER, TYPE, STEP/S, STEP, MEM%, IDLE, DUTY. ' +
+      'A narrow terminal loses first the columns without any value, then NET, DISK%, ZONE, USER, ACCELERATOR, STEP/S, STEP, MEM%, IDLE, DUTY. ' +
       'A worker that does not answer is `silent`: its last figures stay. For a pod, CPU% is of its request and MEM% of ' +
       'its limit, if the cluster serves the resource metrics API.',
     examples: [
