@@ -118,7 +118,7 @@ export interface StorageParts {
 }
 
 const maxConcurrentProjects = 8;
-/** Cloud Storage limits neither; this machine's connections do. */
+/** Cloud Storage sets no limit, but the connections of this machine are few. */
 export const maxConcurrentBuckets = 8;
 
 /**

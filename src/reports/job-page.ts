@@ -30,7 +30,7 @@ export interface JobPage {
   readonly logs: readonly PageText[];
   /** The manifest, the Job object, the differences of the working directory from its commit. */
   readonly documents: readonly PageText[];
-  /** Parts that the page could not contain. */
+  /** The missing parts of the page, each with the reason. */
   readonly notes: readonly string[];
   readonly madeAt: Instant;
   /** Of jobman. */

@@ -51,7 +51,7 @@ export function timelineLegend({ lanes }: Timeline): readonly { readonly kind: S
     .map((kind) => ({ kind, label: spanKinds[kind] }));
 }
 
-/** A picture that scales with the page. A reader without eyes gets the table of attempts, which has the same content. */
+/** A picture that scales with the page. A screen reader reads the table of attempts, which has the same content. */
 export function timelineSvg({ from, until, lanes, attempts }: Timeline) {
   const length = Math.max(second, until - from);
   const x = (at: Instant): number => round(labelWidth + ((at - from) / length) * (width - labelWidth - 10));

@@ -64,7 +64,7 @@ export const usage = grouped('Usage', [
       'nodes and suspended or failed queued resources. RECLAIMABLE is the part of USED that has ' +
       'stopped (preempted, suspended, failed), is an orphan, or was kept by a finished job and has been idle for ten ' +
       'minutes; the lines below the table name the commands that release it. REQUESTED counts queued resources and ' +
-      'jobs that wait. LEFT is LIMIT without USED and without queued resources.\n\n' +
+      'jobs that wait. LEFT is LIMIT minus USED and minus queued resources that wait.\n\n' +
       'The projects are those of `jobman tpus`. The command changes nothing.',
     examples: [
       ['jobman quota', 'the projects of your settings and jobs'],
@@ -80,7 +80,7 @@ export const usage = grouped('Usage', [
   }),
   command({
     names: ['prices'],
-    summary: 'List prices of accelerators: list prices of Google, and your own',
+    summary: "List what accelerators cost: Google's list prices, and your own",
     usage: '[type...] [--zone z]',
     about:
       'A type like v5litepod-16 has a price for each chip-hour and for each hour of the whole slice. Without a type, the ' +
@@ -104,7 +104,7 @@ export const usage = grouped('Usage', [
     summary: 'List the buckets of your projects: size, growth, location',
     usage: '[--project p] [--exact] [--csv]',
     about:
-      'Sizes come from Cloud Monitoring, which measures each bucket once a day. AGE is that of the newest point; the ' +
+      'Sizes come from Cloud Monitoring, which measures each bucket once a day. AGE is the age of the newest point; the ' +
       'measurement may be a day older. A bucket that is new or empty is `not measured yet`. 7 DAYS and 30 DAYS are the ' +
       'growth. CLASS is the default class of new objects. Units are powers of 1024.\n\n' +
       '--exact counts the objects instead, with one request for each thousand of them; Ctrl-C ends the count and ' +

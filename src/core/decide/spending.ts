@@ -75,7 +75,7 @@ function commonPeriod(one: Period, other: Period): Period {
   return { from: Math.max(one.from, other.from), until: until === Infinity ? null : until };
 }
 
-/** Of `job.budget`; undefined without one. As the other budgets, it counts from the owner's newest start. */
+/** Of `job.budget`; undefined without one. Like the budgets of recovery rules, it counts from the owner's newest start. */
 export function spendingOf(job: Job, now: Instant): Spending | undefined {
   const budgetUsd = budgetUsdOf(job);
   if (budgetUsd === undefined) return undefined;
@@ -111,7 +111,7 @@ export function usedBudgetOf(budgets: readonly Budget[]): Budget | undefined {
   return budgets.find((one) => one.spentUsd >= one.budgetUsd);
 }
 
-/** `job.budget is used up`. The message for people; `budget` has the amounts. */
+/** The evidence of an end as `budget`: a message for people, and the amounts. */
 export function budgetEvidence({ ownerBudget, ...amounts }: Spending, owner: string): Evidence {
   const budget = {
     spentUsd: cents(amounts.spentUsd),
@@ -130,7 +130,7 @@ function cents(usd: number): number {
   return Math.round(usd * 100) / 100;
 }
 
-/** The time at which the budget is used up if nothing changes. Undefined while nothing is charged, and after it. */
+/** The time at which the budget is used up if nothing changes. Undefined while nothing is charged, and once it is used up. */
 export function budgetEnd(budget: Budget, now: Instant): Instant | undefined {
   return spendingTime(budget, 1, now);
 }
