@@ -105,7 +105,10 @@ export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[
   ['start-host', 'clear all faults of one worker; boot it if it has no power'],
   ['stockout', 'have no capacity in a zone, for a type or a generation'],
   ['capacity', 'limit the chips of a generation in a zone'],
-  ['quota', 'limit the cores (for v5e and v6e: chips), `addresses` or `requests` per minute of a project in a region'],
+  [
+    'quota',
+    'limit the cores (for v5e and v6e: chips), `addresses` or `requests` per minute of a project in a region; `--limit 32` is 32 cores',
+  ],
   ['reserve', 'reserve chips of a generation in a zone'],
   ['price', 'set the price of a chip per hour in US dollars; `bill` uses it'],
   [
