@@ -59,3 +59,11 @@ export function certificateProblem(code: string | null | undefined): string | un
     ? undefined
     : certificateProblems[code];
 }
+
+/** The title of an HTML page, as proxies and front ends send it, else the start of the text. On one line. */
+export function summarizeBody(text: string): string {
+  const isHtml = /^\s*<(?:!doctype\s+html|html)\b/i.test(text);
+  const title = /<(title|h1)\b[^>]*>([^<]+)<\/\1/i.exec(text)?.[2];
+  const content = isHtml ? (title ?? text.replaceAll(/<[^>]*>/g, ' ')) : text;
+  return content.replaceAll(/\s+/g, ' ').trim().slice(0, 300);
+}

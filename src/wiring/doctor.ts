@@ -128,6 +128,7 @@ async function googleProjects(services: Services, projects: () => Promise<readon
 }
 
 const notUsed = [ok('no project of Google Cloud is used')];
+const emulatorOnly = [ok('no project of Google Cloud is used; the TPU emulator needs no login')];
 
 // ------------------------------------------------------------------------------------------ this machine
 
@@ -312,7 +313,7 @@ async function loginOutcomes(
 ): Promise<readonly Outcome[]> {
   const settings = await services.settings();
   const [project] = await googleProjects(services, projects);
-  if (project === undefined) return notUsed;
+  if (project === undefined) return (await projects()).length === 0 ? notUsed : emulatorOnly;
   try {
     await services.checkLogin(project);
   } catch (error) {

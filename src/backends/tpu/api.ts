@@ -11,7 +11,7 @@ import { readBucketLocation } from '../../catalogue/bucket-location.ts';
 import type { CloudError, CloudErrorKind } from '../../core/model/job.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { createHttpClient, type Environment } from '../../http/client.ts';
-import { NoReply } from '../../http/reply.ts';
+import { NoReply, summarizeBody } from '../../http/reply.ts';
 
 export interface Location {
   readonly project: string;
@@ -339,7 +339,7 @@ function errorAnswer(httpStatus: number, value: object | undefined, text: string
   const body = (value as { readonly error?: StatusBody } | undefined)?.error;
   if (!matchesShape(body, statusForm)) {
     // The 404 of a proxy or front end must not be read as an absent node.
-    const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${text.slice(0, 300)}`;
+    const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${summarizeBody(text)}`;
     if (httpStatus >= 500) return unreachableAnswer('NO_ANSWER', page);
     return {
       ok: false,
