@@ -224,6 +224,30 @@ test('a TPU that appears in an alternative that its job has left is in the ledge
   assert.deepEqual(await charged(), [['good-a', 'idle', 10 * minute, 11 * minute, 12]]);
 });
 
+test('the TPU of a job that was removed by force is in the ledger until two collections have missed it', async (t) => {
+  const { store, cloud, collector, clock } = await open(t);
+  const { id } = await endedJob(store, 'good-a', null);
+  const stored = await store.load(id);
+  assert.ok(stored !== undefined);
+  const removed: Job = { ...stored.job, desired: 'deleted', desiredAt: noon + minute, removed: true };
+  await store.commit({ ...stored, job: removed, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  // Writes the usage of all jobs.
+  await store.takeLease('controller', '1.0.0', noon, minute, false);
+  const orphan = { ...late(removed, 'good-a'), slices: ['ready'] as const };
+  cloud.there.set(orphan.resource, orphan);
+  const last = async () => (await store.usage({})).at(-1);
+  clock.now = noon + 10 * minute;
+  await collector.collect();
+  assert.equal(cloud.there.size, 1, 'only `gc` releases it');
+  assert.deepEqual([(await last())?.use, (await last())?.until], ['idle', null]);
+  cloud.there.clear();
+  for (const minutes of [20, 25]) {
+    clock.now = noon + minutes * minute;
+    await collector.collect();
+  }
+  assert.deepEqual([(await last())?.use, (await last())?.until], ['idle', noon + 20 * minute]);
+});
+
 test('the usage of a job that observes its own TPU is not changed by orphan collection', async (t) => {
   const { store, cloud, collector, clock } = await open(t);
   const job = await endedJob(store, 'good-a', null);

@@ -152,8 +152,19 @@ test('a finished job keeps its TPU for keep_for; gc releases a TPU that a forced
   const isThere = async () => JSON.stringify(await nodesOf(world)).includes('left-000002-1');
   assert.match(await runOk(world, 'gc'), /^000002 +(READY|ACTIVE) +left-000002-1 +projects\/emulator\//m);
   assert.ok(await isThere(), 'listing releases nothing');
+  const lastUsage = async () => {
+    const store = openStore({ file: join(world.home, 'state.db'), readOnly: true });
+    try {
+      const { use, until } = (await store.usage({})).findLast(({ job }) => job === '000002') ?? {};
+      return { use, isOpen: until === null };
+    } finally {
+      await store.close();
+    }
+  };
+  assert.deepEqual(await lastUsage(), { use: 'idle', isOpen: true }, 'it still costs money');
   assert.match(await runOk(world, 'gc', '--yes'), /left-000002-1 is deleted\.$/m);
   assert.ok(!(await isThere()));
+  assert.deepEqual(await lastUsage(), { use: 'idle', isOpen: false });
   assert.equal(await runOk(world, 'gc'), '');
   const released = await world.waitUntil(kept, (job) => job.allocations.every(({ goneAt: gone }) => gone !== null));
   assert.equal(released.heldCapacity, null);

@@ -404,7 +404,8 @@ function createApi(
     const fault = callFault();
     if (fault === 'fails') throw cloudErrors.unavailable();
     if (typeof fault === 'object') {
-      if (method !== 'POST') throw cloudErrors.unavailable();
+      // Users create shared TPUs, and a late one would take the name of one that a job recreates.
+      if (method !== 'POST' || search.includes('shared-')) throw cloudErrors.unavailable();
       callLater(fault.lateMs, () => {
         // The zone may refuse this one too.
         tryAnswer(() => world.change(() => call.answer(world)));
