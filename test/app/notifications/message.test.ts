@@ -213,7 +213,7 @@ test('the page of notifications explains every event and names the default ones'
   const [, table = ''] = /## Events\n(.*?)\n## /s.exec(text) ?? [];
   const rows = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name);
   assert.deepEqual(rows, notifyEventNames);
-  const [, sentence = ''] = /these are reported: (.*?)\./.exec(table) ?? [];
+  const [, sentence = ''] = /By default jobman reports (.*?);/.exec(table) ?? [];
   assert.deepEqual(
     [...sentence.matchAll(/`(\w+)`/g)].map(([, name]) => name),
     defaults.on,
