@@ -55,7 +55,10 @@ jobman mark step=60 loss=nan
     assert.deepEqual(stepsOf('acc'), range(1, 60));
     assert.deepEqual(points.filter(({ metric }) => metric === 'loss').at(-1)?.value, 'NaN');
     assert.ok(points.every(({ at }) => at !== null));
-    assert.match(await world.output('plot', id), /^loss {2}NaN at step 60, 0\.1 to 0\.9, 61 points, NaN at step 60$/m);
+    assert.match(
+      await world.output('plot', id),
+      /^loss: last NaN at step 60, lowest 0\.1, highest 0\.9, 61 points, NaN at step 60$/m,
+    );
     assert.match(await world.output('show', id), /^progress {2}step 60/m);
   });
 
@@ -91,7 +94,7 @@ done`;
       assert.ok(points.every(({ value }) => value === worker + 0.5));
     }
     const picture = await world.output('plot', id, 'loss');
-    assert.match(picture, /^000001 bad: 2 attempts, worker 0$/m);
+    assert.match(picture, /^Job 000001 \(bad\): 2 attempts, metrics of worker 0$/m);
     assert.match(picture, /^attempt {2}1 +2$/m);
   });
 
