@@ -22,6 +22,7 @@ import { progressOf } from './progress.ts';
 import { typicalWaitFor } from './typical-wait.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
 import { failedAttempt, type WhyContext } from './why-parts.ts';
+import { refusingQuota } from './why-quota.ts';
 import { whyOf } from './why.ts';
 import { workdirViews } from './workdir.ts';
 import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/decide/launch.ts';
@@ -80,12 +81,14 @@ async function whyContextOf(sources: ViewSources, job: Job): Promise<WhyContext>
   const { store, home, slots, now } = sources;
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
-  const [events, queuePosition, nextCheckAt, typicalWait, budgets] = await Promise.all([
+  const [events, queuePosition, nextCheckAt, typicalWait, budgets, { jobs: quotaJobs }] = await Promise.all([
     store.events(job.id, 0),
     queuePositionIn(store, slots, job),
     store.wakeAt(job.id),
     isUnfinished ? typicalWaitFor(store, job, now()) : null,
     limitingBudgets(sources, job),
+    // A finished job may keep its TPU.
+    refusingQuota(job) === null ? { jobs: [] } : store.list({ maxFinished: null, includeRemoved: true }),
   ]);
   return {
     events: events.map(({ event }) => event),
@@ -93,6 +96,7 @@ async function whyContextOf(sources: ViewSources, job: Job): Promise<WhyContext>
     nextCheckAt,
     typicalWait,
     budgets,
+    quotaJobs,
     logTail: failure === undefined ? [] : lastOutput(home, job, failure),
     hangEvidence: hangEvidenceOf(home, job),
   };

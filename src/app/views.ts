@@ -97,7 +97,7 @@ export function acceleratorOf(job: Job): string {
 }
 
 /** While the job runs, its capacity is obvious. Afterwards it still costs money. */
-function heldCapacity(job: Job): string | null {
+export function heldCapacity(job: Job): string | null {
   const holds = job.finish !== null && !job.removed && keptAllocations(job).length > 0;
   return holds ? acceleratorOf(job) : null;
 }

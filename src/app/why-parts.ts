@@ -23,6 +23,8 @@ export interface WhyContext extends Omit<ReadingTime, 'now'> {
   readonly typicalWait?: TypicalWait | null;
   /** The budgets that limit the job. */
   readonly budgets?: readonly Budget[];
+  /** The jobs that may use the quota that refuses the job. */
+  readonly quotaJobs?: readonly Job[];
   readonly logTail?: readonly string[];
   /** After it, the running program may hang. */
   readonly hangEvidence?: HangEvidence | null;

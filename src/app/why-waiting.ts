@@ -7,10 +7,11 @@ import { allocationOf, lastAllocation, type Allocation, type Attempt, type Job }
 import type { Instant } from '../core/model/time.ts';
 import { needsSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { formatCloudEvidence, lastRequestFailure } from './cloud-status.ts';
-import { formatDuration, formatSince, pluralize } from './format.ts';
+import { asClause, formatDuration, formatSince, formatWhen, pluralize } from './format.ts';
 import { formatCapacity, formatCloudError } from './phrases.ts';
 import { acceleratorOf, lacksCapacity, nextRequestAt, releasingAllocations } from './views.ts';
-import { currentAttempt, interruptionOf, nextForInterruption } from './why-parts.ts';
+import { currentAttempt, interruptionOf, nextForInterruption, withHints } from './why-parts.ts';
+import { quotaHolders, refusingQuota } from './why-quota.ts';
 import type { Next, Step, WhyAnswer, WhyRequest } from './why-parts.ts';
 import { whyRecovering } from './why-running.ts';
 
@@ -79,12 +80,33 @@ function deletingOldTpu(context: WhyRequest): Step {
 
 function awaitingCapacity(context: WhyRequest, attempt: Attempt, allocation: Allocation): Step {
   const { job, now } = context;
+  const quota = refusingQuota(job);
+  if (quota !== null && quota.wantedChips > quota.limitChips) {
+    const { name, wantedChips, limitChips, limitCores } = quota;
+    const cores = limitCores === limitChips ? '' : ` (${limitCores} TensorCores)`;
+    return {
+      clause: `${formatCapacity(job, allocation.alternative)} can never fit its quota: it has ${pluralize(wantedChips, 'chip')}, and the limit of ${name} is ${limitChips}${cores}`,
+      evidence: `the cloud said ${formatWhen(quota.refusedAt, context)}: ${asClause(quota.error)}`,
+      ...nextForCapacity(job, attempt, allocation, now, [
+        'Ask Google for more quota, or cancel the job and create it with another type, zone or pricing.',
+        'Limits of all zones: jobman quota',
+        `Cancel: jobman cancel ${Number(job.id)}`,
+      ]),
+    };
+  }
+  const holders = quota === null ? null : quotaHolders(quota, context.quotaJobs ?? []);
+  const releases = (holders?.finished ?? []).map(({ id }) => `Release: jobman stop ${Number(id)} --release`);
   return {
     clause: formatCapacityWait(job, attempt, allocation, now),
-    evidence: formatCloudEvidence(job, allocation, context),
-    ...nextForCapacity(job, attempt, allocation, now),
+    evidence: [...(holders === null ? [] : [holders.phrase]), formatCloudEvidence(job, allocation, context)].join('; '),
+    ...nextForCapacity(job, attempt, allocation, now, [
+      ...releases.slice(0, maxReleases),
+      'To see what uses the quota: jobman quota',
+    ]),
   };
 }
+
+const maxReleases = 2;
 
 function whyProvisioning(context: WhyRequest, allocation: Allocation): WhyAnswer {
   const { job, now } = context;
@@ -104,7 +126,14 @@ function formatCapacityWait(job: Job, attempt: Attempt, allocation: Allocation, 
   return `${allocation.requestedAt === null ? 'requesting' : 'waiting for'} ${capacity}`;
 }
 
-function nextForCapacity(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): Next {
+/** `quotaHints` are shown if the last request exceeded the quota. */
+function nextForCapacity(
+  job: Job,
+  attempt: Attempt,
+  allocation: Allocation,
+  now: Instant,
+  quotaHints: readonly string[],
+): Next {
   const end = capacityWaitEnd(job, attempt);
   const limit =
     end === undefined
@@ -119,8 +148,8 @@ function nextForCapacity(job: Job, attempt: Attempt, allocation: Allocation, now
   const retryAt = nextRequestAt(job, now);
   const kind = allocation.lastError?.error.kind;
   const isOverQuota = (kind ?? lastRequestFailure(job, attempt)?.error.kind) === 'quota';
-  const quota = isOverQuota ? ' To see what uses the quota: jobman quota' : '';
-  if (retryAt !== null) return { next: `The controller requests it again.${limit}${quota}`, nextAt: retryAt };
+  const hints = isOverQuota ? quotaHints : [];
+  if (retryAt !== null) return { next: withHints(`The controller requests it again.${limit}`, hints), nextAt: retryAt };
   if (kind !== undefined && isPermanent(kind))
     return { next: 'The attempt ends, because the cloud would refuse the request again.' };
   return { next: `Setup starts once the TPU is ready.${limit}` };

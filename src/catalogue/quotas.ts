@@ -68,3 +68,13 @@ export function parseQuotaId(id: string): (Quota & { readonly scope: 'zone' | 'r
     scope: match[5] === 'Zone' ? 'zone' : 'region',
   };
 }
+
+/** The quota that refuses a request, and its limit in TensorCores. Undefined for another error, or without a limit. */
+export function parseQuotaError(
+  text: string,
+): (Quota & { readonly scope: 'zone' | 'region'; readonly location: string; readonly limit: number }) | undefined {
+  // "Quota 'ID' exhausted. Limit 32 in region us-central2", "Quota limit 'ID' has been exceeded. Limit: 0 in zone …".
+  const match = /Quota (?:limit )?'(\w+)' .*\bLimit:? (\d+) in (?:region|zone) ([\w-]+)/.exec(text);
+  const quota = match?.[1] === undefined ? undefined : parseQuotaId(match[1]);
+  return quota && { ...quota, location: match?.[3] ?? '', limit: Number(match?.[2]) };
+}

@@ -842,6 +842,38 @@ test('why of a job that waits for a slot has the used slots and the jobs ahead',
   assert.equal(turn(1, 0).message, 'Job 000042 is queued: a slot is free, and no controller has checked it yet.');
 });
 
+test('why says that a request can never fit its quota, and which jobs here use a quota that is used up', () => {
+  const refused = (limit: number, otherJobs: readonly Job[] = [], region = 'us-west4') => {
+    const raw = `RESOURCE_EXHAUSTED: Quota 'TPUV5sPreemptibleLitepodPerProjectPerRegionForTPUAPI' exhausted. Limit ${limit} in region ${region}`;
+    const error = { kind: 'quota', message: 'the quota is used up', raw } as const;
+    const refusal = { requestedAt: null, errorCount: 1, lastError: { at: noon, error } };
+    const job = withAttempts(aJob(), [refusal], [{}]);
+    return whyOf(job, noon + second, { events: [], quotaJobs: [job, ...otherJobs] });
+  };
+  const small = refused(8);
+  assert.equal(
+    small.message,
+    'Job 000042 is queued: v5litepod-16 spot in us-west4-a can never fit its quota: it has 16 chips, and the limit of v5e spot in region us-west4 is 8.',
+  );
+  assert.match(small.evidence ?? '', /^the cloud said 1s ago: RESOURCE_EXHAUSTED/);
+  assert.match(small.next, /Ask Google for more quota, or .* another type, zone or pricing.* jobman cancel 42$/);
+  assert.doesNotMatch(refused(8, [], 'us-east1').message, /never fit/);
+
+  const another = (id: string, allocation: Parameters<typeof withAttempts>[1][number], changes: Partial<Job> = {}) =>
+    withAttempts(aJob(tpuSpec(), { id, ...changes }), [allocation], [runningAttempt]);
+  const finish: Finish = { at: noon, verdict: 'stopped', reason: 'stopped' };
+  const full = refused(32, [
+    another('000007', readyAllocation),
+    another('000008', readyAllocation, { finish, desired: 'stopped' }),
+    another('000009', { ...readyAllocation, ...gone }),
+  ]);
+  assert.match(
+    full.evidence ?? '',
+    /^32 of the 32 chips of v5e spot in region us-west4 are used by job 000007 \(vit-000007-1, running\) and job 000008 \(vit-000008-1, stopped and kept\); the quota is used up/,
+  );
+  assert.match(full.next, /Release: jobman stop 8 --release · To see what uses the quota: jobman quota$/);
+});
+
 test('every why names its job and the next step', () => {
   for (const one of cases) {
     const { now, events = [] } = one;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { acceleratorsIn, zones } from '../../src/catalogue/zones.ts';
 import { findAccelerator } from '../../src/catalogue/accelerators.ts';
-import { parseQuotaId, quotaId, quotaOf, quotaUnits } from '../../src/catalogue/quotas.ts';
+import { parseQuotaError, parseQuotaId, quotaId, quotaOf, quotaUnits } from '../../src/catalogue/quotas.ts';
 
 test('every type has the quota that Google names, and each id is read back', () => {
   const idOf = (type: string, pricing: 'spot' | 'preemptible' | 'ondemand' | 'reserved', scope: 'zone' | 'region') => {
@@ -38,4 +38,15 @@ test('the unit is a TensorCore, of which v5e and v6e have one per chip', () => {
     return accelerator === undefined ? undefined : quotaUnits(accelerator);
   };
   assert.deepEqual(['v4-8', 'v5p-16', 'v5litepod-16', 'v6e-8'].map(unitsOf), [8, 16, 16, 8]);
+});
+
+test('the limit of a quota is read from the errors of both APIs', () => {
+  const id = 'TPUV4sPreemptiblePodPerProjectPerRegionForTPUAPI';
+  const quota = { generation: 'v4', variant: null, pricing: 'spot', scope: 'region', location: 'us-central2' };
+  const queued = `RESOURCE_EXHAUSTED: Quota '${id}' exhausted. Limit 20800 in region us-central2`;
+  assert.deepEqual(parseQuotaError(queued), { ...quota, limit: 20_800 });
+  const node = `Quota limit '${id}' has been exceeded. Limit: 0 in region us-central2.`;
+  assert.deepEqual(parseQuotaError(node), { ...quota, limit: 0 });
+  for (const other of ["Quota limit 'X' has been exceeded. Limit: 0 in region us-east5.", 'IN_USE_ADDRESSES limit (8)'])
+    assert.equal(parseQuotaError(other), undefined, other);
 });
