@@ -11,7 +11,7 @@ import type { Duration, Instant } from '../core/model/time.ts';
 import type { JobActivity } from './activity.ts';
 import type { DiffSide } from './diff.ts';
 import type { LabEntry } from './lab-job.ts';
-import type { Store } from './ports.ts';
+import type { Store, UsageFilter } from './ports.ts';
 import type { RefPurpose } from './refs.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
@@ -76,18 +76,9 @@ export interface JobList {
 }
 
 /** A job as the usage ledger names it. */
-export interface UsageJob {
-  /** Its id; of a job in a cluster its name. */
-  readonly job: string;
-  /** `context/namespace` of a job in a cluster, otherwise null. */
-  readonly cluster: string | null;
-}
-
-export interface CostRequest extends CostQuery {
-  /** Only jobs of this user. */
-  readonly owner?: string;
-  /** Only these jobs. */
-  readonly jobs?: readonly UsageJob[];
+export interface CostRequest extends CostQuery, Pick<UsageFilter, 'jobs' | 'owner' | 'tag' | 'zone' | 'accelerator'> {
+  /** A name, or a pattern with stars. */
+  readonly name?: string;
 }
 
 export interface AttemptView {

@@ -1,27 +1,27 @@
 // Cost: the report of what jobs have used, from the usage ledger.
 
-import { omitUndefined } from '../core/model/omit-undefined.ts';
 import type { Instant } from '../core/model/time.ts';
 import { reportOf, type CostReport } from '../reports/cost.ts';
 import type { CostRequest } from './client.ts';
 import type { Store, UsageFilter } from './ports.ts';
+import { nameFilter } from './refs.ts';
 
 /** The database adds up, because a ledger has tens of thousands of rows. */
 export async function costOf(
   store: Pick<Store, 'costliestJobs' | 'usageSums'>,
-  { owner, jobs, ...query }: CostRequest,
+  request: CostRequest,
   now: Instant,
 ): Promise<CostReport> {
-  const { by, since, until, limit } = query;
-  const filter: UsageFilter = omitUndefined({ owner, since, until, jobs });
+  const { by, limit, name, ...others } = request;
+  const filter: UsageFilter = { ...others, ...nameFilter(name) };
   if (by === 'job' && limit !== undefined) {
     const { jobs: first, restCounts } = await store.costliestJobs(filter, limit, now);
     const [sums, rest] = await Promise.all([
       store.usageSums({ ...filter, jobs: first }, by, now),
       store.usageSums({ ...filter, exceptJobs: first }, null, now),
     ]);
-    return reportOf(sums, query, now, { rest, restCounts });
+    return reportOf(sums, request, now, { rest, restCounts });
   }
   const sums = await store.usageSums(filter, by, now);
-  return reportOf(sums, query, now, by === 'tag' ? { totals: await store.usageSums(filter, null, now) } : {});
+  return reportOf(sums, request, now, by === 'tag' ? { totals: await store.usageSums(filter, null, now) } : {});
 }

@@ -12,7 +12,7 @@ import type { BackendName, JobSpec, Pricing, SetupStep, WorkerId, CapacitySpec }
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
-import type { JobRow, UsageJob } from './client.ts';
+import type { JobRow } from './client.ts';
 import type { UserSpending } from './grants.ts';
 import type { LabEntry } from './lab-job.ts';
 
@@ -86,14 +86,25 @@ export interface JobPage {
 export interface UsageFilter {
   readonly since?: Instant;
   readonly until?: Instant;
-  readonly jobs?: readonly UsageJob[];
-  readonly exceptJobs?: readonly UsageJob[];
+  /** Ids; of jobs in a cluster uids. */
+  readonly jobs?: readonly string[];
+  readonly exceptJobs?: readonly string[];
+  readonly name?: string;
+  /** As in `JobFilter`. */
+  readonly nameGlob?: string;
   readonly owner?: string;
+  /** A job in a cluster has no tags. */
+  readonly tag?: string;
+  /** As in `UsageRow.location`. */
+  readonly zone?: string;
+  /** An accelerator type, a generation or a flavor. */
+  readonly accelerator?: string;
 }
 
 /** The first groups of a report by job, in its order. */
 export interface CostliestJobs {
-  readonly jobs: readonly UsageJob[];
+  /** As in `UsageFilter`. */
+  readonly jobs: readonly string[];
   /** The number of the other groups. */
   readonly restCounts: { readonly real: number; readonly simulated: number };
 }

@@ -7,7 +7,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { Ref } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { formatAge, pluralize } from './format.ts';
-import type { Store, StoredJob } from './ports.ts';
+import type { JobFilter, Store, StoredJob } from './ports.ts';
 
 /** Of several jobs with one name, a command that only reads takes the newest, and any other the unfinished one. */
 export type RefPurpose = 'read' | 'change';
@@ -51,6 +51,12 @@ export async function resolveName(
   const [only, ...others] = unfinished;
   if (only !== undefined && others.length === 0) return only.id;
   throw ambiguousNameError(name, unfinished.length > 0 ? unfinished : candidates, now);
+}
+
+/** The filter of a name, or of a pattern such as `vit-*`. */
+export function nameFilter(name: string | undefined): Pick<JobFilter, 'name' | 'nameGlob'> {
+  if (name === undefined) return {};
+  return /[*?]/.test(name) ? { nameGlob: name } : { name };
 }
 
 const maxCandidates = 10;

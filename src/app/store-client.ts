@@ -11,7 +11,7 @@ import type { Grant } from './settings.ts';
 import type { NotificationStore } from './notifications/outbox.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store, StoredJob } from './ports.ts';
-import { resolve, resolveName, type RefPurpose } from './refs.ts';
+import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { Freeze } from './workdir.ts';
 
@@ -208,9 +208,4 @@ async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<J
 
 function newestFirst(rows: readonly JobRow[]): readonly JobRow[] {
   return rows.toSorted((one, other) => Number(other.id) - Number(one.id));
-}
-
-function nameFilter(name: string | undefined): Pick<JobFilter, 'name' | 'nameGlob'> {
-  if (name === undefined) return {};
-  return /[*?]/.test(name) ? { nameGlob: name } : { name };
 }

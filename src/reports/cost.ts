@@ -74,6 +74,8 @@ export interface CostGroup extends CostSplit {
   readonly owner: string | null;
   /** `context/namespace` of a job in a cluster; null in other groupings. */
   readonly cluster: string | null;
+  /** The uid of a job in a cluster; null in other groupings. */
+  readonly uid: string | null;
   /** True on the TPU emulator, which is free: `estimateUsd` is then the price of the same TPUs at Google. */
   readonly simulated: boolean;
 }
@@ -137,10 +139,12 @@ function sumsOf(rows: readonly UsageRow[], query: CostQuery, now: Instant): read
     if (end <= from) return [];
     if (by === 'day') return daysOf(from, end).map((part) => sumOf(row, part.from, part.until, part.date));
     if (by === 'tag' && row.tags.length > 0) return [...new Set(row.tags)].map((tag) => sumOf(row, from, end, tag));
-    const { job, source, owner, jobName, accelerator, location } = row;
+    const { job, uid, source, owner, jobName, accelerator, location } = row;
     const key = { job, user: owner, accelerator, zone: location, tag: null }[by];
     const sum = sumOf(row, from, end, key);
-    return by === 'job' ? { ...sum, name: jobName, owner, cluster: source === 'kubernetes' ? location : null } : sum;
+    return by === 'job'
+      ? { ...sum, name: jobName, owner, cluster: source === 'kubernetes' ? location : null, uid }
+      : sum;
   });
 }
 
@@ -152,6 +156,7 @@ function sumOf(row: UsageRow, from: Instant, until: Instant, key: string | null)
     name: null,
     owner: null,
     cluster: null,
+    uid: null,
     simulated,
     use,
     pricesOf,
@@ -254,8 +259,8 @@ export function reportedJobCost({ totals, prices }: Pick<CostReport, 'totals' | 
   return { ...simulated, prices };
 }
 
-function groupId({ key, cluster, simulated }: Pick<CostGroup, 'key' | 'cluster' | 'simulated'>): string {
-  return `${simulated} ${cluster ?? ''} ${key === null ? '' : `=${key}`}`;
+function groupId({ key, uid, simulated }: Pick<CostGroup, 'key' | 'uid' | 'simulated'>): string {
+  return `${simulated} ${uid ?? ''} ${key === null ? '' : `=${key}`}`;
 }
 
 interface Group {
@@ -267,11 +272,12 @@ interface Group {
 }
 
 function groupOf(sums: readonly UsageSum[]): Group {
-  const { key, name, owner, cluster, simulated } = sums[0] ?? {
+  const { key, name, owner, cluster, uid, simulated } = sums[0] ?? {
     key: null,
     name: null,
     owner: null,
     cluster: null,
+    uid: null,
     simulated: false,
   };
   let [heldMs, usd] = [0, 0];
@@ -280,7 +286,7 @@ function groupOf(sums: readonly UsageSum[]): Group {
     heldMs += sum.durationMs;
     usd += sum.usd;
   }
-  return { about: { key, name, owner, cluster, simulated }, sums, heldMs, usd };
+  return { about: { key, name, owner, cluster, uid, simulated }, sums, heldMs, usd };
 }
 
 function timeOf(sums: readonly Sum[]): Duration {
@@ -318,10 +324,11 @@ function amountOf(sums: readonly Sum[]): CostAmount {
   return { durationMs, chipMs, estimateUsd: isUnpriced ? null : usd, unpricedMs, freeMs };
 }
 
-type Ordered = Pick<Group, 'heldMs' | 'usd'> & { readonly about: Pick<CostGroup, 'simulated' | 'key'> };
+type Ordered = Pick<Group, 'heldMs' | 'usd'> & { readonly about: Pick<CostGroup, 'simulated' | 'key' | 'uid'> };
 
 function compareKeys({ about: one }: Ordered, { about: other }: Ordered): number {
-  return Number(one.simulated) - Number(other.simulated) || ((one.key ?? '') < (other.key ?? '') ? -1 : 1);
+  const textOf = ({ key, uid }: Ordered['about']): string => `${key ?? ''} ${uid ?? ''}`;
+  return Number(one.simulated) - Number(other.simulated) || (textOf(one) < textOf(other) ? -1 : 1);
 }
 
 /** Equal costs in the order of the keys. */

@@ -30,6 +30,8 @@ type Use = 'waiting' | 'setup' | 'useful' | 'lost' | 'idle' | 'kept';
 export interface UsageRow {
   /** Id of the job; for a job in a cluster its name there. */
   readonly job: string;
+  /** Of a job in a cluster, where a later job may have the same name; otherwise null. */
+  readonly uid: string | null;
   readonly source: 'tpu' | 'local' | 'kubernetes';
   /** From 1. In a cluster the number of the pod, in the order of their creation. */
   readonly allocation: number;
@@ -113,6 +115,7 @@ function describeAllocation(
   const isTpu = capacity.kind === 'tpu';
   return {
     job: job.id,
+    uid: null,
     source: capacity.kind,
     allocation: ordinal,
     name,
@@ -278,6 +281,7 @@ function workKeptUntil(job: Job, attempt: Attempt): Instant | null {
 
 /** A job in a cluster, as the archive has it. */
 export interface ClusterJobUsage {
+  readonly uid: string;
   readonly name: string;
   readonly owner: string | null;
   readonly context: string;
@@ -299,10 +303,11 @@ export interface ClusterJobUsage {
 
 /** Each pod waits from its creation, and uses its requests from its start to its end. Only a flavor has a price. */
 export function clusterUsageOf(job: ClusterJobUsage): readonly UsageRow[] {
-  const { name, owner, context, namespace, flavor, flavorPrice, pods } = job;
+  const { uid, name, owner, context, namespace, flavor, flavorPrice, pods } = job;
   return pods.flatMap((pod, index) => {
     const about = {
       job: name,
+      uid,
       source: 'kubernetes',
       allocation: index + 1,
       name: pod.name,

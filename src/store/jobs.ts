@@ -29,7 +29,7 @@ import { nextNumber, requireRow } from './counters.ts';
 import { schemaVersion } from './database-file.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
-import { sql, type Database, type Sql } from './sql.ts';
+import { escapeLike, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 import { completeUsage, writeUsage } from './usage.ts';
 
@@ -183,17 +183,10 @@ function matches(filter: JobFilter): Sql {
   const parts: Sql[] = [];
   if (filter.includeRemoved !== true) parts.push(sql`removed = 0`);
   if (filter.name !== undefined) parts.push(sql`name = ${filter.name}`);
-  if (filter.nameGlob !== undefined)
-    parts.push(
-      sql`lower(name) like ${escapeLike(filter.nameGlob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_')} escape '\\'`,
-    );
+  if (filter.nameGlob !== undefined) parts.push(matchesGlob(sql`name`, filter.nameGlob));
   if (filter.owner !== undefined) parts.push(sql`owner = ${filter.owner}`);
   if (filter.tag !== undefined) parts.push(sql`number in (select job from job_tag where tag = ${filter.tag})`);
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
-}
-
-function escapeLike(text: string): string {
-  return text.replaceAll(/[\\%_]/g, String.raw`\$&`);
 }
 
 interface StatusColumns extends LocationColumns {

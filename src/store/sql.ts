@@ -69,3 +69,13 @@ function join(parts: readonly Given[], between: Sql = write([', '])): Sql {
 }
 
 export const sql: typeof write & { readonly join: typeof join } = Object.assign(write, { join });
+
+/** Case does not matter. */
+export function matchesGlob(column: Sql, glob: string): Sql {
+  const pattern = escapeLike(glob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_');
+  return sql`lower(${column}) like ${pattern} escape '\\'`;
+}
+
+export function escapeLike(text: string): string {
+  return text.replaceAll(/[\\%_]/g, String.raw`\$&`);
+}

@@ -1,6 +1,6 @@
 // Usage: the statements about the usage ledger. A job's rows are written in the transaction of its commit.
 
-import type { UsageJob } from '../app/client.ts';
+import { generations } from '../catalogue/accelerators.ts';
 import type { UserSpending } from '../app/grants.ts';
 import type { ArchivedObservation } from '../app/cluster/archive.ts';
 import { archivedUsage } from '../app/cluster/usage.ts';
@@ -9,7 +9,7 @@ import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
-import { sql, type Database, type Sql } from './sql.ts';
+import { matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 
 /** Replaces the rows that differ. `before` is the job as stored; undefined for a new one. */
@@ -88,7 +88,7 @@ function valuesOf(subject: string, seq: number, row: UsageRow): Sql {
     ${row.simulated ? 1 : 0})`;
 }
 
-interface StoredRow extends Omit<UsageRow, 'tags' | 'simulated'> {
+interface StoredRow extends Omit<UsageRow, 'uid' | 'tags' | 'simulated'> {
   readonly subject: string;
   readonly simulated: number;
 }
@@ -105,6 +105,7 @@ export async function readUsage(db: Database, filter: UsageFilter): Promise<read
   // Field by field: copies by spread take most of the time for thousands of rows.
   return rows.map((row) => ({
     job: row.job,
+    uid: row.source === 'kubernetes' ? row.subject : null,
     source: row.source,
     allocation: row.allocation,
     name: row.name,
@@ -127,9 +128,6 @@ export async function readUsage(db: Database, filter: UsageFilter): Promise<read
   }));
 }
 
-/** As in `CostGroup.cluster`. */
-const clusterOf = sql`case when source = 'kubernetes' then location end`;
-
 /** See `Store.costliestJobs`. */
 export async function readCostliestJobs(
   db: Database,
@@ -138,27 +136,28 @@ export async function readCostliestJobs(
   now: Instant,
 ): Promise<CostliestJobs> {
   // By subject first: that is the order of the primary key, so only one row for each job remains to be sorted.
-  const { rows } = await sql<UsageJob & { simulated: number; allCount: number; simulatedCount: number }>`
-    select job, cluster, simulated, count(*) over () as "allCount", sum(simulated) over () as "simulatedCount"
+  const { rows } = await sql<{ subject: string; simulated: number; allCount: number; simulatedCount: number }>`
+    select subject, simulated, count(*) over () as "allCount", sum(simulated) over () as "simulatedCount"
     from (
-      select min(job) as job, min(${clusterOf}) as cluster, min(simulated) as simulated,
+      select subject, min(job) as job, min(simulated) as simulated,
         sum(case when used_for = 'waiting' then 0 else ended - began end) as held,
         sum(case when used_for = 'waiting' then 0 else (ended - began) * coalesce(price, 0) end) as cost
       from (${clipped(filter, now)}) as clipped group by subject) as one
-    group by job, cluster, simulated
-    order by simulated, sum(cost) desc, sum(held) desc, job, cluster limit ${limit}`.execute(db);
-  const jobs = rows.map(({ job, cluster }) => ({ job, cluster }));
+    order by simulated, cost desc, held desc, job, subject limit ${limit}`.execute(db);
+  const jobs = rows.map(({ subject }) => subject);
   const { allCount, simulatedCount } = rows[0] ?? { allCount: 0, simulatedCount: 0 };
   const simulated = simulatedCount - rows.filter((row) => row.simulated === 1).length;
   return { jobs, restCounts: { real: allCount - rows.length - simulated, simulated } };
 }
 
-const noNames = sql`null as "name", null as "owner", null as "cluster"`;
+const noNames = sql`null as "name", null as "owner", null as "cluster", null as "uid"`;
 
 /** The columns of a group, and those that make two groups different. */
 const groupings: Readonly<Record<CostGrouping | 'none', readonly [columns: Sql, by: Sql]>> = {
   job: [
-    sql`min(job) as "key", min(job_name) as "name", min(owner) as "owner", min(${clusterOf}) as "cluster"`,
+    sql`min(job) as "key", min(job_name) as "name", min(owner) as "owner",
+      min(case when source = 'kubernetes' then location end) as "cluster",
+      min(case when source = 'kubernetes' then subject end) as "uid"`,
     sql`subject`,
   ],
   user: [sql`owner as "key", ${noNames}`, sql`owner`],
@@ -268,27 +267,24 @@ async function readTags(db: Database): Promise<ReadonlyMap<number, readonly stri
   return tags;
 }
 
-const never = sql`(1 = 0)`;
-
-function matches({ since, until, jobs, exceptJobs, owner }: UsageFilter): Sql {
+function matches(filter: UsageFilter): Sql {
+  const { since, until, jobs, exceptJobs, name, nameGlob, owner, tag, zone, accelerator } = filter;
   const parts: Sql[] = [];
   if (since !== undefined) parts.push(sql`(ended_at is null or ended_at > ${since})`);
   if (until !== undefined) parts.push(sql`began_at < ${until}`);
-  if (jobs !== undefined) parts.push(isOneOf(jobs));
-  if (exceptJobs !== undefined) parts.push(sql`not ${isOneOf(exceptJobs)}`);
+  if (jobs !== undefined) parts.push(jobs.length === 0 ? sql`1 = 0` : sql`subject in (${sql.join(jobs)})`);
+  if (exceptJobs !== undefined && exceptJobs.length > 0) parts.push(sql`subject not in (${sql.join(exceptJobs)})`);
+  if (name !== undefined) parts.push(sql`job_name = ${name}`);
+  if (nameGlob !== undefined) parts.push(matchesGlob(sql`job_name`, nameGlob));
   if (owner !== undefined) parts.push(sql`owner = ${owner}`);
+  if (tag !== undefined)
+    parts.push(sql`source <> 'kubernetes'
+      and cast(subject as bigint) in (select job_tag.job from job_tag where tag = ${tag})`);
+  if (zone !== undefined) parts.push(sql`location = ${zone}`);
+  if (accelerator !== undefined) {
+    const generation = generations.find((one) => one.name === accelerator);
+    const ofGeneration = generation === undefined ? sql`` : sql` or accelerator like ${`${generation.prefix}%`}`;
+    parts.push(sql`(accelerator = ${accelerator}${ofGeneration})`);
+  }
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
-}
-
-/** Two clusters may have a job of one name, and a name may be the id of another job. */
-function isOneOf(jobs: readonly UsageJob[]): Sql {
-  const own = jobs.filter(({ cluster }) => cluster === null).map(({ job }) => job);
-  const inClusters = jobs.flatMap(({ job, cluster }) =>
-    cluster === null ? [] : [sql`(source = 'kubernetes' and job = ${job} and location = ${cluster})`],
-  );
-  const parts = [
-    ...(own.length === 0 ? [] : [sql`(source <> 'kubernetes' and job in (${sql.join(own)}))`]),
-    ...inClusters,
-  ];
-  return parts.length === 0 ? never : sql`(${sql.join(parts, sql` or `)})`;
 }

@@ -36,8 +36,14 @@ const rows: readonly UsageRow[] = Array.from({ length: 60 }, (_, index) => {
   });
   if (number < 15) return base;
   const cluster = { source: 'kubernetes', location: `hpc/team${number % 2}` } as const;
-  return { ...base, job: 'train', jobName: 'train', owner: 'user1', tags: [], ...cluster };
+  const uid = uidOf(index);
+  return { ...base, job: 'train', uid, jobName: 'train', owner: 'user1', tags: [], ...cluster };
 });
+
+/** A uid may begin with the digits of a job's id. */
+function uidOf(index: number): string {
+  return `${(index % 17) - 14}-uid`;
+}
 
 async function openLedger(t: TestContext): Promise<ReturnType<typeof openStore>> {
   const file = join(temporaryFolder(t), 'state.db');
@@ -54,8 +60,7 @@ async function openLedger(t: TestContext): Promise<ReturnType<typeof openStore>>
   for (const [index, row] of rows.entries()) {
     const { job, source, allocation, name, owner, jobName, project, location, accelerator, pricing, chips } = row;
     const about = [source, allocation, name, owner, jobName, project, location, accelerator, pricing, chips];
-    // A uid may begin with the digits of a job's id.
-    const subject = source === 'kubernetes' ? `${(index % 17) - 14}-uid` : job;
+    const subject = row.uid ?? job;
     const { ownership, use, attempt, from, until, pricePerHourUsd, pricesOf, simulated } = row;
     const rest = [ownership, use, attempt, from, until, pricePerHourUsd, pricesOf, simulated ? 1 : 0];
     for (const tag of row.tags) insertTag.run(tag, Number(job));
@@ -95,7 +100,7 @@ suite('the sums of the database', () => {
     });
   }
 
-  test('of one user, and of jobs', async (t) => {
+  test('of one user, of jobs, and of each filter', async (t) => {
     const store = await openLedger(t);
     const report = (request: CostRequest) => costOf(store, request, now);
     const own = rows.filter(({ owner }) => owner === 'user1');
@@ -103,10 +108,26 @@ suite('the sums of the database', () => {
       rounded(await report({ by: 'job', owner: 'user1', limit: 2 })),
       rounded(costReport(own, { by: 'job', limit: 2 }, now)),
     );
-    const train = rows.filter(({ job, location }) => job === 'train' && location === 'hpc/team1');
-    const jobs = [{ job: 'train', cluster: 'hpc/team1' }];
-    assert.deepEqual(rounded(await report({ by: 'job', jobs })), rounded(costReport(train, { by: 'job' }, now)));
-    const none = await report({ by: 'job', jobs: [{ job: 'train', cluster: null }], limit: 5 });
+    // hpc/team1 has had two jobs of that name.
+    const uid = uidOf(14);
+    const train = rows.filter((row) => row.uid === uid);
+    const [group, ...others] = (await report({ by: 'job', jobs: [uid] })).groups;
+    assert.deepEqual([group?.key, group?.cluster, group?.uid, others], ['train', 'hpc/team1', uid, []]);
+    const filters: readonly (readonly [Omit<CostRequest, 'by'>, readonly UsageRow[]])[] = [
+      [{ jobs: [uid] }, train],
+      [{ name: 'train' }, rows.filter(({ jobName }) => jobName === 'train')],
+      [{ name: 'Run-1?' }, rows.filter(({ jobName }) => /^run-1\d$/.test(jobName))],
+      [{ tag: 'sweep' }, rows.filter(({ tags }) => tags.includes('sweep'))],
+      [{ zone: 'hpc/team1' }, rows.filter(({ location }) => location === 'hpc/team1')],
+      [{ accelerator: 'v4-8' }, rows.filter(({ accelerator }) => accelerator === 'v4-8')],
+      [{ accelerator: 'v4', owner: 'user1' }, own.filter(({ accelerator }) => accelerator === 'v4-8')],
+    ];
+    for (const [filter, expected] of filters) {
+      assert.ok(expected.length > 0, JSON.stringify(filter));
+      for (const query of [{ by: 'job' }, { by: 'job', limit: 2 }, { by: 'tag' }, { by: 'day' }] as const)
+        assert.deepEqual(rounded(await report({ ...query, ...filter })), rounded(costReport(expected, query, now)));
+    }
+    const none = await report({ by: 'job', jobs: ['train'], limit: 5 });
     assert.deepEqual([none.groups, none.rest, none.beginsAt], [[], [], null]);
     assert.deepEqual((await report({ by: 'job', limit: 5, since: now - minute, owner: 'x' })).groups, []);
   });

@@ -6,6 +6,7 @@ import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
 import type { ArchivedJob } from '../../src/app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobman, emptyArchive, jobView, type CliHarnessOptions } from './support/harness.ts';
+import { usageRow } from '../support/builders.ts';
 import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../support/cluster-builders.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
@@ -156,6 +157,18 @@ suite('what the cluster has forgotten', () => {
   });
   const ask = (args: readonly string[], jobs: readonly ClusterJob[] | 'away', archive: ClusterArchive) =>
     run(args, jobs, { services: { clusterArchive: async () => archive } });
+
+  test('the cost of a job is not that of another job of its name', async () => {
+    const hours = { job: 'gone', jobName: 'gone', source: 'kubernetes', location: 'lab/vision' } as const;
+    const usage = [usageRow({ ...hours, uid: 'u2' }), usageRow({ ...hours, uid: 'u1', pricePerHourUsd: 100 })];
+    const ofGone = (...args: readonly string[]) =>
+      run(args, [], { usage, services: { clusterArchive: async () => home([kept]) } });
+    const cost = await ofGone('cost', 'gone');
+    assert.match(cost.out, /^gone  lab\/vision  ada .* \$8\.00 /m);
+    assert.match(cost.out, /^total .* \$8\.00$/m);
+    assert.match(cost.err, /This is job gone, one of 2 named gone\. All of them: jobman cost --name gone\n/);
+    assert.match((await ofGone('show', 'gone')).out, /cost .*\$8\.00 estimated/);
+  });
 
   test('answers from our copy, which says that it is one', async () => {
     const why = await ask(['why', 'gone'], [train], home([kept]));

@@ -73,11 +73,15 @@ test('by user, tag and day the simulated row of a key says so', async () => {
   }
 });
 
-test('a single job has only the sums by use, over its whole life', async () => {
-  const { out } = await cost(['1']);
+test('a single job has its row and the sums by use, over its whole life', async () => {
+  const { out, err } = await cost(['1']);
+  assert.equal(err, '');
   assert.equal(
     out,
     `Estimated cost of job 000001 since 19 Nov 22:00:00 UTC, by job, with the list prices of 2026-08-01.
+
+JOB     NAME  USER  HOURS  CHIP-HOURS  ESTIMATE  USEFUL   LOST  SETUP  IDLE  KEPT  WAITING
+000001  vit   ada     1.5        24.0    $12.00   $8.00  $4.00      -     -     -     2.0h
 
 TOTAL    HOURS  CHIP-HOURS     ESTIMATE
 useful     1.0        16.0        $8.00
@@ -86,6 +90,17 @@ total      1.5        24.0       $12.00
 waiting    2.0        32.0  not charged
 `,
   );
+});
+
+test('of several jobs of one name, the output says which one it is about', async () => {
+  const older = usageRow({ job: '000000' });
+  const named = await jobman(['cost', 'vit'], { usage: [...usage, older], jobs });
+  assert.match(named.out, /^Estimated cost of job 000001 since /);
+  assert.equal(named.err, 'This is job 000001, the newest of 2 named vit. All of them: jobman cost --name vit\n');
+  assert.equal((await jobman(['cost', '1'], { usage: [...usage, older], jobs })).err, '');
+  const all = await jobman(['cost', '--name', 'vit'], { usage: [...usage, older], jobs });
+  assert.match(all.out, /^Estimated cost of all jobs named vit since 19 Nov 22:00:00 UTC, by job/);
+  assert.match(all.out, /^00000[01].*\n00000[01].*\n\nTOTAL/m);
 });
 
 test('the cost of unpriced capacity is no amount of money', async () => {

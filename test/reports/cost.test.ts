@@ -140,14 +140,20 @@ test('simulated capacity has its own groups and its own total', () => {
   );
 });
 
-test('jobs of one name in two clusters are two groups', () => {
+test('jobs of one name in clusters are groups of their own', () => {
   const cluster = { job: 'train', source: 'kubernetes', pricePerHourUsd: null } as const;
-  const rows = [usage({ ...cluster, location: 'hpc/vision' }), usage({ ...cluster, location: 'hpc/speech' })];
+  const rows = [
+    usage({ ...cluster, uid: 'a', location: 'hpc/vision' }),
+    usage({ ...cluster, uid: 'b', location: 'hpc/speech' }),
+    usage({ ...cluster, uid: 'c', location: 'hpc/vision' }),
+    usage({ ...cluster, uid: 'a', location: 'hpc/vision', use: 'lost' }),
+  ];
   assert.deepEqual(
-    costReport(rows, { by: 'job' }, now).groups.map(({ key, cluster: where }) => [key, where]),
+    costReport(rows, { by: 'job' }, now).groups.map(({ key, cluster: where, uid }) => [key, where, uid]),
     [
-      ['train', 'hpc/vision'],
-      ['train', 'hpc/speech'],
+      ['train', 'hpc/vision', 'a'],
+      ['train', 'hpc/speech', 'b'],
+      ['train', 'hpc/vision', 'c'],
     ],
   );
 });

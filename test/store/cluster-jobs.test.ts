@@ -121,10 +121,7 @@ test('a pod costs the price of its flavor: for each of its GPUs, or for the whol
   const pods = [aClusterPod({ name: 'train-a', createdAt: noon, requests, phase: 'Running' }, { startedAt: noon + 5 })];
   const priceWith = async (uid: string, flavorPrice: FlavorPrice | null) => {
     await clusters.archiveObservation(observed({ job: aClusterJob({ uid, name: uid }), pods, flavorPrice }), []);
-    return (await store.usage({ jobs: [{ job: uid, cluster: 'lab/vision' }] })).map(({ pricePerHourUsd, pricesOf }) => [
-      pricePerHourUsd,
-      pricesOf,
-    ]);
+    return (await store.usage({ jobs: [uid] })).map(({ pricePerHourUsd, pricesOf }) => [pricePerHourUsd, pricesOf]);
   };
   const waiting = [0, null];
   assert.deepEqual(await priceWith('a', { usdPerChipHour: 2.5 }), [waiting, [10, 'settings']]);

@@ -115,6 +115,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(others, []);
       assert.deepEqual(row, {
         job: '000001',
+        uid: null,
         source: 'tpu',
         allocation: 1,
         name: 'vit-000001-1',
@@ -150,7 +151,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await uses({ since: noon + minute, until: noon + 2 * minute }), ['setup']);
       assert.deepEqual(await uses({ owner: 'bob' }), []);
       assert.deepEqual(await uses({ jobs: [] }), []);
-      assert.equal((await uses({ jobs: [{ job: '000001', cluster: null }], owner: 'ada' })).length, 3);
+      assert.equal((await uses({ jobs: ['000001'], owner: 'ada' })).length, 3);
       // Without events nothing has happened.
       assert.equal(await commit({ job: waiting, revision: 3 }), 'committed');
       assert.deepEqual(await other.usage({}), usageOf(ready));

@@ -231,6 +231,7 @@ export function usageRow(fields: Partial<UsageRow> = {}): UsageRow {
   const from = noon - 12 * hour;
   return {
     job: '000001',
+    uid: null,
     source: 'tpu',
     allocation: 1,
     name: 'vit-000001-1',

@@ -11,8 +11,9 @@ export function archivedUsage({
   goneAt,
   flavorPrice = null,
 }: Pick<ArchivedJob, 'job' | 'pods' | 'context' | 'goneAt' | 'flavorPrice'>): readonly UsageRow[] {
-  const { name, namespace, owner, flavor } = job;
+  const { uid, name, namespace, owner, flavor } = job;
   return clusterUsageOf({
+    uid,
     name,
     owner,
     context,

@@ -51,10 +51,7 @@ export function clusterJob(cli: Cli, archive: ClusterArchive, cluster: Cluster, 
       ]);
       return clusterDiffSide({ ...observation, object, result: clusterResult(observation, { now: cli.io.now() }) });
     },
-    async usageJob() {
-      const { context, namespace } = cluster.context();
-      return { job: name, cluster: `${context}/${namespace}` };
-    },
+    usageJob: async () => ({ key: job.uid, name, title: `job ${name}` }),
     async logs(flags) {
       const { followClusterLogs, printClusterLogs } = await import('./logs.ts');
       if (flags.follow === true) {
@@ -245,7 +242,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       const object = archived.object === null ? null : (JSON.parse(archived.object) as V1Job);
       return clusterDiffSide({ ...archived, object, result: result() });
     },
-    usageJob: async () => ({ job: name, cluster: `${archived.context}/${archived.job.namespace}` }),
+    usageJob: async () => ({ key: archived.job.uid, name, title: `job ${name}` }),
     async logs(flags) {
       cli.note(note);
       if (flags.previous === true) {

@@ -28,7 +28,7 @@ export interface Details {
   readonly object: V1Job | null;
   /** Times of an archived job. With `goneAt`, nothing of the job runs. */
   readonly archived?: Pick<ArchivedJob, 'observedAt' | 'goneAt'>;
-  /** Of all archived jobs of that name there, as `cost` has it; null if the archive has none. */
+  /** Null without usage in the archive. */
   readonly cost: JobCost | null;
 }
 
@@ -42,7 +42,7 @@ export async function observeDetails(
   const [observation, object] = await Promise.all([observeJob(cluster, job), cluster.raw(job.name)]);
   const result = clusterResult(observation, reading);
   const context = cluster.context();
-  return { observation, result, context, object, cost: await clusterJobCost(cli, job, context.context) };
+  return { observation, result, context, object, cost: await clusterJobCost(cli, job) };
 }
 
 export async function archivedDetails(cli: Cli, archived: ArchivedJob, reading: ReadingTime): Promise<Details> {
@@ -53,18 +53,13 @@ export async function archivedDetails(cli: Cli, archived: ArchivedJob, reading: 
     context: { context, server, namespace: job.namespace },
     object: archived.object === null ? null : (JSON.parse(archived.object) as V1Job),
     archived: { observedAt, goneAt },
-    cost: await clusterJobCost(cli, job, context),
+    cost: await clusterJobCost(cli, job),
   };
 }
 
-async function clusterJobCost(
-  cli: Cli,
-  { name, namespace }: Pick<ClusterJob, 'name' | 'namespace'>,
-  context: string,
-): Promise<JobCost | null> {
+async function clusterJobCost(cli: Cli, { uid }: Pick<ClusterJob, 'uid'>): Promise<JobCost | null> {
   const client = await cli.services.client();
-  const job = { job: name, cluster: `${context}/${namespace}` };
-  const report = await client.cost({ by: 'job', jobs: [job] });
+  const report = await client.cost({ by: 'job', jobs: [uid] });
   return report.groups.length === 0 ? null : reportedJobCost(report);
 }
 

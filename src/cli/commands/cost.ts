@@ -1,9 +1,11 @@
-import type { CostRequest, UsageJob } from '../../app/client.ts';
+import type { Client, CostRequest } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { formatTime } from '../../app/format.ts';
+import { isIdRef } from '../../app/refs.ts';
+import { escapeLine, formatTime } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { day, type Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import type { UsageJob } from '../jobs/handle.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { costCsv, costLines, costObjects, costTitle, formatNoUsage } from '../render/cost.ts';
 import { columnsOf } from '../screen.ts';
@@ -16,27 +18,29 @@ export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: re
   if (flags.csv === true && cli.json) throw usageError('--csv and --json exclude each other.');
   const now = cli.io.now();
   const hasJobs = args.length > 0 || flags.jobName !== undefined;
-  const period = periodOf(flags, hasJobs, now);
+  const isWholeLife = hasJobs || flags.name !== undefined;
+  const period = periodOf(flags, isWholeLife, now);
   const named = new Map<string, UsageJob>();
   const code = hasJobs
     ? await forEachJob(cli, flags, args, 'read', async (job) => {
         const one = await job.usageJob();
-        named.set(`${one.cluster ?? ''} ${one.job}`, one);
+        named.set(one.key, one);
         return exitCode.ok;
       })
     : exitCode.ok;
   const jobs = [...named.values()];
   if (hasJobs && jobs.length === 0) return code;
   const client = await cli.services.client();
-  const { by = 'job', user, all } = flags;
+  const { by = 'job', user, name, tag, accelerator, zone, all } = flags;
   const request: CostRequest = {
     by,
-    ...(hasJobs ? { jobs } : {}),
-    ...omitUndefined({ owner: user, limit: all === true ? undefined : maxGroups }),
+    ...(hasJobs ? { jobs: jobs.map(({ key }) => key) } : {}),
+    ...omitUndefined({ owner: user, name, tag, accelerator, zone, limit: all === true ? undefined : maxGroups }),
   };
+  for (const job of jobs) if (isGivenByName(job, flags, args)) await noteNamesakes(cli, client, job);
   const report = await client.cost({ ...request, ...period });
-  const isDefaultPeriod = !hasJobs && flags.since === undefined && flags.until === undefined;
-  const title = { report, request, isDefaultPeriod, now };
+  const isDefaultPeriod = !isWholeLife && flags.since === undefined && flags.until === undefined;
+  const title = { report, request, jobs: jobs.map((job) => job.title), isDefaultPeriod, now };
   if (cli.json) cli.printJsonLines(costObjects(report));
   else if (flags.csv === true) {
     cli.note(costTitle(title));
@@ -44,6 +48,19 @@ export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: re
   } else if (report.groups.length > 0) cli.printAll(costLines(title, columnsOf(cli.io.stdout)));
   else cli.note(formatNoUsage(title, (await client.cost(request)).beginsAt));
   return code;
+}
+
+function isGivenByName({ name }: UsageJob, { jobName }: CostFlags, args: readonly string[]): boolean {
+  return jobName === name || (args.includes(name) && !isIdRef(name));
+}
+
+async function noteNamesakes(cli: Cli, client: Client, { key, name, title }: UsageJob): Promise<void> {
+  const { groups } = await client.cost({ by: 'job', name });
+  if (groups.every((one) => (one.uid ?? one.key) === key)) return;
+  const others = groups.filter((one) => (one.uid ?? one.key) !== key);
+  const isNewest = others.every((one) => one.uid === null && (one.key ?? '') < key);
+  const which = `${title}, ${isNewest ? 'the newest of' : 'one of'} ${others.length + 1} named ${name}`;
+  cli.note(escapeLine(`This is ${which}. All of them: jobman cost --name ${name}`));
 }
 
 /** Throws JobmanError for a period that has no time before now. */

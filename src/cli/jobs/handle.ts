@@ -1,7 +1,7 @@
 // A job that an argument names, wherever it lives: in the store, in a cluster, or only in the archive of a cluster.
 // Commands call its methods and do not ask which of the three it is.
 
-import type { CommandOptions, MetricPointView, MetricsQuery, MetricsView, UsageJob } from '../../app/client.ts';
+import type { CommandOptions, MetricPointView, MetricsQuery, MetricsView } from '../../app/client.ts';
 import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../../app/worker-access.ts';
 import type { ClusterAttachRequest, ClusterSession } from '../../app/cluster/cluster.ts';
 import type { ClusterVerb } from '../../app/cluster/commands.ts';
@@ -20,6 +20,15 @@ export interface JobFlags extends ContextFlags {
   readonly jobName?: string | undefined;
 }
 
+/** A job in the usage ledger. */
+export interface UsageJob {
+  /** Its id; in a cluster its uid. */
+  readonly key: string;
+  readonly name: string;
+  /** In sentences. */
+  readonly title: string;
+}
+
 /** Methods that resolve with a number print their result and resolve with the exit code. */
 export interface JobHandle {
   /** The id of a stored job, otherwise the name. */
@@ -30,7 +39,7 @@ export interface JobHandle {
   history(isTimeline: boolean): Promise<JobText>;
   /** For `report`. Throws JobmanError for an absent job. */
   report(): Promise<JobReport>;
-  /** The key of the job in the usage ledger. Throws JobmanError for an absent job. */
+  /** Throws JobmanError for an absent job. */
   usageJob(): Promise<UsageJob>;
   /** For `diff`; of the newest attempt without a number. Throws JobmanError for an absent job or attempt. */
   diffSide(attempt: number | null): Promise<DiffSide>;

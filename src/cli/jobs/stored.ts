@@ -41,7 +41,10 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
       return storedReport(cli, client, ref);
     },
     diffSide: (attempt) => client.diffSide(ref, attempt),
-    usageJob: async () => ({ job: (await client.show(ref)).id, cluster: null }),
+    async usageJob() {
+      const { id, name } = await client.show(ref);
+      return { key: id, name, title: `job ${id}` };
+    },
     async logs(flags) {
       const { printStoredLogs } = await import('../logs/stored.ts');
       return printStoredLogs(cli, client, ref, flags);

@@ -22,6 +22,8 @@ import { csvLines, csvNumber } from './csv.ts';
 interface Title {
   readonly report: CostReport;
   readonly request: CostRequest;
+  /** The jobs of the request, such as `job 000001`. Empty: all. */
+  readonly jobs: readonly string[];
   /** The user gave no period. */
   readonly isDefaultPeriod: boolean;
   readonly now: Instant;
@@ -48,11 +50,17 @@ export function formatNoUsage(title: Title, firstAt: Instant | null): string {
   return `No usage of ${formatSubject(title)} ${formatPeriod(title)}.${first}`;
 }
 
-function formatSubject({ request: { jobs, owner } }: Title): string {
-  const [first, ...others] = jobs ?? [];
-  const subject =
-    first === undefined ? 'all jobs' : others.length === 0 ? `job ${first.job}` : pluralize(others.length + 1, 'job');
-  return escapeLine(owner === undefined ? subject : `${subject} of ${owner}`);
+function formatSubject({ jobs, request: { owner, name, tag, accelerator, zone } }: Title): string {
+  const [first, ...others] = jobs;
+  const parts = [
+    first === undefined ? 'all jobs' : others.length === 0 ? first : pluralize(others.length + 1, 'job'),
+    ...(name === undefined ? [] : [`named ${name}`]),
+    ...(owner === undefined ? [] : [`of ${owner}`]),
+    ...(tag === undefined ? [] : [`tagged ${tag}`]),
+    ...(accelerator === undefined ? [] : [`on ${accelerator}`]),
+    ...(zone === undefined ? [] : [`in ${zone}`]),
+  ];
+  return escapeLine(parts.join(' '));
 }
 
 function formatPeriod({ report: { beginsAt, endsAt }, isDefaultPeriod, now }: Title): string {
@@ -90,9 +98,8 @@ export function costLines(title: Title, terminal: number | null): readonly strin
   const totals = report.totals.filter(({ held, waiting }) => held.durationMs + waiting.durationMs > 0);
   return [
     ...sentence(costTitle(title)),
-    ...(groups.length > 1 || by !== 'job'
-      ? ['', ...fittedTable(columnsOf(by), [...groups, ...rest], dropOrder, terminal)]
-      : []),
+    '',
+    ...fittedTable(columnsOf(by), [...groups, ...rest], dropOrder, terminal),
     ...totals.flatMap((total) => ['', ...totalLines(total, terminal)]),
     ...notes(report).flatMap((note, index) => [...(index === 0 ? [''] : []), ...sentence(note)]),
   ];

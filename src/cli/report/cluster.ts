@@ -32,12 +32,11 @@ export async function clusterReport(
   },
 ): Promise<JobReport> {
   const { details, archived, events, notes } = origin;
-  const { observation, result, object, context } = details;
+  const { observation, result, object } = details;
   const { job, pods } = observation;
   const now = cli.io.now();
   const client = await cli.services.client();
-  const cluster = `${context.context}/${context.namespace}`;
-  const usage = await client.usage({ jobs: [{ job: job.name, cluster }] });
+  const usage = await client.usage({ jobs: [job.uid] });
   const { logs, problems } = await logsOf(origin);
   const { stringify } = await import('yaml');
   const manifest = object === null ? null : stringify(object);

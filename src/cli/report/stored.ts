@@ -37,7 +37,7 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
   const now = io.now();
   const [events, usage, logs, manifest, documents] = await Promise.all([
     client.events(view.id, 0),
-    client.usage({ jobs: [{ job: view.id, cluster: null }] }),
+    client.usage({ jobs: [view.id] }),
     pageLogs(client, view),
     readOptional(manifestFile(view.folder)),
     workdirFiles(view),

@@ -258,6 +258,13 @@ export const costFlags = {
   until: valueFlag('Only usage until this time, or until the end of this day or month', 'time', parsePeriodBorder),
   by: choiceFlag('One row for each of these; `job` by default', costGroupings, 'group'),
   user: stringFlag('Only jobs of this user', 'user'),
+  tag: stringFlag('Only jobs with this tag', 'tag'),
+  name: stringFlag('Only jobs with this name, over their whole life; a pattern such as vit-* matches several', 'name'),
+  accelerator: {
+    ...stringFlag('Only usage of this type, generation or flavor', 'accelerator'),
+    propose: acceleratorTypes,
+  },
+  zone: stringFlag('Only usage in this zone; in a cluster `context/namespace`', 'zone'),
   all: boolFlag('Every row, instead of the 50 most expensive'),
   csv: boolFlag('Print the rows as CSV'),
   jobName,

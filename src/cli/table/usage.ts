@@ -5,9 +5,9 @@ export const usage = grouped('Usage', [
   command({
     names: ['cost'],
     summary: 'Show what jobs have used and cost: useful, lost, idle',
-    usage: '[job]... [--since time] [--until time] [--by group] [--user u] [--all] [--csv]',
+    usage: '[job]... [--since time] [--until time] [--by group] [filters] [--all] [--csv]',
     about:
-      'Without a job it covers the last 30 days of all jobs; with jobs, their whole life. One row per job, most ' +
+      'Without a job it covers the last 30 days of all jobs; with jobs or --name, their whole life. One row per job, most ' +
       'expensive first; --by chooses other rows: user, tag, accelerator, zone or day (in UTC).\n\n' +
       'Dollars are estimates with the list prices of the date in the first line, not a bill. Capacity without a known ' +
       'price is `not priced`, and its columns show hours.\n\n' +
@@ -18,6 +18,8 @@ export const usage = grouped('Usage', [
     examples: [
       ['jobman cost', 'all jobs of the last 30 days, the most expensive first'],
       ['jobman cost 42 43', 'two jobs, since they were created'],
+      ['jobman cost --name train', 'all jobs of that name; `jobman cost train` is the newest one'],
+      ['jobman cost --by user --tag sweep --accelerator v5e', 'the jobs of a sweep, and of their TPUs only v5e'],
       ['jobman cost --by user --since 2026-11', 'everyone, since the beginning of November'],
       ['jobman cost --by day --since 2026-10 --until 2026-10 --csv > october.csv', 'one month, for a spreadsheet'],
       ['jobman cost --json | jq -c \'select(.kind == "total") | .lost\'', 'for programs: one object per line'],

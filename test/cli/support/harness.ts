@@ -214,9 +214,12 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       const { id, name } = find(ref);
       return options.diffSide?.(id, attempt) ?? { job: id, name, attempt, values: {}, files: null };
     },
-    cost: async ({ jobs: wanted, owner, ...query }) => {
+    cost: async ({ jobs: wanted, owner, name, ...query }) => {
       const rows = (options.usage ?? []).filter(
-        (row) => (owner === undefined || row.owner === owner) && (wanted?.some(({ job }) => job === row.job) ?? true),
+        (row) =>
+          (owner === undefined || row.owner === owner) &&
+          (name === undefined || row.jobName === name) &&
+          (wanted?.includes(row.uid ?? row.job) ?? true),
       );
       return costReport(rows, query, io.now());
     },
