@@ -3,6 +3,8 @@
 import os
 import re
 import time
+import warnings
+from typing import List
 
 _name = re.compile(r"[A-Za-z0-9_./%@-]+")
 
@@ -10,13 +12,12 @@ _name = re.compile(r"[A-Za-z0-9_./%@-]+")
 def mark(**metrics: float) -> bool:
     """Reports metrics of the running job, such as `mark(step=100, loss=0.3)`, for `jobman plot` and `jobman show`.
 
-    False outside of a job, and if the file cannot be written: neither may end a training. Raises ValueError or TypeError
-    for a value that is no number.
+    Nothing here ends a training: a wrong name or value is left out with a warning, and the others are reported. False if
+    nothing was reported: outside of a job, without a right value, and if the file cannot be written.
     """
-    pairs = [f"{name}={float(value)!r}" for name, value in metrics.items()]
-    wrong = [name for name in metrics if _name.fullmatch(name) is None]
-    if wrong:
-        raise ValueError(f"not a name of a metric: {', '.join(wrong)}")
+    pairs: List[str] = []
+    for name, value in metrics.items():
+        pairs += _pair(name, value)
     file = os.environ.get("JOBMAN_METRICS")
     if not file or not pairs:
         return False
@@ -31,3 +32,14 @@ def mark(**metrics: float) -> bool:
     except OSError:
         return False
     return True
+
+
+def _pair(name: str, value: object) -> List[str]:
+    if _name.fullmatch(name) is None:
+        warnings.warn(f"jobman: {name!r} is not a name of a metric: letters, digits and _ . / % @ -", stacklevel=3)
+        return []
+    try:
+        return [f"{name}={float(value)!r}"]  # type: ignore[arg-type]
+    except Exception as error:  # A tensor has exceptions of its own.
+        warnings.warn(f"jobman: the metric {name!r} is not a number: {error}", stacklevel=3)
+        return []

@@ -16,6 +16,7 @@ import type { Instant } from '../core/model/time.ts';
 import type { JobRow } from './client.ts';
 import { workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
+import { createPartReader } from './files.ts';
 import { currentPaceOf } from './progress.ts';
 import { maxFinishedJobs, usageOf } from './tpus.ts';
 import { jobRow } from './views.ts';
@@ -79,13 +80,14 @@ function activityOf(home: string, job: Job, now: Instant): JobActivity {
   const row = jobRow(job, now);
   const attempt = lastAttempt(job);
   const isRunning = row.phase === 'running' && attempt?.ending === null && attempt.runningAt !== null;
-  const pace = isRunning ? currentPaceOf(home, job) : { step: null, stepsPerSecond: null };
+  const read = createPartReader();
+  const pace = isRunning ? currentPaceOf(home, job, read) : { step: null, stepsPerSecond: null };
   return {
     ...row,
     allocation: attempt?.allocation ?? null,
     isRunning,
     tpus: tpusOf(job),
-    workers: (isRunning ? workerViews(home, job, now) : []).map(({ logAgeMs, ...worker }) => ({
+    workers: (isRunning ? workerViews(home, job, now, read) : []).map(({ logAgeMs, ...worker }) => ({
       ...worker,
       logAt: logAgeMs === null ? null : now - logAgeMs,
     })),

@@ -164,6 +164,8 @@ export interface JobView extends JobRow {
   readonly throughput: string | null;
   /** The worker that is behind, slow or silent while the others are not, as a sentence; null without one. */
   readonly slowWorker: string | null;
+  /** The newest reported texts that are not metrics, as a phrase; null without any. */
+  readonly leftOut: string | null;
   /** The dashboards that the log names. */
   readonly dashboards: DashboardLinks;
   readonly checkpoint: CheckpointView | null;
@@ -268,6 +270,8 @@ export interface MetricsQuery {
   readonly since?: Instant;
   /** About how many points of each metric are returned; 1,000 by default. */
   readonly maxPoints?: number;
+  /** Called after each part of a log with the bytes of it that are read, and its size; null if that is not known. */
+  readonly onRead?: (attempt: number, bytes: number, size: number | null) => void;
 }
 
 /** The metrics that a job's program prints or reports. */
@@ -281,6 +285,8 @@ export interface MetricsView {
   /** As in `JobView`. */
   readonly throughput: string | null;
   readonly slowWorker: string | null;
+  /** The reported texts and points that are left out, as a phrase; null without any. */
+  readonly leftOut: string | null;
   readonly dashboards: DashboardLinks;
 }
 

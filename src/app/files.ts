@@ -11,6 +11,7 @@ import {
   statSync,
   closeSync,
   constants,
+  createReadStream,
   fstatSync,
   openSync,
   readFileSync,
@@ -19,6 +20,7 @@ import {
   renameSync,
   rmSync,
   writeFileSync,
+  type Stats,
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -95,13 +97,22 @@ function makeFolderWithRetry(path: string, mode: number | undefined, triesLeft: 
   }
 }
 
+/** A folder, FIFO or device in place of a file. */
+class NotRegularFileError extends Error {}
+
+/** Opens a regular file, also through a link. Throws NotRegularFileError or the system's error. Never blocks. */
+function openRegularFile(path: string, flags = 0): { readonly file: number; readonly stats: Stats } {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | flags);
+  const stats = fstatSync(file);
+  if (stats.isFile()) return { file, stats };
+  closeSync(file);
+  throw new NotRegularFileError(`${path} is ${stats.isDirectory() ? 'a folder' : 'not a regular file'}`);
+}
+
 /** Opens a regular file without symbolic links below `root` (a resolved path). Throws otherwise. Never blocks. */
 export function withRegularFile<T>(root: string, path: string, read: (file: number, size: number) => T): T {
-  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
-  const file = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  const { file, stats } = openRegularFile(path, constants.O_NOFOLLOW);
   try {
-    const stats = fstatSync(file);
-    if (!stats.isFile()) throw new Error(`${path} is not a regular file`);
     // O_NOFOLLOW covers only the last component.
     if (!path.startsWith(`${root}/`) || realpathSync(path) !== path)
       throw new Error(`${path} is reached through a symbolic link`);
@@ -115,11 +126,8 @@ const mebibyte = 1024 * 1024;
 
 /** Reads a regular file of at most `maxBytes` bytes. Throws the reason if it cannot. Never waits for a writer. */
 export function readRegularFile(path: string, maxBytes: number = 16 * mebibyte): Buffer {
-  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const { file, stats } = openRegularFile(path);
   try {
-    const stats = fstatSync(file);
-    if (stats.isDirectory()) throw new Error(`${path} is a folder`);
-    if (!stats.isFile()) throw new Error(`${path} is not a regular file`);
     if (stats.size > maxBytes) throw new Error(`${path} is larger than ${maxBytes / mebibyte} MiB`);
     return readFileSync(file);
   } finally {
@@ -127,28 +135,84 @@ export function readRegularFile(path: string, maxBytes: number = 16 * mebibyte):
   }
 }
 
-/** Bytes at one end of a file, the offset of the first of them, and the time of the last change; undefined without it. */
-export function readFileEnd(
+/** All bytes of a file; nothing without a regular file. `onRead` gets the bytes read so far and the size. */
+export async function* readPieces(
   path: string,
-  maxBytes: number,
-  end: 'first' | 'last' = 'last',
-): { readonly bytes: Buffer; readonly from: number; readonly changedAt: Instant } | undefined {
-  let file: number;
+  onRead: (bytes: number, size: number) => void = () => undefined,
+): AsyncIterable<Buffer> {
+  const opened = openIfRegular(path);
+  if (opened === undefined) return;
+  let bytes = 0;
   try {
-    file = openSync(path, 'r');
+    for await (const piece of createReadStream('', { fd: opened.file })) {
+      bytes += (piece as Buffer).length;
+      onRead(bytes, Math.max(bytes, opened.stats.size));
+      yield piece as Buffer;
+    }
   } catch (error) {
-    if (isFileMissing(error)) return undefined;
     throw fileError(path, error);
   }
+}
+
+export interface FilePart {
+  readonly bytes: Buffer;
+  /** The offset of the first of them. */
+  readonly from: number;
+  /** Of the whole file. */
+  readonly changedAt: Instant;
+}
+
+export type PartReader = (path: string, maxBytes: number, end?: 'first' | 'last') => FilePart | undefined;
+
+/** Reads each part of a file once: a part of what it has read is not read again. Undefined if it cannot be read. */
+export function createPartReader(): PartReader {
+  const parts = new Map<string, { readonly maxBytes: number; readonly part: FilePart | undefined }>();
+  return (path, maxBytes, end = 'last') => {
+    const key = `${end} ${path}`;
+    let known = parts.get(key);
+    if (known === undefined || known.maxBytes < maxBytes) {
+      known = { maxBytes, part: readPartOf(path, maxBytes, end) };
+      parts.set(key, known);
+    }
+    const { part } = known;
+    if (part === undefined || part.bytes.length <= maxBytes) return part;
+    if (end === 'first') return { ...part, bytes: part.bytes.subarray(0, maxBytes) };
+    const skipped = part.bytes.length - maxBytes;
+    return { ...part, bytes: part.bytes.subarray(skipped), from: part.from + skipped };
+  };
+}
+
+function readPartOf(path: string, maxBytes: number, end: 'first' | 'last'): FilePart | undefined {
   try {
-    const { size, mtimeMs } = fstatSync(file);
-    const length = Math.min(size, maxBytes);
+    return readFileEnd(path, maxBytes, end);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bytes at one end of a file; undefined without a regular file. */
+export function readFileEnd(path: string, maxBytes: number, end: 'first' | 'last' = 'last'): FilePart | undefined {
+  const opened = openIfRegular(path);
+  if (opened === undefined) return undefined;
+  const { file, stats } = opened;
+  try {
+    const length = Math.min(stats.size, maxBytes);
     const bytes = Buffer.alloc(length);
-    const from = end === 'last' ? size - length : 0;
+    const from = end === 'last' ? stats.size - length : 0;
     const got = readSync(file, bytes, 0, length, from);
-    return { bytes: bytes.subarray(0, got), from, changedAt: Math.floor(mtimeMs) };
+    return { bytes: bytes.subarray(0, got), from, changedAt: Math.floor(stats.mtimeMs) };
   } finally {
     closeSync(file);
+  }
+}
+
+/** Undefined without a regular file. Throws StoreError if it cannot be opened. */
+function openIfRegular(path: string): ReturnType<typeof openRegularFile> | undefined {
+  try {
+    return openRegularFile(path);
+  } catch (error) {
+    if (isFileMissing(error) || error instanceof NotRegularFileError) return undefined;
+    throw fileError(path, error);
   }
 }
 

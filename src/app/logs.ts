@@ -11,7 +11,7 @@ import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { LogFile, LogQuery, WorkerView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
-import { readFileEnd } from './files.ts';
+import { createPartReader, type PartReader } from './files.ts';
 import { pluralize } from './format.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
 import { lastLineOf, lastOutputBytes, lastOutputLines } from './program-output.ts';
@@ -19,7 +19,7 @@ import { addressOf, workersOf } from './views.ts';
 
 const lastLineBytes = 4 * 1024;
 
-/** Existing files, in the order of workers. Throws JobmanError for an attempt, worker or step that the job lacks. */
+/** Existing regular files, in the order of workers. Throws JobmanError for an attempt, worker or step that the job lacks. */
 export async function logFilesOf(home: string, job: Job, query: LogQuery): Promise<readonly LogFile[]> {
   const folder = folderOf(home, job);
   if (query.step === 'job' || query.step === 'tpu') {
@@ -40,19 +40,19 @@ export async function logFilesOf(home: string, job: Job, query: LogQuery): Promi
   );
 }
 
-export function workerViews(home: string, job: Job, now: Instant): readonly WorkerView[] {
+export function workerViews(home: string, job: Job, now: Instant, read: PartReader): readonly WorkerView[] {
   const attempt = lastAttempt(job);
   if (attempt === undefined) return [];
   const allocation = allocationOf(job, attempt.allocation);
   const state = formatWorkerState(job, attempt);
   return workersOf(job, attempt).map((worker) => {
-    const { text, changedAt } = readEnd(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
+    const end = read(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
     return {
       worker,
       address: addressOf(allocation, worker),
       message: formatExit(attempt, worker) ?? state,
-      lastLine: lastLineOf(text),
-      logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
+      lastLine: lastLineOf(end?.bytes.toString('utf8') ?? ''),
+      logAgeMs: end === undefined ? null : Math.max(0, now - end.changedAt),
     };
   });
 }
@@ -174,7 +174,12 @@ async function existingFiles(
   { id }: Job,
   files: readonly Omit<LogFile, 'job' | 'bytes'>[],
 ): Promise<readonly LogFile[]> {
-  const sizes = await Promise.all(files.map(async ({ path }) => (await stat(path).catch(() => undefined))?.size));
+  const sizes = await Promise.all(
+    files.map(async ({ path }) => {
+      const found = await stat(path).catch(() => undefined);
+      return found?.isFile() === true ? found.size : undefined;
+    }),
+  );
   return files.flatMap((file, index) => {
     const bytes = sizes[index];
     return bytes === undefined ? [] : [{ job: id, ...file, bytes }];
@@ -183,10 +188,6 @@ async function existingFiles(
 
 /** Empty without a readable file. `changedAt` is the time of the last write. */
 export function readEnd(path: string, maxBytes: number): { readonly text: string; readonly changedAt: Instant | null } {
-  try {
-    const read = readFileEnd(path, maxBytes);
-    return { text: read?.bytes.toString('utf8') ?? '', changedAt: read?.changedAt ?? null };
-  } catch {
-    return { text: '', changedAt: null };
-  }
+  const end = createPartReader()(path, maxBytes);
+  return { text: end?.bytes.toString('utf8') ?? '', changedAt: end?.changedAt ?? null };
 }

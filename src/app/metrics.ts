@@ -2,12 +2,12 @@
 // attempt. Nothing is stored besides the copies and their arrival times: the points follow from them, so no crash can
 // lose or repeat one.
 
-import { createReadStream, readFileSync, statSync } from 'node:fs';
 import type { Attempt, Job } from '../core/model/job.ts';
 import { createTimeReader, parseArrivals, type Arrival } from '../core/model/arrival-times.ts';
 import {
   createLineFinder,
   createStepCarrier,
+  maxReportedLineLength,
   metricsOfLine,
   metricsOfReport,
   type MetricLine,
@@ -16,6 +16,7 @@ import { parseInstant, type Instant } from '../core/model/time.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import {
   createMetricCollector,
+  maxSeries,
   stepsPerSecond,
   throughputChange,
   throughputName,
@@ -24,11 +25,12 @@ import {
   type MetricSeries,
 } from '../reports/metrics.ts';
 import type { AttemptMetrics, MetricPointView, MetricsQuery, MetricSeriesView, MetricsView } from './client.ts';
-import { fileError, isFileMissing } from './errors.ts';
+import { readPieces, readRegularFile } from './files.ts';
+import { pluralize } from './format.ts';
 import { arrivalsFile, folderOf, outputFile } from './job-folder.ts';
 import { requireAttempt, requireWorker } from './logs.ts';
 import type { OutputFile } from './ports.ts';
-import { formatThroughputChange, progressOf } from './progress.ts';
+import { createLeftOut, formatThroughputChange, progressOf, type LeftOut } from './progress.ts';
 import { workersOf } from './views.ts';
 
 const defaultPoints = 1_000;
@@ -36,7 +38,9 @@ const defaultPoints = 1_000;
 /** Throws JobmanError (3) for an attempt or a worker that the job lacks, and StoreError for a file that cannot be read. */
 export async function metricsOfJob(home: string, job: Job, now: Instant, query: MetricsQuery): Promise<MetricsView> {
   const { slowWorker, dashboards } = progressOf(home, job, now);
-  const collected = await collect(linesOfJob(home, job, query), attemptsOf(job, query).map(knownAttempt), query);
+  const leftOut = createLeftOut();
+  const lines = linesOfJob(home, job, query, leftOut.add);
+  const collected = await collect(lines, attemptsOf(job, query).map(knownAttempt), query, leftOut);
   return { id: job.id, name: job.spec.name, ...collected, slowWorker, dashboards };
 }
 
@@ -57,7 +61,7 @@ export interface PodLog {
 export async function metricsOfPods(name: string, pods: readonly PodLog[], query: MetricsQuery): Promise<MetricsView> {
   const unknown = { stage: 0, startedAt: null, endedAt: null, reason: null };
   const attempts = pods.map(({ attempt }) => ({ ...unknown, attempt }));
-  const collected = await collect(linesOfPods(pods, query), attempts, query);
+  const collected = await collect(linesOfPods(pods, query), attempts, query, createLeftOut());
   return { id: name, name, ...collected, slowWorker: null, dashboards: { wandb: null, tensorboard: null } };
 }
 
@@ -75,14 +79,15 @@ async function collect(
   blocks: AsyncIterable<LineBlock>,
   attempts: readonly KnownAttempt[],
   query: MetricsQuery,
-): Promise<Pick<MetricsView, 'attempts' | 'names' | 'series' | 'throughput'>> {
+  leftOut: LeftOut,
+): Promise<Pick<MetricsView, 'attempts' | 'names' | 'series' | 'throughput' | 'leftOut'>> {
   const collector = createMetricCollector(query.maxPoints ?? defaultPoints);
   const workers = new Map<number, WorkerId>();
   for await (const { attempt, source, worker, lines } of blocks) {
     if (lines.length > 0) workers.set(attempt, worker);
     for (const { line, at } of lines) collector.add(attempt, source, line, at);
   }
-  const { series, throughput, attempts: progress } = collector.finish();
+  const { series, throughput, attempts: progress, unkeptPoints } = collector.finish();
   const all = throughput === null ? series : [...series, throughput];
   const change = throughputChange(progress);
   return {
@@ -90,7 +95,12 @@ async function collect(
     names: all.map(({ name }) => name),
     series: all.filter(({ name }) => isWanted(query, name)).map(seriesView),
     throughput: change === null ? null : formatThroughputChange(change),
+    leftOut: [leftOut.summary(), formatUnkept(unkeptPoints)].filter((text) => text !== null).join('; ') || null,
   };
+}
+
+function formatUnkept(points: number): string | null {
+  return points === 0 ? null : `${pluralize(points, 'point')} of metrics beyond the first ${maxSeries} names`;
 }
 
 async function* pointsOf(
@@ -134,13 +144,18 @@ interface LineBlock {
 }
 
 /** Attempt by attempt; of each one worker, the first with metrics unless the query names one. */
-async function* linesOfJob(home: string, job: Job, query: MetricsQuery): AsyncIterable<LineBlock> {
+async function* linesOfJob(
+  home: string,
+  job: Job,
+  query: MetricsQuery,
+  onLeftOut?: (text: string) => void,
+): AsyncIterable<LineBlock> {
   for (const attempt of attemptsOf(job, query)) {
     const workers = query.worker === undefined ? workersOf(job, attempt) : [requireWorker(job, query.worker, attempt)];
     let isFound = false;
     for (const worker of workers) {
       for (const source of ['metrics', 'log'] as const) {
-        for await (const lines of linesOfRun(home, job, attempt, worker, source)) {
+        for await (const lines of linesOfRun({ home, job, attempt, worker, source, query, onLeftOut })) {
           isFound ||= lines.length > 0;
           yield { attempt: attempt.ordinal, worker, source, lines: linesSince(lines, query) };
         }
@@ -173,7 +188,12 @@ async function* linesOfPods(pods: readonly PodLog[], query: MetricsQuery): Async
       );
       return { attempt, worker, source: 'log', lines };
     };
-    for await (const piece of pieces) yield blockOf(finder.push(piece));
+    let bytes = 0;
+    for await (const piece of pieces) {
+      bytes += piece.length;
+      query.onRead?.(attempt, bytes, null);
+      yield blockOf(finder.push(piece));
+    }
     yield blockOf(finder.end());
   }
 }
@@ -185,19 +205,25 @@ function attemptsOf(job: Job, { attempt }: MetricsQuery): readonly Attempt[] {
   return job.attempts.filter(({ startedAt }) => startedAt !== null);
 }
 
-async function* linesOfRun(
-  home: string,
-  job: Job,
-  { ordinal, startedAt, runningAt }: Attempt,
-  worker: WorkerId,
-  source: OutputFile,
-): AsyncIterable<readonly TimedLine[]> {
-  const path = outputFile(folderOf(home, job), { attempt: ordinal, worker, file: source });
-  const begin = runningAt ?? startedAt;
+interface RunOutput {
+  readonly home: string;
+  readonly job: Job;
+  readonly attempt: Attempt;
+  readonly worker: WorkerId;
+  readonly source: OutputFile;
+  readonly query: Pick<MetricsQuery, 'onRead'>;
+  readonly onLeftOut: ((text: string) => void) | undefined;
+}
+
+async function* linesOfRun(output: RunOutput): AsyncIterable<readonly TimedLine[]> {
+  const { home, job, attempt, worker, source, query, onLeftOut } = output;
+  const path = outputFile(folderOf(home, job), { attempt: attempt.ordinal, worker, file: source });
+  const begin = attempt.runningAt ?? attempt.startedAt;
   const timeAt = createTimeReader([...(begin === null ? [] : [{ length: 0, at: begin }]), ...arrivalsOf(path)]);
-  const finder = createLineFinder<MetricLine & { readonly at?: Instant | null }>(
-    source === 'log' ? metricsOfLine : metricsOfReport,
-  );
+  const finder =
+    source === 'log'
+      ? createLineFinder<MetricLine & { readonly at?: Instant | null }>(metricsOfLine)
+      : createLineFinder((text) => metricsOfReport(text, onLeftOut), 0, maxReportedLineLength);
   const withStep = createStepCarrier();
   const timed = (found: ReturnType<typeof finder.push>) =>
     found.flatMap(({ line, end }) => {
@@ -205,14 +231,8 @@ async function* linesOfRun(
       const carried = withStep(line);
       return carried === undefined ? [] : [{ line: carried, at }];
     });
-  try {
-    for await (const chunk of createReadStream(path)) {
-      yield timed(finder.push(chunk as Buffer));
-    }
-  } catch (error) {
-    if (isFileMissing(error)) return;
-    throw fileError(path, error);
-  }
+  for await (const piece of readPieces(path, query.onRead?.bind(null, attempt.ordinal)))
+    yield timed(finder.push(piece));
   yield timed(finder.end());
 }
 
@@ -221,9 +241,8 @@ const maxArrivalBytes = 32 * 1024 * 1024;
 
 /** None if the file is missing or unusable: then the points have no times. */
 function arrivalsOf(path: string): readonly Arrival[] {
-  const file = arrivalsFile(path);
   try {
-    return statSync(file).size > maxArrivalBytes ? [] : parseArrivals(readFileSync(file, 'latin1'));
+    return parseArrivals(readRegularFile(arrivalsFile(path), maxArrivalBytes).toString('latin1'));
   } catch {
     return [];
   }

@@ -10,6 +10,8 @@ import { lastAttempt, type Attempt, type Job } from '../core/model/job.ts';
 import {
   countsOf,
   createLineFinder,
+  maxMetricLineLength,
+  maxReportedLineLength,
   metricsOfLine,
   metricsOfReport,
   type FoundLine,
@@ -27,8 +29,8 @@ import {
   type ThroughputChange,
   type WorkerPace,
 } from '../reports/metrics.ts';
-import { readFileEnd } from './files.ts';
-import { formatDuration } from './format.ts';
+import { createPartReader, type FilePart, type PartReader } from './files.ts';
+import { formatDuration, pluralize } from './format.ts';
 import { arrivalsFile, attemptFile, folderOf, metricsFile } from './job-folder.ts';
 import { workersOf } from './views.ts';
 
@@ -39,7 +41,33 @@ export interface ProgramProgress {
   /** The comparison of the newest attempt with the one before. */
   readonly throughput: string | null;
   readonly slowWorker: string | null;
+  /** Of the newest reported metrics. */
+  readonly leftOut: string | null;
   readonly dashboards: DashboardLinks;
+}
+
+/** Texts of a metrics file that are not metrics. */
+export interface LeftOut {
+  readonly add: (text: string) => void;
+  /** `3 reported texts that are not metrics, such as "lr=abc"`; null without any. */
+  readonly summary: () => string | null;
+}
+
+const maxExampleLength = 60;
+
+export function createLeftOut(): LeftOut {
+  let count = 0;
+  let example = '';
+  return {
+    add(text) {
+      if (count === 0) example = text.slice(0, maxExampleLength);
+      count += 1;
+    },
+    summary: () =>
+      count === 0
+        ? null
+        : `${pluralize(count, 'reported text that is not a metric', 'reported texts that are not metrics')}, such as "${example}"`,
+  };
 }
 
 /** More workers are not read. */
@@ -52,20 +80,23 @@ const shortEndBytes = 4 * 1024;
 const arrivalBytes = 4 * 1024;
 
 /** The progress of the slowest of at most 16 workers of the newest attempt. */
-export function progressOf(home: string, job: Job, now: Instant): ProgramProgress {
+export function progressOf(home: string, job: Job, now: Instant, read = createPartReader()): ProgramProgress {
   const attempt = lastAttempt(job);
-  const dashboards = dashboardsOf(home, job);
+  const files = { folder: folderOf(home, job), read };
+  const dashboards = dashboardsOf(files, job);
   if (attempt === undefined || attempt.startedAt === null)
-    return { progress: null, throughput: null, slowWorker: null, dashboards };
-  const outputs = outputsOf(home, job, attempt, endBytes);
+    return { progress: null, throughput: null, slowWorker: null, leftOut: null, dashboards };
+  const leftOut = createLeftOut();
+  const outputs = outputsOf(files, job, attempt, endBytes, leftOut.add);
   const isRunning = attempt.endedAt === null && attempt.ending === null;
   const slow = isRunning ? slowWorkerOf(outputs.map((one) => paceOfWorker(one, attempt, now))) : null;
   const slowest = slowestOf(outputs);
-  const change = throughputChange(recentAttempts(home, job));
+  const change = throughputChange(recentAttempts(files, job));
   return {
     progress: slowest === undefined ? null : formatProgress(endsOf(slowest, attempt), isRunning),
     throughput: change === null ? null : formatThroughputChange(change),
     slowWorker: slow === null ? null : formatSlowWorker(slow),
+    leftOut: leftOut.summary(),
     dashboards,
   };
 }
@@ -74,17 +105,31 @@ export function progressOf(home: string, job: Job, now: Instant): ProgramProgres
 export function currentPaceOf(
   home: string,
   job: Job,
+  read: PartReader,
 ): { readonly step: number | null; readonly stepsPerSecond: number | null } {
   const attempt = lastAttempt(job);
-  const slowest = attempt === undefined ? undefined : slowestOf(outputsOf(home, job, attempt, shortEndBytes));
+  const files = { folder: folderOf(home, job), read };
+  const slowest = attempt === undefined ? undefined : slowestOf(outputsOf(files, job, attempt, shortEndBytes));
   if (attempt === undefined || slowest === undefined) return { step: null, stepsPerSecond: null };
   const { first, last } = endsOf(slowest, attempt);
   return { step: last?.position.done ?? null, stepsPerSecond: last === null ? null : rateBetween(first, last) };
 }
 
-function outputsOf(home: string, job: Job, attempt: Attempt, maxBytes: number): readonly Output[] {
+/** The copies of a job, and what of them is read. */
+interface JobFiles {
+  readonly folder: string;
+  readonly read: PartReader;
+}
+
+function outputsOf(
+  files: JobFiles,
+  job: Job,
+  attempt: Attempt,
+  maxBytes: number,
+  onLeftOut?: (text: string) => void,
+): readonly Output[] {
   const workers = workersOf(job, attempt).slice(0, maxWorkers);
-  return workers.map((worker) => readOutput(home, job, attempt, worker, maxBytes));
+  return workers.map((worker) => readOutput(files, attempt, worker, maxBytes, onLeftOut));
 }
 
 function slowestOf(outputs: readonly Output[]): Output | undefined {
@@ -92,12 +137,12 @@ function slowestOf(outputs: readonly Output[]): Output | undefined {
   return outputs.filter(({ newest }) => newest.length > 0).toSorted((one, other) => doneOf(one) - doneOf(other))[0];
 }
 
-function recentAttempts(home: string, job: Job): readonly AttemptProgress[] {
+function recentAttempts(files: JobFiles, job: Job): readonly AttemptProgress[] {
   const started = job.attempts.filter(({ startedAt }) => startedAt !== null).slice(-maxAttempts);
   if (started.length < 2) return [];
   return started.flatMap((attempt) => {
     for (const worker of workersOf(job, attempt).slice(0, maxWorkers)) {
-      const progress = attemptProgress(attempt, endsOf(readOutput(home, job, attempt, worker, endBytes), attempt));
+      const progress = attemptProgress(attempt, endsOf(readOutput(files, attempt, worker, endBytes), attempt));
       if (progress !== null) return [progress];
     }
     return [];
@@ -136,6 +181,7 @@ interface PositionLine {
 /** The end of what one worker printed or reported. */
 interface Output {
   readonly worker: WorkerId;
+  readonly read: PartReader;
   readonly path: string;
   readonly recognise: Recognise;
   /** The lines that name a position, oldest first. */
@@ -151,16 +197,21 @@ interface Ends {
 }
 
 /** Reported metrics are preferred to the log. */
-function readOutput(home: string, job: Job, { ordinal }: Attempt, worker: WorkerId, maxBytes: number): Output {
-  const folder = folderOf(home, job);
-  const reported = readNewest(metricsFile(folder, ordinal, worker), positionOfReport, maxBytes);
-  const printed = readNewest(attemptFile(folder, ordinal, worker), positionOfLine, maxBytes);
+function readOutput(
+  { folder, read }: JobFiles,
+  { ordinal }: Attempt,
+  worker: WorkerId,
+  maxBytes: number,
+  onLeftOut?: (text: string) => void,
+): Output {
+  const reported = readNewest(read, metricsFile(folder, ordinal, worker), positionOfReport, maxBytes, onLeftOut);
+  const printed = readNewest(read, attemptFile(folder, ordinal, worker), positionOfLine, maxBytes);
   const chosen = reported.newest.length === 0 ? printed : reported;
-  return { ...chosen, worker, changedAt: printed.changedAt ?? reported.changedAt };
+  return { ...chosen, worker, read, changedAt: printed.changedAt ?? reported.changedAt };
 }
 
-function positionOfReport(text: string): PositionLine | undefined {
-  const line = metricsOfReport(text);
+function positionOfReport(text: string, onLeftOut?: (text: string) => void): PositionLine | undefined {
+  const line = metricsOfReport(text, onLeftOut);
   if (line === undefined || line.step === null) return undefined;
   return { position: { unit: 'step', done: line.step, total: line.total }, counts: [], at: line.at, line };
 }
@@ -174,45 +225,43 @@ function positionOfLine(text: string): PositionLine | undefined {
   return { position: { unit: 'step', done: line.step, total: line.total }, counts, at: null, line };
 }
 
-type Recognise = (text: string) => PositionLine | undefined;
+type Recognise = (text: string, onLeftOut?: (text: string) => void) => PositionLine | undefined;
 
-function readNewest(path: string, recognise: Recognise, maxBytes: number): Omit<Output, 'worker'> {
-  const end = readPart(path, maxBytes, 'last');
-  const newest = end === undefined ? [] : linesOf(end, recognise);
+function readNewest(
+  read: PartReader,
+  path: string,
+  recognise: Recognise,
+  maxBytes: number,
+  onLeftOut?: (text: string) => void,
+): Omit<Output, 'worker' | 'read'> {
+  const end = read(path, maxBytes);
+  const newest =
+    end === undefined ? [] : linesOf(end, (text) => recognise(text, onLeftOut), recognise === positionOfLine);
   return { path, recognise, newest, changedAt: end?.changedAt ?? null };
 }
 
 /** Without a stored time, the first line is as old as the attempt, and the last one as the file. */
-function endsOf({ path, recognise, newest, changedAt }: Output, attempt: Attempt): Ends {
-  const begin = readPart(path, beginBytes, 'first');
-  const oldest = begin === undefined ? [] : linesOf(begin, recognise);
+function endsOf(output: Output, attempt: Attempt): Ends {
+  const { path, read, recognise, newest, changedAt } = output;
+  const begin = read(path, beginBytes, 'first');
+  const oldest = begin === undefined ? [] : linesOf(begin, recognise, recognise === positionOfLine);
   return {
-    first: withTime(path, attempt, 'first', oldest[0], attempt.runningAt),
-    last: withTime(path, attempt, 'last', newest.at(-1), changedAt),
+    first: withTime(output, attempt, 'first', oldest[0], attempt.runningAt),
+    last: withTime(output, attempt, 'last', newest.at(-1), changedAt),
   };
 }
 
-type Part = NonNullable<ReturnType<typeof readFileEnd>>;
-
-function readPart(path: string, maxBytes: number, end: 'first' | 'last'): Part | undefined {
-  try {
-    return readFileEnd(path, maxBytes, end);
-  } catch {
-    return undefined;
-  }
-}
-
-function linesOf({ bytes, from }: Part, recognise: Recognise): readonly FoundLine<PositionLine>[] {
+function linesOf({ bytes, from }: FilePart, recognise: Recognise, isLog: boolean): readonly FoundLine<PositionLine>[] {
   // The first line of a part may have lost its begin.
   const start = from === 0 ? 0 : bytes.indexOf('\n') + 1;
-  const finder = createLineFinder(recognise, from + start);
+  const finder = createLineFinder(recognise, from + start, isLog ? maxMetricLineLength : maxReportedLineLength);
   const lines = finder.push(bytes.subarray(start));
   // The end of a progress bar comes with its next state.
-  return recognise === positionOfLine ? [...lines, ...finder.end()] : lines;
+  return isLog ? [...lines, ...finder.end()] : lines;
 }
 
 function withTime(
-  path: string,
+  { path, read }: Output,
   { startedAt, runningAt }: Attempt,
   end: 'first' | 'last',
   found: FoundLine<PositionLine> | undefined,
@@ -220,7 +269,7 @@ function withTime(
 ): PositionLine | null {
   if (found === undefined || found.line.at !== null) return found?.line ?? null;
   const begin = runningAt ?? startedAt;
-  const part = readPart(arrivalsFile(path), arrivalBytes, end);
+  const part = read(arrivalsFile(path), arrivalBytes, end);
   const isFromBegin = end === 'first' || part?.from === 0;
   const timeAt = createTimeReader([
     ...(isFromBegin && begin !== null ? [{ length: 0, at: begin }] : []),
@@ -287,16 +336,16 @@ function formatSeconds(value: number): string {
 // ------------------------------------------------------------------------------------------ dashboards
 
 /** From both ends of the newest output, and from the checkpoint folder if it is on this machine. */
-function dashboardsOf(home: string, job: Job): DashboardLinks {
+function dashboardsOf({ folder, read }: JobFiles, job: Job): DashboardLinks {
   const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
   const none: DashboardLinks = { wandb: null, tensorboard: null };
   if (attempt === undefined) return none;
-  const path = (worker: WorkerId): string => attemptFile(folderOf(home, job), attempt.ordinal, worker);
+  const path = (worker: WorkerId): string => attemptFile(folder, attempt.ordinal, worker);
   const found = workersOf(job, attempt)
     .slice(0, 2)
     .flatMap((worker) => {
-      const end = readPart(path(worker), endBytes, 'last');
-      const begin = end === undefined || end.from === 0 ? undefined : readPart(path(worker), 4 * endBytes, 'first');
+      const end = read(path(worker), endBytes);
+      const begin = end === undefined || end.from === 0 ? undefined : read(path(worker), 4 * endBytes, 'first');
       return [end, begin].flatMap((part) =>
         part === undefined ? [] : [dashboardLinksOf(part.bytes.toString('utf8'))],
       );

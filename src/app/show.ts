@@ -26,7 +26,7 @@ import { refusingQuota } from './why-quota.ts';
 import { whyOf } from './why.ts';
 import { workdirViews } from './workdir.ts';
 import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/decide/launch.ts';
-import { readRegularFile } from './files.ts';
+import { createPartReader, readRegularFile } from './files.ts';
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 
@@ -53,10 +53,11 @@ export async function showJob(
   const newest = job.attempts.at(-1);
   // Read the clock last, so that no age can be negative.
   const now = sources.now();
+  const read = createPartReader();
   return {
     ...jobRow(job, now),
     why: whyOf(job, now, { ...context, ...options }),
-    ...progressOf(home, job, now),
+    ...progressOf(home, job, now, read),
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     ifPreempted: formatIfPreempted(job, context, checkpoint, now),
@@ -65,7 +66,7 @@ export async function showJob(
     attempts: attemptViews(job),
     workdirCopies,
     allocations: allocationViews(job, now),
-    workers: workerViews(home, job, now),
+    workers: workerViews(home, job, now, read),
     spec: job.spec,
     folder: folderOf(home, job),
     hasFiles: existsSync(folderOf(home, job)),

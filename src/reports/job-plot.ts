@@ -87,14 +87,18 @@ function stretches(points: readonly Point[]): readonly (readonly Point[])[] {
   return all.filter((line) => line.length > 0);
 }
 
-/** Never empty: a constant gets room on both sides. */
+/** Never empty. */
 function rangeOf(values: readonly number[]): readonly [least: number, greatest: number] {
   let [least, greatest] = [Infinity, -Infinity];
   for (const value of values) {
     least = Math.min(least, value);
     greatest = Math.max(greatest, value);
   }
-  if (least > greatest) return [0, 1];
+  return least > greatest ? [0, 1] : withRoom([least, greatest]);
+}
+
+/** A constant gets room on both sides. */
+export function withRoom([least, greatest]: readonly [number, number]): readonly [least: number, greatest: number] {
   if (least < greatest) return [least, greatest];
   const margin = Math.abs(least) / 2 || 1;
   return [least - margin, least + margin];

@@ -51,6 +51,8 @@ export interface CollectedMetrics {
   /** Null unless an attempt has steps at two times. */
   readonly throughput: MetricSeries | null;
   readonly attempts: readonly AttemptProgress[];
+  /** Points of names beyond the first 256, which are not kept. */
+  readonly unkeptPoints: number;
 }
 
 export const throughputName = 'throughput';
@@ -65,7 +67,7 @@ export function mainMetrics(names: readonly string[]): readonly string[] {
 }
 
 /** More names than this are not kept. A program that prints a name for each layer has hundreds. */
-const maxSeries = 256;
+export const maxSeries = 256;
 
 /**
  * Collects the lines of a job, attempt by attempt in ascending order, and keeps about `maxPoints` points of each
@@ -78,6 +80,7 @@ export function createMetricCollector(maxPoints: number) {
   const attempts: ReturnType<typeof createProgress>[] = [];
   /** By name, the newest attempt and the source of its points. */
   const sources = new Map<string, string>();
+  let unkeptPoints = 0;
   function isFrom(name: string, attempt: number, source: string): boolean {
     const known = sources.get(name);
     if (known?.startsWith(`${attempt}/`) === true) return known === `${attempt}/${source}`;
@@ -97,7 +100,10 @@ export function createMetricCollector(maxPoints: number) {
         if (!isFrom(name, attempt, source)) continue;
         let reducer = series.get(name);
         if (reducer === undefined) {
-          if (series.size === maxSeries) continue;
+          if (series.size === maxSeries) {
+            unkeptPoints += 1;
+            continue;
+          }
           reducer = createReducer(maxPoints);
           series.set(name, reducer);
         }
@@ -110,6 +116,7 @@ export function createMetricCollector(maxPoints: number) {
         series: [...series].map(([name, reducer]) => reducer.finish(name)),
         throughput: throughputOf(steps.points()),
         attempts: attempts.map((progress) => progress.finish()),
+        unkeptPoints,
       };
     },
   };

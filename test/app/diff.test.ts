@@ -133,6 +133,7 @@ test('the result has the last step, the losses and the throughput of the attempt
     series: [series('loss', 1.5), series('lr', 0.1), series('eval_loss', Number.NaN)],
     throughput: null,
     slowWorker: null,
+    leftOut: null,
     dashboards: { wandb: null, tensorboard: null },
   };
   assert.deepEqual(withMetrics(side({ values: { result: { phase: 'running' } } }), view).values.result, {

@@ -1,9 +1,11 @@
 // The metrics of a job, from the copies of its output and of what it reported.
 
 import assert from 'node:assert/strict';
-import { appendFileSync, closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, closeSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { logFilesOf } from '../../src/app/logs.ts';
 import { metricPointsOfJob, metricsOfJob, metricsOfPods } from '../../src/app/metrics.ts';
 import { progressOf } from '../../src/app/progress.ts';
 import type { MetricsQuery } from '../../src/app/client.ts';
@@ -128,6 +130,26 @@ test('lines of ten million characters and a million points need little memory', 
   assert.equal(series[0]?.count, 200_001);
   assert.ok((series[0]?.points.length ?? 0) < 500);
   assert.ok(process.memoryUsage.rss() - before < 200_000_000);
+});
+
+test('plot and show count the reported texts that are not metrics, and plot the points of too many names', async (t) => {
+  const { home, write, read } = copiesIn(t);
+  const names = Array.from({ length: 300 }, (_, index) => `${'layer'.repeat(4)}${index}=1`).join(' ');
+  write('attempt_2/metrics_worker_0.log', `step=1 lr=abc ${names}\n{"step": 2, "loss": }\nstep=2 loss=1\n`);
+  const reported = '2 reported texts that are not metrics, such as "lr=abc"';
+  assert.equal((await read()).leftOut, `${reported}; 45 points of metrics beyond the first 256 names`);
+  assert.equal(progressOf(home, job, noon).leftOut, reported);
+});
+
+test('what is no regular file is left out, and nothing waits for it', async (t) => {
+  const { home, path, write, read } = copiesIn(t);
+  write('attempt_1/command_worker_0.log', lines(1, 3));
+  execFileSync('mkfifo', [path('attempt_1/metrics_worker_0.log'), path('attempt_1/command_worker_0.times')]);
+  mkdirSync(path('attempt_2/metrics_worker_0.log'), { recursive: true });
+  symlinkSync('/dev/zero', path('attempt_2/command_worker_0.log'));
+  assert.equal((await read()).series[0]?.count, 3);
+  assert.equal(progressOf(home, job, noon).progress, null);
+  assert.deepEqual(await logFilesOf(home, job, {}), []);
 });
 
 test('a job without output has no metrics', async (t) => {

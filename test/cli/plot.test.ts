@@ -59,6 +59,7 @@ function viewOf(series: readonly MetricSeriesView[], changes: Partial<MetricsVie
     series,
     throughput: null,
     slowWorker: null,
+    leftOut: null,
     dashboards: { wandb: null, tensorboard: null },
     ...changes,
   };
@@ -76,6 +77,7 @@ test('the loss and the throughput are drawn, with the last value, the range and 
     attempts: [attempt(1), attempt(2)],
     throughput: 'attempt 2 runs at 1.00/s, 50% slower than attempt 1 (2.00/s)',
     slowWorker: 'worker 3 is behind: step 90, the others 100',
+    leftOut: '2 reported texts that are not metrics, such as "lr=abc"',
     dashboards: { wandb: 'https://wandb.ai/lab/vit/runs/a', tensorboard: '~/ckpt/my tb' },
   });
   const { code, out } = await run(['--width', '40'], view);
@@ -101,6 +103,7 @@ test('the loss and the throughput are drawn, with the last value, the range and 
   assert.match(out, /\nthroughput: last 2 steps\/s at step 100,\nlowest 1\.5, highest 2\n/);
   assert.match(out, /\npace {6}Attempt 2 runs at 1\.00\/s, 50%\n {10}slower than attempt 1/);
   assert.match(out, /\nslow {6}Worker 3 is behind: step 90,\n/);
+  assert.match(out, /\nleft out {2}2 reported texts that/);
   assert.match(out, /\nwandb {5}https:\/\/wandb\.ai\/lab\/vit\/runs\/a\n/);
   assert.match(out, /tensorboard --logdir\n +~\/'ckpt\/my tb'\n/);
   assert.match(out, /\nothers {4}acc\n/);
@@ -116,6 +119,16 @@ test('a falling curve falls from the upper left to the lower right, in Braille a
   assert.match(ascii[18] ?? '', /^ {6}0 \+ {20,}\*+$/);
   assert.match(ascii[19] ?? '', /^ {8}\+-+$/);
   assert.match(ascii.join(''), /^[ -~]*$/);
+});
+
+test('a constant is a flat line in the middle of an axis, and a single step has its name below it', async () => {
+  const draw = async (...values: readonly MetricValue[]) =>
+    (await run(['--width', '30'], viewOf([seriesOf('lr', values)]))).out;
+  const flat = await draw(pointOf(-4, 0), pointOf(-4, 10));
+  assert.match(flat, /^ {5}-2 ┤\n/m);
+  assert.match(flat, /^ {5}-4 ┤⣀{21}\n/m);
+  assert.match(flat, /^ {5}-6 ┤\n/m);
+  assert.match(await draw(pointOf(1e12, 7)), /1\.5e\+12 ┤\n[^]*5\.0e\+11 ┤\n[^]*\n {16}step 7\n/);
 });
 
 test('every line fits a narrow terminal, and there are no control sequences without one', async () => {

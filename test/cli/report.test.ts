@@ -135,6 +135,7 @@ test('metrics are drawn: the loss first, each attempt for itself', async (t) => 
     ],
     throughput: null,
     slowWorker: null,
+    leftOut: null,
     dashboards: { wandb: null, tensorboard: null },
   };
   assert.equal((await jobman(['report', '42', '--output', 'm.html'], { ...options, metrics })).code, 0);

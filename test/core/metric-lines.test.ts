@@ -111,7 +111,7 @@ test('of a longer line only the beginning is read, and quickly', () => {
   for (const text of ['a.', 'a=', '1,', "'", 'loss ', '1_', ' | ']) metricsOfLine(text.repeat(5_000));
 });
 
-for (const [line, expected] of [
+for (const [line, expected, unreadable = []] of [
   ['1764326052123 step=100 loss=0.3', [1764326052123, 100, null, 'loss=0.3']],
   ['step=100 total_steps=900 x=-1e-5', [null, 100, 900, 'x=-0.00001']],
   // Ten digits are seconds, sixteen microseconds, nineteen nanoseconds.
@@ -121,12 +121,15 @@ for (const [line, expected] of [
   ['99999999999999 loss=1', [99_999_999_999_999, null, null, 'loss=1']],
   ['1764326052 loss=nan a/b=inf c=-Infinity', [1764326052000, null, null, 'loss=NaN a/b=Infinity c=-Infinity']],
   ['epoch=3', [null, null, null, 'epoch=3']],
-  ['loss=abc step=4', [null, 4, null, '']],
-  ['1764326052123', undefined],
-  ['half a li', undefined],
+  ['loss=abc step=4 lr', [null, 4, null, ''], ['loss=abc', 'lr']],
+  ['step=-1 loss=2', [null, null, null, 'loss=2'], ['step=-1']],
+  ['1764326052123', undefined, ['1764326052123']],
+  ['half a li', undefined, ['half a li']],
 ] as const) {
   test(`the reported line "${line}" gives ${expected === undefined ? 'nothing' : 'its metrics'}`, () => {
-    const found = metricsOfReport(line);
+    const leftOut: string[] = [];
+    const found = metricsOfReport(line, (text) => leftOut.push(text));
+    assert.deepEqual(leftOut, unreadable);
     const text = found?.values.map(([name, value]) => `${name}=${value}`).join(' ');
     assert.deepEqual(found === undefined ? undefined : [found.at, found.step, found.total, text], expected);
   });

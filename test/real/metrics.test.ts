@@ -109,8 +109,8 @@ done`;
     mkdirSync(folder);
     writeFileSync(join(folder, 'append.py'), append);
     const within = 'from jobman import mark\nassert mark(step=200, loss=float("nan"))\n';
-    const refused = 'try:\n    mark(loss="high")\nexcept ValueError:\n    print("refused")\n';
-    writeFileSync(join(folder, 'package.py'), within + refused);
+    const wrong = 'assert mark(step=201, loss=2, lr="high", acc=None)\nassert not mark(loss="high")\n';
+    writeFileSync(join(folder, 'package.py'), within + wrong);
     writeFileSync(join(folder, 'outside.py'), 'from jobman import mark\nassert not mark(step=1)\n');
     const run = `export PYTHONPATH=${pythonPackage}
 cd ${folder} && python3 append.py && python3 package.py && env -u JOBMAN_METRICS python3 outside.py`;
@@ -119,8 +119,8 @@ cd ${folder} && python3 append.py && python3 package.py && env -u JOBMAN_METRICS
     const points = await allPoints(world, id, 'loss');
     assert.deepEqual(
       points.map(({ step }) => step),
-      [...range(1, 100), 200],
+      [...range(1, 100), 200, 201],
     );
-    assert.equal(await world.output('logs', id, '-w', '0'), 'refused\n');
+    assert.match(await world.output('logs', id, '-w', '0'), /UserWarning: jobman: the metric 'lr' is not a number: /);
   });
 });

@@ -64,7 +64,7 @@ for (const [name, open] of Object.entries(reporters)) {
       assert.deepEqual(await report(args), { code: 0, message: '' });
     const lines = readFileSync(file, 'utf8').split('\n');
     assert.equal(lines.length, 3);
-    const found = lines.slice(0, 2).map(metricsOfReport);
+    const found = lines.slice(0, 2).map((line) => metricsOfReport(line));
     assert.deepEqual(
       found.map((line) => [line?.step, ...(line?.values.flat() ?? [])]),
       [
@@ -76,7 +76,15 @@ for (const [name, open] of Object.entries(reporters)) {
     for (const line of found) assert.ok(line?.at !== undefined && line.at !== null && line.at >= began - 1_000);
   });
 
-  test(`${name}: a wrong argument is refused with a message, and nothing is written`, async (t) => {
+  test(`${name}: of a line with wrong pairs the others are reported, with a message for each wrong one`, async (t) => {
+    const { file, report } = open(t);
+    const { code, message } = await report(['mark', 'step=100', 'loss=0.3', 'lr=abc', 'a b=1', 'acc=0.5']);
+    assert.equal(code, 0);
+    assert.match(message, /"abc" is not a number \(lr=\)\.\n.*"a b" is not a name of a metric/);
+    assert.match(readFileSync(file, 'utf8'), /^\d{13} step=100 loss=0\.3 acc=0\.5\n$/);
+  });
+
+  test(`${name}: without a right pair a line is refused with a message, and nothing is written`, async (t) => {
     const { file, report } = open(t);
     for (const [args, message] of [
       [['mark'], /Name the metrics, for example: jobman mark step=100 loss=0\.3/],

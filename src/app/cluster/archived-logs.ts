@@ -2,12 +2,12 @@
 // so the end of a copy is the point to continue from. A second file for that point could contradict the copy after a
 // crash.
 
-import { closeSync, createReadStream, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { parseInstant, second, type Instant } from '../../core/model/time.ts';
-import { fileError, isFileMissing } from '../errors.ts';
-import { fileModeIn, makeFolder, readFileEnd } from '../files.ts';
+import { fileError } from '../errors.ts';
+import { fileModeIn, makeFolder, readFileEnd, readPieces } from '../files.ts';
 import { lastLineOf } from '../program-output.ts';
 import type { ClusterJob } from './cluster.ts';
 
@@ -120,19 +120,14 @@ export async function* readArchivedLog(
 ): AsyncIterable<Uint8Array> {
   let partialLine: Buffer = Buffer.alloc(0);
   const last: Buffer[] = [];
-  try {
-    for await (const piece of createReadStream(path)) {
-      const bytes = partialLine.length === 0 ? (piece as Buffer) : Buffer.concat([partialLine, piece as Buffer]);
-      const end = bytes.lastIndexOf(lineEnd) + 1;
-      partialLine = bytes.subarray(end);
-      const text = stripTimestamps(bytes.subarray(0, end), since);
-      if (text.length === 0) continue;
-      if (tail === undefined) yield text;
-      else keepLastLines(last, text, tail);
-    }
-  } catch (error) {
-    if (isFileMissing(error)) return;
-    throw fileError(path, error);
+  for await (const piece of readPieces(path)) {
+    const bytes = partialLine.length === 0 ? piece : Buffer.concat([partialLine, piece]);
+    const end = bytes.lastIndexOf(lineEnd) + 1;
+    partialLine = bytes.subarray(end);
+    const text = stripTimestamps(bytes.subarray(0, end), since);
+    if (text.length === 0) continue;
+    if (tail === undefined) yield text;
+    else keepLastLines(last, text, tail);
   }
   const rest = stripTimestamps(partialLine, since);
   if (tail === undefined) {

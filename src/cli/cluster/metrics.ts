@@ -1,11 +1,11 @@
 // Metrics of a cluster's job: its pods print them, and each line of their logs has the cluster's time. Each pod of one
 // number is an attempt, the oldest first.
 
-import { createReadStream } from 'node:fs';
 import type { MetricPointView, MetricsQuery, MetricsView } from '../../app/client.ts';
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { readPieces } from '../../app/files.ts';
 import { metricPointsOfPods, metricsOfPods, type PodLog } from '../../app/metrics.ts';
 import type { Cli } from '../context.ts';
 import { containerOf, podsOf } from './pods.ts';
@@ -49,7 +49,7 @@ async function podLogs(
     if (cluster !== null && current.includes(pod))
       return state === 'waiting' ? undefined : cluster.logs(pod.name, container, { timestamps: true });
     const copy = copies.find((one) => one.pod === pod.name && one.container === container);
-    return copy === undefined ? undefined : createReadStream(copy.path);
+    return copy === undefined ? undefined : readPieces(copy.path);
   };
   const logs = [...deleted, ...current]
     .filter(isOfWorker)

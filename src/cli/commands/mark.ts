@@ -1,5 +1,6 @@
 import { appendFileSync } from 'node:fs';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
+import { escapeLine } from '../../app/format.ts';
 import { metricsOfReport } from '../../core/model/metric-lines.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 
@@ -7,13 +8,17 @@ import type { Cli, GlobalFlags } from '../context.ts';
 const maxLineLength = 4_000;
 
 /** Does the same as the script of `src/remote/mark.ts` on a worker, which has no jobman. */
-export async function mark({ io }: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> {
+export async function mark(cli: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const { io } = cli;
   if (args.length === 0) throw usageError('Name the metrics, for example: jobman mark step=100 loss=0.3');
   const file = io.env['JOBMAN_METRICS'] ?? '';
   if (file === '') throw usageError('jobman mark works only in the program of a job: JOBMAN_METRICS is not set.');
-  const problems = args.flatMap(problemOf);
-  if (problems.length > 0) throw usageError(problems.join(' '));
-  const line = `${io.now()} ${args.join(' ')}`;
+  const problems = new Map(args.flatMap((pair) => problemOf(pair).map((problem) => [pair, problem] as const)));
+  const pairs = args.filter((pair) => !problems.has(pair));
+  if (pairs.length === 0) throw usageError([...problems.values()].join(' '));
+  // One wrong value must neither lose the others nor end a training.
+  for (const problem of problems.values()) cli.printStderr(`jobman: ${escapeLine(problem)}`);
+  const line = `${io.now()} ${pairs.join(' ')}`;
   if (line.length > maxLineLength)
     throw usageError('These are more than 4,000 characters; report them in several calls.');
   try {

@@ -1,7 +1,7 @@
-import { createReadStream } from 'node:fs';
 import { formatWorker } from '../../core/model/spec.ts';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
+import { readPieces } from '../../app/files.ts';
 import { pluralize } from '../../app/format.ts';
 import { type Cli, printError } from '../context.ts';
 import { untilInterrupted } from '../interrupt.ts';
@@ -184,8 +184,8 @@ async function firstErrorOf({ path, worker }: LogFile): Promise<FoundError | nul
     pieces.push(...recent, piece);
   });
 
-  for await (const block of createReadStream(path)) {
-    splitter.push(block as Buffer, 0);
+  for await (const block of readPieces(path)) {
+    splitter.push(block, 0);
     if (pieces.length > linesAfter + recent.length) break;
   }
   splitter.end(0);

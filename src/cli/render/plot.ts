@@ -3,7 +3,7 @@ import { capitalize, escapeLine, formatDuration, formatList, pluralize } from '.
 import { formatCount } from '../../app/progress.ts';
 import { formatWorker } from '../../core/model/spec.ts';
 import type { Instant } from '../../core/model/time.ts';
-import { formatNumber } from '../../reports/job-plot.ts';
+import { formatNumber, withRoom } from '../../reports/job-plot.ts';
 import { throughputName } from '../../reports/metrics.ts';
 import { labelled } from './aligned.ts';
 import { cutEnd, padStart, wrap } from './cell.ts';
@@ -30,6 +30,7 @@ export function plotLines(view: MetricsView, names: readonly string[], layout: P
       [
         ...(view.throughput === null ? [] : [['pace', capitalize(view.throughput)] as const]),
         ...(view.slowWorker === null ? [] : [['slow', capitalize(view.slowWorker)] as const]),
+        ...(view.leftOut === null ? [] : [['left out', capitalize(view.leftOut)] as const]),
         ...dashboardRows(view.dashboards),
         ...(others.length === 0 ? [] : [['others', formatOthers(others)] as const]),
       ],
@@ -76,7 +77,10 @@ function chartsLines(
   const axis: Axis = {
     scale,
     begin,
-    x: [Math.min(...positions), Math.max(...positions)],
+    x: positions.reduce<[number, number]>(
+      ([from, to], at) => [Math.min(from, at), Math.max(to, at)],
+      [Infinity, -Infinity],
+    ),
     attempts,
   };
   const ranges = charts.map(({ points }) => visibleRange(finiteValues(points)));
@@ -170,7 +174,7 @@ function visibleRange(values: readonly number[]): readonly [number, number] | nu
   const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))] ?? 0;
   const [least, low, high, greatest] = [at(0), at(0.02), at(0.98), at(1)];
   const spread = high - low;
-  if (spread === 0) return [least, greatest];
+  if (spread === 0) return withRoom([least, greatest]);
   return [
     least < low - 4 * spread ? low - spread / 10 : least,
     greatest > high + 4 * spread ? high + spread / 10 : greatest,
@@ -245,8 +249,10 @@ function formatPosition(value: number, scale: Scale): string {
 /** Both ends of the axis and, if there is room, its name between them. */
 function axisLabels({ scale, x: [from, to] }: Axis, room: number): string {
   const name = { step: 'step', time: 'time since the first point', index: 'line' }[scale];
-  const left = from === to ? '' : formatPosition(from, scale);
+  const left = formatPosition(from, scale);
   const right = formatPosition(to, scale);
+  // The chart has its only column of points in the middle.
+  if (from === to) return padStart(`${name} ${right}`, Math.floor((room + name.length + right.length) / 2));
   const gap = room - left.length - right.length;
   if (gap < 1) return padStart(right, room);
   const before = Math.floor((room - name.length) / 2) - left.length;
@@ -282,7 +288,10 @@ function attemptLine(
 function formatValue(value: number, [from, to]: readonly [number, number]): string {
   const spread = to - from;
   const size = Math.max(Math.abs(from), Math.abs(to));
-  if (size >= 1e6 || (size > 0 && size < 1e-3)) return value === 0 ? '0' : value.toExponential(1);
+  if (size >= 1e6 || (size > 0 && size < 1e-3)) {
+    const digits = spread === 0 ? 1 : Math.min(6, Math.max(1, Math.ceil(Math.log10(size / spread))));
+    return value === 0 ? '0' : value.toExponential(digits);
+  }
   const decimals = spread === 0 ? 3 : Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(spread))));
   return formatCount(Number(value.toFixed(decimals)));
 }

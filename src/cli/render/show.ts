@@ -71,6 +71,7 @@ export function factRows(view: JobView, layout: ShowLayout): readonly (readonly 
   if (view.progress !== null) rows.push(['progress', view.progress]);
   if (view.throughput !== null) rows.push(['pace', view.throughput]);
   if (view.slowWorker !== null) rows.push(['slow', view.slowWorker]);
+  if (view.leftOut !== null) rows.push(['left out', view.leftOut]);
   rows.push(...dashboardRows(view.dashboards));
   if (view.checkpoint !== null) {
     const { name, folder, savedAt } = view.checkpoint;

@@ -129,14 +129,15 @@ export const monitor = grouped('Monitor', [
     usage: '<name=value>...',
     about:
       'Appends one line with the time to the metrics file of the attempt. The program of every job finds this command on ' +
-      'its PATH, also on workers without jobman, and its path in JOBMAN_MARK. `step` is the position in the work.',
+      'its PATH, also on workers without jobman, and its path in JOBMAN_MARK. `step` is the position in the work.\n\n' +
+      'A wrong pair is named on standard error and left out; the others are reported.',
     examples: [
       ['jobman mark step=100 loss=0.3', 'the loss at step 100'],
       ['jobman mark step=100 total_steps=9000 lr=1e-4', 'with the last step, for the progress in `jobman show`'],
     ],
     exitCodes: {
       1: 'the metrics file cannot be written',
-      2: 'a value is not a number, or this is not the program of a job',
+      2: 'no pair is name=number, or this is not the program of a job; nothing is reported',
     },
     args: [{ name: 'metric', summary: 'name=value', many: true }],
     load: async () => (await import('../commands/mark.ts')).mark,

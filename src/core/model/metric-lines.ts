@@ -213,26 +213,47 @@ export interface ReportedLine extends MetricLine {
   readonly at: Instant | null;
 }
 
+/** One call of the Python function may report hundreds of metrics. The rest of a longer line is left out. */
+export const maxReportedLineLength = 65_536;
+
 const reportedPair = new RegExp(String.raw`^([^\s=]{1,${maxNameLength}})=(${number})$`, 'i');
 
-/** Undefined for a line without a metric. Every pair of a metrics file counts, whatever its name. */
-export function metricsOfReport(text: string): ReportedLine | undefined {
+/**
+ * Undefined for a line without a metric. Every pair of a metrics file counts, whatever its name. `onLeftOut` gets each
+ * text that is not name=number, or the line if all are, and each step that cannot be one.
+ */
+export function metricsOfReport(
+  text: string,
+  onLeftOut: (text: string) => void = () => undefined,
+): ReportedLine | undefined {
   let at: Instant | null = null;
   let step: number | null = null;
   let total: number | null = null;
   let isFound = false;
   const values = new Map<string, number>();
+  const unreadable: string[] = [];
+  const fields = text.slice(0, maxReportedLineLength).trim().split(/\s+/);
   // A loop, because a file may have millions of lines.
-  for (const [index, field] of text.slice(0, maxMetricLineLength).trim().split(/\s+/).entries()) {
-    if (index === 0 && reportedTime.test(field)) at = timeOf(Number(field));
+  for (const [index, field] of fields.entries()) {
+    if (index === 0 && reportedTime.test(field)) {
+      at = timeOf(Number(field));
+      continue;
+    }
     const [, name, reported = ''] = reportedPair.exec(field) ?? [];
-    if (name === undefined) continue;
+    if (name === undefined) {
+      unreadable.push(field);
+      continue;
+    }
     isFound = true;
     const value = numberOf(reported);
-    if (stepName.test(name)) step ??= Number.isFinite(value) && value >= 0 ? value : null;
-    else if (totalName.test(name)) total ??= Number.isFinite(value) && value > 0 ? value : null;
-    else if (values.size < maxValues || values.has(name)) values.set(name, value);
+    if (stepName.test(name)) {
+      if (Number.isFinite(value) && value >= 0) step ??= value;
+      else onLeftOut(field);
+    } else if (totalName.test(name)) total ??= Number.isFinite(value) && value > 0 ? value : null;
+    else values.set(name, value);
   }
+  if (isFound) unreadable.forEach(onLeftOut);
+  else if (text.trim() !== '') onLeftOut(text.trim());
   return isFound ? { at, step, total, isBar: false, values: [...values] } : undefined;
 }
 
@@ -256,24 +277,25 @@ export interface FoundLine<Line> {
 
 /**
  * Finds lines in a byte stream from that offset on. Any division of the stream into chunks gives the same lines, and a
- * line of any length needs no more memory than `maxMetricLineLength`. A carriage return or a backspace ends a line as
+ * line of any length needs no more memory than `maxLength`, its part that is read. A carriage return or a backspace ends a line as
  * well, because a progress bar overwrites itself. `end` gives the last line if it has no end.
  */
 export function createLineFinder<Line>(
   recognise: (text: string) => Line | undefined,
   from = 0,
+  maxLength = maxMetricLineLength,
 ): {
   readonly push: (chunk: Uint8Array) => readonly FoundLine<Line>[];
   readonly end: () => readonly FoundLine<Line>[];
 } {
   const decoder = new TextDecoder();
   /** The beginning of a line whose end has not arrived. */
-  const begun = new Uint8Array(maxMetricLineLength);
+  const begun = new Uint8Array(maxLength);
   let begunLength = 0;
   let offset = from;
 
   function textOf(chunk: Uint8Array, start: number, stop: number): string {
-    if (begunLength === 0) return decoder.decode(chunk.subarray(start, Math.min(stop, start + maxMetricLineLength)));
+    if (begunLength === 0) return decoder.decode(chunk.subarray(start, Math.min(stop, start + maxLength)));
     keep(chunk, start, stop);
     const text = decoder.decode(begun.subarray(0, begunLength));
     begunLength = 0;
@@ -281,7 +303,7 @@ export function createLineFinder<Line>(
   }
 
   function keep(chunk: Uint8Array, start: number, stop: number): void {
-    const part = chunk.subarray(start, Math.min(stop, start + maxMetricLineLength - begunLength));
+    const part = chunk.subarray(start, Math.min(stop, start + maxLength - begunLength));
     begun.set(part, begunLength);
     begunLength += part.length;
   }

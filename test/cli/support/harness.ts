@@ -358,7 +358,17 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
 
 function noMetrics({ id, name }: JobView): MetricsView {
   const dashboards = { wandb: null, tensorboard: null };
-  return { id, name, attempts: [], names: [], series: [], throughput: null, slowWorker: null, dashboards };
+  return {
+    id,
+    name,
+    attempts: [],
+    names: [],
+    series: [],
+    throughput: null,
+    slowWorker: null,
+    leftOut: null,
+    dashboards,
+  };
 }
 
 /** One command, from arguments to text and exit code. */
@@ -416,6 +426,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     throughput: null,
     budgets: [],
     slowWorker: null,
+    leftOut: null,
     dashboards: { wandb: null, tensorboard: null },
     checkpoint: null,
     checkpointDir: null,
