@@ -6,14 +6,18 @@ import type { Allocation, Job } from '../core/model/job.ts';
 import type { SliceState } from '../core/model/ready-periods.ts';
 import { alternativeCount, capacityAt } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
-import { locationPrefix, type Commit, type Orphan, type Store } from './ports.ts';
+import { locationPrefix, type Commit, type CommitResult, type Orphan, type Store } from './ports.ts';
 
 /** `resource` may be only the prefix of a location (`locationPrefix`). */
 type ObservedOrphan = Pick<Orphan, 'job' | 'allocation' | 'resource' | 'accelerator' | 'pricing'>;
 
+/** A pass, and the collection of another location, may change the same job. */
+const maxTries = 5;
+
 /**
  * Nothing for a TPU that its job still observes, or that is not in the database. Without slices, the allocation has no
- * TPU at that location any more. If the job changes meanwhile, nothing is written: the next observation repeats it.
+ * TPU at that location any more. If the job changes meanwhile, the observation is recorded in the changed job, because
+ * the next one comes minutes later.
  */
 export async function recordOrphanUsage(
   store: Pick<Store, 'load' | 'wakeAt' | 'commit'>,
@@ -22,10 +26,24 @@ export async function recordOrphanUsage(
   at: Instant,
   epoch: Commit['epoch'] = null,
 ): Promise<void> {
+  for (let tries = 0; tries < maxTries; tries += 1) {
+    const result = await tryRecord(store, orphan, slices, at, epoch);
+    if (result !== 'stale') return;
+  }
+}
+
+/** Undefined if there is nothing to write. */
+async function tryRecord(
+  store: Pick<Store, 'load' | 'wakeAt' | 'commit'>,
+  orphan: ObservedOrphan,
+  slices: readonly SliceState[],
+  at: Instant,
+  epoch: Commit['epoch'],
+): Promise<CommitResult | undefined> {
   const { job: id, allocation: ordinal } = orphan;
   const stored = await store.load(id);
   const allocation = stored?.job.allocations[ordinal - 1];
-  if (stored === undefined || allocation === undefined) return;
+  if (stored === undefined || allocation === undefined) return undefined;
   const found = alternativesAt(stored.job, allocation, orphan);
   const observed = slices.length === 0 ? found : found.slice(0, 1);
   const { job, events } = chain(
@@ -37,10 +55,10 @@ export async function recordOrphanUsage(
       return slices.includes('ready') ? withoutEvents(next) : recordLateTpu(next, ordinal, alternative, slices, at);
     }),
   );
-  if (events.length === 0) return;
+  if (events.length === 0) return undefined;
   // Read after the job: if a pass changed it in between, the revision differs.
   const wakeAt = await store.wakeAt(id);
-  await store.commit({ job, revision: stored.revision, events, foldedOutcomes: [], wakeAt, epoch });
+  return store.commit({ job, revision: stored.revision, events, foldedOutcomes: [], wakeAt, epoch });
 }
 
 /** The alternatives of the job at the location of the resource, the most likely one first. */

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { AllocationRef, Backend, CapacityPort, Store, Orphan } from '../../src/app/ports.ts';
 import { createOrphanCollector } from '../../src/controller/orphan-collector.ts';
-import type { Job } from '../../src/core/model/job.ts';
+import { capacityOf, type Job } from '../../src/core/model/job.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
 import { hour, minute, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
@@ -21,8 +21,9 @@ interface Cloud {
   readonly asked: string[][];
 }
 
-function zoneOf({ job }: AllocationRef): string {
-  return job.spec.capacity.kind === 'tpu' ? job.spec.capacity.zone : '';
+function zoneOf({ job, allocation }: AllocationRef): string {
+  const capacity = capacityOf(job, allocation);
+  return capacity.kind === 'tpu' ? capacity.zone : '';
 }
 
 function createCloud(): Cloud {
@@ -189,12 +190,13 @@ test('a TPU that appears in an alternative that its job has left is in the ledge
       alternatives: [
         { ...other, zone: 'good-a', pricing: 'ondemand', pricePerHourUsd: 12 },
         { ...other, zone: 'good-b', pricing: 'spot', pricePerHourUsd: 5 },
+        { ...other, zone: 'good-c', pricing: 'ondemand', pricePerHourUsd: 7 },
       ],
     },
   );
   const { job, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
-  // Both requests in good-a were refused, so the same allocation was requested in good-b.
-  const tried = [0, 1].map((alternative) => ({
+  // The requests in good-a and good-c were refused, so the same allocation was requested in good-b.
+  const tried = [0, 1, 3].map((alternative) => ({
     alternative,
     failedRequests: 1,
     answer: 'stockout' as const,
@@ -211,17 +213,26 @@ test('a TPU that appears in an alternative that its job has left is in the ledge
       use === 'waiting' ? [] : [[location, use, from - noon, until && until - noon, pricePerHourUsd]],
     );
   const shown = { slices: ['ready'], accelerator: 'v5litepod-16', pricing: 'ondemand' } as const;
-  const orphan = { ...late(moved, 'good-a'), ...shown };
-  cloud.there.set(orphan.resource, orphan);
+  for (const zone of ['good-a', 'good-c']) {
+    const orphan = { ...late(moved, zone), ...shown };
+    cloud.there.set(orphan.resource, orphan);
+  }
   clock.now = noon + 10 * minute;
   await collector.collect();
   assert.equal(cloud.there.size, 0, 'it is released');
-  assert.deepEqual(await charged(), [['good-a', 'idle', 10 * minute, null, 12]]);
+  // The two locations are collected in parallel, and both change the job.
+  assert.deepEqual(await charged(), [
+    ['good-a', 'idle', 10 * minute, null, 12],
+    ['good-c', 'idle', 10 * minute, null, 7],
+  ]);
   for (const minutes of [11, 12]) {
     clock.now = noon + minutes * minute;
     await collector.collect();
   }
-  assert.deepEqual(await charged(), [['good-a', 'idle', 10 * minute, 11 * minute, 12]]);
+  assert.deepEqual(await charged(), [
+    ['good-a', 'idle', 10 * minute, 11 * minute, 12],
+    ['good-c', 'idle', 10 * minute, 11 * minute, 7],
+  ]);
 });
 
 test('the TPU of a job that was removed by force is in the ledger until two collections have missed it', async (t) => {

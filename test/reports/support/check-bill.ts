@@ -90,7 +90,12 @@ function billedTimes(
     const periods = world.readyPeriods.get(id) ?? 1;
     const until = since === null ? 0 : world.clock.now() - since;
     const [, , , zone, , node] = name.split('/');
-    found.set(`${zone}/${node}`, { readyMs: readyMs + until, periods });
+    // A deleted node and a later one may have the same name.
+    const before = found.get(`${zone}/${node}`) ?? { readyMs: 0, periods: 0 };
+    found.set(`${zone}/${node}`, {
+      readyMs: before.readyMs + readyMs + until,
+      periods: before.periods + periods,
+    });
   }
   return found;
 }
