@@ -88,14 +88,14 @@ async function contentsOf(
   if (source.kind === 'local') return countFiles(source.path, options);
   const port = await portOf(folder);
   if (port === undefined) {
-    const problem = { project: emulatorProject, bucket: null, message: emulatorStopped, isNote: true };
+    const problem = { project: emulatorProject, bucket: null, message: emulatorStopped, severity: 'note' } as const;
     problems.set(emulatorProject, { ...problem, hints: [], isUnreachable: false });
     return { unreadable: 'the TPU emulator is not running' };
   }
   const { count, error } = await port.count(source, options);
   if (error !== null) {
     const problem = describeError(error, project ?? '', 'storage.objects.list');
-    problems.set(source.bucket, { project: project ?? '', bucket: source.bucket, isNote: false, ...problem });
+    problems.set(source.bucket, { project: project ?? '', bucket: source.bucket, severity: 'unread', ...problem });
     if (count === null) return { unreadable: problem.message };
   }
   return count === null ? { unreadable: 'not read' } : { count };

@@ -9,7 +9,16 @@ import type { QuotaLimit, CountedTpu, ProjectQuota, QuotaRow, ReadLimits, Shortf
 import { quotaRows, quotaShortfall } from '../reports/quota.ts';
 import { withTimeout } from './concurrency.ts';
 import { formatWhen, pluralize } from './format.ts';
-import { observeTpus, ownerName, type TpuCloud, type TpuQuery, type TpuRow, type UncheckedLocation } from './tpus.ts';
+import {
+  observeTpus,
+  ownerName,
+  suggestScope,
+  tpuSpecs,
+  type TpuCloud,
+  type TpuQuery,
+  type TpuRow,
+  type UncheckedLocation,
+} from './tpus.ts';
 
 export interface UnreadLimits {
   readonly project: string;
@@ -54,6 +63,8 @@ export interface QuotaReport {
   readonly projects: readonly string[];
   /** Those of `projects` that the TPU emulator serves. */
   readonly simulatedProjects: readonly string[];
+  /** The flag that a mistyped project or zone of the query probably means. */
+  readonly suggestion: string | null;
 }
 
 export interface QuotaParts extends Omit<Parameters<typeof observeTpus>[0], 'cloud'> {
@@ -103,6 +114,7 @@ export async function observeQuota(
     anyAnswered: list.anyAnswered || answers.some(([, { ok }]) => ok),
     projects: list.projects,
     simulatedProjects: list.projects.filter((name) => cloud.isSimulated(name)),
+    suggestion: suggestScope({ project, zone }, parts.settings, tpuSpecs(jobs, [])),
   };
 }
 

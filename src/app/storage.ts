@@ -20,7 +20,16 @@ import { exitCode, JobmanError } from './errors.ts';
 import { asClause } from './format.ts';
 import type { Answer } from './google.ts';
 import type { Store } from './ports.ts';
-import { emulatorStopped, maxFinishedJobs, needsCloud, tpuScopes, tpuSpecs, type TpuSettings } from './tpus.ts';
+import { explainRefusal } from './refusal.ts';
+import {
+  emulatorStopped,
+  maxFinishedJobs,
+  needsCloud,
+  suggestScope,
+  tpuScopes,
+  tpuSpecs,
+  type TpuSettings,
+} from './tpus.ts';
 
 /** All objects below a prefix; an empty prefix is the whole bucket. */
 export interface ObjectFolder {
@@ -70,8 +79,8 @@ export interface StorageProblem {
   /** Without a full stop. */
   readonly message: string;
   readonly hints: readonly string[];
-  /** The buckets are shown, but without a part of their data. */
-  readonly isNote: boolean;
+  /** `note`: no error. `partial`: its buckets are shown, but without a part of their data. */
+  readonly severity: 'note' | 'partial' | 'unread';
   readonly isUnreachable: boolean;
 }
 
@@ -82,6 +91,8 @@ export interface StorageReport {
   readonly projects: readonly string[];
   /** False if no project could be read. */
   readonly anyAnswered: boolean;
+  /** The flag that a mistyped project of the query probably means. */
+  readonly suggestion: string | null;
 }
 
 export interface StorageQuery {
@@ -146,7 +157,8 @@ export async function readStorage(
   );
   const answered = read.filter((one) => one !== null);
   const rows = storageRows(answered);
-  return { rows, total: storageTotal(rows), problems, projects, anyAnswered: answered.length > 0 };
+  const suggestion = suggestScope(query, parts.settings, specs);
+  return { rows, total: storageTotal(rows), problems, projects, anyAnswered: answered.length > 0, suggestion };
 }
 
 interface ProjectQuery {
@@ -163,17 +175,21 @@ async function readProject(
   problems: StorageProblem[],
 ): Promise<ProjectStorage | null> {
   const add = (problem: Pick<StorageProblem, 'message'> & Partial<StorageProblem>): void =>
-    void problems.push({ project, bucket: null, hints: [], isNote: false, isUnreachable: false, ...problem });
+    void problems.push({ project, bucket: null, hints: [], severity: 'unread', isUnreachable: false, ...problem });
   const port = await portFor(project);
   if (port === undefined) {
-    add({ message: emulatorStopped, isNote: true });
+    add({ message: emulatorStopped, severity: 'note' });
     return null;
   }
   const at = now();
   const [listed, measured] = await Promise.all([port.buckets(), port.metrics?.(at)]);
   const buckets = listed.ok ? listed.value.buckets : null;
   const metrics = measured?.ok === true ? measured.value.buckets : new Map<string, BucketMetrics>();
-  if (!listed.ok) add(describeError(listed.error, project, 'storage.buckets.list'));
+  if (!listed.ok)
+    add({
+      ...describeError(listed.error, project, 'storage.buckets.list'),
+      severity: metrics.size > 0 ? 'partial' : 'unread',
+    });
   for (const bucket of listed.ok ? listed.value.unreadable : [])
     add({ bucket, message: 'its entry in the list of buckets has an unexpected form' });
   if (measured !== undefined && !measured.ok) {
@@ -185,12 +201,13 @@ async function readProject(
         ...problem,
         message: `${problem.message}, so sizes ${exact ? 'have no growth' : 'are missing'}`,
         hints: [...problem.hints, ...hints],
-        isNote: listed.ok,
+        severity: listed.ok ? (exact ? 'note' : 'partial') : 'unread',
       });
   } else if (measured?.ok === true && measured.value.gap !== null)
-    add({ message: `some sizes may be missing: ${asClause(measured.value.gap)}`, isNote: true });
+    add({ message: `some sizes may be missing: ${asClause(measured.value.gap)}`, severity: 'note' });
   if (buckets === null && metrics.size === 0) return null;
   const counts = new Map<string, ObjectCount>();
+  let isComplete = measured === undefined || (measured.ok && measured.value.gap === null);
   if (exact || port.metrics === null) {
     const names = buckets?.map(({ name }) => name) ?? [...metrics.keys()];
     track.expect(names.length);
@@ -198,10 +215,12 @@ async function readProject(
       const { count, error } = await port.count({ bucket, prefix: '' }, track.options);
       track.finish();
       if (count !== null) counts.set(bucket, count);
-      if (error !== null) add({ bucket, ...describeError(error, project, 'storage.objects.list') });
+      if (error === null) return;
+      isComplete = false;
+      add({ bucket, ...describeError(error, project, 'storage.objects.list') });
     });
   }
-  return { project, buckets, metrics, counts, countedAt: at, zones, simulated: isSimulated(project) };
+  return { project, buckets, metrics, counts, isComplete, countedAt: at, zones, simulated: isSimulated(project) };
 }
 
 /** The zones of the alternatives of unfinished jobs, and of capacity that is held. */
@@ -215,30 +234,33 @@ function zonesInUse(jobs: readonly Job[], project: string): readonly string[] {
   return [...new Set(zones)].toSorted();
 }
 
-/** In the first case the API of the service is off for the project, which Google reports as a missing permission. */
+const roles = {
+  'storage.buckets.list': 'roles/storage.bucketViewer',
+  'storage.objects.list': 'roles/storage.objectViewer',
+  'monitoring.timeSeries.list': 'roles/monitoring.viewer',
+} as const;
+
 export function describeError(
-  { kind, raw }: CloudError,
+  error: CloudError,
   project: string,
-  permission: string,
+  needed: keyof typeof roles,
 ): Pick<StorageProblem, 'message' | 'hints' | 'isUnreachable'> {
-  const service = `${permission.split('.')[0] ?? ''}.googleapis.com`;
-  if (/has not been used in project|SERVICE_DISABLED|accessNotConfigured/u.test(raw))
-    return {
-      message: `the API ${service} is disabled in ${project}`,
-      hints: [`gcloud services enable ${service} --project ${project}    enables it`],
-      isUnreachable: false,
-    };
-  if (kind === 'permission')
-    return {
-      // The project that an API is accounted to has a permission of its own.
-      message: `your login has no permission ${/\bserviceusage\.services\.use\b/u.exec(raw)?.[0] ?? permission}`,
-      hints: [asClause(raw)],
-      isUnreachable: false,
-    };
+  const service = `${needed.split('.')[0] ?? ''}.googleapis.com`;
+  const { message, permission, fix } = explainRefusal(error, {
+    project,
+    service,
+    needed: { permission: needed, role: roles[needed] },
+  });
+  const repair = fix === null ? [] : [`${fix}    repairs it`];
   return {
-    message: kind === 'not_found' ? 'it does not exist' : asClause(raw),
-    hints: [],
-    isUnreachable: kind === 'unreachable',
+    message:
+      error.kind === 'not_found' && needed === 'storage.objects.list'
+        ? 'it does not exist'
+        : permission === null
+          ? message
+          : `your login has no permission ${permission}`,
+    hints: [...(permission === null ? [] : [asClause(error.raw)]), ...repair],
+    isUnreachable: error.kind === 'unreachable',
   };
 }
 

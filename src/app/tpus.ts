@@ -1,8 +1,10 @@
 // TPUs: all TPUs in the selected locations, with their owners and the cost of their idle time. A location that could
 // not be queried appears with its error; it never counts as empty.
 
+import { didYouMean } from '../catalogue/did-you-mean.ts';
+import { suggestZone } from '../catalogue/zones.ts';
 import { heldAllocations, type Job } from '../core/model/job.ts';
-import { alternativesOf, type Pricing, type TpuSpec } from '../core/model/spec.ts';
+import { alternativesOf, emulatorProject, type Pricing, type TpuSpec } from '../core/model/spec.ts';
 import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { Grant } from './settings.ts';
@@ -37,6 +39,8 @@ export interface UncheckedLocation {
   readonly message: string;
   /** The TPU emulator does not run: nothing costs money and nothing needs repair. */
   readonly isEmulatorStopped: boolean;
+  /** A command that may repair it. */
+  readonly fix?: string;
 }
 
 /** The reason why the TPUs and buckets of the emulator's project are not known. */
@@ -98,6 +102,8 @@ export interface TpuList {
   /** Projects that are queried only for finished jobs; `jobman tpus --forget` accepts each. */
   readonly forgettable: readonly string[];
   readonly projects: readonly string[];
+  /** The flag that a mistyped project or zone of the query probably means. */
+  readonly suggestion: string | null;
 }
 
 export interface TpuQuery {
@@ -142,7 +148,8 @@ export async function observeTpus(
 ): Promise<TpuList> {
   const { store, cloud, settings } = parts;
   const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
-  const scopes = tpuScopes(query, settings, tpuSpecs(jobs, settings.forgottenProjects));
+  const specs = tpuSpecs(jobs, settings.forgottenProjects);
+  const scopes = tpuScopes(query, settings, specs);
   if (scopes.length === 0) {
     throw new JobmanError(
       'No project: no job names one, and the setting tpu.project is not set. Pass one: --project my-project',
@@ -162,7 +169,22 @@ export async function observeTpus(
     anyAnswered,
     forgettable: forgettable(jobs, settings),
     projects: scopes.map(({ project }) => project),
+    suggestion: suggestScope(query, settings, specs),
   };
+}
+
+/** `--project lab` for a project, or else a zone, that resembles a known one. Null if the query names known ones. */
+export function suggestScope(
+  { project, zone }: { readonly project?: string | undefined; readonly zone?: string | undefined },
+  settings: Pick<TpuSettings, 'project'>,
+  specs: readonly TpuSpec[],
+): string | null {
+  const known = [settings.project, ...specs.map((spec) => spec.project), emulatorProject].filter((one) => one !== null);
+  const meantProject = project === undefined || known.includes(project) ? undefined : didYouMean(project, known);
+  if (meantProject !== undefined) return `--project ${meantProject}`;
+  const named = specs.flatMap((spec) => alternativesOf(spec).map((one) => one.zone));
+  const meantZone = zone === undefined ? undefined : suggestZone(zone, named);
+  return meantZone === undefined || meantZone === zone ? null : `--zone ${meantZone}`;
 }
 
 /** `anyAnswered` is false if there were queries and no project answered. */

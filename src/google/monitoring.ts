@@ -13,7 +13,7 @@ import { matchesShape, splitByShape, type Shape, type ShapeValue } from '../app/
 import type { MetricsReading } from '../app/storage.ts';
 import { day, parseInstant, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { BucketMetrics, DailyPoint } from '../reports/storage.ts';
-import { unexpectedForm } from './refusal.ts';
+import { unexpectedForm } from '../app/refusal.ts';
 
 /** For the growth over 30 days, and one day in case that a point is missing. */
 const history: Duration = 32 * day;

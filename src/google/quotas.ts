@@ -1,13 +1,12 @@
 // The limits of the Cloud TPU API, from the Cloud Quotas API.
 // Reference: https://docs.cloud.google.com/docs/quotas/reference/rest/v1/projects.locations.services.quotaInfos
 
-import { asClause } from '../app/format.ts';
 import type { GoogleApi } from '../app/google.ts';
 import { splitByShape, type Shape, type ShapeValue } from '../app/json.ts';
 import type { LimitsAnswer, QuotaPort } from '../app/quota.ts';
 import { parseQuotaId } from '../catalogue/quotas.ts';
 import type { QuotaLimit } from '../reports/quota.ts';
-import { explainRefusal } from './refusal.ts';
+import { explainRefusal } from '../app/refusal.ts';
 
 const service = 'cloudquotas.googleapis.com';
 const needed = { permission: 'cloudquotas.quotas.get', role: 'roles/cloudquotas.viewer' };
@@ -33,8 +32,7 @@ export function createQuotaPort(apiFor: (project: string) => GoogleApi): QuotaPo
       const path = `v1/projects/${encodeURIComponent(project)}/locations/global/services/tpu.googleapis.com`;
       const answer = await apiFor(project).list<unknown>(`${path}/quotaInfos?pageSize=${pageSize}`, 'quotaInfos');
       if (!answer.ok) {
-        const refusal = explainRefusal(answer.error, { project, service, needed });
-        return { ok: false, problem: { project, message: asClause(answer.error.raw), ...refusal } };
+        return { ok: false, problem: { project, ...explainRefusal(answer.error, { project, service, needed }) } };
       }
       const { matching, unreadable } = splitByShape(answer.value.items, quotaInfo, ['quotaId']);
       if (matching.length === 0 && unreadable.length > 0) {

@@ -7,7 +7,7 @@ import type { BucketListing, CountedObjects, CountOptions, ObjectFolder } from '
 import { readBucketLocation } from '../catalogue/bucket-location.ts';
 import type { CloudError } from '../core/model/job.ts';
 import { parseInstant, type Instant } from '../core/model/time.ts';
-import { unexpectedForm } from './refusal.ts';
+import { unexpectedForm } from '../app/refusal.ts';
 
 /** The largest page that the service gives. */
 const pageSize = '1000';

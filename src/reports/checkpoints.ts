@@ -118,6 +118,8 @@ export interface CheckpointRow {
   readonly partial: boolean;
   /** False only if it is certain that no job of this installation needs it. */
   readonly needed: boolean;
+  /** True if the folder could not be read completely, so that jobman assumes that it is needed. */
+  readonly assumed: boolean;
   /** The reason, for people. */
   readonly message: string;
   /** The command that removes the folder; null for one that is needed, has no files or may not be named in a command. */
@@ -155,19 +157,36 @@ export function checkpointRows(
       newestAt: count?.newestAt ?? null,
       partial: count?.isPartial ?? false,
       needed: need !== null,
-      message: need ?? folder.jobs.map(describeDone).join(', '),
+      assumed: need?.assumed ?? false,
+      message: need?.message ?? folder.jobs.map(describeDone).join(', '),
       removeCommand:
         need === null && count !== null && count.objects > 0 ? removeCommand(folder, gcloudPrefix(folder)) : null,
     };
   });
 }
 
-/** The reason why a job may need the folder; null if none does. */
-function needOf(
-  { jobs, sharing, address }: CheckpointFolder,
-  contents: FolderContents | undefined,
-  resuming: readonly Job[],
-): string | null {
+/** The reason why a folder counts as needed. `assumed`: it could not be read completely. */
+interface Need {
+  readonly message: string;
+  readonly assumed: boolean;
+}
+
+/** Null if no job needs the folder. */
+function needOf(folder: CheckpointFolder, contents: FolderContents | undefined, resuming: readonly Job[]): Need | null {
+  const certain = knownNeedOf(folder, resuming);
+  if (certain !== null) return { message: certain, assumed: false };
+  if (contents === undefined || 'unreadable' in contents)
+    return { message: `it could not be read: ${contents?.unreadable ?? 'interrupted'}`, assumed: true };
+  const { isPartial, newestAt } = contents.count;
+  if (isPartial) return { message: 'it was not read completely', assumed: true };
+  const endedAt = Math.max(...folder.jobs.map(({ finish }) => finish?.at ?? 0));
+  return newestAt !== null && newestAt > endedAt + settlingTime
+    ? { message: 'it changed after the job had finished', assumed: false }
+    : null;
+}
+
+/** The reason that follows from the jobs alone; null if there is none. */
+function knownNeedOf({ jobs, sharing, address }: CheckpointFolder, resuming: readonly Job[]): string | null {
   const unfinished = jobs.find((job) => job.finish === null || job.startRequest !== null);
   if (unfinished !== undefined)
     return unfinished.removed
@@ -181,12 +200,7 @@ function needOf(
   if (resumable !== undefined)
     return `job ${resumable.id} ${phaseOf(resumable) === 'failed' ? 'failed' : `was ${phaseOf(resumable)}`} and can be resumed`;
   const holder = jobs.find((job) => heldAllocations(job).length > 0);
-  if (holder !== undefined) return `job ${holder.id} still holds capacity`;
-  if (contents === undefined || 'unreadable' in contents) return `unknown: ${contents?.unreadable ?? 'not read'}`;
-  const { isPartial, newestAt } = contents.count;
-  if (isPartial) return 'unknown: it was not read completely';
-  const endedAt = Math.max(...jobs.map(({ finish }) => finish?.at ?? 0));
-  return newestAt !== null && newestAt > endedAt + settlingTime ? 'it changed after the job had finished' : null;
+  return holder === undefined ? null : `job ${holder.id} still holds capacity`;
 }
 
 /** Succeeded or deleted: nothing more is expected of it. */
@@ -216,11 +230,11 @@ function partsOf(path: string): readonly string[] {
 }
 
 /** Removing a folder would also remove those inside it, and a needed folder may count everything inside it. */
-function overlapOf({ address }: CheckpointFolder, needs: ReadonlyMap<CheckpointFolder, string | null>): string | null {
+function overlapOf({ address }: CheckpointFolder, needs: ReadonlyMap<CheckpointFolder, Need | null>): Need | null {
   for (const [other, need] of needs) {
     if (need === null || other.address === address) continue;
-    if (other.address.startsWith(`${address}/`)) return `${other.address} is inside it`;
-    if (address.startsWith(`${other.address}/`)) return `it is inside ${other.address}`;
+    if (other.address.startsWith(`${address}/`)) return { message: `${other.address} is inside it`, assumed: false };
+    if (address.startsWith(`${other.address}/`)) return { message: `it is inside ${other.address}`, assumed: false };
   }
   return null;
 }

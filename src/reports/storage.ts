@@ -47,9 +47,9 @@ export interface BucketRow {
   /** The class of new objects, such as `STANDARD`; null if unknown. */
   readonly storageClass: string | null;
   readonly createdAt: Instant | null;
-  /** The size of all objects. Null while it is not measured, which does not mean empty. */
+  /** The size of all objects. Null while it is not known, which does not mean empty. */
   readonly bytes: number | null;
-  /** The number of objects; null while it is not measured. */
+  /** The number of objects; null while it is not known. */
   readonly objects: number | null;
   /** The difference between the newest daily value of the metric and the one of a week before; null without both. */
   readonly growth7dBytes: number | null;
@@ -61,6 +61,8 @@ export interface BucketRow {
   readonly measuredAt: Instant | null;
   /** True if the count ended early: `bytes` and `objects` are lower limits. */
   readonly partial: boolean;
+  /** True if there is no size because it could not be read. False if Google has not measured the bucket yet. */
+  readonly sizeUnread: boolean;
   /** Zones in use from which reads leave the bucket's region. */
   readonly zonesOutside: readonly string[];
   /** True for a bucket of the TPU emulator. */
@@ -90,6 +92,8 @@ export interface ProjectStorage {
   readonly buckets: readonly ListedBucket[] | null;
   readonly metrics: ReadonlyMap<string, BucketMetrics>;
   readonly counts: ReadonlyMap<string, ObjectCount>;
+  /** False if metrics or objects could not be read. */
+  readonly isComplete: boolean;
   readonly countedAt: Instant;
   /** The zones in which the project's jobs run or may run next. */
   readonly zones: readonly string[];
@@ -155,6 +159,7 @@ function rowOf(project: ProjectStorage, { name, location, storageClass, createdA
     growth7dBytes: growth(7 * day),
     growth30dBytes: growth(30 * day),
     partial: count?.isPartial ?? false,
+    sizeUnread: measured.bytes === null && !project.isComplete,
     zonesOutside: location === null ? [] : project.zones.filter((zone) => isInRegion(location, zone) === false),
     simulated: project.simulated,
   };

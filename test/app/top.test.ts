@@ -20,7 +20,15 @@ function input(changes: Partial<TopInput> = {}): TopInput {
 }
 
 function listed(rows: readonly TpuRow[], changes: Partial<TopInput['tpus']['list'] & object> = {}): TopInput['tpus'] {
-  const list = { rows, unchecked: [], anyAnswered: true, forgettable: [], projects: ['lab'], ...changes };
+  const list = {
+    rows,
+    unchecked: [],
+    anyAnswered: true,
+    forgettable: [],
+    projects: ['lab'],
+    suggestion: null,
+    ...changes,
+  };
   return { list, at: now, message: null };
 }
 

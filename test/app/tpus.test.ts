@@ -9,6 +9,7 @@ import {
   tpuSpecs,
   claimingJobs,
   observeTpus,
+  suggestScope,
   tpuScopes,
   tpuRows,
   type ObservedTpu,
@@ -23,6 +24,7 @@ import {
   noon,
   observedTpu,
   readyAllocation,
+  tpuCapacity,
   tpuSpec,
   localSpec,
 } from '../support/builders.ts';
@@ -444,4 +446,15 @@ test('a release asks the cloud and forgets nothing; only deleted orphans are for
   assert.equal((await yard.store.orphans()).length, 1);
   await yard.operations.forget(yard.left);
   assert.deepEqual(await yard.store.orphans(), []);
+});
+
+test('a mistyped project or zone of a query has a suggestion, a known one has none', () => {
+  const specs = [tpuCapacity({ project: 'lab', zone: 'us-west4-a' })];
+  const settings = { project: 'vision' };
+  const suggest = (query: Parameters<typeof suggestScope>[0]) => suggestScope(query, settings, specs);
+  assert.equal(suggest({ project: 'visoin' }), '--project vision');
+  assert.equal(suggest({ project: 'emulater' }), '--project emulator');
+  assert.equal(suggest({ project: 'lab', zone: 'us-est5-b' }), '--zone us-east5-b');
+  assert.equal(suggest({ project: 'lab', zone: 'us-west4-a' }), null);
+  assert.equal(suggest({ project: 'another-company' }), null);
 });

@@ -120,7 +120,7 @@ test('a folder that cannot be read is needed', async (t) => {
   writeFileSync(file, '');
   await writeJobs(world, [{ spec: local(file), verdict: 'succeeded' }]);
   const { out } = await checkpoints(world, {});
-  assert.match(out, /yes: unknown: it is not a folder/);
+  assert.match(out, /assumed: it could not be read: it is not a folder/);
 });
 
 test('folders in buckets are counted; a missing permission or bucket is named once', async (t) => {
@@ -144,7 +144,10 @@ test('folders in buckets are counted; a missing permission or bucket is named on
   const { code, out, err } = await checkpoints(world, { 'google.endpoints': { storage: url, monitoring: url } });
   assert.equal(code, 0);
   assert.match(out, /^000001 .* 3\.0 KiB +\S+ +no: job 000001 succeeded +gs:\/\/runs\/a\/000001-x$/m);
-  assert.match(out, /^000002 .* \? +- +yes: unknown: your login has no permission storage\.objects\.list/m);
+  assert.match(
+    out,
+    /^000002 .* \? +- +assumed: it could not be read: your login has no permission storage\.objects\.list/m,
+  );
   assert.match(
     out,
     new RegExp(
@@ -199,6 +202,7 @@ test('the example of the documentation', async () => {
     newestAt: now - 8 * day,
     partial: false,
     needed: true,
+    assumed: false,
     message: `job ${id} failed and can be resumed`,
     removeCommand: null,
     ...state,

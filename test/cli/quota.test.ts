@@ -41,6 +41,7 @@ function quota(report: Partial<QuotaReport>, argv: readonly string[] = [], colum
     anyAnswered: true,
     simulatedProjects: [],
     projects: ['lab'],
+    suggestion: null,
     ...report,
   };
   return jobman(['quota', ...argv], {
@@ -126,7 +127,15 @@ test('a project without permission is named with it, and fails the command only 
   assert.match(some.err, /^ {2}gcloud x {4}repairs it$/m);
   const only = await quota({ unread: [problem], projects: ['other'] });
   assert.equal(only.code, 1);
-  const silent = await quota({ unread: [{ ...problem, permission: null }], projects: ['other'], anyAnswered: false });
+  assert.match(only.err, /^No TPU in project other; the limits are not known\.$/m);
+  assert.doesNotMatch(only.err, /no limit above 0/);
+  const disabled = await quota({ unread: [{ ...problem, permission: null }], projects: ['other'] });
+  assert.equal(disabled.code, 1);
+  const silent = await quota({
+    unread: [{ ...problem, permission: null, fix: null }],
+    projects: ['other'],
+    anyAnswered: false,
+  });
   assert.equal(silent.code, 5);
 });
 

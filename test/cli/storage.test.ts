@@ -199,11 +199,12 @@ suite('storage', () => {
     const refusals = { timeSeries: monitoringRefusal(403, 'PERMISSION_DENIED', message, 'SERVICE_DISABLED') };
     const { jobman } = await open(t, { projects: { lab }, refusals });
     const { code, out, err } = await jobman('storage');
-    assert.equal(code, 0);
-    assert.match(out, /^small-data .*not measured yet/m);
+    assert.equal(code, 1, 'no size could be read');
+    assert.match(out, /^small-data +us-central2 +standard +\? /m);
     assert.match(err, /the API monitoring\.googleapis\.com is disabled in lab/);
     assert.match(err, /gcloud services enable monitoring\.googleapis\.com --project lab/);
     assert.match(err, /jobman storage --exact/);
+    assert.doesNotMatch(err, /once a day/);
   });
 
   test('names a bucket whose entry or points have an unexpected form, and shows the others', async (t) => {
@@ -215,7 +216,7 @@ suite('storage', () => {
     const { code, out, err } = await jobman('storage');
     assert.equal(code, 0);
     assert.match(out, /^lab-runs .* 2\.0 TiB/m);
-    assert.match(out, /^small-data .*not measured yet/m);
+    assert.match(out, /^small-data +us-central2 +standard +\? /m);
     assert.doesNotMatch(out, /fresh-bucket/);
     assert.match(
       err,

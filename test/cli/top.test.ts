@@ -204,7 +204,7 @@ suite('top on a terminal', () => {
     const tpus = async () => {
       if (fails) throw new JobmanError('the login has expired', exitCode.unreachable);
       const idle = tpuRow({ name: 'carol-1', job: null, owner: { kind: 'user', name: 'carol' } });
-      return { rows: [idle], unchecked: [], anyAnswered: true, forgettable: [], projects: ['lab'] };
+      return { rows: [idle], unchecked: [], anyAnswered: true, forgettable: [], projects: ['lab'], suggestion: null };
     };
     const { shows } = watch(t, { activity: [], services: withWorkers(undefined, { tpus }), now: () => clock });
     await shows(/us-west4-a {2}v5e .* 16 .* 3h .* carol 16/);

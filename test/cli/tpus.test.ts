@@ -29,7 +29,15 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
     services: {
       tpus: async (query) => {
         asked.push(query);
-        return { rows: [], unchecked: [], anyAnswered: true, forgettable: [], projects: ['lab'], ...list };
+        return {
+          rows: [],
+          unchecked: [],
+          anyAnswered: true,
+          forgettable: [],
+          projects: ['lab'],
+          suggestion: null,
+          ...list,
+        };
       },
     },
   }).then((ended) => ({ ...ended, queries: asked }));

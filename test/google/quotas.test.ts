@@ -137,6 +137,11 @@ suite('an answer', () => {
     assert.ok(!answer.ok);
     assert.equal(answer.problem.permission, null);
     assert.equal(answer.problem.fix, "gcloud services enable cloudquotas.googleapis.com --project 'my lab'");
+    // The API that Google names need not be the API of the call.
+    const details = [{ reason: 'SERVICE_DISABLED', metadata: { service: 'tpu.googleapis.com' } }];
+    const named = await serve(t, [{ error: { code: 403, status: 'PERMISSION_DENIED', message, details } }], 403);
+    const other = await named.port.limits('lab');
+    assert.equal(other.ok ? '' : other.problem.fix, 'gcloud services enable tpu.googleapis.com --project lab');
   });
 
   test('that the project may not be accounted names that permission', async (t) => {
@@ -144,5 +149,14 @@ suite('an answer', () => {
     const { port } = await serve(t, [{ error: { code: 403, status: 'PERMISSION_DENIED', message } }], 403);
     const answer = await port.limits('lab');
     assert.equal(answer.ok ? '' : answer.problem.permission, 'serviceusage.services.use');
+  });
+
+  test('about an unknown project says that, and names no permission', async (t) => {
+    const message = 'Permission denied on resource project lba.';
+    const { port } = await serve(t, [{ error: { code: 403, status: 'PERMISSION_DENIED', message } }], 403);
+    const answer = await port.limits('lba');
+    assert.ok(!answer.ok);
+    assert.match(answer.problem.message, /^it does not exist, or your login cannot see it: /);
+    assert.equal(answer.problem.fix, null);
   });
 });

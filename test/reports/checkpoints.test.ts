@@ -89,8 +89,14 @@ suite('a folder', () => {
   test('that was not read completely, or changed long after the end, is needed', () => {
     const done = [job('000001', 'succeeded')];
     const count = { bytes: 1, objects: 1, newestAt: noon + hour, isPartial: false };
-    assert.match(verdictOf(done, () => ({ unreadable: 'no permission' })) ?? '', /^yes: unknown: no permission/);
-    assert.match(verdictOf(done, () => ({ count: { ...count, isPartial: true } })) ?? '', /^yes: unknown/);
+    assert.match(
+      verdictOf(done, () => ({ unreadable: 'no permission' })) ?? '',
+      /^yes: it could not be read: no permission/,
+    );
+    assert.match(
+      verdictOf(done, () => ({ count: { ...count, isPartial: true } })) ?? '',
+      /^yes: it was not read completely/,
+    );
     const late = { ...count, newestAt: noon + 2 * hour + minute };
     assert.match(verdictOf(done, () => ({ count: late })) ?? '', /^yes: it changed after/);
   });

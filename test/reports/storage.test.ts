@@ -14,6 +14,7 @@ function project(bytes: readonly DailyPoint[], createdAt: number | null = noon -
     buckets: [{ name: 'a', location: null, storageClass: null, createdAt }],
     metrics: new Map([['a', { bytes, objects: [], location: null }]]),
     counts: new Map(),
+    isComplete: true,
     countedAt: noon,
     zones: ['us-west4-a'],
     simulated: false,

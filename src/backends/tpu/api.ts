@@ -9,6 +9,7 @@ import { matchesShape, parseShape, splitByShape, type Shape, type ShapeValue } f
 import type { BucketStatus } from '../../app/ports.ts';
 import { readBucketLocation } from '../../catalogue/bucket-location.ts';
 import type { CloudError, CloudErrorKind } from '../../core/model/job.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { createHttpClient, type Environment } from '../../http/client.ts';
 import { NoReply, summarizeBody } from '../../http/reply.ts';
@@ -444,7 +445,19 @@ export function classifyError(body: StatusBody): CloudError {
       (one.pattern === undefined || one.pattern.test(message)),
   );
   const kind = rule?.kind ?? 'internal';
-  return { kind, message: errorMessages[kind], raw: message === '' ? name : `${name}: ${message}` };
+  const disabledService = kind === 'permission' ? disabledServiceOf(body) : undefined;
+  const raw = message === '' ? name : `${name}: ${message}`;
+  return { kind, message: errorMessages[kind], raw, ...omitUndefined({ disabledService }) };
+}
+
+const errorInfoForm = { reason: 'string', metadata: { service: 'string' } } as const satisfies Shape;
+
+/** The details are of many forms, so they are no part of `StatusBody`. */
+function disabledServiceOf(body: StatusBody & { readonly details?: unknown }): string | undefined {
+  const details: readonly unknown[] = Array.isArray(body.details) ? body.details : [];
+  return details
+    .filter((one): one is ShapeValue<typeof errorInfoForm> => matchesShape(one, errorInfoForm))
+    .find(({ reason }) => reason === 'SERVICE_DISABLED')?.metadata?.service;
 }
 
 function unreachableError(message: string): CloudError {

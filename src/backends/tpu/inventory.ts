@@ -3,6 +3,7 @@
 
 import { mapConcurrent } from '../../app/concurrency.ts';
 import type { AllocationRef, Clock, Orphan } from '../../app/ports.ts';
+import { explainRefusal } from '../../app/refusal.ts';
 import type { UncheckedLocation, TpuScope, ObservedTpu } from '../../app/tpus.ts';
 import { known, unknown, type Observed } from '../../core/model/observation.ts';
 import type { SliceState } from '../../core/model/ready-periods.ts';
@@ -27,6 +28,7 @@ import {
 
 const allZones = '-';
 const maxConcurrentZones = 8;
+const needed = { permission: 'tpu.nodes.list', role: 'roles/tpu.viewer' };
 
 type Inventory = { readonly tpus: readonly ObservedTpu[]; readonly unchecked: readonly UncheckedLocation[] };
 
@@ -63,7 +65,9 @@ async function listZone(
   if (!nodes.ok || !queue.ok) {
     const { error } = nodes.ok ? (queue as Extract<typeof queue, { readonly ok: false }>) : nodes;
     // One of the two lists alone would be misleading.
-    const unchecked = [{ project, zone: reportedZone, message: error.raw, isEmulatorStopped: false }];
+    const { message, fix } = explainRefusal(error, { project, service: 'tpu.googleapis.com', needed });
+    const gap = { project, zone: reportedZone, message, isEmulatorStopped: false };
+    const unchecked = [fix === null ? gap : { ...gap, fix }];
     return { found: { tpus: [], unchecked }, canListEachZone: error.kind !== 'unreachable' };
   }
   const unreachableZones = new Set([...nodes.value.unreachable, ...queue.value.unreachable].map(resourceId));

@@ -4,15 +4,15 @@ import type { QuotaReport, UnreadLimits } from '../../app/quota.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isOffered, type QuotaHolder, type QuotaRow } from '../../reports/quota.ts';
-import { type Cli, type GlobalFlags, printError, reportError } from '../context.ts';
+import { type Cli, type GlobalFlags, reportError } from '../context.ts';
 import { type Column, fittedTable } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { QuotaFlags } from '../table/flags.ts';
-import { formatUnanswered } from './tpus.ts';
+import { printUnchecked, repairHints } from './tpus.ts';
 
 export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlags): Promise<number> {
   const report = await cli.services.quota(omitUndefined({ project, zone }));
-  const { rows, uncounted, projects } = report;
+  const { rows, uncounted } = report;
   if (cli.json) cli.printJsonLines(rows);
   else {
     const shown = zone === undefined ? mergeUnused(rows.filter(isWorthShowing)) : rows.filter(isInUse);
@@ -24,14 +24,32 @@ export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlag
     const [readAt] = rows.flatMap(({ limitReadAt }) => limitReadAt ?? []);
     if (shown.length > 0 && readAt !== undefined)
       cli.note(`In chips. Limits read from ${formatSource(report)} at ${formatTimeOfDay(readAt)} UTC.`);
-    if (shown.length === 0 && report.anyAnswered) {
-      const named = `${projects.length === 1 ? 'project' : 'projects'} ${formatList(projects)}`;
-      cli.note(escapeLine(`No TPU and no limit above 0 in ${zone === undefined ? '' : `${zone} of `}${named}.`));
-    }
+    if (shown.length === 0) for (const line of emptyLines(report, zone)) cli.note(line);
     if (uncounted.length > 0)
       cli.note(escapeLine(`Not counted, because the type is not known: ${formatList(uncounted)}.`));
   }
   return printProblems(cli, report);
+}
+
+/** Says nothing about a project that did not answer. */
+function emptyLines(
+  { projects, unread, unreadable, unchecked, suggestion }: QuotaReport,
+  zone: string | undefined,
+): readonly string[] {
+  const without = (some: readonly { readonly project: string }[], names: readonly string[]) =>
+    names.filter((name) => some.every(({ project }) => project !== name));
+  const listed = without(unchecked, projects);
+  const known = without([...unread, ...unreadable], listed);
+  const where = (names: readonly string[]) =>
+    escapeLine(
+      `in ${zone === undefined ? '' : `${zone} of `}${names.length === 1 ? 'project' : 'projects'} ${formatList(names)}`,
+    );
+  const hint = suggestion === null ? '' : ` Did you mean ${suggestion}?`;
+  const unlimited = listed.filter((name) => !known.includes(name));
+  return [
+    ...(known.length === 0 ? [] : [`No TPU and no limit above 0 ${where(known)}.${hint}`]),
+    ...(unlimited.length === 0 ? [] : [`No TPU ${where(unlimited)}; the limits are not known.${hint}`]),
+  ];
 }
 
 function formatSource({ rows, simulatedProjects }: QuotaReport): string {
@@ -122,27 +140,24 @@ function formatReclaimable(row: QuotaRow, { name, chips, state, reclaimable, com
 }
 
 /** Fails only if no limit could be read: one project without permission must not fail a script that uses the others. */
-function printProblems(cli: Cli, { unread, unreadable, unchecked, projects }: QuotaReport): number {
+function printProblems(cli: Cli, { unread, unreadable, unchecked, projects, suggestion }: QuotaReport): number {
   for (const { project, quotas } of unreadable) {
     const message = `these limits of project ${project} are not known, because their entries have an unexpected form`;
     cli.note(escapeLine(`note: ${message}: ${formatList(quotas)}`));
   }
+  for (const one of unchecked) printUnchecked(cli, one, suggestion);
   const stopped = unchecked.filter(({ isEmulatorStopped }) => isEmulatorStopped);
-  for (const one of stopped) cli.note(`note: ${formatUnanswered(one)}`);
-  for (const one of unchecked) {
-    if (!one.isEmulatorStopped) printError(cli, formatUnanswered(one), exitCode.unreachable);
-  }
   const failed = unread.filter((one) => stopped.every(({ project }) => project !== one.project));
-  for (const one of failed) reportError(limitsError(one), cli);
+  const codes = failed.map((one) => reportError(limitsError(one), cli));
   if (failed.length + stopped.length < projects.length || failed.length === 0) return exitCode.ok;
-  return failed.some(({ permission }) => permission !== null) ? exitCode.failed : exitCode.unreachable;
+  return codes.includes(exitCode.failed) ? exitCode.failed : exitCode.unreachable;
 }
 
 function limitsError({ project, message, permission, fix }: UnreadLimits): JobmanError {
   const missing = permission === null ? '' : ` (missing permission: ${permission})`;
   return new JobmanError(
     escapeLine(`The limits of project ${project} could not be read${missing}: ${message}`),
-    permission === null ? exitCode.unreachable : exitCode.failed,
-    fix === null ? [] : [`${fix}    repairs it`],
+    permission === null && fix === null ? exitCode.unreachable : exitCode.failed,
+    repairHints(fix, null),
   );
 }

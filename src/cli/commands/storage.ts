@@ -12,6 +12,7 @@ import { type Column, fittedTable } from '../render/aligned.ts';
 import { csvLines } from '../render/csv.ts';
 import { columnsOf } from '../screen.ts';
 import type { CheckpointsFlags, StorageFlags } from '../table/flags.ts';
+import { repairHints } from './tpus.ts';
 
 export async function storage(cli: Cli, { project, exact = false, csv }: StorageFlags & GlobalFlags): Promise<number> {
   if (csv === true && cli.json) throw usageError('--csv and --json exclude each other.');
@@ -30,7 +31,8 @@ export async function storage(cli: Cli, { project, exact = false, csv }: Storage
       cli.note(`No buckets in ${projects.length === 1 ? 'project' : 'projects'} ${escapeLine(formatList(projects))}.`);
     printNotes(cli, rows, exact);
   }
-  return printProblems(cli, problems, report.anyAnswered, isInterrupted);
+  const isAnyRead = report.anyAnswered && (rows.length === 0 || total.unmeasured < total.buckets);
+  return printProblems(cli, problems, isAnyRead, isInterrupted, report.suggestion);
 }
 
 export async function checkpoints(cli: Cli, { all = false }: CheckpointsFlags & GlobalFlags): Promise<number> {
@@ -107,7 +109,7 @@ function bucketCells(row: BucketRow, isOneProject: boolean, now: Instant): Bucke
     bucket: isOneProject ? row.bucket : `${row.project}/${row.bucket}`,
     location: `${row.location ?? '?'}${row.zonesOutside.length === 0 ? '' : ' !'}`,
     storageClass: row.storageClass?.toLowerCase() ?? '?',
-    size: bytes === null ? 'not measured yet' : lowerLimit(formatBinaryBytes(bytes), partial),
+    size: bytes === null ? (row.sizeUnread ? '?' : 'not measured yet') : lowerLimit(formatBinaryBytes(bytes), partial),
     objects: objects === null ? '-' : lowerLimit(String(objects), partial),
     week: formatGrowth(row.growth7dBytes),
     month: formatGrowth(row.growth30dBytes),
@@ -173,7 +175,7 @@ function printNotes(cli: Cli, rows: readonly BucketRow[], exact: boolean): void 
     cli.note(
       `! is not in the region of ${formatList(outside)}, which your jobs use: reads from there are slower, and Google bills them.`,
     );
-  const unmeasured = rows.filter(({ bytes }) => bytes === null).length;
+  const unmeasured = rows.filter(({ bytes, sizeUnread }) => bytes === null && !sizeUnread).length;
   if (unmeasured > 0 && !exact)
     cli.note(
       `${pluralize(unmeasured, 'bucket has', 'buckets have')} no measurement: Google measures each bucket once a day, and never an empty one. Count the objects: jobman storage --exact`,
@@ -196,9 +198,13 @@ const checkpointColumns = (now: Instant): readonly Column<CheckpointRow>[] => [
     side: 'right',
     text: ({ newestAt }) => (newestAt === null ? '-' : formatAge(now - newestAt)),
   },
-  { title: 'NEEDED', side: 'left', text: ({ needed, message }) => `${needed ? 'yes' : 'no'}: ${message}` },
+  { title: 'NEEDED', side: 'left', text: formatNeed },
   { title: 'FOLDER', side: 'left', text: ({ folder }) => folder },
 ];
+
+function formatNeed({ needed, assumed, message }: CheckpointRow): string {
+  return `${assumed ? 'assumed' : needed ? 'yes' : 'no'}: ${message}`;
+}
 
 function printCheckpoints(cli: Cli, report: CheckpointReport, rows: readonly CheckpointRow[]): void {
   const { io } = cli;
@@ -229,18 +235,20 @@ function printProblems(
   problems: readonly StorageProblem[],
   isAnyRead: boolean,
   isInterrupted: boolean,
+  suggestion: string | null = null,
 ): number {
   for (const problem of problems) {
     const sentence = formatProblem(problem);
-    const hints = problem.hints.map(escapeLine);
-    if (problem.isNote) for (const line of [`note: ${sentence}`, ...hints.map((hint) => `  ${hint}`)]) cli.note(line);
+    const hints = [...repairHints(null, suggestion), ...problem.hints].map(escapeLine);
+    if (problem.severity === 'note')
+      for (const line of [`note: ${sentence}`, ...hints.map((hint) => `  ${hint}`)]) cli.note(line);
     else reportError(new JobmanError(sentence, codeOf(problem), hints), cli);
   }
   if (isInterrupted) {
     cli.note('Interrupted: not everything was counted.');
     return exitCode.interrupted;
   }
-  const errors = problems.filter(({ isNote }) => !isNote);
+  const errors = problems.filter(({ severity }) => severity !== 'note');
   if (errors.length === 0 || isAnyRead) return exitCode.ok;
   return errors.some(({ isUnreachable }) => isUnreachable) ? exitCode.unreachable : exitCode.failed;
 }
@@ -249,8 +257,9 @@ function codeOf({ isUnreachable }: StorageProblem): number {
   return isUnreachable ? exitCode.unreachable : exitCode.failed;
 }
 
-function formatProblem({ project, bucket, message, isNote }: StorageProblem): string {
+function formatProblem({ project, bucket, message, severity }: StorageProblem): string {
   const subject =
     bucket === null ? `project ${project}` : `bucket ${bucket}${project === '' ? '' : ` of project ${project}`}`;
-  return escapeLine(isNote ? `${subject}: ${message}` : `${subject} could not be read: ${message}.`);
+  if (severity === 'note') return escapeLine(`${subject}: ${message}`);
+  return escapeLine(`${subject} could not be read${severity === 'partial' ? ' completely' : ''}: ${message}.`);
 }

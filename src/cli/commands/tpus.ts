@@ -3,7 +3,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatAge, formatList, pluralize, formatUsd, formatPricePerHour, escapeLine } from '../../app/format.ts';
 import type { OrphanOperations, OrphanReport, OrphanView } from '../../app/orphans.ts';
 import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpus.ts';
-import { type Cli, type GlobalFlags, printError } from '../context.ts';
+import { type Cli, type GlobalFlags, printError, reportError } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
 import { confirm } from '../prompt.ts';
 import { aligned, type Column, fittedTable } from '../render/aligned.ts';
@@ -28,7 +28,7 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
     const shared = list.rows.find(({ owner }) => owner.kind === 'shared');
     if (shared !== undefined) cli.note(`To delete a TPU that was made with tpu apply: tpu delete ${shared.name}`);
   }
-  return printUnanswered(cli, list);
+  return printUnanswered(cli, list, list.suggestion);
 }
 
 async function forget(cli: Cli, project: string): Promise<number> {
@@ -46,11 +46,9 @@ async function forget(cli: Cli, project: string): Promise<number> {
 function printUnanswered(
   cli: Cli,
   { unchecked, anyAnswered, forgettable }: Pick<TpuList, 'unchecked' | 'anyAnswered' | 'forgettable'>,
+  suggestion: string | null = null,
 ): number {
-  for (const one of unchecked) {
-    if (one.isEmulatorStopped) cli.note(`note: ${formatUnanswered(one)}`);
-    else printError(cli, formatUnanswered(one), exitCode.unreachable);
-  }
+  for (const one of unchecked) printUnchecked(cli, one, suggestion);
   const silent = [
     ...new Set(unchecked.filter(({ isEmulatorStopped }) => !isEmulatorStopped).map(({ project }) => project)),
   ];
@@ -295,7 +293,21 @@ function formatTotals({ rows }: TpuList): string {
   ].join('; ');
 }
 
-export function formatUnanswered({ project, zone, message }: UncheckedLocation): string {
+export function printUnchecked(
+  cli: Cli,
+  { project, zone, message, isEmulatorStopped, fix }: UncheckedLocation,
+  suggestion: string | null,
+): void {
   const scope = zone === null ? `project ${project}` : `zone ${zone} of project ${project}`;
-  return escapeLine(`${scope} could not be checked: ${message}`);
+  const sentence = escapeLine(`${scope} could not be checked: ${message}`);
+  if (isEmulatorStopped) cli.note(`note: ${sentence}`);
+  else reportError(new JobmanError(sentence, exitCode.unreachable, repairHints(fix, suggestion)), cli);
+}
+
+/** The lines below an error about a project or zone. */
+export function repairHints(fix: string | null | undefined, suggestion: string | null): readonly string[] {
+  return [
+    ...(suggestion === null ? [] : [`Did you mean ${suggestion}?`]),
+    ...(fix === null || fix === undefined ? [] : [`${fix}    repairs it`]),
+  ];
 }

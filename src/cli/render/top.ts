@@ -3,6 +3,7 @@
 import { escapeLine, formatAge, formatPricePerHour } from '../../app/format.ts';
 import { formatCount } from '../../app/progress.ts';
 import { percentOf, type TopJob, type TopRows, type TopTpu, type TopWorker, type TopZone } from '../../app/top.ts';
+import { suggestZone } from '../../catalogue/zones.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, type Styler } from '../screen.ts';
 import type { TopOrder } from '../table/flags.ts';
@@ -140,7 +141,10 @@ export function noJobsText({
       value === undefined || value === null ? '' : ` ${preposition} ${escapeLine(value)}`,
     )
     .join('');
-  return `No active jobs${filters}.${filters === '' ? ' To create one: jobman create <manifest>' : ''}`;
+  // A location in a cluster (`context/namespace`) is no zone.
+  const near = zone === undefined || zone === null || zone.includes('/') ? undefined : suggestZone(zone);
+  const hint = near === undefined || near === zone ? '' : ` Did you mean --zone ${near}?`;
+  return `No active jobs${filters}.${filters === '' ? ' To create one: jobman create <manifest>' : hint}`;
 }
 
 const narrowTerminal = 60;

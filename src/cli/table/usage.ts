@@ -74,7 +74,7 @@ export const usage = grouped('Usage', [
       ["jobman quota --json | jq -r '.holders[].command // empty'", 'the commands that release something'],
     ],
     exitCodes: {
-      1: 'no limit could be read, because a permission is missing',
+      1: 'no limit could be read, because a permission is missing or an API is disabled',
       5: 'no project answered; if at least one answered, the code is 0',
     },
     flags: quotaFlags,
@@ -107,7 +107,7 @@ export const usage = grouped('Usage', [
     usage: '[--project p] [--exact] [--csv]',
     about:
       'Sizes come from Cloud Monitoring, which measures each bucket once a day. AGE is the age of the newest point; the ' +
-      'measurement may be a day older. A bucket that is new or empty is `not measured yet`. 7 DAYS and 30 DAYS are the ' +
+      'measurement may be a day older. A bucket that is new or empty is `not measured yet`; `?`: the size could not be read. 7 DAYS and 30 DAYS are the ' +
       'growth. CLASS is the default class of new objects. Units are powers of 1024.\n\n' +
       '--exact counts the objects instead, with one request for each thousand of them; Ctrl-C ends the count and ' +
       'prints what was counted. A size that begins with `>=` is of a part of the bucket.\n\n' +
@@ -119,7 +119,8 @@ export const usage = grouped('Usage', [
       ['jobman storage --json | jq -r \'select(.kind == "bucket") | .bucket\'', 'for programs: one object per line'],
     ],
     exitCodes: {
-      5: 'no project answered; if at least one answered, its buckets are listed and the code is 0',
+      1: 'no size could be read, because a permission is missing or an API is disabled',
+      5: 'no project answered; with a size of at least one bucket the code is 0',
       130: 'interrupted; the buckets are listed as far as they were counted',
     },
     flags: storageFlags,
@@ -140,7 +141,11 @@ export const usage = grouped('Usage', [
         'for programs: the commands that remove what no job needs',
       ],
     ],
-    exitCodes: { 5: 'no folder could be read', 130: 'interrupted; unread folders count as needed' },
+    exitCodes: {
+      1: 'no folder could be read, because a permission is missing or an API is disabled',
+      5: 'no folder could be read, because no project answered',
+      130: 'interrupted; unread folders count as needed',
+    },
     flags: checkpointsFlags,
     load: async () => (await import('../commands/storage.ts')).checkpoints,
   }),

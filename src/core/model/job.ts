@@ -345,6 +345,8 @@ export interface CloudError {
   readonly raw: string;
   /** With `unreachable`: a missing login caused it. */
   readonly noLogin?: true;
+  /** With `permission`: the Google API that is disabled in the project, such as `tpu.googleapis.com`. */
+  readonly disabledService?: string;
 }
 
 /** US dollars of `job.budget`: the newest amount that the owner gave. Undefined without one. */

@@ -143,7 +143,13 @@ test('a server that refuses to list all zones at once is asked zone by zone, and
     ['here'],
   );
   assert.deepEqual(unchecked, [
-    { project: 'p', zone: 'us-west4-a', message: 'PERMISSION_DENIED: not yours', isEmulatorStopped: false },
+    {
+      project: 'p',
+      zone: 'us-west4-a',
+      message: 'PERMISSION_DENIED: not yours',
+      isEmulatorStopped: false,
+      fix: 'gcloud projects add-iam-policy-binding p --member user:YOU --role roles/tpu.viewer',
+    },
   ]);
 });
 
