@@ -10,7 +10,7 @@ import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ConfirmationRequired } from './client.ts';
 import { formatCapacityCost, isSimulated, formatAccelerator } from './phrases.ts';
-import { formatDate, formatUsd, pluralize } from './format.ts';
+import { formatDate, formatUsdOf, pluralize } from './format.ts';
 import { formatBudgetLeft, grantMatches, isGrantValid, possibleCapacity, readOwnerSpending } from './grants.ts';
 import type { Grant } from './settings.ts';
 import type { Store } from './ports.ts';
@@ -72,7 +72,7 @@ function refuseForBudget(
   owner: string,
   now: Instant,
 ): ConfirmationRequired {
-  const amounts = `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} are spent`;
+  const amounts = `${formatUsdOf(spentUsd, budgetUsd)} are spent`;
   const message = `the budget of ${owner} for ${grant} is used up: ${amounts} ${periodPhrases[period]}, until ${formatDate(endsAt, now)} (UTC)`;
   const remedy = `Raise budgetUsd of that grant (setting \`grants\`), or wait for the next ${period}. What it was spent on: jobman cost --user ${owner}`;
   return { message, cost: null, remedy, isRefused: true };

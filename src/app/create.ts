@@ -23,7 +23,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   const { owner, manifest, by = owner } = request;
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
   makeHome(home);
-  await parts.checkController?.();
+  await parts.isControllerRunning();
   const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owner, now());
   const shared = await sharedCheckpoints(store, spec);
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);

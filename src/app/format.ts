@@ -88,6 +88,13 @@ export function formatUsd(dollars: number): string {
   return dollars > 0 && dollars < 0.005 ? '<$0.01' : `$${dollars.toFixed(2)}`;
 }
 
+/** `$41.00 of $50.00`, `$0.0259 of $0.03`: a budget below a dollar has more digits, so that the two differ. */
+export function formatUsdOf(part: number, whole: number): string {
+  const format = (dollars: number) =>
+    whole < 1 ? `$${dollars.toFixed(4).replace(/0{1,2}$/, '')}` : formatUsd(dollars);
+  return `${format(part)} of ${format(whole)}`;
+}
+
 /** Dollars, and hours (`3.0h`) for time without a price; `-` for no time. */
 export function formatAmount({ durationMs, estimateUsd, unpricedMs }: CostAmount, unpriced = ''): string {
   if (durationMs === 0) return '-';

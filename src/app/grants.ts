@@ -19,7 +19,7 @@ import {
 } from '../core/model/spec.ts';
 import { day, type Instant } from '../core/model/time.ts';
 import { capacityPrice } from '../reports/prices.ts';
-import { formatDate, formatUsd } from './format.ts';
+import { formatDate, formatUsdOf } from './format.ts';
 import { isSimulated } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { grantEnd, type Grant, type Settings } from './settings.ts';
@@ -163,7 +163,7 @@ export function formatBudgetLeft(
   owner: string,
   now: Instant,
 ): string {
-  const left = formatUsd(Math.max(0, budgetUsd - spentUsd));
+  const left = formatUsdOf(Math.max(0, budgetUsd - spentUsd), budgetUsd);
   const { grant, period, endsAt } = ownerBudget;
-  return `the budget of ${owner} for ${grant}: ${left} of ${formatUsd(budgetUsd)} are left ${periodPhrases[period]}, until ${formatDate(endsAt, now)} (UTC)`;
+  return `the budget of ${owner} for ${grant}: ${left} are left ${periodPhrases[period]}, until ${formatDate(endsAt, now)} (UTC)`;
 }

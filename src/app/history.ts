@@ -16,7 +16,7 @@ import {
   formatRule,
   withoutSubject,
 } from './phrases.ts';
-import { pluralize, formatDuration, formatUsd, reasonPhrases, asClause } from './format.ts';
+import { pluralize, formatDuration, formatUsd, formatUsdOf, reasonPhrases, asClause } from './format.ts';
 
 export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
@@ -99,7 +99,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'clock_set_back':
       return 'the clock of this machine was set back; times in the future count as now';
     case 'budget_warning':
-      return `${formatUsd(event.spentUsd)} of the budget of ${formatUsd(event.budgetUsd)} are used (${formatBudgetName(event)})`;
+      return `${formatUsdOf(event.spentUsd, event.budgetUsd)} are used (${formatBudgetName(event)})`;
     case 'finished':
       return event.verdict === 'failed' ? `failed: ${reasonPhrases[event.reason]}` : event.verdict;
     case 'removed':

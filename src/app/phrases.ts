@@ -30,6 +30,7 @@ import {
   formatDuration,
   formatPricePerHour,
   formatUsd,
+  formatUsdOf,
   reasonPhrases,
   asClause,
 } from './format.ts';
@@ -207,7 +208,7 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
 function formatUsedBudget(message: string, { spentUsd, budgetUsd, ownerBudget }: Spending): string {
   return ownerBudget === undefined
     ? `its capacity has cost ${formatUsd(budgetUsd)}, as much as job.budget allows`
-    : `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} are spent: ${message}`;
+    : `${formatUsdOf(spentUsd, budgetUsd)} are spent: ${message}`;
 }
 
 /** `job.budget`, `its owner's budget of spot v4-* for this month`. */

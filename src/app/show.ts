@@ -36,6 +36,7 @@ export interface ViewSources {
   readonly home: string;
   readonly slots: () => Promise<number>;
   readonly grants: () => Promise<readonly Grant[]>;
+  readonly isControllerRunning: () => Promise<boolean>;
   readonly now: () => Instant;
 }
 
@@ -82,15 +83,18 @@ async function whyContextOf(sources: ViewSources, job: Job): Promise<WhyContext>
   const { store, home, slots, now } = sources;
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
-  const [events, queuePosition, nextCheckAt, typicalWait, budgets, { jobs: quotaJobs }] = await Promise.all([
-    store.events(job.id, 0),
-    queuePositionIn(store, slots, job),
-    store.wakeAt(job.id),
-    isUnfinished ? typicalWaitFor(store, job, now()) : null,
-    limitingBudgets(sources, job),
-    // A finished job may keep its TPU.
-    refusingQuota(job) === null ? { jobs: [] } : store.list({ maxFinished: null, includeRemoved: true }),
-  ]);
+  const [events, queuePosition, nextCheckAt, typicalWait, budgets, { jobs: quotaJobs }, isControllerRunning] =
+    await Promise.all([
+      store.events(job.id, 0),
+      queuePositionIn(store, slots, job),
+      store.wakeAt(job.id),
+      isUnfinished ? typicalWaitFor(store, job, now()) : null,
+      limitingBudgets(sources, job),
+      // A finished job may keep its TPU.
+      refusingQuota(job) === null ? { jobs: [] } : store.list({ maxFinished: null, includeRemoved: true }),
+      // A damaged lock does not hide the job; commands that need the controller report it.
+      sources.isControllerRunning().catch(() => true),
+    ]);
   return {
     events: events.map(({ event }) => event),
     queuePosition,
@@ -98,6 +102,7 @@ async function whyContextOf(sources: ViewSources, job: Job): Promise<WhyContext>
     typicalWait,
     budgets,
     quotaJobs,
+    isControllerRunning,
     logTail: failure === undefined ? [] : lastOutput(home, job, failure),
     hangEvidence: hangEvidenceOf(home, job),
   };

@@ -31,8 +31,8 @@ export interface ClientParts {
   readonly slots: () => Promise<number>;
   /** Called after a commit. Only a hint to a running controller, so it never throws. */
   readonly notifyController: (id: string) => Promise<void>;
-  /** Rejects with StoreError if a damaged lock hides whether a controller runs. */
-  readonly checkController?: () => Promise<void>;
+  /** Rejects with StoreError if a damaged lock hides it. */
+  readonly isControllerRunning: () => Promise<boolean>;
   readonly wakeController: () => Promise<string | null>;
 }
 
@@ -102,7 +102,7 @@ export function createClient(parts: ClientParts): Client {
     async sendCommand(ref, verb, options) {
       const [stored, { commitCommand }] = await Promise.all([find(ref, 'change'), import('./commit-command.ts')]);
       // Check first: do not store or copy anything for a job that no controller could run.
-      if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.checkController?.();
+      if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.isControllerRunning();
       const copy = options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, options.by) : undefined;
       const commandOptions = copy === undefined ? options : { ...options, workdirCopy: copy.copy };
       const { changed, ...answer } = await commitCommand({ store, logFiles, now }, stored, verb, commandOptions);

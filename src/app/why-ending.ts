@@ -9,7 +9,7 @@ import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '
 import { earliest, type Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
 import { asClause, capitalize, formatDuration, formatTime, formatWhen, reasonPhrases } from './format.ts';
-import { formatBudgetName, formatCapacityCost, formatEndReason } from './phrases.ts';
+import { formatCapacityCost, formatEndReason } from './phrases.ts';
 import {
   acceleratorOf,
   importedPhrase,
@@ -23,7 +23,7 @@ import {
   currentAttempt,
   currentRule,
   failedAttempt,
-  firstUsedUp,
+  endingBudget,
   formatEndCause,
   formatTask,
   interruptionOf,
@@ -234,10 +234,10 @@ function nextForFinished(context: WhyRequest): Next {
   }
   const number = Number(job.id);
   const release = `jobman stop ${number} --release`;
-  const { budget, at: budgetAt } = firstUsedUp(context);
-  const nextAt = earliest(keptUntil(job), budgetAt);
+  const budget = endingBudget(context);
+  const nextAt = earliest(keptUntil(job), budget?.at);
   if (nextAt !== undefined && kept.length > 0) {
-    const why = budget !== undefined && nextAt === budgetAt ? ` when ${formatBudgetName(budget)} is used up` : '';
+    const why = nextAt === budget?.at ? ` ${budget.clause}` : '';
     return { next: `The controller releases its ${accelerator}${why}. Release it now: ${release}`, nextAt };
   }
   const phase = phaseOf(job);

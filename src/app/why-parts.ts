@@ -6,12 +6,12 @@ import type { Event } from '../core/model/event.ts';
 import { lastAllocation, lastAttempt, openAttempt } from '../core/model/job.ts';
 import type { Attempt, Ending, Evidence, Job, TaskFailure } from '../core/model/job.ts';
 import type { RecoverableReason } from '../core/model/spec.ts';
-import { budgetEnd, type Budget } from '../core/decide/spending.ts';
+import { budgetEnd, usedBudgetOf, type Budget } from '../core/decide/spending.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import type { QueuePosition } from '../core/policy/admission.ts';
 import { asClause, formatDuration, formatTime, pluralize, type ReadingTime } from './format.ts';
 import type { HangEvidence } from './logs.ts';
-import { formatEnding, formatRule, likelyCause, withoutSubject } from './phrases.ts';
+import { formatBudgetName, formatEnding, formatRule, likelyCause, withoutSubject } from './phrases.ts';
 import type { TypicalWait } from './typical-wait.ts';
 import { acceleratorOf, interruptedSince, workersOf } from './views.ts';
 
@@ -25,6 +25,8 @@ export interface WhyContext extends Omit<ReadingTime, 'now'> {
   readonly budgets?: readonly Budget[];
   /** The jobs that may use the quota that refuses the job. */
   readonly quotaJobs?: readonly Job[];
+  /** Default: true. */
+  readonly isControllerRunning?: boolean;
   readonly logTail?: readonly string[];
   /** After it, the running program may hang. */
   readonly hangEvidence?: HangEvidence | null;
@@ -182,11 +184,18 @@ export function stepLogHint(job: Job, attempt: Attempt | undefined): string | un
   return task?.kind === 'step' ? `Log: jobman logs ${Number(job.id)} --step ${task.step}` : undefined;
 }
 
-/** The budget that is used up first if nothing changes, and the time; undefined if none will be. */
-export function firstUsedUp({ budgets = [], now }: WhyRequest): {
-  readonly budget: Budget | undefined;
-  readonly at: Instant | undefined;
-} {
+/**
+ * The budget that ends the job or its kept capacity: one that is used up, else the first to be used up if nothing
+ * changes. `at` is now for one that is used up. Undefined if no budget will be.
+ */
+export function endingBudget({
+  budgets = [],
+  now,
+}: WhyRequest): { readonly at: Instant; readonly clause: string } | undefined {
+  const used = usedBudgetOf(budgets);
+  if (used !== undefined) return { at: now, clause: `because ${formatBudgetName(used)} is used up` };
   const at = earliest(...budgets.map((one) => budgetEnd(one, now)));
-  return { at, budget: at === undefined ? undefined : budgets.find((one) => budgetEnd(one, now) === at) };
+  const next = budgets.find((one) => budgetEnd(one, now) === at);
+  if (at === undefined || next === undefined) return undefined;
+  return { at, clause: `when ${formatBudgetName(next)} is used up` };
 }

@@ -24,7 +24,7 @@ export interface RefusingQuota {
   readonly limitCores: number;
   readonly wantedChips: number;
   readonly refusedAt: Instant;
-  /** The error, in Google's words. */
+  /** Google's own message. */
   readonly error: string;
 }
 

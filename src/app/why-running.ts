@@ -8,12 +8,12 @@ import type { Attempt, Ending, ExitSeen, Job } from '../core/model/job.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
 import { asClause, capitalize, formatDuration, formatSince, formatTime, formatWhen, pluralize } from './format.ts';
-import { formatBudgetName, formatEndReason, formatExit, likelyCause } from './phrases.ts';
+import { formatEndReason, formatExit, likelyCause } from './phrases.ts';
 import { acceleratorOf, lastEnding } from './views.ts';
 import {
   currentAttempt,
   currentRule,
-  firstUsedUp,
+  endingBudget,
   formatAttemptWorkers,
   formatEndCause,
   formatRuleFor,
@@ -32,8 +32,8 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
   const attempt = currentAttempt(context);
   const { maxRuntimeMs, failedCallTimeoutMs } = job.spec.limits;
   const limitAt = maxRuntimeMs === null ? undefined : runningAt + maxRuntimeMs;
-  const { budget, at: budgetAt } = firstUsedUp(context);
-  const nextAt = earliest(limitAt, budgetAt) ?? null;
+  const budget = endingBudget(context);
+  const nextAt = earliest(limitAt, budget?.at) ?? null;
   const outage = outageOf(context);
   if (outage !== null)
     return {
@@ -71,8 +71,8 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
     next:
       nextAt === null
         ? `The job runs until its program exits${hang}.`
-        : budget !== undefined && nextAt === budgetAt
-          ? `The controller ends the job when ${formatBudgetName(budget)} is used up.`
+        : nextAt === budget?.at
+          ? `The controller ends the job ${budget.clause}.`
           : 'The controller ends the program at its time limit (job.max_runtime).',
     nextAt,
   };

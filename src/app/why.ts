@@ -16,7 +16,7 @@ import { whyQueued, whyWaitingForSlot, whyWithoutCapacity } from './why-waiting.
 
 export function whyOf(job: Job, now: Instant, context: WhyContext): Why {
   const { message, evidence = null, rule = null, next, nextAt = null } = answerOf({ job, now, ...context });
-  const { typicalWait = null, nextCheckAt = null, logTail = [] } = context;
+  const { typicalWait = null, nextCheckAt = null, logTail = [], isControllerRunning = true } = context;
   // If the next step has its own time, omit an earlier check. Ignore a time in the past: the controller stores the next
   // check only when something changes.
   const isAhead = nextCheckAt !== null && nextCheckAt > now && (nextAt === null || nextCheckAt < nextAt);
@@ -25,7 +25,7 @@ export function whyOf(job: Job, now: Instant, context: WhyContext): Why {
     message: `Job ${job.id} ${message}.`,
     evidence,
     rule,
-    next,
+    next: isControllerRunning || !needsController(job, nextAt) ? next : withController(next),
     nextAt,
     logTail: isFailureCurrent(job) ? withoutQuotedLine(job, logTail) : [],
     typicalWait:
@@ -33,6 +33,16 @@ export function whyOf(job: Job, now: Instant, context: WhyContext): Why {
     nextCheckAt: isAhead && awaitsCheck(job) ? nextCheckAt : null,
     situation: situationOf(job),
   };
+}
+
+/** True if a controller acts on the job next, which a client never does. */
+function needsController(job: Job, nextAt: Instant | null): boolean {
+  return !job.removed && (job.finish === null || nextAt !== null || releasingAllocations(job).length > 0);
+}
+
+function withController(next: string): string {
+  const separator = next.endsWith('.') ? ' ' : ' · ';
+  return `${next}${separator}No controller runs, so jobman does nothing for this job until you start one: jobman controller start`;
 }
 
 function situationOf({ situation: name }: Job): Why['situation'] {

@@ -45,9 +45,9 @@ export async function createLocalClient(services: Services): Promise<Client> {
       await sendWake(home, id).catch(() => undefined);
     },
 
-    async checkController() {
+    async isControllerRunning() {
       const { isControllerRunning } = await import('../controller/lock.ts');
-      isControllerRunning(home);
+      return isControllerRunning(home);
     },
 
     async wakeController() {

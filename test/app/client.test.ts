@@ -57,6 +57,7 @@ function openFixture(t: TestContext): Fixture {
       pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
       freeze: () => Promise.reject(new Error('no folder is copied here')),
       grants: () => Promise.resolve([]),
+      isControllerRunning: () => Promise.resolve(true),
       slots: () => Promise.resolve(2),
       notifyController(id) {
         hinted.push(id);

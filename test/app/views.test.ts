@@ -8,7 +8,8 @@ import { allocationViews, jobRow, finalRow, maxReasonLength } from '../../src/ap
 import { whyOf } from '../../src/app/why.ts';
 import { applyCommand } from '../../src/core/decide/commands.ts';
 import type { Event } from '../../src/core/model/event.ts';
-import { withLifecycle, type Ending, type Job, type Finish } from '../../src/core/model/job.ts';
+import type { Budget } from '../../src/core/decide/spending.ts';
+import { withLifecycle, type Allocation, type Ending, type Job, type Finish } from '../../src/core/model/job.ts';
 import type { Phase } from '../../src/core/decide/phase.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
@@ -872,6 +873,37 @@ test('why says that a request can never fit its quota, and which jobs here use a
     /^32 of the 32 chips of v5e spot in region us-west4 are used by job 000007 \(vit-000007-1, running\) and job 000008 \(vit-000008-1, stopped and kept\); the quota is used up/,
   );
   assert.match(full.next, /Release: jobman stop 8 --release · To see what uses the quota: jobman quota$/);
+});
+
+test('why names the budget that ends the job: one that is used up before one that will be', () => {
+  const own = { spentUsd: 10, budgetUsd: 50, rateUsd: 4 };
+  const ownerBudget = { grant: 'spot v4-*', period: 'month', endsAt: noon + 200 * hour } as const;
+  const job = withAttempts(aJob(), [readyAllocation], [runningAttempt]);
+  const nextOf = (spentUsd: number, isControllerRunning = true) => {
+    const budgets = [own, { spentUsd, budgetUsd: 100, rateUsd: 4, ownerBudget }];
+    const { next, nextAt } = whyOf(job, noon + hour, { events: [], budgets, isControllerRunning });
+    return [next, nextAt];
+  };
+  assert.deepEqual(nextOf(20), ['The controller ends the job when job.budget is used up.', noon + 11 * hour]);
+  const overspent = "The controller ends the job because its owner's budget of spot v4-* for this month is used up.";
+  assert.deepEqual(nextOf(101), [overspent, noon + hour]);
+  assert.deepEqual(nextOf(101, false), [
+    `${overspent} No controller runs, so jobman does nothing for this job until you start one: jobman controller start`,
+    noon + hour,
+  ]);
+});
+
+test('why mentions a missing controller only if the job needs one', () => {
+  const finish: Finish = { at: noon, verdict: 'stopped', reason: 'stopped' };
+  const nextOf = (changes: Partial<Allocation>, budgets: readonly Budget[] = []) => {
+    const stopped = { finish, desired: 'stopped' as const };
+    const job = { ...withAttempts(aJob(), [{ ...readyAllocation, ...changes }], [runningAttempt]), ...stopped };
+    return whyOf(job, noon + hour, { events: [], budgets, isControllerRunning: false }).next;
+  };
+  const budget = { spentUsd: 10, budgetUsd: 50, rateUsd: 4 };
+  assert.match(nextOf({}, [budget]), /when job.budget is used up.* stop 42 --release · No controller runs, .* start$/);
+  assert.match(nextOf({ releasedAt: noon }), /is deleted. No controller runs/);
+  for (const changes of [{}, gone]) assert.doesNotMatch(nextOf(changes), /No controller runs/);
 });
 
 test('every why names its job and the next step', () => {

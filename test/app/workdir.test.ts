@@ -29,6 +29,7 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
     pricePerHour: () => null,
     freeze: (from, to) => freeze({ from, to, excluded: world.home, env: world.env, at: Date.now() }),
     grants: () => Promise.resolve([]),
+    isControllerRunning: () => Promise.resolve(true),
     slots: () => Promise.resolve(1),
     notifyController: () => Promise.resolve(),
     wakeController: () => Promise.resolve(null),

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { phaseOf } from '../../src/core/decide/phase.ts';
 import { spentUsd } from '../../src/core/decide/spending.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
-import { hour, minute } from '../../src/core/model/time.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
 import { usageOf } from '../../src/reports/usage.ts';
 import { local, spec, tpu, World } from './world.ts';
 
@@ -43,6 +43,13 @@ test('at 80 % the owner is warned once, at 100 % the job fails and releases its 
   assert.notEqual(world.job.allocations[0]?.releasedAt, null);
   const ending = world.job.attempts[0]?.ending?.startedAt ?? 0;
   assert.ok(ending >= readyAt + hour && ending < readyAt + hour + 2 * minute, `${(ending - readyAt) / minute} min`);
+});
+
+test('the warning about a budget of some cents has the amount that is used', () => {
+  const world = running(0.032);
+  passUntil(world, world.now + 27 * second);
+  const [warned] = world.events.flatMap((event) => (event.kind === 'budget_warning' ? [event] : []));
+  assert.ok(warned !== undefined && warned.spentUsd >= 0.0256 && warned.spentUsd < 0.03, String(warned?.spentUsd));
 });
 
 test('a resume of the owner grants the budget again', () => {
@@ -89,6 +96,7 @@ test('a budget also ends the time for which a TPU is kept, with a warning before
     assert.notEqual(world.job.allocations[0]?.releasedAt, null);
     const release = world.events.findLast((event) => event.kind === 'allocation_released');
     assert.equal(release?.message, 'its capacity has cost as much as job.budget allows');
+    assert.equal(release.budget?.budgetUsd, 4);
     assert.equal(phaseOf(world.job), how);
   }
 });

@@ -30,7 +30,7 @@ test('the jobs of a user are warned and end at the budget of a grant; a new one 
       /^the budget of \S+ for v\* is used up for this week; the next one begins/,
     );
     const history = await world.output('history', id);
-    assert.match(history, /\$\d+\.\d\d of the budget of \$20\.00 are used \(its owner's budget of v\* for this week\)/);
+    assert.match(history, /\$\d+\.\d\d of \$20\.00 are used \(its owner's budget of v\* for this week\)/);
     assert.match(await world.output('why', id), /because {3}\$\d+\.\d\d of \$20\.00 are spent: the budget of/);
     await world.waitUntil(id, ({ allocations }) => allocations.every(({ goneAt }) => goneAt !== null));
   }

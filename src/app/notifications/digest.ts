@@ -11,7 +11,12 @@ import type { NotifySettings } from './settings.ts';
 export const maxNoticesPerMessage = 200;
 
 /** Events that do not wait for the window. */
-const urgentEvents: ReadonlySet<Notice['event']> = new Set(['failed', 'budget_used']);
+const urgentEvents: ReadonlySet<Notice['event']> = new Set([
+  'failed',
+  'budget_warning',
+  'budget_used',
+  'budget_released',
+]);
 
 /** Messages that urgent events send before the window allows one are at least this far apart. */
 const urgentPause: Duration = minute;

@@ -21,6 +21,7 @@ const phrases: Readonly<Record<Notice['event'], string>> = {
   waiting: 'waits for capacity',
   budget_warning: 'has used most of its budget',
   budget_used: 'has used its budget',
+  budget_released: 'has released its TPU',
   orphans: 'orphan found',
   test: 'test message',
 };

@@ -62,6 +62,8 @@ function notableEvent(job: Job, event: Event): NotifyEvent | undefined {
       return reasonEvents[event.reason];
     case 'budget_warning':
       return 'budget_warning';
+    case 'allocation_released':
+      return event.budget === undefined ? undefined : 'budget_released';
     case 'finished':
       return event.verdict === 'succeeded' || event.verdict === 'failed' ? event.verdict : 'stopped';
     default:

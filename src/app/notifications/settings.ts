@@ -157,7 +157,14 @@ const userChoice = objectOf(
 );
 
 /** The events that are reported without a choice: those after which a person may want to act. */
-const defaultEvents: readonly NotifyEvent[] = ['succeeded', 'failed', 'waiting', 'budget_warning', 'orphans'];
+const defaultEvents: readonly NotifyEvent[] = [
+  'succeeded',
+  'failed',
+  'waiting',
+  'budget_warning',
+  'budget_released',
+  'orphans',
+];
 
 /** The settings below `notify`. */
 export const notifyTable = {
@@ -201,7 +208,7 @@ export const notifyTable = {
   digestAfter: defineSetting(
     int('a whole number from 1 to 1000', 1, 1_000),
     5,
-    'Messages to one recipient within `notify.digestWindowMs`; further events go out together in one message. `failed` and `budget_used` are sent at once, at most once a minute.',
+    'Messages to one recipient within `notify.digestWindowMs`; further events go out together in one message. `failed` and the events of budgets are sent at once, at most once a minute.',
   ),
   digestWindowMs: defineSetting(
     int('a whole number of milliseconds of at least 1000', 1_000),

@@ -8,19 +8,12 @@ export async function show(cli: Cli, flags: JobFlags & GlobalFlags, ...args: rea
     const { list } = await import('./list.ts');
     return list(cli, flags);
   }
-  let isActive = false;
   return printEachJob(
     cli,
     flags,
     args,
-    async (job) => {
-      const text = await job.show();
-      isActive ||= text.isActive === true;
-      return text;
-    },
-    async (client) => {
-      if (isActive) await restartIfKilled(cli, client, true);
-    },
+    (job) => job.show(),
+    (client) => restartIfKilled(cli, client),
   );
 }
 

@@ -65,8 +65,6 @@ export interface JobText {
   readonly lines: () => readonly string[];
   /** 0 unless the text may be old. */
   readonly exitCode?: number;
-  /** True for a stored job that a controller may still change. */
-  readonly isActive?: boolean;
 }
 
 type MachineFlags = Pick<ExecFlags, 'workers' | 'pod' | 'container' | 'inContainer' | 'tty'>;

@@ -25,11 +25,7 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
     async show() {
       const [view, { showLines }] = await Promise.all([client.show(ref), import('../render/show.ts')]);
       const layout = { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now() };
-      return {
-        objects: () => [viewJson(view)],
-        lines: () => showLines(view, layout),
-        isActive: !isFinishedPhase(view.phase),
-      };
+      return { objects: () => [viewJson(view)], lines: () => showLines(view, layout) };
     },
     async why(isExplained) {
       const [answer, { whyLines }] = await Promise.all([client.why(ref), import('../render/show.ts')]);

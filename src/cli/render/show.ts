@@ -18,7 +18,7 @@ import {
   formatDate,
   formatHours,
   formatAmount,
-  formatUsd,
+  formatUsdOf,
   formatDuration,
   formatMachine,
   reasonPhrases,
@@ -174,7 +174,7 @@ function formatBudget({ owner }: JobView, budget: BudgetView, now: Instant): str
   const of =
     ownerBudget === null ? '' : ` by ${owner} on ${ownerBudget.grant}, ${periodPhrases[ownerBudget.period]} (UTC)`;
   const end = usedUpAt === null ? '' : `, used up at ${formatTime(usedUpAt, now)}`;
-  return `${formatUsd(spentUsd)} of ${formatUsd(budgetUsd)} used (${percent}%)${of}${end}`;
+  return `${formatUsdOf(spentUsd, budgetUsd)} used (${percent}%)${of}${end}`;
 }
 
 function formatWhere(view: JobView, layout: ShowLayout): string {

@@ -74,7 +74,9 @@ function releasePrevious(job: Job, on: RuleAnswer['on'], now: Instant): Change {
   if (allocation === undefined) return withoutEvents(job);
   const mayRelease =
     allocation.ownership === 'ephemeral' || (on === 'new' && capacityTraits(job.spec.capacity).replaceable);
-  return mayRelease ? release(job, allocation.ordinal, 'a new allocation replaces it', now) : withoutEvents(job);
+  return mayRelease
+    ? release(job, allocation.ordinal, { message: 'a new allocation replaces it' }, now)
+    : withoutEvents(job);
 }
 
 // ------------------------------------------------------------------------------------------ wait for capacity

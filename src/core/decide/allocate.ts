@@ -3,7 +3,7 @@
 import { chain, withEvents, withoutEvents, withAllocation, withAttempt } from '../model/decision.ts';
 import type { Change, Action } from '../model/decision.ts';
 import { allocationOf, wasNeverCreated, isUnconfirmed } from '../model/job.ts';
-import type { Allocation, Attempt, CloudError, CloudErrorKind, Job } from '../model/job.ts';
+import type { Allocation, Attempt, CloudError, CloudErrorKind, Evidence, Job } from '../model/job.ts';
 import type { AllocationStatus, Observation, Observed } from '../model/observation.ts';
 import { clamp, backoffDelay, earliest, hour, minute, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
@@ -134,7 +134,7 @@ export function switchAllocation(
   now: Instant,
 ): Change {
   return chain(
-    release(job, last, why, now),
+    release(job, last, { message: why }, now),
     (next) => addAllocation(next, now, alternative),
     (next) => moveAttempt(next, ordinal, next.allocations.length, notBefore, now),
   );
@@ -205,7 +205,7 @@ export function recordRequested(job: Job, ordinal: number, now: Instant): Change
 // ------------------------------------------------------------------------------------------ releasing
 
 /** From this commit on nothing starts on it, and its deletion is repeated until two observations have missed it. */
-export function release(job: Job, ordinal: number, why: string, now: Instant): Change {
+export function release(job: Job, ordinal: number, why: Pick<Evidence, 'message' | 'budget'>, now: Instant): Change {
   const allocation = allocationOf(job, ordinal);
   if (['planned', 'releasing', 'gone'].includes(allocation.lifecycle)) return withoutEvents(job);
   if (wasNeverCreated(allocation)) return recordGone(job, ordinal, now);
@@ -218,7 +218,7 @@ export function release(job: Job, ordinal: number, why: string, now: Instant): C
     unreachableAt: null,
     unreachableWho: null,
   });
-  return withEvents(next, now, { kind: 'allocation_released', allocation: ordinal, message: why });
+  return withEvents(next, now, { kind: 'allocation_released', allocation: ordinal, ...why });
 }
 
 /** The allocation was deleted, or was never created. */

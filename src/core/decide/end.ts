@@ -51,7 +51,9 @@ export function stopAttempt(view: AttemptView): Decision {
   const killAt = requestedAt + job.spec.stop.graceMs;
   const signal = now >= killAt ? 'kill' : 'stop';
   const changed = chain(withoutEvents(recordStopRequested(job, attempt, now)), (next) =>
-    shouldRelease(view, killAt) ? release(next, attempt.allocation, releaseReason(view), now) : withoutEvents(next),
+    shouldRelease(view, killAt)
+      ? release(next, attempt.allocation, { message: releaseReason(view) }, now)
+      : withoutEvents(next),
   );
   const allocation = allocationOf(changed.job, attempt.allocation);
   const targets = runs.filter(

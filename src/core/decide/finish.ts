@@ -4,7 +4,7 @@ import { release } from './allocate.ts';
 import { chain, withEvents } from '../model/decision.ts';
 import type { Change, Decision } from '../model/decision.ts';
 import { heldAllocations, isLost, lastAttempt } from '../model/job.ts';
-import type { Allocation, Finish, Job } from '../model/job.ts';
+import type { Allocation, Evidence, Finish, Job } from '../model/job.ts';
 import { budgetEvidence, usedBudgetOf } from './spending.ts';
 import type { Budget } from './spending.ts';
 import type { Reason } from '../model/spec.ts';
@@ -63,13 +63,12 @@ function keepDuration({ spec: { finish } }: Job, verdict: Finish['verdict'] | un
   return kept === null ? null : Math.max(kept, held);
 }
 
-function releaseReason(job: Job, allocation: Allocation, used: Budget | undefined): string {
-  if (isLost(allocation)) return 'it is lost';
-  if (used !== undefined && keepsAtFinish(job, allocation, job.finish?.verdict))
-    return budgetEvidence(used, job.owner).message;
-  if (job.desired !== 'running') return 'requested by the owner';
-  if (keepDuration(job, job.finish?.verdict) !== 0) return 'job.keep_for has passed';
-  return `the job has ${job.finish?.verdict ?? 'finished'}`;
+function releaseReason(job: Job, allocation: Allocation, used: Budget | undefined): Evidence {
+  if (isLost(allocation)) return { message: 'it is lost' };
+  if (used !== undefined && keepsAtFinish(job, allocation, job.finish?.verdict)) return budgetEvidence(used, job.owner);
+  if (job.desired !== 'running') return { message: 'requested by the owner' };
+  if (keepDuration(job, job.finish?.verdict) !== 0) return { message: 'job.keep_for has passed' };
+  return { message: `the job has ${job.finish?.verdict ?? 'finished'}` };
 }
 
 /** The rows stay for history. */

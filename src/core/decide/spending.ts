@@ -114,7 +114,7 @@ export function usedBudgetOf(budgets: readonly Budget[]): Budget | undefined {
 /** The evidence of an end as `budget`: a message for people, and the amounts. */
 export function budgetEvidence({ ownerBudget, ...amounts }: Spending, owner: string): Evidence {
   const budget = {
-    spentUsd: cents(amounts.spentUsd),
+    spentUsd: rounded(amounts.spentUsd),
     budgetUsd: amounts.budgetUsd,
     ...(ownerBudget && { ownerBudget }),
   };
@@ -126,8 +126,9 @@ export function budgetEvidence({ ownerBudget, ...amounts }: Spending, owner: str
   return { message, budget };
 }
 
-function cents(usd: number): number {
-  return Math.round(usd * 100) / 100;
+/** Without the noise of floating point. Cents would hide the difference from a budget below a dollar. */
+function rounded(usd: number): number {
+  return Math.round(usd * 10_000) / 10_000;
 }
 
 /** The time at which the budget is used up if nothing changes. Undefined while nothing is charged, and once it is used up. */
@@ -173,7 +174,7 @@ export function warnOfBudgets(job: Job, budgets: readonly Budget[], now: Instant
 }
 
 function warn(job: Job, { spentUsd, budgetUsd, ownerBudget }: Budget, now: Instant): Change {
-  const amounts = { spentUsd: cents(spentUsd), budgetUsd };
+  const amounts = { spentUsd: rounded(spentUsd), budgetUsd };
   if (ownerBudget === undefined)
     return withEvents({ ...job, budgetWarning: amounts }, now, { kind: 'budget_warning', ...amounts });
   const current = (job.ownerBudgetWarnings ?? []).filter(({ endsAt }) => endsAt > now);

@@ -76,7 +76,11 @@ interface EventFields {
     /** The first of two observations that missed it. Its ready periods end there. Absent: the time of the event. */
     readonly missedAt?: Instant;
   };
-  allocation_released: OfAllocation & { readonly message: string };
+  allocation_released: OfAllocation & {
+    readonly message: string;
+    /** A finished job kept it until this budget was used up. */
+    readonly budget?: Spending;
+  };
   allocation_gone: OfAllocation & {
     /** As in `allocation_seen`. */
     readonly missedAt?: Instant;

@@ -14,6 +14,8 @@ const notifyEvents = {
   waiting: 'an attempt has waited for capacity for `notify.waitingAfterMs`',
   budget_warning: 'most of the budget of the job, or of its owner in a grant, is used',
   budget_used: 'an attempt ended because the budget of the job, or of its owner in a grant, is used',
+  budget_released:
+    'a TPU that a finished job kept was released because the budget of the job, or of its owner in a grant, is used',
   orphans: 'the controller found a resource with our label that no job claims',
 } as const;
 

@@ -18,6 +18,7 @@ import {
   messageJson,
   slackBody,
 } from '../../../src/app/notifications/message-text.ts';
+import type { Notice } from '../../../src/app/notifications/notice.ts';
 import { configuredRecipients, parseNotifySpec, recipientsOf } from '../../../src/app/notifications/recipients.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { isMailAddress, notifyEventNames, readRecipient } from '../../../src/core/model/notify.ts';
@@ -131,14 +132,14 @@ suite('a digest', () => {
   });
 
   test('never leaves an urgent event to a later message', () => {
-    const notices = Array.from({ length: 300 }, (_, id) => ({
-      ...aNotice({ event: id === 299 ? 'failed' : 'succeeded' }),
-      id,
-    }));
-    const full = [noon - 3_000, noon - 2_000, noon - 1_000];
-    const waiting = { recipient: 'slack', notices, sentAt: full };
-    const next = nextMessage(waiting, noon, limits);
-    assert.deepEqual([next.at, next.notices.length, next.notices[0]], [noon, maxNoticesPerMessage, 299]);
+    const noticesWith = (event: Notice['event']) =>
+      Array.from({ length: 300 }, (_, id) => ({ ...aNotice({ event: id === 299 ? event : 'succeeded' }), id }));
+    const notices = noticesWith('succeeded');
+    const waiting = { recipient: 'slack', notices, sentAt: [noon - 3_000, noon - 2_000, noon - 1_000] };
+    for (const event of ['failed', 'budget_warning', 'budget_used', 'budget_released'] as const) {
+      const next = nextMessage({ ...waiting, notices: noticesWith(event) }, noon, limits);
+      assert.deepEqual([next.at, next.notices.length, next.notices[0]], [noon, maxNoticesPerMessage, 299], event);
+    }
     const calm = { ...waiting, notices: notices.slice(0, 2) };
     const [held] = heldEvents([calm], [], noon, limits);
     assert.deepEqual([held?.events, held?.nextAt], [2, noon - 3_000 + limits.digestWindowMs]);

@@ -85,7 +85,7 @@ suite('a job', () => {
     );
   });
 
-  test('with a budget is reported when most of it is used, and when all of it is', () => {
+  test('with a budget is reported when most of it is used, and when all of it is, also by a kept TPU', () => {
     const { job } = new World(spec({ capacity: tpu }));
     const eventsOf = (event: Event): readonly string[] => noticesOf(job, [event]).notices.map((notice) => notice.event);
     assert.deepEqual(eventsOf({ kind: 'budget_warning', at: noon, spentUsd: 41, budgetUsd: 50 }), ['budget_warning']);
@@ -93,6 +93,9 @@ suite('a job', () => {
     assert.deepEqual(eventsOf({ kind: 'attempt_ending', at: noon, attempt: 1, reason: 'budget', evidence }), [
       'budget_used',
     ]);
+    const released = { kind: 'allocation_released', at: noon, allocation: 1, message: 'all of it is used' } as const;
+    assert.deepEqual(eventsOf({ ...released, budget: { spentUsd: 50, budgetUsd: 50 } }), ['budget_released']);
+    assert.deepEqual(eventsOf(released), []);
   });
 
   test('carries the choice of its manifest', () => {

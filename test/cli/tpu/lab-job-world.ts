@@ -69,6 +69,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     pricePerHour: () => null,
     freeze: () => Promise.reject(new Error('no folder is copied here')),
     grants: () => Promise.resolve([]),
+    isControllerRunning: () => Promise.resolve(true),
     slots: async () => 2,
     notifyController: async () => undefined,
     wakeController: async () => {
