@@ -1,35 +1,71 @@
-// Change settings: sets or removes one key of `settings.json`. The new file is checked as a whole before it replaces
+// Change settings: sets or removes one key of `settings.json`, or adds to its list. The new file is checked as a whole before it replaces
 // the old one, so that a mistake changes nothing.
 
 import { dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { SettingKey } from '../schema/settings.ts';
 import { exitCode, JobmanError, fileError, usageError } from './errors.ts';
 import { formatList } from './format.ts';
 import { makeFolder, settingsFile, writeAtomically } from './files.ts';
-import { clusterSections, readOptional, settingKeys, parseSettings } from './settings.ts';
+import { clusterSections, readOptional, settingKeys, parseSettings, type SettingsFiles } from './settings.ts';
 
 type Content = Readonly<Record<string, unknown>>;
 
+/** A key of the table, or one entry of a setting that is an object, such as `notify.channels.slack`. */
+interface Target {
+  readonly setting: SettingKey;
+  /** Null: the whole setting. */
+  readonly entry: string | null;
+  /** Of the value in the file. */
+  readonly names: readonly string[];
+}
+
+export interface SettingChange {
+  /** False: the file had this value, or no value to remove, already. */
+  readonly changed: boolean;
+  /** The names of an object and the elements of a list that a new value has left out. */
+  readonly removed: readonly string[];
+  /** The channels of notifications that are gone. */
+  readonly removedChannels: readonly string[];
+}
+
 /** Throws JobmanError if the value is invalid for the key. */
-export async function setSetting(home: string, key: string, text: string): Promise<void> {
-  const setting = settingNamed(key);
-  await change(home, setting, (content) => withKey(content, key.split('.'), parseValue(setting, text)));
+export async function setSetting(files: SettingsFiles, key: string, text: string): Promise<SettingChange> {
+  const { setting, entry, names } = settingNamed(key);
+  return change(files, key, names, (content) => withKey(content, names, parseValue(setting, text, entry)));
 }
 
-export async function unsetSetting(home: string, key: string): Promise<boolean> {
-  let wasThere = false;
-  await change(home, settingNamed(key), (content) => {
-    const names = key.split('.');
-    wasThere = names.reduce<unknown>((part, name) => (part as Content | undefined)?.[name], content) !== undefined;
-    return withoutKey(content, names);
+/** Adds an element to a list that the file has, else to the list in force. */
+export async function addToSetting(
+  files: SettingsFiles,
+  key: string,
+  text: string,
+  inForce: unknown,
+): Promise<SettingChange> {
+  const { setting, entry, names } = settingNamed(key);
+  if (entry !== null || !Array.isArray(setting.defaultValue))
+    throw usageError(`${key} is not a list. To change it: jobman settings set ${key} VALUE`);
+  const element = parseJsonOrText(text);
+  return change(files, key, names, (content) => {
+    const list = (valueAt(content, names) ?? inForce) as readonly unknown[];
+    return list.some((one) => isDeepStrictEqual(one, element)) ? content : withKey(content, names, [...list, element]);
   });
-  return wasThere;
 }
 
-function settingNamed(key: string): SettingKey {
+export async function unsetSetting(files: SettingsFiles, key: string): Promise<SettingChange> {
+  const { names } = settingNamed(key);
+  return change(files, key, names, (content) => withoutKey(content, names));
+}
+
+function settingNamed(key: string): Target {
   const setting = settingKeys.find((one) => one.key === key);
-  if (setting !== undefined) return setting;
+  if (setting !== undefined) return { setting, entry: null, names: key.split('.') };
+  const whole = settingKeys.find((one) => key.startsWith(`${one.key}.`) && isObject(one));
+  if (whole !== undefined) {
+    const entry = key.slice(whole.key.length + 1);
+    return { setting: whole, entry, names: [...whole.key.split('.'), entry] };
+  }
   const [section = ''] = key.split('.');
   if (clusterSections.includes(section)) {
     throw new JobmanError(
@@ -44,6 +80,11 @@ function settingNamed(key: string): SettingKey {
   );
 }
 
+/** True if the values of the setting are objects, or null. */
+export function isObject({ kind, defaultValue }: SettingKey): boolean {
+  return kind.isText !== true && typeof defaultValue === 'object' && !Array.isArray(defaultValue);
+}
+
 export function unknownSetting(key: string, keys: readonly string[]): JobmanError {
   const inSection = keys.filter((one) => one.startsWith(`${key}.`));
   if (inSection.length > 0) return usageError(`There is no setting ${key}, only ${formatList(inSection)}.`);
@@ -53,9 +94,13 @@ export function unknownSetting(key: string, keys: readonly string[]): JobmanErro
   );
 }
 
-function parseValue({ kind, defaultValue }: SettingKey, text: string): unknown {
+function parseValue({ kind, defaultValue }: SettingKey, text: string, entry: string | null): unknown {
   const mayBeNull = defaultValue === null;
-  if (kind.isText === true && !(mayBeNull && text === 'null')) return text;
+  const isText = entry === null && kind.isText === true && !(mayBeNull && text === 'null');
+  return isText ? text : parseJsonOrText(text);
+}
+
+function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -64,14 +109,24 @@ function parseValue({ kind, defaultValue }: SettingKey, text: string): unknown {
   }
 }
 
-async function change(home: string, { key }: SettingKey, edit: (content: Content) => Content): Promise<void> {
+async function change(
+  { home, template = null }: SettingsFiles,
+  key: string,
+  names: readonly string[],
+  edit: (content: Content) => Content,
+): Promise<SettingChange> {
   const path = settingsFile(home);
+  const templateText = template === null ? undefined : await readOptional(template);
+  const below =
+    template === null || templateText === undefined ? undefined : await parseSettings(templateText, template);
+  const channelsBelow = below?.get('notify.channels');
   const before = (await readOptional(path)) ?? '{}';
-  await parseSettings(before, path);
-  const content = edit(JSON.parse(before.replace(/^\uFEFF/, '')) as Content);
-  const text = `${JSON.stringify(content, null, 2)}\n`;
+  await parseSettings(before, path, channelsBelow);
+  const content = JSON.parse(before.replace(/^\uFEFF/, '')) as Content;
+  const edited = edit(content);
+  const text = `${JSON.stringify(edited, null, 2)}\n`;
   try {
-    await parseSettings(text, path);
+    await parseSettings(text, path, channelsBelow);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     // Line numbers of a file that was never written would mislead.
@@ -84,6 +139,27 @@ async function change(home: string, { key }: SettingKey, edit: (content: Content
   } catch (error) {
     throw fileError(path, error);
   }
+  const channels = ['notify', 'channels'];
+  return {
+    changed: !isDeepStrictEqual(content, edited),
+    removed: removedParts(valueAt(content, names), valueAt(edited, names)),
+    removedChannels: removedParts(valueAt(content, channels), valueAt(edited, channels) ?? {}),
+  };
+}
+
+/** The names of an object, or the elements of a list, that the other value does not have. */
+function removedParts(before: unknown, after: unknown): readonly string[] {
+  const parts = partsOf(after);
+  return parts === undefined ? [] : (partsOf(before) ?? []).filter((one) => !parts.includes(one));
+}
+
+function partsOf(value: unknown): readonly string[] | undefined {
+  if (Array.isArray(value)) return value.map((one) => JSON.stringify(one));
+  return typeof value === 'object' && value !== null ? Object.keys(value) : undefined;
+}
+
+function valueAt(content: Content, names: readonly string[]): unknown {
+  return names.reduce<unknown>((part, name) => (part as Content | undefined)?.[name], content);
 }
 
 function withKey(content: Content, [name = '', ...rest]: readonly string[], value: unknown): Content {

@@ -21,11 +21,14 @@ import {
   textWhere,
   textOrNullWhere,
   refined,
+  reportWrongKind,
   kindWhere,
+  type Kind,
   enumOf,
   type ValueOf,
 } from '../schema/kinds.ts';
-import { newFindings, type FoundProblem, type SourcePosition } from '../schema/problems.ts';
+import { formatPath, newFindings, type FoundProblem, type SourcePosition } from '../schema/problems.ts';
+import { toPlainValue } from '../schema/tree.ts';
 import {
   keysOfTable,
   readSettings,
@@ -33,44 +36,55 @@ import {
   settingsOf,
   type SettingKey,
   type SettingsOf,
+  type SettingsRule,
   type SettingsTable,
   type SettingValues,
 } from '../schema/settings.ts';
 import { exitCode, isFileMissing, JobmanError, fileError } from './errors.ts';
 import { settingsFile } from './files.ts';
-import { notifyTable } from './notifications/settings.ts';
-import { suggestZone, zones as knownZones } from '../catalogue/zones.ts';
+import { notifyTable, recipientsRule } from './notifications/settings.ts';
+import { correctRegion, matchesKnownZone, suggestZone } from '../catalogue/zones.ts';
 import { findAccelerator, suggestAccelerator, generations } from '../catalogue/accelerators.ts';
 
 // ------------------------------------------------------------------------------------------ the lab
 
 const isUnquoted = (text: string): boolean => /^[^\s'"\\`$;|&<>*?]+$/u.test(text);
 
-/** Google adds zones, so an unknown zone of the right form is valid. */
-const isZone = (text: string): boolean => /^[a-z]+-[a-z]+\d+-[a-z]$/.test(text);
-
-/** The likely correction of the first invalid zone. */
-function suggestLikelyZone(value: unknown): string | undefined {
-  const invalid: unknown = Array.isArray(value) ? value.find((one) => typeof one !== 'string' || !isZone(one)) : value;
-  const suggestion = typeof invalid === 'string' ? suggestZone(invalid) : undefined;
-  return suggestion !== undefined && knownZones.includes(suggestion) ? suggestion : undefined;
+/** Refuses a misspelled zone. An unknown one is a warning, because Google adds zones. */
+function zoneKind(description: string, form: RegExp): Kind<string> {
+  return {
+    description,
+    isText: true,
+    read(tree, path, report) {
+      const value = toPlainValue(tree);
+      const isForm = typeof value === 'string' && form.test(value);
+      const correction = isForm ? correctRegion(value) : typeof value === 'string' ? suggestZone(value) : undefined;
+      if (!isForm || correction !== undefined) return reportWrongKind(description, tree, path, report, correction);
+      if (!matchesKnownZone(value)) {
+        const message = `${JSON.stringify(value)} matches no zone with TPUs that jobman knows`;
+        report.warning({ position: tree.position, path: formatPath(path), message, suggestion: suggestZone(value) });
+      }
+      return value;
+    },
+  };
 }
 
+const zone = zoneKind('a zone like "us-east5-b"', /^[a-z]+-[a-z]+\d+-[a-z]$/);
+const zonePattern = zoneKind('a zone like "us-east5-b" or "us-*"', /^(?:[a-z]+-[a-z]+\d+-[a-z]|(?=.*\*)[a-z\d*-]+)$/);
+
 const share = objectOf(
-  'a share',
   '{ "source": "10.0.0.2:/home", "target": "/home-nfs" }',
   {
     source: textWhere('an NFS export like "10.0.0.2:/home"', (text) => isUnquoted(text) && /^[^:]+:\/.*$/.test(text)),
     target: textWhere('an absolute path like "/home-nfs"', (text) => isUnquoted(text) && /^\/[^/]/.test(text)),
   },
   {
-    zones: textListWhere('a list of zones, perhaps with a star: ["europe-*"]', (text) => /^[a-z\d*-]+$/.test(text)),
+    zones: listOf('a list of zones, perhaps with a star: ["europe-*"]', zonePattern),
     options: textWhere('options of mount(8) like "vers=3,hard"', (text) => isUnquoted(text) && !text.startsWith('-')),
   },
 );
 
 const spreadsheet = objectOf(
-  'a spreadsheet',
   '{ "id": "...", "credentials": "..." }',
   {
     id: textWhere('the id of a spreadsheet: the part of its address after /d/', (text) => /^[\w-]+$/.test(text)),
@@ -81,11 +95,7 @@ const spreadsheet = objectOf(
 
 /** Paths may begin with `~/` or be relative to `$JOBMAN_HOME`. */
 const labTable = {
-  zones: defineSetting(
-    textListWhere('a list of zones like ["us-central2-b"]', isZone, suggestLikelyZone),
-    [],
-    'Zones in which the lab has TPUs.',
-  ),
+  zones: defineSetting(listOf('a list of zones like ["us-central2-b"]', zone), [], 'Zones in which the lab has TPUs.'),
   shares: defineSetting(listOf('a list of shares', share), [], 'NFS shares that its TPUs mount, in order.'),
   condaEnvironment: defineSetting(textOrNull, null, 'Conda environment of its scripts.'),
   python: defineSetting(textOrNull, null, 'Absolute path of the Python on the workers, for `tpu check-env`.'),
@@ -138,11 +148,10 @@ const dayOrTime = textWhere(
 
 const grant = refined(
   objectOf(
-    'a grant',
     '{ "accelerator": "v4-16", "chips": 16 }',
     {},
     {
-      zone: textWhere('a zone like "us-east5-b" or "us-*"', isNamePattern),
+      zone: zonePattern,
       accelerator: acceleratorPattern,
       pricing: enumOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
       chips: int('a whole number of at least 1', 1),
@@ -171,14 +180,13 @@ const usd = kindWhere(
 
 const ownPrice = refined(
   objectOf(
-    'a price',
     '{ "accelerator": "v5e", "usdPerChipHour": 0.5 }',
     {},
     {
       accelerator: acceleratorPattern,
       flavor: textWhere('the name of a resource flavor', isNonEmpty),
       host: textWhere('the name of a machine', isNonEmpty),
-      zone: textWhere('a zone like "us-east5-b" or "us-*"', isNamePattern),
+      zone: zonePattern,
       pricing: enumOf('"spot", "preemptible", "ondemand" or "reserved"', [
         'spot',
         'preemptible',
@@ -227,7 +235,6 @@ export function grantEnd(until: string): Instant {
 const httpUrl = textWhere('an address like "https://quota.example"', isHttpUrl);
 
 const googleEndpoints = objectOf(
-  'the endpoints',
   '{ "quota": "https://quota.example" }',
   {},
   { bigquery: httpUrl, monitoring: httpUrl, quota: httpUrl, resourceManager: httpUrl, storage: httpUrl },
@@ -403,7 +410,8 @@ async function readValues(
   const layers = await settingsLayers(given);
   const values = new Map<string, { readonly value: unknown; readonly source: string }>();
   for (const { text, path, name } of layers) {
-    for (const [key, value] of await parseSettings(text, path)) values.set(key, { value, source: name });
+    const channels = values.get('notify.channels')?.value;
+    for (const [key, value] of await parseSettings(text, path, channels)) values.set(key, { value, source: name });
   }
   const problems: string[] = [];
   for (const one of settingKeys) {
@@ -435,8 +443,19 @@ export async function readOptional(path: string): Promise<string | undefined> {
   }
 }
 
-export function parseSettings(text: string, path: string): Promise<SettingValues> {
-  return parseSettingValues(text, path, table, clusterSections);
+/** `channels` are those of the files below this one. Throws JobmanError with every problem. */
+export function parseSettings(text: string, path: string, channels?: unknown): Promise<SettingValues> {
+  return parseSettingValues(text, path, table, clusterSections, recipientsRule(channels));
+}
+
+/** The doubts about a file, or about one of its keys, each with its position. */
+export async function settingsWarnings({ text, path }: SettingsLayer, key = ''): Promise<readonly string[]> {
+  const { warnings } = await readSettings(text, table, clusterSections);
+  return formatJsonProblems(
+    text,
+    path,
+    warnings.filter((one) => one.path.startsWith(key)),
+  );
 }
 
 /** `otherSections` belong to the other table of the same file. Throws JobmanError with every problem. */
@@ -445,10 +464,11 @@ export async function parseSettingValues(
   path: string,
   table: SettingsTable,
   otherSections: readonly string[],
+  rule?: SettingsRule,
 ): Promise<SettingValues> {
   const settingsError = (message: string, found: readonly FoundProblem[] = []) =>
     new JobmanError(message, exitCode.usage, formatJsonProblems(text, path, found));
-  const { values, problems } = await readSettings(text, table, otherSections);
+  const { values, problems } = await readSettings(text, table, otherSections, rule);
   if (problems.length > 0) throw settingsError(`${path} has invalid settings. Nothing was changed.`, problems);
   if (values === undefined) throw settingsError(`${path} should contain one object like { "local": { "slots": 8 } }.`);
   return values;

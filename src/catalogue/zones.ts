@@ -1,5 +1,5 @@
-// Zones: the TPU generations in each zone. The table serves early warnings, never a refusal: Google adds zones, and an
-// entry promises neither capacity nor permission. The TPU emulator offers exactly these.
+// Zones: the TPU generations in each zone. Google adds zones, and an entry promises neither capacity nor permission, so
+// an unknown zone is a warning unless its name can only be a typing mistake. The TPU emulator offers exactly these.
 // Sources: Google's page of TPU zones (docs.cloud.google.com/tpu/docs/regions-zones, read 2026-11-28) and the catalogue of
 // SkyPilot (live API, August 2025 to August 2026), which also lists zones that Google does not document.
 
@@ -75,6 +75,27 @@ export function suggestZone(text: string, preferred: readonly string[] = []): st
   // Users forget the letter more often than the region, so the region is probably right.
   const region = wanted.replace(/(\d)-?[a-z]?$/, '$1');
   return candidates.find((zone) => zone.startsWith(`${region}-`)) ?? didYouMean(wanted, candidates);
+}
+
+/** The parts of the names of Google's regions (docs.cloud.google.com/compute/docs/regions-zones), also of those without TPUs. */
+const continents = 'africa asia australia europe me northamerica southamerica us'.split(' ');
+const directions = 'central east north northeast northwest south southeast southwest west'.split(' ');
+
+/** True for a known zone, and for a pattern (`us-*`) that matches one. */
+export function matchesKnownZone(pattern: string): boolean {
+  const expression = new RegExp(`^${pattern.replaceAll('*', '.*')}$`);
+  return zones.some((zone) => expression.test(zone));
+}
+
+/** The correction of a zone or a pattern with a misspelled region; undefined for one that is right or may be new. */
+export function correctRegion(pattern: string): string | undefined {
+  const [, continent = '', direction, rest = ''] = /^([a-z]+)-(?:([a-z]+)(?![a-z*]))?(.*)$/.exec(pattern) ?? [];
+  const correct = (part: string, known: readonly string[]) => (known.includes(part) ? part : didYouMean(part, known));
+  const first = correct(continent, continents);
+  const second = direction === undefined ? '' : correct(direction, directions);
+  const corrected = `${first}-${second}${rest}`;
+  if (first === undefined || second === undefined || corrected === pattern) return undefined;
+  return corrected.includes('*') ? corrected : (suggestZone(corrected) ?? corrected);
 }
 
 function offer(generation: string, sliceSizes: Offer['sliceSizes'], names: string): Offer {

@@ -5,6 +5,7 @@ import {
   linePosOf,
   newFindings,
   toProblems,
+  type Findings,
   type FoundProblem,
   type SourcePosition,
   type Report,
@@ -12,22 +13,22 @@ import {
 } from './problems.ts';
 import { maxDepth, type Tree } from './tree.ts';
 
-/** Returns the result of `read` and the problems that it reports; undefined for text that is no JSON. */
+/** Returns the result of `read` and what it reports; undefined for text that is no JSON. */
 export async function readJson<T>(
   text: string,
   read: (tree: Tree, report: Report) => T,
-): Promise<{ readonly value: T | undefined; readonly problems: readonly FoundProblem[] }> {
+): Promise<Pick<Findings, 'problems' | 'warnings'> & { readonly value: T | undefined }> {
   const tree = treeWithoutPositions(text);
   if (tree !== undefined) {
     const findings = newFindings();
     const value = read(tree, findings);
-    if (findings.problems.length === 0) return { value, problems: [] };
+    if (findings.problems.length + findings.warnings.length === 0) return { value, problems: [], warnings: [] };
   }
   const { parseJson } = await import('./yaml.ts');
   const findings = newFindings();
   const positioned = parseJson(text, findings);
   const value = positioned === undefined ? undefined : read(positioned, findings);
-  return { value, problems: findings.problems };
+  return { value, problems: findings.problems, warnings: findings.warnings };
 }
 
 /** Undefined for text that is no JSON, and for JSON with a repeated name. */

@@ -106,14 +106,10 @@ export function textOrNullWhere(description: string, isValidText: (text: string)
   return { ...kindWhere(description, isValid), isText: true };
 }
 
-export function textListWhere(
-  description: string,
-  isValidText: (text: string) => boolean,
-  suggest?: (value: unknown) => string | undefined,
-): Kind<readonly string[]> {
+export function textListWhere(description: string, isValidText: (text: string) => boolean): Kind<readonly string[]> {
   const isValid = (value: unknown): value is readonly string[] =>
     Array.isArray(value) && value.every((one) => typeof one === 'string' && isValidText(one));
-  return kindWhere(description, isValid, suggest);
+  return kindWhere(description, isValid);
 }
 
 export const isNonEmpty = (text: string): boolean => text.trim() !== '';
@@ -198,9 +194,8 @@ type ObjectValue<N extends FieldKinds, O extends FieldKinds> = { readonly [P in 
   readonly [P in keyof O]?: ValueOf<O[P]>;
 };
 
-/** An object of named fields; undefined if one is invalid. `label` names it in messages (`a grant`); `example` is a valid one. */
+/** An object of named fields; undefined if one is invalid. `example` is a valid one. */
 export function objectOf<N extends FieldKinds, O extends FieldKinds>(
-  label: string,
   example: string,
   required: N,
   optional: O,
@@ -218,7 +213,7 @@ export function objectOf<N extends FieldKinds, O extends FieldKinds>(
         if (value === undefined) isValid = false;
         else values[name] = value;
         if (field === undefined)
-          reportProblem(entry, [], report, `Unknown key "${name}" in ${label}`, didYouMean(name, Object.keys(fields)));
+          reportProblem(entry, path, report, `has an unknown key "${name}"`, didYouMean(name, Object.keys(fields)));
       }
       for (const [name, { description }] of Object.entries(required)) {
         if (tree.entries.has(name)) continue;
@@ -236,6 +231,12 @@ export function truncate(value: unknown): string {
   return text.length <= 60 ? text : `${text.slice(0, 59)}…`;
 }
 
-function reportWrongKind(description: string, tree: Tree, path: Path, report: Report, suggestion?: string): undefined {
+export function reportWrongKind(
+  description: string,
+  tree: Tree,
+  path: Path,
+  report: Report,
+  suggestion?: string,
+): undefined {
   return reportProblem(tree, path, report, `must be ${description}, not ${truncate(toPlainValue(tree))}`, suggestion);
 }

@@ -4,8 +4,8 @@
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { readJson } from './json.ts';
 import { reportProblem, type Kind } from './kinds.ts';
-import type { FoundProblem, Report } from './problems.ts';
-import type { Mapping } from './tree.ts';
+import type { Findings, Report } from './problems.ts';
+import type { Mapping, Tree } from './tree.ts';
 
 export interface Setting<T> {
   readonly kind: Kind<T>;
@@ -68,15 +68,20 @@ export function settingAt(settings: unknown, { key, isSecret }: SettingKey): unk
   return isSecret === true && value !== null ? '(set)' : value;
 }
 
+/** A rule about several keys. `trees` are the given ones, by key; a key with a problem has no value. */
+export type SettingsRule = (values: SettingValues, trees: ReadonlyMap<string, Tree>, report: Report) => void;
+
 /** `values` are the valid ones; undefined when the text is no JSON or no object. `otherSections` belong to another table. */
 export async function readSettings(
   text: string,
   table: SettingsTable,
   otherSections: readonly string[],
-): Promise<{ readonly values: SettingValues | undefined; readonly problems: readonly FoundProblem[] }> {
+  rule?: SettingsRule,
+): Promise<Pick<Findings, 'problems' | 'warnings'> & { readonly values: SettingValues | undefined }> {
   const settings = keysOfTable(table);
   const keys = settings.map(({ key }) => key);
 
+  const trees = new Map<string, Tree>();
   const readSection = (section: Mapping, path: readonly string[], values: Map<string, unknown>, report: Report) => {
     for (const [name, entry] of section.entries) {
       const { value } = entry;
@@ -84,6 +89,7 @@ export async function readSettings(
       const key = at.join('.');
       const found = settings.find((one) => one.key === key);
       if (found !== undefined) {
+        trees.set(key, value);
         const read = found.kind.read(value, at, report);
         if (read !== undefined) values.set(key, read);
       } else if (otherSections.includes(key)) continue;
@@ -94,13 +100,14 @@ export async function readSettings(
     }
   };
 
-  const { value: values, problems } = await readJson(text, (tree, report) => {
+  const { value: values, ...findings } = await readJson(text, (tree, report) => {
     if (tree.kind !== 'map') return undefined;
     const found = new Map<string, unknown>();
     readSection(tree, [], found, report);
+    rule?.(found, trees, report);
     return found;
   });
-  return { values, problems };
+  return { values, ...findings };
 }
 
 function suggestKey(key: string, keys: readonly string[], otherSections: readonly string[]): string | undefined {

@@ -37,7 +37,7 @@ import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
 import type { QuotaCache } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
-import type { Settings } from '../app/settings.ts';
+import { settingsLayers, settingsWarnings, type Settings } from '../app/settings.ts';
 import { maxFinishedJobs, tpuScopes, tpuSpecs } from '../app/tpus.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { projectOfTable } from '../google/billing-export.ts';
@@ -102,7 +102,10 @@ async function settingsOutcomes(services: Services): Promise<readonly Outcome[]>
   const problems = [...own, ...cluster].filter(({ state }) => state !== 'ok');
   // Both read the same file.
   const byMessage = new Map(problems.map((one) => [one.message, one]));
-  return problems.length === 0 ? own : [...byMessage.values()];
+  if (problems.length > 0) return [...byMessage.values()];
+  const layers = await settingsLayers(services.settingsFiles());
+  const doubts = (await Promise.all(layers.map((layer) => settingsWarnings(layer)))).flat();
+  return doubts.length === 0 ? own : doubts.map((doubt) => warning(doubt, `edit ${file}`));
 }
 
 /** The first call's promise for every call. */

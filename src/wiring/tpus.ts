@@ -1,6 +1,6 @@
 // TPUs: the parts of `jobman tpus` and `jobman gc`: the store and the API of every project, without SSH or machines.
 
-import { setSetting } from '../app/change-settings.ts';
+import { addToSetting } from '../app/change-settings.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -63,8 +63,7 @@ export async function forgetProject(
   } finally {
     await store.close();
   }
-  if (tpu.forgottenProjects.includes(project)) return true;
-  await setSetting(home, 'tpu.forgottenProjects', JSON.stringify([...tpu.forgottenProjects, project]));
+  await addToSetting(services.settingsFiles(), 'tpu.forgottenProjects', project, tpu.forgottenProjects);
   return true;
 }
 

@@ -3,9 +3,9 @@ import { mkdirSync, writeFileSync, existsSync, readdirSync, readFileSync, statSy
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { defaultSettings, loadSettings, settingKeys } from '../../src/app/settings.ts';
+import { defaultSettings, loadSettings, settingKeys, settingsWarnings } from '../../src/app/settings.ts';
 import { openWorld } from '../support/world.ts';
-import { setSetting, unsetSetting } from '../../src/app/change-settings.ts';
+import { addToSetting, setSetting, unsetSetting } from '../../src/app/change-settings.ts';
 
 function settingsIn(t: TestContext, text?: string) {
   const { home } = openWorld(t);
@@ -63,7 +63,8 @@ test('all problems of the file are reported at once, with line, column and sugge
   "local": { "slots": 0 }, "slots": 3,
   "terminal": 7,
   "grants": [{ "zone": "us-east5-b", "acelerator": "v4-8" }, { "accelerator": "v5e-16", "chips": "8" }, 3,
-    { "until": "tomorrow", "pricing": "cheap" }, { "until": "2026-02-30" }],
+    { "until": "tomorrow", "pricing": "cheap" }, { "until": "2026-02-30" }, { "zone": "us-cental2-b" }],
+  "prices": [{ "zone": "us-central2", "accelerator": "v4", "usdPerHour": 1 }],
   "two\\nlines\\u001b[2J": 1
 }
 `;
@@ -75,14 +76,16 @@ test('all problems of the file are reported at once, with line, column and sugge
     '7:23 local.slots: must be a whole number of at least 1, not 0',
     '7:28: Unknown setting "slots" (did you mean "local.slots"?)',
     '8:15 terminal: must be a section, as in { "terminal": { ... } }',
-    '9:38: Unknown key "acelerator" in a grant (did you mean "accelerator"?)',
+    '9:38 grants[0]: has an unknown key "acelerator" (did you mean "accelerator"?)',
     '9:79 grants[1].accelerator: must be a type like "v4-16", a generation like "v5e", or a pattern like "v4-*", not "v5e-16" (did you mean "v5litepod-16"?)',
     '9:98 grants[1].chips: must be a whole number of at least 1, not "8"',
     '9:105 grants[2]: must be an object like { "accelerator": "v4-16", "chips": 16 }',
     '10:16 grants[3].until: must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "tomorrow"',
     '10:39 grants[3].pricing: must be "spot", "ondemand" or "preemptible", not "cheap"',
     '10:61 grants[4].until: must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "2026-02-30"',
-    '11:3: Unknown setting "two lines\\x1b[2J"',
+    '10:87 grants[5].zone: must be a zone like "us-east5-b" or "us-*", not "us-cental2-b" (did you mean "us-central2-b"?)',
+    '11:24 prices[0].zone: must be a zone like "us-east5-b" or "us-*", not "us-central2" (did you mean "us-central2-b"?)',
+    '12:3: Unknown setting "two lines\\x1b[2J"',
   ]);
 });
 
@@ -121,7 +124,7 @@ test('the settings of notifications are read, and a secret in them is refused wi
       '2:12 notify.to[0]: "Slack" is neither mail:ADDRESS nor the name of a channel (l',
       '2:21 notify.to[1]: "mail:a@b\\nBcc: c@d" is not one mail address like mail:alice',
       '3:12 notify.on[0]: must be one of started, recovered, succeeded, failed, stoppe',
-      '4:25: Unknown key "too" in the choice of a user (did you mean "to"',
+      '4:25 notify.users.ada: has an unknown key "too" (did you mean "to"?)',
       '6:7 notify.channels: "Slack" is not a name for a channel; use lower-case letters,',
       '6:42 notify.channels.Slack.url: must be the path of a file that contains the secret, as in "',
       '7:25 notify.channels.hook.type: must be "slack", "webhook" or "command" (did you mean "webho',
@@ -140,6 +143,36 @@ test('the settings of notifications are read, and a secret in them is refused wi
       '{ "notify": { "smtp": { "host": "h", "from": "a@b", "user": "u", "password": "~/p", "security": "none" } } }',
     ),
     ['1:23 notify.smtp: would send the password without encryption; use "security": "starttls" or "tls"'],
+  );
+});
+
+test('each recipient is a mail address or a channel, also of a file below', async (t) => {
+  const text = `{ "notify": {
+    "channels": { "slack": { "type": "slack", "url": "~/url" } },
+    "to": ["slak", "mail:a@example.com", "slack"],
+    "users": { "bob": { "to": ["pager"] } } } }`;
+  assert.deepEqual(await problemsOf(t, text), [
+    '3:12 notify.to[0]: "slak" is not a channel: notify.channels has slack (did you mean "slack"?)',
+    '4:32 notify.users.bob.to[0]: "pager" is not a channel: notify.channels has slack',
+  ]);
+  const { home } = openWorld(t);
+  mkdirSync(home);
+  writeFileSync(join(home, 'settings.json'), text.replace('"slak"', '"slack"').replace('"pager"', '"slack"'));
+  const explicit = join(home, 'other.json');
+  writeFileSync(explicit, '{ "notify": { "to": ["slack"] } }');
+  assert.deepEqual((await loadSettings({ home, explicit, env: {}, cores: 4 })).notify.to, ['slack']);
+});
+
+test('a zone that Google may have added is a warning with its position, a known one is none', async (t) => {
+  const path = join(openWorld(t).home, 'settings.json');
+  const zones = ['us-central2-b', 'us-central3-b', 'europe-*', 'africa-*'];
+  const text = JSON.stringify({ grants: zones.map((zone) => ({ zone })) });
+  assert.deepEqual(
+    (await settingsWarnings({ path, name: 'settings.json', text })).map((line) => line.replace(path, '')),
+    [
+      ':1:45 grants[1].zone: "us-central3-b" matches no zone with TPUs that jobman knows (did you mean "us-central1-b"?)',
+      ':1:90 grants[3].zone: "africa-*" matches no zone with TPUs that jobman knows',
+    ],
   );
 });
 
@@ -230,7 +263,7 @@ test('each part of the lab section is checked, with its position', async (t) => 
   }
 }`;
   assert.deepEqual(await problemsOf(t, text), [
-    '3:14 lab.zones: must be a list of zones like ["us-central2-b"], not ["us-central2-b","europe-west4"] (did you mean "europe-west4-a"?)',
+    '3:32 lab.zones[1]: must be a zone like "us-east5-b", not "europe-west4" (did you mean "europe-west4-a"?)',
     '3:63 lab.stageLimit: must be a whole number of at least 1, not 0',
     '3:80 lab.namePrefix: must be text, not 7',
     '3:83: Unknown setting "lab.wandbKey" (did you mean "lab.wandbKeyFile"?)',
@@ -240,7 +273,7 @@ test('each part of the lab section is checked, with its position', async (t) => 
     '4:101 lab.shares[1].options: must be options of mount(8) like "vers=3,hard", not "-o bind; true"',
     '5:20 lab.spreadsheet: requires "credentials": the path of the key of a service account',
     '5:28 lab.spreadsheet.id: must be the id of a spreadsheet: the part of its address after /d/, not "https://docs.example/d/1Ab/edit"',
-    '5:63: Unknown key "tabs" in a spreadsheet (did you mean "tab"?)',
+    '5:63 lab.spreadsheet: has an unknown key "tabs" (did you mean "tab"?)',
   ]);
 });
 
@@ -268,7 +301,7 @@ function openHome(t: TestContext) {
 
 test('the first key creates the folder and the file, for their owner only', async (t) => {
   const { home, file, content } = openHome(t);
-  await setSetting(home, 'tpu.project', 'lab');
+  await setSetting({ home }, 'tpu.project', 'lab');
   assert.deepEqual(content(), { tpu: { project: 'lab' } });
   assert.equal(statSync(file).mode & 0o777, 0o600);
   assert.deepEqual(readdirSync(home), ['settings.json']);
@@ -276,21 +309,21 @@ test('the first key creates the folder and the file, for their owner only', asyn
 
 test('each kind of value is parsed, and existing settings stay', async (t) => {
   const { home, content } = openHome(t);
-  await setSetting(home, 'local.slots', '8');
-  await setSetting(home, 'terminal.bell', 'false');
-  await setSetting(home, 'tpu.project', 'lab');
-  await setSetting(home, 'tpu.tokenCommand', '42');
-  await setSetting(home, 'tpu.endpoint', 'null');
-  await setSetting(home, 'grants', '[{ "accelerator": "v5e", "chips": 16 }]');
+  await setSetting({ home }, 'local.slots', '8');
+  await setSetting({ home }, 'terminal.bell', 'false');
+  await setSetting({ home }, 'tpu.project', 'lab');
+  await setSetting({ home }, 'tpu.tokenCommand', '42');
+  await setSetting({ home }, 'tpu.endpoint', 'null');
+  await setSetting({ home }, 'grants', '[{ "accelerator": "v5e", "chips": 16 }]');
   assert.deepEqual(content(), {
     local: { slots: 8 },
     terminal: { bell: false },
     tpu: { project: 'lab', tokenCommand: '42', endpoint: null },
     grants: [{ accelerator: 'v5e', chips: 16 }],
   });
-  assert.equal(await unsetSetting(home, 'local.slots'), true);
-  assert.equal(await unsetSetting(home, 'local.slots'), false);
-  assert.equal(await unsetSetting(home, 'tpu.endpoint'), true);
+  assert.equal((await unsetSetting({ home }, 'local.slots')).changed, true);
+  assert.equal((await unsetSetting({ home }, 'local.slots')).changed, false);
+  assert.equal((await unsetSetting({ home }, 'tpu.endpoint')).changed, true);
   assert.deepEqual(content(), {
     terminal: { bell: false },
     tpu: { project: 'lab', tokenCommand: '42' },
@@ -298,10 +331,34 @@ test('each kind of value is parsed, and existing settings stay', async (t) => {
   });
 });
 
+test('one entry of an object and one element of a list are changed alone, and a new value names what it leaves out', async (t) => {
+  const { home, content } = openHome(t);
+  const slack = { type: 'slack', url: '~/slack-url' };
+  const hook = { type: 'webhook', url: '~/hook-url' };
+  await setSetting({ home }, 'notify.channels.slack', JSON.stringify(slack));
+  await setSetting({ home }, 'notify.channels.hook', JSON.stringify(hook));
+  await addToSetting({ home }, 'notify.to', 'slack', []);
+  assert.equal((await addToSetting({ home }, 'notify.to', 'slack', [])).changed, false);
+  await addToSetting({ home }, 'notify.to', 'mail:a@example.com', []);
+  await addToSetting({ home }, 'notify.on', 'preempted', ['failed']);
+  const notify = { channels: { slack, hook }, to: ['slack', 'mail:a@example.com'], on: ['failed', 'preempted'] };
+  assert.deepEqual(content(), { notify });
+  await assert.rejects(unsetSetting({ home }, 'notify.channels.slack'), (error: JobmanError) => {
+    const line = 'notify.to[0]: "slack" is not a channel: notify.channels has hook';
+    assert.deepEqual([error.message, ...error.lines], ['notify.channels.slack was not changed.', line]);
+    return true;
+  });
+  await assert.rejects(addToSetting({ home }, 'notify.channels', 'x', {}), /notify\.channels is not a list/);
+  assert.deepEqual(content(), { notify });
+  assert.deepEqual((await setSetting({ home }, 'notify.to', '["slack"]')).removed, ['"mail:a@example.com"']);
+  const { removed, removedChannels } = await setSetting({ home }, 'notify.channels', JSON.stringify({ slack }));
+  assert.deepEqual([removed, removedChannels], [['hook'], ['hook']]);
+});
+
 test('a wrong key or value is refused with a message, and nothing changes', async (t) => {
   const { home, file } = openHome(t);
   const refusal = async (key: string, value: string) => {
-    const error = await setSetting(home, key, value).then(
+    const error = await setSetting({ home }, key, value).then(
       () => undefined,
       (thrown: unknown) => thrown,
     );
@@ -323,7 +380,7 @@ test('a wrong key or value is refused with a message, and nothing changes', asyn
     'grants was not changed. | grants[0].chips: must be a whole number of at least 1, not 0',
   );
   assert.equal(existsSync(home), false);
-  await setSetting(home, 'local.slots', '3');
+  await setSetting({ home }, 'local.slots', '3');
   writeFileSync(file, '{ "local": { "slots": 3, } }');
   assert.match(await refusal('local.slots', '4'), /settings\.json has invalid settings.*1:26: Expected double-quoted/);
   assert.equal(readFileSync(file, 'utf8'), '{ "local": { "slots": 3, } }');

@@ -212,8 +212,19 @@ test('set and unset change one key, and a running controller is notified', async
   const first = await settings('set', 'local.slots', '8');
   assert.deepEqual([first.code, first.out], [0, 'Set local.slots.\n']);
   assert.match(first.err, /^The running controller uses the new settings/);
-  const second = await settings('set', 'grants', '[{ "zone": "us-*" }]');
-  assert.deepEqual([second.code, second.err], [0, '']);
+  const second = await settings('add', 'lab.zones', 'us-central3-b');
+  assert.deepEqual([second.code, second.out], [0, 'Added us-central3-b to lab.zones.\n']);
+  assert.match(second.err, /^warning: \S+:7:7 lab\.zones\[0\]: "us-central3-b" matches no zone/);
+  assert.equal((await settings('unset', 'lab.zones')).err, '');
+  await settings('set', 'notify.channels.script', '{"type": "command", "command": "true"}');
+  assert.match((await settings('get', 'notify.channels.script')).out, /^\{"type":"command","command":"true"\}$/m);
+  const replaced = await settings('set', 'notify.channels', '{"other": {"type": "command", "command": "true"}}');
+  assert.match(
+    replaced.err,
+    /^The value before also had script\. To set one: jobman settings set notify\.channels\.NAME VALUE$/m,
+  );
+  await settings('unset', 'notify.channels');
+  assert.equal((await settings('set', 'grants', '[{ "zone": "us-*" }]')).code, 0);
   assert.match((await settings()).out, /^local\.slots +8 +settings\.json$/m);
   assert.match((await settings()).out, /^grants +\[\{"zone":"us-\*"\}\] +settings\.json$/m);
   assert.equal((await settings('unset', 'local.slots')).out, 'local.slots has its default value again.\n');

@@ -45,7 +45,6 @@ function emptyAsNull(description: string, fits: (text: string) => boolean = () =
 /** An `env` annotation names a variable. Without that variable there is no annotation. */
 const annotation = refined(
   objectOf(
-    'an annotation',
     '{ "key": "team", "value": "vision", "valueType": "string" }',
     { key: annotationKey, value: textWhere('text', () => true) },
     { valueType: enumOf('"string" or "env"', ['string', 'env']) },

@@ -24,10 +24,11 @@ import {
   reportProblem,
   textWhere,
   type Kind,
+  type Path,
   type ValueOf,
 } from '../../schema/kinds.ts';
-import { defineSetting, type SettingsOf } from '../../schema/settings.ts';
-import { toPlainValue } from '../../schema/tree.ts';
+import { defineSetting, type SettingsOf, type SettingsRule } from '../../schema/settings.ts';
+import { toPlainValue, type Tree } from '../../schema/tree.ts';
 
 /** The source of a secret: `env:NAME`, or the path of a file. A message about a wrong value never repeats it. */
 const secretSource: Kind<string> = {
@@ -75,19 +76,16 @@ const events = listOf('a list of events like ["failed", "succeeded"]', event);
 
 const channelKinds = {
   slack: objectOf(
-    'a Slack channel',
     '{ "type": "slack", "url": "~/slack-url" }',
     { type: enumOf('"slack"', ['slack']), url: secretSource },
     { allowPrivate: bool },
   ),
   webhook: objectOf(
-    'a webhook',
     '{ "type": "webhook", "url": "~/webhook-url", "secret": "~/webhook-secret" }',
     { type: enumOf('"webhook"', ['webhook']), url: secretSource },
     { secret: secretSource, allowPrivate: bool },
   ),
   command: objectOf(
-    'a command',
     '{ "type": "command", "command": "~/bin/on-event" }',
     { type: enumOf('"command"', ['command']), command: textWhere('a command for the shell', isNonEmpty) },
     {},
@@ -123,7 +121,6 @@ const channel: Kind<NotifyChannel> = {
 const isHostName = (text: string): boolean => /^[A-Za-z0-9_.:-]+$/.test(text);
 
 const smtpFields = objectOf(
-  'a mail server',
   '{ "host": "smtp.example.com", "from": "jobman@example.com" }',
   {
     host: textWhere('the name or address of a server', isHostName),
@@ -149,12 +146,7 @@ const smtp: Kind<SmtpSettings> = refined(smtpFields, (value, fail) => {
   return value;
 });
 
-const userChoice = objectOf(
-  'the choice of a user',
-  '{ "to": ["mail:alice@example.com"] }',
-  {},
-  { on: events, to: recipients },
-);
+const userChoice = objectOf('{ "to": ["mail:alice@example.com"] }', {}, { on: events, to: recipients });
 
 /** The events that are reported without a choice: those after which a person may want to act. */
 const defaultEvents: readonly NotifyEvent[] = [
@@ -216,5 +208,27 @@ export const notifyTable = {
     'See `notify.digestAfter`.',
   ),
 };
+
+/** Each recipient of `notify.to` and `notify.users` is a mail address or a channel of this file or those below it. */
+export function recipientsRule(channelsBelow: unknown): SettingsRule {
+  return (values, trees, report) => {
+    // With a problem in the channels, their names are unknown.
+    if (trees.has('notify.channels') && !values.has('notify.channels')) return;
+    const names = Object.keys((values.get('notify.channels') ?? channelsBelow ?? {}) as Readonly<object>);
+    const checkList = (list: Tree | undefined, path: Path): void => {
+      for (const [index, item] of list?.kind === 'list' ? list.items.entries() : []) {
+        const name = toPlainValue(item);
+        if (typeof name !== 'string' || !channelNamePattern.test(name) || names.includes(name)) continue;
+        const known = names.length === 0 ? 'is empty' : `has ${names.join(', ')}`;
+        const message = `"${name}" is not a channel: notify.channels ${known}`;
+        reportProblem(item, [...path, index], report, message, didYouMean(name, names));
+      }
+    };
+    checkList(trees.get('notify.to'), ['notify', 'to']);
+    const users = trees.get('notify.users');
+    for (const [user, { value }] of users?.kind === 'map' ? users.entries : [])
+      if (value.kind === 'map') checkList(value.entries.get('to')?.value, ['notify', 'users', user, 'to']);
+  };
+}
 
 export type NotifySettings = SettingsOf<typeof notifyTable>;

@@ -1,5 +1,7 @@
+import type { SettingChange } from '../../app/change-settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { settingKeys, settingSources } from '../../app/settings.ts';
+import { formatList } from '../../app/format.ts';
+import { settingKeys, settingSources, settingsLayers, settingsWarnings } from '../../app/settings.ts';
 import { settingsFile } from '../../app/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -12,20 +14,23 @@ export async function settings(cli: Cli, _flags: GlobalFlags, ...args: readonly 
   if (action === 'get' && key !== undefined && value === undefined) return get(cli, key);
   if (action === 'set' && key !== undefined && value !== undefined && unexpected === undefined)
     return set(cli, key, value);
+  if (action === 'add' && key !== undefined && value !== undefined && unexpected === undefined)
+    return add(cli, key, value);
   if (action === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
-  const isIncomplete = (action === 'get' || action === 'set' || action === 'unset') && value === undefined;
+  const isIncomplete = ['get', 'set', 'add', 'unset'].includes(action) && value === undefined;
   const question = key === undefined ? 'Which setting?' : `Which value for ${key}?`;
   throw usageError(isIncomplete ? question : `Unexpected arguments: jobman settings ${args.join(' ')}`, [
     'jobman settings [list]              shows all settings',
     'jobman settings get <key>           shows one',
     'jobman settings set <key> <value>   changes one',
+    'jobman settings add <key> <value>   adds to a list',
     'jobman settings unset <key>         restores the default',
   ]);
 }
 
 async function get(cli: Cli, key: string): Promise<number> {
   const rows = await allRows(cli);
-  const row = rows.find((one) => one.key === key);
+  const row = rows.find((one) => one.key === key) ?? rows.flatMap((one) => entryOf(one, key))[0];
   if (row === undefined) {
     const { unknownSetting } = await import('../../app/change-settings.ts');
     throw unknownSetting(
@@ -41,26 +46,52 @@ async function get(cli: Cli, key: string): Promise<number> {
   return exitCode.ok;
 }
 
+/** One entry of an object, such as `notify.channels.slack`. */
+function entryOf(row: Row, key: string): readonly Row[] {
+  const entry = key.startsWith(`${row.key}.`) ? key.slice(row.key.length + 1) : '';
+  const entries = typeof row.value === 'object' && row.value !== null ? new Map(Object.entries(row.value)) : new Map();
+  return entries.has(entry) ? [{ ...row, key, value: entries.get(entry) as unknown }] : [];
+}
+
 async function set(cli: Cli, key: string, value: string): Promise<number> {
   const { setSetting } = await import('../../app/change-settings.ts');
-  await setSetting(cli.services.home, key, value);
-  return printChange(cli, key, `Set ${key}.`);
+  const change = await setSetting(cli.services.settingsFiles(), key, value);
+  await printChange(cli, key, `Set ${key}.`, change);
+  if (change.removed.length > 0) {
+    const isList = change.removed.some((one) => /^["[{]/.test(one));
+    const alone = isList
+      ? `To add one: jobman settings add ${key} VALUE`
+      : `To set one: jobman settings set ${key}.NAME VALUE`;
+    cli.note(`The value before also had ${formatList(change.removed)}. ${alone}`);
+  }
+  return exitCode.ok;
+}
+
+async function add(cli: Cli, key: string, value: string): Promise<number> {
+  const [{ addToSetting }, rows] = await Promise.all([import('../../app/change-settings.ts'), allRows(cli)]);
+  const inForce = rows.find((one) => one.key === key)?.value;
+  const change = await addToSetting(cli.services.settingsFiles(), key, value, inForce);
+  return printChange(cli, key, change.changed ? `Added ${value} to ${key}.` : `${key} already has ${value}.`, change);
 }
 
 async function unset(cli: Cli, key: string): Promise<number> {
   const { unsetSetting } = await import('../../app/change-settings.ts');
-  const wasThere = await unsetSetting(cli.services.home, key);
-  return printChange(cli, key, wasThere ? `${key} has its default value again.` : `${key} was not set in the file.`);
+  const change = await unsetSetting(cli.services.settingsFiles(), key);
+  const sentence = `${key} has its default value again.`;
+  return printChange(cli, key, change.changed ? sentence : `${key} was not set in the file.`, change);
 }
 
-async function printChange(cli: Cli, key: string, sentence: string): Promise<number> {
+async function printChange(cli: Cli, key: string, sentence: string, change: SettingChange): Promise<number> {
   const { io, services } = cli;
   cli.printResult({ key, message: sentence }, sentence);
   const variable = settingKeys.find((one) => one.key === key)?.envVariable;
   if (variable !== undefined && (io.env[variable] ?? '') !== '') {
     cli.note(`The variable ${variable} is set in this terminal and overrides the file.`);
   }
-  const isRead = /^(?:tpu|local|controller|notify)\./.test(key);
+  const layers = await settingsLayers(services.settingsFiles());
+  for (const warnings of await Promise.all(layers.map((layer) => settingsWarnings(layer, key))))
+    for (const warning of warnings) cli.note(`warning: ${warning}`);
+  const isRead = /^(?:tpu|local|controller|notify|grants|prices)\b/.test(key);
   if (isRead && (await (await services.controller()).status()).running) {
     await (await services.controller()).reload();
     cli.note('The running controller uses the new settings at once; programs on workers keep running.');

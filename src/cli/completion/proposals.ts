@@ -63,7 +63,7 @@ export async function emulatorArguments(line: PartialLine): Promise<readonly Can
 }
 
 export async function settingArguments({ args }: PartialLine): Promise<readonly string[]> {
-  if (args.length === 0) return ['list', 'get', 'set', 'unset'];
+  if (args.length === 0) return ['list', 'get', 'set', 'add', 'unset'];
   if (args.length > 1 || args[0] === 'list') return [];
   const { settingKeys } = await import('../../app/settings.ts');
   return settingKeys.map(({ key }) => key);

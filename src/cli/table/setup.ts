@@ -45,7 +45,7 @@ export const setup = grouped('Setup', [
   command({
     names: ['settings'],
     summary: 'Show effective settings and their sources, or change one',
-    usage: '[list] | get <key> | set <key> <value> | unset <key>',
+    usage: '[list] | get <key> | set <key> <value> | add <key> <value> | unset <key>',
     about:
       'Settings are in $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set); you may ' +
       'also edit the file. An invalid value changes nothing. docs/settings.md explains each key.',
@@ -53,10 +53,17 @@ export const setup = grouped('Setup', [
       ['jobman settings', 'each value and its source: a variable, settings.json or the default'],
       ['jobman settings get tpu.project', 'one value'],
       ['jobman settings set tpu.project my-project', 'the project of manifests that name none'],
+      ['jobman settings add notify.to mail:alice@example.com', 'one more element of a list'],
+      ['jobman settings unset notify.channels.slack', 'remove one entry of an object'],
       ['jobman settings unset tpu.project', 'use the default again'],
     ],
     args: [
-      { name: 'action', summary: 'list, get, set or unset; a key; a value', many: true, propose: settingArguments },
+      {
+        name: 'action',
+        summary: 'list, get, set, add or unset; a key; a value',
+        many: true,
+        propose: settingArguments,
+      },
     ],
     load: async () => (await import('../commands/settings.ts')).settings,
   }),

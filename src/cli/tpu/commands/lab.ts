@@ -181,7 +181,7 @@ async function importSiteSettings(
     const subject = `setting ${key}`;
     if (here !== null) lines.push({ kind: 'exists', subject, message: '' });
     else lines.push({ kind: 'import', subject, message: message ?? '' });
-    if (here === null && isMeant) await setSetting(services.home, key, await save(given));
+    if (here === null && isMeant) await setSetting(services.settingsFiles(), key, await save(given));
   }
   return lines;
 }
