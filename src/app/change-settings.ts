@@ -81,7 +81,7 @@ function settingNamed(key: string): Target {
 }
 
 /** True if the values of the setting are objects, or null. */
-export function isObject({ kind, defaultValue }: SettingKey): boolean {
+function isObject({ kind, defaultValue }: SettingKey): boolean {
   return kind.isText !== true && typeof defaultValue === 'object' && !Array.isArray(defaultValue);
 }
 

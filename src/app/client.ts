@@ -431,6 +431,14 @@ export interface HeldEvents {
   readonly nextAt: Instant | null;
 }
 
+/** A recipient of unfinished jobs or of events that are not delivered yet. */
+export interface RecipientInUse {
+  readonly recipient: string;
+  /** The ids of the unfinished jobs whose manifest names it. */
+  readonly jobs: readonly string[];
+  readonly events: number;
+}
+
 /** A reported event. */
 interface NoticeView {
   /** `test`: a message of `jobman notify test`. */
@@ -487,6 +495,9 @@ export interface Client {
     readonly digestAfter: number;
     readonly digestWindowMs: Duration;
   }): Promise<readonly HeldEvents[]>;
+  recipientsInUse(): Promise<readonly RecipientInUse[]>;
+  /** Gives up the events that are not delivered to a recipient yet, and returns their number. */
+  dropEvents(recipient: string, by: string): Promise<number>;
   /** Grows with every change of any job. Cheap enough to read four times a second. */
   changeCount(): Promise<number>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */

@@ -2,10 +2,12 @@
 
 import { day, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import { quote } from '../catalogue/shell.ts';
-import type { MessageView } from './client.ts';
+import { mailAddressOf } from '../core/model/notify.ts';
+import type { MessageView, RecipientInUse } from './client.ts';
 import { withTimeout } from './concurrency.ts';
 import { JobmanError, messageOf } from './errors.ts';
 import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
+import { formatUse } from './notifications/recipients.ts';
 
 /** The result of a check, as a sentence. Also the form of `tpu doctor`. */
 export interface Finding {
@@ -185,18 +187,36 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
 
 // ------------------------------------------------------------------------------------------ notifications
 
-/** The newest message to each recipient; `held` are phrases about events that wait, `broken` the recipients that the settings cannot reach. */
+/** The newest message to each recipient; `held` are phrases about events that wait, `broken` the recipients of the settings that they cannot reach, `removed` such recipients that only jobs or events have. */
 export function checkNotifications(
   recipients: readonly string[],
   messages: readonly Pick<MessageView, 'recipient' | 'error' | 'state'>[],
-  held: readonly string[] = [],
+  held: readonly { readonly recipient: string; readonly phrase: string }[] = [],
   broken: readonly { readonly recipient: string; readonly problem: string }[] = [],
+  removed: readonly RecipientInUse[] = [],
 ): readonly Outcome[] {
-  const waiting = held.map((phrase) => ok(phrase));
+  const gone = removed.map((one) => {
+    const name = quote(one.recipient);
+    const drop = one.events === 0 ? '' : `, or drop the events: jobman notify drop ${name}`;
+    const repair =
+      mailAddressOf(one.recipient) === undefined
+        ? `jobman settings set notify.channels.${one.recipient} VALUE`
+        : 'jobman settings set notify.smtp VALUE';
+    return problem(
+      `the settings cannot reach ${one.recipient}, the recipient of ${formatUse(one)}`,
+      `${repair}${drop}`,
+    );
+  });
+  const waiting = [
+    ...gone,
+    ...held.flatMap(({ recipient, phrase }) =>
+      removed.some((one) => one.recipient === recipient) ? [] : [ok(phrase)],
+    ),
+  ];
   const unreachable = broken.map(({ recipient, problem: why }) =>
     problem(`no message can reach ${recipient}: ${asClause(why)}`, `jobman notify test ${quote(recipient)}`),
   );
-  if (recipients.length === 0 && held.length > 0) return waiting;
+  if (recipients.length === 0 && waiting.length > 0) return waiting;
   if (recipients.length === 0) return [ok('no recipient is set')];
   const failed = recipients
     .filter((recipient) => broken.every((one) => one.recipient !== recipient))

@@ -2,7 +2,7 @@
 
 import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
-import { isFinishedPhase } from '../core/decide/phase.ts';
+import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -19,7 +19,7 @@ const maxFinishedShown = 50;
 
 export interface ClientParts {
   readonly store: Store;
-  readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending'>;
+  readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   readonly home: string;
   /** The user who asks: a name shared by several jobs means this user's. */
   readonly owner: string;
@@ -49,6 +49,7 @@ export function createClient(parts: ClientParts): Client {
   }
   return {
     ...createReports(parts, find),
+    ...createNotifications(parts),
 
     async create(request) {
       const { createJob } = await import('./create.ts');
@@ -140,13 +141,6 @@ export function createClient(parts: ClientParts): Client {
       return cleanable.flat().map(({ id, spec: { name } }) => ({ id, name }));
     },
 
-    messages: (limit) => parts.notifications.messages(limit),
-    async heldEvents(limits) {
-      const { digestSince, heldEvents } = await import('./notifications/digest.ts');
-      const [time, { notifications }] = [now(), parts];
-      const waiting = await notifications.waiting(digestSince(time, limits));
-      return heldEvents(waiting, waiting.length === 0 ? [] : await notifications.pending(), time, limits);
-    },
     changeCount: () => store.changeCount(),
     wake: () => parts.wakeController(),
     close: () => store.close(),
@@ -183,6 +177,30 @@ function createReports(
       const [{ job }, { metricPointsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
       yield* metricPointsOfJob(home, job, query);
     },
+  };
+}
+
+function createNotifications({
+  store,
+  notifications,
+  now,
+}: ClientParts): Pick<Client, 'messages' | 'heldEvents' | 'recipientsInUse' | 'dropEvents'> {
+  return {
+    messages: (limit) => notifications.messages(limit),
+    async heldEvents(limits) {
+      const { digestSince, heldEvents } = await import('./notifications/digest.ts');
+      const time = now();
+      const waiting = await notifications.waiting(digestSince(time, limits));
+      return heldEvents(waiting, waiting.length === 0 ? [] : await notifications.pending(), time, limits);
+    },
+    async recipientsInUse() {
+      const { recipientsInUse } = await import('./notifications/recipients.ts');
+      const { jobs } = await store.list({ maxFinished: 0 });
+      const unfinished = jobs.filter((job) => !isFinishedPhase(phaseOf(job)));
+      return recipientsInUse(unfinished, [...(await notifications.pending()), ...(await notifications.waiting(now()))]);
+    },
+    dropEvents: (recipient, by) =>
+      notifications.drop(recipient, { at: now(), error: `dropped by ${by} with \`jobman notify drop\`` }),
   };
 }
 

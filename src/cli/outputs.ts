@@ -103,7 +103,7 @@ interface Outputs {
   readonly login: LoginOutput;
   readonly doctor: CheckResult;
   readonly settings: SettingOutput | ChangedSettingOutput;
-  readonly notify: RecipientOutput | HeldEventsOutput | NotifyMessageOutput | NotifyTestOutput;
+  readonly notify: RecipientOutput | HeldEventsOutput | NotifyMessageOutput | NotifyTestOutput | NotifyDropOutput;
   readonly import: ImportedOutput;
   readonly version: VersionOutput;
   readonly message: MessageOutput;
@@ -717,6 +717,16 @@ interface NotifyTestOutput {
   /** True if the server or command took the message. */
   readonly ok: boolean;
   /** The answer of the server, or the failure. */
+  readonly message: string;
+}
+
+/** `notify drop`. */
+interface NotifyDropOutput {
+  readonly kind: 'dropped';
+  /** `mail:ADDRESS` or the name of a channel. */
+  readonly recipient: string;
+  /** The number of events that are given up. */
+  readonly events: number;
   readonly message: string;
 }
 

@@ -56,6 +56,7 @@ export function notificationStore(read: RunOperation, write: RunOperation): Noti
           update message set tries = tries + 1, state = ${state}, ended_at = ${at}, error = ${error}
           where id = ${id} and state = 'pending'`.execute(db);
       }),
+    drop: (recipient, { at, error }) => write((db) => dropEvents(db, recipient, at, error)),
     messages: (limit) => read((db) => readMessages(db, limit)),
     prune: (before) => write((db) => deleteEnded(db, before)),
   };
@@ -142,20 +143,42 @@ async function readWaiting(db: Database, since: number): Promise<readonly Waitin
   return waiting;
 }
 
+async function insertEmptyMessage(db: Database, recipient: string, at: number): Promise<number> {
+  const id = await nextNumber(db, 'message');
+  await sql`
+    insert into message (id, recipient, state, tries, created_at, next_at)
+    values (${id}, ${recipient}, 'pending', 0, ${at}, ${at})`.execute(db);
+  return id;
+}
+
 async function insertMessage(
   db: Database,
   recipient: string,
   notices: readonly number[],
   at: number,
 ): Promise<Message> {
-  const id = await nextNumber(db, 'message');
-  await sql`
-    insert into message (id, recipient, state, tries, created_at, next_at)
-    values (${id}, ${recipient}, 'pending', 0, ${at}, ${at})`.execute(db);
+  const id = await insertEmptyMessage(db, recipient, at);
   await sql`
     update delivery set message = ${id}
     where recipient = ${recipient} and message is null and notice in (${sql.join(notices)})`.execute(db);
   return { id, key: await keyOf(db, id), recipient, createdAt: at, notices: await noticesOfMessage(db, id) };
+}
+
+async function dropEvents(db: Database, recipient: string, at: number, error: string): Promise<number> {
+  // An event that is in no message yet gets one, so that `jobman notify` shows it as given up.
+  const { rows: waiting } = await sql<{ notice: number }>`
+    select notice from delivery where recipient = ${recipient} and message is null limit 1`.execute(db);
+  if (waiting.length > 0) {
+    const id = await insertEmptyMessage(db, recipient, at);
+    await sql`update delivery set message = ${id} where recipient = ${recipient} and message is null`.execute(db);
+  }
+  const pending = sql`select id from message where recipient = ${recipient} and state = 'pending'`;
+  const { rows } = await sql<{ events: number }>`
+    select count(*) as events from delivery where message in (${pending})`.execute(db);
+  await sql`
+    update message set state = 'given_up', ended_at = ${at}, error = ${error}
+    where recipient = ${recipient} and state = 'pending'`.execute(db);
+  return rows[0]?.events ?? 0;
 }
 
 async function readMessages(db: Database, limit: number): Promise<readonly MessageView[]> {

@@ -475,11 +475,15 @@ async function notificationOutcomes(services: Services): Promise<readonly Outcom
   return checkNotifications(
     recipients,
     (await client?.messages(readMessages)) ?? [],
-    held.map((one) => heldPhrase(one, services.io.now())),
+    held.map((one) => ({ recipient: one.recipient, phrase: heldPhrase(one, services.io.now()) })),
     recipients.flatMap((recipient) => {
       const why = recipientProblem(recipient, notify, secretProblems);
       return why === null ? [] : [{ recipient, problem: why }];
     }),
+    ((await client?.recipientsInUse()) ?? []).filter(
+      ({ recipient }) =>
+        !recipients.includes(recipient) && recipientProblem(recipient, notify, secretProblems) !== null,
+    ),
   );
 }
 

@@ -230,9 +230,19 @@ test('a recipient whose newest message was not delivered is a problem', () => {
   assert.deepEqual(brief(checkNotifications(['slack'], [sent, failed])), [['ok', null]]);
   assert.deepEqual(brief(checkNotifications(['slack'], [failed, sent])), [['problem', 'jobman notify test slack']]);
   const missing = [{ recipient: 'slack', problem: 'the file /x does not exist' }];
-  const [broken, held] = checkNotifications(['slack'], [failed], ['1 event for slack is sent next'], missing);
+  const sentNext = { recipient: 'slack', phrase: '1 event for slack is sent next' };
+  const [broken, held] = checkNotifications(['slack'], [failed], [sentNext], missing);
   assert.equal(broken?.message, 'no message can reach slack: the file /x does not exist');
   assert.deepEqual([held?.state, held?.message], ['ok', '1 event for slack is sent next']);
+  const waiting = { recipient: 'teams', phrase: '3 events for teams are held' };
+  const used = { recipient: 'teams', jobs: ['000007'], events: 3 };
+  assert.deepEqual(checkNotifications([], [], [waiting], [], [used]), [
+    {
+      state: 'problem',
+      message: 'the settings cannot reach teams, the recipient of 3 undelivered events and the unfinished job 000007',
+      remedy: 'jobman settings set notify.channels.teams VALUE, or drop the events: jobman notify drop teams',
+    },
+  ]);
   const pending = checkNotifications(['slack'], [{ ...failed, state: 'pending' }]);
   assert.equal(pending[0]?.message, 'the newest message to slack is not delivered yet: HTTP 404');
 });

@@ -223,7 +223,14 @@ test('set and unset change one key, and a running controller is notified', async
     replaced.err,
     /^The value before also had script\. To set one: jobman settings set notify\.channels\.NAME VALUE$/m,
   );
-  await settings('unset', 'notify.channels');
+  const options = {
+    services: { home },
+    recipientsInUse: [{ recipient: 'other', jobs: ['000007', '000009'], events: 1 }],
+  };
+  assert.match(
+    (await jobman(['settings', 'unset', 'notify.channels'], options)).err,
+    /^other is the recipient of 1 undelivered event and the unfinished jobs 000007 and 000009\. Drop the events: jobman notify drop other$/m,
+  );
   assert.equal((await settings('set', 'grants', '[{ "zone": "us-*" }]')).code, 0);
   assert.match((await settings()).out, /^local\.slots +8 +settings\.json$/m);
   assert.match((await settings()).out, /^grants +\[\{"zone":"us-\*"\}\] +settings\.json$/m);

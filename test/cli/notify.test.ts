@@ -138,6 +138,14 @@ suite('notify test', () => {
     assert.deepEqual(jsonLines(out)[0], { kind: 'test', recipient: 'slack', ok: true, message: 'ok' });
   });
 
+  test('drops the events of a recipient, and names those that have some', async () => {
+    const recipientsInUse = [{ recipient: 'teams', jobs: [], events: 3 }];
+    const { out, code } = await jobman(['notify', 'drop', 'teams'], { recipientsInUse });
+    assert.deepEqual([out, code], ['Dropped 3 events for teams.\n', 0]);
+    const absent = await jobman(['notify', 'drop', 'slack'], { recipientsInUse });
+    assert.deepEqual([absent.code, absent.err], [3, 'jobman: No event waits for "slack". Events wait for teams.\n']);
+  });
+
   for (const [argv, expected] of [
     [['test', 'slcak'], /The settings have no channel "slcak" \(notify\.channels\)\. There are: slack, script\./],
     [['test', 'a@b, c@d'], /is not one mail address/],

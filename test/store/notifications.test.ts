@@ -188,6 +188,27 @@ suite('a message', () => {
     );
   });
 
+  test('is given up with those that wait when its recipient is dropped', async (t) => {
+    const { store, outbox } = storeIn(t);
+    for (let count = 0; count < 3; count += 1) await finishedJob(store);
+    const notices = await outbox.unaddressed(noon);
+    await outbox.address(notices.map(({ id }) => ({ id, recipients: ['teams', 'slack'] })));
+    await outbox.createMessage('teams', [notices[0]?.id ?? 0], noon);
+    assert.equal(await outbox.drop('teams', { at: noon + 9, error: 'dropped' }), 3);
+    assert.equal(await outbox.drop('teams', { at: noon + 9, error: 'dropped' }), 0);
+    assert.deepEqual(
+      (await outbox.messages(9)).map((one) => [one.recipient, one.state, one.error, one.notices.length]),
+      [
+        ['teams', 'given_up', 'dropped', 2],
+        ['teams', 'given_up', 'dropped', 1],
+      ],
+    );
+    assert.deepEqual(
+      (await outbox.waiting(noon)).map(({ recipient, notices: left }) => [recipient, left.length]),
+      [['slack', 3]],
+    );
+  });
+
   test('that ended long ago is deleted with its notices, and another is not', async (t) => {
     const outbox = await addressed(t, ['slack'], 2);
     const [{ notices }] = (await outbox.waiting(0)) as unknown as [{ notices: { id: number }[] }];

@@ -52,6 +52,8 @@ export interface NotificationStore {
     id: number,
     end: { readonly state: 'sent' | 'given_up'; readonly at: Instant; readonly error?: string },
   ): Promise<void>;
+  /** Gives up what waits for a recipient and is not delivered yet, and returns the number of its events. */
+  drop(recipient: string, end: { readonly at: Instant; readonly error: string }): Promise<number>;
   /** Newest first. */
   messages(limit: number): Promise<readonly MessageView[]>;
   /** Deletes messages that ended before that time, with their notices. */

@@ -1,6 +1,8 @@
 // Recipients: who gets a notice. Pure functions.
 
 import { notifyEventNames, readRecipient, mailAddressOf, type NotifySpec } from '../../core/model/notify.ts';
+import type { RecipientInUse } from '../client.ts';
+import { formatList, pluralize } from '../format.ts';
 import type { Notice } from './notice.ts';
 import type { NotifySettings } from './settings.ts';
 
@@ -41,6 +43,27 @@ export function recipientProblem(
   if (isMail && smtp === null) return 'no mail server is set (notify.smtp)';
   if (!isMail && !Object.hasOwn(channels, recipient)) return 'no such channel is set (notify.channels)';
   return secretProblems.get(channelOf(recipient)) ?? null;
+}
+
+/** The recipients that these jobs name, and those of these undelivered events. */
+export function recipientsInUse(
+  jobs: readonly { readonly id: string; readonly spec: { readonly notify?: NotifySpec | undefined } }[],
+  undelivered: readonly { readonly recipient: string; readonly notices: readonly unknown[] }[],
+): readonly RecipientInUse[] {
+  const named = jobs.flatMap(({ spec }) => spec.notify?.to ?? []);
+  return [...new Set([...named, ...undelivered.map(({ recipient }) => recipient)])].map((recipient) => ({
+    recipient,
+    jobs: jobs.filter(({ spec }) => spec.notify?.to?.includes(recipient) === true).map(({ id }) => id),
+    events: undelivered.reduce((sum, one) => sum + (one.recipient === recipient ? one.notices.length : 0), 0),
+  }));
+}
+
+/** `3 undelivered events and the unfinished job 000012`. */
+export function formatUse({ jobs, events }: RecipientInUse): string {
+  return formatList([
+    ...(events === 0 ? [] : [pluralize(events, 'undelivered event')]),
+    ...(jobs.length === 0 ? [] : [`the unfinished ${jobs.length === 1 ? 'job' : 'jobs'} ${formatList(jobs)}`]),
+  ]);
 }
 
 /** The sources of the secrets of each channel, with `mail` for the mail server. */

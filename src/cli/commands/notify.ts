@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine, formatAge, formatDuration, formatList, pluralize } from '../../app/format.ts';
 import { channelsOf, configuredRecipients, recipientProblem } from '../../app/notifications/recipients.ts';
 import { heldPhrase } from '../../app/notifications/digest.ts';
@@ -20,9 +20,12 @@ export async function notify(cli: Cli, _flags: GlobalFlags, ...args: readonly st
   const [action = 'list', ...rest] = args;
   if (action === 'list' && rest.length === 0) return list(cli);
   if (action === 'test') return test(cli, rest);
+  const [recipient] = rest;
+  if (action === 'drop' && recipient !== undefined && rest.length === 1) return drop(cli, recipient);
   throw usageError(`Unexpected arguments: jobman notify ${args.join(' ')}`, [
     'jobman notify [list]              shows recipients and the newest messages',
     'jobman notify test [channel]...   sends a test message',
+    'jobman notify drop <recipient>    gives up the events that wait for it',
   ]);
 }
 
@@ -84,6 +87,22 @@ async function test(cli: Cli, named: readonly string[]): Promise<number> {
     }),
   );
   return results.every(Boolean) ? exitCode.ok : exitCode.failed;
+}
+
+async function drop(cli: Cli, name: string): Promise<number> {
+  const { io, services } = cli;
+  const read = readRecipient(name);
+  const recipient = 'recipient' in read ? read.recipient : name;
+  const client = await services.client();
+  const events = await client.dropEvents(recipient, io.user);
+  if (events === 0) {
+    const waiting = (await client.recipientsInUse()).filter((one) => one.events > 0).map((one) => one.recipient);
+    const others = waiting.length === 0 ? '' : ` Events wait for ${formatList(waiting)}.`;
+    throw new JobmanError(`No event waits for ${JSON.stringify(name)}.${others}`, exitCode.notFound);
+  }
+  const sentence = `Dropped ${pluralize(events, 'event')} for ${recipient}.`;
+  cli.printResult({ kind: 'dropped', recipient, events, message: sentence }, sentence);
+  return exitCode.ok;
 }
 
 /** Throws JobmanError (usage) for a name that the settings do not have. */

@@ -1,6 +1,7 @@
 import type { SettingChange } from '../../app/change-settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatList } from '../../app/format.ts';
+import { formatUse } from '../../app/notifications/recipients.ts';
 import { settingKeys, settingSources, settingsLayers, settingsWarnings } from '../../app/settings.ts';
 import { settingsFile } from '../../app/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
@@ -77,7 +78,8 @@ async function add(cli: Cli, key: string, value: string): Promise<number> {
 async function unset(cli: Cli, key: string): Promise<number> {
   const { unsetSetting } = await import('../../app/change-settings.ts');
   const change = await unsetSetting(cli.services.settingsFiles(), key);
-  const sentence = `${key} has its default value again.`;
+  const isSetting = settingKeys.some((one) => one.key === key);
+  const sentence = isSetting ? `${key} has its default value again.` : `Removed ${key}.`;
   return printChange(cli, key, change.changed ? sentence : `${key} was not set in the file.`, change);
 }
 
@@ -91,6 +93,13 @@ async function printChange(cli: Cli, key: string, sentence: string, change: Sett
   const layers = await settingsLayers(services.settingsFiles());
   for (const warnings of await Promise.all(layers.map((layer) => settingsWarnings(layer, key))))
     for (const warning of warnings) cli.note(`warning: ${warning}`);
+  if (change.removedChannels.length > 0 && (await services.installationId()) !== null) {
+    const used = await (await services.client()).recipientsInUse();
+    for (const one of used.filter(({ recipient }) => change.removedChannels.includes(recipient))) {
+      const drop = one.events === 0 ? '' : ` Drop the events: jobman notify drop ${one.recipient}`;
+      cli.note(`${one.recipient} is the recipient of ${formatUse(one)}.${drop}`);
+    }
+  }
   const isRead = /^(?:tpu|local|controller|notify|grants|prices)\b/.test(key);
   if (isRead && (await (await services.controller()).status()).running) {
     await (await services.controller()).reload();

@@ -70,8 +70,8 @@ export async function settingArguments({ args }: PartialLine): Promise<readonly 
 }
 
 export async function notifyArguments({ args, services }: PartialLine): Promise<readonly string[]> {
-  if (args.length === 0) return ['list', 'test'];
-  if (args[0] !== 'test') return [];
+  if (args.length === 0) return ['list', 'test', 'drop'];
+  if (args[0] !== 'test' && args[0] !== 'drop') return [];
   const { configuredRecipients } = await import('../../app/notifications/recipients.ts');
   return configuredRecipients((await services.settings()).notify);
 }

@@ -70,19 +70,21 @@ export const setup = grouped('Setup', [
   command({
     names: ['notify'],
     summary: 'Show who is notified and the newest messages, or send a test message',
-    usage: '[list] | test [channel]...',
+    usage: '[list] | test [channel]... | drop <recipient>',
     about:
       'The settings below `notify` name channels and recipients; a manifest may name others. ' +
       'docs/notifications.md explains both.\n\n' +
       '`test` sends a real message from this process, to every channel and recipient of the settings or to those ' +
-      'that you name, and prints one line for each.',
+      'that you name, and prints one line for each. `drop` gives up the events that are not delivered to a recipient ' +
+      'yet, such as a channel that the settings no longer have.',
     examples: [
       ['jobman notify', 'recipients, and the newest messages with their failures'],
       ['jobman notify test', 'send a test message to everyone in the settings'],
       ['jobman notify test slack mail:alice@example.com', 'test one channel and one address'],
+      ['jobman notify drop slack', 'give up the events that wait for a channel'],
     ],
-    exitCodes: { 1: 'a test message could not be sent' },
-    args: [{ name: 'action', summary: 'list; test, and the channels to test', many: true, propose: notifyArguments }],
+    exitCodes: { 1: 'a test message could not be sent', 3: 'no event waits for the recipient to drop' },
+    args: [{ name: 'action', summary: 'list; test or drop, and the recipients', many: true, propose: notifyArguments }],
     load: async () => (await import('../commands/notify.ts')).notify,
   }),
   command({

@@ -12,6 +12,7 @@ import type {
   JobRow,
   JobView,
   HeldEvents,
+  RecipientInUse,
   MessageView,
   LogFile,
   Plan,
@@ -61,6 +62,7 @@ export interface CliHarnessOptions {
   readonly activity?: readonly JobActivity[];
   readonly messages?: readonly MessageView[];
   readonly heldEvents?: readonly HeldEvents[];
+  readonly recipientsInUse?: readonly RecipientInUse[];
   /** The usage ledger. */
   readonly usage?: readonly UsageRow[];
   /** By default a side without values. */
@@ -263,6 +265,10 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     recordStep: unavailable('setup steps'),
     messages: async (limit) => (options.messages ?? []).slice(0, limit),
     heldEvents: async () => options.heldEvents ?? [],
+    recipientsInUse: async () => options.recipientsInUse ?? [],
+    async dropEvents(recipient) {
+      return options.recipientsInUse?.find((one) => one.recipient === recipient)?.events ?? 0;
+    },
     changeCount: async () => changes,
     wake: async () => {
       commands.push('wake');
