@@ -5,7 +5,7 @@ import { quote } from '../catalogue/shell.ts';
 import { mailAddressOf } from '../core/model/notify.ts';
 import type { MessageView, RecipientInUse } from './client.ts';
 import { withTimeout } from './concurrency.ts';
-import { JobmanError, messageOf } from './errors.ts';
+import { JobmanError, messageOf, StoreError } from './errors.ts';
 import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
 import { formatUse } from './notifications/recipients.ts';
 
@@ -36,6 +36,24 @@ export const unknown = (message: string, remedy: string | null = null): Outcome 
   message,
   remedy,
 });
+
+/** A precondition of a check, such as "valid settings", and the check that names the fault if it is missing. */
+export interface Need {
+  readonly what: string;
+  readonly check: Check;
+}
+
+/** One fault is one problem: a check that needs what another check has found missing is unknown. */
+export function requires(needs: readonly Need[], check: Check): Check {
+  return async () => {
+    for (const need of needs) {
+      const found = await need.check().catch(() => []);
+      const isMet = found.length > 0 && found.every(({ state }) => state === 'ok' || state === 'warning');
+      if (!isMet) return [unknown(`it needs ${need.what}`)];
+    }
+    return check();
+  };
+}
 
 const checkTimeout: Duration = 25 * second;
 
@@ -77,16 +95,46 @@ export async function checkSettings(file: string, read: () => Promise<unknown>):
     await read();
     return [ok(`${file} and the environment are valid`)];
   } catch (error) {
+    if (error instanceof StoreError) return [problem(asClause(error.message), `ls -l ${quote(file)}`)];
     if (!(error instanceof JobmanError)) throw error;
     const lines = error.lines.length === 0 ? [error.message] : error.lines;
-    return lines.map((line) => problem(line, `edit ${file}`));
+    return lines.map((line) => problem(line, `\${EDITOR:-vi} ${quote(file)}`));
   }
+}
+
+export interface HomeFacts {
+  readonly folder: string;
+  /** True if JOBMAN_HOME names it. */
+  readonly isNamed: boolean;
+  /** Of the path, or of its nearest parent if it does not exist. */
+  readonly kind: 'folder' | 'absent' | 'other';
+  readonly isReadable: boolean;
+  readonly isWritable: boolean;
+  readonly isReadOnlyFileSystem: boolean;
+  readonly user: string;
+  /** True for a folder of this user. */
+  readonly isOwn: boolean;
+}
+
+export function checkHome(facts: HomeFacts): readonly Outcome[] {
+  const { folder, isNamed, kind, isReadable, isWritable, isReadOnlyFileSystem, user, isOwn } = facts;
+  const path = quote(folder);
+  /** Without JOBMAN_HOME the home is `~/.jobman`. */
+  const instead = (repair: string) => (isNamed ? 'unset JOBMAN_HOME' : repair);
+  if (kind === 'other') return [problem(`${folder} is not a folder`, instead(`mv ${path} ${path}.old`))];
+  if (isReadable && isWritable)
+    return [ok(kind === 'absent' ? `${folder} does not exist yet; the first job creates it` : folder)];
+  if (isReadOnlyFileSystem)
+    return [problem(`${folder} is on a read-only file system`, instead(`findmnt --target ${path}`))];
+  if (kind === 'absent')
+    return [problem(`${user} cannot create ${folder}`, instead(`sudo install -d -m 700 -o ${quote(user)} ${path}`))];
+  const message = `${user} cannot ${isReadable ? 'write to' : 'read'} ${folder}`;
+  if (isOwn) return [problem(message, `chmod u+rwx ${path}`)];
+  return [problem(`${message}, which belongs to another user`, instead(`sudo chown -R ${quote(user)} ${path}`))];
 }
 
 export interface DiskFacts {
   readonly folder: string;
-  readonly exists: boolean;
-  readonly isWritable: boolean;
   readonly freeBytes: number;
   /** Null where the file system has no limit. */
   readonly freeFiles: number | null;
@@ -96,15 +144,22 @@ const gigabyte = 1_000_000_000;
 const minFreeFiles = 10_000;
 
 /** The home has the database and the logs of all jobs. */
-export function checkDisk({ folder, exists, isWritable, freeBytes, freeFiles }: DiskFacts): readonly Outcome[] {
-  if (!isWritable) return [problem(`${folder} cannot be written`, `ls -ld ${quote(folder)}`)];
-  const what = exists ? folder : `${folder}, which the first job creates`;
-  const remedy = 'jobman clean JOB    removes the files of a finished job';
-  const free = `${formatBytes(freeBytes)} are free for ${what}`;
+export function checkDisk({ folder, freeBytes, freeFiles }: DiskFacts): readonly Outcome[] {
+  const remedy = 'jobman clean --all';
+  const free = `${formatBytes(freeBytes)} are free for ${folder}`;
   if (freeBytes < gigabyte) return [problem(free, remedy)];
   if (freeFiles !== null && freeFiles < minFreeFiles)
     return [problem(`only ${pluralize(freeFiles, 'more file')} can be created in ${folder}`, remedy)];
   return [freeBytes < 5 * gigabyte ? warning(free, remedy) : ok(free)];
+}
+
+/** `upgrade`: the command that installs a newer jobman. */
+export function checkDatabaseError(error: StoreError, upgrade: string | null): Outcome {
+  const message = asClause(error.message);
+  if (error.kind === 'newer') return problem(message, upgrade);
+  // "First: COMMAND", "To restore the backup of TIME: COMMAND", then sentences.
+  const commands = error.lines.flatMap((line) => /^(?:First|To .*?): (.*)/.exec(line)?.[1] ?? []);
+  return problem(message, commands.length > 0 ? commands.join('; ') : (error.lines[0] ?? null));
 }
 
 export interface PrivateFile {
@@ -176,9 +231,15 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
     found.push(problem(`${name} is jobman ${version}, and this is jobman ${ownVersion}`, restart));
   else if (isOutdated)
     found.push(problem(`${name} runs an older build of jobman ${ownVersion}, which knows an older database`, restart));
+  // It renews the lease every few seconds, so it cannot answer a request to exit either. It may be killed at any time.
   if (leaseExpiresAt === null || leaseExpiresAt < now)
-    found.push(problem(`${name} runs and does not hold the lease of the database`, restart));
-  if (nextPassAt !== null && now - nextPassAt > latePass)
+    found.push(
+      problem(
+        `${name} runs and does not hold the lease of the database: it hangs`,
+        pid === null ? restart : `kill -KILL ${pid}; jobman controller start`,
+      ),
+    );
+  else if (nextPassAt !== null && now - nextPassAt > latePass)
     found.push(problem(`${name} should have checked a job ${formatDuration(now - nextPassAt)} ago`, restart));
   return found.length > 0
     ? found
@@ -241,6 +302,8 @@ export interface SshFacts {
   readonly keyMode: number | null;
   /** True if this login can read it. */
   readonly isKeyReadable: boolean;
+  /** The reason why its text is not a key; null if it is one, or cannot be read. */
+  readonly keyProblem: string | null;
   /** Of its folder. */
   readonly folderMode: number | null;
   /** `none`: no SSH_AUTH_SOCK. Else the failure of the connection, or null. */
@@ -250,14 +313,19 @@ export interface SshFacts {
 }
 
 export function checkSsh(facts: SshFacts): readonly Outcome[] {
-  const { keyFile, keyMode, isKeyReadable, folderMode, agent, program } = facts;
+  const { keyFile, keyMode, isKeyReadable, keyProblem, folderMode, agent, program } = facts;
   const found: Outcome[] = [];
   if (program === null)
     found.push(
-      warning('there is no program ssh; `jobman ssh` and the bastions of ssh_config need it', 'install OpenSSH'),
+      warning(
+        'PATH has no program ssh; `jobman ssh` and the bastions of ssh_config need it',
+        'sudo apt-get install openssh-client',
+      ),
     );
   if (keyMode !== null && !isKeyReadable)
     found.push(problem(`this login cannot read ${keyFile}`, `ls -l ${quote(keyFile)}`));
+  // jobman creates another key. Its workers get the new one with the next allocation.
+  if (keyProblem !== null) found.push(problem(keyProblem, `mv ${quote(keyFile)} ${quote(keyFile)}.old`));
   if (keyMode !== null && (keyMode & 0o077) !== 0)
     found.push(problem(`other users may read ${keyFile}, so ssh refuses it`, `chmod 600 ${quote(keyFile)}`));
   if (folderMode !== null && (folderMode & 0o002) !== 0)
@@ -279,26 +347,16 @@ export interface VersionFacts {
   readonly isBundle: boolean;
   /** A sentence about a newer version; null if none is known. */
   readonly newer: string | null;
-  /** The first line of its version, or null without the program; undefined if nothing needs it. */
-  readonly gcloud: string | null | undefined;
-  readonly kubectl: string | null | undefined;
+  /** The command that installs it, if the clone is known. */
+  readonly upgrade: string | null;
+  /** The first lines of the versions of gcloud and kubectl, where they are used and exist. */
+  readonly programs: readonly string[];
 }
 
-export function checkVersions(facts: VersionFacts): readonly Outcome[] {
-  const { node, jobman, isBundle, newer, gcloud, kubectl } = facts;
-  const found: Outcome[] = [];
-  if (newer !== null) found.push(warning(asClause(newer), 'git pull && npm install    in the clone of jobman'));
-  if (gcloud === null)
-    found.push(
-      warning('there is no gcloud; jobman uses it only for its login', 'gcloud: https://cloud.google.com/sdk'),
-    );
-  if (kubectl === null)
-    found.push(
-      warning('there is no kubectl; jobman does not need it', 'kubectl: https://kubernetes.io/docs/tasks/tools'),
-    );
-  const programs = [gcloud, kubectl].filter((one) => one !== undefined && one !== null);
+export function checkVersions({ node, jobman, isBundle, newer, upgrade, programs }: VersionFacts): readonly Outcome[] {
   const own = `jobman ${jobman}${isBundle ? '' : ' from its source (npm run build makes it start faster)'}, ${node}`;
-  return [ok([own, ...programs].join(', ')), ...found];
+  const versions = ok([own, ...programs].join(', '));
+  return newer === null ? [versions] : [versions, warning(asClause(newer), upgrade)];
 }
 
 // ------------------------------------------------------------------------------------------ clouds
@@ -313,16 +371,25 @@ export interface ReachFacts {
   readonly skewMs: Duration | null;
 }
 
-export function checkEndpoints(servers: readonly ReachFacts[]): readonly Outcome[] {
+/** `proxy`: the variable that names a proxy for them; null without one. */
+export function checkEndpoints(servers: readonly ReachFacts[], proxy: string | null): readonly Outcome[] {
   if (servers.length === 0) return [ok('no cloud is used')];
   const silent = servers.filter(({ failure }) => failure !== null);
-  if (silent.length === 0) return [ok(`${formatList([...new Set(servers.map(({ url }) => hostOf(url)))])} answered`)];
-  return [...Map.groupBy(silent, ({ url }) => url)].map(([url, some]) =>
-    problem(
-      `${hostOf(url)} (${formatList(some.map(({ name }) => name))}) does not answer: ${asClause(some[0]?.failure ?? '')}`,
-      `curl -sv ${quote(url)}    shows the cause; HTTPS_PROXY names a proxy`,
-    ),
-  );
+  const hosts = (some: readonly ReachFacts[]) => formatList([...new Set(some.map(({ url }) => hostOf(url)))]);
+  if (silent.length === 0) return [ok(`${hosts(servers)} answered`)];
+  // A proxy names the server in its failure, and all failures have one cause.
+  const causeOf = ({ url, failure }: ReachFacts) => (failure ?? '').replaceAll(hostOf(url), 'the server');
+  return [...Map.groupBy(silent, causeOf)].map(([cause, some]) => {
+    const [{ url }] = some as [ReachFacts];
+    const isProxied = proxy !== null && url.startsWith('https:');
+    const certificates = /certificate/.test(cause)
+      ? '; NODE_EXTRA_CA_CERTS names the file of a further certificate authority'
+      : '';
+    return problem(
+      `no answer of ${hosts(some)}${isProxied ? ` through the proxy of ${proxy}` : ''}: ${asClause(cause)}${certificates}`,
+      `curl -sv ${quote(url)}`,
+    );
+  });
 }
 
 function hostOf(url: string): string {
@@ -332,10 +399,12 @@ function hostOf(url: string): string {
 /** Google refuses tokens whose times differ by some minutes from its own. The header has whole seconds. */
 const maxSkew: Duration = 30 * second;
 
+/** `servers`: those on other machines. */
 export function checkClock(servers: readonly ReachFacts[]): readonly Outcome[] {
+  if (servers.length === 0) return [ok('no server on another machine is used')];
   const skews = servers.flatMap(({ skewMs }) => skewMs ?? []);
   const [first] = skews;
-  if (first === undefined) return [unknown('no server on another machine reported its time')];
+  if (first === undefined) return [unknown('it needs the time of a server')];
   const smallest = skews.reduce((least, one) => (Math.abs(one) < Math.abs(least) ? one : least), first);
   if (Math.abs(smallest) <= maxSkew) return [ok('it agrees with the servers')];
   const size =
@@ -346,6 +415,78 @@ export function checkClock(servers: readonly ReachFacts[]): readonly Outcome[] {
       'sudo timedatectl set-ntp true',
     ),
   ];
+}
+
+/** The source of the login that jobman uses first. */
+export type LoginSource =
+  /** The setting tpu.tokenCommand. */
+  | { readonly kind: 'command' }
+  | {
+      readonly kind: 'file';
+      readonly file: string;
+      /** True if GOOGLE_APPLICATION_CREDENTIALS names it. */
+      readonly isNamed: boolean;
+      readonly account: string | null;
+    }
+  /** A metadata server, which has no file, counts as gcloud. */
+  | { readonly kind: 'gcloud'; readonly account: string | null };
+
+export interface LoginFacts {
+  readonly source: LoginSource;
+  readonly state: 'accepted' | 'refused' | 'silent';
+  /** Of the refusal or the silence. */
+  readonly reason: string;
+  /** A login is refused if this machine's clock is wrong. */
+  readonly isClockWrong: boolean;
+}
+
+const userLogin = 'gcloud auth application-default login';
+
+export function checkLogin({ source, state, reason, isClockWrong }: LoginFacts): readonly Outcome[] {
+  const { name, repair } = describeLogin(source);
+  if (state === 'accepted') return [ok(name)];
+  if (isClockWrong) return [unknown('it needs a right clock')];
+  if (state === 'silent') return [problem(asClause(reason), 'curl -sv https://oauth2.googleapis.com')];
+  const [first = ''] = reason.split('\n');
+  // "ERROR: (gcloud.auth.print-access-token) You do not currently have an active account selected."
+  const cause = first.replace(/^ERROR: \(\S+\) /, '');
+  if (source.kind === 'gcloud' && /\bENOENT$/.test(cause))
+    return [
+      problem('there is no login, and no gcloud that could make one', 'https://cloud.google.com/sdk/docs/install'),
+    ];
+  return [problem(`${name} provides no login that Google Cloud accepts: ${asClause(cause)}`, repair)];
+}
+
+function describeLogin(source: LoginSource): { readonly name: string; readonly repair: string } {
+  switch (source.kind) {
+    case 'command':
+      return {
+        name: 'the command of the setting tpu.tokenCommand',
+        repair: 'sh -c "$(jobman settings get tpu.tokenCommand)"',
+      };
+    case 'gcloud':
+      return { name: `gcloud${source.account === null ? '' : ` (${source.account})`}`, repair: userLogin };
+    case 'file': {
+      const { file, isNamed, account } = source;
+      const own = isNamed ? `unset GOOGLE_APPLICATION_CREDENTIALS; ${userLogin}` : userLogin;
+      return {
+        name: `${file}${account === null ? '' : ` (${account})`}`,
+        repair:
+          account !== null && isServiceAccount(account)
+            ? `gcloud iam service-accounts keys create ${quote(file)} --iam-account ${quote(account)}`
+            : own,
+      };
+    }
+  }
+}
+
+function isServiceAccount(account: string): boolean {
+  return account.endsWith('.gserviceaccount.com');
+}
+
+/** As IAM names it, for a command. */
+export function memberOf(account: string | null): string {
+  return account === null ? 'user:YOU' : `${isServiceAccount(account) ? 'serviceAccount' : 'user'}:${account}`;
 }
 
 /** Without one of them no TPU job runs. Source: docs.cloud.google.com/iam/docs/roles-permissions/tpu */
@@ -381,7 +522,7 @@ export function checkPermissions(
   account: string | null,
 ): readonly Outcome[] {
   const grant = (role: string) =>
-    `gcloud projects add-iam-policy-binding ${quote(project)} --member user:${quote(account ?? 'YOU')} --role ${role}`;
+    `gcloud projects add-iam-policy-binding ${quote(project)} --member ${quote(memberOf(account))} --role ${role}`;
   const required = missing.filter((one) => requiredPermissions.includes(one));
   const optional = missing.filter((one) => !requiredPermissions.includes(one));
   const results = [

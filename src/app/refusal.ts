@@ -33,7 +33,11 @@ export function explainRefusal(
       fix: `gcloud services enable ${quote(disabled)} --project ${project}`,
     };
   if (kind === 'not_found' || unknownProject.test(raw))
-    return { message: `it does not exist, or your login cannot see it: ${asClause(raw)}`, permission: null, fix: null };
+    return {
+      message: `it does not exist, or your login cannot see it: ${asClause(raw)}`,
+      permission: null,
+      fix: unknownProject.test(raw) ? 'gcloud projects list' : null,
+    };
   const other = { message: asClause(raw), permission: null, fix: null };
   if (kind !== 'permission' || refusedZone.test(raw)) return other;
   // The header that names the project for Google's accounting needs a permission of its own.

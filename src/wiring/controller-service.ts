@@ -64,6 +64,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     throw new JobmanError(
       `The controller (process ${pid ?? 'unknown'}) has not exited yet. Its log: ${log}`,
       exitCode.failed,
+      pid === undefined ? [] : [`kill -KILL ${pid}    ends it; jobs keep running`],
     );
   }
 

@@ -2,12 +2,16 @@
 
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
+import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
   checkClock,
   checkController,
+  checkDatabaseError,
   checkDisk,
   checkEndpoints,
+  checkHome,
+  checkLogin,
   checkNotifications,
   checkPermissions,
   checkPrivacy,
@@ -16,8 +20,10 @@ import {
   checkVersions,
   billingPermission,
   failedCheck,
+  memberOf,
   ok,
   problem,
+  requires,
   runDoctor,
   tpuPermissions,
   unknown,
@@ -25,30 +31,37 @@ import {
   type Check,
   type CheckResult,
   type DiskFacts,
+  type HomeFacts,
+  type LoginFacts,
+  type LoginSource,
+  type Need,
   type Outcome,
   type ReachFacts,
   type SshFacts,
 } from '../app/doctor.ts';
-import { JobmanError, messageOf } from '../app/errors.ts';
-import { isGroupShared, settingsFile } from '../app/files.ts';
-import { pluralize } from '../app/format.ts';
+import { withTimeout } from '../app/concurrency.ts';
+import { JobmanError, messageOf, StoreError } from '../app/errors.ts';
+import { isGroupShared, packageFolder, settingsFile } from '../app/files.ts';
+import { asClause, pluralize } from '../app/format.ts';
 import { parseShape } from '../app/json.ts';
 import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
-import type { QuotaCache } from '../app/quota.ts';
+import type { QuotaCache, QuotaReport } from '../app/quota.ts';
 import type { Services } from '../app/services.ts';
 import { settingsLayers, settingsWarnings, type Settings } from '../app/settings.ts';
 import { maxFinishedJobs, tpuScopes, tpuSpecs } from '../app/tpus.ts';
+import { NoLoginError } from '../backends/tpu/api.ts';
+import { quote } from '../catalogue/shell.ts';
 import { second, type Duration } from '../core/model/time.ts';
 import { projectOfTable } from '../google/billing-export.ts';
 import { missingPermissions } from '../google/permissions.ts';
 import { createHttpClient, isLoopback } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
 import { runProcess } from '../remote/process.ts';
-import { ownKeyFile } from '../remote/ssh-keys.ts';
+import { loadKey, loadSsh2, ownKeyFile } from '../remote/ssh-keys.ts';
 import { withReadOnlyStore } from '../store/store.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
-import { createGoogleService, serverOf } from './google-api.ts';
+import { createGoogleService, createTpuApis, serverOf } from './google-api.ts';
 import { secretFiles } from './notify.ts';
 import { databaseFile } from './paths.ts';
 import { readQuota } from './quota.ts';
@@ -59,36 +72,45 @@ export function diagnose(
   services: Services,
   onChange: (running: readonly string[]) => void,
 ): Promise<readonly CheckResult[]> {
-  const { home } = services;
   const projects = once(() => projectsOf(services));
-  const source = once(async () => loginSource(services, await services.settings()));
   const servers = once(async () => reachAll(services, await services.settings(), await projects()));
-  /** One mistake in the settings is one problem, not one for each check. */
-  const withSettings =
-    (check: Check): Check =>
-    async () => {
-      const areValid = await services.settings().then(
-        () => true,
-        () => false,
-      );
-      return areValid ? check() : [unknown('it needs valid settings')];
-    };
+  const source = once(() => loginSource(services));
+  const lists = once(() => readQuota(services, {}, noCache));
+
+  const homeCheck = once(async () => checkHome(homeFacts(services)));
+  const home: Need = { what: 'a usable home', check: homeCheck };
+  const settings: Need = { what: 'valid settings', check: once(requires([home], () => settingsOutcomes(services))) };
+  const database: Need = { what: 'the database', check: once(requires([home], () => checkDatabase(services))) };
+  const endpoints = once(
+    requires([home, settings, database], async () => checkEndpoints(await servers(), proxyVariable(services.io.env))),
+  );
+  const clock = once(requires([home, settings, database], async () => checkClock((await servers()).filter(isRemote))));
+  // Without quotas and buckets, TPUs can still be listed.
+  const answers: Need = {
+    what: 'an answer of the cloud',
+    check: async () => checkEndpoints((await servers()).filter(isTpuServer), null),
+  };
+  const loginCheck = once(
+    requires([home, settings, database, answers], () => loginOutcomes(services, { projects, source, clock })),
+  );
+  const cloud: readonly Need[] = [home, settings, database, answers, { what: 'a login', check: loginCheck }];
   const checks: Readonly<Record<string, Check>> = {
-    settings: () => settingsOutcomes(services),
-    disk: async () => checkDisk(diskFacts(home)),
-    files: () => privacyOutcomes(services),
-    database: () => checkDatabase(services),
-    controller: () => controllerOutcomes(services),
-    versions: () => versionOutcomes(services, projects, source),
-    ssh: async () => checkSsh(await sshFacts(services)),
-    login: withSettings(() => loginOutcomes(services, projects, source)),
-    endpoints: withSettings(async () => checkEndpoints(await servers())),
-    clock: withSettings(async () => checkClock(await servers())),
-    permissions: withSettings(() => permissionOutcomes(services, projects, source)),
-    tpus: withSettings(() => cloudOutcomes(services, projects)),
-    orphans: withSettings(() => orphanOutcomes(services, projects)),
-    notifications: withSettings(() => notificationOutcomes(services)),
-    clusters: () => clusterOutcomes(services),
+    home: homeCheck,
+    settings: settings.check,
+    disk: requires([home], async () => checkDisk(diskFacts(services.home))),
+    files: requires([home], () => privacyOutcomes(services)),
+    database: database.check,
+    controller: requires([home, database], () => controllerOutcomes(services)),
+    versions: () => versionOutcomes(services, { projects, source }),
+    ssh: requires([home], async () => checkSsh(await sshFacts(services))),
+    login: loginCheck,
+    endpoints,
+    clock,
+    permissions: requires(cloud, () => permissionOutcomes(services, { projects, source, lists })),
+    tpus: requires(cloud, () => cloudOutcomes(services, { projects, source, lists })),
+    orphans: requires(cloud, () => orphanOutcomes(services, { projects, lists })),
+    notifications: requires([home, settings, database], () => notificationOutcomes(services)),
+    clusters: requires([home, settings], () => clusterOutcomes(services)),
   };
   return runDoctor(checks, onChange);
 }
@@ -135,18 +157,44 @@ const emulatorOnly = [ok('no project of Google Cloud is used; the TPU emulator n
 
 // ------------------------------------------------------------------------------------------ this machine
 
-function diskFacts(home: string): DiskFacts {
-  const exists = existsSync(home);
-  let folder = home;
-  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
-  const { bavail, bsize, files, ffree } = statfsSync(folder);
+function homeFacts({ io, home }: Services): HomeFacts {
+  const folder = existingFolder(home);
+  const stats = statSync(folder);
+  const isHome = folder === home;
+  const failure = accessFailure(folder, constants.R_OK | constants.X_OK);
+  const writeFailure = accessFailure(folder, constants.W_OK);
   return {
     folder: home,
-    exists,
-    isWritable: isAllowed(folder, constants.W_OK),
-    freeBytes: bavail * bsize,
-    freeFiles: files === 0 ? null : ffree,
+    isNamed: (io.env['JOBMAN_HOME'] ?? '') !== '',
+    kind: stats.isDirectory() ? (isHome ? 'folder' : 'absent') : 'other',
+    isReadable: failure === null,
+    isWritable: writeFailure === null,
+    isReadOnlyFileSystem: writeFailure === 'EROFS',
+    user: userInfo().username,
+    isOwn: stats.uid === userInfo().uid,
   };
+}
+
+/** The path, or its nearest parent that exists. */
+function existingFolder(path: string): string {
+  let folder = path;
+  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);
+  return folder;
+}
+
+/** The code of the error; null if the access is allowed. */
+function accessFailure(path: string, mode: number): string | null {
+  try {
+    accessSync(path, mode);
+    return null;
+  } catch (error) {
+    return error instanceof Error && 'code' in error ? String(error.code) : messageOf(error);
+  }
+}
+
+function diskFacts(home: string): DiskFacts {
+  const { bavail, bsize, files, ffree } = statfsSync(existingFolder(home));
+  return { folder: home, freeBytes: bavail * bsize, freeFiles: files === 0 ? null : ffree };
 }
 
 async function privacyOutcomes(services: Services): Promise<readonly Outcome[]> {
@@ -171,25 +219,22 @@ function modeOf(path: string): number | null {
   }
 }
 
-function isAllowed(path: string, mode: number): boolean {
-  try {
-    accessSync(path, mode);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-async function checkDatabase({ home }: Services): Promise<readonly Outcome[]> {
+async function checkDatabase({ io, home }: Services): Promise<readonly Outcome[]> {
   const file = databaseFile(home);
   if (!existsSync(file)) return [ok('there is none yet; the first job creates it')];
   try {
     const { jobs } = await withReadOnlyStore(file, (store) => store.list({ maxFinished: 0 }));
     return [ok(`${file} can be read; ${pluralize(jobs.length, 'unfinished job')}`)];
   } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-    return [problem(error.message, error.lines[0] ?? null)];
+    if (!(error instanceof StoreError)) throw error;
+    return [checkDatabaseError(error, upgradeCommand(io))];
   }
+}
+
+/** Null if jobman does not run from a clone. */
+function upgradeCommand({ launcher }: Services['io']): string | null {
+  const folder = packageFolder(launcher.at(-1) ?? '');
+  return existsSync(join(folder, '.git')) ? `cd ${quote(folder)} && git pull && npm install` : null;
 }
 
 async function controllerOutcomes(services: Services): Promise<readonly Outcome[]> {
@@ -216,8 +261,7 @@ async function controllerOutcomes(services: Services): Promise<readonly Outcome[
 
 async function versionOutcomes(
   services: Services,
-  projects: () => Promise<readonly string[]>,
-  source: () => Promise<LoginSource>,
+  { projects, source }: Pick<CloudFacts, 'projects' | 'source'>,
 ): Promise<readonly Outcome[]> {
   const { io } = services;
   const entry = io.launcher.at(-1) ?? '';
@@ -226,19 +270,18 @@ async function versionOutcomes(
   const needsGcloud = google.length > 0 && (await source()).kind === 'gcloud';
   const usesCluster = await services.isClusterConfigured();
   const [gcloud, kubectl] = await Promise.all([
-    needsGcloud ? firstLine(services, ['gcloud', '--version']) : undefined,
-    usesCluster ? firstLine(services, ['kubectl', 'version', '--client']) : undefined,
+    needsGcloud ? firstLine(services, ['gcloud', '--version']) : null,
+    usesCluster ? firstLine(services, ['kubectl', 'version', '--client']) : null,
   ]);
-  const facts = {
+  return checkVersions({
     // For example "Node.js/26"; only main.ts touches `process`.
     node: navigator.userAgent.replace('/', ' '),
     jobman: io.version,
     isBundle: entry.includes('bundle') || existsSync(join(dirname(entry), '../dist/bundle/main.cjs')),
     newer: knownNewerVersion(services),
-    gcloud,
-    kubectl: kubectl === null ? null : kubectl?.replace('Client Version:', 'kubectl'),
-  };
-  return checkVersions(facts);
+    upgrade: upgradeCommand(io),
+    programs: [gcloud, kubectl?.replace('Client Version:', 'kubectl') ?? null].filter((one) => one !== null),
+  });
 }
 
 const programTimeout: Duration = 10 * second;
@@ -254,6 +297,7 @@ async function firstLine({ io }: Pick<Services, 'io'>, argv: readonly string[]):
 async function sshFacts(services: Services): Promise<SshFacts> {
   const keyFile = ownKeyFile(services.home);
   const keyMode = modeOf(keyFile);
+  const isKeyReadable = keyMode === null || accessFailure(keyFile, constants.R_OK) === null;
   const socket = services.io.env['SSH_AUTH_SOCK'] ?? '';
   const [program, failure] = await Promise.all([
     firstLine(services, ['ssh', '-V']),
@@ -262,11 +306,21 @@ async function sshFacts(services: Services): Promise<SshFacts> {
   return {
     keyFile,
     keyMode,
-    isKeyReadable: keyMode === null || isAllowed(keyFile, constants.R_OK),
+    isKeyReadable,
+    keyProblem: keyMode !== null && isKeyReadable ? await problemOfKey(keyFile) : null,
     folderMode: modeOf(dirname(keyFile)),
     agent: socket === '' ? 'none' : { failure },
     program,
   };
+}
+
+async function problemOfKey(file: string): Promise<string | null> {
+  const { utils } = await loadSsh2();
+  const loaded = await loadKey(file, (text) => {
+    const key = utils.parseKey(text);
+    return Array.isArray(key) ? (key[0] ?? new Error('it is empty')) : key;
+  });
+  return loaded !== undefined && 'problem' in loaded ? loaded.problem : null;
 }
 
 const agentTimeout: Duration = 3 * second;
@@ -286,49 +340,73 @@ function connectionFailure(path: string): Promise<string | null> {
 
 // ------------------------------------------------------------------------------------------ clouds
 
-type LoginSource =
-  | { readonly kind: 'command' }
-  | { readonly kind: 'file'; readonly file: string; readonly account: string | null }
-  | { readonly kind: 'gcloud'; readonly account: string | null };
+/** Facts that several checks need; each is read once. */
+interface CloudFacts {
+  readonly projects: () => Promise<readonly string[]>;
+  readonly source: () => Promise<LoginSource>;
+  readonly lists: () => Promise<QuotaReport>;
+  readonly clock: Check;
+}
 
 /** Names of accounts only; nothing secret is kept. */
 const credentialFile = { type: 'string', client_email: 'string', account: 'string' } as const;
 
-/** The source that the login uses first. A metadata server, which has no file, counts as gcloud. */
-async function loginSource(services: Services, settings: Settings): Promise<LoginSource> {
+async function loginSource(services: Services): Promise<LoginSource> {
   const { io } = services;
-  if (settings.tpu.tokenCommand !== null) return { kind: 'command' };
+  if ((await services.settings()).tpu.tokenCommand !== null) return { kind: 'command' };
+  const named = io.env['GOOGLE_APPLICATION_CREDENTIALS'] ?? '';
   const folder = io.env['CLOUDSDK_CONFIG'] ?? join(io.userHome, '.config', 'gcloud');
-  const file = io.env['GOOGLE_APPLICATION_CREDENTIALS'] ?? join(folder, 'application_default_credentials.json');
-  if (existsSync(file)) {
-    const found = parseShape(readFileSync(file, 'utf8'), credentialFile) ?? {};
-    const account = found.client_email ?? found.account ?? '';
-    return { kind: 'file', file, account: account === '' ? null : account };
+  const file = named === '' ? join(folder, 'application_default_credentials.json') : named;
+  if (named !== '' || existsSync(file)) {
+    const found = parseShape(textOf(file), credentialFile) ?? {};
+    return { kind: 'file', file, isNamed: named !== '', account: found.client_email || found.account || null };
   }
   const account = await firstLine(services, ['gcloud', 'config', 'get-value', 'account', '--quiet']);
   return { kind: 'gcloud', account: account === '' || account === '(unset)' ? null : account };
 }
 
+/** Empty for a file that cannot be read. */
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
 async function loginOutcomes(
   services: Services,
-  projects: () => Promise<readonly string[]>,
-  loginSourceOf: () => Promise<LoginSource>,
+  { projects, source, clock }: Pick<CloudFacts, 'projects' | 'source' | 'clock'>,
 ): Promise<readonly Outcome[]> {
-  const settings = await services.settings();
+  const { endpoint } = (await services.settings()).tpu;
   const [project] = await googleProjects(services, projects);
   if (project === undefined) return (await projects()).length === 0 ? notUsed : emulatorOnly;
+  const [answer, login, clockOutcomes] = await Promise.all([loginAnswer(services, project), source(), clock()]);
+  if (endpoint !== null && isLoopback(endpoint) && answer.state === 'accepted')
+    return [ok(`${endpoint} needs no login`)];
+  const isClockWrong = clockOutcomes.some(({ state }) => state === 'problem');
+  return checkLogin({ source: login, ...answer, isClockWrong });
+}
+
+async function loginAnswer(services: Services, project: string): Promise<Pick<LoginFacts, 'state' | 'reason'>> {
+  const { io, home } = services;
   try {
-    await services.checkLogin(project);
+    const login = services.checkLogin(project).then(() => null);
+    const late = () => `Google Cloud's login did not answer within ${reachTimeout / second} s`;
+    const reason = await withTimeout(reachTimeout, login, late);
+    if (reason !== null) return { state: 'silent', reason };
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    return [problem([error.message, ...error.lines].join(': '), 'gcloud auth application-default login')];
+    return error instanceof NoLoginError
+      ? { state: 'refused', reason: error.lines[0] ?? error.message }
+      : { state: 'silent', reason: error.message };
   }
-  const { endpoint } = settings.tpu;
-  if (endpoint !== null && isLoopback(endpoint)) return [ok(`${endpoint} needs no login`)];
-  const source = await loginSourceOf();
-  if (source.kind === 'command') return [ok('the command of the setting tpu.tokenCommand prints a token')];
-  if (source.kind === 'gcloud') return [ok(`${source.account ?? 'an account'}, by gcloud or the metadata server`)];
-  return [ok(`${source.account ?? 'an account'}, by ${source.file}`)];
+  // Google may have revoked a token that has not expired.
+  const apis = createTpuApis({ io, home, settings: await services.settings(), now: () => io.now() });
+  const answer = await apis.runningApiFor(project).listNodes({ project, zone: '-' });
+  return !answer.ok && answer.error.noLogin === true
+    ? { state: 'refused', reason: 'Google Cloud refuses its token' }
+    : { state: 'accepted', reason: '' };
 }
 
 const reachTimeout: Duration = 8 * second;
@@ -349,7 +427,7 @@ async function reachAll(
           url: serverOf(settings, name),
         }))
       : []),
-    ...(emulator === undefined ? [] : [{ name: 'the TPU emulator', url: emulator.url }]),
+    ...(emulator === undefined ? [] : [{ name: emulatorName, url: emulator.url }]),
   ];
   const client = createHttpClient({ env: services.io.env, limits: { bytes: 1_000_000 } });
   try {
@@ -359,12 +437,23 @@ async function reachAll(
   }
 }
 
+const emulatorName = 'the TPU emulator';
 const apiNames = {
   tpu: 'the Cloud TPU API',
   quota: 'the Cloud Quotas API',
   resourceManager: 'the Resource Manager API',
   storage: 'Cloud Storage',
 } as const;
+
+const isRemote = ({ url }: ReachFacts) => !isLoopback(url);
+const isTpuServer = ({ name }: ReachFacts) => name === apiNames.tpu || name === emulatorName;
+
+const proxyNames = ['HTTPS_PROXY', 'https_proxy'] as const;
+
+/** The variable that names a proxy for https; null without one. */
+function proxyVariable(env: Services['io']['env']): string | null {
+  return proxyNames.find((name) => (env[name] ?? '') !== '') ?? null;
+}
 
 /** Without login: any answer proves that the server can be reached. */
 async function reach(
@@ -383,31 +472,47 @@ async function reach(
 
 async function permissionOutcomes(
   services: Services,
-  projects: () => Promise<readonly string[]>,
-  loginSourceOf: () => Promise<LoginSource>,
+  { projects, source, lists }: Pick<CloudFacts, 'projects' | 'source' | 'lists'>,
 ): Promise<readonly Outcome[]> {
-  const { io, home } = services;
   const settings = await services.settings();
+  const wanted = await wantedPermissions(settings, projects);
+  if (wanted.length === 0) return notUsed;
+  const google = wanted.filter(({ project }) => !isServedByEmulator(settings, project));
+  if (google.length === 0) return [ok('the TPU emulator needs no permission')];
+  const { unchecked } = (await lists().catch(() => null)) ?? { unchecked: [] };
+  const account = accountOf(await source());
+  const results = google.map(async ({ project, permissions }): Promise<readonly Outcome[]> => {
+    try {
+      return checkPermissions(project, await permissionsMissingIn(services, project, permissions), account);
+    } catch (error) {
+      return [unchecked.some((one) => one.project === project) ? seeTpus(project) : failedCheck(error)];
+    }
+  });
+  return (await Promise.all(results)).flat();
+}
+
+const seeTpus = (project: string): Outcome => unknown(`${project}: see tpus`);
+
+function accountOf(source: LoginSource): string | null {
+  return source.kind === 'command' ? null : source.account;
+}
+
+/** `jobman billing` needs one more in the project that runs its queries. */
+async function wantedPermissions(settings: Settings, projects: CloudFacts['projects']) {
   const wanted = new Map((await projects()).map((project) => [project, tpuPermissions] as const));
   const { exportTable, queryProject } = settings.billing;
   if (exportTable !== null) {
     const project = queryProject ?? projectOfTable(exportTable);
     wanted.set(project, [...(wanted.get(project) ?? []), billingPermission]);
   }
-  if (wanted.size === 0) return notUsed;
+  return [...wanted].map(([project, permissions]) => ({ project, permissions }));
+}
+
+async function permissionsMissingIn(services: Services, project: string, permissions: readonly string[]) {
+  const { io, home } = services;
+  const settings = await services.settings();
   const apiFor = createGoogleService({ io, home, settings, now: () => io.now(), name: 'resourceManager' });
-  const isGoogle = [...wanted.keys()].some((project) => !isServedByEmulator(settings, project));
-  const source = isGoogle ? await loginSourceOf() : null;
-  const account = source === null || source.kind === 'command' ? null : source.account;
-  const results = [...wanted].map(async ([project, permissions]): Promise<readonly Outcome[]> => {
-    if (isServedByEmulator(settings, project)) return [ok('the TPU emulator needs no permission')];
-    try {
-      return checkPermissions(project, await missingPermissions(apiFor(project), project, permissions), account);
-    } catch (error) {
-      return [failedCheck(error)];
-    }
-  });
-  return (await Promise.all(results)).flat();
+  return missingPermissions(apiFor(project), project, permissions);
 }
 
 /** The doctor changes nothing. */
@@ -416,24 +521,37 @@ const noCache: QuotaCache = { read: () => undefined, write: () => undefined };
 /** The calls that jobman makes, because a policy may refuse what the permissions allow. */
 async function cloudOutcomes(
   services: Services,
-  projects: () => Promise<readonly string[]>,
+  { projects, source, lists }: Pick<CloudFacts, 'projects' | 'source' | 'lists'>,
 ): Promise<readonly Outcome[]> {
   if ((await projects()).length === 0) return notUsed;
-  const { unchecked, unread, projects: names, rows } = await readQuota(services, {}, noCache);
+  const settings = await services.settings();
+  const { unchecked, unread, projects: names, rows } = await lists();
+  const account = accountOf(await source());
   const stopped = unchecked.filter(({ isEmulatorStopped }) => isEmulatorStopped);
+  const silent = unchecked.filter(({ isEmulatorStopped }) => !isEmulatorStopped);
+  const repairOf = (fix: string | null | undefined) => fix?.replace('user:YOU', memberOf(account)) ?? null;
+  const failed = silent.map(async ({ project, zone, message, fix }): Promise<Outcome> => {
+    const isEmulated = isServedByEmulator(settings, project);
+    const missing = isEmulated
+      ? []
+      : await permissionsMissingIn(services, project, tpuPermissions).catch((): readonly string[] => []);
+    const named = missing.find((one) => message.includes(one));
+    if (named !== undefined) return unknown(`${project}: it needs ${named}`);
+    const where = `${zone === null ? '' : `${zone} in `}${project}`;
+    return problem(
+      `the TPUs of ${where} cannot be listed: ${asClause(message)}`,
+      isEmulated ? 'jobman emulator status' : (repairOf(fix) ?? `jobman tpus --project ${quote(project)}`),
+    );
+  });
   const found = [
     ...stopped.map(() => ok('the TPU emulator does not run; a job starts it')),
-    ...unchecked
-      .filter(({ isEmulatorStopped }) => !isEmulatorStopped)
-      .map(({ project, zone, message }) =>
-        problem(
-          `the TPUs of ${zone === null ? '' : `${zone} in `}${project} cannot be listed: ${message}`,
-          'jobman tpus',
-        ),
-      ),
+    ...(await Promise.all(failed)),
+    // One cause hides the TPUs and the quotas of a project, and the permissions name a missing one.
     ...unread
-      .filter(({ project }) => stopped.every((one) => one.project !== project))
-      .map(({ project, message, fix }) => warning(`the quotas of ${project} cannot be read: ${message}`, fix)),
+      .filter(({ project, permission }) => permission === null && unchecked.every((one) => one.project !== project))
+      .map(({ project, message, fix }) =>
+        warning(`the quotas of ${project} cannot be read: ${message}`, repairOf(fix)),
+      ),
   ];
   if (found.length > 0) return found;
   const used = rows.reduce((sum, { usedChips }) => sum + (usedChips ?? 0), 0);
@@ -442,9 +560,10 @@ async function cloudOutcomes(
 
 async function orphanOutcomes(
   services: Services,
-  projects: () => Promise<readonly string[]>,
+  { projects, lists }: Pick<CloudFacts, 'projects' | 'lists'>,
 ): Promise<readonly Outcome[]> {
   if (!existsSync(databaseFile(services.home)) || (await projects()).length === 0) return [ok('none')];
+  const unlisted = (await lists()).unchecked.map(({ project }) => project);
   const collector = await services.orphans();
   try {
     const { orphans, unchecked } = await collector.observe();
@@ -454,7 +573,11 @@ async function orphanOutcomes(
       ...(present.length === 0
         ? []
         : [problem(`${pluralize(present.length, 'orphan')} of this jobman may cost money`, 'jobman gc')]),
-      ...silent.map(({ project, message }) => unknown(`${project} could not be checked: ${message}`, 'jobman gc')),
+      ...silent.map(({ project, message }) =>
+        unlisted.includes(project)
+          ? seeTpus(project)
+          : unknown(`${project} could not be checked: ${message}`, 'jobman gc'),
+      ),
       ...(present.length === 0 && silent.length === 0 ? [ok('none')] : []),
     ];
   } finally {

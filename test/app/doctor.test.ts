@@ -4,8 +4,11 @@ import { suite, test } from 'node:test';
 import {
   checkClock,
   checkController,
+  checkDatabaseError,
   checkDisk,
   checkEndpoints,
+  checkHome,
+  checkLogin,
   checkNotifications,
   checkPermissions,
   checkPrivacy,
@@ -13,13 +16,19 @@ import {
   checkSsh,
   checkVersions,
   ok,
+  problem,
+  requires,
   runDoctor,
+  unknown,
+  warning,
   type ControllerFacts,
+  type HomeFacts,
+  type LoginFacts,
   type Outcome,
   type ReachFacts,
   type SshFacts,
 } from '../../src/app/doctor.ts';
-import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { exitCode, JobmanError, StoreError } from '../../src/app/errors.ts';
 import { minute, second } from '../../src/core/model/time.ts';
 import { noon } from '../support/builders.ts';
 
@@ -53,6 +62,16 @@ suite('the doctor', () => {
     assert.deepEqual(changes, ['one two', 'one', '']);
   });
 
+  test('leaves a check out that needs what another one misses', async () => {
+    const run = async () => [ok('it ran')];
+    const need = (found: readonly Outcome[]) => ({ what: 'a login', check: async () => found });
+    const left = [unknown('it needs a login')];
+    assert.deepEqual(await requires([need([ok('x'), warning('y', null)])], run)(), [ok('it ran')]);
+    assert.deepEqual(await requires([need([ok('x'), problem('y', null)])], run)(), left);
+    assert.deepEqual(await requires([need([unknown('y')])], run)(), left);
+    assert.deepEqual(await requires([{ what: 'a login', check: () => Promise.reject(new Error('x')) }], run)(), left);
+  });
+
   test('a check that fails or does not end is unknown, with the reason', async () => {
     const results = await runDoctor(
       {
@@ -81,8 +100,8 @@ test('each problem of the settings is one outcome', async () => {
   ]);
   const found = await checkSettings('/s.json', () => Promise.reject(error));
   assert.deepEqual(brief(found), [
-    ['problem', 'edit /s.json'],
-    ['problem', 'edit /s.json'],
+    ['problem', '${EDITOR:-vi} /s.json'],
+    ['problem', '${EDITOR:-vi} /s.json'],
   ]);
   assert.deepEqual(brief(await checkSettings('/s.json', async () => ({}))), [['ok', null]]);
 });
@@ -99,14 +118,59 @@ test('secrets, the settings and the database are private, or shared with the gro
   assert.deepEqual(brief(checkPrivacy(shared, [file('/x/url', 0o100640, true)])), [['problem', 'chmod 600 /x/url']]);
 });
 
-test('the disk needs space, files and permission', () => {
-  const facts = { folder: '/h', exists: true, isWritable: true, freeBytes: 80e9, freeFiles: 1e6 };
+test('the home is a folder that this user can read and write', () => {
+  const usable: HomeFacts = {
+    folder: '/h',
+    isNamed: false,
+    kind: 'folder',
+    isReadable: true,
+    isWritable: true,
+    isReadOnlyFileSystem: false,
+    user: 'ada',
+    isOwn: true,
+  };
+  const remedies: readonly (readonly [
+    different: Partial<typeof usable> | { kind: 'absent' | 'other' },
+    string | null,
+  ])[] = [
+    [{}, null],
+    [{ kind: 'absent' }, null],
+    [{ kind: 'other' }, 'mv /h /h.old'],
+    [{ kind: 'other', isNamed: true }, 'unset JOBMAN_HOME'],
+    [{ isWritable: false }, 'chmod u+rwx /h'],
+    [{ isReadable: false, isOwn: false }, 'sudo chown -R ada /h'],
+    [{ isReadable: false, isOwn: false, isNamed: true }, 'unset JOBMAN_HOME'],
+    [{ isWritable: false, isReadOnlyFileSystem: true }, 'findmnt --target /h'],
+    [{ kind: 'absent', isWritable: false, isOwn: false }, 'sudo install -d -m 700 -o ada /h'],
+  ];
+  for (const [different, remedy] of remedies)
+    assert.deepEqual(
+      brief(checkHome({ ...usable, ...different })),
+      [[remedy === null ? 'ok' : 'problem', remedy]],
+      JSON.stringify(different),
+    );
+});
+
+test('the disk needs space and files', () => {
+  const facts = { folder: '/h', freeBytes: 80e9, freeFiles: 1e6 };
   const state = (different: Partial<typeof facts>) => checkDisk({ ...facts, ...different })[0]?.state;
   assert.equal(state({}), 'ok');
   assert.equal(state({ freeBytes: 2e9 }), 'warning');
   assert.equal(state({ freeBytes: 2e8 }), 'problem');
   assert.equal(state({ freeFiles: 10 }), 'problem');
-  assert.equal(state({ isWritable: false }), 'problem');
+});
+
+test('a database that cannot be used names one command that repairs it', () => {
+  const damaged = new StoreError('corrupt', 'The database is damaged.', [
+    'First: jobman controller stop',
+    'To restore the backup of 2026-11-21T08:00:00.000Z: cd /h && mv a b',
+    'The files of each job are in /h/jobs/.',
+  ]);
+  assert.equal(checkDatabaseError(damaged, null).remedy, 'jobman controller stop; cd /h && mv a b');
+  const newer = new StoreError('newer', 'The database was written by a newer jobman.');
+  assert.equal(checkDatabaseError(newer, 'git pull').remedy, 'git pull');
+  const copied = new StoreError('copied', 'This home is a copy.', ['use the original']);
+  assert.equal(checkDatabaseError(copied, null).remedy, 'use the original');
 });
 
 suite('the controller', () => {
@@ -134,8 +198,10 @@ suite('the controller', () => {
     const restart = [['problem', 'jobman controller restart']];
     assert.deepEqual(check({ version: '0.9.0' }), restart);
     assert.deepEqual(check({ isOutdated: true }), restart);
-    assert.deepEqual(check({ leaseExpiresAt: noon - second }), restart);
-    assert.deepEqual(check({ leaseExpiresAt: null }), restart);
+    // A process that hangs does not answer a request to exit.
+    const kill = [['problem', 'kill -KILL 7; jobman controller start']];
+    assert.deepEqual(check({ leaseExpiresAt: noon - second }), kill);
+    assert.deepEqual(check({ leaseExpiresAt: null, nextPassAt: noon - 6 * minute }), kill);
     assert.deepEqual(check({ nextPassAt: noon - 6 * minute }), restart);
     assert.deepEqual(check({ nextPassAt: noon - minute }), [['ok', null]]);
   });
@@ -146,6 +212,7 @@ test('SSH needs a private key with a private mode, and an agent that answers if 
     keyFile: '/h/ssh/id_ed25519',
     keyMode: 0o100600,
     isKeyReadable: true,
+    keyProblem: null,
     folderMode: 0o40700,
     agent: { failure: null },
     program: 'OpenSSH_9.2p1',
@@ -155,29 +222,58 @@ test('SSH needs a private key with a private mode, and an agent that answers if 
   assert.deepEqual(check({ keyMode: null, folderMode: null, agent: 'none' }), [['ok', null]]);
   assert.deepEqual(check({ keyMode: 0o100644 }), [['problem', 'chmod 600 /h/ssh/id_ed25519']]);
   assert.deepEqual(check({ isKeyReadable: false }), [['problem', 'ls -l /h/ssh/id_ed25519']]);
+  assert.deepEqual(check({ keyProblem: 'it is no key' }), [['problem', 'mv /h/ssh/id_ed25519 /h/ssh/id_ed25519.old']]);
   assert.deepEqual(check({ folderMode: 0o40777 }), [['problem', 'chmod o-w /h/ssh']]);
   assert.deepEqual(check({ folderMode: 0o42770 }), [['ok', null]], 'a home that a group shares');
   assert.equal(check({ agent: { failure: 'ENOENT' } })[0]?.[0], 'warning');
   assert.equal(check({ program: null })[0]?.[0], 'warning');
 });
 
-test('versions are listed; a newer jobman and a missing program are warnings', () => {
-  const facts = {
-    node: 'Node.js 26',
-    jobman: '1.0.0',
-    isBundle: true,
-    newer: null,
-    gcloud: undefined,
-    kubectl: undefined,
-  };
+test('versions are listed; a newer jobman is a warning', () => {
+  const facts = { node: 'Node.js 26', jobman: '1.0.0', isBundle: true, newer: null, upgrade: null, programs: [] };
   assert.deepEqual(checkVersions(facts), [ok('jobman 1.0.0, Node.js 26')]);
-  assert.deepEqual(checkVersions({ ...facts, gcloud: 'Google Cloud SDK 528.0.0' }), [
+  assert.deepEqual(checkVersions({ ...facts, programs: ['Google Cloud SDK 528.0.0'] }), [
     ok('jobman 1.0.0, Node.js 26, Google Cloud SDK 528.0.0'),
   ]);
-  const states = checkVersions({ ...facts, newer: 'jobman 2 exists.', gcloud: null, kubectl: null }).map(
-    ({ state }) => state,
-  );
-  assert.deepEqual(states, ['ok', 'warning', 'warning', 'warning']);
+  const newer = checkVersions({ ...facts, newer: 'jobman 2 exists.', upgrade: 'git pull' });
+  assert.deepEqual(brief(newer), [
+    ['ok', null],
+    ['warning', 'git pull'],
+  ]);
+});
+
+suite('the login', () => {
+  const file = { kind: 'file', file: '/k.json', isNamed: false, account: 'ada@b.c' } as const;
+  const service = { ...file, account: 'bot@lab.iam.gserviceaccount.com' };
+  const gcloud = { kind: 'gcloud', account: null } as const;
+  const login = (different: Partial<LoginFacts>) =>
+    checkLogin({ source: file, state: 'refused', reason: 'invalid_grant', isClockWrong: false, ...different });
+
+  const user = 'gcloud auth application-default login';
+  const repairs: readonly (readonly [Partial<LoginFacts>, Outcome['state'], string | null])[] = [
+    [{ state: 'accepted' }, 'ok', null],
+    [{}, 'problem', user],
+    [{ source: gcloud }, 'problem', user],
+    [{ source: { ...file, isNamed: true } }, 'problem', `unset GOOGLE_APPLICATION_CREDENTIALS; ${user}`],
+    [
+      { source: service },
+      'problem',
+      'gcloud iam service-accounts keys create /k.json --iam-account bot@lab.iam.gserviceaccount.com',
+    ],
+    [{ source: { kind: 'command' } }, 'problem', 'sh -c "$(jobman settings get tpu.tokenCommand)"'],
+    [{ source: gcloud, reason: 'spawn gcloud ENOENT' }, 'problem', 'https://cloud.google.com/sdk/docs/install'],
+    [{ state: 'silent', reason: 'no answer' }, 'problem', 'curl -sv https://oauth2.googleapis.com'],
+    [{ isClockWrong: true }, 'unknown', null],
+  ];
+  for (const [different, state, remedy] of repairs)
+    test(`${JSON.stringify(different)} is ${state}`, () => {
+      assert.deepEqual(brief(login(different)), [[state, remedy]]);
+    });
+
+  test('names the file, its account and the first line of the reason', () => {
+    const [found] = login({ reason: 'ERROR: (gcloud.auth) No account.\nPlease run:\n\n  $ gcloud auth login' });
+    assert.equal(found?.message, '/k.json (ada@b.c) provides no login that Google Cloud accepts: No account');
+  });
 });
 
 suite('servers', () => {
@@ -189,14 +285,22 @@ suite('servers', () => {
     ...different,
   });
 
-  test('that do not answer are named once for each address', () => {
-    assert.equal(checkEndpoints([server()])[0]?.state, 'ok');
-    const silent = [server({ failure: 'timed out' }), server({ name: 'Cloud Storage', failure: 'timed out' })];
-    assert.deepEqual(
-      checkEndpoints(silent).map(({ message }) => message),
-      ['tpu.example (the Cloud TPU API and Cloud Storage) does not answer: timed out'],
-    );
-    assert.equal(checkEndpoints([])[0]?.state, 'ok');
+  test('that do not answer for one reason are one problem', () => {
+    assert.equal(checkEndpoints([server()], null)[0]?.state, 'ok');
+    const storage = { name: 'Cloud Storage', url: 'https://storage.example' };
+    const silent = (failure: string) => [
+      server({ failure: failure.replace('HOST', 'tpu.example') }),
+      server({ ...storage, failure: failure.replace('HOST', 'storage.example') }),
+    ];
+    const messages = (failure: string, proxy: string | null = null) =>
+      checkEndpoints(silent(failure), proxy).map(({ message }) => message);
+    assert.deepEqual(messages('timed out'), ['no answer of tpu.example and storage.example: timed out']);
+    assert.deepEqual(messages('no tunnel to HOST: HTTP 407', 'HTTPS_PROXY'), [
+      'no answer of tpu.example and storage.example through the proxy of HTTPS_PROXY: no tunnel to the server: HTTP 407',
+    ]);
+    assert.match(messages('self-signed certificate')[0] ?? '', /NODE_EXTRA_CA_CERTS/);
+    assert.deepEqual(brief(checkEndpoints(silent('timed out'), null)), [['problem', 'curl -sv https://tpu.example']]);
+    assert.equal(checkEndpoints([], null)[0]?.state, 'ok');
   });
 
   test('report the time; without any answer the clock is unknown', () => {
@@ -206,6 +310,7 @@ suite('servers', () => {
     // One wrong server does not prove that this clock is wrong.
     assert.equal(checkClock([server({ skewMs: 400 * second }), server()])[0]?.state, 'ok');
     assert.equal(checkClock([server({ skewMs: null })])[0]?.state, 'unknown');
+    assert.equal(checkClock([])[0]?.state, 'ok');
   });
 });
 
@@ -220,6 +325,11 @@ test('missing permissions are named, with the command that grants them', () => {
   );
   assert.equal(optional?.state, 'warning');
   assert.match(optional.message, /cloudquotas\.quotas\.get, which `jobman quota` needs$/);
+});
+
+test('a service account is a member of its own kind', () => {
+  const [missing] = checkPermissions('lab', ['tpu.nodes.create'], 'bot@lab.iam.gserviceaccount.com');
+  assert.match(missing?.remedy ?? '', /--member serviceAccount:bot@lab\.iam\.gserviceaccount\.com /);
 });
 
 test('a recipient whose newest message was not delivered is a problem', () => {

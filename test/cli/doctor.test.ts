@@ -52,6 +52,25 @@ test('long sentences wrap, and names from a cloud cannot control the terminal', 
   assert.match(out, /^ {15}jobman tpus$/m);
 });
 
+test('checks that lack the same thing are one row', async () => {
+  const left = ['permissions', 'tpus'].map((check) => ({
+    check,
+    state: 'unknown' as const,
+    message: 'it needs a login',
+    remedy: null,
+  }));
+  const login: CheckResult = { check: 'login', state: 'problem', message: 'none', remedy: 'gcloud login' };
+  const { out, err } = await doctor([login, ...left]);
+  assert.equal(
+    out,
+    `problem  login     none
+                   gcloud login
+unknown  2 checks  permissions and tpus: it needs a login
+`,
+  );
+  assert.equal(err, '1 problem and 2 unknown.\n');
+});
+
 test('--json prints one object for each result', async () => {
   const { code, out } = await doctor(results, ['--json']);
   assert.equal(code, 1);

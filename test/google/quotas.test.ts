@@ -157,6 +157,6 @@ suite('an answer', () => {
     const answer = await port.limits('lba');
     assert.ok(!answer.ok);
     assert.match(answer.problem.message, /^it does not exist, or your login cannot see it: /);
-    assert.equal(answer.problem.fix, null);
+    assert.equal(answer.problem.fix, 'gcloud projects list');
   });
 });

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { NoLoginError } from '../../src/backends/tpu/api.ts';
 import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import type { RunProgram } from '../../src/backends/tpu/credentials.ts';
 import { JobmanError } from '../../src/app/errors.ts';
@@ -101,6 +102,33 @@ suite('application default credentials', () => {
       assert.equal(error.lines.length, 1);
       return true;
     });
+  });
+});
+
+test('a file that cannot be used is not replaced by the login of gcloud, and its text is not shown', async (t) => {
+  const { folder } = openWorld(t);
+  const file = join(folder, 'login.json');
+  withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
+  const reasonOf = async () =>
+    createLogin({ run: neverRun, now: () => 0 })
+      .headers()
+      .then(
+        () => '',
+        (error: unknown) => (error instanceof NoLoginError ? error.lines.join() : String(error)),
+      );
+  assert.match(await reasonOf(), /login\.json does not exist, or it is not a file$/);
+  writeFileSync(file, 'refresh_token: hunter2');
+  assert.equal(await reasonOf(), 'the file of the login is not JSON');
+});
+
+test('a login server that does not answer says nothing about the login', async (t) => {
+  const { folder } = openWorld(t);
+  writeFileSync(join(folder, 'subject'), 'who I am elsewhere');
+  useLogin(t, folder, 'http://127.0.0.1:1/token', 'subject');
+  await assert.rejects(createLogin({ run: neverRun, now: () => 0 }).headers(), (error) => {
+    assert.ok(error instanceof JobmanError && !(error instanceof NoLoginError));
+    assert.match(error.message, /^Google Cloud's login did not answer: /);
+    return true;
   });
 });
 

@@ -66,10 +66,8 @@ test('a new installation has no problem, and gets no file', async (t) => {
 test('a project that answers is healthy; what is denied is named', async (t) => {
   const { world, cloud } = await worldWithCloud(t);
   const healthy = await diagnose(world);
-  for (const check of ['settings', 'login', 'endpoints', 'permissions', 'tpus', 'orphans'])
+  for (const check of ['home', 'settings', 'login', 'endpoints', 'clock', 'permissions', 'tpus', 'orphans'])
     assert.deepEqual(statesOf(healthy[check]), ['ok'], JSON.stringify(healthy[check]));
-  // A server on this machine has the same clock.
-  assert.deepEqual(statesOf(healthy['clock']), ['unknown']);
 
   await cloud.admin('permission', 'tpu.nodes.create');
   await cloud.admin('permission', 'tpu.nodes.list');
@@ -77,9 +75,44 @@ test('a project that answers is healthy; what is denied is named', async (t) => 
   const denied = await diagnose(world);
   assert.deepEqual(statesOf(denied['permissions']), ['problem', 'warning']);
   assert.match(denied['permissions']?.[0]?.message ?? '', /missing tpu\.nodes\.create and tpu\.nodes\.list/);
-  assert.deepEqual(statesOf(denied['tpus']), ['problem', 'warning']);
-  assert.match(denied['tpus']?.[0]?.message ?? '', /tpu\.nodes\.list/);
+  // The permissions have named what is missing.
+  assert.deepEqual(
+    denied['tpus']?.map(({ state, message }) => [state, message]),
+    [['unknown', 'lab: it needs tpu.nodes.list']],
+  );
   assert.deepEqual(statesOf(denied['orphans']), ['ok'], 'no database, so no orphan');
+});
+
+test('an API that is disabled is one problem, with the command that enables it', async (t) => {
+  const { world, cloud } = await worldWithCloud(t);
+  await cloud.admin('permission', 'api');
+  const found = await diagnose(world);
+  const problems = Object.values(found)
+    .flat()
+    .filter(({ state }) => state === 'problem');
+  assert.deepEqual(
+    problems.map(({ check, remedy }) => [check, remedy]),
+    [['tpus', 'gcloud services enable tpu.googleapis.com --project lab']],
+  );
+  assert.deepEqual(statesOf(found['permissions']), ['unknown']);
+});
+
+test('a home or a database that cannot be used is the only problem', async (t) => {
+  const file = openWorld(t);
+  writeFileSync(file.home, '');
+  const { world: damaged } = await worldWithCloud(t);
+  writeFileSync(join(damaged.home, 'state.db'), 'x'.repeat(4096));
+  for (const [world, check] of [
+    [file, 'home'],
+    [damaged, 'database'],
+  ] as const) {
+    const found = Object.values(await diagnose(world)).flat();
+    assert.deepEqual(
+      found.filter(({ state }) => state === 'problem').map((one) => one.check),
+      [check],
+    );
+    assert.ok(found.some((one) => one.check === 'tpus' && one.state === 'unknown'));
+  }
 });
 
 test('the project that runs the queries of billing needs another permission', async (t) => {
@@ -151,5 +184,5 @@ test('a cloud that does not answer is a problem, and its permissions are unknown
   const found = await diagnose(world);
   assert.deepEqual(statesOf(found['endpoints']), ['problem']);
   assert.deepEqual(statesOf(found['permissions']), ['unknown']);
-  assert.equal(found['tpus']?.[0]?.state, 'problem');
+  assert.deepEqual(statesOf(found['tpus']), ['unknown']);
 });

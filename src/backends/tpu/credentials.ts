@@ -23,8 +23,13 @@ const loginTimeout: Duration = 20 * second;
 /** A failed login is not retried for this long, because each try starts programs and searches for hosts. */
 const failureCacheTime: Duration = 5 * second;
 
+/** A network that fails says nothing about the login. */
+function silentLogin(reason: string): JobmanError {
+  return new JobmanError(`Google Cloud's login did not answer: ${reason}`, exitCode.unreachable);
+}
+
 function loginTimedOut(): never {
-  throw new JobmanError(`Google Cloud's login did not answer within ${loginTimeout / second} s`, exitCode.unreachable);
+  throw silentLogin(`no answer within ${loginTimeout / second} s`);
 }
 
 const noLoginMessage =
@@ -65,14 +70,18 @@ export function createLogin(options: {
 
   async function fetchHeaders(): Promise<Headers> {
     if (tokenCommand !== null) return headersFromCommand(['/bin/sh', '-c', tokenCommand]);
-    adc ??= cached === undefined ? await applicationDefaultCredentials() : undefined;
+    try {
+      adc ??= cached === undefined ? await applicationDefaultCredentials() : undefined;
+    } catch (error) {
+      throw loginError(refusalText(error));
+    }
     if (adc === undefined) return headersFromCommand(['gcloud', 'auth', 'print-access-token', '--quiet']);
     try {
       return await adc.headers();
     } catch (error) {
       // Read the file again next time: a new login may replace it.
       adc = undefined;
-      throw loginError(messageOf(error));
+      throw hasNoAnswer(error) ? silentLogin(messageOf(error)) : loginError(refusalText(error));
     }
   }
 
@@ -141,6 +150,10 @@ function hasSameToken(one: Headers, other: Headers): boolean {
   return one['authorization'] === other['authorization'];
 }
 
+/** The library's message if there are none. */
+const nothingFound = /^Could not load the default credentials/;
+
+/** Undefined if there are none. Rejects for those that cannot be used: the login of gcloud may be another account. */
 async function applicationDefaultCredentials(): Promise<{ headers(): Promise<Headers> } | undefined> {
   // Imported on demand: the library takes about 100 ms, which a read or a local job must not pay.
   const { GoogleAuth, gaxios } = await import('google-auth-library');
@@ -152,12 +165,40 @@ async function applicationDefaultCredentials(): Promise<{ headers(): Promise<Hea
       scopes: [cloudPlatformScope],
       clientOptions: { transporterOptions: googleLimits },
     }).getClient();
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (nothingFound.test(messageOf(error))) return undefined;
+    throw error;
   }
   // The headers include the quota project, if the login names one.
   return { headers: async () => Object.fromEntries((await client.getRequestHeaders()).entries()) };
 }
+
+/** An error of the library about a request: it has the request, and the answer if there was one. */
+interface RequestError extends Error {
+  readonly config: object;
+  readonly response?: { readonly status: number; readonly data: unknown };
+}
+
+function isRequestError(error: unknown): error is RequestError {
+  return error instanceof Error && 'config' in error;
+}
+
+function hasNoAnswer(error: unknown): boolean {
+  return isRequestError(error) && (error.response === undefined || error.response.status >= 500);
+}
+
+function refusalText(error: unknown): string {
+  // Its message contains text of the file, which has secrets.
+  if (error instanceof SyntaxError) return 'the file of the login is not JSON';
+  const answer = isRequestError(error)
+    ? parseShape(JSON.stringify(error.response?.data ?? {}), refusalShape)
+    : undefined;
+  const message = messageOf(error);
+  if (answer?.error === undefined) return /The file at .* is not a file/.exec(message)?.[0] ?? message;
+  return answer.error_description === undefined ? answer.error : `${answer.error}: ${answer.error_description}`;
+}
+
+const refusalShape = { error: 'string', error_description: 'string' } as const satisfies Shape;
 
 interface Token {
   readonly value: string;

@@ -25,11 +25,32 @@ export async function doctor(cli: Cli, _flags: GlobalFlags): Promise<number> {
   if (cli.json) cli.printJsonLines(results);
   else {
     const columns = columnsOf(cli.io.stdout);
-    const width = Math.max(...results.map(({ check }) => check.length));
-    cli.printAll(results.flatMap((result, index) => resultLines(result, results[index - 1], width, columns)));
+    const rows = mergeUnknown(results);
+    const width = Math.max(...rows.map(({ check }) => check.length));
+    cli.printAll(rows.flatMap((row, index) => resultLines(row, rows[index - 1], width, columns)));
     cli.note(formatSummary(results));
   }
   return results.some(({ state }) => state === 'problem') ? exitCode.failed : exitCode.ok;
+}
+
+/** Checks that lack the same thing are one row, below the others. */
+function mergeUnknown(results: readonly CheckResult[]): readonly CheckResult[] {
+  const isPlain = ({ state, remedy }: CheckResult) => state === 'unknown' && remedy === null;
+  const byMessage = Map.groupBy(results.filter(isPlain), ({ message }) => message);
+  const merged = [...byMessage].filter(([, some]) => some.length > 1);
+  const isMerged = (one: CheckResult) => merged.some(([, some]) => some.includes(one));
+  return [
+    ...results.filter((one) => !isMerged(one)),
+    ...merged.map(([message, some]): CheckResult => {
+      const names = formatList(some.map(({ check }) => check));
+      return {
+        check: pluralize(some.length, 'check'),
+        state: 'unknown',
+        message: `${names}: ${message}`,
+        remedy: null,
+      };
+    }),
+  ];
 }
 
 function resultLines(
