@@ -8,7 +8,7 @@ import type { SliceState } from '../core/model/ready-periods.ts';
 import type { Arrival } from '../core/model/arrival-times.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
-import type { BackendName, JobSpec, Pricing, SetupStep, WorkerId, CapacitySpec } from '../core/model/spec.ts';
+import type { BackendName, JobSpec, SetupStep, ShownTpu, WorkerId, CapacitySpec } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
@@ -195,7 +195,7 @@ export interface AllocationRef {
   readonly allocation: Allocation;
 }
 
-export interface Orphan {
+export interface Orphan extends ShownTpu {
   readonly backend: BackendName;
   /** Google's full name, which is enough to release it: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`. */
   readonly resource: string;
@@ -205,8 +205,6 @@ export interface Orphan {
   readonly state: string;
   /** The slices that this resource shows, for the usage ledger. Like its type and pricing absent in the store. */
   readonly slices?: readonly SliceState[];
-  readonly accelerator?: string | null;
-  readonly pricing?: Pricing | 'reserved';
 }
 
 /** A source of capacity. Never waits for a machine and never throws for the cloud: failure to observe is `unknown`. */

@@ -4,7 +4,7 @@ import { isOrphaned, recordLateTpu, recordOrphan } from '../core/decide/orphans.
 import { chain, withoutEvents } from '../core/model/decision.ts';
 import type { Allocation, Job } from '../core/model/job.ts';
 import type { SliceState } from '../core/model/ready-periods.ts';
-import { alternativeCount, capacityAt } from '../core/model/spec.ts';
+import { alternativeCount, alternativeOf, capacityAt, isOfType } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { locationPrefix, type Commit, type CommitResult, type Orphan, type Store } from './ports.ts';
 
@@ -64,21 +64,19 @@ async function tryRecord(
 /** The alternatives of the job at the location of the resource, the most likely one first. */
 function alternativesAt(
   job: Job,
-  { ordinal, alternative: current = 0 }: Allocation,
-  { resource, accelerator, pricing }: ObservedOrphan,
+  { ordinal, alternative: current = 0, readyAt }: Allocation,
+  orphan: ObservedOrphan,
 ): readonly number[] {
   const all = Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative) => ({
     alternative,
     capacity: capacityAt(job.spec.capacity, alternative),
-  })).filter(({ capacity }) => resource.startsWith(locationPrefix(capacity) ?? '\0'));
-  const tier = pricing === 'reserved' ? 'ondemand' : pricing;
-  const ofType = all.filter(
-    ({ capacity: one }) => one.kind === 'tpu' && one.accelerator === accelerator && one.pricing === tier,
-  );
-  // A job observes every TPU of that name at its own location, whatever its type.
+  })).filter(({ capacity }) => orphan.resource.startsWith(locationPrefix(capacity) ?? '\0'));
+  const ofType = all.filter(({ capacity }) => capacity.kind === 'tpu' && isOfType(capacity, orphan));
+  // A job that uses a TPU observes it, whatever its type.
+  const own = readyAt === null ? alternativeOf(job.spec.capacity, current, orphan) : current;
   const likely = [
     ...(isOrphaned(job, ordinal) ? ofType : []),
-    ...all.filter(({ alternative }) => alternative === current),
+    ...all.filter(({ alternative }) => alternative === own),
     ...ofType,
     ...all,
   ];

@@ -5,6 +5,7 @@
 import { messageOf } from '../app/errors.ts';
 import { locationPrefix, type AllocationRef, type CapacityPort, type Orphan } from '../app/ports.ts';
 import { capacityOf, type Job } from '../core/model/job.ts';
+import { alternativeOf } from '../core/model/spec.ts';
 import { minute, type Instant } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import {
@@ -25,14 +26,18 @@ const maxRetryTime = 3 * minute;
 type Claim = 'claimed' | 'release' | 'unknown';
 
 /** A resource that exists after its allocation was observed as deleted is not claimed. */
-function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
+function claimOf(job: Job | undefined, orphan: Orphan): Claim {
+  const { allocation: ordinal, resource } = orphan;
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
   if (job === undefined || allocation === undefined) return 'unknown';
   if (allocation.ownership === 'persistent') return 'claimed';
   // Nor is a resource in a location that refused the request before the job tried another location.
   const prefix = locationPrefix(capacityOf(job, allocation));
   const isElsewhere = prefix !== null && !resource.startsWith(prefix);
-  if (allocation.goneAt === null && !isElsewhere) return 'claimed';
+  // Nor one that was requested in another alternative of the same zone.
+  const { alternative = 0, readyAt } = allocation;
+  const isOther = readyAt === null && alternativeOf(job.spec.capacity, alternative, orphan) !== alternative;
+  if (allocation.goneAt === null && !isElsewhere && !isOther) return 'claimed';
   return 'release';
 }
 
@@ -86,7 +91,7 @@ export function createOrphanCollector(
   async function handleResource(capacity: CapacityPort, orphan: Orphan): Promise<boolean> {
     // Loaded after the list was made, so that a job created in between can claim its resources.
     const job = (await store.load(orphan.job))?.job;
-    switch (claimOf(job, orphan.allocation, orphan.resource)) {
+    switch (claimOf(job, orphan)) {
       case 'claimed':
         return true;
       case 'unknown':

@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test';
 import type { AllocationRef, Backend, CapacityPort, Store, Orphan } from '../../src/app/ports.ts';
 import { createOrphanCollector } from '../../src/controller/orphan-collector.ts';
 import { capacityOf, type Job } from '../../src/core/model/job.ts';
+import type { TpuSpec } from '../../src/core/model/spec.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
 import { hour, minute, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
@@ -233,6 +234,29 @@ test('a TPU that appears in an alternative that its job has left is in the ledge
     ['good-a', 'idle', 10 * minute, 11 * minute, 12],
     ['good-c', 'idle', 10 * minute, 11 * minute, 7],
   ]);
+});
+
+test('a late TPU in the zone of the current alternative has its own price, and is released', async (t) => {
+  const { store, cloud, collector } = await open(t);
+  const other = { runtimeVersion: 'v2', accelerator: 'v5litepod-8', pricing: 'spot', pricePerHourUsd: 2 } as const;
+  const spec = tpuSpec({}, { zone: 'good-a', pricePerHourUsd: 4, alternatives: [{ ...other, zone: 'good-a' }] });
+  const { job, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
+  const waiting = withAttempts({ ...aJob(spec), id: job.id, installation: job.installation }, [{}], [{}]);
+  await store.commit({ job: waiting, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  const { accelerator, pricing } = capacityOf(waiting, undefined) as TpuSpec;
+  const own = { ...late(waiting, 'good-a'), slices: ['ready'], accelerator, pricing } as const;
+  cloud.there.set(own.resource, own);
+  await collector.collect();
+  assert.equal(cloud.there.size, 1, 'the pass of the job adopts it');
+  cloud.there.set(own.resource, { ...own, accelerator: other.accelerator });
+  await collector.collect();
+  assert.equal(cloud.there.size, 0);
+  assert.deepEqual(
+    (await store.usage({})).flatMap(({ use, accelerator: type, pricePerHourUsd }) =>
+      use === 'waiting' ? [] : [[use, type, pricePerHourUsd]],
+    ),
+    [['idle', 'v5litepod-8', 2]],
+  );
 });
 
 test('the TPU of a job that was removed by force is in the ledger until two collections have missed it', async (t) => {

@@ -20,7 +20,7 @@ import {
   type OutcomeResult,
   type Unknown,
 } from '../../core/model/observation.ts';
-import type { DataDisk, TpuSpec } from '../../core/model/spec.ts';
+import { alternativeOf, type DataDisk, type TpuSpec } from '../../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../../core/model/time.ts';
 import {
   classifyError,
@@ -36,7 +36,7 @@ import {
   type TpuApi,
   type TpuNode,
 } from './api.ts';
-import { findOrphans } from './inventory.ts';
+import { findOrphans, shownTpu } from './inventory.ts';
 import {
   allocationStatus,
   combineNodes,
@@ -196,7 +196,33 @@ async function observeAllocation(
     else if (answer.status !== 'NOT_FOUND') return unknownFromError(answer.error, since);
   }
   const status = allocationStatus(ref, { node, queued, createStatus });
-  return known(withSlices(status, ref, { nodes, queued }), since);
+  return known(
+    isLateTpu(ref, node, queued) ? lateTpuStatus(ref, status) : withSlices(status, ref, { nodes, queued }),
+    since,
+  );
+}
+
+/**
+ * True for a TPU that an earlier request, in another alternative of the same zone, has made late. The job wants another
+ * one, and orphan collection releases this one. A job that uses a TPU observes it, whatever its type.
+ */
+function isLateTpu(
+  { job, allocation }: AllocationRef,
+  node: TpuNode | undefined,
+  queued: QueuedResource | undefined,
+): boolean {
+  const { alternative = 0, readyAt } = allocation;
+  return readyAt === null && alternativeOf(job.spec.capacity, alternative, shownTpu(node, queued)) !== alternative;
+}
+
+/** Absent until the job releases its allocation; then it exists, and orphan collection records its ready time. */
+function lateTpuStatus(ref: AllocationRef, status: AllocationStatus): AllocationStatus {
+  if (ref.allocation.releasedAt === null) return { state: 'absent', detail: lateTpuText(ref) };
+  return { ...status, state: status.state === 'ready' ? 'provisioning' : status.state, slices: ['other'] };
+}
+
+function lateTpuText({ allocation }: AllocationRef): string {
+  return `${allocation.name} still is the TPU of an earlier request in another alternative, and is being released`;
 }
 
 /** A resource with an entry of an unexpected form is not in the items, so it is requested by its name. */
@@ -254,16 +280,26 @@ export async function requestAllocation(api: TpuApi, ref: AllocationRef, sshKeys
 async function outcomeOfExisting(api: TpuApi, location: Location, ref: AllocationRef): Promise<OutcomeResult> {
   if (ref.allocation.ownership === 'persistent') return done;
   const { name } = ref.allocation;
-  const owner = ownerOf(ref);
   if (tpuSpecOf(ref).mode === 'queued-resources') {
     const queued = await api.getQueuedResource(location, name);
-    if (queued.ok) return isSameOwner(queuedOwner(queued.value), owner) ? done : nameTaken(name);
+    if (queued.ok) return outcomeOfOwner(ref, queuedOwner(queued.value), undefined, queued.value);
     if (queued.status !== 'NOT_FOUND') return unclear(queued);
   }
   const node = await api.getNode(location, nodeIds(ref)[0] ?? name);
-  if (node.ok) return isSameOwner(nodeOwner(node.value), owner) ? done : nameTaken(name);
+  if (node.ok) return outcomeOfOwner(ref, nodeOwner(node.value), node.value, undefined);
   // It was deleted in between, or is not visible yet: the next observation decides.
   return unclear(node);
+}
+
+function outcomeOfOwner(
+  ref: AllocationRef,
+  owner: ResourceOwner | undefined,
+  node: TpuNode | undefined,
+  queued: QueuedResource | undefined,
+): OutcomeResult {
+  if (!isSameOwner(owner, ownerOf(ref))) return nameTaken(ref.allocation.name);
+  if (!isLateTpu(ref, node, queued)) return done;
+  return failed({ kind: 'internal', message: lateTpuText(ref), raw: 'ALREADY_EXISTS' });
 }
 
 function nameTaken(name: string): OutcomeResult {

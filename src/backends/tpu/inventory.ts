@@ -4,6 +4,7 @@
 import { mapConcurrent } from '../../app/concurrency.ts';
 import type { AllocationRef, Clock, Orphan } from '../../app/ports.ts';
 import { explainRefusal } from '../../app/refusal.ts';
+import type { ShownTpu } from '../../core/model/spec.ts';
 import type { UncheckedLocation, TpuScope, ObservedTpu } from '../../app/tpus.ts';
 import { known, unknown, type Observed } from '../../core/model/observation.ts';
 import type { SliceState } from '../../core/model/ready-periods.ts';
@@ -206,8 +207,16 @@ function toOrphan(
     while (slices.length <= slice) slices.push('other');
     slices[slice] = sliceState(node);
   }
-  const accelerator = nodes[0]?.acceleratorType ?? null;
-  return [{ backend: 'tpu', resource, ...owner, state, slices, accelerator, pricing: pricingOf(nodes[0], queued) }];
+  return [{ backend: 'tpu', resource, ...owner, state, slices, ...shownTpu(nodes[0], queued) }];
+}
+
+/** The price class of a queued node is that of its queued resource. */
+export function shownTpu(node: TpuNode | undefined, queued: QueuedResource | undefined): ShownTpu {
+  const requested = queued?.tpu?.nodeSpec?.[0]?.node;
+  return {
+    accelerator: (node ?? requested)?.acceleratorType ?? null,
+    pricing: queued === undefined && node?.queuedResource !== undefined ? null : pricingOf(node, queued),
+  };
 }
 
 /** The number at the end of its name (`nodeIds`). A node that is alone ends with its allocation's number. */

@@ -376,3 +376,29 @@ export function capacityAt(capacity: CapacitySpec, alternative: number): Capacit
   const { topology: _own, pricesOf: _pricesOf, ...rest } = capacity;
   return { ...rest, ...chosen };
 }
+
+/** The type and price class of a TPU, as the cloud shows them; null or absent if it does not. */
+export interface ShownTpu {
+  readonly accelerator?: string | null;
+  readonly pricing?: Pricing | 'reserved' | null;
+}
+
+/** True if such a TPU is what this capacity requests. */
+export function isOfType({ accelerator, pricing }: TpuSpec, shown: ShownTpu): boolean {
+  return shown.accelerator === accelerator && (shown.pricing === 'reserved' ? 'ondemand' : shown.pricing) === pricing;
+}
+
+/**
+ * The alternative that has requested a TPU at the location of the current alternative: the current one, unless the TPU is
+ * of the type of another one only. An earlier request to that one took effect late.
+ */
+export function alternativeOf(capacity: CapacitySpec, current: number, shown: ShownTpu): number {
+  if (capacity.kind !== 'tpu') return current;
+  const { zone } = capacityAt(capacity, current);
+  const all = Array.from({ length: alternativeCount(capacity) }, (_, alternative) => alternative);
+  const [found = current, ...others] = all.filter((alternative) => {
+    const one = capacityAt(capacity, alternative);
+    return one.zone === zone && isOfType(one, shown);
+  });
+  return others.includes(current) ? current : found;
+}

@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { AllocationRef } from '../../../src/app/ports.ts';
-import type { Operation, TpuApi } from '../../../src/backends/tpu/api.ts';
-import { observeAllocations } from '../../../src/backends/tpu/capacity.ts';
+import type { Operation, TpuApi, TpuNode } from '../../../src/backends/tpu/api.ts';
+import { observeAllocations, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
 import type { AllocationStatus, Observed } from '../../../src/core/model/observation.ts';
 import { hour, minute } from '../../../src/core/model/time.ts';
-import { fixedClock, labels, name, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
+import { fixedClock, labels, name, nodeOf, now, queuedOf, tpuRef, type RefOptions } from './support/refs.ts';
 import { failure, openTpuServer, parent, type TpuServer } from './support/server.ts';
 
 const queue = { mode: 'queued-resources' } as const;
@@ -326,6 +326,29 @@ test('a create that is under way and does not show yet is no absence', async (t)
   const server = await openTpuServer(t);
   server.addOperation(create(`nodes/${name}`));
   assert.equal((await observeOne(server, tpuRef())).state, 'provisioning');
+});
+
+test('a late TPU of another alternative in the zone is not that of the job', async (t) => {
+  const other = { zone: 'us-central2-b', accelerator: 'v4-8', runtimeVersion: 'v2', pricePerHourUsd: null } as const;
+  const spec = { accelerator: 'v4-16', pricing: 'spot', alternatives: [{ ...other, pricing: 'spot' }] } as const;
+  const ref = tpuRef({ spec });
+  const stateWith = async (shown: Partial<TpuNode>, allocation: RefOptions['allocation'] = {}) => {
+    const server = await openTpuServer(t);
+    server.addNode(nodeOf({ schedulingConfig: { spot: true }, ...shown }));
+    const { state, slices } = await observeOne(server, tpuRef({ spec, allocation }));
+    const outcome = await requestAllocation(server.api, ref, 'key');
+    return [state, slices?.[0], outcome.kind];
+  };
+  assert.deepEqual(await stateWith({ acceleratorType: 'v4-8' }), ['absent', undefined, 'failed']);
+  assert.deepEqual(await stateWith({ acceleratorType: 'v4-8' }, { releasedAt: now }), [
+    'provisioning',
+    'other',
+    'failed',
+  ]);
+  // Nothing says that a TPU of a third type comes from another alternative, and a ready one is in use.
+  assert.deepEqual(await stateWith({ acceleratorType: 'v4-32' }), ['ready', undefined, 'done']);
+  assert.deepEqual((await stateWith({ acceleratorType: 'v4-8' }, { readyAt: now }))[0], 'ready');
+  assert.deepEqual(await stateWith({ acceleratorType: 'v4-16' }), ['ready', undefined, 'done']);
 });
 
 test('a persistent TPU from a queued resource with another name is found with it', async (t) => {

@@ -103,7 +103,8 @@ function billedTimes(
 function checkStretches(rows: readonly UsageRow[]): void {
   const last = new Map<string, UsageRow>();
   for (const row of rows) {
-    const key = `${row.job}/${row.allocation}/${row.location}`;
+    // A late TPU in the same zone has another type.
+    const key = [row.job, row.allocation, row.location, row.accelerator, row.pricing].join('/');
     const before = last.get(key);
     last.set(key, row);
     assert.ok(row.until === null || row.until > row.from, formatRow(row));

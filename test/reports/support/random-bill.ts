@@ -101,8 +101,7 @@ function drawCapacity(chance: Chance, number: number): TpuSpec {
     ...one,
     pricePerHourUsd: pricePerHour({ ...one, nodeCount }),
   });
-  // A late TPU in the zone of the current alternative has its name, and the job uses it as if it had its type.
-  const others = [drawAlternative(chance), drawAlternative(chance)].filter(({ zone }) => zone !== own.zone);
+  const others = [drawAlternative(chance), drawAlternative(chance)];
   const alternatives = isPersistent || chance.yes(0.5) ? [] : others.map((one) => priced(one));
   return tpuCapacity({
     ...priced(own),
