@@ -10,13 +10,19 @@ import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ConfirmationRequired } from './client.ts';
 import { formatCapacityCost, isSimulated, formatAccelerator } from './phrases.ts';
-import { formatDate, formatUsdOf, pluralize } from './format.ts';
-import { formatBudgetLeft, grantMatches, isGrantValid, possibleCapacity, readOwnerSpending } from './grants.ts';
+import { pluralize } from './format.ts';
+import {
+  formatBudgetLeft,
+  formatBudgetSpent,
+  grantMatches,
+  isGrantValid,
+  possibleCapacity,
+  readOwnerSpending,
+} from './grants.ts';
 import type { Grant } from './settings.ts';
 import type { Store } from './ports.ts';
 import { checkpointFolder } from '../core/decide/launch.ts';
 import { phaseOf } from '../core/decide/phase.ts';
-import { periodPhrases } from '../core/decide/spending.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { resolve } from './refs.ts';
 
@@ -67,13 +73,9 @@ export async function checkGrants(
 }
 
 /** The controller would end the job at once, so there is nothing to confirm. */
-function refuseForBudget(
-  { spentUsd, budgetUsd, ownerBudget: { grant, period, endsAt } }: OwnerSpending,
-  owner: string,
-  now: Instant,
-): ConfirmationRequired {
-  const amounts = `${formatUsdOf(spentUsd, budgetUsd)} are spent`;
-  const message = `the budget of ${owner} for ${grant} is used up: ${amounts} ${periodPhrases[period]}, until ${formatDate(endsAt, now)} (UTC)`;
+function refuseForBudget(budget: OwnerSpending, owner: string, now: Instant): ConfirmationRequired {
+  const { grant, period } = budget.ownerBudget;
+  const message = `the budget of ${owner} for ${grant} is used up: ${formatBudgetSpent(budget, now)}`;
   const remedy = `Raise budgetUsd of that grant (setting \`grants\`), or wait for the next ${period}. What it was spent on: jobman cost --user ${owner}`;
   return { message, cost: null, remedy, isRefused: true };
 }

@@ -9,6 +9,7 @@ import { capacityAt, type JobSpec } from '../core/model/spec.ts';
 import { sharedCheckpoints, withResumeFrom } from './confirmation.ts';
 import type { CreatedJob, CreateRequest } from './client.ts';
 import { exitCode, JobmanError, StoreError, fileError } from './errors.ts';
+import { nearlyUsedBudgets } from './grants.ts';
 import { describeEvent } from './history.ts';
 import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
 import type { ClientParts } from './store-client.ts';
@@ -26,6 +27,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   await parts.isControllerRunning();
   const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owner, now());
   const shared = await sharedCheckpoints(store, spec);
+  const budgets = await nearlyUsedBudgets(store, await parts.grants(), owner, spec, now());
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
   let stored: StoredJob;
   try {
@@ -43,7 +45,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   const { job } = stored;
   await writeCopies(parts.logFiles, job, by, draft, folderOf(home, job));
   await notifyController(job.id);
-  return { id: job.id, row: jobRow(job, now()), warnings: shared === null ? [] : [shared] };
+  return { id: job.id, row: jobRow(job, now()), warnings: [...(shared === null ? [] : [shared]), ...budgets] };
 }
 
 /** Stored for the owner only: a resume may come days later, from a controller with another environment. */

@@ -90,9 +90,13 @@ export function formatUsd(dollars: number): string {
 
 /** `$41.00 of $50.00`, `$0.0259 of $0.03`: a budget below a dollar has more digits, so that the two differ. */
 export function formatUsdOf(part: number, whole: number): string {
-  const format = (dollars: number) =>
-    whole < 1 ? `$${dollars.toFixed(4).replace(/0{1,2}$/, '')}` : formatUsd(dollars);
+  const format = whole < 1 ? formatCents : formatUsd;
   return `${format(part)} of ${format(whole)}`;
+}
+
+/** Four decimals without zeros after the cents; `<$0.0001` for what rounds to zero and is not. */
+function formatCents(dollars: number): string {
+  return dollars > 0 && dollars < 0.00005 ? '<$0.0001' : `$${dollars.toFixed(4).replace(/0{1,2}$/, '')}`;
 }
 
 /** Dollars, and hours (`3.0h`) for time without a price; `-` for no time. */

@@ -7,7 +7,7 @@
 import { matchesGlob } from 'node:path';
 import { generationOf } from '../catalogue/accelerators.ts';
 import { heldAllocations, openAttempt, allocationOf, type BudgetPeriod, type Job } from '../core/model/job.ts';
-import { periodPhrases } from '../core/decide/spending.ts';
+import { isNearlyUsed, periodPhrases } from '../core/decide/spending.ts';
 import type { OwnerSpending } from '../core/model/observation.ts';
 import {
   alternativesOf,
@@ -157,13 +157,35 @@ export function unpricedBudgets(
   ];
 }
 
-/** `the budget of ada for spot v4-*: $380.00 of $500.00 are left this month, until 1 Dec (UTC)`. */
-export function formatBudgetLeft(
-  { spentUsd, budgetUsd, ownerBudget }: OwnerSpending,
-  owner: string,
-  now: Instant,
-): string {
+/** `the budget of ada for spot v4-*: $380.00 of $500.00 are left this month; the next one begins on 1 Dec (UTC)`. */
+export function formatBudgetLeft(budget: OwnerSpending, owner: string, now: Instant): string {
+  const { spentUsd, budgetUsd, ownerBudget } = budget;
   const left = formatUsdOf(Math.max(0, budgetUsd - spentUsd), budgetUsd);
-  const { grant, period, endsAt } = ownerBudget;
-  return `the budget of ${owner} for ${grant}: ${left} are left ${periodPhrases[period]}, until ${formatDate(endsAt, now)} (UTC)`;
+  return `the budget of ${owner} for ${ownerBudget.grant}: ${left} are left ${formatPeriod(budget, now)}`;
+}
+
+/** `$410.00 of $500.00 are spent this month; the next one begins on 1 Dec (UTC)`. */
+export function formatBudgetSpent(budget: OwnerSpending, now: Instant): string {
+  return `${formatUsdOf(budget.spentUsd, budget.budgetUsd)} are spent ${formatPeriod(budget, now)}`;
+}
+
+/** Periods end at midnight. */
+function formatPeriod({ ownerBudget: { period, endsAt } }: OwnerSpending, now: Instant): string {
+  return `${periodPhrases[period]}; the next one begins on ${formatDate(endsAt, now)} (UTC)`;
+}
+
+/** For a new job: a warning about each budget of which most is used. */
+export async function nearlyUsedBudgets(
+  store: Pick<Store, 'spending'>,
+  grants: readonly Grant[],
+  owner: string,
+  spec: JobSpec,
+  now: Instant,
+): Promise<readonly string[]> {
+  const budgets = await readOwnerSpending(store, grants, owner, possibleCapacity(spec), now);
+  return budgets
+    .filter(isNearlyUsed)
+    .map(
+      (one) => `the budget of ${owner} for ${one.ownerBudget.grant} is nearly used up: ${formatBudgetSpent(one, now)}`,
+    );
 }

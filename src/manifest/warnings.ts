@@ -36,7 +36,7 @@ interface ManifestParts {
 export function addWarnings(sections: Sections, given: Omit<ManifestParts, 'warn'>): void {
   const parts: ManifestParts = { ...given, warn: (key, message) => sections.warning(['job', key], message) };
   warnAboutCheckpoints(sections, parts);
-  warnAboutLimits(parts);
+  warnAboutLimits(sections, parts);
   warnAboutFinish(sections, parts);
   warnAboutRules(sections, parts);
   warnAboutSecrets(sections, parts);
@@ -99,7 +99,7 @@ function warnAboutCheckpoints(
     );
     return;
   }
-  if (capacity === undefined || !capacityTraits(capacity).revocable || !resumesElsewhere(recovery)) return;
+  if (capacity === undefined || !isRevocable(sections, capacity) || !resumesElsewhere(recovery)) return;
   const preemptionNote = `a ${capacity.kind === 'tpu' ? capacity.pricing : ''} TPU can be preempted at any time`;
   if (job.checkpoint_dir === undefined && !isInvalid(sections, job, 'checkpoint_dir')) {
     const after = `with preset ${recovery.preset} the program then starts again from the beginning`;
@@ -138,13 +138,18 @@ function warnAboutCheckpoints(
   }
 }
 
+/** False if the section has a problem: an invalid pricing is read as if it were absent. */
+function isRevocable(sections: Sections, capacity: CapacitySpec | undefined): boolean {
+  return capacity !== undefined && sections.isValid('tpu') && capacityTraits(capacity).revocable;
+}
+
 /** True when a preempted attempt resumes on a new allocation, which has an empty disk. */
 function resumesElsewhere({ rules, budget }: RecoverySpec): boolean {
   const [first] = rules.filter(({ reason, evidence }) => reason === 'preempted' && evidence === undefined);
   return first?.answer.then === 'resume' && budget.preemptions > 0;
 }
 
-function warnAboutLimits({ job, capacity, warn }: ManifestParts): void {
+function warnAboutLimits(sections: Sections, { job, capacity, warn }: ManifestParts): void {
   const { max_runtime: runtime, silence_timeout: silence, stop_grace: grace } = job;
   if (runtime !== undefined && grace !== undefined && runtime < grace)
     warn(
@@ -153,8 +158,7 @@ function warnAboutLimits({ job, capacity, warn }: ManifestParts): void {
     );
   if (runtime !== undefined && silence !== undefined && silence >= runtime)
     warn('silence_timeout', `has no effect: job.max_runtime (${formatExactDuration(runtime)}) ends the attempt first`);
-  const isRevocable = capacity !== undefined && capacityTraits(capacity).revocable;
-  if (grace !== undefined && grace > preemptionNotice && isRevocable)
+  if (grace !== undefined && grace > preemptionNotice && isRevocable(sections, capacity))
     warn(
       'stop_grace',
       `applies only to a stop: a preempted TPU is deleted at most ${formatExactDuration(preemptionNotice)} after the notice`,

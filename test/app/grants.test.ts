@@ -1,7 +1,13 @@
 /** Grants: their periods and the budgets of users in them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { currentCapacity, ownerSpendingOf, periodStarts, unpricedBudgets } from '../../src/app/grants.ts';
+import {
+  currentCapacity,
+  nearlyUsedBudgets,
+  ownerSpendingOf,
+  periodStarts,
+  unpricedBudgets,
+} from '../../src/app/grants.ts';
 import type { Grant } from '../../src/app/settings.ts';
 import { day, hour } from '../../src/core/model/time.ts';
 import { aJob, localSpec, noon, readyAllocation, tpuCapacity, tpuSpec, withAttempts } from '../support/builders.ts';
@@ -51,6 +57,21 @@ test('each grant with a budget that matches limits the job; an ended one limits 
   );
   assert.deepEqual(ownerSpendingOf(grants, 'bob', [capacity], spending, noon)[0]?.spentUsd, 0);
   assert.deepEqual(ownerSpendingOf(grants, 'ada', [{ ...capacity, ownership: 'persistent' }], spending, noon), []);
+});
+
+test('a new job is warned about each budget of which 80 % is spent, with the start of the next period', async () => {
+  const store = { spending: () => Promise.resolve(spending) };
+  const grants: readonly Grant[] = [
+    { accelerator: 'v5e', budgetUsd: 41 },
+    { pricing: 'spot', budgetUsd: 1_000 },
+    { budgetUsd: 27.5, budgetPeriod: 'week' },
+  ];
+  const spec = { ...tpuSpec(), capacity };
+  assert.deepEqual(await nearlyUsedBudgets(store, grants, 'ada', spec, noon), [
+    'the budget of ada for v5e is nearly used up: $33.00 of $41.00 are spent this month; the next one begins on 1 Dec (UTC)',
+    'the budget of ada for all TPUs is nearly used up: $22.00 of $27.50 are spent this week; the next one begins on 23 Nov (UTC)',
+  ]);
+  assert.deepEqual(await nearlyUsedBudgets(store, grants, 'bob', spec, noon), []);
 });
 
 test('a running job is limited by the capacity that it holds, not by its other alternatives', () => {

@@ -349,8 +349,8 @@ suite('show', () => {
     const budget = { budgetUsd: 0.05, ownerBudget: null, usedUpAt: null };
     const show = async (spentUsd: number) =>
       (await jobman(['show', '42'], { jobs: [jobView({ budgets: [{ ...budget, spentUsd }] })] })).out;
-    assert.match(await show(0.0425), /\nbudget {4}\$0\.04 of \$0\.05 used \(85%\)\n/);
-    assert.match(await show(0.001), /\nbudget {4}<\$0\.01 of \$0\.05 used \(2%\)\n/);
+    assert.match(await show(0.0425), /\nbudget {4}\$0\.0425 of \$0\.05 used \(85%\)\n/);
+    assert.match(await show(0.00001), /\nbudget {4}<\$0\.0001 of \$0\.05 used \(0%\)\n/);
     assert.match(await show(0), /\nbudget {4}\$0\.00 of \$0\.05 used \(0%\)\n/);
   });
 
@@ -598,6 +598,15 @@ suite('create', () => {
     assert.match(out, /\nrequests {2}this machine\n/);
     assert.match(out, /\nrules {5}preset pass: no automatic recovery\nlimits/);
     assert.match(out, /\nprice {5}free: it runs on this machine\n/);
+    const confirmation = {
+      message: 'the budget is used up',
+      cost: null,
+      remedy: 'Raise it.',
+      isRefused: true,
+    } as const;
+    const refused = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan, confirmation });
+    assert.deepEqual([refused.code, refused.out], [4, out]);
+    assert.match(refused.err, /Create would refuse this job: the budget is used up\.\n +Raise it\./);
     writeFileSync(join(folder, 'rules.yaml'), `${manifest}recovery: {rules: [{reason: hung, then: resume}]}\n`);
     for (const args of [['rules.yaml'], ['iris.yaml', '--verbose']]) {
       const all = await jobman(['create', ...args, '--dry-run'], { cwd: folder, plan });

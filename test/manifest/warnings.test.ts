@@ -35,6 +35,8 @@ test('a spot TPU without a folder for checkpoints causes a warning', () => {
   assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: pass\n`)), []);
   assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: {budget: {preemptions: 0}}\n`)), []);
   assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: {rules: [{reason: preempted, then: rerun}]}\n`)), []);
+  // An invalid pricing has an error, and nothing is known about preemption.
+  assert.deepEqual(warningsOf(saving(null, bucket, 'pricing: spott')), []);
   assert.deepEqual(warningsOf('local: {}\nrecovery: "loop: failures"\ncommand: {run: ls}\n'), []);
 });
 

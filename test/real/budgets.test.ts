@@ -40,7 +40,8 @@ test('the jobs of a user are warned and end at the budget of a grant; a new one 
     ['create', manifest],
     ['resume', id],
   ]) {
-    const used = /the budget of \S+ for v\* is used up: \$\d+\.\d\d of \$20\.00 are spent this week, until/;
+    const used =
+      /the budget of \S+ for v\* is used up: \$\d+\.\d\d of \$20\.00 are spent this week; the next one begins on/;
     const stderr = await world.runRefused(4, used, command);
     assert.match(stderr, /Raise budgetUsd of that grant \(setting `grants`\)/);
   }

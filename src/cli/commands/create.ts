@@ -62,10 +62,12 @@ export async function createFrom(
     else cli.print(planLines(plan, spec, columns, flags.verbose === true).join('\n'));
     printWarnings(cli, warnings);
     const confirmation = await client.checkPolicy(spec);
+    if (confirmation?.isRefused === true)
+      throw new JobmanError(`Create would refuse this job: ${confirmation.message}.`, exitCode.conflict, [
+        confirmation.remedy,
+      ]);
     if (confirmation !== null && confirmation.mayProceed !== true)
-      cli.note(
-        `note: ${confirmation.message}: create will ${confirmation.isRefused === true ? 'refuse' : 'ask first'}.`,
-      );
+      cli.note(`note: ${confirmation.message}: create will ask first.`);
     return exitCode.ok;
   }
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);

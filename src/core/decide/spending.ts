@@ -156,6 +156,11 @@ function spendingTime(budget: Budget, share: number, now: Instant): Instant | un
   return ownerBudget !== undefined && at >= ownerBudget.endsAt ? undefined : inFuture(at, now);
 }
 
+/** True once most of the budget is used, which the owner is warned of. */
+export function isNearlyUsed({ spentUsd, budgetUsd }: Spending): boolean {
+  return spentUsd >= budgetUsd * warningShare;
+}
+
 function isWarned({ budgetWarning, ownerBudgetWarnings = [] }: Job, { ownerBudget }: Budget): boolean {
   if (ownerBudget === undefined) return budgetWarning !== undefined;
   return ownerBudgetWarnings.some(
@@ -169,7 +174,7 @@ export function warnOfBudgets(job: Job, budgets: readonly Budget[], now: Instant
   const attempt = openAttempt(job);
   const mayContinue = attempt === undefined ? job.finish !== null : attempt.ending === null;
   if (!mayContinue || job.startRequest !== null) return withoutEvents(job);
-  const due = budgets.filter((one) => one.spentUsd >= one.budgetUsd * warningShare && !isWarned(job, one));
+  const due = budgets.filter((one) => isNearlyUsed(one) && !isWarned(job, one));
   return chain(withoutEvents(job), ...due.map((one) => (next: Job) => warn(next, one, now)));
 }
 
