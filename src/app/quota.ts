@@ -2,11 +2,20 @@
 
 import { findAccelerator } from '../catalogue/accelerators.ts';
 import { quote } from '../catalogue/shell.ts';
+import { regionOf } from '../catalogue/zones.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
 import type { Job } from '../core/model/job.ts';
 import { alternativesOf, capacityAt, type TpuSpec } from '../core/model/spec.ts';
-import type { QuotaLimit, CountedTpu, ProjectQuota, QuotaRow, ReadLimits, Shortfall } from '../reports/quota.ts';
-import { quotaRows, quotaShortfall } from '../reports/quota.ts';
+import type {
+  CountedTpu,
+  ProjectQuota,
+  QuotaLimit,
+  QuotaLimitRow,
+  QuotaRow,
+  ReadLimits,
+  Shortfall,
+} from '../reports/quota.ts';
+import { quotaLimits, quotaRows, quotaShortfall } from '../reports/quota.ts';
 import { withTimeout } from './concurrency.ts';
 import { formatWhen, pluralize } from './format.ts';
 import {
@@ -51,6 +60,8 @@ export interface QuotaCache {
 
 export interface QuotaReport {
   readonly rows: readonly QuotaRow[];
+  /** Every known limit once. */
+  readonly limits: readonly QuotaLimitRow[];
   readonly unread: readonly UnreadLimits[];
   /** Projects with quotas whose entries have an unexpected form. */
   readonly unreadable: readonly { readonly project: string; readonly quotas: readonly string[] }[];
@@ -95,16 +106,19 @@ export async function observeQuota(
   const answers = await Promise.all([...asked].map(async ([name, answer]) => [name, await answer] as const));
   const readAt = parts.now();
   const rows: QuotaRow[] = [];
+  const limitRows: QuotaLimitRow[] = [];
   const unread: UnreadLimits[] = [];
   for (const [name, answer] of answers) {
     if (answer.ok) cache.write(name, { readAt, limits: answer.limits });
     else unread.push(answer.problem);
     const limits = answer.ok ? { readAt, limits: answer.limits } : null;
     const known = projectQuota(name, limits, list.rows, list.unchecked);
+    limitRows.push(...quotaLimits(known));
     rows.push(...quotaRows({ ...known, tpus: [...known.tpus, ...waitingJobs(jobs, name, list.rows)] }));
   }
   return {
     rows: zone === undefined ? rows : rows.filter((row) => row.zone === zone),
+    limits: limitRows.filter(({ location }) => zone === undefined || location === zone || location === regionOf(zone)),
     unread,
     unreadable: answers.flatMap(([name, answer]) =>
       answer.ok && answer.unreadable.length > 0 ? [{ project: name, quotas: answer.unreadable }] : [],

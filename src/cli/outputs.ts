@@ -40,7 +40,7 @@ import type { Repair, TpuProblem } from '../lab/solve.ts';
 import type { LabTpu } from '../lab/tpus.ts';
 import type { EnvironmentCheck } from '../lab/worker-facts.ts';
 import type { PriceRow } from '../reports/price-list.ts';
-import type { QuotaRow } from '../reports/quota.ts';
+import type { QuotaLimitRow, QuotaRow } from '../reports/quota.ts';
 
 /** By command. A command without an entry prints the same as `message`. */
 interface Outputs {
@@ -63,7 +63,7 @@ interface Outputs {
   readonly zones: ZoneRow;
   readonly cost: CostOutput;
   readonly diff: DiffSidesOutput | ValueDifference | TextDifference;
-  readonly quota: QuotaRow;
+  readonly quota: QuotaLimitOutput | QuotaUseOutput;
   readonly storage: BucketOutput | StorageTotalOutput;
   readonly 'storage checkpoints': CheckpointRow;
   readonly prices: PriceRow;
@@ -275,6 +275,22 @@ interface ReportOutput {
 type JobAnswerOutput = Pick<CommandResult, 'id' | 'message'>;
 
 // ------------------------------------------------------------------------------------------ TPUs and capacity
+
+/**
+ * A limit of `quota`, once; none for a quota without a limit, or if the limits could not be read. Add up limits of one
+ * `scope` only: a region's limit covers its zones.
+ */
+export interface QuotaLimitOutput extends QuotaLimitRow {
+  readonly kind: 'limit';
+}
+
+/** The TPUs of one quota in a zone, if there are any or if the zone could not be checked. */
+export interface QuotaUseOutput extends Omit<
+  QuotaRow,
+  'quotaId' | 'scope' | 'limitState' | 'limitChips' | 'limitReadAt' | 'leftChips'
+> {
+  readonly kind: 'use';
+}
 
 /** A bucket. */
 interface BucketOutput extends BucketRow {

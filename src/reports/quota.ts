@@ -84,6 +84,26 @@ export interface QuotaRow {
   readonly holders: readonly QuotaHolder[];
 }
 
+/** A limit as Google sets it: of one zone, or of a region and all its zones. */
+export interface QuotaLimitRow extends Quota {
+  readonly project: string;
+  /** Both limits of a zone apply: its own, and the one that it shares with the other zones of its region. */
+  readonly scope: 'zone' | 'region';
+  /** The zone or the region. */
+  readonly location: string;
+  /** Google's id of the quota. */
+  readonly quotaId: string;
+  /** The limit in chips. */
+  readonly limitChips: number;
+  /** Time at which the limit was read. */
+  readonly limitReadAt: Instant;
+  /**
+   * The limit minus the chips of TPUs and queued resources in the zone or region, at least 0; null if the TPUs there could
+   * not be listed.
+   */
+  readonly leftChips: number | null;
+}
+
 /** The limits and the TPUs of one project. */
 export interface ProjectQuota {
   readonly project: string;
@@ -185,6 +205,29 @@ function countAt({ project, holders }: IndexedQuota, quota: Quota, isThere: (zon
   };
 }
 
+/** Every limit of the project once; none for a quota without a limit. */
+export function quotaLimits(project: ProjectQuota): readonly QuotaLimitRow[] {
+  const known = indexed(project);
+  const { limits, readAt } = project.limits ?? { limits: [], readAt: 0 };
+  return limits.flatMap(({ generation, variant, pricing, scope, location }) => {
+    const quota = { generation, variant, pricing };
+    const found = leftOf(known, quota, { scope, location });
+    if (found === undefined || found.limit === null) return [];
+    const { limit: limitChips, left: leftChips } = found;
+    const id = quotaId(quota, scope);
+    return {
+      project: project.project,
+      scope,
+      location,
+      ...quota,
+      quotaId: id,
+      limitChips,
+      limitReadAt: readAt,
+      leftChips,
+    };
+  });
+}
+
 interface Left {
   readonly scope: 'zone' | 'region';
   readonly state: QuotaRow['limitState'];
@@ -193,19 +236,27 @@ interface Left {
   readonly left: number | null;
 }
 
-/** The limit that leaves the least, in chips. */
-function leastLeft(known: IndexedQuota, zone: string, quota: Quota): Left {
+/** In chips. Undefined without a known limit. */
+function leftOf(
+  known: IndexedQuota,
+  quota: Quota,
+  { scope, location }: Pick<QuotaLimit, 'scope' | 'location'>,
+): Left | undefined {
+  const limit = known.limits.get(limitKey(quota, { scope, location }));
+  if (limit === undefined) return undefined;
+  if (limit.limit === null) return { scope, state: 'unlimited', limit: null, used: null, left: null };
   const perChip = generations.find(({ name }) => name === quota.generation)?.coresPerChip ?? 1;
-  const found = (['zone', 'region'] as const).flatMap((scope): readonly Left[] => {
-    const location = scope === 'zone' ? zone : regionOf(zone);
-    const limit = known.limits.get(limitKey(quota, { scope, location }));
-    if (limit === undefined) return [];
-    if (limit.limit === null) return [{ scope, state: 'unlimited', limit: null, used: null, left: null }];
-    const count = countAt(known, quota, (one) => (scope === 'zone' ? one : regionOf(one)) === location);
-    const chips = limit.limit / perChip;
-    const used = count === null ? null : count.used + count.requested;
-    return [{ scope, state: 'limited', limit: chips, used, left: used === null ? null : Math.max(0, chips - used) }];
-  });
+  const count = countAt(known, quota, (one) => (scope === 'zone' ? one : regionOf(one)) === location);
+  const chips = limit.limit / perChip;
+  const used = count === null ? null : count.used + count.requested;
+  return { scope, state: 'limited', limit: chips, used, left: used === null ? null : Math.max(0, chips - used) };
+}
+
+/** The limit that leaves the least. */
+function leastLeft(known: IndexedQuota, zone: string, quota: Quota): Left {
+  const found = (['zone', 'region'] as const).flatMap(
+    (scope) => leftOf(known, quota, { scope, location: scope === 'zone' ? zone : regionOf(zone) }) ?? [],
+  );
   const limited = found.filter(({ state }) => state === 'limited');
   const [first] = limited.toSorted((one, other) => (one.left ?? one.limit ?? 0) - (other.left ?? other.limit ?? 0));
   return first ?? found[0] ?? { scope: 'zone', state: 'unknown', limit: null, used: null, left: null };

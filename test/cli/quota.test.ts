@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { QuotaReport } from '../../src/app/quota.ts';
-import type { QuotaHolder, QuotaRow } from '../../src/reports/quota.ts';
-import { jobman } from './support/harness.ts';
+import type { QuotaHolder, QuotaLimitRow, QuotaRow } from '../../src/reports/quota.ts';
+import { jobman, jsonLines } from './support/harness.ts';
 
 function row(different: Partial<QuotaRow> = {}): QuotaRow {
   return {
@@ -34,6 +34,7 @@ function holder(different: Partial<QuotaHolder> = {}): QuotaHolder {
 function quota(report: Partial<QuotaReport>, argv: readonly string[] = [], columns?: number) {
   const whole: QuotaReport = {
     rows: [],
+    limits: [],
     unread: [],
     unreadable: [],
     unchecked: [],
@@ -171,13 +172,31 @@ test('the table fits a narrow terminal, and names from the cloud cannot control 
   for (const control of ['\u0007', '\u001b']) assert.ok(!hostile.out.includes(control));
 });
 
-test('--json has all rows with their holders', async () => {
-  const { out } = await quota({ rows: [used, row({ limitChips: 0 })] }, ['--json']);
-  const [first, second] = out
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as QuotaRow);
-  assert.equal(first?.holders[1]?.command, 'jobman gc dead --yes');
-  assert.equal(String(first.limitReadAt), '2026-11-21T08:00:05.000Z');
-  assert.equal(second?.limitChips, 0);
+test('--json has each limit and each use once', async () => {
+  const { project, generation, variant, pricing, limitReadAt } = used;
+  const limit: QuotaLimitRow = {
+    project,
+    generation,
+    variant,
+    pricing,
+    limitReadAt: limitReadAt ?? 0,
+    limitChips: 64,
+    leftChips: 8,
+    scope: 'region',
+    location: 'us-east5',
+    quotaId: 'TPUV6EPreemptiblePerProjectPerRegionForTPUAPI',
+  };
+  const unknown = row({ zone: 'us-east5-c', usedChips: null, requestedChips: null });
+  const { out } = await quota({ rows: [used, row({ zone: 'us-east5-a' }), unknown], limits: [limit] }, ['--json']);
+  const lines = jsonLines<Record<string, unknown>>(out);
+  assert.deepEqual(
+    lines.map(({ kind, location, zone, limitChips, usedChips }) => [kind, location ?? zone, limitChips ?? usedChips]),
+    [
+      ['limit', 'us-east5', 64],
+      ['use', 'us-east5-b', 48],
+      ['use', 'us-east5-c', null],
+    ],
+  );
+  assert.equal(lines[0]?.['limitReadAt'], '2026-11-21T08:00:05.000Z');
+  assert.ok(!Object.hasOwn(lines[1] ?? {}, 'limitChips'));
 });

@@ -192,7 +192,12 @@ test('a missing target is refused with the existing ones', async (t) => {
   assert.match(await refusal('stockout', 'us-centrl2-b'), /^404 .*Did you mean us-central2-b\?/);
   assert.match(await refusal('stockout', zone, { fro: '1m' }), /^400 .*Did you mean for\?/);
   assert.match(await refusal('stockout', zone, { for: 'long' }), /^400 .*30s, 10m or 2h/);
-  assert.match(await refusal('capacity', zone), /^400 capacity needs chips/);
+  assert.match(await refusal('capacity', zone), /^400 capacity needs the option chips: write a number/);
+  assert.match(
+    await refusal('quota', 'v4'),
+    /^400 quota needs the option limit: .* of cores \(for v5e and v6e: chips\)/,
+  );
+  assert.match(await refusal('quota', 'v4', { limit: 'x' }), /^400 quota limit=x: write a number of cores/);
   assert.match(await refusal('kill-host', 'train'), /^409 train is CREATING/);
   assert.match(await refusal('preempt', 'train/1'), /^400 preempt acts on a whole node with all its workers/);
   assert.equal(await cloud.nodeState('train'), 'CREATING');
@@ -248,7 +253,11 @@ test('a missing emulator is reported as a refusal', async () => {
 test('an expired condition is not in force, neither in the state nor for `clear`', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', 'v4', { for: '10m' });
-  await cloud.admin('quota', 'v4', { limit: '8' });
+  const { message } = await cloud.admin('quota', 'v4', { limit: '8' });
+  assert.match(message, /^In force: quota v4, limit 8 cores\./);
+  assert.match((await cloud.admin('quota', 'v5litepod-16', { limit: '8' })).message, /limit 8 chips\./);
+  assert.match((await cloud.admin('quota', 'requests', { limit: '8' })).message, /limit 8 requests per minute\./);
+  for (const target of ['v5litepod-16', 'requests']) await cloud.admin('quota', target, { clear: 'true' });
   const inForce = async () => {
     const { conditions } = await queryEmulator(cloud.emulator.url, 'state');
     return (conditions as readonly { readonly verb: string }[]).map(({ verb }) => verb);

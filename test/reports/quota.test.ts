@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import {
+  quotaLimits,
   quotaRows,
   quotaShortfall,
   type CountedTpu,
@@ -107,6 +108,18 @@ suite('unknown is not 0', () => {
     ]);
     assert.deepEqual(chipsOf({ ...known([limit()]), uncheckedZones: 'all' }), [[zone, 'limited', 64, null, null]]);
   });
+});
+
+test('a limit is one row, however many zones share it, and the use there counts against it', () => {
+  const regional = limit({ scope: 'region', location: 'us-east5', limit: 64 });
+  const project = known([limit(), regional, limit({ location: 'us-east5-a', limit: null })], [tpu('a'), tpu('b')]);
+  assert.deepEqual(
+    quotaLimits(project).map(({ scope, location, limitChips, leftChips }) => [scope, location, limitChips, leftChips]),
+    [
+      ['zone', zone, 64, 32],
+      ['region', 'us-east5', 64, 32],
+    ],
+  );
 });
 
 suite('a request exceeds the quota', () => {

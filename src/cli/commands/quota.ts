@@ -4,6 +4,7 @@ import type { QuotaReport, UnreadLimits } from '../../app/quota.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isOffered, type QuotaHolder, type QuotaRow } from '../../reports/quota.ts';
+import type { QuotaLimitOutput, QuotaUseOutput } from '../outputs.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
 import { type Column, fittedTable } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -13,7 +14,7 @@ import { printUnchecked, repairHints } from './tpus.ts';
 export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlags): Promise<number> {
   const report = await cli.services.quota(omitUndefined({ project, zone }));
   const { rows, uncounted } = report;
-  if (cli.json) cli.printJsonLines(rows);
+  if (cli.json) cli.printJsonLines(quotaObjects(report));
   else {
     const shown = zone === undefined ? mergeUnused(rows.filter(isWorthShowing)) : rows.filter(isInUse);
     cli.printAll(quotaLines(shown, columnsOf(cli.io.stdout)));
@@ -29,6 +30,28 @@ export async function quota(cli: Cli, { project, zone }: QuotaFlags & GlobalFlag
       cli.note(escapeLine(`Not counted, because the type is not known: ${formatList(uncounted)}.`));
   }
   return printProblems(cli, report);
+}
+
+/** Each limit and each use once, so that either can be added up. */
+function quotaObjects({ rows, limits }: QuotaReport): readonly (QuotaLimitOutput | QuotaUseOutput)[] {
+  const uses = rows.filter(({ usedChips, requestedChips }) => usedChips !== 0 || requestedChips !== 0);
+  return [
+    ...limits.map((limit) => ({ kind: 'limit' as const, ...limit })),
+    ...uses.map(
+      ({ project, zone, generation, variant, pricing, usedChips, reclaimableChips, requestedChips, holders }) => ({
+        kind: 'use' as const,
+        project,
+        zone,
+        generation,
+        variant,
+        pricing,
+        usedChips,
+        reclaimableChips,
+        requestedChips,
+        holders,
+      }),
+    ),
+  ];
 }
 
 /** Says nothing about a project that did not answer. */

@@ -71,7 +71,10 @@ export const usage = grouped('Usage', [
     examples: [
       ['jobman quota', 'the projects of your settings and jobs'],
       ['jobman quota --project my-project --zone us-east5-b', 'one zone, also limits of 0'],
-      ["jobman quota --json | jq -r '.holders[].command // empty'", 'the commands that release something'],
+      [
+        `jobman quota --json | jq -r 'select(.kind == "use") | .holders[].command // empty'`,
+        'the commands that release something',
+      ],
     ],
     exitCodes: {
       1: 'no limit could be read, because a permission is missing or an API is disabled',

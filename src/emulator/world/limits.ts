@@ -52,6 +52,18 @@ function capacityAt(world: World, subject: FaultSubject): { limit: number; used:
   return { limit: condition === undefined ? chipsPerZone : Number(condition.options['chips']), used };
 }
 
+/** The unit of the limits of a condition on this target. */
+export function quotaUnitOf(target: string): string {
+  const terms = target.split('/');
+  if (terms.includes('addresses')) return 'addresses';
+  if (terms.includes('requests')) return 'requests per minute';
+  const generation = generations.find(({ name, prefix }) =>
+    terms.some((term) => term === name || term.startsWith(prefix)),
+  );
+  if (generation === undefined) return 'cores (of v5e and v6e: chips)';
+  return generation.coresPerChip === 1 ? 'chips' : 'cores';
+}
+
 /** Counts all resources but deleted ones, also preempted nodes and suspended or failed queued resources. */
 export function quotaExceeded(
   world: World,
@@ -61,7 +73,7 @@ export function quotaExceeded(
   const condition = findCondition(world, 'quota', subject);
   const accelerator = knownType(subject.type);
   if (condition === undefined || accelerator === undefined) return undefined;
-  const limit = Number(condition.options['limit'] ?? 0);
+  const limit = Number(condition.options['limit']);
   const region = regionOf(subject.zone);
   const id = quotaId(quotaOf(accelerator, subject.pricing), 'region');
   const counts = (zone: string, type: string, pricing: Pricing): number => {
@@ -125,7 +137,7 @@ export function addressesExceeded(
 ): CloudError | undefined {
   const condition = findConditionOn(world, 'quota', subject, 'addresses');
   if (condition === undefined || !hasExternalIp(node)) return undefined;
-  const limit = Number(condition.options['limit'] ?? 0);
+  const limit = Number(condition.options['limit']);
   const workers = knownType(subject.type)?.workers ?? 0;
   const region = regionOf(subject.zone);
   let used = 0;
@@ -147,7 +159,7 @@ function hasExternalIp(node: Data): boolean {
 export function rateExceeded(world: World, subject: FaultSubject): CloudError | undefined {
   const condition = findConditionOn(world, 'quota', subject, 'requests');
   if (condition === undefined) return undefined;
-  const limit = Number(condition.options['limit'] ?? 0);
+  const limit = Number(condition.options['limit']);
   const since = world.now() - minute / world.speed;
   const recent = world.operations
     .values()

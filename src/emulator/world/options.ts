@@ -13,6 +13,8 @@ export type Options = Readonly<Record<string, string | number | boolean>>;
 export interface OptionRule {
   readonly options: Readonly<Record<string, OptionKind>>;
   readonly required?: readonly string[];
+  /** The unit of a number, which the message about a missing or wrong one names. */
+  readonly units?: Readonly<Record<string, string>>;
 }
 
 export function suggestion(input: string, candidates: readonly string[]): string {
@@ -34,16 +36,21 @@ export function parseOptions(verb: string, rule: OptionRule, given: Readonly<Rec
     }
     const read = parseOption(kind, value);
     if (read === undefined) {
-      throw new EmulatorError(400, `${verb} ${name}=${String(value)}: ${optionHelp[kind]}.`);
+      throw new EmulatorError(400, `${verb} ${name}=${String(value)}: ${helpOn(rule, name)}.`);
     }
     options[name] = read;
   }
   for (const name of rule.required ?? []) {
     if (options[name] === undefined && options['clear'] !== true) {
-      throw new EmulatorError(400, `${verb} needs ${name}=….`);
+      throw new EmulatorError(400, `${verb} needs the option ${name}: ${helpOn(rule, name)}.`);
     }
   }
   return options;
+}
+
+function helpOn({ options, units = {} }: OptionRule, name: string): string {
+  const help = optionHelp[options[name] ?? 'text'];
+  return units[name] === undefined ? help : `${help} of ${units[name]}`;
 }
 
 export const optionHelp: Readonly<Record<OptionKind, string>> = {

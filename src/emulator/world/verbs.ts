@@ -7,7 +7,7 @@ import { parseLocation, formatLocation } from './buckets.ts';
 import { announceMaintenance, restartNode } from './maintenance.ts';
 import { type OptionRule, type Options, parseOptions, formatDuration, suggestion } from './options.ts';
 import type { FaultCondition, HostFault } from './records.ts';
-import { parseReservationTarget } from './limits.ts';
+import { parseReservationTarget, quotaUnitOf } from './limits.ts';
 import { type ResolvedTarget, resolveTarget, type TargetKind, withWorker } from './targets.ts';
 import { removeExpiredConditions } from './faults.ts';
 import { changeWorker, clearHostFault, type World } from './world.ts';
@@ -96,6 +96,8 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
     target: 'offering',
     extraTargets: ['addresses', 'requests'],
     options: { ...countedOptions, ...scopeOptions, limit: 'number' },
+    required: ['limit'],
+    units: { limit: 'cores (for v5e and v6e: chips), addresses or requests per minute' },
   },
   reserve: {
     description: 'reserve chips of a generation in a zone',
@@ -243,10 +245,13 @@ function addCondition(world: World, verb: string, target: string, options: Optio
   return { message: `In force: ${formatCondition(condition)}.${end}`, condition };
 }
 
-/** For example `stockout us-central1-a, pricing spot, for 10m`. */
+/** For example `quota us-central2-b/v4, limit 32 cores, for 10m`. */
 export function formatCondition(condition: FaultCondition): string {
   const parts = [`${condition.verb} ${condition.target === '*' ? 'everywhere' : condition.target}`];
-  for (const [name, value] of Object.entries(condition.options)) parts.push(`${name} ${String(value)}`);
+  for (const [name, value] of Object.entries(condition.options)) {
+    const unit = condition.verb === 'quota' && name === 'limit' ? ` ${quotaUnitOf(condition.target)}` : '';
+    parts.push(`${name} ${String(value)}${unit}`);
+  }
   if (condition.until !== null) parts.push(`for ${formatDuration(condition.until - condition.since)}`);
   if (condition.remaining !== null)
     parts.push(condition.remaining === 1 ? 'once more' : `${String(condition.remaining)} more times`);
