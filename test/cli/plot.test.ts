@@ -1,11 +1,13 @@
 /** `plot`: the curves of a job's metrics as text, and their points as JSON. */
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import type { MetricsView, MetricSeriesView, MetricValue } from '../../src/app/client.ts';
 import { noon } from '../support/builders.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { eventually } from '../support/eventually.ts';
 import { run as runCommand } from '../support/output-schema.ts';
+import { openWorld } from '../support/world.ts';
 import { createCliHarness, fakeCluster, jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
 
 const pointOf = (value: MetricValue['value'], step: number | null, attempt = 1, at: number | null = null) => ({
@@ -247,6 +249,25 @@ for (const [name, typed, code] of [
     assert.ok(await eventually(() => harness.out().includes('loss: last 0 at step 100')));
     harness.typeKeys(typed);
     assert.equal(await ended, code);
+  });
+
+for (const command of ['plot', 'report'])
+  test(`${command} shows on a terminal how much of a long log is read, and Ctrl-C ends it`, async (t) => {
+    const { folder } = openWorld(t);
+    const harness = createCliHarness({
+      cwd: folder,
+      jobs: [jobView({ name: 'vit' })],
+      terminal: { columns: 60, rows: 30 },
+      async readMetrics({ onRead }) {
+        onRead?.(2, 5e6, 1e9);
+        assert.ok(await eventually(() => harness.err().includes('Reading attempt 2: 5.0 MB of 1.0 GB')));
+        harness.signal();
+        onRead?.(2, 6e6, 1e9);
+      },
+    });
+    assert.equal(await runCommand([command, '42'], harness.services), 130);
+    assert.match(harness.err(), /Interrupted while reading the logs\./);
+    assert.deepEqual(readdirSync(folder), []);
   });
 
 test('hostile names reach no terminal', async () => {

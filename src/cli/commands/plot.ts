@@ -7,6 +7,7 @@ import { mainMetrics } from '../../reports/metrics.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { resolveJobs } from '../jobs/resolve.ts';
 import type { JobHandle } from '../jobs/handle.ts';
+import { withReadProgress } from '../read-progress.ts';
 import { plotLines } from '../render/plot.ts';
 import { minPlotColumns, type PlotFlags } from '../table/flags.ts';
 import { watchUntilExit } from '../watch/live.ts';
@@ -36,7 +37,8 @@ export async function plot(cli: Cli, flags: PlotFlags & GlobalFlags, ...args: re
     });
     if (flags.all === true) return await printAllPoints(cli, first.found, query);
     if (flags.watch === true) return await watchPlot(cli, first.found, query, flags);
-    const view = await first.found.metrics(query);
+    const { found } = first;
+    const view = await withReadProgress(cli, (onRead) => found.metrics({ ...query, onRead }));
     expectMetrics(view, rest);
     if (cli.json) cli.printJsonLines(pointsOf(view, rest));
     else cli.printAll(linesFor(cli, view, rest, flags));
@@ -56,13 +58,17 @@ async function printAllPoints(cli: Cli, job: JobHandle, query: MetricsQuery): Pr
     waiting = [];
     await cli.io.stdout.flush();
   };
-  for await (const point of job.metricPoints(query)) {
-    if (cli.io.stdout.closed) break;
-    waiting.push(point);
-    if (waiting.length === writeSize) await write();
-  }
-  await write();
-  return exitCode.ok;
+  const print = async (onRead?: MetricsQuery['onRead']): Promise<number> => {
+    for await (const point of job.metricPoints({ ...query, ...omitUndefined({ onRead }) })) {
+      if (cli.io.stdout.closed) break;
+      waiting.push(point);
+      if (waiting.length === writeSize) await write();
+    }
+    await write();
+    return exitCode.ok;
+  };
+  // On a terminal the points themselves are the progress.
+  return cli.io.stdout.isTerminal ? print() : withReadProgress(cli, print);
 }
 
 async function watchPlot(cli: Cli, job: JobHandle, query: MetricsQuery, flags: PlotFlags): Promise<number> {
@@ -70,16 +76,16 @@ async function watchPlot(cli: Cli, job: JobHandle, query: MetricsQuery, flags: P
   let view: MetricsView | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
   let took: Duration = 0;
-  const read = async (): Promise<MetricsView> => {
+  const read = async (onRead?: MetricsQuery['onRead']): Promise<MetricsView> => {
     const began = cli.io.now();
-    view = await job.metrics(query);
+    view = await job.metrics({ ...query, ...omitUndefined({ onRead }) });
     readAt = cli.io.now();
     took = Math.max(0, readAt - began);
     return view;
   };
   const linesOf = async (columns?: number) =>
     linesFor(cli, view ?? (await read()), names, { ...flags, ...omitUndefined({ width: columns }) });
-  expectMetrics(await read(), names);
+  expectMetrics(await withReadProgress(cli, read), names);
   return watchUntilExit(cli, {
     screen: () => ({
       // A long log takes a while to read, which must not keep a processor busy.

@@ -10,6 +10,7 @@ import { type Cli, type GlobalFlags } from '../context.ts';
 import type { JobHandle } from '../jobs/handle.ts';
 import type { Plot } from '../../reports/job-plot.ts';
 import { forEachJob } from '../jobs/resolve.ts';
+import { withReadProgress } from '../read-progress.ts';
 import { installationFiles, writeBundle } from '../report/bundle.ts';
 import type { JobReport } from '../report/job-report.ts';
 import { plotsOf } from '../report/plots.ts';
@@ -26,17 +27,17 @@ export async function report(
     return writeReport(cli, flags, null);
   }
   return forEachJob(cli, flags, args, 'read', async (found) => {
-    const [collected, plots] = await Promise.all([found.report(), readPlots(found)]);
+    const [collected, plots] = await Promise.all([found.report(), readPlots(cli, found)]);
     return writeReport(cli, flags, collected, plots);
   });
 }
 
 /** A page without metrics is better than none. */
-async function readPlots(job: JobHandle): Promise<readonly Plot[]> {
+async function readPlots(cli: Cli, job: JobHandle): Promise<readonly Plot[]> {
   try {
-    return plotsOf(await job.metrics({}));
+    return plotsOf(await withReadProgress(cli, (onRead) => job.metrics({ onRead })));
   } catch (error) {
-    if (error instanceof JobmanError) return [];
+    if (error instanceof JobmanError && error.code !== exitCode.interrupted) return [];
     throw error;
   }
 }

@@ -17,6 +17,7 @@ import type {
   LogFile,
   Plan,
   Why,
+  MetricsQuery,
   MetricsView,
 } from '../../../src/app/client.ts';
 import type { ClusterArchive } from '../../../src/app/cluster/commands.ts';
@@ -46,6 +47,8 @@ export interface CliHarnessOptions {
   readonly events?: Readonly<Record<string, readonly Event[]>>;
   readonly logs?: readonly LogFile[];
   readonly metrics?: MetricsView;
+  /** Awaited before the metrics are known. */
+  readonly readMetrics?: (query: MetricsQuery) => Promise<void>;
   readonly more?: number;
   readonly notes?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -228,7 +231,10 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     zones: async ({ project }) =>
       (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
-    metrics: async (ref) => options.metrics ?? noMetrics(find(ref)),
+    async metrics(ref, query) {
+      await options.readMetrics?.(query);
+      return options.metrics ?? noMetrics(find(ref));
+    },
     async *metricPoints(ref) {
       const { id, series, attempts } = options.metrics ?? noMetrics(find(ref));
       for (const { name, points } of series)
