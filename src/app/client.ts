@@ -140,6 +140,15 @@ export interface WorkerView {
   readonly lastLine: string | null;
 }
 
+/** The newest complete checkpoint at the start of an attempt. */
+export interface ResumedFromView {
+  readonly attempt: number;
+  /** The name of its file or folder. */
+  readonly name: string;
+  /** Time of its last change, by the worker's clock; null if it is not known. */
+  readonly savedAt: Instant | null;
+}
+
 /** The newest checkpoint visible from this machine. An attempt that resumed now would receive it. */
 export interface CheckpointView {
   readonly name: string;
@@ -170,6 +179,10 @@ export interface JobView extends JobRow {
   readonly dashboards: DashboardLinks;
   readonly checkpoint: CheckpointView | null;
   readonly checkpointDir: string | null;
+  /** The address of that folder in a bucket, such as `gs://my-bucket/runs/000001`; null without one. */
+  readonly checkpointUrl: string | null;
+  /** The checkpoint that the newest resumed attempt found at its start; null without one. A newer one may exist. */
+  readonly resumedFrom: ResumedFromView | null;
   /** The consequence of a preemption now, as a sentence; null if no cloud can preempt the job or nothing runs. */
   readonly ifPreempted: string | null;
   /** The cost so far. */

@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { phaseOf } from '../core/decide/phase.ts';
 import { allocationOf, capacityOf, type Attempt, type Job } from '../core/model/job.ts';
-import { nodeNamePlaceholder, workdirPlaceholder, type StepFile } from '../core/model/spec.ts';
+import { nodeNamePlaceholder, workdirPlaceholder, type RecoveryRule, type StepFile } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
@@ -12,6 +12,7 @@ import { parseYaml } from '../schema/yaml.ts';
 import type { DiffSide } from './diff.ts';
 import { messageOf } from './errors.ts';
 import { readRegularFile } from './files.ts';
+import { formatDuration } from './format.ts';
 import { folderOf } from './job-folder.ts';
 import { withoutSecrets } from './json.ts';
 import { requireAttempt } from './logs.ts';
@@ -40,7 +41,11 @@ export async function diffSide(job: Job, number: number | null, sources: SideSou
       rules,
       hosts: attempt === undefined ? null : hostsOf(job, attempt),
       workdir: workdir?.about ?? null,
-      result: { ...resultOf(job, attempt), cost: costOf(job, number, now) },
+      job: { phase: phaseOf(job), ...(number === null && { cost: costOf(job, null, now) }) },
+      result:
+        attempt === undefined
+          ? null
+          : { ...resultOf(attempt), ...(number !== null && { cost: costOf(job, number, now) }) },
     },
     files: workdir?.files ?? null,
     stepFiles,
@@ -75,7 +80,7 @@ function specParts(
   ]);
   return {
     environment: { ...env, ...(Object.fromEntries(secretSources) as object) },
-    rules: recovery,
+    rules: { ...recovery, rules: recovery.rules.map((rule) => `${formatRule(rule)}\n`).join('') },
     spec: {
       ...spec,
       command: { ...rest, script: userScript },
@@ -83,6 +88,25 @@ function specParts(
     },
     stepFiles: steps.flatMap(({ files: all }) => all),
   };
+}
+
+/** A line of the table: `command_failed, exit code 1 or 2: resume on same`. */
+function formatRule(rule: RecoveryRule): string {
+  const { reason, evidence, exitCodes, worker, answer, avoidZone, limit, delayMs, delayMaxMs } = rule;
+  const when = [
+    reason,
+    ...(evidence === undefined ? [] : [`"${evidence}" in the log`]),
+    ...(exitCodes === undefined ? [] : [`exit code ${exitCodes.join(' or ')}`]),
+    ...(worker === undefined ? [] : [`worker ${worker}`]),
+  ];
+  const then = [
+    `${answer.then} on ${answer.on}`,
+    ...(avoidZone === undefined ? [] : ['in another zone']),
+    ...(limit === undefined ? [] : [`limit ${limit}`]),
+    ...(delayMs === undefined ? [] : [`delay ${formatDuration(delayMs)}`]),
+    ...(delayMaxMs === undefined ? [] : [`delay at most ${formatDuration(delayMaxMs)}`]),
+  ];
+  return `${when.join(', ')}: ${then.join(', ')}`;
 }
 
 function hostsOf(job: Job, attempt: Attempt): object {
@@ -130,12 +154,10 @@ function changesIn(folder: string): string {
   }
 }
 
-function resultOf(job: Job, attempt: Attempt | undefined): object {
-  if (attempt === undefined) return { phase: phaseOf(job) };
+function resultOf(attempt: Attempt): object {
   const { stage, startMode, startedByOwner, startedAt, ending, endedAt, exits = [] } = attempt;
   const end = ending?.startedAt ?? endedAt;
   return {
-    phase: phaseOf(job),
     startMode,
     stage,
     startedBy: startedByOwner ? 'owner' : 'rule',

@@ -12,9 +12,20 @@ import { formatBytes } from './format.ts';
 /**
  * `manifest`: as written. `spec`: as resolved. `environment`, `rules` and `image` are parts of it. `hosts`: the capacity.
  * `workdir`: the copy of the working directory, its commit and its uncommitted changes. `files`: the files of that copy,
- * and those that setup steps put on the workers. `result`: also the metrics.
+ * and those that setup steps put on the workers. `job`: the phase and, unless an attempt is named, the cost of all
+ * attempts. `result`: of the attempt, with its metrics.
  */
-type DiffSection = 'manifest' | 'spec' | 'environment' | 'rules' | 'image' | 'hosts' | 'workdir' | 'files' | 'result';
+type DiffSection =
+  | 'job'
+  | 'manifest'
+  | 'spec'
+  | 'environment'
+  | 'rules'
+  | 'image'
+  | 'hosts'
+  | 'workdir'
+  | 'files'
+  | 'result';
 
 /** A job, or one of its attempts. */
 export interface DiffSide {
@@ -59,7 +70,7 @@ export interface TextDifference {
 
 export type Difference = ValueDifference | TextDifference;
 
-const sections = ['result', 'hosts', 'manifest', 'spec', 'environment', 'rules', 'image', 'workdir'] as const;
+const sections = ['job', 'result', 'hosts', 'manifest', 'spec', 'environment', 'rules', 'image', 'workdir'] as const;
 
 /** In the order of the sections. Reads the files of both sides. */
 export async function compareSides(left: DiffSide, right: DiffSide): Promise<readonly Difference[]> {
@@ -72,9 +83,9 @@ export async function compareSides(left: DiffSide, right: DiffSide): Promise<rea
   return [...values, ...compareStepFiles(left.stepFiles ?? [], right.stepFiles ?? []), ...files];
 }
 
-/** The side with the metrics of its attempt in its result: last step, last values of the losses, steps per second. */
+/** The side with the metrics of its attempt, or of the newest pod, in its result: last step, last values of the losses, steps per second. */
 export function withMetrics(side: DiffSide, { attempts, names, series }: MetricsView): DiffSide {
-  const about = attempts.find(({ attempt }) => attempt === side.attempt);
+  const about = attempts.find(({ attempt }) => attempt === side.attempt) ?? attempts.at(-1);
   const losses = names.filter((name) => /loss/i.test(name));
   const shown = losses.length > 0 ? losses : mainMetrics(names).filter((name) => name !== throughputName);
   const last = series

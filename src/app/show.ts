@@ -9,9 +9,10 @@ import { ruleUseOf } from '../core/decide/recover.ts';
 import { budgetEnd, budgetsOf, isLimited, spendingOf, type Budget } from '../core/decide/spending.ts';
 import { known } from '../core/model/observation.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import { checkpointFolders } from '../reports/checkpoints.ts';
 import { jobCost } from '../reports/cost.ts';
 import { usageOf } from '../reports/usage.ts';
-import type { BudgetView, Client, JobView, CheckpointView, Why } from './client.ts';
+import type { BudgetView, Client, JobView, CheckpointView, ResumedFromView, Why } from './client.ts';
 import { formatDuration } from './format.ts';
 import { currentCapacity, readOwnerSpending } from './grants.ts';
 import { folderOf } from './job-folder.ts';
@@ -61,6 +62,8 @@ export async function showJob(
     ...progressOf(home, job, now, read),
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
+    checkpointUrl: checkpointUrl(job),
+    resumedFrom: resumedFrom(job),
     ifPreempted: formatIfPreempted(job, context, checkpoint, now),
     cost: jobCost(usageOf(job), now),
     budgets: budgetViews(job, context.budgets ?? [], now),
@@ -173,6 +176,21 @@ function formatLoss(
   const lost = (since: Instant): Duration => Math.max(0, now - since);
   if (then === 'rerun') return runningAt === null ? '' : `; ${formatDuration(lost(runningAt))} of work would be lost`;
   return checkpoint === null ? '' : `; ${formatDuration(lost(checkpoint.savedAt))} of work would be lost`;
+}
+
+/** The folder of the newest attempt that has started. */
+function checkpointUrl(job: Job): string | null {
+  const newest = job.attempts.findLast(({ startedAt }) => startedAt !== null);
+  const { folders } = checkpointFolders(newest === undefined ? [] : [{ ...job, attempts: [newest] }]);
+  return folders.find(({ source }) => source.kind === 'bucket')?.address ?? null;
+}
+
+/** A checkpoint from before the latest start from the beginning does not count. */
+function resumedFrom({ attempts }: Job): ResumedFromView | null {
+  const start = attempts.findLastIndex(({ startMode }) => startMode !== 'resume');
+  const found = attempts.slice(start + 1).findLast((attempt) => (attempt.resumedFrom?.entry ?? null) !== null);
+  const { entry = null, savedAt = null } = found?.resumedFrom ?? {};
+  return found === undefined || entry === null ? null : { attempt: found.ordinal, name: entry, savedAt };
 }
 
 /** The newest complete checkpoint; null if the folder is not on this machine, has none, or cannot be read. */

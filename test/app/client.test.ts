@@ -492,6 +492,31 @@ test('show has the attempts, the allocations with their addresses, and the newes
   assert.equal(view.why.message, 'Job 000001 has been running for 58m on 4 workers.');
 });
 
+test('show names the last known checkpoint of a TPU job and its folder in the bucket, unless it has started over', async (t) => {
+  const fixture = openFixture(t);
+  const spec = tpuSpec();
+  const command = { ...spec.command, checkpointDir: 'gs://my-bucket/ck' };
+  const id = await fixture.create({ ...spec, command });
+  const lost = { ...runningAttempt, ...endedAttempt('preempted', { message: 'gone' }, noon) };
+  const resumedFromEntry = { startMode: 'resume', resumedFrom: { entry: 'step_9', savedAt: noon } } as const;
+  const resumed = { ...runningAttempt, ...resumedFromEntry, allocation: 1 };
+  const show = async (...attempts: Parameters<typeof withAttempts>[2]) => {
+    await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], attempts));
+    const { checkpointUrl, resumedFrom } = await fixture.client.show(id);
+    return { checkpointUrl, resumedFrom };
+  };
+  assert.deepEqual(await show(lost, resumed), {
+    checkpointUrl: 'gs://my-bucket/ck',
+    resumedFrom: { attempt: 2, name: 'step_9', savedAt: noon },
+  });
+  const over = await show(
+    lost,
+    { ...lost, ...resumedFromEntry, allocation: 1 },
+    { ...runningAttempt, startMode: 'rerun', allocation: 1 },
+  );
+  assert.equal(over.resumedFrom, null);
+});
+
 test('logs returns the files of the newest started attempt, or of the query', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(tpuSpec());

@@ -193,6 +193,25 @@ suite('jobs of the store', () => {
     assert.ok(!keys.some((key) => /^(?:manifest|spec|environment|rules)/.test(key)));
   });
 
+  test('the cost is that of all attempts, or that of the named one; of the rules only those that differ are listed', async () => {
+    const job = withEnv({}, '000041');
+    const { recovery } = job.spec;
+    const rules = [{ reason: 'hung', exitCodes: [1, 2], limit: 3, answer: { then: 'rerun', on: 'new' } }] as const;
+    const changed = { ...job, spec: { ...job.spec, recovery: { ...recovery, rules: [...recovery.rules, ...rules] } } };
+    const [one, other] = [await diffSide(job, null, sources), await diffSide(changed, 2, sources)];
+    assert.deepEqual(
+      [one, other].map(({ values }) =>
+        [values.job, values.result].map((part) => Object.hasOwn(part as object, 'cost')),
+      ),
+      [
+        [true, false],
+        [false, true],
+      ],
+    );
+    const [added] = (await compareSides(one, other)).filter(({ section }) => section === 'rules');
+    assert.match(added?.kind === 'text' ? added.patch : '', /^\+hung, exit code 1 or 2: rerun on new, limit 3$/m);
+  });
+
   test('an absent attempt is not found', async () => {
     await assert.rejects(diffSide(withEnv({}, '000041'), 7, sources), (error) => {
       assert.ok(error instanceof JobmanError && error.code === 3);

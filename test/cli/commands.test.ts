@@ -345,6 +345,14 @@ suite('show', () => {
     assert.ok(out.includes(`\ncost      ${line}\n`), out);
   });
 
+  test('the last known checkpoint has its age, and its folder the address of the bucket', async () => {
+    const resumedFrom = { attempt: 3, name: 'step_400', savedAt: now - 60 * minute };
+    const view = jobView({ resumedFrom, checkpointDir: '~/b/ck', checkpointUrl: 'gs://b/ck' });
+    const { out } = await jobman(['show', '42'], { jobs: [view] });
+    assert.match(out, /\nsaved {5}step_400, 1h ago, the newest when attempt 3 started\n/);
+    assert.match(out, /\nsaves to {2}~\/b\/ck \(gs:\/\/b\/ck\); age of the newest file: jobman storage checkpoints\n/);
+  });
+
   test('the budget has its used part; less than a cent is no zero', async () => {
     const budget = { budgetUsd: 0.05, ownerBudget: null, usedUpAt: null };
     const show = async (spentUsd: number) =>

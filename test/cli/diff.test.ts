@@ -15,8 +15,8 @@ function diffSide(id: string, attempt: number | null): DiffSide {
     name: isFirst ? 'vit' : 'vit-2',
     attempt: attempt ?? 1,
     values: {
+      job: { phase: isFirst ? 'failed' : 'succeeded', cost: { waitingMs: isFirst ? 90_000 : 0 } },
       result: {
-        phase: isFirst ? 'failed' : 'succeeded',
         reason: isFirst ? 'command_failed' : 'succeeded',
         exits: isFirst ? [{ code: 137, signal: 'KILL', workers: [0, 1] }] : [],
         ranMs: isFirst ? 90_000 : 7_500_000,
@@ -41,8 +41,11 @@ test('only what differs is printed, values as a table and texts by line', async 
     `--- 000041 vit, attempt 1
 +++ 000042 vit-2, attempt 1
 
-result
-phase       failed                                                   succeeded
+job, all attempts
+phase    failed  succeeded
+waiting  1m30s   0s
+
+result of attempt 1
 reason      command failed                                           succeeded
 exits       killed by SIGKILL (exit code 137) on worker 0, worker 1  -
 ran         1m30s                                                    2h05m
@@ -74,7 +77,8 @@ test('for programs there is one object per difference, after one for the two sid
   assert.deepEqual(
     rest.map(({ kind, section, key }) => `${kind} ${section} ${key}`),
     [
-      'value result phase',
+      'value job phase',
+      'value job cost.waitingMs',
       'value result reason',
       'value result exits',
       'value result ranMs',

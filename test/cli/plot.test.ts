@@ -1,6 +1,7 @@
 /** `plot`: the curves of a job's metrics as text, and their points as JSON. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { MetricsView, MetricSeriesView, MetricValue } from '../../src/app/client.ts';
 import { noon } from '../support/builders.ts';
@@ -267,7 +268,7 @@ for (const command of ['plot', 'report'])
     });
     assert.equal(await runCommand([command, '42'], harness.services), 130);
     assert.match(harness.err(), /Interrupted while reading the logs\./);
-    assert.deepEqual(readdirSync(folder), []);
+    assert.ok(!existsSync(join(folder, 'jobman-report-000042.html')));
   });
 
 test('hostile names reach no terminal', async () => {
@@ -291,6 +292,7 @@ function clusterWith(logs: Readonly<Record<string, string>>) {
   );
   const cluster = fakeCluster({
     job: async () => job,
+    raw: async () => ({}),
     async *pods() {
       yield pods;
     },
@@ -298,8 +300,8 @@ function clusterWith(logs: Readonly<Record<string, string>>) {
       yield Buffer.from(logs[name] ?? '');
     },
   });
-  return (args: readonly string[]) =>
-    jobman(['plot', '-j', 'train', ...args], {
+  return (args: readonly string[], command: readonly string[] = ['plot', '-j', 'train']) =>
+    jobman([...command, ...args], {
       jobs: [],
       services: { cluster: async () => cluster, isClusterConfigured: async () => true },
     });
@@ -342,4 +344,9 @@ test('the pods of a job in a cluster are its attempts, and their lines have the 
   );
   assert.equal((await plot(['--attempt', '3'])).code, 3);
   assert.equal((await plot(['-w', 'controller'])).code, 2);
+});
+
+test('diff says so if the logs of a pod have no metrics to compare', async () => {
+  const { err } = await clusterWith({ 'a-1': 'no numbers\n' })(['train', 'train'], ['diff']);
+  assert.match(err, /note: no metrics in the logs of train, so they are not compared/);
 });

@@ -41,8 +41,8 @@ export function clusterDiffSide({ job, pods, object, result }: SideParts): DiffS
       })),
       image: object === null ? [...new Set(job.images)] : byContainer(({ image }) => image),
       hosts: { flavor: job.flavor, requests: job.requests, nodes: [...new Set(pods.map(({ node }) => node))] },
+      job: { phase: result.phase },
       result: {
-        phase: result.phase,
         message: result.message,
         podsSucceeded: job.succeeded,
         podsFailed: job.failed,

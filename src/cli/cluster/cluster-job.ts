@@ -198,6 +198,11 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
   const code = isCertain ? exitCode.ok : exitCode.unreachable;
   const result = () => archivedResult(archived, { now: cli.io.now() });
 
+  let isNoted = false;
+  function noteOnce(): void {
+    if (!isNoted) cli.note(note);
+    isNoted = true;
+  }
   function refuse(): never {
     const lines = [`Its logs and history remain: jobman logs ${name}, jobman history ${name}`];
     throw isGone
@@ -206,7 +211,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
   }
   function expectListed(): void {
     if (archived.hidden) refuse();
-    cli.note(note);
+    noteOnce();
   }
   function expectGone(): void {
     if (isGone) return;
@@ -225,11 +230,11 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       return { ...clusterWhy(cli, name, result()), exitCode: code };
     },
     async history(isTimeline) {
-      cli.note(note);
+      noteOnce();
       return { ...(await clusterHistory(cli, archive, archived.job, null, isTimeline)), exitCode: code };
     },
     async report() {
-      cli.note(note);
+      noteOnce();
       const { clusterReport } = await import('../report/cluster.ts');
       const details = await archivedDetails(cli, archived, { now: cli.io.now(), isKept: true });
       const events = await allEvents(archive, archived.job, []);
@@ -237,14 +242,14 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
     },
     async diffSide(attempt) {
       refuseAttempt(name, attempt);
-      cli.note(note);
+      noteOnce();
       const { clusterDiffSide } = await import('../../app/cluster/diff-side.ts');
       const object = archived.object === null ? null : (JSON.parse(archived.object) as V1Job);
       return clusterDiffSide({ ...archived, object, result: result() });
     },
     usageJob: async () => ({ key: archived.job.uid, name, title: `job ${name}` }),
     async logs(flags) {
-      cli.note(note);
+      noteOnce();
       if (flags.previous === true) {
         const message = 'The archive does not separate the output before a restart of the container.';
         throw new JobmanError(message, exitCode.notFound);
@@ -254,18 +259,18 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       return code;
     },
     async metrics(query) {
-      cli.note(note);
+      noteOnce();
       const { clusterMetrics } = await import('./metrics.ts');
       return clusterMetrics(cli, archive, null, archived.job, query);
     },
     async *metricPoints(query) {
-      cli.note(note);
+      noteOnce();
       const { clusterMetricPoints } = await import('./metrics.ts');
       yield* clusterMetricPoints(cli, archive, null, archived.job, query);
     },
     async perform(verb) {
       expectGone();
-      if (verb === 'rerun') cli.note(note);
+      if (verb === 'rerun') noteOnce();
       else expectListed();
       return performArchived(cli, archive, archived, cluster, verb);
     },
@@ -278,7 +283,7 @@ export function archivedJob(cli: Cli, archive: ClusterArchive, copy: ArchivedCop
       return printDone(cli, name, `Job ${name} left the list. Remove its logs and history too: jobman clean ${name}`);
     },
     async clean() {
-      cli.note(note);
+      noteOnce();
       return Math.max(code, await cleanArchived(cli, archive, archived));
     },
     async wait() {

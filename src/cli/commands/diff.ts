@@ -1,7 +1,9 @@
 import type { DiffSide } from '../../app/diff.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { reportError, type Cli, type GlobalFlags } from '../context.ts';
-import type { ContextFlags } from '../jobs/handle.ts';
+import { escapeLine } from '../../app/format.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { ContextFlags, JobHandle } from '../jobs/handle.ts';
 import { resolveJobs } from '../jobs/resolve.ts';
 import { diffLines, formatSide } from '../render/diff.ts';
 import { columnsOf } from '../screen.ts';
@@ -46,12 +48,7 @@ async function sidesOf(
   const sides = jobs.map(async ({ found }, index) => {
     if (found instanceof JobmanError) throw found;
     const side = await found.diffSide(refs[index]?.attempt ?? null);
-    if (side.attempt === null || found.isStored !== true) return side;
-    const [{ withMetrics }, metrics] = await Promise.all([
-      import('../../app/diff.ts'),
-      found.metrics({ attempt: side.attempt, maxPoints: 2 }),
-    ]);
-    return withMetrics(side, metrics);
+    return addMetrics(cli, found, side);
   });
   try {
     return (await Promise.allSettled(sides)).map((side) => {
@@ -61,6 +58,22 @@ async function sidesOf(
     });
   } finally {
     await close();
+  }
+}
+
+/** Metrics of a job in a cluster are in the logs of its pods, which may be gone: a note then. */
+async function addMetrics(cli: Cli, job: JobHandle, side: DiffSide): Promise<DiffSide> {
+  if (job.isStored && side.attempt === null) return side;
+  const query = { ...omitUndefined({ attempt: side.attempt ?? undefined }), maxPoints: 2 };
+  try {
+    const [{ withMetrics }, metrics] = await Promise.all([import('../../app/diff.ts'), job.metrics(query)]);
+    if (!job.isStored && metrics.names.length === 0)
+      cli.note(`note: no metrics in the logs of ${formatSide(side)}, so they are not compared`);
+    return withMetrics(side, metrics);
+  } catch (error) {
+    if (job.isStored || !(error instanceof JobmanError)) throw error;
+    cli.note(`note: the metrics of ${formatSide(side)} are not compared: ${escapeLine(error.message)}`);
+    return side;
   }
 }
 

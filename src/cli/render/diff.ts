@@ -38,7 +38,7 @@ export function diffLines(
     ...head,
     ...[...sections].flatMap(([section, all]) => [
       '',
-      styler('bold', section),
+      styler('bold', headingOf(section, left, right)),
       ...valueLines(
         all.filter((one) => one.kind === 'value'),
         layout,
@@ -46,6 +46,14 @@ export function diffLines(
       ...all.flatMap((one) => (one.kind === 'text' ? patchLines(one.patch, layout) : [])),
     ]),
   ];
+}
+
+/** A field is that of the job or that of the attempts in the first two lines. */
+function headingOf(section: string, left: DiffSide, right: DiffSide): string {
+  if ((left.attempt ?? right.attempt) === null) return section;
+  if (section === 'job') return 'job, all attempts';
+  if (section !== 'result') return section;
+  return left.attempt === right.attempt ? `result of attempt ${left.attempt}` : 'result of the attempts';
 }
 
 /** `000042 vit, attempt 3`. */
@@ -87,8 +95,24 @@ function isWrittenInManifest({ section }: Difference): boolean {
   return section === 'spec';
 }
 
+/** Of the cost of a job or of an attempt. */
+const costTitles = [
+  ['estimateUsd', 'estimate'],
+  ['chipMs', 'chip-hours'],
+  ['usefulMs', 'useful'],
+  ['lostMs', 'lost'],
+  ['setupMs', 'setup'],
+  ['idleMs', 'idle'],
+  ['keptMs', 'kept'],
+  ['waitingMs', 'waiting'],
+] as const;
+
 /** The names that `show` and `cost` give to these fields. All other fields have their path in the JSON. */
 const titles: ReadonlyMap<string, string> = new Map([
+  ...costTitles.flatMap(([key, title]) => [
+    [`job.cost.${key}`, title] as const,
+    [`result.cost.${key}`, title] as const,
+  ]),
   ['result.startMode', 'start mode'],
   ['result.startedBy', 'started by'],
   ['result.evidence', 'because'],
@@ -97,14 +121,6 @@ const titles: ReadonlyMap<string, string> = new Map([
   ['result.ranMs', 'ran'],
   ['result.metrics.lastStep', 'last step'],
   ['result.metrics.stepsPerSecond', 'steps/s'],
-  ['result.cost.estimateUsd', 'estimate'],
-  ['result.cost.chipMs', 'chip-hours'],
-  ['result.cost.usefulMs', 'useful'],
-  ['result.cost.lostMs', 'lost'],
-  ['result.cost.setupMs', 'setup'],
-  ['result.cost.idleMs', 'idle'],
-  ['result.cost.keptMs', 'kept'],
-  ['result.cost.waitingMs', 'waiting'],
   ['hosts.nodeCount', 'nodes'],
   ['hosts.runtimeVersion', 'runtime version'],
   ['hosts.pricePerHourUsd', 'price'],

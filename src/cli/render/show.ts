@@ -76,6 +76,10 @@ export function factRows(view: JobView, layout: ShowLayout): readonly (readonly 
   if (view.checkpoint !== null) {
     const { name, folder, savedAt } = view.checkpoint;
     rows.push(['saved', `${name}, ${formatWhen(savedAt, layout)}, in ${folder}`]);
+  } else if (view.resumedFrom !== null) {
+    const { name, savedAt, attempt } = view.resumedFrom;
+    const when = savedAt === null ? '' : `, ${formatWhen(savedAt, layout)}`;
+    rows.push(['saved', `${name}${when}, the newest when attempt ${attempt} started`]);
   }
   if (view.ifPreempted !== null) rows.push(['if lost', view.ifPreempted]);
   const cost = formatCost(view);
@@ -89,7 +93,12 @@ export function factRows(view: JobView, layout: ShowLayout): readonly (readonly 
     rows.push(['starts at', formatResumeFrom(resumeFrom)]);
   const isShared = view.spec.command.checkpoints === 'shared';
   const shared = isShared ? ', shared with every job that uses this folder' : '';
-  if (view.checkpointDir !== null) rows.push(['saves to', `${view.checkpointDir}${shared}`]);
+  const { checkpointDir: folder, checkpointUrl: url } = view;
+  if (folder !== null) {
+    const bucket = url === null || url === folder ? '' : ` (${url})`;
+    const newest = url === null ? '' : '; age of the newest file: jobman storage checkpoints';
+    rows.push(['saves to', `${folder}${bucket}${shared}${newest}`]);
+  }
   const workdir = view.workdirCopies.at(-1);
   if (workdir !== undefined) rows.push(['workdir', formatWorkdir(workdir, view)]);
   const owner = formatOwner(view);

@@ -106,11 +106,11 @@ export const monitor = grouped('Monitor', [
     usage: '<job> [metric]... [--attempt n] [-w worker] [--since time] [--watch]',
     about:
       "Draws metrics that the job's program prints, such as `step 100 loss 0.3`, or reports with `jobman mark`. " +
-      'Without a metric it draws the loss and the throughput in steps per second. All charts have the same axis: the ' +
+      'By default it draws the loss, and the throughput in steps per second. All charts share one axis: the ' +
       'step if the program prints it, otherwise the time. A number below the axis is the attempt that begins there. A ' +
-      'line above or below a chart counts the points that are far outside of it.\n\n' +
-      'With --json it prints one object for each point. Long curves are reduced: of each stretch the least and the ' +
-      'greatest value are kept.',
+      'line above or below a chart counts the points that are too far away to be drawn.\n\n' +
+      'With --json it prints one object for each point. A long curve is reduced to the lowest and the highest point of ' +
+      'each stretch.',
     examples: [
       ['jobman plot 42', 'the loss and the throughput'],
       ['jobman plot 42 acc lr --attempt 3', 'two metrics of one attempt'],
@@ -153,8 +153,8 @@ export const monitor = grouped('Monitor', [
       'With --bundle it writes an archive instead (jobman-report-<job>.tar.gz), with the same page, the job and its events ' +
       'as JSON, the end of each log, the settings and the versions. Without a job the archive describes only jobman ' +
       'itself.\n\n' +
-      'jobman removes the secrets that it knows or recognises from both (docs/troubleshooting.md). The command contacts ' +
-      'the cluster of a job in a cluster, and no other server.',
+      'From both jobman removes secrets that it knows or recognises (docs/troubleshooting.md). For a job in a cluster ' +
+      'the command contacts that cluster; it contacts no other server.',
     examples: [
       ['jobman report 42', 'write jobman-report-000042.html'],
       ['jobman report vit --output vit.html --replace', 'another file, which may exist'],
@@ -171,13 +171,13 @@ export const monitor = grouped('Monitor', [
     summary: 'Compare two jobs or attempts: result, manifest, code, environment, hosts',
     usage: '<job[#attempt]> <job[#attempt]>',
     about:
-      'Prints only what differs: the result with its cost, the hosts, the keys of the manifest, the ' +
-      'environment, the recovery rules, the files of job.files, and of job.workdir the commit and the files (the ' +
-      'uncommitted changes if the files are not kept). The resolved manifest only if the manifests are equal; of a ' +
-      'longer difference 40 lines (--json has all). Without #attempt it takes the newest attempt of the job.\n\n' +
-      'jobman keeps the files of the newest copy of a working directory only; of earlier copies it keeps the commit and ' +
-      'the changes. ' +
-      'Secrets are not compared. Jobs of a cluster are compared by their Job objects.',
+      'Prints only what differs, in sections: the phase and the cost of the job, the result of the attempt with its ' +
+      'metrics, the hosts, the manifest, the environment, the recovery rules, the files of job.files, and the commit and ' +
+      'files of job.workdir. Without #attempt it compares the newest attempts; with it, the cost is that of the attempt.\n\n' +
+      'A text shows at most 40 lines of a difference; --json has all of them. If the manifests are equal, the resolved ' +
+      'manifests are compared too. jobman keeps the files of only the newest copy of a working directory; for earlier ' +
+      'copies it compares the commit and the uncommitted changes. Secrets are not compared.\n\n' +
+      'For jobs in a cluster it compares the Job objects, and the metrics in the log of the newest pod.',
     examples: [
       ['jobman diff 42 43', 'the newest attempts of two jobs'],
       ["jobman diff '42#1' '42#3'", 'two attempts of one job'],

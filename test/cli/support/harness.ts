@@ -442,6 +442,8 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     dashboards: { wandb: null, tensorboard: null },
     checkpoint: null,
     checkpointDir: null,
+    checkpointUrl: null,
+    resumedFrom: null,
     workdirCopies: [],
     ifPreempted: null,
     cost: jobCost([], now),
