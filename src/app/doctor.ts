@@ -8,6 +8,7 @@ import { withTimeout } from './concurrency.ts';
 import { JobmanError, messageOf, StoreError } from './errors.ts';
 import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
 import { formatUse } from './notifications/recipients.ts';
+import { mistakesOf } from './settings.ts';
 
 /** The result of a check, as a sentence. Also the form of `tpu doctor`. */
 export interface Finding {
@@ -96,9 +97,7 @@ export async function checkSettings(file: string, read: () => Promise<unknown>):
     return [ok(`${file} and the environment are valid`)];
   } catch (error) {
     if (error instanceof StoreError) return [problem(asClause(error.message), `ls -l ${quote(file)}`)];
-    if (!(error instanceof JobmanError)) throw error;
-    const lines = error.lines.length === 0 ? [error.message] : error.lines;
-    return lines.map((line) => problem(line, `\${EDITOR:-vi} ${quote(file)}`));
+    return mistakesOf(error).map((line) => problem(line, `\${EDITOR:-vi} ${quote(file)}`));
   }
 }
 
@@ -168,14 +167,20 @@ export interface PrivateFile {
   readonly isSecret: boolean;
 }
 
-/** The secrets of the settings, the settings and the database. In a shared home, the group may read what is in it. */
-export function checkPrivacy(
-  home: { readonly folder: string; readonly mode: number; readonly isShared: boolean },
-  files: readonly PrivateFile[],
-): readonly Outcome[] {
-  const isOpen = ({ path, mode }: PrivateFile): boolean =>
-    (mode & (home.isShared && path.startsWith(`${home.folder}/`) ? 0o007 : 0o077)) !== 0;
-  const open = files.filter(isOpen);
+interface HomeFolder {
+  readonly folder: string;
+  readonly mode: number;
+  readonly isShared: boolean;
+}
+
+/** In a shared home, the group may read what is in it. */
+export function isOpenToOthers({ path, mode }: PrivateFile, { folder, isShared }: HomeFolder): boolean {
+  return (mode & (isShared && path.startsWith(`${folder}/`) ? 0o007 : 0o077)) !== 0;
+}
+
+/** The secrets of the settings, the settings and the database. */
+export function checkPrivacy(home: HomeFolder, files: readonly PrivateFile[]): readonly Outcome[] {
+  const open = files.filter((file) => isOpenToOthers(file, home));
   const secrets = open.filter(({ isSecret }) => isSecret).map(({ path }) => path);
   // Other users cannot reach a file in a folder that is closed to them.
   const isReachable = (home.mode & (home.isShared ? 0o001 : 0o011)) !== 0;

@@ -85,6 +85,11 @@ async function unknownNameError(store: Store, name: string): Promise<JobmanError
     const lines = ['Cancel all your jobs: jobman cancel --all', 'Several jobs: jobman stop 1 2'];
     return new JobmanError('There is no job named "all".', exitCode.notFound, lines);
   }
+  if (name.includes(',')) {
+    const apart = name.split(',').filter((one) => one.trim() !== '');
+    const hint = `Separate several jobs by spaces: ${apart.map((one) => one.trim()).join(' ')}`;
+    return new JobmanError(`There is no job named "${name}". ${hint}`, exitCode.notFound);
+  }
   const { jobs } = await store.list({ maxFinished: 50 });
   const near = didYouMean(name, [...new Set(jobs.map((job) => job.spec.name))]);
   const next = near === undefined ? 'List all jobs: jobman list --all' : `Did you mean ${near}?`;

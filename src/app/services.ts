@@ -150,6 +150,8 @@ export interface Services {
   readonly home: string;
   settings(): Promise<Settings>;
   settingsFiles(): SettingsFiles;
+  /** The first mistake in settings that the command did not need, with its position; null if it read them. */
+  unreadMistake(): Promise<string | null>;
   /** Reads that file (an absolute path) above the others. Call it before the first read of settings. */
   useSettings(path: string): void;
   /** Throws JobmanError with every problem of the files. */
@@ -215,4 +217,6 @@ export interface Services {
    * checked, because they count in the process of the controller.
    */
   secretProblems(): Promise<ReadonlyMap<string, string>>;
+  /** The paths of secret files of the settings that other users may read. */
+  openSecrets(): Promise<readonly string[]>;
 }

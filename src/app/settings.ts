@@ -398,6 +398,12 @@ export async function loadSettings(
   return defaultSettings(given.cores, new Map(values));
 }
 
+/** The lines of an error about settings: each mistake with its position. Throws another error again. */
+export function mistakesOf(error: unknown): readonly string[] {
+  if (!(error instanceof JobmanError)) throw error;
+  return error.lines.length === 0 ? [error.message] : error.lines;
+}
+
 /** The source of each key's value: a variable, a file or `default`. Throws like `loadSettings`. */
 export async function settingSources(given: Parameters<typeof readValues>[0]): Promise<ReadonlyMap<string, string>> {
   const values = await readValues(given);

@@ -20,7 +20,11 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
     const given = flags as unknown as GlobalFlags;
     cli = createCli(services, given, argsAfterDash);
     const body = await found.command.load(program);
-    return await body(cli, given, ...args);
+    const code = await body(cli, given, ...args);
+    const mistake = await services.unreadMistake();
+    if (mistake !== null)
+      cli.note(`warning: ${mistake}. No controller can start until the settings are repaired: jobman doctor`);
+    return code;
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return reportError(error, cli);

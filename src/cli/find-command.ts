@@ -1,3 +1,4 @@
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { exitCode, type JobmanError, usageError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import type { Command, Program } from './command.ts';
@@ -30,6 +31,9 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
   if (!isFamily && (second === undefined || named(`${first} ${second}`) === undefined)) {
     const command = named(first);
     if (command === undefined) throw unknownCommand(program, first, undefined, argv[start + 1]);
+    const near =
+      command.args.length > 0 || second === undefined ? undefined : nearCommand(program, `${first} ${second}`);
+    if (near !== undefined) throw usageError(`Unexpected argument "${second}". Did you mean \`jobman ${near}\`?`);
     return { command, args: [...before, ...argv.slice(start + 1)] };
   }
   before.push(...argv.slice(start + 1, start + 1 + between));
@@ -42,6 +46,13 @@ export function findCommand<C extends Command>(program: Program<C>, argv: readon
   // The options of a verb belong to the emulator; the global flags are ours.
   const { own, rest } = separateGlobals(globalFlags, [second, ...others]);
   return { command: verbs, args: [...before, ...own, '--', ...rest] };
+}
+
+/** The command of two parts (`storage checkpoints`) that was probably meant. */
+function nearCommand(program: Program, typed: string): string | undefined {
+  const [front = ''] = typed.split(' ');
+  const names = program.commands.flatMap(({ names: all }) => all.filter((name) => name.startsWith(`${front} `)));
+  return didYouMean(typed, names);
 }
 
 function unknownGlobalFlag(typed: string): JobmanError {

@@ -133,8 +133,8 @@ function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: stri
     try {
       return controllerSettings(await parts.freshSettings()) !== used;
     } catch (error) {
-      if (!(error instanceof JobmanError)) throw error;
-      warn(`the changed settings cannot be used, so the previous ones stay in force: ${error.message}`);
+      const { mistakesOf } = await import('../app/settings.ts');
+      warn(`the changed settings cannot be used, so the previous ones stay in force: ${mistakesOf(error).join('; ')}`);
       return false;
     }
   };

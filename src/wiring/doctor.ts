@@ -15,6 +15,7 @@ import {
   checkNotifications,
   checkPermissions,
   checkPrivacy,
+  isOpenToOthers,
   checkSettings,
   checkSsh,
   checkVersions,
@@ -36,6 +37,7 @@ import {
   type LoginSource,
   type Need,
   type Outcome,
+  type PrivateFile,
   type ReachFacts,
   type SshFacts,
 } from '../app/doctor.ts';
@@ -127,7 +129,7 @@ async function settingsOutcomes(services: Services): Promise<readonly Outcome[]>
   if (problems.length > 0) return [...byMessage.values()];
   const layers = await settingsLayers(services.settingsFiles());
   const doubts = (await Promise.all(layers.map((layer) => settingsWarnings(layer)))).flat();
-  return doubts.length === 0 ? own : doubts.map((doubt) => warning(doubt, `edit ${file}`));
+  return doubts.length === 0 ? own : doubts.map((doubt) => warning(doubt, `\${EDITOR:-vi} ${quote(file)}`));
 }
 
 /** The first call's promise for every call. */
@@ -203,11 +205,27 @@ async function privacyOutcomes(services: Services): Promise<readonly Outcome[]> 
     ({ notify }) => secretFiles(services, notify),
     (): readonly string[] => [],
   );
-  const files = [...secrets, settingsFile(home), databaseFile(home)].flatMap((path) => {
+  const files = [...secrets, settingsFile(home), databaseFile(home)];
+  return checkPrivacy(homeFolder(home), privateFiles(files, secrets));
+}
+
+/** See `Services.openSecrets`. */
+export async function openSecrets(services: Services): Promise<readonly string[]> {
+  const secrets = secretFiles(services, (await services.settings()).notify);
+  const open = privateFiles(secrets, secrets).filter((file) => isOpenToOthers(file, homeFolder(services.home)));
+  return open.map(({ path }) => path);
+}
+
+function homeFolder(home: string): Parameters<typeof checkPrivacy>[0] {
+  return { folder: home, mode: modeOf(home) ?? 0, isShared: isGroupShared(home) };
+}
+
+/** Paths of missing files are left out. */
+function privateFiles(paths: readonly string[], secrets: readonly string[]): readonly PrivateFile[] {
+  return paths.flatMap((path) => {
     const mode = modeOf(path);
     return mode === null ? [] : [{ path, mode, isSecret: secrets.includes(path) }];
   });
-  return checkPrivacy({ folder: home, mode: modeOf(home) ?? 0, isShared: isGroupShared(home) }, files);
 }
 
 /** Null for a path that does not exist or cannot be reached. */

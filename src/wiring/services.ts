@@ -3,6 +3,7 @@
 
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import type { Client } from '../app/client.ts';
 import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
 import type { Io } from '../app/services.ts';
@@ -30,6 +31,15 @@ export function createServices(io: Io): LabServices {
     home,
 
     settings: () => (settings ??= freshSettings()),
+
+    async unreadMistake() {
+      if (settings !== undefined || !existsSync(join(home, 'settings.json'))) return null;
+      const { mistakesOf } = await import('../app/settings.ts');
+      return services.settings().then(
+        () => null,
+        (error: unknown) => mistakesOf(error)[0] ?? null,
+      );
+    },
 
     settingsFiles: () => (files ??= { home, explicit: named, template: templateFile(io.launcher.at(-1) ?? '') }),
 
@@ -108,6 +118,7 @@ export function createServices(io: Io): LabServices {
       import('./worker-access.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
 
     secretProblems: () => import('./notify.ts').then(({ secretProblems }) => secretProblems(services)),
+    openSecrets: () => import('./doctor.ts').then(({ openSecrets }) => openSecrets(services)),
     messageSender: () => import('./notify.ts').then(({ openSender }) => openSender(services)),
 
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),

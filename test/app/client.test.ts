@@ -168,6 +168,8 @@ test('a ref is an id or a name', async (t) => {
   const unknown = await refusal(fixture.client.show('irsi'));
   assert.equal(unknown.code, 3);
   assert.match(unknown.message, /no job named "irsi"\. Did you mean iris\?/);
+  const commas = await refusal(fixture.client.show('1, vit'));
+  assert.equal(commas.message, 'There is no job named "1, vit". Separate several jobs by spaces: 1 vit');
 });
 
 suite('of several jobs with one name', () => {

@@ -268,6 +268,7 @@ test('an unknown setting, an invalid value or an incomplete command changes noth
     [['set', 'tpu.project', 'x y'], /tpu\.project was not changed\.\n.*must be a project id like "lab-1234"/],
     [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}local\.slots: must be a whole number/],
     [['get'], /Which setting\?\n/],
+    [['grants'], /^jobman: "grants" is not an action\. Did you mean `jobman settings get grants`\?\n$/],
     [['set', 'local.slots'], /Which value for local\.slots\?\n.*\n.*\n.*jobman settings set <key> <value>/],
     [['set', 'local.slots', '3', '4'], /Unexpected arguments/],
     [['set', 'project', 'foo'], /There is no setting project\. Did you mean tpu\.project\?/],

@@ -204,10 +204,25 @@ test('beyond 50 rows the others are counted together', async () => {
   assert.doesNotMatch(all.out, / more /);
 });
 
+suite('a time is accepted as people write it', () => {
+  for (const [written, time] of [
+    ['yesterday', '2026-11-20T00:00:00.000Z'],
+    ['today', '2026-11-21T00:00:00.000Z'],
+    ['5min', '2026-11-21T08:15:14.000Z'],
+    ['2 days ago', '2026-11-19T08:20:14.000Z'],
+    ['2026-11-20 10:00', '2026-11-20T10:00:00.000Z'],
+  ] as const) {
+    test(written, async () => {
+      const { out } = await cost(['--json', '--since', written]);
+      assert.equal(jsonLines<{ beginsAt?: string }>(out)[0]?.beginsAt, time);
+    });
+  }
+});
+
 suite('bad input', () => {
   for (const [argv, message] of [
     [['--by', 'acelerator'], /--by "acelerator": expected one of job, user, .*Did you mean accelerator\?/],
-    [['--since', 'yesterday'], /--since "yesterday": expected a time: 7d \(ago\), 2026-11-28, /],
+    [['--since', 'last week'], /--since "last week": expected a time: 7d \(ago\), yesterday, 2026-11-28, /],
     [['--since', '2026-02-30'], /expected a time/],
     [['--since', '20'], /expected a time/],
     [

@@ -427,6 +427,7 @@ test('help in a pipe has the width of COLUMNS, or 80 columns', async () => {
 test('a flag is suggested only if it is similar or an equivalent', async () => {
   for (const [argv, expected] of [
     [['list', '--sort', 'x'], /Unknown flag --sort\.\n/],
+    [['storage', 'checkpoint'], /Unexpected argument "checkpoint"\. Did you mean `jobman storage checkpoints`\?/],
     [['show', '--name', 'x'], /Did you mean --job-name\?/],
     [['list', '--status', 'x'], /Did you mean --phase\?/],
     [['list', '-w'], /Did you mean --watch\?/],

@@ -138,6 +138,15 @@ suite('notify test', () => {
     assert.deepEqual(jsonLines(out)[0], { kind: 'test', recipient: 'slack', ok: true, message: 'ok' });
   });
 
+  test('warns of a secret that other users may read', async () => {
+    const services = { ...withSettings(settings), openSecrets: async () => ['/home/ada/slack url'] };
+    const { err } = await jobman(['notify', 'test', 'slack'], { services });
+    assert.equal(
+      err,
+      `warning: other users may read the secret in /home/ada/slack url: chmod 600 '/home/ada/slack url'\n`,
+    );
+  });
+
   test('drops the events of a recipient, and names those that have some', async () => {
     const recipientsInUse = [{ recipient: 'teams', jobs: [], events: 3 }];
     const { out, code } = await jobman(['notify', 'drop', 'teams'], { recipientsInUse });

@@ -149,6 +149,23 @@ test('invalid settings are reported by a start of the controller, as by every ot
   assert.deepEqual([result.code, result.stderr], [others.code, others.stderr]);
 });
 
+test('settings that break while a controller runs are named with their position in its log and by commands that do not need them', async (t) => {
+  const world = openJobWorld(t);
+  await world.runOk(['controller', 'start']);
+  const { pid } = controllerFile(world);
+  const file = join(world.home, 'settings.json');
+  writeFileSync(file, '{ "local": { "slots": 0 } }');
+  const mistake = `${file}:1:23 local.slots: must be a whole number of at least 1, not 0`;
+  const isLogged = () => readFileSync(join(world.home, 'controller.log'), 'utf8').includes(`in force: ${mistake}`);
+  assert.ok(await eventually(isLogged, { withinMs: 30_000 }));
+  assert.equal((await world.jobman(['controller', 'restart'])).code, 2);
+  assert.equal(controllerFile(world).pid, pid);
+  const warning = `warning: ${mistake}. No controller can start until the settings are repaired: jobman doctor\n`;
+  for (const command of [['list', '--all'], ['cost'], ['controller', 'stop']])
+    assert.ok((await world.runOk(command)).stderr.endsWith(warning), command.join(' '));
+  assert.equal((await world.runOk(['list', '--quiet'])).stderr, '');
+});
+
 test('a job whose create was killed before it started the controller is started by the next reading command', async (t) => {
   const world = openJobWorld(t);
   const first = await world.create(world.localManifest('true'));

@@ -37,8 +37,9 @@ export async function stop(cli: Cli): Promise<number> {
 }
 
 export async function restart(cli: Cli): Promise<number> {
-  // Report an unusable database before stopping the running controller.
+  // Report an unusable database and wrong settings before stopping the running controller.
   await (await cli.services.client()).changeCount();
+  await cli.services.settings();
   const controller = await cli.services.controller();
   const { stopped } = await controller.stop();
   const { pid } = await controller.start();

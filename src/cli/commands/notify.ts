@@ -6,6 +6,7 @@ import { heldPhrase } from '../../app/notifications/digest.ts';
 import { testMessage } from '../../app/notifications/message-text.ts';
 import type { MessageView } from '../../app/client.ts';
 import type { NotifySettings } from '../../app/notifications/settings.ts';
+import { quote } from '../../catalogue/shell.ts';
 import { mailAddressOf, readRecipient } from '../../core/model/notify.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -86,6 +87,8 @@ async function test(cli: Cli, named: readonly string[]): Promise<number> {
       return isSent;
     }),
   );
+  for (const path of await services.openSecrets())
+    cli.note(`warning: other users may read the secret in ${path}: chmod 600 ${quote(path)}`);
   return results.every(Boolean) ? exitCode.ok : exitCode.failed;
 }
 

@@ -1,3 +1,4 @@
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { SettingChange } from '../../app/change-settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatList } from '../../app/format.ts';
@@ -18,6 +19,12 @@ export async function settings(cli: Cli, _flags: GlobalFlags, ...args: readonly 
   if (action === 'add' && key !== undefined && value !== undefined && unexpected === undefined)
     return add(cli, key, value);
   if (action === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
+  const keys = settingKeys.map((one) => one.key);
+  if (args.length === 1 && !['get', 'set', 'add', 'unset'].includes(action)) {
+    const near = keys.find((one) => one === action || one.startsWith(`${action}.`)) ?? didYouMean(action, keys);
+    if (near !== undefined)
+      throw usageError(`"${action}" is not an action. Did you mean \`jobman settings get ${near}\`?`);
+  }
   const isIncomplete = ['get', 'set', 'add', 'unset'].includes(action) && value === undefined;
   const question = key === undefined ? 'Which setting?' : `Which value for ${key}?`;
   throw usageError(isIncomplete ? question : `Unexpected arguments: jobman settings ${args.join(' ')}`, [

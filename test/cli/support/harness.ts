@@ -287,6 +287,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     home: '/home/alice/.jobman',
     settings: async () => defaultSettings(4),
     settingsFiles: () => ({ home: services.home }),
+    unreadMistake: async () => null,
     useSettings: () => undefined,
     clusterSettings: async () => ({ settings: mergeSettings([]), sources: new Map() }),
     installationId: async () => 'abc123',
@@ -335,6 +336,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     onTerminal: unavailable('terminal'),
     messageSender: unavailable('messages'),
     secretProblems: async () => new Map(),
+    openSecrets: async () => [],
     ...options.services,
   };
   return {
