@@ -11,7 +11,8 @@ export function measureQuota(): Promise<readonly Result[]> {
     name: `\`quota\` over ${zoneCount} zones`,
     argv: ['quota'],
     serverFile: import.meta.filename,
-    lines: zoneCount * quotaIds.length,
+    // The limits, and the use of one of them, in each zone.
+    lines: zoneCount * (quotaIds.length + 1),
     settings: (url) => ({ tpu: { project: 'lab', endpoint: url } }),
   });
 }

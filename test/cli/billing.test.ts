@@ -143,6 +143,7 @@ test('JSON and CSV have every field of every row', async () => {
 
 test('without an export it shows the estimate and how to make one', async () => {
   const { code, out, err } = await billing(['--by', 'service'], null);
+  assert.match(err, /^An estimate has no services and no SKUs, so the rows are by job, not by service\.$/m);
   assert.equal(code, 0);
   assert.match(out, /^Estimated cost of TPUs of jobs from 22 Oct to 21 Nov, by job\.\n/);
   assert.match(out, /^000001 +vit +\$24\.00$/m);

@@ -1,6 +1,6 @@
 import { readBilling } from '../../app/billing.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { formatTime } from '../../app/format.ts';
+import { formatList, formatTime } from '../../app/format.ts';
 import { day, type Instant } from '../../core/model/time.ts';
 import type { BillingGrouping } from '../../reports/billing.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -22,6 +22,11 @@ export async function billing(cli: Cli, flags: BillingFlags & GlobalFlags): Prom
   if (cli.json) cli.printJsonLines(billingObjects(answer));
   else if (flags.csv === true) cli.printAll(billingCsv(answer));
   else cli.printAll(billingLines(answer, now, columnsOf(io.stdout)));
+  const ignored = (flags.by ?? []).filter((one) => !by.includes(one));
+  if (ignored.length > 0)
+    cli.note(
+      `An estimate has no services and no SKUs, so the rows are by ${formatList(by)}, not by ${formatList(ignored)}.`,
+    );
   for (const note of billingNotes(answer, now)) cli.note(note);
   return exitCode.ok;
 }
