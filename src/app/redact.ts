@@ -53,6 +53,8 @@ const assignments: readonly RegExp[] = [
   ),
   // A line of ~/.netrc.
   /(?<before>\b(?:login|account)\s+\S+\s+password\s+)(?<value>\S+)/g,
+  // curl --user NAME:PASSWORD. The user and group of `docker run --user 1000:1000` are numbers.
+  /(?<before>(?<![\w-])(?:-u|--(?:proxy-)?user)[\s="']{1,3}[^\s:"']{1,80}:)(?<value>[^\s"']+)/g,
   // wandb login KEY: 40 digits also of a commit, but not in such a line.
   /(?<before>\bwandb\b[^\n]{0,80}?\b)(?<value>[0-9a-f]{40})\b/gi,
 ];

@@ -25,6 +25,7 @@ suite('the form of a secret', () => {
     ['a flag', 'train.py --api-key hunter2 --steps 5', 'hunter2'],
     ['a flag with =', "train.py --password='hunter 2'", 'hunter 2'],
     ['a flag in a list', '["--token", "hunter2"]', 'hunter2'],
+    ['a login of curl', "curl -sS --user 'bob:hunter2x' https://x", 'hunter2x'],
     ['a header', 'Authorization: Bearer abc.def', 'abc.def'],
     ['a header of Python', "{'Authorization': 'Token abc-def'}", 'abc-def'],
     ['a header of curl', 'curl -H "authorization: Basic dXNlcjpwdw==" x', 'dXNlcjpwdw=='],
