@@ -21,8 +21,7 @@ const maxStatements = 200;
  * the same time. Throws the error of SQLite.
  */
 export function openForWriting(file: string, timeout: number = busyTimeoutMs): Database {
-  // SQLite would make the file readable to everyone. Its side files take the rights of this file.
-  if (file !== inMemory) closeSync(openSync(file, 'a', fileModeIn(dirname(file))));
+  if (file !== inMemory) createPrivately(file);
   const connection = new DatabaseSync(file, { timeout, enableForeignKeyConstraints: true });
   try {
     // Setting the journal mode locks the whole file and does not wait, and two processes may create the database at
@@ -34,6 +33,20 @@ export function openForWriting(file: string, timeout: number = busyTimeoutMs): D
     throw error;
   }
   return asDatabase(connection);
+}
+
+/**
+ * Creates the file if it does not exist: SQLite would make it readable to everyone, and its side files take the rights of
+ * this file. An existing file must not be opened: closing it would release the locks of all connections of this process,
+ * and the next program that closes the database would remove the log under them (https://www.sqlite.org/howtocorrupt.html,
+ * 2.2).
+ */
+function createPrivately(file: string): void {
+  try {
+    closeSync(openSync(file, 'ax', fileModeIn(dirname(file))));
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+  }
 }
 
 /**

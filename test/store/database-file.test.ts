@@ -385,6 +385,20 @@ async function waitsOf(file: string, given: Omit<OpenDatabaseOptions, 'file'>): 
   }
 }
 
+test('a store keeps its lock, without which the sqlite3 program removes the log under it', async (t) => {
+  if (!existsSync('/proc/locks')) return;
+  const { file, open } = databaseIn(t);
+  const creator = open();
+  await creator.insert(job);
+  await creator.close();
+  // As in the controller, the connection that reads is open when the one that writes opens.
+  const store = open();
+  await store.list({ maxFinished: null });
+  await store.insert(job);
+  const lock = new RegExp(` READ +${process.pid} [\\da-f]+:[\\da-f]+:${statSync(file).ino} `);
+  assert.match(readFileSync('/proc/locks', 'utf8'), lock);
+});
+
 test('a commit waits for the disk, unless the contents exist elsewhere too', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'state.db');
