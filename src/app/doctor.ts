@@ -1,6 +1,6 @@
 // Doctor: the checks of `jobman doctor`. wiring/doctor.ts reads the facts; this file decides what they mean.
 
-import { day, minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import { day, second, type Duration, type Instant } from '../core/model/time.ts';
 import { quote } from '../catalogue/shell.ts';
 import { mailAddressOf } from '../core/model/notify.ts';
 import type { MessageView, RecipientInUse } from './client.ts';
@@ -211,16 +211,11 @@ export interface ControllerFacts {
   readonly unfinishedJobs: number;
   /** Null: no controller holds the lease. */
   readonly leaseExpiresAt: Instant | null;
-  /** The earliest time at which a job is due; null without one. */
-  readonly nextPassAt: Instant | null;
   readonly now: Instant;
 }
 
-/** A pass that is due starts within seconds, but waits for slow clouds. */
-const latePass: Duration = 5 * minute;
-
 export function checkController(facts: ControllerFacts): readonly Outcome[] {
-  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, leaseExpiresAt, nextPassAt, now } = facts;
+  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, leaseExpiresAt, now } = facts;
   if (!running && unfinishedJobs === 0) return [ok('it does not run, because no job needs it')];
   if (!running)
     return [
@@ -244,11 +239,9 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
         pid === null ? restart : `kill -KILL ${pid}; jobman controller start`,
       ),
     );
-  else if (nextPassAt !== null && now - nextPassAt > latePass)
-    found.push(problem(`${name} should have checked a job ${formatDuration(now - nextPassAt)} ago`, restart));
   return found.length > 0
     ? found
-    : [ok(`${name}, jobman ${version ?? ownVersion}, holds the lease; no job is overdue`)];
+    : [ok(`${name}, jobman ${version ?? ownVersion}, runs and holds the lease of the database`)];
 }
 
 // ------------------------------------------------------------------------------------------ notifications

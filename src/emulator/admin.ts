@@ -3,6 +3,9 @@
 import { request } from 'node:http';
 import { type AdminReply, EmulatorError } from './contract.ts';
 
+/** In milliseconds. A verb only changes the state, and awaits nothing in the cloud. */
+const answerTimeout = 5_000;
+
 /** Runs one admin verb on the emulator at `url`. Option values are text or JSON. Throws EmulatorError. */
 export async function runAdminVerb(
   url: string,
@@ -11,17 +14,25 @@ export async function runAdminVerb(
   options: Readonly<Record<string, unknown>> = {},
 ): Promise<AdminReply> {
   return sendAdminRequest(url, 'POST', encodeURIComponent(verb), {
-    ...options,
-    ...(target === undefined ? {} : { target }),
+    body: { ...options, ...(target === undefined ? {} : { target }) },
   });
 }
 
 /** Reads `info` (ports, speed, version) or `state` (all resources) of a running emulator. */
-export async function queryEmulator(url: string, what: 'info' | 'state'): Promise<Readonly<Record<string, unknown>>> {
-  return sendAdminRequest(url, 'GET', what);
+export async function queryEmulator(
+  url: string,
+  what: 'info' | 'state',
+  timeout = answerTimeout,
+): Promise<Readonly<Record<string, unknown>>> {
+  return sendAdminRequest(url, 'GET', what, { timeout });
 }
 
-function sendAdminRequest(url: string, method: 'GET' | 'POST', path: string, body?: object): Promise<AdminReply> {
+function sendAdminRequest(
+  url: string,
+  method: 'GET' | 'POST',
+  path: string,
+  { body, timeout = answerTimeout }: { readonly body?: object; readonly timeout?: number },
+): Promise<AdminReply> {
   return new Promise((resolve, reject) => {
     const text = body === undefined ? '' : JSON.stringify(body);
     const outgoing = request(
@@ -56,6 +67,10 @@ function sendAdminRequest(url: string, method: 'GET' | 'POST', path: string, bod
         });
       },
     );
+    outgoing.setTimeout(timeout, () => {
+      reject(new EmulatorError(504, `The emulator at ${url} did not answer within ${timeout / 1000} s.`));
+      outgoing.destroy();
+    });
     outgoing.on('error', (error) => {
       reject(new EmulatorError(0, `The emulator at ${url} does not answer: ${error.message}.`, { cause: error }));
     });

@@ -61,7 +61,7 @@ export class EmulatorError extends Error {
   override readonly name = 'EmulatorError';
   /**
    * The HTTP status: 400 invalid option, 404 no such target or verb, 409 not possible now, also because another emulator uses the
-   * state folder, 500 the emulator cannot start here; 0 no answer.
+   * state folder, 500 the emulator cannot start here, 504 it hangs; 0 no answer.
    */
   readonly status: number;
 

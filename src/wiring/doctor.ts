@@ -261,18 +261,13 @@ async function controllerOutcomes(services: Services): Promise<readonly Outcome[
   const file = databaseFile(home);
   const facts = { running, pid, version, isOutdated, ownVersion: io.version, now: io.now() };
   if (!existsSync(file))
-    return checkController({ ...facts, unfinishedJobs: 0, leaseExpiresAt: Number.POSITIVE_INFINITY, nextPassAt: null });
+    return checkController({ ...facts, unfinishedJobs: 0, leaseExpiresAt: Number.POSITIVE_INFINITY });
   return withReadOnlyStore(file, async (store) => {
-    const [{ jobs }, lease, nextPassAt] = await Promise.all([
-      store.list({ maxFinished: 0 }),
-      store.lease(),
-      store.nextWake(),
-    ]);
+    const [{ jobs }, lease] = await Promise.all([store.list({ maxFinished: 0 }), store.lease()]);
     return checkController({
       ...facts,
       unfinishedJobs: jobs.length,
       leaseExpiresAt: lease?.expiresAt ?? null,
-      nextPassAt,
     });
   });
 }

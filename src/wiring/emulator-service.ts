@@ -32,7 +32,7 @@ function emulatorFolder(home: string): string {
   return join(home, 'emulator');
 }
 
-/** Undefined when no emulator answers. A killed emulator leaves its endpoint file behind. */
+/** Undefined when none runs. A killed emulator leaves its endpoint file behind; one that hangs still runs. */
 export async function findEmulator(home: string): Promise<EmulatorEndpoint | undefined> {
   let endpoint: EmulatorEndpoint;
   try {
@@ -44,8 +44,8 @@ export async function findEmulator(home: string): Promise<EmulatorEndpoint | und
     const info = await queryEmulator(endpoint.url, 'info');
     // Another program, or another emulator, may use the port by now.
     return info['sshPort'] === endpoint.sshPort ? endpoint : undefined;
-  } catch {
-    return undefined;
+  } catch (error) {
+    return error instanceof EmulatorError && error.status === 504 ? endpoint : undefined;
   }
 }
 
@@ -128,8 +128,12 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
       if (endpoint === undefined)
         return { running: false, url: null, pid: null, speed: null, sshPort: null, tpus: [], activeFaults: [] };
       const { url, pid } = endpoint;
-      const [info, state] = await Promise.all([queryEmulator(url, 'info'), queryEmulator(url, 'state')]);
-      return { running: true, url, pid, ...cloudView(info, state) };
+      try {
+        const [info, state] = await Promise.all([queryEmulator(url, 'info'), queryEmulator(url, 'state')]);
+        return { running: true, url, pid, ...cloudView(info, state) };
+      } catch (error) {
+        throw asJobmanError(error);
+      }
     },
 
     async act(verb, target, options) {

@@ -182,7 +182,6 @@ suite('the controller', () => {
     ownVersion: '1.0.0',
     unfinishedJobs: 2,
     leaseExpiresAt: noon + minute,
-    nextPassAt: noon + second,
     now: noon,
   };
   const check = (different: Partial<ControllerFacts> = {}) => brief(checkController({ ...healthy, ...different }));
@@ -190,10 +189,9 @@ suite('the controller', () => {
   test('is healthy, or not needed', () => {
     assert.deepEqual(check(), [['ok', null]]);
     assert.deepEqual(check({ running: false, unfinishedJobs: 0 }), [['ok', null]]);
-    assert.deepEqual(check({ nextPassAt: null }), [['ok', null]]);
   });
 
-  test('is missing, has another version, has lost its lease, or is overdue', () => {
+  test('is missing, has another version, or has lost its lease', () => {
     assert.deepEqual(check({ running: false }), [['problem', 'jobman controller start']]);
     const restart = [['problem', 'jobman controller restart']];
     assert.deepEqual(check({ version: '0.9.0' }), restart);
@@ -201,9 +199,7 @@ suite('the controller', () => {
     // A process that hangs does not answer a request to exit.
     const kill = [['problem', 'kill -KILL 7; jobman controller start']];
     assert.deepEqual(check({ leaseExpiresAt: noon - second }), kill);
-    assert.deepEqual(check({ leaseExpiresAt: null, nextPassAt: noon - 6 * minute }), kill);
-    assert.deepEqual(check({ nextPassAt: noon - 6 * minute }), restart);
-    assert.deepEqual(check({ nextPassAt: noon - minute }), [['ok', null]]);
+    assert.deepEqual(check({ leaseExpiresAt: null }), kill);
   });
 });
 

@@ -1,7 +1,11 @@
 // Parts of the wire format that the tests of the API do not reach.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
+import { queryEmulator } from '../../src/emulator/admin.ts';
 import { answersInTime, mountPoints, findExcludedMounts } from '../../src/emulator/hosts/disk.ts';
 import { authorizedKeys } from '../../src/emulator/hosts/keys.ts';
 import { socketOwner } from '../../src/emulator/http/peer-access.ts';
@@ -82,4 +86,16 @@ test("the owner of a connection is read from the peer's row, not from ours", () 
   ].join('\n');
   assert.deepEqual(socketOwner(table, 50_000, 8080), { uid: 1000, state: '01' });
   assert.equal(socketOwner(table, 50_001, 8080), undefined);
+});
+
+test('an emulator that hangs is a time-out for its admin client, and not one that does not run', async (t) => {
+  const server = createServer(() => undefined);
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  await assert.rejects(queryEmulator(`http://127.0.0.1:${port}`, 'info', 50), { status: 504 });
+  await assert.rejects(queryEmulator('http://127.0.0.1:1', 'info', 50), { status: 0 });
 });
