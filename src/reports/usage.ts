@@ -81,8 +81,18 @@ export function usageOf(job: Job): readonly UsageRow[] {
           return [{ ...about, use, attempt, from: start, until: end, ...priceAt(capacity, chargedShare) }];
         }),
       );
-      return joined(rows.toSorted((one, other) => one.from - other.from));
+      return joined(rows.toSorted((one, other) => one.from - other.from)).map((row) => sinceCreation(job, row));
     });
+}
+
+/**
+ * If the clock was set back and later corrected, a row may begin before its job was created. It then begins at the
+ * creation, because the earlier time may not have passed. A row that continues keeps its beginning: the clock may have
+ * been wrong at the creation instead, and no budget may overlook what is being spent.
+ */
+function sinceCreation({ createdAt }: Job, row: UsageRow): UsageRow {
+  const { from, until } = row;
+  return from < createdAt && until !== null && until > createdAt ? { ...row, from: createdAt } : row;
 }
 
 /**

@@ -255,7 +255,7 @@ suite('bad input', () => {
     assert.deepEqual([before.code, before.out], [0, '']);
     assert.equal(
       before.err.replaceAll('\n', ' '),
-      'No usage of all jobs from 1 Jan 00:00:00 UTC to 1 Apr 00:00:00 UTC. The first usage is of 19 Nov 22:00:00 UTC. ',
+      'No usage of any job from 1 Jan 00:00:00 UTC to 1 Apr 00:00:00 UTC. The first usage began on 19 Nov 22:00:00 UTC. ',
     );
     const never = await cost(['9']);
     assert.equal(never.err, 'No usage of job 000009 so far.\n');

@@ -65,6 +65,20 @@ test('waiting, setup, useful, and kept after the end', () => {
   );
 });
 
+test('after a clock that was set back for a time, usage that has ended begins with its job', () => {
+  const early = { ...ready(-60), requestedAt: at(-60) };
+  assert.deepEqual(ledgerOf([early], [runs(-60, { createdAt: at(-60), notBeforeAt: at(-60) })]), [
+    '1 useful/1 -60- $4',
+  ]);
+  const over = [{ ...ready(-60, 5), requestedAt: at(-60), ...gone(5) }];
+  const attempts = [runs(-60, { createdAt: at(-60), notBeforeAt: at(-60), ...ended('succeeded', 5) })];
+  assert.deepEqual(ledgerOf(over, attempts, finished(5)), ['1 useful/1 0-5 $4']);
+  // Until the clock reaches the creation again, time is counted as it passes.
+  const short = [{ ...ready(-60, -50), requestedAt: at(-60), ...gone(-50) }];
+  const brief = [runs(-60, { createdAt: at(-60), notBeforeAt: at(-60), ...ended('succeeded', -50) })];
+  assert.deepEqual(ledgerOf(short, brief, finished(-50)), ['1 useful/1 -60--50 $4']);
+});
+
 test('nothing is charged before the first readiness, during a repair and after the last', () => {
   const periods = [
     { from: at(5), until: at(20) },

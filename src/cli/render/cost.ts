@@ -46,14 +46,14 @@ export function formatNoPrice(held: readonly CostAmount[]): string {
 
 /** `firstAt`: the first usage in any period, if there is any. */
 export function formatNoUsage(title: Title, firstAt: Instant | null): string {
-  const first = firstAt === null ? '' : ` The first usage is of ${formatTime(firstAt, title.now)}.`;
-  return `No usage of ${formatSubject(title)} ${formatPeriod(title)}.${first}`;
+  const first = firstAt === null ? '' : ` The first usage began on ${formatTime(firstAt, title.now)}.`;
+  return `No usage of ${formatSubject(title, 'any job')} ${formatPeriod(title)}.${first}`;
 }
 
-function formatSubject({ jobs, request: { owner, name, tag, accelerator, zone } }: Title): string {
+function formatSubject({ jobs, request: { owner, name, tag, accelerator, zone } }: Title, all = 'all jobs'): string {
   const [first, ...others] = jobs;
   const parts = [
-    first === undefined ? 'all jobs' : others.length === 0 ? first : pluralize(others.length + 1, 'job'),
+    first === undefined ? all : others.length === 0 ? first : pluralize(others.length + 1, 'job'),
     ...(name === undefined ? [] : [`named ${name}`]),
     ...(owner === undefined ? [] : [`of ${owner}`]),
     ...(tag === undefined ? [] : [`tagged ${tag}`]),
