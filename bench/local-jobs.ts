@@ -140,6 +140,7 @@ const idleController: ControllerService = {
   run: () => Promise.reject(new Error('must not start')),
   start: () => Promise.resolve({ started: false, pid: 1 }),
   stop: () => Promise.resolve({ stopped: false }),
+  held: () => Promise.resolve(null),
   reload: () => Promise.resolve(),
   status: () =>
     Promise.resolve({ running: true, pid: 1, version: null, isOutdated: false, startedAt: null, logFile: '' }),

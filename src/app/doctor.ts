@@ -6,6 +6,7 @@ import { mailAddressOf } from '../core/model/notify.ts';
 import type { MessageView, RecipientInUse } from './client.ts';
 import { withTimeout } from './concurrency.ts';
 import { JobmanError, messageOf, StoreError } from './errors.ts';
+import type { HeldTpus } from './held-tpus.ts';
 import { asClause, formatBytes, formatDuration, formatList, pluralize } from './format.ts';
 import { formatUse } from './notifications/recipients.ts';
 import { mistakesOf } from './settings.ts';
@@ -209,20 +210,33 @@ export interface ControllerFacts {
   readonly isOutdated: boolean;
   readonly ownVersion: string;
   readonly unfinishedJobs: number;
+  readonly held: HeldTpus | null;
   /** Null: no controller holds the lease. */
   readonly leaseExpiresAt: Instant | null;
   readonly now: Instant;
 }
 
 export function checkController(facts: ControllerFacts): readonly Outcome[] {
-  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, leaseExpiresAt, now } = facts;
-  if (!running && unfinishedJobs === 0) return [ok('it does not run, because no job needs it')];
+  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, held, leaseExpiresAt, now } = facts;
+  if (!running && unfinishedJobs === 0 && held === null) return [ok('it does not run, because no job needs it')];
   if (!running)
     return [
-      problem(
-        `it does not run, so nothing recovers ${pluralize(unfinishedJobs, 'unfinished job')}`,
-        'jobman controller start',
-      ),
+      ...(unfinishedJobs === 0
+        ? []
+        : [
+            problem(
+              `it does not run, so nothing recovers ${pluralize(unfinishedJobs, 'unfinished job')}`,
+              'jobman controller start',
+            ),
+          ]),
+      ...(held === null
+        ? []
+        : [
+            warning(
+              `while it does not run, ${held.message}`,
+              `${held.release.join(' · ')}    ${held.release.length === 1 ? 'releases' : 'release'} ${held.tpus + held.requests === 1 ? 'it' : 'them'}`,
+            ),
+          ]),
     ];
   const restart = 'jobman controller restart';
   const name = `process ${pid ?? 'unknown'}`;

@@ -9,6 +9,7 @@ import type { WorkerMeter } from './worker-figures.ts';
 import type { BillingExport } from './billing-export.ts';
 import type { Client } from './client.ts';
 import type { CheckResult } from './doctor.ts';
+import type { HeldTpus } from './held-tpus.ts';
 import type { ImagePort } from './images.ts';
 import type { BucketPort, ManualStepOptions } from './ports.ts';
 import type { ClusterArchive } from './cluster/commands.ts';
@@ -88,6 +89,8 @@ export interface ControllerService {
   start(): Promise<{ readonly started: boolean; readonly pid: number }>;
   stop(): Promise<{ readonly stopped: boolean }>;
   status(): Promise<ControllerStatus>;
+  /** TPUs of the jobs and orphans in the store; null for none, or if the store cannot be read. */
+  held(): Promise<HeldTpus | null>;
   /** Makes a running controller read changed settings now instead of at its next lease renewal. */
   reload(): Promise<void>;
   /** Makes the controller survive logout and reboot. Returns what it installed and how to undo it. */

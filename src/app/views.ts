@@ -85,7 +85,7 @@ export function pricePerHour(job: Job): number | null {
   return prices.length === 0 || prices.length < paid.length ? null : prices.reduce((sum, price) => sum + price);
 }
 
-function priceOf(job: Job, allocation: Allocation): number | null {
+export function priceOf(job: Job, allocation: Allocation): number | null {
   const capacity = capacityOf(job, allocation);
   return capacity.kind === 'tpu' ? capacity.pricePerHourUsd : null;
 }

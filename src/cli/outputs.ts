@@ -15,6 +15,7 @@ import type { QueueSource } from '../app/cluster/queue-source.ts';
 import type { CheckResult } from '../app/doctor.ts';
 import type { DiffSide, TextDifference, ValueDifference } from '../app/diff.ts';
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
+import type { HeldTpus } from '../app/held-tpus.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
@@ -94,7 +95,7 @@ interface Outputs {
   readonly 'ssh-config': SshHostOutput;
   readonly 'controller status': ControllerStatus;
   readonly 'controller start': ControllerStartOutput;
-  readonly 'controller stop': StoppedOutput;
+  readonly 'controller stop': ControllerStopOutput;
   readonly 'controller restart': ControllerRestartOutput;
   readonly 'emulator status': EmulatorStatus;
   readonly 'emulator start': EmulatorStartOutput;
@@ -568,6 +569,11 @@ interface ControllerRestartOutput {
 interface StoppedOutput {
   /** False if it did not run. */
   readonly stopped: boolean;
+}
+
+interface ControllerStopOutput extends StoppedOutput {
+  /** TPUs of jobs and orphans; null for none. */
+  readonly held: HeldTpus | null;
 }
 
 interface EmulatorStartOutput {

@@ -1,10 +1,13 @@
 // The controller as a process of this machine: runs, starts in the background, stops, and is installed as a service.
 
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { JobmanError, exitCode, fileError, fileErrorKind } from '../app/errors.ts';
+import type { HeldTpus } from '../app/held-tpus.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { schemaVersion } from '../store/database-file.ts';
+import { databaseFile } from './paths.ts';
 import { formatProgram, isControllerRunning, readController, type ControllerProgram } from '../controller/lock.ts';
 
 /** Time that a controller has to finish its passes after a request to leave. */
@@ -72,6 +75,8 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     status,
     stop,
 
+    held: () => readHeldTpus(home),
+
     async reload() {
       const { sendWake } = await import('../controller/wake-folder.ts');
       await sendWake(home, 'settings');
@@ -124,4 +129,19 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       return uninstallService({ io, home });
     },
   };
+}
+
+async function readHeldTpus(home: string): Promise<HeldTpus | null> {
+  const file = databaseFile(home);
+  if (!existsSync(file)) return null;
+  const [{ heldTpus }, { openStore, withStore }] = await Promise.all([
+    import('../app/held-tpus.ts'),
+    import('../store/store.ts'),
+  ]);
+  // The controller has stopped already; other commands report an unusable database.
+  try {
+    return await withStore(openStore({ file, readOnly: true }), heldTpus);
+  } catch {
+    return null;
+  }
 }

@@ -45,6 +45,7 @@ import { withTimeout } from '../app/concurrency.ts';
 import { JobmanError, messageOf, StoreError } from '../app/errors.ts';
 import { isGroupShared, packageFolder, settingsFile } from '../app/files.ts';
 import { asClause, pluralize } from '../app/format.ts';
+import { heldTpus } from '../app/held-tpus.ts';
 import { parseShape } from '../app/json.ts';
 import { heldPhrase } from '../app/notifications/digest.ts';
 import { configuredRecipients, recipientProblem } from '../app/notifications/recipients.ts';
@@ -261,12 +262,22 @@ async function controllerOutcomes(services: Services): Promise<readonly Outcome[
   const file = databaseFile(home);
   const facts = { running, pid, version, isOutdated, ownVersion: io.version, now: io.now() };
   if (!existsSync(file))
-    return checkController({ ...facts, unfinishedJobs: 0, leaseExpiresAt: Number.POSITIVE_INFINITY });
+    return checkController({
+      ...facts,
+      unfinishedJobs: 0,
+      held: null,
+      leaseExpiresAt: Number.POSITIVE_INFINITY,
+    });
   return withReadOnlyStore(file, async (store) => {
-    const [{ jobs }, lease] = await Promise.all([store.list({ maxFinished: 0 }), store.lease()]);
+    const [{ jobs }, lease, held] = await Promise.all([
+      store.list({ maxFinished: 0 }),
+      store.lease(),
+      running ? null : heldTpus(store),
+    ]);
     return checkController({
       ...facts,
       unfinishedJobs: jobs.length,
+      held,
       leaseExpiresAt: lease?.expiresAt ?? null,
     });
   });

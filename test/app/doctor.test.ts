@@ -181,6 +181,7 @@ suite('the controller', () => {
     isOutdated: false,
     ownVersion: '1.0.0',
     unfinishedJobs: 2,
+    held: null,
     leaseExpiresAt: noon + minute,
     now: noon,
   };
@@ -193,6 +194,11 @@ suite('the controller', () => {
 
   test('is missing, has another version, or has lost its lease', () => {
     assert.deepEqual(check({ running: false }), [['problem', 'jobman controller start']]);
+    const message = '1 TPU is still held: job 7 (stopped)';
+    const held = { tpus: 1, requests: 0, pricePerHourUsd: null, message, release: ['jobman stop 7 --release'] };
+    const release = ['warning', 'jobman stop 7 --release    releases it'];
+    assert.deepEqual(check({ running: false, held }), [['problem', 'jobman controller start'], release]);
+    assert.deepEqual(check({ running: false, unfinishedJobs: 0, held }), [release]);
     const restart = [['problem', 'jobman controller restart']];
     assert.deepEqual(check({ version: '0.9.0' }), restart);
     assert.deepEqual(check({ isOutdated: true }), restart);

@@ -32,7 +32,9 @@ export async function stop(cli: Cli): Promise<number> {
   const answer = await controller.stop();
   const stopped =
     'Stopped the controller. Programs on workers keep running; no job recovers until a controller runs again.';
-  cli.printResult(answer, answer.stopped ? stopped : 'The controller did not run.');
+  const held = await controller.held();
+  const lines = held === null ? [] : [`${held.message}. Release: ${held.release.join(' · ')}`];
+  cli.printResult({ ...answer, held }, [answer.stopped ? stopped : 'The controller did not run.', ...lines].join('\n'));
   return exitCode.ok;
 }
 

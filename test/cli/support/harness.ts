@@ -315,6 +315,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       }),
       start: unavailable('controller'),
       stop: unavailable('controller'),
+      held: async () => null,
       reload: async () => undefined,
       run: unavailable('controller'),
       install: unavailable('controller'),
