@@ -545,5 +545,8 @@ suite('a picture of top', () => {
       columns: null,
     });
     assert.match(limited[1] ?? '', / 256 \(2h\) /);
+    // A terminal of 40 columns, with the indent: the idle chips are not cut.
+    const narrow = zoneLines([{ ...zones[0]!, zone: 'us-central2-b' }], { ...plain, columns: 38 });
+    assert.match(narrow[0] ?? '', /^ZONE +GENERATION +BUSY +IDLE$/);
   });
 });

@@ -63,7 +63,7 @@ function valueOf(order: TopOrder): ((line: TopJob | TopTpu) => number) | null {
 }
 
 /** The last column that a narrower terminal loses comes last. */
-const zoneDropOrder = ['LIMIT', 'AGE', 'IDLE FOR', 'HELD'] as const;
+const zoneDropOrder = ['LIMIT', 'AGE', 'IDLE FOR', 'HELD', 'WAIT'] as const;
 /** The part of a line that the owners get at least. */
 const ownersWidth = 10;
 
