@@ -2,8 +2,8 @@
 
 /** Each event that can be reported. docs/notifications.md has the same meanings. */
 const notifyEvents = {
-  started: 'the command runs for the first time, or again after a command of the owner',
-  recovered: 'the command runs again after a recovery rule continued the job',
+  started: 'the command runs for the first time, or again because the owner started the job again',
+  recovered: 'the command runs again because a recovery rule continued the job',
   succeeded: 'the job succeeded',
   failed: 'the job failed',
   stopped: 'the job was stopped or cancelled',
@@ -12,10 +12,10 @@ const notifyEvents = {
   setup_failed: 'an attempt ended because a setup step failed',
   hung: 'an attempt ended because the program hung',
   waiting: 'an attempt has waited for capacity for `notify.waitingAfterMs`',
-  budget_warning: 'most of the budget of the job, or of its owner in a grant, is used',
-  budget_used: 'an attempt ended because the budget of the job, or of its owner in a grant, is used',
+  budget_warning: 'the job, or its owner in a grant, has used most of a budget',
+  budget_used: 'an attempt ended because the budget of the job, or of its owner in a grant, is used up',
   budget_released:
-    'a TPU that a finished job kept was released because the budget of the job, or of its owner in a grant, is used',
+    'a TPU that a finished job kept was released because the budget of the job, or of its owner in a grant, is used up',
   orphans: 'the controller found a resource with our label that no job claims',
 } as const;
 
