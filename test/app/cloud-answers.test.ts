@@ -141,7 +141,7 @@ suite('the Google login', () => {
       t.after(() => rmSync(home, { recursive: true, force: true }));
       const script = `import { createLogin } from ${JSON.stringify(join(root, 'src/backends/tpu/credentials.ts'))};
         const login = createLogin({ run: async () => ({ ok: false, output: 'no gcloud' }), now: () => 0 });
-        const message = await login.headers().then((headers) => JSON.stringify(headers), (error) => String(error.lines));
+        const message = await login.headers().then((headers) => JSON.stringify(headers), (error) => [error.message, ...error.lines].join());
         console.log(JSON.stringify({ message, memory: process.memoryUsage.rss() }));
         process.exit(0);`;
       const env = {
