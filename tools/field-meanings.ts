@@ -114,7 +114,7 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   CloudErrorKind:
     'The kind of a refusal. After `permission`, `invalid` and `not_found` the same request gets the same answer.',
   'ClusterJobOutput.cost':
-    'The cost of all archived jobs of that name there, as `cost` has it; null if the archive has none.',
+    'The cost of all archived jobs of that name there, as `cost` reports it; null if the archive has none.',
   'ClusterJobOutput.events': 'The events of the Job and its pods, as the cluster has them.',
   'ClusterJobOutput.goneAt': 'Time at which jobman found that the cluster has deleted the job; null before.',
   'ClusterJobOutput.pods': 'The pods, with the fields that jobman reads.',

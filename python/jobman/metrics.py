@@ -36,7 +36,7 @@ def mark(**metrics: float) -> bool:
 
 def _pair(name: str, value: object) -> List[str]:
     if _name.fullmatch(name) is None:
-        warnings.warn(f"jobman: {name!r} is not a name of a metric: letters, digits and _ . / % @ -", stacklevel=3)
+        warnings.warn(f"jobman: {name!r} is not the name of a metric: use letters, digits and _ . / % @ -", stacklevel=3)
         return []
     try:
         return [f"{name}={float(value)!r}"]  # type: ignore[arg-type]

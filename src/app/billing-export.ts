@@ -12,7 +12,7 @@ export interface BillingPeriod {
 export interface BillingExportData {
   /** Aggregated: one row for each day, service, SKU, project, job and currency. */
   readonly rows: readonly BilledRow[];
-  /** Rows of another form, whose amounts are not included. */
+  /** Rows of an unexpected form; their amounts are not included. */
   readonly unreadableRows: number;
   /** Start of the first usage at or after `since` in the export; null if it has none. */
   readonly firstUsageAt: Instant | null;

@@ -98,7 +98,7 @@ async function contentsOf(
     problems.set(source.bucket, { project: project ?? '', bucket: source.bucket, severity: 'unread', ...problem });
     if (count === null) return { unreadable: problem.message };
   }
-  return count === null ? { unreadable: 'not read' } : { count };
+  return count === null ? { unreadable: 'interrupted' } : { count };
 }
 
 /** The regular files of a folder of this machine; links are not followed. An absent folder is empty. */

@@ -205,7 +205,7 @@ export interface BudgetView {
   readonly budgetUsd: number;
   /** The budget of a grant that all jobs of the owner share; null for `job.budget`. */
   readonly ownerBudget: OwnerBudget | null;
-  /** Time at which it is used up if nothing changes; null while nothing is charged, and after it. */
+  /** Time at which it is used up if nothing changes; null while nothing is charged, and once it is used up. */
   readonly usedUpAt: Instant | null;
 }
 

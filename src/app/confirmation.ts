@@ -76,7 +76,7 @@ export async function checkGrants(
 function refuseForBudget(budget: OwnerSpending, owner: string, now: Instant): ConfirmationRequired {
   const { grant, period } = budget.ownerBudget;
   const message = `the budget of ${owner} for ${grant} is used up: ${formatBudgetSpent(budget, now)}`;
-  const remedy = `Raise budgetUsd of that grant (setting \`grants\`), or wait for the next ${period}. What it was spent on: jobman cost --user ${owner}`;
+  const remedy = `Raise budgetUsd of that grant (setting \`grants\`), or wait for the next ${period}. To see what it was spent on: jobman cost --user ${owner}`;
   return { message, cost: null, remedy, isRefused: true };
 }
 

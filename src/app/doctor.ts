@@ -244,12 +244,17 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
   if (version !== null && version !== ownVersion)
     found.push(problem(`${name} is jobman ${version}, and this is jobman ${ownVersion}`, restart));
   else if (isOutdated)
-    found.push(problem(`${name} runs an older build of jobman ${ownVersion}, which knows an older database`, restart));
+    found.push(
+      problem(
+        `${name} runs an older build of jobman ${ownVersion}, which knows only an older version of the database`,
+        restart,
+      ),
+    );
   // It renews the lease every few seconds, so it cannot answer a request to exit either. It may be killed at any time.
   if (leaseExpiresAt === null || leaseExpiresAt < now)
     found.push(
       problem(
-        `${name} runs and does not hold the lease of the database: it hangs`,
+        `${name} runs but does not hold the lease of the database: it hangs`,
         pid === null ? restart : `kill -KILL ${pid}; jobman controller start`,
       ),
     );
@@ -276,7 +281,7 @@ export function checkNotifications(
         ? `jobman settings set notify.channels.${one.recipient} VALUE`
         : 'jobman settings set notify.smtp VALUE';
     return problem(
-      `the settings cannot reach ${one.recipient}, the recipient of ${formatUse(one)}`,
+      `with these settings no message can reach ${one.recipient}, the recipient of ${formatUse(one)}`,
       `${repair}${drop}`,
     );
   });
@@ -398,7 +403,7 @@ export function checkEndpoints(servers: readonly ReachFacts[], proxy: string | n
       ? '; NODE_EXTRA_CA_CERTS names the file of a further certificate authority'
       : '';
     return problem(
-      `no answer of ${hosts(some)}${isProxied ? ` through the proxy of ${proxy}` : ''}: ${asClause(cause)}${certificates}`,
+      `no answer from ${hosts(some)}${isProxied ? ` through the proxy of ${proxy}` : ''}: ${asClause(cause)}${certificates}`,
       `curl -sv ${quote(url)}`,
     );
   });
@@ -457,14 +462,17 @@ const userLogin = 'gcloud auth application-default login';
 export function checkLogin({ source, state, reason, isClockWrong }: LoginFacts): readonly Outcome[] {
   const { name, repair } = describeLogin(source);
   if (state === 'accepted') return [ok(name)];
-  if (isClockWrong) return [unknown('it needs a right clock')];
+  if (isClockWrong) return [unknown('it needs a correct clock')];
   if (state === 'silent') return [problem(asClause(reason), 'curl -sv https://oauth2.googleapis.com')];
   const [first = ''] = reason.split('\n');
   // "ERROR: (gcloud.auth.print-access-token) You do not currently have an active account selected."
   const cause = first.replace(/^ERROR: \(\S+\) /, '');
   if (source.kind === 'gcloud' && /\bENOENT$/.test(cause))
     return [
-      problem('there is no login, and no gcloud that could make one', 'https://cloud.google.com/sdk/docs/install'),
+      problem(
+        'there is no login, and gcloud, which could create one, is not installed',
+        'https://cloud.google.com/sdk/docs/install',
+      ),
     ];
   return [problem(`${name} provides no login that Google Cloud accepts: ${asClause(cause)}`, repair)];
 }

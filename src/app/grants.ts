@@ -153,25 +153,25 @@ export function unpricedBudgets(
   );
   return [
     ...(spec.limits.budgetUsd === undefined ? [] : [{ key: 'budget' as const, message: `is not enforced: ${reason}` }]),
-    ...(isInGrant ? [{ key: null, message: `no budget of a grant counts this job: ${reason}` }] : []),
+    ...(isInGrant ? [{ key: null, message: `no budget of a grant can count the cost of this job: ${reason}` }] : []),
   ];
 }
 
-/** `the budget of ada for spot v4-*: $380.00 of $500.00 are left this month; the next one begins on 1 Dec (UTC)`. */
+/** `the budget of ada for spot v4-*: $380.00 of $500.00 are left this month; the next month begins on 1 Dec (UTC)`. */
 export function formatBudgetLeft(budget: OwnerSpending, owner: string, now: Instant): string {
   const { spentUsd, budgetUsd, ownerBudget } = budget;
   const left = formatUsdOf(Math.max(0, budgetUsd - spentUsd), budgetUsd);
   return `the budget of ${owner} for ${ownerBudget.grant}: ${left} are left ${formatPeriod(budget, now)}`;
 }
 
-/** `$410.00 of $500.00 are spent this month; the next one begins on 1 Dec (UTC)`. */
+/** `$410.00 of $500.00 have been spent this month; the next month begins on 1 Dec (UTC)`. */
 export function formatBudgetSpent(budget: OwnerSpending, now: Instant): string {
-  return `${formatUsdOf(budget.spentUsd, budget.budgetUsd)} are spent ${formatPeriod(budget, now)}`;
+  return `${formatUsdOf(budget.spentUsd, budget.budgetUsd)} have been spent ${formatPeriod(budget, now)}`;
 }
 
 /** Periods end at midnight. */
 function formatPeriod({ ownerBudget: { period, endsAt } }: OwnerSpending, now: Instant): string {
-  return `${periodPhrases[period]}; the next one begins on ${formatDate(endsAt, now)} (UTC)`;
+  return `${periodPhrases[period]}; the next ${period} begins on ${formatDate(endsAt, now)} (UTC)`;
 }
 
 /** For a new job: a warning about each budget of which most is used. */

@@ -13,7 +13,7 @@ export interface HeldTpus {
   readonly tpus: number;
   /** Requests at Google, which may become TPUs at any time. */
   readonly requests: number;
-  /** US dollars per hour, estimated: of the ready TPUs with a known price. Those of the TPU emulator count only if all are. Null if no price is known. */
+  /** Estimated US dollars per hour of the ready TPUs with a known price. Simulated TPUs count only if all ready ones are. Null if no price is known. */
   readonly pricePerHourUsd: number | null;
   /** A sentence without its full stop. */
   readonly message: string;

@@ -99,7 +99,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'clock_set_back':
       return 'the clock of this machine was set back; times in the future count as now';
     case 'budget_warning':
-      return `${formatUsdOf(event.spentUsd, event.budgetUsd)} are used (${formatBudgetName(event)})`;
+      return `${formatUsdOf(event.spentUsd, event.budgetUsd)} have been used (${formatBudgetName(event)})`;
     case 'finished':
       return event.verdict === 'failed' ? `failed: ${reasonPhrases[event.reason]}` : event.verdict;
     case 'removed':

@@ -208,7 +208,7 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
 function formatUsedBudget(message: string, { spentUsd, budgetUsd, ownerBudget }: Spending): string {
   return ownerBudget === undefined
     ? `its capacity has cost ${formatUsd(budgetUsd)}, as much as job.budget allows`
-    : `${formatUsdOf(spentUsd, budgetUsd)} are spent: ${message}`;
+    : `${formatUsdOf(spentUsd, budgetUsd)} have been spent: ${message}`;
 }
 
 /** `job.budget`, `its owner's budget of spot v4-* for this month`. */

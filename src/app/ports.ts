@@ -203,7 +203,7 @@ export interface Orphan extends ShownTpu {
   readonly job: string;
   readonly allocation: number;
   readonly state: string;
-  /** The slices that this resource shows, for the usage ledger. Like its type and pricing absent in the store. */
+  /** The slices of this resource, for the usage ledger. Absent in the store, like its type and pricing. */
   readonly slices?: readonly SliceState[];
 }
 

@@ -28,7 +28,7 @@ export interface TopZone {
   readonly busyChips: number | null;
   /** Of the TPUs that are ready without a command of jobman. */
   readonly idleChips: number | null;
-  /** Time since which the TPU is idle that has been idle longest; null without an idle TPU. */
+  /** Time since which the longest-idle TPU has been idle; null without an idle TPU. */
   readonly idleSinceAt: Instant | null;
   /** Of the requests that wait. */
   readonly waitingChips: number | null;
@@ -66,7 +66,7 @@ export interface TopJob extends Pick<JobRow, SharedFields> {
   readonly workerCount: number;
   /** Number of those whose program runs and that answered last time; null before all have been asked. */
   readonly runningCount: number | null;
-  /** Time of the newest output of the worker that has printed nothing for longest; null without output. */
+  /** Time of the newest output of the worker that has printed nothing for the longest time; null without output. */
   readonly logAt: Instant | null;
   /** The newest line of that worker; null without output. */
   readonly lastLine: string | null;

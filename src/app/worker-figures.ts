@@ -9,10 +9,10 @@ export interface MachineFigures {
   readonly cpuPercent: number | null;
   readonly memoryUsedBytes: number | null;
   readonly memoryTotalBytes: number | null;
-  /** Of the file system of `/`. */
+  /** Used bytes of the file system of `/`; null if not known. */
   readonly diskUsedBytes: number | null;
   readonly diskTotalBytes: number | null;
-  /** All interfaces except the loopback interface. */
+  /** Bytes received over the network in a second, on all interfaces except loopback; null if not known. */
   readonly receivedBytesPerSecond: number | null;
   readonly sentBytesPerSecond: number | null;
   /** Share of the time in which the chips computed, as libtpu reports it; the mean of the chips of the worker. */

@@ -247,7 +247,7 @@ export interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterCont
   readonly archivedAt: Instant | null;
   /** Time at which the job was found to be gone from its cluster. */
   readonly goneAt: Instant | null;
-  /** Of all archived jobs of that name there, as `cost` has it; null if the archive has none. */
+  /** Of all archived jobs of that name there, as `cost` reports it; null if the archive has none. */
   readonly cost: JobCost | null;
   /** The Job; null if it was not submitted from this installation and is only in jobman's archive. */
   readonly object: object | null;
@@ -278,7 +278,7 @@ type JobAnswerOutput = Pick<CommandResult, 'id' | 'message'>;
 // ------------------------------------------------------------------------------------------ TPUs and capacity
 
 /**
- * A limit of `quota`, once; none for a quota without a limit, or if the limits could not be read. Add up limits of one
+ * One limit of `quota`. There is none for a quota without a limit, or if the limits could not be read. Add up limits of one
  * `scope` only: a region's limit covers its zones.
  */
 export interface QuotaLimitOutput extends QuotaLimitRow {
@@ -567,7 +567,7 @@ interface ControllerRestartOutput {
 }
 
 interface StoppedOutput {
-  /** False if it did not run. */
+  /** False if it was not running. */
   readonly stopped: boolean;
 }
 

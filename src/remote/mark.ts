@@ -22,7 +22,7 @@ for pair; do
   value=\${pair#*=}
   case $pair in *=*) ;; *) wrong "\\"$pair\\" is not name=value."; continue ;; esac
   case $name in
-    '' | *[!A-Za-z0-9_./%@-]*) wrong "\\"$name\\" is not a name of a metric: letters, digits and _ . / % @ -"; continue ;;
+    '' | *[!A-Za-z0-9_./%@-]*) wrong "\\"$name\\" is not the name of a metric: use letters, digits and _ . / % @ -"; continue ;;
   esac
   case \${value#[-+]} in
     [Nn][Aa][Nn] | [Ii][Nn][Ff] | [Ii][Nn][Ff][Ii][Nn][Ii][Tt][Yy]) ;;

@@ -90,7 +90,7 @@ export function diagnose(
   const clock = once(requires([home, settings, database], async () => checkClock((await servers()).filter(isRemote))));
   // Without quotas and buckets, TPUs can still be listed.
   const answers: Need = {
-    what: 'an answer of the cloud',
+    what: 'an answer from the cloud',
     check: async () => checkEndpoints((await servers()).filter(isTpuServer), null),
   };
   const loginCheck = once(

@@ -198,12 +198,12 @@ suite('before a request', () => {
     assert.equal(await checkGrants(parts([]), spec, null), null);
     assert.equal(
       (await checkGrants(parts([first]), spec, null))?.cost,
-      'about $4.00/h; the budget of ada for v5e: $120.00 of $500.00 are left this week; the next one begins on 23 Nov (UTC)',
+      'about $4.00/h; the budget of ada for v5e: $120.00 of $500.00 are left this week; the next week begins on 23 Nov (UTC)',
     );
     const simulated = await checkGrants(parts([]), { ...spec, capacity: { ...asked, project: 'emulator' } }, null);
     assert.equal(
       simulated?.message,
-      'the budget of ada for v5e is used up: $502.30 of $500.00 are spent this week; the next one begins on 23 Nov (UTC)',
+      'the budget of ada for v5e is used up: $502.30 of $500.00 have been spent this week; the next week begins on 23 Nov (UTC)',
     );
     assert.equal(simulated.isRefused, true);
     assert.match(simulated.remedy, /budgetUsd of that grant \(setting `grants`\), or wait for the next week/);

@@ -296,9 +296,9 @@ suite('servers', () => {
     ];
     const messages = (failure: string, proxy: string | null = null) =>
       checkEndpoints(silent(failure), proxy).map(({ message }) => message);
-    assert.deepEqual(messages('timed out'), ['no answer of tpu.example and storage.example: timed out']);
+    assert.deepEqual(messages('timed out'), ['no answer from tpu.example and storage.example: timed out']);
     assert.deepEqual(messages('no tunnel to HOST: HTTP 407', 'HTTPS_PROXY'), [
-      'no answer of tpu.example and storage.example through the proxy of HTTPS_PROXY: no tunnel to the server: HTTP 407',
+      'no answer from tpu.example and storage.example through the proxy of HTTPS_PROXY: no tunnel to the server: HTTP 407',
     ]);
     assert.match(messages('self-signed certificate')[0] ?? '', /NODE_EXTRA_CA_CERTS/);
     assert.deepEqual(brief(checkEndpoints(silent('timed out'), null)), [['problem', 'curl -sv https://tpu.example']]);
@@ -342,16 +342,17 @@ test('a recipient whose newest message was not delivered is a problem', () => {
   assert.deepEqual(brief(checkNotifications(['slack'], [sent, failed])), [['ok', null]]);
   assert.deepEqual(brief(checkNotifications(['slack'], [failed, sent])), [['problem', 'jobman notify test slack']]);
   const missing = [{ recipient: 'slack', problem: 'the file /x does not exist' }];
-  const sentNext = { recipient: 'slack', phrase: '1 event for slack is sent next' };
+  const sentNext = { recipient: 'slack', phrase: '1 event for slack is in the next message' };
   const [broken, held] = checkNotifications(['slack'], [failed], [sentNext], missing);
   assert.equal(broken?.message, 'no message can reach slack: the file /x does not exist');
-  assert.deepEqual([held?.state, held?.message], ['ok', '1 event for slack is sent next']);
+  assert.deepEqual([held?.state, held?.message], ['ok', '1 event for slack is in the next message']);
   const waiting = { recipient: 'teams', phrase: '3 events for teams are held' };
   const used = { recipient: 'teams', jobs: ['000007'], events: 3 };
   assert.deepEqual(checkNotifications([], [], [waiting], [], [used]), [
     {
       state: 'problem',
-      message: 'the settings cannot reach teams, the recipient of 3 undelivered events and the unfinished job 000007',
+      message:
+        'with these settings no message can reach teams, the recipient of 3 undelivered events and the unfinished job 000007',
       remedy: 'jobman settings set notify.channels.teams VALUE, or drop the events: jobman notify drop teams',
     },
   ]);

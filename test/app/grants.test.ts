@@ -68,8 +68,8 @@ test('a new job is warned about each budget of which 80 % is spent, with the sta
   ];
   const spec = { ...tpuSpec(), capacity };
   assert.deepEqual(await nearlyUsedBudgets(store, grants, 'ada', spec, noon), [
-    'the budget of ada for v5e is nearly used up: $33.00 of $41.00 are spent this month; the next one begins on 1 Dec (UTC)',
-    'the budget of ada for all TPUs is nearly used up: $22.00 of $27.50 are spent this week; the next one begins on 23 Nov (UTC)',
+    'the budget of ada for v5e is nearly used up: $33.00 of $41.00 have been spent this month; the next month begins on 1 Dec (UTC)',
+    'the budget of ada for all TPUs is nearly used up: $22.00 of $27.50 have been spent this week; the next week begins on 23 Nov (UTC)',
   ]);
   assert.deepEqual(await nearlyUsedBudgets(store, grants, 'bob', spec, noon), []);
 });
@@ -102,6 +102,6 @@ test('a budget without a price is a warning with the setting that adds one', () 
   assert.deepEqual(messages(none, localSpec(), noon), []);
   assert.deepEqual(messages(own, localSpec({ limits }), noon), []);
   assert.deepEqual(messages(none, { ...unknown, limits }, noon), [`is not enforced: ${there}`]);
-  assert.deepEqual(messages(inGrant, unknown, noon), [`no budget of a grant counts this job: ${there}`]);
+  assert.deepEqual(messages(inGrant, unknown, noon), [`no budget of a grant can count the cost of this job: ${there}`]);
   assert.deepEqual(messages(inGrant, { ...tpuSpec(), capacity, limits }, noon + day + hour), []);
 });

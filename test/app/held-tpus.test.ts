@@ -61,6 +61,6 @@ test('`controller stop` names them', async (t) => {
   assert.equal(code, 0);
   assert.equal(
     stdout,
-    'The controller did not run.\n1 TPU is still held at about $4.00/h: job 1 (stopped). Release: jobman stop 1 --release\n',
+    'No controller was running.\n1 TPU is still held at about $4.00/h: job 1 (stopped). Release: jobman stop 1 --release\n',
   );
 });

@@ -128,9 +128,9 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     ],
     allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 deleted']],
     budget_warning: [
-      [{ kind: 'budget_warning', spentUsd: 40.25, budgetUsd: 50 }, '$40.25 of $50.00 are used (job.budget)'],
-      [{ kind: 'budget_warning', spentUsd: 0.0256, budgetUsd: 0.032 }, '$0.0256 of $0.032 are used (job.budget)'],
-      [{ kind: 'budget_warning', spentUsd: 0.024, budgetUsd: 0.03 }, '$0.024 of $0.03 are used (job.budget)'],
+      [{ kind: 'budget_warning', spentUsd: 40.25, budgetUsd: 50 }, '$40.25 of $50.00 have been used (job.budget)'],
+      [{ kind: 'budget_warning', spentUsd: 0.0256, budgetUsd: 0.032 }, '$0.0256 of $0.032 have been used (job.budget)'],
+      [{ kind: 'budget_warning', spentUsd: 0.024, budgetUsd: 0.03 }, '$0.024 of $0.03 have been used (job.budget)'],
     ],
     orphan_seen: [
       [{ kind: 'orphan_seen', allocation: 1, slices: ['ready'] }, 'allocation 1, an orphan, is ready and costs money'],

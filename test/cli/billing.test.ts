@@ -80,9 +80,9 @@ TOTAL       23.50 EUR   $25.30    $24.00      +$1.30
   );
   assert.equal(
     err,
-    `Last export: 21 Nov 05:00:00 UTC. Complete up to 19 Nov: Google adds usage for about a day. Later days are not compared.
+    `Last export: 21 Nov 05:00:00 UTC. Complete up to 19 Nov: Google keeps adding usage for about a day. Later days are not compared.
 Jobs of this jobman, 22 Oct to 19 Nov: billed $25.30, estimated $24.00, difference +$1.30. The estimate uses the list prices of 2026-08-01.
-OF JOBS is the billed part, in US dollars, with the label of a job of this jobman.
+OF JOBS is the part of the bill with the label of a job of this jobman, in US dollars.
 BigQuery read 34.2 MB and charges for 35.0 MB.
 `,
   );
@@ -167,7 +167,7 @@ test('a period before the first day of the export is named', async () => {
   const { code, out, err } = await billing([], { rows: [], firstUsageAt: null, exportedAt: null });
   assert.equal(code, 0);
   assert.match(out, /\nNothing was billed\.\n$/);
-  assert.match(err, /has no usage from 22 Oct on\. Google writes usage within hours to a day/);
+  assert.match(err, /has no usage from 22 Oct on\. Google writes usage after some hours/);
 });
 
 test('a period without time, and a failure of the export', async () => {
@@ -180,7 +180,7 @@ test('a period without time, and a failure of the export', async () => {
 test('rows that could not be read are counted, because their costs are missing', async () => {
   const { code, err } = await billing([], { unreadableRows: 2 });
   assert.equal(code, 0);
-  assert.match(err, /2 rows of the answer could not be read: their costs are missing\./);
+  assert.match(err, /2 rows of the answer could not be read, so some costs are missing\./);
 });
 
 test('names from the export cannot control the terminal', async () => {

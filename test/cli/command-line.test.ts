@@ -221,7 +221,7 @@ test('set and unset change one key, and a running controller is notified', async
   const replaced = await settings('set', 'notify.channels', '{"other": {"type": "command", "command": "true"}}');
   assert.match(
     replaced.err,
-    /^The value before also had script\. To set one: jobman settings set notify\.channels\.NAME VALUE$/m,
+    /^The previous value also had script\. To set one: jobman settings set notify\.channels\.NAME VALUE$/m,
   );
   const options = {
     services: { home },

@@ -614,7 +614,7 @@ suite('create', () => {
     } as const;
     const refused = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan, confirmation });
     assert.deepEqual([refused.code, refused.out], [4, out]);
-    assert.match(refused.err, /Create would refuse this job: the budget is used up\.\n +Raise it\./);
+    assert.match(refused.err, /`create` would refuse this job: the budget is used up\.\n +Raise it\./);
     writeFileSync(join(folder, 'rules.yaml'), `${manifest}recovery: {rules: [{reason: hung, then: resume}]}\n`);
     for (const args of [['rules.yaml'], ['iris.yaml', '--verbose']]) {
       const all = await jobman(['create', ...args, '--dry-run'], { cwd: folder, plan });

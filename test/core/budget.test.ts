@@ -130,7 +130,7 @@ test('the owner is warned at 80 % of a budget of a grant, at 100 % the attempt e
   const { reason, evidence } = world.job.attempts[0]?.ending ?? {};
   assert.equal(reason, 'budget');
   assert.deepEqual(evidence, {
-    message: 'the budget of alice for spot v4-* is used up for this month; the next one begins on 2023-12-01 (UTC)',
+    message: 'the budget of alice for spot v4-* is used up until the next month begins on 2023-12-01 (UTC)',
     budget: { spentUsd: 100.2, budgetUsd: 100, ownerBudget },
   });
   assert.equal(world.job.finish?.reason, 'budget');

@@ -27,11 +27,11 @@ test('the jobs of a user are warned and end at the budget of a grant; a new one 
     assert.equal(attempt?.reason, 'budget');
     assert.match(
       attempt.evidence?.message ?? '',
-      /^the budget of \S+ for v\* is used up for this week; the next one begins/,
+      /^the budget of \S+ for v\* is used up until the next week begins on/,
     );
     const history = await world.output('history', id);
-    assert.match(history, /\$\d+\.\d\d of \$20\.00 are used \(its owner's budget of v\* for this week\)/);
-    assert.match(await world.output('why', id), /because {3}\$\d+\.\d\d of \$20\.00 are spent: the budget of/);
+    assert.match(history, /\$\d+\.\d\d of \$20\.00 have been used \(its owner's budget of v\* for this week\)/);
+    assert.match(await world.output('why', id), /because {3}\$\d+\.\d\d of \$20\.00 have been spent: the budget of/);
     await world.waitUntil(id, ({ allocations }) => allocations.every(({ goneAt }) => goneAt !== null));
   }
 
@@ -41,7 +41,7 @@ test('the jobs of a user are warned and end at the budget of a grant; a new one 
     ['resume', id],
   ]) {
     const used =
-      /the budget of \S+ for v\* is used up: \$\d+\.\d\d of \$20\.00 are spent this week; the next one begins on/;
+      /the budget of \S+ for v\* is used up: \$\d+\.\d\d of \$20\.00 have been spent this week; the next week begins on/;
     const stderr = await world.runRefused(4, used, command);
     assert.match(stderr, /Raise budgetUsd of that grant \(setting `grants`\)/);
   }

@@ -80,7 +80,7 @@ for (const [name, open] of Object.entries(reporters)) {
     const { file, report } = open(t);
     const { code, message } = await report(['mark', 'step=100', 'loss=0.3', 'lr=abc', 'a b=1', 'acc=0.5']);
     assert.equal(code, 0);
-    assert.match(message, /"abc" is not a number \(lr=\)\.\n.*"a b" is not a name of a metric/);
+    assert.match(message, /"abc" is not a number \(lr=\)\.\n.*"a b" is not the name of a metric/);
     assert.match(readFileSync(file, 'utf8'), /^\d{13} step=100 loss=0\.3 acc=0\.5\n$/);
   });
 
@@ -89,8 +89,8 @@ for (const [name, open] of Object.entries(reporters)) {
     for (const [args, message] of [
       [['mark'], /Name the metrics, for example: jobman mark step=100 loss=0\.3/],
       [['mark', 'loss'], /"loss" is not name=value\./],
-      [['mark', 'a b=1'], /"a b" is not a name of a metric/],
-      [['mark', '=1'], /"" is not a name of a metric/],
+      [['mark', 'a b=1'], /"a b" is not the name of a metric/],
+      [['mark', '=1'], /"" is not the name of a metric/],
       [['mark', 'loss=high'], /"high" is not a number \(loss=\)\./],
       [['mark', 'loss='], /"" is not a number/],
       [['mark', 'loss=1-2'], /"1-2" is not a number/],

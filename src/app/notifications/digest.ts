@@ -86,7 +86,7 @@ export function heldEvents(
 /** `3 events for slack are held by the digest window for another 4m10s (notify.digestWindowMs)`. */
 export function heldPhrase({ recipient, events, nextAt }: HeldEvents, now: Instant): string {
   const are = `${pluralize(events, 'event')} for ${recipient} ${events === 1 ? 'is' : 'are'}`;
-  if (nextAt === null) return `${are} held until the message before is delivered or given up`;
-  if (nextAt <= now) return `${are} sent next`;
+  if (nextAt === null) return `${are} held until the previous message is delivered or given up`;
+  if (nextAt <= now) return `${are} in the next message`;
   return `${are} held by the digest window for another ${formatDuration(nextAt - now)} (notify.digestWindowMs)`;
 }

@@ -20,7 +20,7 @@ const phrases: Readonly<Record<Notice['event'], string>> = {
   hung: 'hung',
   waiting: 'waits for capacity',
   budget_warning: 'has used most of its budget',
-  budget_used: 'has used its budget',
+  budget_used: 'has used up its budget',
   budget_released: 'has released its TPU',
   orphans: 'orphan found',
   test: 'test message',

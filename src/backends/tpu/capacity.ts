@@ -222,7 +222,7 @@ function lateTpuStatus(ref: AllocationRef, status: AllocationStatus): Allocation
 }
 
 function lateTpuText({ allocation }: AllocationRef): string {
-  return `${allocation.name} still is the TPU of an earlier request in another alternative, and is being released`;
+  return `${allocation.name} is still the TPU of an earlier request in another alternative, and is being released`;
 }
 
 /** A resource with an entry of an unexpected form is not in the items, so it is requested by its name. */

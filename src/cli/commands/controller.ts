@@ -34,7 +34,7 @@ export async function stop(cli: Cli): Promise<number> {
     'Stopped the controller. Programs on workers keep running; no job recovers until a controller runs again.';
   const held = await controller.held();
   const lines = held === null ? [] : [`${held.message}. Release: ${held.release.join(' · ')}`];
-  cli.printResult({ ...answer, held }, [answer.stopped ? stopped : 'The controller did not run.', ...lines].join('\n'));
+  cli.printResult({ ...answer, held }, [answer.stopped ? stopped : 'No controller was running.', ...lines].join('\n'));
   return exitCode.ok;
 }
 

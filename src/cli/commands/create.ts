@@ -63,7 +63,7 @@ export async function createFrom(
     printWarnings(cli, warnings);
     const confirmation = await client.checkPolicy(spec);
     if (confirmation?.isRefused === true)
-      throw new JobmanError(`Create would refuse this job: ${confirmation.message}.`, exitCode.conflict, [
+      throw new JobmanError(`\`create\` would refuse this job: ${confirmation.message}.`, exitCode.conflict, [
         confirmation.remedy,
       ]);
     if (confirmation !== null && confirmation.mayProceed !== true)

@@ -34,7 +34,7 @@ function problemOf(pair: string): readonly string[] {
   if (at < 0) return [`"${pair}" is not name=value.`];
   const [name, value] = [pair.slice(0, at), pair.slice(at + 1)];
   if (!/^[A-Za-z0-9_./%@-]+$/.test(name))
-    return [`"${name}" is not a name of a metric: letters, digits and _ . / % @ -`];
+    return [`"${name}" is not the name of a metric: use letters, digits and _ . / % @ -`];
   return /\s/.test(value) || metricsOfReport(`x=${value}`) === undefined
     ? [`"${value}" is not a number (${name}=).`]
     : [];

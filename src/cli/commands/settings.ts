@@ -70,7 +70,7 @@ async function set(cli: Cli, key: string, value: string): Promise<number> {
     const alone = isList
       ? `To add one: jobman settings add ${key} VALUE`
       : `To set one: jobman settings set ${key}.NAME VALUE`;
-    cli.note(`The value before also had ${formatList(change.removed)}. ${alone}`);
+    cli.note(`The previous value also had ${formatList(change.removed)}. ${alone}`);
   }
   return exitCode.ok;
 }

@@ -134,7 +134,7 @@ function formatDifference(amount: number | null): string {
 
 const noExportNotes: readonly string[] = [
   'No billing export is set, so these are estimates, not what Google charges.',
-  'docs/costs.md says how to make an export (section "Billing"). Then: jobman settings set billing.exportTable PROJECT.DATASET.TABLE',
+  'docs/costs.md explains how to switch the export on (section "Billing"). Then: jobman settings set billing.exportTable PROJECT.DATASET.TABLE',
 ];
 
 const leftOutNames = { simulated: 'simulated TPUs', local: 'local jobs', kubernetes: 'Kubernetes jobs' } as const;
@@ -154,12 +154,12 @@ export function billingNotes(answer: BillingAnswer, now: Instant): readonly stri
   const query = `BigQuery read ${formatBytes(bytesRead)} and charges for ${formatBytes(bytesCharged)}.`;
   if (firstUsageAt === null || exportedAt === null)
     return [
-      `${table} has no usage from ${formatDate(since, now)} on. Google writes usage within hours to a day, and none from before the export was switched on.`,
+      `${table} has no usage from ${formatDate(since, now)} on. Google writes usage after some hours, at most about a day, and no usage from before the export was switched on.`,
       query,
     ];
   return [
     ...(unreadableRows > 0
-      ? [`${pluralize(unreadableRows, 'row')} of the answer could not be read: their costs are missing.`]
+      ? [`${pluralize(unreadableRows, 'row')} of the answer could not be read, so some costs are missing.`]
       : []),
     ...(firstUsageAt >= since + day
       ? [
@@ -173,15 +173,15 @@ export function billingNotes(answer: BillingAnswer, now: Instant): readonly stri
           `Jobs of this jobman, ${formatDate(compared.since, now)} to ${formatDate(compared.until - day, now)}: ${formatComparison(comparison)}.` +
             (prices.length === 0 ? '' : ` The estimate uses ${formatPrices(prices)}.`),
         ]),
-    ...(isCompared ? ['OF JOBS is the billed part, in US dollars, with the label of a job of this jobman.'] : []),
+    ...(isCompared ? ['OF JOBS is the part of the bill with the label of a job of this jobman, in US dollars.'] : []),
     query,
   ];
 }
 
 function formatCompleteness(compared: BillingAnswer['report']['compared'], now: Instant): string {
   return compared === null
-    ? 'No day of the period is complete yet: Google adds usage for about a day.'
-    : `Complete up to ${formatDate(compared.until - day, now)}: Google adds usage for about a day. Later days are not compared.`;
+    ? 'No day of the period is complete yet: Google keeps adding usage for about a day.'
+    : `Complete up to ${formatDate(compared.until - day, now)}: Google keeps adding usage for about a day. Later days are not compared.`;
 }
 
 function formatComparison({ billedUsd, estimateUsd, unpricedMs, differenceUsd }: BillingComparison): string {

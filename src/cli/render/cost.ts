@@ -107,7 +107,7 @@ export function costLines(title: Title, terminal: number | null): readonly strin
 
 /** Explains a use of a TPU that costs $0.00, and an estimate that has fallen. */
 export const freeMinute =
-  '$0.00: Google does not charge a TPU that it preempts within a minute. Until then, the estimate counts it.';
+  '$0.00: Google does not charge a TPU that it preempts within a minute. Until the preemption, the estimate counts it.';
 
 function notes({ by, overlapping, olderThanPrices, rest, totals }: CostReport): readonly string[] {
   return [

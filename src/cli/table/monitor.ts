@@ -129,15 +129,15 @@ export const monitor = grouped('Monitor', [
     usage: '<name=value>...',
     about:
       'Appends one line with the time to the metrics file of the attempt. The program of every job finds this command on ' +
-      'its PATH, also on workers without jobman, and its path in JOBMAN_MARK. `step` is the position in the work.\n\n' +
-      'A wrong pair is named on standard error and left out; the others are reported.',
+      'its PATH, even on workers without jobman, and its path in JOBMAN_MARK. `step` is the position in the work.\n\n' +
+      'The command names a wrong pair on standard error and leaves it out; it reports the others.',
     examples: [
       ['jobman mark step=100 loss=0.3', 'the loss at step 100'],
       ['jobman mark step=100 total_steps=9000 lr=1e-4', 'with the last step, for the progress in `jobman show`'],
     ],
     exitCodes: {
       1: 'the metrics file cannot be written',
-      2: 'no pair is name=number, or this is not the program of a job; nothing is reported',
+      2: 'no pair is name=number, or the command runs outside of a job; nothing is reported',
     },
     args: [{ name: 'metric', summary: 'name=value', many: true }],
     load: async () => (await import('../commands/mark.ts')).mark,
@@ -153,7 +153,7 @@ export const monitor = grouped('Monitor', [
       'With --bundle it writes an archive instead (jobman-report-<job>.tar.gz), with the same page, the job and its events ' +
       'as JSON, the end of each log, the settings and the versions. Without a job the archive describes only jobman ' +
       'itself.\n\n' +
-      'From both jobman removes secrets that it knows or recognises (docs/troubleshooting.md). For a job in a cluster ' +
+      'jobman removes from both the secrets that it knows or recognises (docs/troubleshooting.md). For a job in a cluster ' +
       'the command contacts that cluster; it contacts no other server.',
     examples: [
       ['jobman report 42', 'write jobman-report-000042.html'],
@@ -174,9 +174,9 @@ export const monitor = grouped('Monitor', [
       'Prints only what differs, in sections: the phase and the cost of the job, the result of the attempt with its ' +
       'metrics, the hosts, the manifest, the environment, the recovery rules, the files of job.files, and the commit and ' +
       'files of job.workdir. Without #attempt it compares the newest attempts; with it, the cost is that of the attempt.\n\n' +
-      'A text shows at most 40 lines of a difference; --json has all of them. If the manifests are equal, the resolved ' +
-      'manifests are compared too. jobman keeps the files of only the newest copy of a working directory; for earlier ' +
-      'copies it compares the commit and the uncommitted changes. Secrets are not compared.\n\n' +
+      'The text shows at most 40 lines of each difference; --json has all of them. If the manifests are equal, the ' +
+      'command also compares the resolved manifests. jobman keeps the files of only the newest copy of a working directory; for earlier ' +
+      'copies it compares the commit and the uncommitted changes. It never compares secrets.\n\n' +
       'For jobs in a cluster it compares the Job objects, and the metrics in the log of the newest pod.',
     examples: [
       ['jobman diff 42 43', 'the newest attempts of two jobs'],
@@ -238,18 +238,18 @@ export const monitor = grouped('Monitor', [
     about:
       'The upper table has the TPUs of each zone and generation, in chips: LIMIT is the quota that was read last, HELD what exists, BUSY ' +
       'what runs a command of a job, IDLE what is ready without one, IDLE FOR the longest time of one of these, WAIT ' +
-      'what is requested, AGE the age of the answer of the cloud. BY has the owners, also other people. The lower table has the active jobs, and the TPUs without a job.\n\n' +
-      'On a terminal it is redrawn in place: s sorts, u shows only your jobs, z only the zone of the selected line, ' +
+      "what is requested, AGE the age of the cloud's answer. BY names the owners, including other people. The lower table has the active jobs, and the TPUs without a job.\n\n" +
+      'On a terminal the command redraws both tables in place: s sorts, u shows only your jobs, z only the zone of the selected line, ' +
       'Enter the workers of a job, q quits. Elsewhere it prints once, with the workers of every job.\n\n' +
       'CPU%, MEM%, DISK% and NET are those of the whole worker; for a job on this machine, CPU% and MEM% are those of ' +
       'its own processes. Of several workers, CPU% and DUTY are the mean, MEM% and DISK% the largest, NET the sum, in bytes ' +
-      'per second. LOG is the age of the newest output of the worker that has been silent for longest. DUTY is the ' +
+      'per second. LOG is the age of the newest output of the worker that has been silent for the longest time. DUTY is the ' +
       'percentage of time in which the TPU chips compute, as libtpu reports it on the worker. STEP and STEP/S are the ' +
       'progress of the slowest worker. IDLE is the time for which the TPU has been ready without a command. `-` means ' +
       'not known.\n\n' +
       'A narrow terminal loses first the columns without any value, then NET, DISK%, ZONE, USER, ACCELERATOR, STEP/S, STEP, MEM%, IDLE, DUTY. ' +
-      'A worker that does not answer is `silent`: its last figures stay. For a pod, CPU% is of its request and MEM% of ' +
-      'its limit, if the cluster serves the resource metrics API.',
+      'A worker that does not answer is `silent`: its last figures stay. For a pod, CPU% is a percentage of its CPU request, and ' +
+      'MEM% one of its memory limit, if the cluster serves the resource metrics API.',
     examples: [
       ['jobman top', 'all jobs, until q'],
       ['jobman top 42 43', 'two jobs with their workers'],

@@ -53,7 +53,7 @@ export const setup = grouped('Setup', [
       ['jobman settings', 'each value and its source: a variable, settings.json or the default'],
       ['jobman settings get tpu.project', 'one value'],
       ['jobman settings set tpu.project my-project', 'the project of manifests that name none'],
-      ['jobman settings add notify.to mail:alice@example.com', 'one more element of a list'],
+      ['jobman settings add notify.to mail:alice@example.com', 'add an element to a list'],
       ['jobman settings unset notify.channels.slack', 'remove one entry of an object'],
       ['jobman settings unset tpu.project', 'use the default again'],
     ],
@@ -75,15 +75,15 @@ export const setup = grouped('Setup', [
       'The settings below `notify` name channels and recipients; a manifest may name others. ' +
       'docs/notifications.md explains both.\n\n' +
       '`test` sends a real message from this process, to every channel and recipient of the settings or to those ' +
-      'that you name, and prints one line for each. `drop` gives up the events that are not delivered to a recipient ' +
-      'yet, such as a channel that the settings no longer have.',
+      'that you name, and prints one line for each. `drop` gives up the events that are not yet delivered to a ' +
+      'recipient, such as a channel that the settings no longer have.',
     examples: [
       ['jobman notify', 'recipients, and the newest messages with their failures'],
       ['jobman notify test', 'send a test message to everyone in the settings'],
       ['jobman notify test slack mail:alice@example.com', 'test one channel and one address'],
       ['jobman notify drop slack', 'give up the events that wait for a channel'],
     ],
-    exitCodes: { 1: 'a test message could not be sent', 3: 'no event waits for the recipient to drop' },
+    exitCodes: { 1: 'a test message could not be sent', 3: 'drop: no event waits for that recipient' },
     args: [{ name: 'action', summary: 'list; test or drop, and the recipients', many: true, propose: notifyArguments }],
     load: async () => (await import('../commands/notify.ts')).notify,
   }),

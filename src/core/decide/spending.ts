@@ -122,7 +122,7 @@ export function budgetEvidence({ ownerBudget, ...amounts }: Spending, owner: str
   const { grant, period, endsAt } = ownerBudget;
   // Periods end at midnight.
   const nextDay = new Date(endsAt).toISOString().slice(0, 10);
-  const message = `the budget of ${owner} for ${grant} is used up for ${periodPhrases[period]}; the next one begins on ${nextDay} (UTC)`;
+  const message = `the budget of ${owner} for ${grant} is used up until the next ${period} begins on ${nextDay} (UTC)`;
   return { message, budget };
 }
 

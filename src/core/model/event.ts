@@ -88,7 +88,7 @@ interface EventFields {
   /** Orphan collection observed it, or its end if it has no slices. The job itself does not observe it any more. */
   orphan_seen: OfAllocation & {
     readonly slices: readonly SliceState[];
-    /** Of a TPU that appeared in an alternative after the job had left it. Absent: of the allocation itself. */
+    /** The alternative in which a TPU appeared after the job had left that alternative. Absent for the allocation itself. */
     readonly alternative?: number;
   };
   step_failed: OfAttempt &
