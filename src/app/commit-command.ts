@@ -10,6 +10,7 @@ import {
   isForceRemoved,
   isLost,
   mayOutliveRemoval,
+  type Allocation,
   type Finish,
   type Job,
 } from '../core/model/job.ts';
@@ -72,8 +73,9 @@ function refusedResult(id: string, message: string): CommandResult {
 
 function acceptedMessage(job: Job, verb: Verb): string {
   const it = `job ${job.id} (${job.spec.name})`;
-  const holdsTpu = job.spec.capacity.kind === 'tpu' && heldAllocations(job).length > 0;
-  const release = holdsTpu ? ' Its TPU is being released.' : '';
+  const held = job.spec.capacity.kind === 'tpu' ? heldAllocations(job) : [];
+  const holdsTpu = held.length > 0;
+  const release = holdsTpu ? formatRelease(job, held) : '';
   switch (verb) {
     case 'start':
       return `Starting ${it}.${formatNewBudget(job)}`;
@@ -117,6 +119,13 @@ function releasingMessage(it: string, { verdict }: Finish): string {
   return `${capitalize(it)} has already ${formatVerdict(verdict)}. Its TPU is being released.`;
 }
 
+function formatRelease(job: Job, held: readonly Allocation[]): string {
+  const isRequested = held.every(({ readyAt }) => readyAt === null);
+  return isRequested
+    ? ` Its ${acceleratorOf(job)} was not ready yet and is being released.`
+    : ' Its TPU is being released.';
+}
+
 function formatOrphans(job: Job): string {
   const names = orphansOf(job).map(({ resource }) => resource);
   return names.length === 0
@@ -130,8 +139,7 @@ function formatKeptCapacity(job: Job): string {
   if (held.length > 0 && usable.length === 0) return ` It keeps nothing: its ${acceleratorOf(job)} is lost.`;
   if (job.spec.capacity.ownership === 'persistent' || usable.length === 0) return '';
   // A stop keeps usable capacity. It gives back a pending request, and with it the position in the cloud's queue.
-  if (usable.every(({ readyAt }) => readyAt === null))
-    return ` Its ${acceleratorOf(job)} was not ready yet and is being released.`;
+  if (usable.every(({ readyAt }) => readyAt === null)) return formatRelease(job, usable);
   const price = pricePerHour(job);
   const cost = price === null ? '' : `, which costs ${formatCapacityCost(job.spec.capacity, price)}`;
   const limit = price === null || budgetUsdOf(job) === undefined ? '' : ', until job.budget is used up';

@@ -137,15 +137,13 @@ function slowestOf(outputs: readonly Output[]): Output | undefined {
   return outputs.filter(({ newest }) => newest.length > 0).toSorted((one, other) => doneOf(one) - doneOf(other))[0];
 }
 
+/** The pace of an attempt is that of its slowest worker, as in `progressOf`. */
 function recentAttempts(files: JobFiles, job: Job): readonly AttemptProgress[] {
   const started = job.attempts.filter(({ startedAt }) => startedAt !== null).slice(-maxAttempts);
   if (started.length < 2) return [];
   return started.flatMap((attempt) => {
-    for (const worker of workersOf(job, attempt).slice(0, maxWorkers)) {
-      const progress = attemptProgress(attempt, endsOf(readOutput(files, attempt, worker, endBytes), attempt));
-      if (progress !== null) return [progress];
-    }
-    return [];
+    const slowest = slowestOf(outputsOf(files, job, attempt, endBytes));
+    return slowest === undefined ? [] : (attemptProgress(attempt, endsOf(slowest, attempt)) ?? []);
   });
 }
 
@@ -245,13 +243,29 @@ function endsOf(output: Output, attempt: Attempt): Ends {
   const { path, read, recognise, newest, changedAt } = output;
   const begin = read(path, beginBytes, 'first');
   const oldest = begin === undefined ? [] : linesOf(begin, recognise, recognise === positionOfLine);
-  return {
-    first: withTime(output, attempt, 'first', oldest[0], attempt.runningAt),
-    last: withTime(output, attempt, 'last', newest.at(-1), changedAt),
-  };
+  const first = withTime(output, attempt, 'first', oldest[0], attempt.runningAt);
+  const last = withTime(output, attempt, 'last', newest.at(-1), changedAt);
+  if (recognise !== positionOfReport) return { first, last };
+  const total = reportedTotal(begin, newest);
+  return { first: withTotal(first, total), last: withTotal(last, total) };
 }
 
-function linesOf({ bytes, from }: FilePart, recognise: Recognise, isLog: boolean): readonly FoundLine<PositionLine>[] {
+/** A program may report the total once, before its first step or with any step. The newest applies to all steps. */
+function reportedTotal(begin: FilePart | undefined, newest: Output['newest']): number | null {
+  const late = newest.findLast(({ line }) => line.position.total !== null)?.line.position.total;
+  if (late !== undefined || begin === undefined) return late ?? null;
+  return linesOf(begin, (text) => metricsOfReport(text)?.total ?? undefined, false).at(-1)?.line ?? null;
+}
+
+function withTotal(line: PositionLine | null, total: number | null): PositionLine | null {
+  return line && { ...line, position: { ...line.position, total } };
+}
+
+function linesOf<Line>(
+  { bytes, from }: FilePart,
+  recognise: (text: string) => Line | undefined,
+  isLog: boolean,
+): readonly FoundLine<Line>[] {
   // The first line of a part may have lost its begin.
   const start = from === 0 ? 0 : bytes.indexOf('\n') + 1;
   const finder = createLineFinder(recognise, from + start, isLog ? maxMetricLineLength : maxReportedLineLength);

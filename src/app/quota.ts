@@ -246,9 +246,7 @@ export async function quotaWarnings(
     const { accelerator, zone, pricing } = alternative;
     const { nodeCount = 1 } = capacity;
     const shortfall = quotaShortfall(known, { accelerator, zone, pricing, nodeCount });
-    return shortfall === null
-      ? []
-      : [`${accelerator} ${pricing} in ${zone} exceeds ${formatShortfall(shortfall, age)}`];
+    return shortfall === null ? [] : [`${accelerator} ${pricing} in ${zone} ${formatShortfall(shortfall, age)}`];
   });
 }
 
@@ -276,9 +274,8 @@ function formatShortfall(
   age: string,
 ): string {
   const where = scope === 'zone' ? 'this zone' : `the region of ${zone}`;
-  const left =
-    usedChips === null
-      ? `the limit in ${where} is ${limitChips}`
-      : `${Math.max(0, limitChips - usedChips)} of ${limitChips} are left in ${where}`;
-  return `the quota of ${generation} ${pricing}: it has ${pluralize(wantedChips, 'chip')}, and ${left}${age}. To see what uses them: jobman quota`;
+  const quota = `the quota of ${generation} ${pricing}: it has ${pluralize(wantedChips, 'chip')}, and`;
+  return usedChips === null || wantedChips > limitChips
+    ? `can never fit ${quota} the limit in ${where} is ${limitChips}${age}. Ask Google for more quota, or choose another type, zone or pricing`
+    : `exceeds ${quota} ${Math.max(0, limitChips - usedChips)} of ${limitChips} are left in ${where}${age}. To see what uses them: jobman quota`;
 }

@@ -5,10 +5,10 @@ import { keptUntil } from '../core/decide/finish.ts';
 import { phaseOf, phaseSince } from '../core/decide/phase.ts';
 import { continuationOf, giveUpAt } from '../core/decide/recover.ts';
 import type { Event } from '../core/model/event.ts';
-import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
+import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job, type OwnerBudget } from '../core/model/job.ts';
 import { earliest, type Instant } from '../core/model/time.ts';
 import { formatCloudEvidence } from './cloud-status.ts';
-import { asClause, capitalize, formatDuration, formatTime, formatWhen, reasonPhrases } from './format.ts';
+import { asClause, capitalize, formatDate, formatDuration, formatTime, formatWhen, reasonPhrases } from './format.ts';
 import { formatCapacityCost, formatEndReason } from './phrases.ts';
 import {
   acceleratorOf,
@@ -222,7 +222,7 @@ function formatFinish(job: Job, when: string): string {
 }
 
 function nextForFinished(context: WhyRequest): Next {
-  const { job } = context;
+  const { job, now } = context;
   const kept = keptAllocations(job);
   // Only a forced delete leaves capacity, and the job does not know its later state.
   if (job.removed)
@@ -255,7 +255,15 @@ function nextForFinished(context: WhyRequest): Next {
     used !== undefined && used.ownerBudget === undefined
       ? `Resume with the whole budget again: jobman resume ${number} [--budget AMOUNT]`
       : `Resume: jobman resume ${number}`;
-  return { next: withHints('Nothing.', [log, resume, startOver, releaseHint]) };
+  return {
+    next: withHints(`Nothing.${formatUsedPeriod(used?.ownerBudget, now)}`, [log, resume, startOver, releaseHint]),
+  };
+}
+
+/** In this period the commands of the hints are refused, unless the grant has changed since. */
+function formatUsedPeriod(budget: OwnerBudget | undefined, now: Instant): string {
+  if (budget === undefined || now >= budget.endsAt) return '';
+  return ` Until ${formatDate(budget.endsAt, now)} (UTC), a new start needs a higher budgetUsd in that grant.`;
 }
 
 function logHint(job: Job, attempt: Attempt | undefined): string | undefined {

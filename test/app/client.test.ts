@@ -259,7 +259,7 @@ test('lists filter by owner, tag, name and phase, and count the hidden jobs', as
   assert.equal((await fixture.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
 });
 
-test('stop reports capacity that was not ready or is lost', async (t) => {
+test('stop and cancel report capacity that was not ready or is lost', async (t) => {
   const fixture = openFixture(t);
   for (const [allocation, attempt, expected] of [
     [
@@ -278,6 +278,11 @@ test('stop reports capacity that was not ready or is lost', async (t) => {
     const { message } = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
     assert.equal(message, `Stopping job ${id} (vit). ${expected}`);
   }
+  const id = await fixture.create(tpuSpec());
+  const requested = { ...readyAllocation, readyAt: null, hosts: null, workers: null };
+  await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [requested], [{}]));
+  const { message } = await fixture.client.sendCommand(id, 'cancel', { by: 'ada' });
+  assert.equal(message, `Cancelling job ${id} (vit). Its v5litepod-16 was not ready yet and is being released.`);
 });
 
 test('stop reports the kept capacity, its hourly cost and how to release it', async (t) => {

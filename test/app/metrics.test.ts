@@ -173,14 +173,16 @@ test('the lines of a pod begin with the time of the cluster', async () => {
 
 // ------------------------------------------------------------------------------------------ show
 
-test('show names the progress, its pace, and the change since the attempt before', (t) => {
+test('show names the progress of the slowest worker, its pace, and the change since the attempt before', (t) => {
   const { home, write } = copiesIn(t);
-  const times = (attempt: number, from: number, rate: number) => {
+  const times = (attempt: number, from: number, rate: number, worker = 0) => {
     const text = Array.from({ length: 601 }, (_, index) => `step ${index * rate}/90000 loss 1\n`).join('');
-    write(`attempt_${attempt}/command_worker_0.log`, text);
-    write(`attempt_${attempt}/command_worker_0.times`, `+1 ${from}\n+${text.length} ${from + 600 * second}\n`);
+    const file = `attempt_${attempt}/command_worker_${worker}`;
+    write(`${file}.log`, text);
+    write(`${file}.times`, `+1 ${from}\n+${text.length} ${from + 600 * second}\n`);
   };
-  times(1, noon, 2);
+  times(1, noon, 8);
+  times(1, noon, 2, 1);
   times(2, noon + 90 * minute, 1);
   const { progress, throughput, slowWorker } = progressOf(home, job, noon + 100 * minute);
   assert.equal(progress, 'step 600 of 90,000 (0%), 1.00/s, 1d more at this pace');
@@ -195,6 +197,11 @@ test('reported steps are preferred, and need no total', (t) => {
   assert.equal(progressOf(home, job, noon).progress, 'step 300, 2.00/s');
   write('attempt_2/metrics_worker_0.log', '1764326100000 step=400 total_steps=1000\n');
   assert.match(progressOf(home, job, noon).progress ?? '', /^step 400 of 1,000 \(40%\)/);
+  const steps = ['1764326000000 step=100', '1764326100000 step=300', ''].join('\n');
+  for (const once of [`1764325999000 total_steps=1000\n${steps}`, steps.replace('100', '100 total_steps=1000')]) {
+    write('attempt_2/metrics_worker_0.log', once);
+    assert.equal(progressOf(home, job, noon).progress, 'step 300 of 1,000 (30%), 2.00/s, 5m50s more at this pace');
+  }
 });
 
 test('without stored times the first line is as old as the attempt, and the last as the file', (t) => {

@@ -893,6 +893,24 @@ test('why names the budget that ends the job: one that is used up before one tha
   ]);
 });
 
+test('why says until when the budget of the owner refuses a new start', () => {
+  const ownerBudget = { grant: 'spot v4-*', period: 'month', endsAt: noon + 200 * hour } as const;
+  const evidence = { message: 'used up', budget: { spentUsd: 100, budgetUsd: 100, ownerBudget } };
+  const ending: Ending = { ...stopping, reason: 'budget', evidence };
+  const attempt = { ...runningAttempt, ending, endedAt: noon };
+  const job: Job = {
+    ...withAttempts(aJob(), [{ ...readyAllocation, ...gone }], [attempt]),
+    finish: { at: noon, verdict: 'failed', reason: 'budget' },
+  };
+  const hints = /Resume: jobman resume 42 · Start over: jobman rerun 42$/;
+  const before = whyOf(job, noon + hour, { events: [] }).next;
+  assert.match(before, /^Nothing\. Until \d+ \w+ \(UTC\), a new start needs a higher budgetUsd in that grant\. /);
+  assert.match(before, hints);
+  const after = whyOf(job, ownerBudget.endsAt, { events: [] }).next;
+  assert.match(after, /^Nothing\. (?!Until)/);
+  assert.match(after, hints);
+});
+
 test('why mentions a missing controller only if the job needs one', () => {
   const finish: Finish = { at: noon, verdict: 'stopped', reason: 'stopped' };
   const nextOf = (changes: Partial<Allocation>, budgets: readonly Budget[] = []) => {

@@ -95,6 +95,16 @@ test('equal sides say so and are no failure', async () => {
   assert.deepEqual([code, out, err], [0, '', '000041 vit, attempt 1 and 000041 vit, attempt 1 do not differ.\n']);
 });
 
+test('differences that people do not see are only for programs', async () => {
+  const sideOf = (ranMs: number) => ({ ...diffSide('000041', 1), values: { result: { ranMs } } });
+  const { out, err } = await jobman(['diff', '41', '42'], {
+    jobs,
+    diffSide: (id) => sideOf(id === '000041' ? 7_001 : 7_002),
+  });
+  assert.equal(out, '');
+  assert.match(err, /do not differ\./);
+});
+
 test('the resolved manifest is left out if the manifests differ, and long texts are cut', async () => {
   const sideOf = (change: string, isOther: boolean): DiffSide => ({
     job: '000041',

@@ -25,8 +25,9 @@ export async function diff(cli: Cli, flags: ContextFlags & GlobalFlags, ...args:
     cli.printJsonLines([{ kind: 'sides', left: about(left), right: about(right) }, ...differences]);
     return exitCode.ok;
   }
-  if (differences.length === 0) cli.note(`${formatSide(left)} and ${formatSide(right)} do not differ.`);
-  else cli.printAll(diffLines(left, right, differences, { columns: columnsOf(cli.io.stdout), ...cli.screen }));
+  const lines = diffLines(left, right, differences, { columns: columnsOf(cli.io.stdout), ...cli.screen });
+  if (lines.length === 0) cli.note(`${formatSide(left)} and ${formatSide(right)} do not differ.`);
+  else cli.printAll(lines);
   const sides = [left, right];
   if (sides.every(({ values }) => (values.workdir ?? null) !== null))
     for (const side of sides.filter(({ files }) => files === null))

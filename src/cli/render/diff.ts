@@ -22,7 +22,7 @@ interface DiffLayout {
   readonly styleOut: Styler;
 }
 
-/** By section: a table of the fields, then the texts as unified diffs. */
+/** By section: a table of the fields, then the texts as unified diffs. Empty if people see no difference. */
 export function diffLines(
   left: DiffSide,
   right: DiffSide,
@@ -32,6 +32,7 @@ export function diffLines(
   const { styleOut: styler } = layout;
   const hasManifests = differences.some(({ section }) => section === 'manifest');
   const shown = differences.filter((one) => isVisible(one) && !(hasManifests && isWrittenInManifest(one)));
+  if (shown.length === 0) return [];
   const sections = Map.groupBy(shown, ({ section }) => section);
   const head = [styler('red', `--- ${formatSide(left)}`), styler('green', `+++ ${formatSide(right)}`)];
   return [
