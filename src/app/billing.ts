@@ -1,4 +1,4 @@
-// The report of `billing`: the export that settings name, compared with the usage ledger.
+// The report of `billing`: the export that the setting names, compared with the usage ledger.
 
 import { billingReport, type BillingGrouping, type BillingReport } from '../reports/billing.ts';
 import type { Instant } from '../core/model/time.ts';

@@ -1,5 +1,5 @@
-// Change settings: sets or removes one key of `settings.json`, or adds to its list. The new file is checked as a whole before it replaces
-// the old one, so that a mistake changes nothing.
+// Change settings: sets or removes one key of `settings.json`, or adds to its list. The new file is checked as a whole
+// before it replaces the old one, so that a mistake changes nothing.
 
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -36,7 +36,7 @@ export async function setSetting(files: SettingsFiles, key: string, text: string
   return change(files, key, names, (content) => withKey(content, names, parseValue(setting, text, entry)));
 }
 
-/** Adds an element to a list that the file has, else to the list in force. */
+/** Adds an element to the list in the file, or to the list in force if the file has none. */
 export async function addToSetting(
   files: SettingsFiles,
   key: string,

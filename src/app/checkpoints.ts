@@ -1,4 +1,4 @@
-// Checkpoint folders of all jobs, with their contents. jobman only lists them: removing one is a command for a person.
+// Checkpoint folders of all jobs, with their contents. jobman only lists them and names the command; people remove them.
 
 import { lstat, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -130,7 +130,7 @@ async function countFiles(root: string, { signal, onProgress }: CountOptions): P
       onProgress?.(newObjects, newBytes);
     }
   } catch (error) {
-    // A program that deletes a file meanwhile makes the count incomplete.
+    // If a program deletes a file during the count, the count is incomplete.
     return isFileMissing(error)
       ? { count: { bytes, objects, newestAt, isPartial: true } }
       : { unreadable: messageOf(error) };

@@ -92,7 +92,7 @@ function isAlreadyRequested(job: Job): boolean {
   return usableAllocation(job) !== undefined || (job.finish === null && job.desired === 'running');
 }
 
-/** A finished job may keep its TPU. A job that has kept one for long may be missing beyond this number. */
+/** A finished job may keep its TPU. Only those of this many newest finished jobs count. */
 const maxFinishedJobs = 1_000;
 
 function findViolationAt(

@@ -265,7 +265,10 @@ export function checkController(facts: ControllerFacts): readonly Outcome[] {
 
 // ------------------------------------------------------------------------------------------ notifications
 
-/** The newest message to each recipient; `held` are phrases about events that wait, `broken` the recipients of the settings that they cannot reach, `removed` such recipients that only jobs or events have. */
+/**
+ * Checks the newest message to each recipient. `held`: phrases about events that wait. `broken`: recipients of the settings
+ * that no message can reach. `removed`: such recipients that only jobs or undelivered events name.
+ */
 export function checkNotifications(
   recipients: readonly string[],
   messages: readonly Pick<MessageView, 'recipient' | 'error' | 'state'>[],
@@ -321,9 +324,9 @@ export interface SshFacts {
   readonly isKeyReadable: boolean;
   /** The reason why its text is not a key; null if it is one, or cannot be read. */
   readonly keyProblem: string | null;
-  /** Of its folder. */
+  /** The mode of the folder with the key. */
   readonly folderMode: number | null;
-  /** `none`: no SSH_AUTH_SOCK. Else the failure of the connection, or null. */
+  /** `none`: no SSH_AUTH_SOCK. Otherwise the failure of the connection, null if the agent answers. */
   readonly agent: 'none' | { readonly failure: string | null };
   /** The output of `ssh -V`; null without the program. */
   readonly program: string | null;
@@ -388,13 +391,13 @@ export interface ReachFacts {
   readonly skewMs: Duration | null;
 }
 
-/** `proxy`: the variable that names a proxy for them; null without one. */
+/** `proxy`: the variable that names a proxy for https; null without one. */
 export function checkEndpoints(servers: readonly ReachFacts[], proxy: string | null): readonly Outcome[] {
   if (servers.length === 0) return [ok('no cloud is used')];
   const silent = servers.filter(({ failure }) => failure !== null);
   const hosts = (some: readonly ReachFacts[]) => formatList([...new Set(some.map(({ url }) => hostOf(url)))]);
   if (silent.length === 0) return [ok(`${hosts(servers)} answered`)];
-  // A proxy names the server in its failure, and all failures have one cause.
+  // A failure of a proxy names the server. Without that name, all failures with one cause are equal.
   const causeOf = ({ url, failure }: ReachFacts) => (failure ?? '').replaceAll(hostOf(url), 'the server');
   return [...Map.groupBy(silent, causeOf)].map(([cause, some]) => {
     const [{ url }] = some as [ReachFacts];
@@ -451,7 +454,7 @@ export type LoginSource =
 export interface LoginFacts {
   readonly source: LoginSource;
   readonly state: 'accepted' | 'refused' | 'silent';
-  /** Of the refusal or the silence. */
+  /** The reason of the refusal or the silence. */
   readonly reason: string;
   /** A login is refused if this machine's clock is wrong. */
   readonly isClockWrong: boolean;
@@ -504,7 +507,7 @@ function isServiceAccount(account: string): boolean {
   return account.endsWith('.gserviceaccount.com');
 }
 
-/** As IAM names it, for a command. */
+/** The account in the form that IAM commands take. */
 export function memberOf(account: string | null): string {
   return account === null ? 'user:YOU' : `${isServiceAccount(account) ? 'serviceAccount' : 'user'}:${account}`;
 }

@@ -1,8 +1,8 @@
-// Grants: the capacity that each entry of the setting `grants` is for, and the budgets of users in them. Every budget
-// that matches a job limits it, so that another grant cannot lift a limit of money.
+// Grants: the capacity that each entry of the setting `grants` allows, and the budget that it sets for each user. Every
+// budget that matches a job limits it, so that another grant cannot lift a limit of money.
 //
-// Persistent TPUs cost a job nothing and need no grant. The dollars of the TPU emulator are counted apart: they show how
-// a budget works, and use none of it.
+// Persistent TPUs cost a job nothing and need no grant. The dollars of the TPU emulator count separately: a user can try a
+// budget there without spending it.
 
 import { matchesGlob } from 'node:path';
 import { generationOf } from '../catalogue/accelerators.ts';
@@ -24,7 +24,7 @@ import { isSimulated } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { grantEnd, type Grant, type Settings } from './settings.ts';
 
-/** The capacity by which grants match. */
+/** The part of a capacity that decides whether a grant matches it. */
 type GrantedCapacity = Pick<TpuSpec, 'zone' | 'accelerator' | 'pricing'>;
 
 /** The spending of a user on one kind of capacity, in US dollars. */
@@ -78,7 +78,7 @@ function periodEnd(period: BudgetPeriod, now: Instant): Instant {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
 }
 
-/** The spending of the owner for each budget that matches one of these TPUs. `spending` was read at `now`. */
+/** The owner's spending for each budget that matches one of these TPUs. `spending` was read at `now`. */
 export function ownerSpendingOf(
   grants: readonly Grant[],
   owner: string,
@@ -119,7 +119,7 @@ export function possibleCapacity({ capacity }: JobSpec): readonly TpuSpec[] {
   return [...alternativesOf(capacity).keys()].map((alternative) => capacityAt(capacity, alternative));
 }
 
-/** The same as `ownerSpendingOf`, with the spending of now. Reads nothing if no budget matches. */
+/** As `ownerSpendingOf`, with the current spending from the store. Reads nothing if no budget matches. */
 export async function readOwnerSpending(
   store: Pick<Store, 'spending'>,
   grants: readonly Grant[],
@@ -174,7 +174,7 @@ function formatPeriod({ ownerBudget: { period, endsAt } }: OwnerSpending, now: I
   return `${periodPhrases[period]}; the next ${period} begins on ${formatDate(endsAt, now)} (UTC)`;
 }
 
-/** For a new job: a warning about each budget of which most is used. */
+/** The warnings for a new job about each budget that is nearly used up. */
 export async function nearlyUsedBudgets(
   store: Pick<Store, 'spending'>,
   grants: readonly Grant[],

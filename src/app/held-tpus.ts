@@ -1,4 +1,4 @@
-// Held TPUs: TPUs of jobs and orphans, which cost money also while no controller runs. From the store; nothing remote is observed.
+// Held TPUs: TPUs of jobs and orphans, which cost money even while no controller runs. Reads only the store.
 
 import { heldAllocations, isLost, isUnconfirmed, type Allocation, type Job } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
@@ -27,7 +27,7 @@ export async function heldTpus(store: Pick<Store, 'list' | 'orphans'>): Promise<
   const [{ jobs }, orphans] = await Promise.all([store.list({ maxFinished: null }), store.orphans()]);
   const held = jobs.flatMap((job) =>
     heldAllocations(job)
-      .filter(isKept)
+      .filter(mayCostMoney)
       .map((allocation) => ({ job, allocation })),
   );
   const ready = held.filter(({ allocation }) => allocation.readyAt !== null);
@@ -40,7 +40,7 @@ export async function heldTpus(store: Pick<Store, 'list' | 'orphans'>): Promise<
     .filter(({ job }) => simulated || !isSimulated(job.spec.capacity))
     .flatMap(({ job, allocation }) => priceOf(job, allocation) ?? []);
   const pricePerHourUsd = prices.length === 0 ? null : prices.reduce((sum, price) => sum + price);
-  const things = [
+  const counts = [
     ...(tpus === 0 ? [] : [pluralize(tpus, 'TPU')]),
     ...(requests === 0 ? [] : [pluralize(requests, 'request')]),
   ];
@@ -55,15 +55,15 @@ export async function heldTpus(store: Pick<Store, 'list' | 'orphans'>): Promise<
     tpus,
     requests,
     pricePerHourUsd,
-    message: `${formatList(things)} ${are} still held${cost}: ${formatList(names)}`,
+    message: `${formatList(counts)} ${are} still held${cost}: ${formatList(names)}`,
     release: releaseCommands(holders, orphans.length > 0),
   };
 }
 
 const maxNamedJobs = 5;
 
-/** A release that was requested may need the controller; a TPU that Google took costs nothing. */
-function isKept(allocation: Allocation): boolean {
+/** A TPU counts until its release is confirmed, which may need the controller. A TPU that Google took costs nothing. */
+function mayCostMoney(allocation: Allocation): boolean {
   return !isUnconfirmed(allocation) && !isLost(allocation);
 }
 

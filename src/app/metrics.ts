@@ -236,10 +236,10 @@ async function* linesOfRun(output: RunOutput): AsyncIterable<readonly TimedLine[
   yield timed(finder.end());
 }
 
-/** A month of output has half of it. */
+/** The arrival times of a month of output take half as much. */
 const maxArrivalBytes = 32 * 1024 * 1024;
 
-/** None if the file is missing or unusable: then the points have no times. */
+/** Empty if the file is missing or unusable: then the points have no times. */
 function arrivalsOf(path: string): readonly Arrival[] {
   try {
     return parseArrivals(readRegularFile(arrivalsFile(path), maxArrivalBytes).toString('latin1'));

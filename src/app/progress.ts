@@ -266,11 +266,11 @@ function linesOf<Line>(
   recognise: (text: string) => Line | undefined,
   isLog: boolean,
 ): readonly FoundLine<Line>[] {
-  // The first line of a part may have lost its begin.
+  // The first line of a part may lack its beginning.
   const start = from === 0 ? 0 : bytes.indexOf('\n') + 1;
   const finder = createLineFinder(recognise, from + start, isLog ? maxMetricLineLength : maxReportedLineLength);
   const lines = finder.push(bytes.subarray(start));
-  // The end of a progress bar comes with its next state.
+  // A progress bar ends its line only when it prints the next one, so the last line counts without an end.
   return isLog ? [...lines, ...finder.end()] : lines;
 }
 

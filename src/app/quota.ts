@@ -98,10 +98,10 @@ export async function observeQuota(
       return cloud.list(scope);
     },
   };
-  // All zones even for one: the others of its region count against the region's limit.
+  // Even for one zone, list all: the other zones of its region count against the region's limit.
   const query = { all: true, ...(project === undefined ? {} : { project }) };
   const list = await observeTpus({ ...parts, cloud: listing }, query);
-  // After the lists: a job that was created in between waits.
+  // Read the jobs after the lists, so that a job that was created in between counts as waiting.
   const { jobs } = await parts.store.list({ maxFinished: 0 });
   const answers = await Promise.all([...asked].map(async ([name, answer]) => [name, await answer] as const));
   const readAt = parts.now();
@@ -216,7 +216,7 @@ export const quotaCheckTimeout: Duration = 1.5 * second;
 /** A warning from older limits would often be wrong. */
 const limitsMaxAge: Duration = 60 * minute;
 
-/** A sentence without a full stop for each alternative that exceeds the quota. Never throws, and never takes long. */
+/** A sentence without a full stop for each alternative that exceeds the quota. Never throws; takes at most `quotaCheckTimeout`. */
 export async function quotaWarnings(
   parts: Pick<QuotaParts, 'cloud' | 'quotas' | 'cache' | 'now'>,
   capacity: TpuSpec,
@@ -268,7 +268,7 @@ async function readLimits(
   return limits;
 }
 
-/** `age`: of the limits, if they are not new. */
+/** `age`: the age of the limits as a phrase, empty for new ones. */
 function formatShortfall(
   { zone, scope, wantedChips, limitChips, usedChips, generation, pricing }: Shortfall,
   age: string,

@@ -1,10 +1,10 @@
 // Removes secrets from text that leaves this machine: values that are known, and text that has the form of a secret.
 // The second part errs on the side of removal: a bug report without a harmless value is still a bug report.
 
-/** Instead of a secret. */
+/** The text that replaces a secret. */
 const redacted = '***';
 
-/** A name whose value is a secret: of a variable, a key of a file or a flag. `max_tokens` and `tokenizer` are none. */
+/** A name whose value is a secret: of a variable, a key of a file or a flag. `max_tokens` and `tokenizer` are not such names. */
 const secretCore =
   '(?:pass(?:word|wd|phrase)|pwd|secret|token(?!s|iz|_?(?:count|len|type|per))|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|signing[_-]?key|client[_-]?key|encryption[_-]?key|wandb[_-]?key|credential|cookie|webhook)';
 /** Also in the middle of a name, as in `MY_API_KEY_2`. */
@@ -36,7 +36,7 @@ const assignments: readonly RegExp[] = [
     `(?<before>\\b(?:name|key)\\\\?["']?\\s*:\\s*\\\\?["']?${secretNameText}\\\\?["']?\\s*,?\\s*\\\\?["']?value\\\\?["']?\\s*:\\s*)(?<value>${quotedValue}|${bareValue})`,
     'gi',
   ),
-  // --token VALUE, --password=VALUE, `-p` has too many meanings.
+  // --token VALUE, --password=VALUE. Not `-p`, which has too many meanings.
   new RegExp(
     `(?<before>${border}--?${secretNameText}\\\\?["']?(?:\\s*,\\s*|\\s*=\\s*|\\s+))(?<value>${quotedValue}|${bareValue})`,
     'gi',
@@ -55,7 +55,7 @@ const assignments: readonly RegExp[] = [
   /(?<before>\b(?:login|account)\s+\S+\s+password\s+)(?<value>\S+)/g,
   // curl --user NAME:PASSWORD. The user and group of `docker run --user 1000:1000` are numbers.
   /(?<before>(?<![\w-])(?:-u|--(?:proxy-)?user)[\s="']{1,3}[^\s:"']{1,80}:)(?<value>[^\s"']+)/g,
-  // wandb login KEY: 40 digits also of a commit, but not in such a line.
+  // wandb login KEY. A commit has 40 digits too, but does not occur in such a line.
   /(?<before>\bwandb\b[^\n]{0,80}?\b)(?<value>[0-9a-f]{40})\b/gi,
 ];
 
@@ -72,7 +72,7 @@ const urlParameters = new RegExp(
 const webhooks =
   /(https:\/\/(?:hooks\.slack\.com\/(?:services|workflows|triggers)|(?:\w{1,20}\.)?discord(?:app)?\.com\/api\/webhooks)\/)[^\s"'<>]+/gi;
 
-/** Tokens that their form shows. */
+/** Tokens that have a form of their own. */
 const tokens: readonly RegExp[] = [
   /\bya29\.[\w-]{6,}/g, // Google access token
   /\b1\/\/0[\w-]{20,}/g, // Google refresh token
@@ -220,7 +220,7 @@ export function secretsIn(text: string): readonly string[] {
   return found.filter((value) => value.length >= minLength && !harmless.test(value.trim()));
 }
 
-/** The values of secret names, without the escape sequences of JSON. None in another text. */
+/** The values of secret names, without the escape sequences of JSON. Empty for text that is not JSON. */
 function secretsInJson(text: string): readonly string[] {
   const found: string[] = [];
   try {

@@ -24,7 +24,7 @@ export function explainRefusal(
 ): Refusal {
   const { kind, raw } = error;
   const project = quote(call.project);
-  // Google reports a disabled API as a missing permission. It need not be the API of the call.
+  // Google reports a disabled API as a missing permission. The disabled API may be another than that of the call.
   const disabled = error.disabledService ?? (disabledApi.test(raw) ? call.service : undefined);
   if (disabled !== undefined)
     return {
@@ -59,7 +59,7 @@ const refusedZone = /Permission denied on 'locations\//;
 const unknownProject =
   /CONSUMER_INVALID|Unknown project id|Permission denied on resource project|Project '[^']*' not found/i;
 
-/** The error for an answer that is not of the documented form, such as that of a proxy. */
+/** The error for an answer that does not have the documented form, such as the page of a proxy. */
 export function unexpectedForm(what: string): CloudError {
   const raw = `${what} has an unexpected form`;
   return { kind: 'unreachable', message: raw, raw };

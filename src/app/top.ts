@@ -1,5 +1,5 @@
 // Top: what is used, by whom, and what each job and worker does now, as rows for the terminal and for JSON. Pure: the
-// caller brings what it has read, each with its time.
+// caller passes what it has read, with the time of each reading.
 
 import { chipCount, generationOf } from '../catalogue/accelerators.ts';
 import type { WorkerId } from '../core/model/spec.ts';
@@ -151,7 +151,7 @@ export interface TopInput {
   /** By `workerKey`. */
   readonly workers: ReadonlyMap<string, MeasuredWorker>;
   readonly tpus: CheckedTpus;
-  /** Limits as they were read last; their other numbers are not used. */
+  /** Rows of `quota` with the limits that were read last. Only their limits are used. */
   readonly limits: readonly QuotaRow[];
 }
 
@@ -214,7 +214,7 @@ interface ZoneTpu {
   readonly simulated: boolean;
 }
 
-/** A TPU in one of these states does not exist any more, or never will. */
+/** A TPU in one of these states no longer exists, or never will. */
 const endedStates = new Set(['PREEMPTED', 'TERMINATED', 'DELETING', 'FAILED', 'SUSPENDED', 'SUSPENDING']);
 
 function zoneRows({ jobs, tpus, limits }: TopInput): readonly TopZone[] {
@@ -331,7 +331,7 @@ function tpuRows({ jobs, tpus }: TopInput, { user, zone }: TopFilter): readonly 
   const active = new Set(jobs.map(({ id }) => id));
   return (tpus.list?.rows ?? [])
     .filter(
-      // The list may be older than the end of a job: what was a job's then and is not now is released.
+      // The list may be older than the end of a job: a TPU that belonged to a job then, and does not now, is being released.
       (row) =>
         row.nodeState !== null &&
         !endedStates.has(row.state) &&
@@ -354,7 +354,7 @@ interface StoredRows {
   readonly workers: readonly TopWorker[];
 }
 
-/** The rows of a job are made again only if it or one of its workers is another object than before. */
+/** A cache: the rows of a job are made again only if the job or one of its workers is a new object. */
 const madeRows = new WeakMap<JobActivity, StoredRows & { readonly from: readonly (MeasuredWorker | undefined)[] }>();
 
 function storedRows(job: JobActivity, measured: TopInput['workers']): StoredRows {

@@ -116,7 +116,7 @@ function endingObstacleOf(context: WhyRequest): Step | null {
   if (outage === null) return null;
   const { clause, evidence, isCloud } = outage;
   const forceHint = `Skip the wait: jobman delete ${number} --force`;
-  // Then the TPU is released after the stop grace, even if a worker stays silent.
+  // If nothing needs the TPU any more, it is released after the stop grace, even if a worker stays silent.
   const isReleased = isNoLongerNeeded(job, attempt, now);
   if (isCloud) {
     const hint = isPersistent ? forceHint : `Release the TPU once the cloud answers: jobman cancel ${number}`;

@@ -28,7 +28,7 @@ export interface WhyContext extends Omit<ReadingTime, 'now'> {
   /** Default: true. */
   readonly isControllerRunning?: boolean;
   readonly logTail?: readonly string[];
-  /** After it, the running program may hang. */
+  /** The failed call after which the running program may hang. */
   readonly hangEvidence?: HangEvidence | null;
 }
 
@@ -186,7 +186,7 @@ export function stepLogHint(job: Job, attempt: Attempt | undefined): string | un
 
 /**
  * The budget that ends the job or its kept capacity: one that is used up, else the first to be used up if nothing
- * changes. `at` is now for one that is used up. Undefined if no budget will be.
+ * changes. `at` is now for one that is used up. Undefined if none will be used up.
  */
 export function endingBudget({
   budgets = [],

@@ -73,7 +73,7 @@ function locationOf({ zone }: TpuSpec, scope: RefusingQuota['scope']): string {
 export interface QuotaHolders {
   /** `4 of the 8 chips of v4 spot in region us-central2 are used by job 000002 (vit-000002-1, running)` */
   readonly phrase: string;
-  /** The jobs of them that are finished and keep their TPUs. */
+  /** Those of the jobs that have finished and keep their TPUs. */
   readonly finished: readonly Job[];
 }
 

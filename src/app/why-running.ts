@@ -78,7 +78,7 @@ export function whyRunning(context: WhyRequest, runningAt: Instant): WhyAnswer {
   };
 }
 
-/** A program was killed where the cloud may preempt: the cloud has half a minute to report the preemption. */
+/** A program was killed on capacity that the cloud may preempt: the cloud has half a minute to report the preemption. */
 function whyExitUndecided({ job, now }: WhyRequest, exit: ExitSeen): WhyAnswer {
   const cause = likelyCause({ message: '', ...exit });
   return {

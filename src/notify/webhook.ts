@@ -2,7 +2,8 @@
 // (https://github.com/standard-webhooks/standard-webhooks). The address of a webhook is a secret: everyone who has it can
 // post. No redirect is followed, and a name that resolves to a private address is refused.
 //
-// A message is given up at once if its repetition would be refused in the same way. docs/notifications.md lists the answers.
+// jobman gives up a message at once if the server would refuse another try in the same way. docs/notifications.md lists
+// the answers.
 
 import { createHmac } from 'node:crypto';
 import { messageOf } from '../app/errors.ts';
@@ -85,7 +86,7 @@ function failed(
   return { kind: 'failed', error: errorText(error, secrets), ...more };
 }
 
-/** Client errors of the time of the request or of a proxy, not of the message or its address. */
+/** Client errors that concern a proxy or the time of the request, not the message or its address. */
 const repeatedStatuses = [407, 408, 409, 421, 423, 425, 429];
 
 function resultOf(reply: StreamReply | Reply | NoReply, url: string, secrets: readonly string[]): SendResult {

@@ -23,7 +23,7 @@ export interface BilledRow {
   readonly cost: number;
   /** Negative. */
   readonly credits: number;
-  /** Cost and credits in US dollars, by the conversion rate of the export; null without a rate. */
+  /** Cost and credits in US dollars, at the conversion rate of the export; null without a rate. */
   readonly netUsd: number | null;
 }
 
@@ -45,7 +45,7 @@ export interface BillingComparison {
   readonly billedUsd: number | null;
   /** By list prices or prices of the settings. Null if nothing has a price. */
   readonly estimateUsd: number | null;
-  /** Allocated time without a price, which the estimate does not contain. */
+  /** Allocated time without a price: the estimate does not contain it. */
   readonly unpricedMs: Duration;
   /** Billed minus estimated. Null if one of them is missing. */
   readonly differenceUsd: number | null;

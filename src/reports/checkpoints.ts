@@ -54,7 +54,7 @@ export function checkpointFolders(jobs: readonly Job[]): CheckpointFolders {
         source,
         address,
         jobs: [...(known?.jobs ?? []), job],
-        // Of a folder that two jobs describe differently, the more careful description counts.
+        // If two jobs describe a folder differently, the more careful description counts.
         sharing: known === undefined || known.sharing === sharing ? sharing : 'shared',
         project: capacity.kind === 'tpu' ? capacity.project : (known?.project ?? null),
       });
@@ -78,7 +78,7 @@ function sourceOf(job: Job, attempt: Attempt, path: string): FolderSource | unde
     return folder.startsWith('/') ? { kind: 'local', path: folder.replace(/\/+$/, '') } : undefined;
   const { checkpointStorage: storage, checkpointDir } = command;
   if (storage === undefined || checkpointDir === null) return undefined;
-  // A later start from the beginning has the same folder with its number.
+  // A later start from the beginning appends a suffix to the folder of the first.
   const suffix = path.slice(checkpointDir.length);
   const { kind, ...rest } = capacityOf(job, allocation);
   const region = kind === 'tpu' && 'zone' in rest ? regionOf(rest.zone) : '';

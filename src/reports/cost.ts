@@ -123,14 +123,14 @@ interface Sum {
   readonly freeMs: Duration;
 }
 
-/** Usage of one group for one purpose: a row of the ledger, or many rows that the database has added up. */
+/** One use of capacity in one group: a row of the ledger, or many rows that the database has added up. */
 export interface UsageSum extends Sum, Omit<CostGroup, keyof CostSplit> {
   readonly use: UsageRow['use'];
   readonly pricesOf: string | null;
   readonly firstAt: Instant;
 }
 
-/** Each row as a sum; divided at midnight by day, and once for each tag by tag. */
+/** Each row as a sum. By day, rows are divided at midnight; by tag, a row counts once for each of its tags. */
 function sumsOf(rows: readonly UsageRow[], query: CostQuery, now: Instant): readonly UsageSum[] {
   const { by, since, until = now } = query;
   return rows.flatMap((row) => {

@@ -209,8 +209,8 @@ interface AllocationUse {
 }
 
 /**
- * The uses of the allocation over the whole time. While it is not ready it is used for nothing but waiting, and
- * persistent capacity only counts while the job uses it: it exists before and after.
+ * The uses of the allocation over all time. While the allocation is not ready, its only use is waiting. Persistent
+ * capacity counts only while the job uses it, because it exists before and after the job.
  */
 function usesOf(job: Job, allocation: Allocation, isWaiting: boolean): readonly AllocationUse[] {
   const attempts = job.attempts.filter((one) => one.allocation === allocation.ordinal);
@@ -220,7 +220,7 @@ function usesOf(job: Job, allocation: Allocation, isWaiting: boolean): readonly 
     const until = earlier(one.until, releasedAt);
     return until !== null && until <= one.from ? [] : [{ ...one, until }];
   });
-  // A job that has ended waits for nothing, and persistent capacity exists without it.
+  // A finished job does not wait for capacity that was never ready, and does not keep persistent capacity.
   const isPersistent = allocation.ownership === 'persistent';
   const isKept = !isPersistent && readyPeriodsOf(allocation).length > 0;
   const used = isKept ? cut : cut.filter(({ use }) => use !== 'kept');
@@ -266,11 +266,11 @@ function usesByAttempt(job: Job, attempt: Attempt): readonly AllocationUse[] {
 /**
  * The time until which the work of an attempt is kept. Null: all of it. -Infinity: none.
  *
- * The next resume decides: the work after its checkpoint is lost, and everything if it found none.
+ * The next attempt that resumes decides: the work after its checkpoint is lost, or all work if it found no checkpoint.
  * This is known once its program runs, and only for checkpoints in a folder: jobman does not read a `gs://` URL.
- * Without such an attempt, all work of an attempt that succeeded, was stopped, reached a limit of its owner or still runs
- * is kept. So is that of a failed attempt while the job may still resume, and after a resume from an unknown checkpoint.
- * If the job failed with it, or a rule or the owner began again, all of it is lost.
+ * Without a known resume, all work is kept if the attempt succeeded, was stopped, reached a limit of its owner or still
+ * runs. The work of a failed attempt is kept while the job may still resume, and after a resume from an unknown checkpoint.
+ * It is lost if the job failed with this attempt, or if a rule or the owner began again.
  */
 function workKeptUntil(job: Job, attempt: Attempt): Instant | null {
   const { ending, ordinal } = attempt;

@@ -133,7 +133,7 @@ async function settingsOutcomes(services: Services): Promise<readonly Outcome[]>
   return doubts.length === 0 ? own : doubts.map((doubt) => warning(doubt, `\${EDITOR:-vi} ${quote(file)}`));
 }
 
-/** The first call's promise for every call. */
+/** Reads once, and gives every caller the same promise. */
 function once<T>(read: () => Promise<T>): () => Promise<T> {
   let reading: Promise<T> | undefined;
   return () => (reading ??= read());

@@ -18,7 +18,7 @@ const urgentEvents: ReadonlySet<Notice['event']> = new Set([
   'budget_released',
 ]);
 
-/** Messages that urgent events send before the window allows one are at least this far apart. */
+/** The least time between two messages that urgent events send before the window allows one. */
 const urgentPause: Duration = minute;
 
 type Limits = Pick<NotifySettings, 'digestAfter' | 'digestWindowMs'>;
@@ -29,10 +29,11 @@ export function digestSince(now: Instant, { digestWindowMs }: Limits): Instant {
 }
 
 /**
- * The next message of a recipient with `waiting` notices, of which `sentAt` are the times of the messages since
- * `digestSince`. At most `digestAfter` messages begin within any `digestWindowMs`: the notices above that wait for the
- * window and go out as one message. More notices than the window has messages left go out together at once. With an
- * urgent notice the message does not wait for the window, but for a minute after the last message of this kind.
+ * The time of the recipient's next message, and how many of its `waiting` notices it contains. `sentAt` are the times of
+ * the messages since `digestSince`. At most `digestAfter` messages begin within any `digestWindowMs`. As long as the
+ * window allows enough messages, each notice is a message of its own; if more notices wait, they go out together at
+ * once. When the window allows none, the notices wait for it and go out as one message. An urgent notice does not wait for
+ * the window, but is sent at least `urgentPause` after the last message that was early for the same reason.
  */
 export function planMessage(
   waiting: number,
@@ -54,7 +55,10 @@ export function planMessage(
   return { at: Math.min(windowAt, earlyAt), notices: all };
 }
 
-/** The next message of a recipient: its time, and the ids of its notices; urgent ones are never left to a later one. */
+/**
+ * The next message of a recipient: its time, and the ids of its notices. A digest begins with the urgent ones, so that none
+ * of them waits for the next message.
+ */
 export function nextMessage(
   { notices, sentAt }: Waiting,
   now: Instant,

@@ -30,7 +30,7 @@ const minReadInterval: Duration = second;
 /** Workers that are measured at once, and that begin in one second: the controller's connections carry the answers. */
 const maxMeasuredAtOnce = 16;
 const maxStartsPerSecond = 16;
-/** A list without them is better than a longer wait. */
+/** A list without the figures is better than a longer wait. */
 const maxWaitForFirst: Duration = 12 * second;
 
 export type TopSources = ReturnType<typeof createTopSources>;
@@ -183,7 +183,7 @@ function createCloudSource({ io, services }: Cli) {
 
 interface KnownWorker extends MeasuredWorker {
   /** True while an answer is awaited. */
-  readonly isMeasured: boolean;
+  readonly isPending: boolean;
   readonly nextAt: Instant;
 }
 
@@ -209,33 +209,24 @@ function createWorkerSource({ io, services }: Cli, interval: Duration) {
   async function measure(key: string, target: FiguresTarget): Promise<void> {
     const before = known.get(key);
     const began = io.now();
-    known.set(key, { ...(before ?? unmeasured), isMeasured: true, nextAt: began + interval });
+    known.set(key, { ...(before ?? unmeasured), isPending: true, nextAt: began + interval });
     running += 1;
     try {
       const answer = await answerOf(target);
-      // Only what the last answer has may replace what was known: a failure keeps the figures and their time.
-      const next: MeasuredWorker =
-        answer.kind === 'known'
-          ? { figures: answer.figures, measuredAt: answer.at, silentSinceAt: null, message: null }
-          : {
-              figures: before?.figures ?? null,
-              measuredAt: before?.measuredAt ?? null,
-              silentSinceAt: before?.silentSinceAt ?? before?.measuredAt ?? began,
-              message: answer.reason,
-            };
-      known.set(key, { ...next, isMeasured: false, nextAt: Math.max(began + interval, io.now()) });
+      known.set(key, {
+        ...afterAnswer(before, answer, began),
+        isPending: false,
+        nextAt: Math.max(began + interval, io.now()),
+      });
       revision += 1;
     } finally {
       running -= 1;
     }
   }
 
-  function targetsOf(jobs: readonly JobActivity[]): ReadonlyMap<string, FiguresTarget> {
-    const targets = new Map<string, FiguresTarget>();
-    for (const job of jobs.filter(({ isRunning }) => isRunning)) {
-      const attempt = { job: job.id, allocation: job.allocation ?? 0, attempt: job.attempt, isHere: runsHere(job) };
-      for (const { worker } of job.workers) targets.set(workerKey(job, worker), { ...attempt, worker });
-    }
+  /** The workers of running jobs. Forgets all others. */
+  function currentTargets(jobs: readonly JobActivity[]): ReadonlyMap<string, FiguresTarget> {
+    const targets = targetsOf(jobs);
     for (const key of known.keys()) if (!targets.has(key)) known.delete(key);
     return targets;
   }
@@ -250,9 +241,9 @@ function createWorkerSource({ io, services }: Cli, interval: Duration) {
     measureDue(jobs: readonly JobActivity[]): void {
       const now = io.now();
       starts = starts.filter((at) => now - at < second);
-      const due = [...targetsOf(jobs)].filter(([key]) => {
+      const due = [...currentTargets(jobs)].filter(([key]) => {
         const worker = known.get(key);
-        return worker === undefined || (!worker.isMeasured && now >= worker.nextAt);
+        return worker === undefined || (!worker.isPending && now >= worker.nextAt);
       });
       // Programs on this machine share one measurement.
       for (const [key, target] of due.filter(([, { isHere }]) => isHere)) void measure(key, target);
@@ -271,7 +262,7 @@ function createWorkerSource({ io, services }: Cli, interval: Duration) {
     },
 
     async measureAll(jobs: readonly JobActivity[]): Promise<void> {
-      const targets = [...targetsOf(jobs)];
+      const targets = [...currentTargets(jobs)];
       const here = targets.filter(([, { isHere }]) => isHere);
       const remote = targets.filter(([, { isHere }]) => !isHere);
       await Promise.all([
@@ -284,6 +275,27 @@ function createWorkerSource({ io, services }: Cli, interval: Duration) {
       (await meter?.catch(() => undefined))?.close();
     },
   };
+}
+
+function targetsOf(jobs: readonly JobActivity[]): ReadonlyMap<string, FiguresTarget> {
+  const targets = new Map<string, FiguresTarget>();
+  for (const job of jobs.filter(({ isRunning }) => isRunning)) {
+    const attempt = { job: job.id, allocation: job.allocation ?? 0, attempt: job.attempt, isHere: runsHere(job) };
+    for (const { worker } of job.workers) targets.set(workerKey(job, worker), { ...attempt, worker });
+  }
+  return targets;
+}
+
+/** A failure keeps the figures of the last answer, and their time. `began`: start of the measurement. */
+function afterAnswer(before: MeasuredWorker | undefined, answer: FiguresAnswer, began: Instant): MeasuredWorker {
+  return answer.kind === 'known'
+    ? { figures: answer.figures, measuredAt: answer.at, silentSinceAt: null, message: null }
+    : {
+        figures: before?.figures ?? null,
+        measuredAt: before?.measuredAt ?? null,
+        silentSinceAt: before?.silentSinceAt ?? before?.measuredAt ?? began,
+        message: answer.reason,
+      };
 }
 
 const unmeasured: MeasuredWorker = { figures: null, measuredAt: null, silentSinceAt: null, message: null };

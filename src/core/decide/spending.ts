@@ -28,7 +28,7 @@ export interface Budget extends Spending {
   readonly rateUsd: number;
 }
 
-/** US dollars from that time on. */
+/** US dollars that the job's own capacity has cost from `since` to `now`. */
 export function spentUsd(job: Job, since: Instant, now: Instant): number {
   let spent = 0;
   for (const allocation of job.allocations.flatMap((one) => [one, ...lateAllocations(one)])) {
@@ -56,11 +56,12 @@ function slicePrice(job: Job, allocation: Allocation): number {
 
 type Period = Pick<ReadyPeriod, 'from' | 'until'>;
 
-/** As in the usage ledger (src/reports/usage.ts). */
+/** The periods in which the allocation costs money, as in the usage ledger (src/reports/usage.ts). */
 function chargedPeriods(job: Job, allocation: Allocation): readonly Period[] {
   const ready = readyPeriodsOf(allocation).filter(({ free }) => free !== true);
   if (capacityOf(job, allocation).kind === 'tpu') return ready;
-  // This machine exists before and after the job, which pays from an attempt to its end or the attempt that a rule adds.
+  // This machine exists before and after the job. The job pays for each attempt until its end or, if a rule adds another
+  // attempt, until the creation of that one.
   return job.attempts
     .filter((attempt) => attempt.allocation === allocation.ordinal)
     .flatMap(({ ordinal, createdAt, endedAt }) => {
@@ -75,7 +76,10 @@ function commonPeriod(one: Period, other: Period): Period {
   return { from: Math.max(one.from, other.from), until: until === Infinity ? null : until };
 }
 
-/** Of `job.budget`; undefined without one. Like the budgets of recovery rules, it counts from the owner's newest start. */
+/**
+ * The spending of `job.budget`; undefined without one. Like the budgets of recovery rules, it counts from the owner's
+ * newest start.
+ */
 export function spendingOf(job: Job, now: Instant): Spending | undefined {
   const budgetUsd = budgetUsdOf(job);
   if (budgetUsd === undefined) return undefined;
@@ -94,7 +98,7 @@ function keepsCapacity(job: Job): boolean {
   return heldAllocations(job).some(({ releasedAt, ownership }) => releasedAt === null && ownership === 'ephemeral');
 }
 
-/** The budgets that limit the job now. An unknown spending of the owner limits nothing. */
+/** The budgets that limit the job now. While the owner's spending is unknown, its budgets limit nothing. */
 export function budgetsOf(job: Job, ownerSpending: Observation['ownerSpending'], now: Instant): readonly Budget[] {
   if (!isLimited(job)) return [];
   const own = spendingOf(job, now);
@@ -126,7 +130,7 @@ export function budgetEvidence({ ownerBudget, ...amounts }: Spending, owner: str
   return { message, budget };
 }
 
-/** Without the noise of floating point. Cents would hide the difference from a budget below a dollar. */
+/** Four decimals: no noise of floating point. Cents would hide the difference from a budget below a dollar. */
 function rounded(usd: number): number {
   return Math.round(usd * 10_000) / 10_000;
 }
@@ -156,7 +160,7 @@ function spendingTime(budget: Budget, share: number, now: Instant): Instant | un
   return ownerBudget !== undefined && at >= ownerBudget.endsAt ? undefined : inFuture(at, now);
 }
 
-/** True once most of the budget is used, which the owner is warned of. */
+/** True once most of the budget is used, so that jobman warns the owner. */
 export function isNearlyUsed({ spentUsd, budgetUsd }: Spending): boolean {
   return spentUsd >= budgetUsd * warningShare;
 }
@@ -169,7 +173,10 @@ function isWarned({ budgetWarning, ownerBudgetWarnings = [] }: Job, { ownerBudge
   );
 }
 
-/** Warns once for each budget, start of the owner and period, also while a finished job keeps its capacity. */
+/**
+ * Warns once about each budget after each start by the owner and in each period, even if a finished job only keeps its
+ * capacity.
+ */
 export function warnOfBudgets(job: Job, budgets: readonly Budget[], now: Instant): Change {
   const attempt = openAttempt(job);
   const mayContinue = attempt === undefined ? job.finish !== null : attempt.ending === null;

@@ -220,7 +220,7 @@ const reportedPair = new RegExp(String.raw`^([^\s=]{1,${maxNameLength}})=(${numb
 
 /**
  * Undefined for a line without a metric. Every pair of a metrics file counts, whatever its name. `onLeftOut` gets each
- * text that is not name=number, or the line if all are, and each step that cannot be one.
+ * text that is not name=number, or the whole line if none is, and each step with an impossible value.
  */
 export function metricsOfReport(
   text: string,
@@ -276,9 +276,9 @@ export interface FoundLine<Line> {
 }
 
 /**
- * Finds lines in a byte stream from that offset on. Any division of the stream into chunks gives the same lines, and a
- * line of any length needs no more memory than `maxLength`, its part that is read. A carriage return or a backspace ends a line as
- * well, because a progress bar overwrites itself. `end` gives the last line if it has no end.
+ * Finds lines in a byte stream from that offset on. Any division of the stream into chunks gives the same lines. Only the
+ * first `maxLength` bytes of a line are read, so that a line of any length needs no more memory. A carriage return or a
+ * backspace ends a line as well, because a progress bar overwrites itself. `end` gives the last line if it has no end.
  */
 export function createLineFinder<Line>(
   recognise: (text: string) => Line | undefined,
