@@ -13,7 +13,7 @@ import type { BillingExport, BillingExportData, BillingPeriod } from '../app/bil
 import { withTimeout } from '../app/concurrency.ts';
 import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import { formatBytes } from '../app/format.ts';
-import { day, minute, second, type Duration } from '../core/model/time.ts';
+import { day, minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { BilledRow } from '../reports/billing.ts';
 
 export interface BillingSource {
@@ -61,8 +61,8 @@ export function createBillingExport(source: BillingSource): BillingExport {
       return {
         rows,
         unreadableRows: usage.rows.length - rows.length,
-        firstUsageAt: numberOrNull(covered?.['firstUsage']),
-        exportedAt: numberOrNull(covered?.['exported']),
+        firstUsageAt: instantOrNull(covered?.['firstUsage']),
+        exportedAt: instantOrNull(covered?.['exported']),
         bytesRead: usage.bytesRead + coverage.bytesRead,
         bytesCharged: usage.bytesCharged + coverage.bytesCharged,
       };
@@ -161,20 +161,22 @@ function parseRow(cells: Cells): BilledRow | undefined {
     currency: currencyCode,
     cost,
     credits,
-    netUsd: numberOrNull(cells['netUsd']),
+    netUsd: isAmount(cells['netUsd']) ? cells['netUsd'] : null,
   };
 }
 
+/** No bill has such an amount, and a sum of larger numbers may be infinite. */
 function isAmount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value);
+  return typeof value === 'number' && Math.abs(value) < 1e15;
 }
 
 function textOrNull(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-function numberOrNull(value: unknown): number | null {
-  return typeof value === 'number' ? value : null;
+/** Null also for a number that is no time of a calendar. */
+function instantOrNull(value: unknown): Instant | null {
+  return typeof value === 'number' && !Number.isNaN(new Date(value).getTime()) ? value : null;
 }
 
 // ------------------------------------------------------------------------------------------ client

@@ -228,11 +228,25 @@ test('a row of another form is counted, and the others are read', async (t) => {
   assert.ok(row !== undefined);
   const wrong = row.with(0, null);
   const notANumber = row.with(7, 'NaN');
+  const tooLarge = row.with(7, '1e308');
+  const noRate = row.with(9, 'NaN');
   const { read } = await open(t, ({ query }) =>
-    isCoverage(query) ? coverage : { ...usage, rows: [wrong, row, notANumber] },
+    isCoverage(query)
+      ? { ...coverage, rows: [['9'.repeat(17), String(until)]] }
+      : { ...usage, rows: [wrong, row, notANumber, tooLarge, noRate] },
   );
-  const { rows, unreadableRows } = await read();
-  assert.deepEqual([rows.length, rows[0]?.cost, unreadableRows], [1, 92.5, 2]);
+  const { rows, unreadableRows, firstUsageAt, exportedAt } = await read();
+  assert.deepEqual(
+    rows.map(({ cost, netUsd }) => [cost, netUsd]),
+    [
+      [92.5, 100],
+      [92.5, null],
+    ],
+  );
+  assert.deepEqual(
+    { unreadableRows, firstUsageAt, exportedAt },
+    { unreadableRows: 3, firstUsageAt: null, exportedAt: until },
+  );
 });
 
 test('an answer that is not from BigQuery is an error', async (t) => {
