@@ -7,6 +7,7 @@
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   statSync,
   closeSync,
@@ -16,6 +17,7 @@ import {
   openSync,
   readFileSync,
   readSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -89,7 +91,12 @@ function makeFolderWithRetry(path: string, mode: number | undefined, triesLeft: 
     mkdirSync(path, { mode: mode ?? (isGroupShared(parent) ? 0o770 : 0o700) });
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'EEXIST' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
+    if (code === 'EEXIST') {
+      const existing = statSync(path, { throwIfNoEntry: false });
+      if (existing?.isDirectory() === true) return;
+      if (existing === undefined && lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true)
+        throw new StoreError('broken', `${path} is a symbolic link to ${readlinkSync(path)}, which does not exist.`);
+    }
     if (code !== 'ENOENT') throw error;
     if (triesLeft === 0) throw fileStoreError(path, 'broken', error);
     if (!existsSync(parent)) makeFolderWithRetry(parent, mode, 2);

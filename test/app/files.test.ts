@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, existsSync, mkdirSync, renameSync } from 'node:fs';
+import { mkdtempSync, rmSync, existsSync, mkdirSync, renameSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { removeFolder } from '../../src/app/clean.ts';
+import { makeFolder } from '../../src/app/files.ts';
 
 /** Creates a folder in each round, below the same missing parents as the others, at the same time. */
 const maker = `
@@ -37,6 +38,19 @@ test('two processes can create the same folders at the same time', async () => {
       ),
     );
     assert.deepEqual(results, ['made', 'made']);
+  } finally {
+    rmSync(base, { recursive: true });
+  }
+});
+
+test('a link to a missing folder is named', () => {
+  const base = mkdtempSync(join(tmpdir(), 'jobman-make-folder-'));
+  try {
+    symlinkSync('/nonexistent/home', join(base, 'home'));
+    assert.throws(
+      () => makeFolder(join(base, 'home')),
+      /home is a symbolic link to \/nonexistent\/home, which does not/,
+    );
   } finally {
     rmSync(base, { recursive: true });
   }
