@@ -13,7 +13,7 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { pricePerHour, pricedRegions, priceTable } from '../catalogue/prices.ts';
 import { regionOf, zones } from '../catalogue/zones.ts';
 import type { Instant } from '../core/model/time.ts';
-import { priceOf, type OwnPrice, type PricedTier } from './prices.ts';
+import { priceOf, sinceOf, type OwnPrice, type PricedTier } from './prices.ts';
 
 export interface PriceRow {
   /** A type, a generation, or the pattern of an own price; null for a flavor or a machine. */
@@ -67,6 +67,7 @@ export function priceList(own: readonly OwnPrice[], query: PriceListQuery, now: 
   const { names, zone } = query;
   const wanted = names.length === 0 ? generations.map(({ name }) => name) : names;
   const ownRows = own
+    .filter((price, index) => !own.slice(index + 1).some((later) => replaces(later, price)))
     .filter((price) => names.length === 0 || names.some((name) => isAbout(price, name)))
     .filter((price) => zone === undefined || price.zone === undefined || matchesZone(zone, price.zone))
     .map((price) =>
@@ -76,6 +77,12 @@ export function priceList(own: readonly OwnPrice[], query: PriceListQuery, now: 
       ),
     );
   return [...ownRows, ...wanted.flatMap((name) => catalogueRows(own, name, zone, now))];
+}
+
+/** Of two prices for the same usage from the same time, the later in the file applies: see `priceOf`. */
+function replaces(later: OwnPrice, price: OwnPrice): boolean {
+  const fields = ['accelerator', 'flavor', 'host', 'zone', 'pricing'] as const;
+  return fields.every((field) => later[field] === price[field]) && sinceOf(later) === sinceOf(price);
 }
 
 function isAbout({ accelerator, flavor, host }: OwnPrice, name: string): boolean {
@@ -137,9 +144,10 @@ function catalogueRows(
         (['ondemand', 'spot'] as const).flatMap((pricing): readonly PriceRow[] => {
           const usdPerHour = pricePerHour({ accelerator: example.type, zone: region, pricing });
           const at = zonesIn(zone ?? region);
+          // Also by an own price that begins later: until then, a job is not priced.
           const isReplaced = at.every((one) => {
             const price = priceOf(own, { accelerator: example.type, zone: one, pricing, at: now });
-            return price?.pricesOf === 'settings';
+            return price === null || price.pricesOf === 'settings';
           });
           if (usdPerHour === null || isReplaced) return [];
           return [

@@ -125,7 +125,8 @@ function specificity({ accelerator, zone, pricing }: OwnPrice): number {
   return ofType * 9 + ofZone * 3 + (pricing === undefined ? 0 : 1);
 }
 
-function sinceOf({ since }: OwnPrice): number {
+/** The time from which the price applies; 0: always. */
+export function sinceOf({ since }: OwnPrice): number {
   // Not infinite: the difference of two infinite values is no number.
   return since === undefined ? 0 : Date.parse(since);
 }

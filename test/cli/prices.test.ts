@@ -48,6 +48,20 @@ suite('an own price', () => {
     ]);
   });
 
+  test('that begins later replaces the list price today, and of two equal ones the later in the file is listed', async () => {
+    const later = { accelerator: 'v6e', since: '2099-01-01' };
+    const { out } = await prices(
+      ['v6e-8', '--zone', 'us-east5'],
+      [
+        { ...later, usdPerChipHour: 2 },
+        { ...later, usdPerChipHour: 0.5 },
+      ],
+    );
+    assert.deepEqual(out.trimEnd().split('\n').slice(1), [
+      'v6e-8        any       any            $0.5000     $4.00  your settings, from 1 Jan 2099',
+    ]);
+  });
+
   test('of a flavor or a machine is listed by its name', async () => {
     const { out } = await prices(['8xH100', 'localhost'], own);
     assert.match(out, /^flavor 8xH100 {6}any {7}any {12}\$2\.1000 {9}- {2}your settings$/m);
