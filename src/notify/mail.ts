@@ -83,8 +83,11 @@ function btoaUtf8(text: string): string {
 
 /** The server and the kind of the failure, then the message of the server or of the network. */
 function describeFailure(error: unknown, server: string, { total }: MailLimits): string {
-  const { name, code, response } = error as { name?: unknown; code?: unknown; response?: unknown };
+  const { name, code, response, library, reason } = error as Readonly<Record<string, unknown>>;
   const reply = typeof response === 'string' && response !== '' ? response : messageOf(error);
+  // The message of OpenSSL is a line of its source.
+  if (library === 'SSL routines')
+    return `the mail server ${server}: TLS failed: ${String(reason)}; check notify.smtp.port and notify.smtp.security`;
   switch (code) {
     case 'EAUTH':
       return `the mail server ${server} refused the login: ${reply}`;

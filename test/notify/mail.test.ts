@@ -206,7 +206,7 @@ suite('a login', () => {
 });
 
 suite('a server', () => {
-  test('without STARTTLS gets no mail that requires it', async (t) => {
+  test('without STARTTLS or TLS gets no mail that requires it', async (t) => {
     const context = contextIn(t);
     const { settings, mails } = await startMailbox(t);
     const result = await sendMail(
@@ -219,6 +219,16 @@ suite('a server', () => {
     );
     assert.ok(result.kind === 'failed');
     assert.match(result.error, /refused TLS|STARTTLS/);
+    const plain = await sendMail(
+      { ...settings, security: 'tls' },
+      'ada@example.com',
+      aMessage(),
+      context,
+      never,
+      quick,
+    );
+    assert.ok(plain.kind === 'failed');
+    assert.match(plain.error, /: TLS failed: [a-z ]+; check notify\.smtp\.port and notify\.smtp\.security$/);
     assert.equal(mails.length, 0);
   });
 
