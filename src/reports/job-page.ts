@@ -119,14 +119,17 @@ type Markup = ReturnType<typeof html>;
 
 function factSection({ facts, owner }: JobPage): Markup {
   const all: readonly Fact[] = [['owner', owner ?? 'made by another tool'], ...facts];
+  // A fact without a label is a further line of the one before.
+  const starts = all.flatMap(([label], index) => (label === '' ? [] : [index]));
+  const whole = starts.map((start, index) => all.slice(start, starts[index + 1]));
   return html`<section>
     <h2>Job</h2>
     <dl>
-      ${all.map(
-        ([label, value]) =>
+      ${whole.map(
+        (lines) =>
           html`<div>
-            <dt>${label}</dt>
-            <dd>${value}</dd>
+            <dt>${lines[0]?.[0]}</dt>
+            <dd>${lines.map(([, value]) => value).join('\n')}</dd>
           </div>`,
       )}
     </dl>
@@ -277,7 +280,7 @@ section { margin: 1.8rem 0; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(28rem, 100%), 1fr)); gap: .1rem 2rem; margin: 0; }
 dl div { display: flex; gap: .8rem; border-bottom: 1px solid var(--line); padding: .25rem 0; }
 dt { color: var(--quiet); flex: 0 0 7.5rem; }
-dd { margin: 0; min-width: 0; }
+dd { margin: 0; min-width: 0; white-space: pre-line; }
 table { border-collapse: collapse; width: 100%; }
 table.narrow { width: auto; min-width: 22rem; }
 th { text-align: left; white-space: nowrap; color: var(--quiet); font-weight: 500; }

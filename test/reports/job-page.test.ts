@@ -100,12 +100,18 @@ test('the policy forbids scripts and requests, and allows exactly the style of t
 });
 
 test('every section has its content', async () => {
-  const document = await jobPage({ ...page('x'), id: '000042', name: 'vit', phase: 'failed' });
+  const facts = [
+    ['log', 'one'],
+    ['', 'two'],
+    ['cost', '$2'],
+  ] as const;
+  const document = await jobPage({ ...page('x'), id: '000042', name: 'vit', phase: 'failed', facts });
   assert.match(document, /<title>000042 vit: failed<\/title>/);
   for (const heading of ['Job', 'Timeline', 'Attempts', 'Cost', 'Metrics', 'Log', 'History', 'Documents'])
     assert.ok(document.includes(`<h2>${heading}</h2>`), heading);
   assert.match(document, /useful: 2026-11-20 08:00:00 to 2026-11-20 09:00:00 UTC, x/);
   assert.match(document, /<td class="number">1h 0m<\/td>/);
+  assert.match(document, /<dt>log<\/dt>\s*<dd>one\ntwo<\/dd>/);
   const empty = await jobPage({
     ...page('x'),
     timeline: null,
