@@ -210,6 +210,8 @@ export interface ControllerFacts {
   readonly isOutdated: boolean;
   readonly ownVersion: string;
   readonly unfinishedJobs: number;
+  /** Events in notifications that are not delivered yet. */
+  readonly undelivered: number;
   readonly held: HeldTpus | null;
   /** Null: no controller holds the lease. */
   readonly leaseExpiresAt: Instant | null;
@@ -217,18 +219,18 @@ export interface ControllerFacts {
 }
 
 export function checkController(facts: ControllerFacts): readonly Outcome[] {
-  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, held, leaseExpiresAt, now } = facts;
-  if (!running && unfinishedJobs === 0 && held === null) return [ok('it does not run, because no job needs it')];
+  const { running, pid, version, isOutdated, ownVersion, unfinishedJobs, undelivered, held, leaseExpiresAt, now } =
+    facts;
+  const idle = [
+    ...(unfinishedJobs === 0 ? [] : [`recovers ${pluralize(unfinishedJobs, 'unfinished job')}`]),
+    ...(undelivered === 0 ? [] : [`reports ${pluralize(undelivered, 'undelivered event')}`]),
+  ];
+  if (!running && idle.length === 0 && held === null) return [ok('it does not run, because no job needs it')];
   if (!running)
     return [
-      ...(unfinishedJobs === 0
+      ...(idle.length === 0
         ? []
-        : [
-            problem(
-              `it does not run, so nothing recovers ${pluralize(unfinishedJobs, 'unfinished job')}`,
-              'jobman controller start',
-            ),
-          ]),
+        : [problem(`it does not run, so nothing ${idle.join(' or ')}`, 'jobman controller start')]),
       ...(held === null
         ? []
         : [

@@ -281,7 +281,7 @@ function setupOnlyPhrase(job: Job): string {
 }
 
 /** Runtime of the command over all attempts, without the time in which the remains of an attempt were ended. */
-function runtimePhrase(job: Job): string {
+export function runtimePhrase(job: Job): string {
   const runs = job.attempts.flatMap(({ startedAt, runningAt, ending, endedAt }) => {
     const until = ending?.startedAt ?? endedAt ?? job.finish?.at ?? startedAt;
     return startedAt === null || until === null ? [] : [Math.max(0, until - (runningAt ?? startedAt))];

@@ -60,12 +60,12 @@ export function createControllerCheck(cli: Cli, client: Waker): (isNeeded: boole
     if (cli.io.now() - checkedAt < controllerCheckInterval) return note;
     checkedAt = cli.io.now();
     if (mayHaveBeenKilled(cli)) note = await restartIfDead(cli, client);
-    else note = isNeeded && !(await isRunning(cli)) ? 'no controller runs: last known state' : null;
+    else note = isNeeded && !(await isControllerRunning(cli)) ? 'no controller runs: last known state' : null;
     return note;
   };
 }
 
-async function isRunning({ services }: Cli): Promise<boolean> {
+export async function isControllerRunning({ services }: Cli): Promise<boolean> {
   return (await (await services.controller()).status()).running;
 }
 

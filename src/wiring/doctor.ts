@@ -265,18 +265,22 @@ async function controllerOutcomes(services: Services): Promise<readonly Outcome[
     return checkController({
       ...facts,
       unfinishedJobs: 0,
+      undelivered: 0,
       held: null,
       leaseExpiresAt: Number.POSITIVE_INFINITY,
     });
   return withReadOnlyStore(file, async (store) => {
-    const [{ jobs }, lease, held] = await Promise.all([
+    const [{ jobs }, lease, held, pending, waiting] = await Promise.all([
       store.list({ maxFinished: 0 }),
       store.lease(),
       running ? null : heldTpus(store),
+      store.notifications.pending(),
+      store.notifications.waiting(io.now()),
     ]);
     return checkController({
       ...facts,
       unfinishedJobs: jobs.length,
+      undelivered: [...pending, ...waiting].reduce((sum, { notices }) => sum + notices.length, 0),
       held,
       leaseExpiresAt: lease?.expiresAt ?? null,
     });

@@ -181,6 +181,7 @@ suite('the controller', () => {
     isOutdated: false,
     ownVersion: '1.0.0',
     unfinishedJobs: 2,
+    undelivered: 0,
     held: null,
     leaseExpiresAt: noon + minute,
     now: noon,
@@ -193,7 +194,9 @@ suite('the controller', () => {
   });
 
   test('is missing, has another version, or has lost its lease', () => {
-    assert.deepEqual(check({ running: false }), [['problem', 'jobman controller start']]);
+    const start = [['problem', 'jobman controller start']];
+    assert.deepEqual(check({ running: false }), start);
+    assert.deepEqual(check({ running: false, unfinishedJobs: 0, undelivered: 3 }), start, 'nothing sends events');
     const message = '1 TPU is still held: job 7 (stopped)';
     const held = { tpus: 1, requests: 0, pricePerHourUsd: null, message, release: ['jobman stop 7 --release'] };
     const release = ['warning', 'jobman stop 7 --release    releases it'];

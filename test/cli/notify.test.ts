@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { MessageView } from '../../src/app/client.ts';
 import type { Message, SendResult } from '../../src/app/notifications/outbox.ts';
+import type { Services } from '../../src/app/services.ts';
 import type { NotifySettings } from '../../src/app/notifications/settings.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
 import { jobman, jsonLines, now } from './support/harness.ts';
@@ -51,11 +52,11 @@ suite('notify list', () => {
     assert.equal(code, 0);
     assert.equal(
       out,
-      `RECIPIENT             CHANNEL  JOBS                PROBLEM
-slack                 slack    all                 -
-script                command  those that name it  -
-gone                  -        all                 no such channel is set (notify.channels)
-mail:ada@example.com  mail     of ada              no mail server is set (notify.smtp)
+      `RECIPIENT             CHANNEL  JOBS                     PROBLEM
+slack                 slack    all except those of ada  -
+script                command  those that name it       -
+gone                  -        all except those of ada  no such channel is set (notify.channels)
+mail:ada@example.com  mail     of ada                   no mail server is set (notify.smtp)
 
 AGE  TO     STATE         TRIES  MESSAGE
 2m   slack  pending           0  000042 failed
@@ -71,6 +72,10 @@ AGE  TO     STATE         TRIES  MESSAGE
     const services = withSettings(settings);
     const { out } = await jobman(['notify'], { services, messages, heldEvents });
     assert.match(out, /^3 events for slack are held by the digest window for another 1m30s/m);
+    const controller = async () => ({ status: async () => ({ running: false }) });
+    const withoutController = { ...services, controller } as unknown as Partial<Services>;
+    const stopped = await jobman(['notify'], { services: withoutController, messages, heldEvents });
+    assert.match(stopped.err, /^No controller runs, so nothing is sent until you start one: jobman controller start$/m);
     const { out: json } = await jobman(['notify', '--json'], { services, heldEvents });
     assert.deepEqual(jsonLines(json).at(-1), {
       kind: 'held',

@@ -12,6 +12,7 @@ import { formatTimestamp } from '../format.ts';
 import { describeEvent } from '../history.ts';
 import { formatCapacity } from '../phrases.ts';
 import type { Orphan } from '../ports.ts';
+import { runtimePhrase } from '../views.ts';
 
 /** An event to report. Every field was true when the event happened. */
 export interface Notice {
@@ -137,6 +138,8 @@ function messageFor(job: Job, event: Event, name: NotifyEvent, alternative: numb
       const cause = { kind: 'attempt_ended', at: event.at, attempt: last.ordinal, reason, evidence } as const;
       return describeEvent(cause, job);
     }
+    case 'succeeded':
+      return runtimePhrase(job);
     default:
       return describeEvent(event, job);
   }

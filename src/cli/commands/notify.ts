@@ -10,6 +10,7 @@ import { quote } from '../../catalogue/shell.ts';
 import { mailAddressOf, readRecipient } from '../../core/model/notify.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { isControllerRunning, restartIfKilled } from '../controller.ts';
 import type { RecipientOutput } from '../outputs.ts';
 import { fittedTable, type Column } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -41,6 +42,8 @@ async function list(cli: Cli): Promise<number> {
   const client = await services.client();
   const held = await client.heldEvents(settings);
   const messages = await client.messages(shownMessages);
+  await restartIfKilled(cli, client);
+  if (held.length > 0 || messages.some(({ state }) => state === 'pending')) await noteNothingIsSent(cli);
   if (cli.json) {
     cli.printJsonLines([
       ...recipients,
@@ -54,7 +57,7 @@ async function list(cli: Cli): Promise<number> {
     cli.note(
       'No recipient is set, so jobs are reported only if their manifest names recipients: docs/notifications.md',
     );
-  } else cli.printAll(fittedTable(recipientColumns, recipients, ['CHANNEL'], terminal));
+  } else cli.printAll(fittedTable(recipientColumns(settings), recipients, ['CHANNEL'], terminal));
   for (const one of held) cli.print(escapeLine(`${heldPhrase(one, io.now())}.`));
   if (messages.length === 0) {
     cli.note('No message was sent yet.');
@@ -63,6 +66,11 @@ async function list(cli: Cli): Promise<number> {
   if (recipients.length > 0) cli.print('');
   cli.printAll(fittedTable(messageColumns(io.now()), messages, ['TRIES'], terminal));
   return exitCode.ok;
+}
+
+async function noteNothingIsSent(cli: Cli): Promise<void> {
+  if (await isControllerRunning(cli)) return;
+  cli.note('No controller runs, so nothing is sent until you start one: jobman controller start');
 }
 
 async function test(cli: Cli, named: readonly string[]): Promise<number> {
@@ -134,19 +142,20 @@ function describe(recipient: string, settings: NotifySettings): Omit<RecipientOu
   };
 }
 
-const recipientColumns: readonly Column<RecipientOutput>[] = [
-  { title: 'RECIPIENT', side: 'left', text: ({ recipient }) => recipient },
-  { title: 'CHANNEL', side: 'left', text: ({ channel }) => channel ?? '-' },
-  {
-    title: 'JOBS',
-    side: 'left',
-    text: ({ allJobs, owners }) => {
-      const own = owners.length === 0 ? [] : [`of ${formatList(owners)}`];
-      return [...(allJobs ? ['all'] : []), ...own].join(', ') || 'those that name it';
-    },
-  },
-  { title: 'PROBLEM', side: 'left', text: ({ problem }) => problem ?? '-' },
-];
+function recipientColumns({ users }: NotifySettings): readonly Column<RecipientOutput>[] {
+  const jobsOf = ({ allJobs, owners }: RecipientOutput): string => {
+    // The recipients of an owner replace those of `notify.to`.
+    const others = Object.keys(users).filter((name) => users[name]?.to !== undefined && !owners.includes(name));
+    if (allJobs) return others.length === 0 ? 'all' : `all except those of ${formatList(others)}`;
+    return owners.length === 0 ? 'those that name it' : `of ${formatList(owners)}`;
+  };
+  return [
+    { title: 'RECIPIENT', side: 'left', text: ({ recipient }) => recipient },
+    { title: 'CHANNEL', side: 'left', text: ({ channel }) => channel ?? '-' },
+    { title: 'JOBS', side: 'left', text: jobsOf },
+    { title: 'PROBLEM', side: 'left', text: ({ problem }) => problem ?? '-' },
+  ];
+}
 
 function messageColumns(now: Instant): readonly Column<MessageView>[] {
   return [

@@ -40,6 +40,7 @@ suite('a job', () => {
       ['started 1', 'preempted 1', 'recovered 2', 'succeeded 2'],
     );
     assert.match(notices[1]?.message ?? '', /preempted/);
+    assert.match(notices[3]?.message ?? '', /^ran for \d\S+ in 2 attempts$/);
   });
 
   test('that fails is reported with the cause', () => {
