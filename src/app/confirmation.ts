@@ -10,7 +10,7 @@ import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { ConfirmationRequired } from './client.ts';
 import { formatCapacityCost, isSimulated, formatAccelerator } from './phrases.ts';
-import { pluralize } from './format.ts';
+import { firstJobs, formatList, pluralize } from './format.ts';
 import {
   formatBudgetLeft,
   formatBudgetSpent,
@@ -123,7 +123,7 @@ function findChipViolation({ chips, ...grant }: Grant, requested: TpuSpec, other
     holders.push(job.id);
   }
   if (held + wanted <= chips) return null;
-  const names = `${holders.slice(0, maxNamedJobs).join(', ')}${holders.length > maxNamedJobs ? ' and others' : ''}`;
+  const names = formatList(firstJobs(holders, maxNamedJobs));
   return `it has ${pluralize(wanted, 'chip')}, and ${chips} are granted${held === 0 ? '' : ` (${held} used by ${names})`}`;
 }
 
@@ -160,9 +160,8 @@ export async function sharedCheckpoints(store: Pick<Store, 'list'>, spec: JobSpe
   if (spec.command.checkpoints !== 'shared') return null;
   const others = await checkpointUsers(store, spec, null);
   if (others.length === 0) return null;
-  const named = others.slice(0, 3).map((one) => `job ${one.id} (${one.spec.name}), which is ${phaseOf(one)}`);
-  const more = others.length > named.length ? ` and ${others.length - named.length} more` : '';
-  return `the checkpoint folder ${spec.command.checkpointDir} is also used by ${named.join(', ')}${more}: each job may resume from a checkpoint of another (job.checkpoint_shared)`;
+  const names = others.map((one) => `job ${one.id} (${one.spec.name}, ${phaseOf(one)})`);
+  return `the checkpoint folder ${spec.command.checkpointDir} is also used by ${formatList(firstJobs(names, 3))}: each job may resume from a checkpoint of another (job.checkpoint_shared)`;
 }
 
 async function checkpointUsers(store: Pick<Store, 'list'>, spec: JobSpec, job: Job | null): Promise<readonly Job[]> {

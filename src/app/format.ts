@@ -115,6 +115,12 @@ export function formatList(items: readonly string[]): string {
   return items.length < 2 ? last : `${items.slice(0, -1).join(', ')} and ${last}`;
 }
 
+/** The first `max` of these names of jobs, and the number of the others: `['000001', '000002', '3 other jobs']`. */
+export function firstJobs(names: readonly string[], max: number): readonly string[] {
+  const rest = names.length - max;
+  return rest > 0 ? [...names.slice(0, max), pluralize(rest, 'other job')] : names;
+}
+
 function twoDigits(value: number): string {
   return String(value).padStart(2, '0');
 }

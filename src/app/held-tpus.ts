@@ -2,7 +2,7 @@
 
 import { heldAllocations, isLost, isUnconfirmed, type Allocation, type Job } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
-import { formatList, pluralize } from './format.ts';
+import { firstJobs, formatList, pluralize } from './format.ts';
 import { formatHourlyCost, isSimulated } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { priceOf } from './views.ts';
@@ -47,8 +47,10 @@ export async function heldTpus(store: Pick<Store, 'list' | 'orphans'>): Promise<
   const are = tpus + requests === 1 ? 'is' : 'are';
   const cost = pricePerHourUsd === null ? '' : ` at ${formatHourlyCost({ simulated }, pricePerHourUsd)}`;
   const names = [
-    ...holders.slice(0, maxNamedJobs).map((job) => `job ${Number(job.id)} (${phaseOf(job)})`),
-    ...(holders.length > maxNamedJobs ? [pluralize(holders.length - maxNamedJobs, 'other job')] : []),
+    ...firstJobs(
+      holders.map((job) => `job ${Number(job.id)} (${phaseOf(job)})`),
+      maxNamedJobs,
+    ),
     ...(orphans.length === 0 ? [] : [pluralize(orphans.length, 'orphan')]),
   ];
   return {

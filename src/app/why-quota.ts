@@ -8,7 +8,7 @@ import { capacityAt, type TpuSpec } from '../core/model/spec.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import type { Instant } from '../core/model/time.ts';
 import { lastRequestFailure } from './cloud-status.ts';
-import { formatList, pluralize } from './format.ts';
+import { firstJobs, formatList, pluralize } from './format.ts';
 import { heldCapacity } from './views.ts';
 
 /** The quota that refused the newest request, as Google's error states it. */
@@ -85,9 +85,12 @@ export function quotaHolders(quota: RefusingQuota, jobs: readonly Job[]): QuotaH
     .toSorted((one, other) => other.chips - one.chips);
   if (holders.length === 0) return null;
   const used = holders.reduce((sum, { chips }) => sum + chips, 0);
-  const named = holders.slice(0, maxNamedJobs).map(({ job }) => formatHolder(job));
-  const more = holders.length - named.length;
-  const names = formatList(more === 0 ? named : [...named, pluralize(more, 'other job')]);
+  const names = formatList(
+    firstJobs(
+      holders.map(({ job }) => formatHolder(job)),
+      maxNamedJobs,
+    ),
+  );
   return {
     phrase: `${used} of the ${pluralize(quota.limitChips, 'chip')} of ${quota.name} are used by ${names}`,
     finished: holders.flatMap(({ job }) => (heldCapacity(job) === null ? [] : [job])),

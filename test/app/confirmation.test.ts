@@ -102,7 +102,7 @@ suite('outside of the grants', () => {
 suite('held capacity counts', () => {
   const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
   const grants = [{ accelerator: 'v5e', chips: 32 }];
-  const full = 'v5litepod-16 spot in us-west4-a: it has 16 chips, and 32 are granted (32 used by 000001, 000002)';
+  const full = 'v5litepod-16 spot in us-west4-a: it has 16 chips, and 32 are granted (32 used by 000001 and 000002)';
   const holding = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
 
   test('of running jobs, stopped jobs and jobs created just now', () => {
@@ -275,7 +275,7 @@ test('a shared folder causes a warning while another job uses it', async () => {
   const spec = withCommand(tpuSpec(), { ...named, checkpoints: 'shared' });
   assert.match(
     (await sharedCheckpoints(holding([aJob(spec)]), spec)) ?? '',
-    /is also used by job 000042 \(vit\), which is queued: each job may/,
+    /is also used by job 000042 \(vit, queued\): each job may/,
   );
   assert.equal(await sharedCheckpoints(holding([]), spec), null);
   assert.equal(await checkpointsInUse(holding([aJob(spec)]), spec, null), null);

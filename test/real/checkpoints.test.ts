@@ -122,7 +122,7 @@ test('a checkpoint folder of the manifest is not used by two jobs at once', asyn
   const shared = await create('job.checkpoint_shared=true', 'job.name=vit');
   assert.match(
     shared.stderr,
-    /warning: the checkpoint folder \S+\/runs\/vit is also used by job 000001 \(vit\), which is \w+: each job may/,
+    /warning: the checkpoint folder \S+\/runs\/vit is also used by job 000001 \(vit, \w+\): each job may/,
   );
   await run('cancel', '1', '2', '3');
   await ask('wait', '1', '2', '3');

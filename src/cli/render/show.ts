@@ -176,13 +176,13 @@ export function formatCostSplit(cost: CostSplit, isFinal: boolean, notes: readon
   return `${amount}${about}: ${[...uses, ...waited].join(', ')}`;
 }
 
-/** `$3.20 of $4.00 used (80%), used up at 20 Nov 22:31:07 UTC`. */
+/** `$3.20 of $4.00 used (80%), will be used up at 20 Nov 22:31:07 UTC`. */
 function formatBudget({ owner }: JobView, budget: BudgetView, now: Instant): string {
   const { spentUsd, budgetUsd, ownerBudget, usedUpAt } = budget;
   const percent = Math.floor((100 * spentUsd) / budgetUsd);
   const of =
     ownerBudget === null ? '' : ` by ${owner} on ${ownerBudget.grant}, ${periodPhrases[ownerBudget.period]} (UTC)`;
-  const end = usedUpAt === null ? '' : `, used up at ${formatTime(usedUpAt, now)}`;
+  const end = usedUpAt === null ? '' : `, will be used up at ${formatTime(usedUpAt, now)}`;
   return `${formatUsdOf(spentUsd, budgetUsd)} used (${percent}%)${of}${end}`;
 }
 
