@@ -11,7 +11,9 @@ import { locationPrefix, type Store, type Orphan } from './ports.ts';
 import {
   claimingJobs,
   forgettable,
+  mergeScopes,
   observeScopes,
+  orphanScopes,
   maxFinishedJobs,
   tpuScopes,
   tpuRows,
@@ -19,7 +21,6 @@ import {
   type TpuCloud,
   type UncheckedLocation,
   type TpuRow,
-  type TpuScope,
   type ObservedTpu,
   type TpuSettings,
 } from './tpus.ts';
@@ -91,7 +92,7 @@ export function createOrphanOperations(parts: {
       const specs = tpuSpecs(jobs, settings.forgottenProjects);
       const { tpus, unchecked, anyAnswered } = await observeScopes(
         cloud,
-        mergeScopes(tpuScopes({}, settings, specs), scopesOf(recorded)),
+        mergeScopes(tpuScopes({}, settings, specs), orphanScopes(recorded)),
       );
       const installation = parts.installation ?? '';
       const claiming = await claimingJobs(store, tpus, jobs, installation);
@@ -109,7 +110,7 @@ export function createOrphanOperations(parts: {
       };
     },
     async observeAgain(orphans) {
-      const { tpus, unchecked } = await observeScopes(cloud, scopesOf(orphans));
+      const { tpus, unchecked } = await observeScopes(cloud, orphanScopes(orphans));
       return orphans.map((orphan) => ({ ...orphan, ...presenceOf(tpus, unchecked, orphan) }));
     },
     async release(orphan) {
@@ -123,25 +124,6 @@ export function createOrphanOperations(parts: {
     },
     close: () => parts.onClose(),
   };
-}
-
-function scopesOf(orphans: readonly Orphan[]): readonly TpuScope[] {
-  const scopes = orphans.flatMap(({ resource }): readonly TpuScope[] => {
-    const [, project, zone] = /^projects\/([^/]+)\/locations\/([^/]+)\//.exec(resource) ?? [];
-    return project === undefined || zone === undefined ? [] : [{ project, zones: [zone] }];
-  });
-  return mergeScopes(scopes, []);
-}
-
-function mergeScopes(some: readonly TpuScope[], more: readonly TpuScope[]): readonly TpuScope[] {
-  const byProject = new Map<string, readonly string[] | null>();
-  for (const { project, zones } of [...some, ...more]) {
-    const before = byProject.get(project);
-    const all =
-      before === undefined ? zones : before === null || zones === null ? null : [...new Set([...before, ...zones])];
-    byProject.set(project, all);
-  }
-  return [...byProject].map(([project, zones]) => ({ project, zones }));
 }
 
 function orphansIn({ owner, label, resource, state }: TpuRow): readonly Orphan[] {

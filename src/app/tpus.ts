@@ -8,7 +8,7 @@ import { alternativesOf, emulatorProject, type Pricing, type TpuSpec } from '../
 import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { Grant } from './settings.ts';
-import type { Store } from './ports.ts';
+import type { Orphan, Store } from './ports.ts';
 
 export interface ObservedTpu {
   readonly project: string;
@@ -128,6 +128,32 @@ export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonl
   });
 }
 
+/** The locations of recorded orphans: the job of an orphan may be deleted, so that no job names them. */
+export function orphanScopes(
+  orphans: readonly Pick<Orphan, 'resource'>[],
+  query: Pick<TpuQuery, 'project' | 'zone'> = {},
+): readonly TpuScope[] {
+  const scopes = orphans.flatMap(({ resource }): readonly TpuScope[] => {
+    const [, project, zone] = /^projects\/([^/]+)\/locations\/([^/]+)\//.exec(resource) ?? [];
+    if (project === undefined || zone === undefined) return [];
+    const isWanted = project === (query.project ?? project) && zone === (query.zone ?? zone);
+    return isWanted ? [{ project, zones: [zone] }] : [];
+  });
+  return mergeScopes(scopes, []);
+}
+
+/** Each project once. */
+export function mergeScopes(some: readonly TpuScope[], more: readonly TpuScope[]): readonly TpuScope[] {
+  const byProject = new Map<string, readonly string[] | null>();
+  for (const { project, zones } of [...some, ...more]) {
+    const before = byProject.get(project);
+    const all =
+      before === undefined ? zones : before === null || zones === null ? null : [...new Set([...before, ...zones])];
+    byProject.set(project, all);
+  }
+  return [...byProject].map(([project, zones]) => ({ project, zones }));
+}
+
 export interface TpuSettings {
   readonly project: string | null;
   readonly grants: readonly Grant[];
@@ -138,7 +164,7 @@ export interface TpuSettings {
 /** Read-only and starts nothing. Throws JobmanError without a project. */
 export async function observeTpus(
   parts: {
-    readonly store: Pick<Store, 'list' | 'loadMany'>;
+    readonly store: Pick<Store, 'list' | 'loadMany' | 'orphans'>;
     readonly installation: string | null;
     readonly cloud: TpuCloud;
     readonly settings: TpuSettings;
@@ -149,7 +175,7 @@ export async function observeTpus(
   const { store, cloud, settings } = parts;
   const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
   const specs = tpuSpecs(jobs, settings.forgottenProjects);
-  const scopes = tpuScopes(query, settings, specs);
+  const scopes = mergeScopes(tpuScopes(query, settings, specs), orphanScopes(await store.orphans(), query));
   if (scopes.length === 0) {
     throw new JobmanError(
       'No project: no job names one, and the setting tpu.project is not set. Pass one: --project my-project',

@@ -61,6 +61,7 @@ function partsOf({ tpus = [], unchecked = [], jobs = [], answers = {} }: World) 
   const parts: QuotaParts = {
     store: {
       list: async () => ({ jobs, total: jobs.length }) as object as Awaited<ReturnType<QuotaParts['store']['list']>>,
+      orphans: async () => [],
       loadMany: async () =>
         jobs.map((one) => ({ job: one })) as object as Awaited<ReturnType<QuotaParts['store']['loadMany']>>,
     },

@@ -13,6 +13,7 @@ import {
   tpuScopes,
   tpuRows,
   type ObservedTpu,
+  type TpuScope,
   type UncheckedLocation,
 } from '../../src/app/tpus.ts';
 import { withLifecycle, type Attempt, type Job } from '../../src/core/model/job.ts';
@@ -239,6 +240,7 @@ suite('the queried locations', () => {
     const store = {
       list: async () => ({ jobs: [], more: 0 }),
       loadMany: async () => [],
+      orphans: async () => [],
     };
     const offline = { ...cloud, list: () => assert.fail('no request is made') };
     await assert.rejects(
@@ -276,6 +278,7 @@ test('jobs are read after the query, so that a job created meanwhile claims its 
       events.push(`load ${ids.join()}`);
       return ids.map(() => ({ job, revision: 1 }));
     },
+    orphans: async () => [],
   };
   const partial = {
     ...cloud,
@@ -330,11 +333,11 @@ async function openYard(t: TestContext) {
     unchecked: [] as readonly UncheckedLocation[],
     asked: [] as string[],
   };
-  const operations = createOrphanOperations({
+  const parts = {
     store,
     installation: job.installation,
     cloud: {
-      async list({ project, zones }) {
+      async list({ project, zones }: TpuScope) {
         yard.asked.push(`list ${project} ${zones?.join() ?? 'all'}`);
         return { tpus: yard.there, unchecked: yard.unchecked };
       },
@@ -342,14 +345,17 @@ async function openYard(t: TestContext) {
       isSimulated: () => false,
     },
     settings: { project: null, grants: [], forgottenProjects: [] },
+    now: () => noon,
+  };
+  const operations = createOrphanOperations({
+    ...parts,
     release({ resource }) {
       yard.asked.push(`release ${resource}`);
       return Promise.resolve({ kind: 'done' });
     },
-    now: () => noon,
     onClose: () => Promise.resolve(),
   });
-  return Object.assign(yard, { store, operations, left, label, tpu, life });
+  return Object.assign(yard, { parts, store, operations, left, label, tpu, life });
 }
 
 /** The cloud's names of a job's orphans. */
@@ -437,6 +443,15 @@ test('observing queries each project of jobs and orphans once, and changes nothi
   assert.equal((await yard.store.orphans()).length, 2);
   await yard.operations.observeAgain([yard.left]);
   assert.deepEqual(yard.asked.slice(1), ['list lab us-west4-a']);
+});
+
+test('the list of TPUs has an orphan in a project that only a deleted job names', async (t) => {
+  const yard = await openYard(t);
+  const { rows, projects } = await observeTpus(yard.parts, {});
+  assert.deepEqual([rows.map(({ owner }) => owner.kind), projects], [['orphan'], ['lab']]);
+  await observeTpus(yard.parts, { all: true, project: 'lab' });
+  assert.deepEqual(yard.asked, ['list lab us-west4-a', 'list lab all']);
+  await assert.rejects(observeTpus(yard.parts, { zone: 'us-east5-b' }), /^JobmanError: No project/);
 });
 
 test('a release asks the cloud and forgets nothing; only deleted orphans are forgotten', async (t) => {
