@@ -12,6 +12,7 @@ const privateNetworks: readonly (readonly [network: string, prefix: number])[] =
   ['127.0.0.0', 8],
   ['169.254.0.0', 16],
   ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
   ['192.168.0.0', 16],
   ['::', 127],
   ['fc00::', 7],
@@ -19,8 +20,11 @@ const privateNetworks: readonly (readonly [network: string, prefix: number])[] =
 ];
 
 const privateAddresses = new BlockList();
-for (const [network, prefix] of privateNetworks)
+for (const [network, prefix] of privateNetworks) {
   privateAddresses.addSubnet(network, prefix, network.includes(':') ? 'ipv6' : 'ipv4');
+  // NAT64 (RFC 6052) reaches an IPv4 address under this prefix.
+  if (!network.includes(':')) privateAddresses.addSubnet(`64:ff9b::${network}`, 96 + prefix, 'ipv6');
+}
 
 /** True for a private, loopback or link-local address; also for one of IPv4 written as IPv6. */
 export function isPrivateAddress(address: string): boolean {

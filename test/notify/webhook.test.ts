@@ -245,8 +245,17 @@ suite('an address', () => {
       'fd00::1',
       'fe80::1',
       '::ffff:10.0.0.1',
+      '64:ff9b::a9fe:a9fe',
+      '192.0.0.192',
     ];
-    const isPublic = ['8.8.8.8', '172.32.0.1', '192.169.0.1', '2001:4860:4860::8888', '::ffff:8.8.8.8'];
+    const isPublic = [
+      '8.8.8.8',
+      '172.32.0.1',
+      '192.169.0.1',
+      '2001:4860:4860::8888',
+      '::ffff:8.8.8.8',
+      '64:ff9b::808:808',
+    ];
     assert.deepEqual(
       isPrivate.filter((address) => !isPrivateAddress(address)),
       [],
