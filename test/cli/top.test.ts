@@ -127,8 +127,8 @@ suite('top on a terminal', () => {
       jobActivity(),
     ];
     const { world, shows } = watch(t, { activity: jobs, services: withWorkers() });
-    await shows(/^> 000043 .* ◌ queued .* no capacity for 9m$/m);
-    world.typeKeys('j\r');
+    await shows(/^> 000042 [^]*\n {2}000043 .* ◌ queued .* no capacity for 9m$/m);
+    world.typeKeys('\r');
     await shows(/^> 000042 .*\n {10}worker 0 .* running .* step 40210 loss 2\.114\n {10}worker 1 /m);
     world.typeKeys('jj');
     await shows(/^> {9}worker 1 /m);
@@ -143,6 +143,8 @@ suite('top on a terminal', () => {
     const { world, shows } = watch(t, { activity: [bob, jobActivity()], services });
     await shows(/000043 .*\n.*000042 /);
     world.typeKeys('s');
+    await shows(/by newest[^]*000043 .*\n.*000042 /);
+    world.typeKeys('s');
     await shows(/by cpu[^]*000042 .*\n.*000043 /);
     world.typeKeys('u');
     await shows(/of alice[^]*^(?![^]*000043)/m);
@@ -152,7 +154,7 @@ suite('top on a terminal', () => {
     await shows(/in us-east5-b/);
     await shows(/^(?![^]*000042)/);
     world.typeKeys('z?');
-    await shows(/sort by age, cpu/);
+    await shows(/sort by activity, age, cpu/);
     world.typeKeys('q');
     await shows(/000042/);
   });

@@ -9,7 +9,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
 import { jobLines, noJobsText, topLines, zoneLines, type TopLayout } from '../render/top.ts';
 import { columnsOf } from '../screen.ts';
-import type { TopFlags } from '../table/flags.ts';
+import { topOrders, type TopFlags } from '../table/flags.ts';
 import { topScreen } from '../top/screen.ts';
 import { createTopSources, type TopSources } from '../top/sources.ts';
 import { watchUntilExit } from '../watch/live.ts';
@@ -31,7 +31,7 @@ export async function top(cli: Cli, flags: TopFlags & GlobalFlags, ...refs: read
       const filter = await filterOf(client, sources, flags, refs);
       return await watchUntilExit(cli, {
         usesAlternateScreen: true,
-        screen: (controls) => topScreen(cli, sources, filter, { order: flags.sort ?? 'newest' }, controls),
+        screen: (controls) => topScreen(cli, sources, filter, { order: flags.sort ?? topOrders[0] }, controls),
         lines: () => Promise.resolve([]),
         linesInterval: interval,
       });
@@ -92,7 +92,7 @@ function print(cli: Cli, rows: TopRows, flags: TopFlags): void {
     now: io.now(),
   };
   const zones = zoneLines(rows.zones, layout);
-  const lines = topLines(rows, flags.sort ?? 'newest', () => true);
+  const lines = topLines(rows, flags.sort ?? topOrders[0], () => true);
   cli.printAll([...zones, ...(zones.length > 0 && lines.length > 0 ? [''] : [])]);
   if (lines.length > 0) cli.printAll(jobLines(lines, lines, layout));
   else cli.note(noJobsText(flags));

@@ -46,6 +46,9 @@ function valueOf(order: TopOrder): ((line: TopJob | TopTpu) => number) | null {
   const ofJob = (read: (job: TopJob) => number | null) => (line: TopJob | TopTpu) =>
     line.kind === 'job' ? (read(line) ?? unknown) : unknown;
   switch (order) {
+    case 'active':
+      // A long queue would fill the screen, and only the others use or cost something.
+      return (line) => (line.kind === 'job' && line.phase === 'queued' ? 0 : 1);
     case 'newest':
       return null;
     case 'cpu':

@@ -154,8 +154,8 @@ export const listFlags = {
 };
 export type ListFlags = FlagValues<typeof listFlags>;
 
-/** The order of the jobs of `top`; `newest` is that of `list`. */
-export const topOrders = ['newest', 'cpu', 'memory', 'duty', 'log', 'idle'] as const;
+/** The order of the jobs of `top`: `active` has queued jobs last, `newest` is that of `list`. The first is the default. */
+export const topOrders = ['active', 'newest', 'cpu', 'memory', 'duty', 'log', 'idle'] as const;
 export type TopOrder = (typeof topOrders)[number];
 
 export const topFlags = {

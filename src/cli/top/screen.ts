@@ -114,7 +114,7 @@ export function pressKey(
   }
   switch (key) {
     case 's':
-      return { ...state, order: topOrders[(topOrders.indexOf(state.order) + 1) % topOrders.length] ?? 'newest' };
+      return { ...state, order: topOrders[(topOrders.indexOf(state.order) + 1) % topOrders.length] ?? topOrders[0] };
     case 'u':
       return { ...state, onlyUser: state.onlyUser === null ? user : null };
     case 'z': {
@@ -219,7 +219,7 @@ function headerLine(
     formatCounts({ rows: jobs }),
     ...(state.onlyUser === null ? [] : [`of ${escapeLine(state.onlyUser)}`]),
     ...(state.onlyZone === null ? [] : [`in ${escapeLine(state.onlyZone)}`]),
-    ...(state.order === 'newest' ? [] : [`by ${state.order}`]),
+    ...(state.order === topOrders[0] ? [] : [`by ${state.order}`]),
   ];
   const age = measured.length === 0 ? [] : [`checked ${formatAge(clock - Math.min(...measured))} ago`];
   const [whole = '', short = ''] = [[...parts, ...age], parts].map(
@@ -247,7 +247,7 @@ const keyHelp: readonly (readonly [keys: string, meaning: string])[] = [
   ['j k, arrows', 'select the next or previous line'],
   ['g G, Space', 'first, last; a page down'],
   ['Enter', 'show or hide the workers of the job'],
-  ['s', 'sort by age, cpu, memory, duty, log age, idle time'],
+  ['s', 'sort by activity, age, cpu, memory, duty, log age, idle time'],
   ['u', 'only your jobs, or all'],
   ['z', 'only the zone of the selected line, or all'],
   ['q, Esc, Ctrl-C', 'quit; the jobs keep running'],
