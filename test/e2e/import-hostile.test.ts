@@ -50,7 +50,7 @@ test('links, FIFOs and folders are left out, and a second import copies missing 
   assert.equal(first.code, 0, first.stderr);
   assert.match(first.stdout, /job 000001 of ada: not copied: .*job\.log/);
   assert.match(first.stdout, /job 000001 of ada: not copied: .*a-fifo\.log is not a regular file/);
-  assert.match(first.stdout, /job 000001 of ada: not copied: .*b-folder\.log is not a regular file/);
+  assert.match(first.stdout, /job 000001 of ada: not copied: .*b-folder\.log is a folder/);
   for (const id of ['000003', '000004', '000005'])
     assert.match(first.stdout, new RegExp(`- job ${id} of ada: its config.yaml is missing or not a regular file`));
   const logs = join(world.home, 'jobs', 'ada', '000001', 'logs');
