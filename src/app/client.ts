@@ -329,7 +329,7 @@ export interface MetricSeriesView {
   readonly unit: string | null;
   /** In the order in which they were printed. Of each stretch the least and the greatest value are kept. */
   readonly points: readonly MetricValue[];
-  /** The number of all points, also of those that are not in `points`. */
+  /** The number of all points, including those that are not in `points`. */
   readonly count: number;
   readonly last: MetricValue;
   /** The least of all finite values; null without one. */
@@ -480,9 +480,9 @@ export interface Client {
   activity(): Promise<readonly JobActivity[]>;
   /** `isKept`: its sentences name times instead of ages, because they are read later. */
   show(ref: Ref, options?: { readonly isKept: boolean }): Promise<JobView>;
-  /** The ledger's rows that overlap the period, also of jobs that have left the list. */
+  /** The ledger's rows that overlap the period, including those of jobs that have left the list. */
   usage(query: Parameters<Store['usage']>[0]): Promise<readonly UsageRow[]>;
-  /** From the usage ledger, also of jobs that have left the list. A job without usage adds nothing. */
+  /** From the usage ledger, including jobs that have left the list. A job without usage adds nothing. */
   cost(request: CostRequest): Promise<CostReport>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
@@ -501,7 +501,7 @@ export interface Client {
   clean(ref: Ref, by: string): Promise<CommandResult>;
   /** The owner's jobs whose files `clean` would remove. */
   listCleanable(owner: string): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
-  /** The newest messages about events, newest first, also those that are not delivered yet. */
+  /** The newest messages about events, newest first, including those that are not delivered yet. */
   messages(limit: number): Promise<readonly MessageView[]>;
   /** The events that wait for their message, with the limits of the settings. */
   heldEvents(limits: {

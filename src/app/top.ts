@@ -22,7 +22,7 @@ export interface TopZone {
   readonly limitChips: number | null;
   /** Time at which they were read; null without any. */
   readonly limitReadAt: Instant | null;
-  /** Of the TPUs that exist, also those of other people. */
+  /** Of the TPUs that exist, including those of other people. */
   readonly heldChips: number | null;
   /** Of the TPUs on which a command of a job runs. */
   readonly busyChips: number | null;

@@ -130,7 +130,7 @@ export interface CheckpointRow {
 const settlingTime: Duration = 1 * hour;
 
 /**
- * One row for each folder, newest job first. `jobs` are all jobs of the installation, also the deleted ones. `gcloudPrefix` is
+ * One row for each folder, newest job first. `jobs` are all jobs of the installation, including deleted ones. `gcloudPrefix` is
  * the environment that gcloud needs for the bucket's server.
  */
 export function checkpointRows(

@@ -21,7 +21,7 @@ export interface MetricSeries {
   readonly name: string;
   /** In the order in which they were printed, attempt by attempt. Reduced: of each stretch the least and the greatest. */
   readonly points: readonly MetricPoint[];
-  /** All points, also those that the reduction left out. */
+  /** All points, including those that the reduction left out. */
   readonly count: number;
   readonly last: MetricPoint;
   /** Of all finite values; null without one. */

@@ -3,7 +3,7 @@ import { boolFlag, valueFlag } from '../flags.ts';
 import { parseBudget } from '../parse.ts';
 import { contextFlags, continueFlags, jobName, jobs } from './flags.ts';
 
-const budget = valueFlag('Set job.budget, also for later starts', 'amount', parseBudget);
+const budget = valueFlag('Set job.budget, for this start and later ones', 'amount', parseBudget);
 const newBudgetHelp = 'The whole `job.budget` is granted again: only what the job costs from now on counts.';
 const budgetHelp = `${newBudgetHelp} \`--budget\` changes the amount.`;
 

@@ -71,7 +71,7 @@ export const usage = grouped('Usage', [
       'The projects are those of `jobman tpus`. The command changes nothing.',
     examples: [
       ['jobman quota', 'the projects of your settings and jobs'],
-      ['jobman quota --project my-project --zone us-east5-b', 'one zone, also limits of 0'],
+      ['jobman quota --project my-project --zone us-east5-b', 'one zone, including limits of 0'],
       [
         `jobman quota --json | jq -r 'select(.kind == "use") | .holders[].command // empty'`,
         'the commands that release what is reclaimable',

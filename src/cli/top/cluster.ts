@@ -22,7 +22,7 @@ const answerTimeout: Duration = 10 * second;
 
 export type WatchedCluster = ReturnType<typeof watchCluster>;
 
-/** Reads again and again until `close`. `first` resolves after the first round, also if it failed. */
+/** Reads again and again until `close`. `first` resolves after the first round, even if it failed. */
 export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, interval: Duration) {
   const { io, services } = cli;
   const end = new AbortController();
