@@ -2,12 +2,14 @@
 // before it replaces the old one, so that a mistake changes nothing.
 
 import { dirname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
+import { quote } from '../catalogue/shell.ts';
 import type { SettingKey } from '../schema/settings.ts';
 import { exitCode, JobmanError, fileError, usageError } from './errors.ts';
 import { formatList } from './format.ts';
-import { makeFolder, settingsFile, writeAtomically } from './files.ts';
+import { lockOf, makeFolder, replaceIfUnchanged, settingsFile } from './files.ts';
 import { clusterSections, readOptional, settingKeys, parseSettings, type SettingsFiles } from './settings.ts';
 
 type Content = Readonly<Record<string, unknown>>;
@@ -109,18 +111,38 @@ function parseJsonOrText(text: string): unknown {
   }
 }
 
-async function change(
+/** With the pause between them, much longer than a hundred commands at once need. */
+const maxTries = 200;
+const pauseMs = 10;
+
+/** Reads the file again if another command has changed it since it was read. */
+async function change(...request: Parameters<typeof tryChange>): Promise<SettingChange> {
+  for (let tries = 0; tries < maxTries; tries += 1) {
+    const result = await tryChange(...request);
+    if (result !== null) return result;
+    await pause(pauseMs);
+  }
+  const [{ home }, key] = request;
+  const lock = lockOf(settingsFile(home));
+  throw new JobmanError(`${key} was not changed: another command is changing the settings.`, exitCode.conflict, [
+    `If none runs, one was killed while it did: rm ${quote(lock)}`,
+  ]);
+}
+
+/** Null if another command has changed the file meanwhile; then nothing was written. */
+async function tryChange(
   { home, template = null }: SettingsFiles,
   key: string,
   names: readonly string[],
   edit: (content: Content) => Content,
-): Promise<SettingChange> {
+): Promise<SettingChange | null> {
   const path = settingsFile(home);
   const templateText = template === null ? undefined : await readOptional(template);
   const below =
     template === null || templateText === undefined ? undefined : await parseSettings(templateText, template);
   const channelsBelow = below?.get('notify.channels');
-  const before = (await readOptional(path)) ?? '{}';
+  const stored = await readOptional(path);
+  const before = stored ?? '{}';
   await parseSettings(before, path, channelsBelow);
   const content = JSON.parse(before.replace(/^\uFEFF/, '')) as Content;
   const edited = edit(content);
@@ -135,7 +157,7 @@ async function change(
   }
   try {
     makeFolder(dirname(path));
-    writeAtomically(path, text);
+    if (!replaceIfUnchanged(path, stored, text)) return null;
   } catch (error) {
     throw fileError(path, error);
   }

@@ -72,6 +72,33 @@ export function writeAtomically(path: string, text: string): void {
   }
 }
 
+/** Exists while a process replaces the file. */
+export function lockOf(path: string): string {
+  return `${path}.lock`;
+}
+
+/**
+ * Writes the text only if the file still has the text `before` (undefined: no file), so that no change of another
+ * process is lost. False if it has another text, or if another process is just writing it: read it again. Throws the
+ * system's error.
+ */
+export function replaceIfUnchanged(path: string, before: string | undefined, text: string): boolean {
+  const lock = lockOf(path);
+  try {
+    writeFileSync(lock, '', { mode: fileModeIn(dirname(path)), flag: 'wx' });
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
+  }
+  try {
+    const isUnchanged = (existsSync(path) ? readFileSync(path, 'utf8') : undefined) === before;
+    if (isUnchanged) writeAtomically(path, text);
+    return isUnchanged;
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
 /**
  * Creates the folder and its missing parents, by default for the owner only, or also for the group that shares the
  * parent (the umask applies). Does nothing if it exists. Throws the system's error, or a StoreError if that does not

@@ -331,6 +331,19 @@ test('each kind of value is parsed, and existing settings stay', async (t) => {
   });
 });
 
+test('commands at the same time lose no change of each other; the lock of a killed one is named', async (t) => {
+  const { home, content } = openHome(t);
+  const names = Array.from({ length: 8 }, (_, index) => `mail:u${index}@example.com`);
+  await Promise.all(names.map((name) => addToSetting({ home }, 'notify.to', name, [])));
+  const { notify } = content() as { readonly notify: { readonly to: readonly string[] } };
+  assert.deepEqual(notify.to.toSorted(), names);
+  assert.deepEqual(readdirSync(home), ['settings.json']);
+  writeFileSync(join(home, 'settings.json.lock'), '');
+  const error = await refusal(setSetting({ home }, 'local.slots', '8'));
+  assert.equal(error.code, 4);
+  assert.match(error.lines.join('\n'), /rm \/.*settings\.json\.lock$/);
+});
+
 test('one entry of an object and one element of a list are changed alone, and a new value names what it leaves out', async (t) => {
   const { home, content } = openHome(t);
   const slack = { type: 'slack', url: '~/slack-url' };
