@@ -1,7 +1,7 @@
 /** `jobman report`: a job and its files in; a page, or an archive without secrets out. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { exitCode } from '../../src/app/errors.ts';
@@ -154,9 +154,11 @@ test('a file is replaced only on request; other names and JSON', async (t) => {
   const again = await jobman(['report', '42', '--output=a.html'], options);
   assert.equal(again.code, exitCode.conflict);
   assert.match(again.err, /a\.html exists\.\n.*--replace/);
+  const file = join(cwd, 'a.html');
+  chmodSync(file, 0o644);
   const { code, out } = await jobman(['report', '42', '-o', 'a.html', '--replace', '--json'], options);
   assert.equal(code, 0);
-  const file = join(cwd, 'a.html');
+  assert.equal(statSync(file).mode & 0o777, 0o600);
   assert.deepEqual(JSON.parse(out), { id: '000042', file, message: `Wrote ${file}.` });
   const format = await jobman(['report', '42', '--output', 'json'], options);
   assert.equal((JSON.parse(format.out) as { file: string }).file, join(cwd, 'jobman-report-000042.html'));

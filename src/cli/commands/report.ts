@@ -1,5 +1,5 @@
-import { existsSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { closeSync, existsSync, fchmodSync, fstatSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
 import { exitCode, JobmanError, messageOf, usageError } from '../../app/errors.ts';
 import { escapeForTerminal } from '../../app/format.ts';
 import { knownSecrets, type SecretSources } from '../../app/known-secrets.ts';
@@ -11,7 +11,7 @@ import type { JobHandle } from '../jobs/handle.ts';
 import type { Plot } from '../../reports/job-plot.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { withReadProgress } from '../read-progress.ts';
-import { installationFiles, writeBundle } from '../report/bundle.ts';
+import { installationFiles, makeBundle } from '../report/bundle.ts';
 import type { JobReport } from '../report/job-report.ts';
 import { plotsOf } from '../report/plots.ts';
 import type { ReportFlags } from '../table/flags.ts';
@@ -62,17 +62,29 @@ async function writeReport(
   if (bundle === true) {
     const files = [...(await installationFiles(cli)), ...(job?.files ?? [])];
     const clean = files.map(({ name: file, text }) => ({ name: redact(file), text: redact(text) }));
-    await writeBundle(path, page === null ? clean : [...clean, { name: 'report.html', text: page }]);
+    const folder = basename(path).replace(/\.(?:tar\.gz|tgz)$/, '');
+    const all = page === null ? clean : [...clean, { name: 'report.html', text: page }];
+    writePrivateFile(path, await makeBundle(folder, all));
   } else if (page !== null) writePrivateFile(path, page);
   const hint = bundle === true ? ' Secrets that jobman knows are removed; read the files before you share them.' : '';
   cli.printResult({ id: job?.page.id ?? null, file: path, message: `Wrote ${path}.` }, `Wrote ${path}.${hint}`);
   return job?.exitCode ?? exitCode.ok;
 }
 
-function writePrivateFile(path: string, text: string): void {
+/** For the owner only. A failure leaves no new file. */
+function writePrivateFile(path: string, content: string | Buffer): void {
+  const isNew = !existsSync(path);
   try {
-    writeFileSync(path, text, { mode: 0o600 });
+    const file = openSync(path, 'w', 0o600);
+    try {
+      // A file that is replaced may have another mode. A device such as /dev/null belongs to all.
+      if (fstatSync(file).isFile()) fchmodSync(file, 0o600);
+      writeFileSync(file, content);
+    } finally {
+      closeSync(file);
+    }
   } catch (error) {
+    if (isNew) rmSync(path, { force: true });
     throw new JobmanError(`${path} could not be written: ${messageOf(error)}`, exitCode.failed);
   }
 }

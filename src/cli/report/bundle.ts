@@ -1,8 +1,8 @@
 // The archive of a bug report: what helps to find a mistake of jobman, without secrets.
 
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { arch, release, tmpdir, type } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { settingAt } from '../../schema/settings.ts';
 import { settingKeys } from '../../app/settings.ts';
@@ -58,27 +58,26 @@ function withoutCommands(value: unknown, key = ''): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, withoutCommands(one, name)]));
 }
 
-/** Writes a compressed tar with one folder, which only its owner can read; the system's tar makes it. Throws JobmanError. */
-export async function writeBundle(path: string, files: readonly ReportFile[]): Promise<void> {
+/** A compressed tar with one folder of that name; the system's tar makes it. Throws JobmanError. */
+export async function makeBundle(name: string, files: readonly ReportFile[]): Promise<Buffer> {
   const { execFile } = await import('node:child_process');
   const { promisify } = await import('node:util');
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-report-'));
-  const name = basename(path).replace(/\.(?:tar\.gz|tgz)$/, '');
-  const root = join(folder, name);
-  const archive = join(folder, 'archive');
+  let folder: string | undefined;
   try {
+    folder = mkdtempSync(join(tmpdir(), 'jobman-report-'));
+    const root = join(folder, name);
+    const archive = join(folder, 'archive');
     for (const { name: file, text } of files) {
       const target = join(root, file);
       mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
       writeFileSync(target, text, { mode: 0o600 });
     }
     await promisify(execFile)('tar', ['-czf', archive, '-C', folder, '--', name]);
-    copyFileSync(archive, path);
-    chmodSync(path, 0o600);
+    return readFileSync(archive);
   } catch (error) {
     const reason = error instanceof Error ? (error.message.trim().split('\n').at(-1) ?? '') : String(error);
-    throw new JobmanError(`${path} could not be written: ${reason}`, exitCode.failed);
+    throw new JobmanError(`The archive could not be made in ${tmpdir()}: ${reason}`, exitCode.failed);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
 }
