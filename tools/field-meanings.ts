@@ -214,11 +214,13 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'EventOutput.rule_applied.used': 'Number of ends that count against `limit`.',
   'EventOutput.step_failed.tries': 'Number of tries so far.',
   'EventOutput.step_run_manually.force': 'True for `--force`.',
-  'Evidence.line': 'The line of the log that matched; absent without a pattern.',
+  'Evidence.line':
+    'The line of the log that matched, or the exception with which a Python program ended; absent without one.',
   'Evidence.pattern': 'Name of the log pattern that matched; absent without one.',
   'Evidence.unconfirmed': 'The program exited with 0 but did not report its success.',
   Evidence: 'The facts that show the reason.',
-  'EvidenceOutput.line': 'The line of the log that matched; null without a pattern.',
+  'EvidenceOutput.line':
+    'The line of the log that matched, or the exception with which a Python program ended; null without one.',
   'EvidenceOutput.pattern': 'Name of the log pattern that matched; null without one.',
   'FindingOutput.severity': '`create` refuses a manifest with a problem, and accepts warnings.',
   FinishSpec: 'What follows the end of the job.',

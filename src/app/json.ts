@@ -15,8 +15,9 @@ interface EvidenceOutput {
   readonly signal: string | null;
   /** True if the program exited with 0 but did not report its success. */
   readonly unconfirmed: boolean;
-  /** Name of the log pattern that matched, and the line. */
+  /** Name of the log pattern that matched. */
   readonly pattern: string | null;
+  /** The line that matched, or the exception with which a Python program ended. */
   readonly line: string | null;
   /** The cloud's own message. */
   readonly raw: string | null;

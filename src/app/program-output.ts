@@ -12,12 +12,24 @@ const maxLinesAfterTraceback = 10;
 
 /** At most three lines: the last frame and the exception of a Python traceback, else the last lines. */
 export function lastOutputLines(text: string): readonly string[] {
-  const lines = text
-    .split('\n')
-    // A progress bar overwrites itself: only the text after the last carriage return is visible.
-    .map((line) => line.trimEnd().split('\r').at(-1)?.trimEnd() ?? '')
-    .filter((line) => line.trim() !== '');
+  const lines = visibleLines(text);
   return (tracebackEnd(lines) ?? lines.slice(-maxLines)).map(truncateLine);
+}
+
+/** The exception of the Python traceback with which the program ended; undefined without one. */
+export function lastException(text: string): string | undefined {
+  const line = tracebackEnd(visibleLines(text))?.at(-1);
+  return line && truncateLine(line);
+}
+
+function visibleLines(text: string): readonly string[] {
+  return (
+    text
+      .split('\n')
+      // A progress bar overwrites itself: only the text after the last carriage return is visible.
+      .map((line) => line.trimEnd().split('\r').at(-1)?.trimEnd() ?? '')
+      .filter((line) => line.trim() !== '')
+  );
 }
 
 /** The last line that a person sees; null without one. */

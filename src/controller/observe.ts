@@ -2,6 +2,7 @@
 // worker's silence is remembered between passes.
 
 import { messageOf } from '../app/errors.ts';
+import { lastException } from '../app/program-output.ts';
 import type { Backend, Clock, StoredOutcome, WorkerRef, AllocationRef, CapacityPort, LogFiles } from '../app/ports.ts';
 import {
   allocationOf,
@@ -338,12 +339,21 @@ async function withEndedRunPattern(
 ): Promise<WorkerObservation> {
   const run = endedRun(job, worker);
   if (run === undefined || !run.failed || worker.observed.kind === 'unknown') return worker;
-  const search = (text: string): PatternMatch | undefined => matchPattern(text, job.spec.recovery.customPatterns);
+  const search = (text: string): PatternMatch | undefined =>
+    matchPattern(text, job.spec.recovery.customPatterns) ?? exceptionIn(text);
   const found = await findPattern(job, run.attempt, worker, logFiles, search);
   return found === undefined ? worker : withMatch(worker, worker.observed, run.attempt, found);
 }
 
-type PatternMatch = NonNullable<ReturnType<typeof matchPattern>>;
+function exceptionIn(text: string): PatternMatch | undefined {
+  const line = lastException(text);
+  return line === undefined ? undefined : { line };
+}
+
+interface PatternMatch {
+  readonly pattern?: string;
+  readonly line: string;
+}
 
 /** Undefined without our copy of the output: then only the exit code counts. */
 async function findPattern(
@@ -364,7 +374,7 @@ function withMatch(
   worker: WorkerObservation,
   fact: Known<WorkerStatus>,
   attempt: number,
-  { pattern, line }: PatternMatch,
+  found: PatternMatch,
 ): WorkerObservation {
-  return { ...worker, observed: { ...fact, value: { ...fact.value, matched: { attempt, pattern, line } } } };
+  return { ...worker, observed: { ...fact, value: { ...fact.value, matched: { attempt, ...found } } } };
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lastOutputLines } from '../../src/app/program-output.ts';
+import { lastException, lastOutputLines } from '../../src/app/program-output.ts';
 
 const traceback = [
   'step 40 loss 2.1',
@@ -34,6 +34,8 @@ test('a launcher may print a prefix before each line', () => {
 
 test('a program that continued after a traceback ended for another reason', () => {
   const after = Array.from({ length: 20 }, (_, step) => `step ${step}`);
+  assert.equal(lastException([...traceback, ...after.slice(0, 3)].join('\n')), 'ValueError: no lr');
+  assert.equal(lastException([...traceback, ...after].join('\n')), undefined);
   assert.deepEqual(lastOutputLines([...traceback, ...after].join('\n')), ['step 17', 'step 18', 'step 19']);
 });
 

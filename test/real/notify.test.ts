@@ -66,7 +66,8 @@ suite('a controller that is killed while its message arrives', () => {
     writeFileSync(join(world.home, 'url'), `http://127.0.0.1:${port}/hunter2path`);
     writeFileSync(join(world.home, 'secret'), 'hunter2secret');
 
-    const id = await world.create(world.localManifest('exit 3', { name: 'brittle' }));
+    const traceback = String.raw`Traceback (most recent call last):\n  File "train.py", line 12\nValueError: no lr\n`;
+    const id = await world.create(world.localManifest(`printf '${traceback}' >&2; exit 3`, { name: 'brittle' }));
     const [message] = await untilSent(world, 1);
     assert.equal(requests.length, kills + 1);
     for (const { headers, body } of requests) {
@@ -80,7 +81,7 @@ suite('a controller that is killed while its message arrives', () => {
       events.map(({ event, job }) => [event, job]),
       [['failed', id]],
     );
-    assert.match(events[0]?.message ?? '', /exit code 3/);
+    assert.match(events[0]?.message ?? '', /exit code 3; its log says "ValueError: no lr"$/);
 
     const shown = [
       await world.output('settings'),

@@ -207,8 +207,9 @@ export interface Evidence {
   readonly signal?: string;
   /** The exit code was 0, but the program did not report its success (`RunStatus.failure`). */
   readonly unconfirmed?: true;
-  /** Name of the log pattern that matched, and the line. */
+  /** Name of the log pattern that matched. */
   readonly pattern?: string;
+  /** The line that matched, or the exception with which a Python program ended. */
   readonly line?: string;
   /** The cloud's own message. */
   readonly raw?: string;

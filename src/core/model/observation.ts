@@ -125,11 +125,11 @@ export interface WorkerStatus {
   /** The attempts whose program has reported metrics there. Absent: none. */
   readonly reportedMetrics?: readonly number[];
   /**
-   * The first known pattern at the end of the newest attempt's output. The worker searches once the run has exited or
-   * vanished. While it runs, the worker searches after `LimitsSpec.failedCallTimeoutMs` of silence, and only after the
-   * last line of progress.
+   * The first known pattern at the end of the newest attempt's output, with its line; without one, the exception with
+   * which a Python program ended. The worker searches once the run has exited or vanished. While it runs, the worker
+   * searches for patterns after `LimitsSpec.failedCallTimeoutMs` of silence, and only after the last line of progress.
    */
-  readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };
+  readonly matched?: { readonly attempt: number; readonly pattern?: string; readonly line: string };
 }
 
 /** `resumedFrom`: as the attempt's. Absent if the attempt does not resume, or has not chosen a checkpoint yet. */
