@@ -51,9 +51,18 @@ export function makeHome(home: string): void {
   if ((mode & 0o022) === 0 || isGroupShared(home)) return;
   const instructions = [`chmod go-w ${home}`, 'To share the home with a group: tpu init-lab group=NAME'];
   // A sticky folder, such as /tmp, is writable for all users on purpose.
-  if (uid !== userInfo().uid || (mode & 0o1000) !== 0)
+  if (uid !== ownUid() || (mode & 0o1000) !== 0)
     throw new StoreError('broken', `Other users can write to ${home}. jobman stores no jobs there.`, instructions);
   chmodSync(home, mode & 0o7755);
+}
+
+/** The id of this process's user, who may have no entry in the list of users: a container may run as any id. */
+export function ownUid(): number {
+  try {
+    return userInfo().uid;
+  } catch {
+    return statSync('/proc/self').uid;
+  }
 }
 
 export function fileModeIn(folder: string): number {

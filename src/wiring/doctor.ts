@@ -2,7 +2,6 @@
 
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
-import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
   checkClock,
@@ -43,7 +42,7 @@ import {
 } from '../app/doctor.ts';
 import { withTimeout } from '../app/concurrency.ts';
 import { JobmanError, messageOf, StoreError } from '../app/errors.ts';
-import { isGroupShared, packageFolder, settingsFile } from '../app/files.ts';
+import { isGroupShared, ownUid, packageFolder, settingsFile } from '../app/files.ts';
 import { asClause, pluralize } from '../app/format.ts';
 import { heldTpus } from '../app/held-tpus.ts';
 import { parseShape } from '../app/json.ts';
@@ -173,8 +172,8 @@ function homeFacts({ io, home }: Services): HomeFacts {
     isReadable: failure === null,
     isWritable: writeFailure === null,
     isReadOnlyFileSystem: writeFailure === 'EROFS',
-    user: userInfo().username,
-    isOwn: stats.uid === userInfo().uid,
+    user: io.user,
+    isOwn: stats.uid === ownUid(),
   };
 }
 

@@ -54,18 +54,22 @@ test('a user without root runs a TPU job and cannot touch the jobs of others', {
   // The user's home is a folder that only they may read.
   const home = mkdtempSync(join(tmpdir(), 'jobman-other-'));
   const temporary = join(home, 'tmp');
-  mkdirSync(temporary);
-  for (const folder of [home, temporary]) chownSync(folder, other, other);
+  // Others may write to it, as to a volume of a container, until the first job.
+  const jobmanHome = join(home, 'jobman');
+  for (const folder of [temporary, jobmanHome]) mkdirSync(folder);
+  for (const folder of [home, temporary, jobmanHome]) chownSync(folder, other, other);
+  chmodSync(jobmanHome, 0o777);
   chmodSync(home, 0o700);
-  const env = { HOME: home, USER: 'ada', LOGNAME: 'ada', TMPDIR: temporary, JOBMAN_HOME: join(home, 'jobman') };
+  const env = { HOME: home, USER: 'ada', LOGNAME: 'ada', TMPDIR: temporary, JOBMAN_HOME: jobmanHome };
   const as = (uid: number, ...args: readonly string[]) => jobmanAs(uid, '--clear-groups', env, args);
   try {
     const ran = await as(other, 'create', 'configs/quick-start.yaml', '--follow', '--set', 'tpu.accelerator=v4-8');
     assert.equal(ran.code, 0, `${ran.stdout}${ran.stderr}`);
     assert.match(ran.stdout, /finished after 300 steps/);
-    const log = readFileSync(join(home, 'jobman', 'emulator.log'), 'utf8');
+    assert.match((await as(other, 'doctor')).stdout, /^ok +home /m);
+    const log = readFileSync(join(jobmanHome, 'emulator.log'), 'utf8');
     assert.match(log, /^Hosts have their own user namespaces|Namespaces cannot be created here/);
-    const bucket = join(home, 'jobman', 'emulator', 'buckets', 'iris-example', 'checkpoints');
+    const bucket = join(jobmanHome, 'emulator', 'buckets', 'iris-example', 'checkpoints');
     const checkpoints = readdirSync(bucket, { recursive: true, encoding: 'utf8' });
     assert.ok(
       checkpoints.some((name) => name.endsWith('/step_000300.json')),
@@ -73,11 +77,11 @@ test('a user without root runs a TPU job and cannot touch the jobs of others', {
     );
 
     // Files, emulator and database belong to their user.
-    const endpoint = readFileSync(join(home, 'jobman', 'emulator', 'endpoint.json'), 'utf8');
+    const endpoint = readFileSync(join(jobmanHome, 'emulator', 'endpoint.json'), 'utf8');
     const { url } = JSON.parse(endpoint) as { readonly url: string };
     const asked = become(unknownUser, 'curl', '-s', `${url}/emulator/info`);
     assert.match(asked.stdout, /serves only the user who started it/);
-    assert.match(become(unknownUser, 'ls', join(home, 'jobman')).stderr, /Permission denied/);
+    assert.match(become(unknownUser, 'ls', jobmanHome).stderr, /Permission denied/);
 
     // The user comes from the system, not from the environment. Even root, who can read the database, is not the owner.
     const refused = await as(0, 'resume', '1');
@@ -90,7 +94,7 @@ test('a user without root runs a TPU job and cannot touch the jobs of others', {
     const left = processesOf(other);
     for (const pid of left) process.kill(pid, 'SIGKILL');
     // Clean up as the users themselves, because their files may be closed to others.
-    const removed = become(other, 'rm', '-rf', join(home, 'jobman'));
+    const removed = become(other, 'rm', '-rf', jobmanHome);
     rmSync(home, { recursive: true, force: true });
     assert.equal(removed.stderr, '');
     assert.deepEqual(left, [], 'no process of theirs runs');
