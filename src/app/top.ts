@@ -66,7 +66,9 @@ export interface TopJob extends Pick<JobRow, SharedFields> {
   readonly workerCount: number;
   /** Number of those whose program runs and that answered last time; null before all have been asked. */
   readonly runningCount: number | null;
-  /** Time of the newest output of the worker that has printed nothing for the longest time; null without output. */
+  /** Number of those whose program has exited. */
+  readonly exitedCount: number;
+  /** Time of the newest output of the worker that has printed nothing for the longest time, of those that have not exited; null without output. */
   readonly logAt: Instant | null;
   /** The newest line of that worker; null without output. */
   readonly lastLine: string | null;
@@ -375,7 +377,8 @@ function storedJobRow(job: JobActivity, workers: readonly TopWorker[]): TopJob {
 
 function jobRow(row: JobRow, workers: readonly TopWorker[]): TopJob {
   const { id, name, owner, backend, accelerator, pricing, zone, phase, tags, attempt } = row;
-  const [oldest] = workers
+  const left = workers.filter((worker) => !hasExited(worker));
+  const [oldest] = (left.length === 0 ? workers : left)
     .filter(({ logAt }) => logAt !== null)
     .toSorted((one, other) => (one.logAt ?? 0) - (other.logAt ?? 0));
   return {
@@ -398,6 +401,7 @@ function jobRow(row: JobRow, workers: readonly TopWorker[]): TopJob {
       ? null
       : workers.filter(({ state, silentSinceAt }) => state?.toLowerCase() === 'running' && silentSinceAt === null)
           .length,
+    exitedCount: workers.length - left.length,
     logAt: oldest?.logAt ?? null,
     lastLine: oldest?.lastLine ?? null,
     cpuPercent: mean(workers.map(({ cpuPercent }) => cpuPercent)),
@@ -412,6 +416,11 @@ function jobRow(row: JobRow, workers: readonly TopWorker[]): TopJob {
     measuredAt: earliestOf(workers.map(({ measuredAt }) => measuredAt)),
     simulated: row.simulated,
   };
+}
+
+/** `exited`: a program on a worker; `succeeded`: a pod. */
+function hasExited({ state, silentSinceAt }: TopWorker): boolean {
+  return silentSinceAt === null && ['exited', 'succeeded'].includes(state?.toLowerCase() ?? '');
 }
 
 function formatSilent(workers: readonly TopWorker[]): string | undefined {

@@ -255,9 +255,9 @@ function runPhrase(job: Job, now: Instant): string {
   const failures = ends.filter((reason) => budgetOf(reason) === 'failures').length;
   const spending = job.budgetWarning === undefined ? undefined : spendingOf(job, now);
   if (spending !== undefined)
-    return `running for ${formatAge(length)}, ${Math.floor((100 * spending.spentUsd) / spending.budgetUsd)}% of budget used`;
-  const warned = job.ownerBudgetWarnings?.find(({ endsAt }) => now < endsAt);
-  if (warned !== undefined) return `running for ${formatAge(length)}, most of the ${warned.period}'s budget used`;
+    return `running for ${formatAge(length)}, ${Math.floor((100 * spending.spentUsd) / spending.budgetUsd)}% of budget`;
+  const isOwnerWarned = job.ownerBudgetWarnings?.some(({ endsAt }) => now < endsAt) === true;
+  if (isOwnerWarned) return `running for ${formatAge(length)}, user budget low`;
   if (preemptions > 0) return `running for ${formatAge(length)}, ${pluralize(preemptions, 'preemption')}`;
   if (failures > 0) return `running for ${formatAge(length)}, ${pluralize(failures, 'failure')}`;
   return `running for ${formatDuration(length)}`;

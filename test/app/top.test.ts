@@ -202,8 +202,9 @@ suite('jobs', () => {
       [row?.cpuPercent, row?.memoryPercent, row?.runningCount, row?.measuredAt],
       [null, null, null, null],
     );
-    const exited = withWorkers(measuredWorker({ program: 'exited' }), measuredWorker());
-    assert.equal(exited.job.runningCount, 1);
+    const exited = withWorkers(measuredWorker(), measuredWorker({ program: 'exited' }));
+    const { runningCount, exitedCount, logAt } = exited.job;
+    assert.deepEqual([runningCount, exitedCount, logAt], [1, 1, now - 4_000], 'its silence is normal');
   });
 
   test('on this machine have the share of their own processes', () => {

@@ -893,6 +893,19 @@ test('why names the budget that ends the job: one that is used up before one tha
   ]);
 });
 
+test('a row says in few characters that most of a budget is used', () => {
+  const at = noon + 67 * second;
+  const running = { ...runningAttempt, runningAt: noon };
+  const spec = tpuSpec();
+  const job = withAttempts(aJob({ ...spec, limits: { ...spec.limits, budgetUsd: 100 } }), [readyAllocation], [running]);
+  const ownerBudget = { grant: 'spot v4-*', period: 'month', endsAt: noon + 200 * hour } as const;
+  assert.match(
+    jobRow({ ...job, budgetWarning: { spentUsd: 80, budgetUsd: 100 } }, at).message,
+    /^running for 1m, \d+% of budget$/,
+  );
+  assert.equal(jobRow({ ...job, ownerBudgetWarnings: [ownerBudget] }, at).message, 'running for 1m, user budget low');
+});
+
 test('why says until when the budget of the owner refuses a new start', () => {
   const ownerBudget = { grant: 'spot v4-*', period: 'month', endsAt: noon + 200 * hour } as const;
   const evidence = { message: 'used up', budget: { spentUsd: 100, budgetUsd: 100, ownerBudget } };

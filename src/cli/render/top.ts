@@ -296,9 +296,9 @@ function detailOf(line: TopLine, now: Instant): string {
   return line.message ?? line.lastLine ?? (line.pod === null ? '' : (line.host ?? 'no node'));
 }
 
-/** True if a worker does not answer or its program does not run. */
-function lacksWorkers({ phase, runningCount, workerCount }: TopJob): boolean {
-  return phase === 'running' && runningCount !== null && runningCount < workerCount;
+/** True if a worker does not answer, or its program neither runs nor has exited. */
+function lacksWorkers({ phase, runningCount, exitedCount, workerCount }: TopJob): boolean {
+  return phase === 'running' && runningCount !== null && runningCount + exitedCount < workerCount;
 }
 
 function styleLine(line: TopLine, text: string, styler: Styler): string {
