@@ -73,6 +73,7 @@ export function drawLab(chance: Chance, size: LabSize): LabPlan {
   const users = names.slice(0, size.users).map((name, index): LabUser => ({
     name,
     id: index,
+    role: 'member',
     session: name,
     sheetName: name,
     logins: [],

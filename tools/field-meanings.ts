@@ -263,6 +263,7 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   'LabUserOutput.id': 'A permanent number.',
   'LabUserOutput.logins': "The user's own login names.",
   'LabUserOutput.nextWindow': 'Number of the next window.',
+  'LabUserOutput.role': 'Always `member` so far.',
   'LabUserOutput.session': "tmux session of the user's windows.",
   'LabUserOutput.sheetName': 'Name in the booking sheet.',
   'LabUserOutput.timeZone': 'The time zone.',

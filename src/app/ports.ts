@@ -10,6 +10,7 @@ import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
 import type { BackendName, JobSpec, SetupStep, ShownTpu, WorkerId, CapacitySpec } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import type { User } from '../core/model/user.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { JobRow } from './client.ts';
@@ -186,6 +187,12 @@ export interface Store {
   orphans(): Promise<readonly Orphan[]>;
   forgetOrphan(orphan: Orphan): Promise<void>;
   close(): Promise<void>;
+}
+
+/** In the same database. */
+export interface UserStore {
+  /** The registered users, by name. */
+  users(): Promise<readonly User[]>;
 }
 
 // ---------------------------------------------------------------------------------------------- capacity

@@ -24,6 +24,7 @@ import type { TopRow } from '../app/top.ts';
 import type { TpuRow } from '../app/tpus.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
+import type { Role } from '../core/model/user.ts';
 import type { CostGroup, CostReport, CostRest, CostTotal, JobCost } from '../reports/cost.ts';
 import type { CheckpointRow } from '../reports/checkpoints.ts';
 import type { BucketRow, StorageTotal } from '../reports/storage.ts';
@@ -820,6 +821,7 @@ interface UserSettingOutput {
 interface LabUserOutput {
   readonly name: string;
   readonly id: number;
+  readonly role: Role;
   readonly session: string;
   readonly sheetName: string;
   readonly logins: readonly string[];

@@ -175,7 +175,7 @@ function planUser(
   const sessionProblem = nameProblem('session', toSessionName(old.session), use);
   const session = freeSession(sessionProblem === null ? old.session : `user-${id}`, others);
   const { jobs: _jobs, notes, ...fields } = old;
-  const user: LabUser = { ...fields, id, session, logins: [], createdAt: context.now, newsSeen: 0 };
+  const user: LabUser = { ...fields, id, role: 'member', session, logins: [], createdAt: context.now, newsSeen: 0 };
   const counts = [
     `id ${id}`,
     pluralize(Object.keys(old.directories).length, 'directory', 'directories'),

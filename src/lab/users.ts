@@ -4,6 +4,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { Role } from '../core/model/user.ts';
 import { normalizeName } from './names.ts';
 import type { UserSettings } from './user-settings.ts';
 
@@ -13,6 +14,7 @@ export interface LabUser {
   readonly name: string;
   /** Permanent; the lowest free number at creation. `id=3` names the user on a command line. */
   readonly id: number;
+  readonly role: Role;
   /** The tmux session of the user's windows; unique. */
   readonly session: string;
   readonly sheetName: string;

@@ -7,16 +7,20 @@ import { fileModeIn } from '../app/files.ts';
 import type { Clock } from '../app/ports.ts';
 import { day, hour, second, type Instant, type Duration } from '../core/model/time.ts';
 import { copyInto, findCorruption, openForReading } from './sqlite.ts';
-import { backupPath, toStoreError } from './database-file.ts';
+import { backupPath, toStoreError } from './database-errors.ts';
+
+/** Makes `<file>.bak` unless a copy younger than a day exists; returns true if it did. Throws as `copyDatabase`. */
+export async function backUp(file: string, now: Instant): Promise<boolean> {
+  const age = now - (statSync(backupPath(file), { throwIfNoEntry: false })?.mtimeMs ?? Number.NEGATIVE_INFINITY);
+  return age >= 0 && age < day ? false : copyDatabase(file);
+}
 
 /**
- * Makes `<file>.bak` unless a copy younger than a day exists; returns true if it did. Checks the database first, so that
- * a damaged one never replaces a good copy. Throws StoreError when the database is damaged or the disk is full.
+ * Makes `<file>.bak`, or returns false if the database is missing. Checks the database first, so that a damaged one
+ * never replaces a good copy. Throws StoreError when the database is damaged or the disk is full.
  */
-export async function backUp(file: string, now: Instant): Promise<boolean> {
+export async function copyDatabase(file: string): Promise<boolean> {
   const copy = backupPath(file);
-  const age = now - (statSync(copy, { throwIfNoEntry: false })?.mtimeMs ?? Number.NEGATIVE_INFINITY);
-  if (age >= 0 && age < day) return false;
   const inode = statSync(file, { throwIfNoEntry: false })?.ino;
   if (inode === undefined) return false;
   const unfinished = `${copy}.new`;

@@ -4,12 +4,12 @@
 // writing connection and migrates the tables; it then serves both. Without a database, a reader gets an empty one in
 // memory.
 
-import { quote } from '../catalogue/shell.ts';
-import { statSync, realpathSync, existsSync } from 'node:fs';
+import { statSync, realpathSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { dirname, basename, join } from 'node:path';
-import { StoreError, messageOf, fileErrorKind, fileStoreError, type FileErrorKind } from '../app/errors.ts';
+import { StoreError } from '../app/errors.ts';
 import { makeHome } from '../app/files.ts';
+import { refuseTruncated, toStoreError } from './database-errors.ts';
 import { sql, type Database } from './sql.ts';
 import {
   inMemory,
@@ -19,7 +19,6 @@ import {
   openForWriting,
   disableFsync,
   hasTable,
-  sqliteErrorKind,
 } from './sqlite.ts';
 
 export interface OpenDatabaseOptions {
@@ -78,7 +77,7 @@ export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
     const db = openForWriting(file, busyTimeoutMs);
     return closeOnFailure(db, async () => {
       const version = await supportedVersion(db, file);
-      if (version < schemaVersion) await migrate(db);
+      if (version < schemaVersion) await migrate(db, file);
       const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation_id'`.execute(db);
       if (rows.length === 0) {
         await sql`
@@ -268,7 +267,7 @@ function areTwoFiles(one: string, other: string): boolean {
 }
 
 /** The database version that this program reads and writes: the number of the last migration. */
-export const schemaVersion = 4;
+export const schemaVersion = 5;
 
 /** 0 for a database without tables. Throws StoreError for a version that this program cannot use. */
 async function supportedVersion(db: Database, file: string): Promise<number> {
@@ -295,16 +294,23 @@ async function migrationNames(db: Database): Promise<readonly string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** In one transaction, so that a second process waits and finds nothing left to do. */
-export async function migrate(db: Database): Promise<void> {
+/**
+ * In one transaction, so that a second process waits and finds nothing left to do. A database with tables is backed up
+ * first: a migration may drop columns that an older jobman needs.
+ */
+export async function migrate(db: Database, file: string = inMemory): Promise<void> {
   const { migrations } = await import('./migrations.ts');
   await db.transaction(async (transaction) => {
     await sql`create table if not exists migration (name text primary key, applied_at text not null)`.execute(
       transaction,
     );
     const done = new Set(await migrationNames(transaction));
-    for (const [name, run] of Object.entries(migrations).toSorted(([one], [other]) => (one < other ? -1 : 1))) {
-      if (done.has(name)) continue;
+    const missing = Object.entries(migrations).filter(([name]) => !done.has(name));
+    if (done.size > 0 && missing.length > 0 && file !== inMemory) {
+      const { copyDatabase } = await import('./backup.ts');
+      await copyDatabase(file);
+    }
+    for (const [name, run] of missing.toSorted(([one], [other]) => (one < other ? -1 : 1))) {
       await run(transaction);
       await sql`insert into migration (name, applied_at) values (${name}, current_timestamp)`.execute(transaction);
     }
@@ -333,75 +339,4 @@ export async function requireOriginalHome(file: string): Promise<void> {
   } finally {
     await database.close();
   }
-}
-
-export function backupPath(file: string): string {
-  return `${file}.bak`;
-}
-
-/** Turns a failure of SQLite or the file system into a StoreError. Other errors are bugs and stay. */
-export function toStoreError(file: string, error: unknown): unknown {
-  if (error instanceof StoreError) return error;
-  const trouble = error instanceof SyntaxError ? 'corrupt' : (sqliteErrorKind(error) ?? fileErrorKind(error));
-  return trouble === undefined ? error : storeError(file, trouble, error);
-}
-
-function storeError(file: string, trouble: FileErrorKind | 'corrupt' | 'busy', error: unknown): StoreError {
-  const options = { cause: error };
-  switch (trouble) {
-    case 'corrupt': {
-      const detail = messageOf(error);
-      const message = `The database ${file} is damaged (${detail}). Nothing was changed.`;
-      return new StoreError(trouble, message, recoverySteps(file), options);
-    }
-    case 'busy': {
-      const message = `The database ${file} is locked by another process. Nothing was changed. Try again.`;
-      return new StoreError(trouble, message, [], options);
-    }
-    case 'full':
-    case 'read_only':
-    case 'broken':
-      return fileStoreError(file, trouble, error);
-  }
-}
-
-/** If a backup exists, the database was lost. A new one would not contain TPUs that still run and cost. */
-function refuseLostDatabase(file: string): void {
-  const home = dirname(file);
-  if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false) {
-    throw new StoreError('broken', `${home} is not a folder. Set JOBMAN_HOME to the path of a folder.`);
-  }
-  if (!existsSync(backupPath(file))) return;
-  const state = existsSync(file) ? 'is empty' : 'is missing';
-  throw new StoreError('corrupt', `The database ${file} ${state}, but its backup exists.`, recoverySteps(file));
-}
-
-/** The smallest size of a SQLite database. SQLite treats a file of one byte as not created yet. */
-const minDatabaseBytes = 512;
-
-/** Throws for a database that was lost, or truncated below the smallest size. */
-function refuseTruncated(file: string): void {
-  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  if (size === 0) refuseLostDatabase(file);
-  else if (size < minDatabaseBytes)
-    throw storeError(file, 'corrupt', new Error(`it has only ${size === 1 ? '1 byte' : `${size} bytes`}`));
-}
-
-/** The commands to type. They keep every file. */
-function recoverySteps(file: string): readonly string[] {
-  const home = dirname(file);
-  const name = basename(file);
-  let aside = 'damaged';
-  for (let count = 2; existsSync(join(home, aside)); count += 1) aside = `damaged-${count}`;
-  const putAside = `cd ${quote(home)} && mkdir ${aside} && mv ${name}* ${aside}/`;
-  const first = 'First: jobman controller stop';
-  const jobs = join(home, 'jobs');
-  const filesNote = `The files of each job are in ${jobs}/<user>/<job id>/ (config.yaml, job.json, logs/).`;
-  const orphanNote =
-    'jobman no longer manages jobs that are not in the database. Their TPUs keep running and cost money; job.json names them.';
-  const backup = backupPath(file);
-  if (!existsSync(backup)) return [first, `To start with an empty database: ${putAside}`, filesNote, orphanNote];
-  const made = new Date(statSync(backup).mtimeMs).toISOString();
-  const back = `${putAside} && cp -p ${aside}/${basename(backup)} ${name}`;
-  return [first, `To restore the backup of ${made}: ${back}`, filesNote, orphanNote];
 }

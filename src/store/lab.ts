@@ -16,6 +16,7 @@ import { openDatabaseFile, type OpenDatabaseOptions, type RunOperation } from '.
 import type { IsIdTaken } from './jobs.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf } from './stored-job.ts';
+import { readLogins } from './users.ts';
 
 /** A hundred lab commands may begin in the same second, and a script does not repeat its report. */
 const busyTimeoutMs = 60_000;
@@ -145,31 +146,32 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
 /** Users, TPUs and bookings. */
 function registryStore(read: RunOperation, write: RunOperation) {
   return {
-    users: () => read((db) => readUsers(db, all)),
+    users: () => read((db) => readMembers(db, all)),
     addUser: (given) =>
       write(async (db) => {
-        const others = await readUsers(db, all);
+        const others = await readMembers(db, all);
         const user = { ...given, id: given.id ?? lowestFreeId(others) };
         checkUnique(user, others);
-        await writeUser(db, user);
+        await writeMember(db, user);
         return user;
       }),
     changeUser: (name, change) =>
       write(async (db) => {
-        const [stored] = await readUsers(db, sql`name = ${name}`);
+        const [stored] = await readMembers(db, sql`name = ${name}`);
         if (stored === undefined) throw await userNotFound(db, name);
         const user = { ...change(stored), name: stored.name, id: stored.id };
         if (user.session !== stored.session || user.logins.some((login) => !stored.logins.includes(login))) {
-          checkUnique(user, await readUsers(db, sql`name <> ${name}`));
+          checkUnique(user, await readMembers(db, sql`name <> ${name}`));
         }
-        await writeUser(db, user);
+        await writeMember(db, user);
         return user;
       }),
     removeUser: (name) =>
       write(async (db) => {
-        await sql`delete from lab_login where owner = ${name}`.execute(db);
-        const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
+        await sql`delete from login where owner = ${name}`.execute(db);
+        const { rows } = await sql`delete from lab_member where name = ${name} returning name`.execute(db);
         if (rows.length === 0) throw await userNotFound(db, name);
+        await sql`delete from users where name = ${name}`.execute(db);
       }),
 
     tpus: () => read((db) => readTpus(db, all)),
@@ -228,33 +230,37 @@ const all = sql`1 = 1`;
 
 // ------------------------------------------------------------------------------------------ users
 
-type UserDetails = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings' | 'createdAt'>;
+type UserDetails = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings'>;
 
-async function readUsers(db: Database, where: Sql): Promise<readonly LabUser[]> {
-  type Columns = Pick<LabUser, 'name' | 'id' | 'session' | 'nextWindow' | 'newsSeen'> & { readonly details: string };
+/** `where` names only columns of members. */
+async function readMembers(db: Database, where: Sql): Promise<readonly LabUser[]> {
+  type Columns = Omit<LabUser, 'logins' | keyof UserDetails> & { readonly details: string };
   const { rows } = await sql<Columns>`
-    select name, id, session, next_window as "nextWindow", news_seen as "newsSeen", details
-    from lab_user where ${where} order by id`.execute(db);
-  const { rows: logins } = await sql<{ login: string; owner: string }>`
-    select login, owner from lab_login
-    where owner in (select name from lab_user where ${where}) order by login`.execute(db);
+    select member.*, users.role, users.created_at as "createdAt" from (
+      select name, id, session, next_window as "nextWindow", news_seen as "newsSeen", details
+      from lab_member where ${where}
+    ) as member join users on users.name = member.name order by id`.execute(db);
+  const logins = await readLogins(db);
   return rows.map(({ details, ...columns }) => ({
-    ...columns,
-    logins: logins.filter(({ owner }) => owner === columns.name).map(({ login }) => login),
     ...(JSON.parse(details) as UserDetails),
+    ...columns,
+    logins: logins.get(columns.name) ?? [],
   }));
 }
 
-async function writeUser(db: Database, user: LabUser): Promise<void> {
-  const { name, id, session, nextWindow, newsSeen, logins, ...details } = user;
+async function writeMember(db: Database, user: LabUser): Promise<void> {
+  const { name, role, id, session, nextWindow, newsSeen, createdAt, logins, ...details } = user;
   await sql`
-    insert into lab_user (name, id, session, next_window, news_seen, details)
+    insert into users (name, role, created_at) values (${name}, ${role}, ${createdAt})
+    on conflict (name) do update set role = excluded.role`.execute(db);
+  await sql`
+    insert into lab_member (name, id, session, next_window, news_seen, details)
     values (${name}, ${id}, ${session}, ${nextWindow}, ${newsSeen}, ${JSON.stringify(details satisfies UserDetails)})
     on conflict (name) do update set session = excluded.session, next_window = excluded.next_window,
       news_seen = excluded.news_seen, details = excluded.details`.execute(db);
-  await sql`delete from lab_login where owner = ${name}`.execute(db);
+  await sql`delete from login where owner = ${name}`.execute(db);
   for (const login of new Set(logins)) {
-    await sql`insert into lab_login (login, owner) values (${login}, ${name})`.execute(db);
+    await sql`insert into login (login, owner) values (${login}, ${name})`.execute(db);
   }
 }
 
@@ -272,7 +278,7 @@ function checkUnique(user: LabUser, others: readonly LabUser[]): void {
 }
 
 async function userNotFound(db: Database, name: string): Promise<JobmanError> {
-  const names = (await readUsers(db, all)).map((user) => user.name);
+  const names = (await readMembers(db, all)).map((user) => user.name);
   const meant = didYouMean(name, names);
   const hint = meant === undefined ? formatChoices(names) : `Did you mean "${meant}"?`;
   return new JobmanError(`There is no user "${name}". ${hint}`, exitCode.notFound);
@@ -391,7 +397,7 @@ async function openWindow(
   if (stored !== undefined) return { window: windowOfRow(stored), job: labJob, session: stored.session };
   const { user } = labJob;
   const { rows } = await sql<{ session: string; next_window: number }>`
-    select session, next_window from lab_user where name = ${user}`.execute(db);
+    select session, next_window from lab_member where name = ${user}`.execute(db);
   // A job may outlive its user's registration. It then continues in the session of the user's last window, under the
   // next numbers.
   const { session, next_window } = rows[0] ?? (await nextWindowOf(db, user));
@@ -400,7 +406,7 @@ async function openWindow(
   await sql`
     insert into lab_window (job, attempt, owner, session, number, opened_at)
     values (${jobNumber(job)}, ${attempt}, ${user}, ${session}, ${number}, ${now})`.execute(db);
-  await sql`update lab_user set next_window = ${number + 1} where name = ${user}`.execute(db);
+  await sql`update lab_member set next_window = ${number + 1} where name = ${user}`.execute(db);
   const opened = await find();
   if (opened === undefined) throw new Error(`the window of job ${job} was not stored`);
   return { window: windowOfRow(opened), job: labJob, session };

@@ -28,7 +28,38 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
       for (const [seq, row] of usage.entries()) await insertUsage(db, uid, seq, row);
     }
   },
+  async '0005_users'(db) {
+    for (const statement of usersTables) await statement.execute(db);
+    const { rows } = await sql<{ name: string; details: string }>`select name, details from lab_user`.execute(db);
+    for (const { name, details } of rows) {
+      const { createdAt } = JSON.parse(details) as { readonly createdAt: number };
+      await sql`insert into users (name, role, created_at) values (${name}, 'member', ${createdAt})`.execute(db);
+    }
+    await sql`insert into login (login, owner) select login, owner from lab_login`.execute(db);
+    await sql`
+      insert into lab_member (name, id, session, next_window, news_seen, details)
+      select name, id, session, next_window, news_seen, details from lab_user`.execute(db);
+    await sql`drop table lab_login`.execute(db);
+    await sql`drop table lab_user`.execute(db);
+  },
 };
+
+const usersTables: readonly Sql[] = [
+  // Registered users. Other tables name a user `owner`, because `user` is reserved in PostgreSQL.
+  sql`create table users (name text primary key, role text not null, created_at bigint not null)`,
+  sql`create table login (login text primary key, owner text not null references users (name))`,
+  sql`create index login_owner on login (owner)`,
+  // The part of a user that only the lab needs.
+  sql`
+    create table lab_member (
+      name text primary key references users (name),
+      id integer not null unique,
+      session text not null unique,
+      next_window integer not null,
+      news_seen bigint not null,
+      details text not null
+    )`,
+];
 
 // The usage ledger. `subject` is the id of a job, or the uid of a cluster's job; `seq` counts its rows from 0. Prices
 // are in US dollars per hour.

@@ -3,7 +3,7 @@
 import type { ClusterStore } from '../app/cluster/archive.ts';
 import { StoreError } from '../app/errors.ts';
 import type { NotificationStore } from '../app/notifications/outbox.ts';
-import type { Orphan, Store } from '../app/ports.ts';
+import type { Orphan, Store, UserStore } from '../app/ports.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
@@ -14,6 +14,7 @@ import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
+import { readUsers } from './users.ts';
 import { readUsage, readSpending, readCostliestJobs, readUsageSums } from './usage.ts';
 import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
 
@@ -23,7 +24,7 @@ interface OpenStoreOptions extends OpenDatabaseOptions {
 }
 
 /** The whole database. Code that decides about jobs uses only `Store`, without clusters and the lab. */
-export interface JobmanStore extends Store {
+export interface JobmanStore extends Store, UserStore {
   readonly clusters: ClusterStore;
   readonly notifications: NotificationStore;
   readonly lab: LabStore;
@@ -105,6 +106,7 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
         select backend, resource, installation, job, allocation, state from orphan order by backend, resource`),
     forgetOrphan: ({ backend, resource }) =>
       run(sql`delete from orphan where backend = ${backend} and resource = ${resource}`),
+    users: () => read(readUsers),
     clusters: clusterStore(read, write),
     notifications: notificationStore(read, write),
     lab: labStore(read, write, isIdTaken),

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readFileSync,
   readdirSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
@@ -24,8 +25,10 @@ import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { migrations } from '../../src/store/migrations.ts';
 import { schemaVersion, openDatabaseFile, type OpenDatabaseOptions } from '../../src/store/database-file.ts';
 import { sql } from '../../src/store/sql.ts';
+import { openForWriting } from '../../src/store/sqlite.ts';
 import { openStore, withReadOnlyStore } from '../../src/store/store.ts';
 import { localSpec, noon, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
+import { aUser } from '../support/lab-builders.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -137,6 +140,39 @@ test('a store that was opened for reading refuses to write', async (t) => {
   assert.equal(existsSync(file), false);
 });
 
+/** Writes the rows of the file as an older version would have: into its tables, without the columns of later ones. */
+async function downgrade(file: string, version: number, rows = ''): Promise<void> {
+  const older = `${file}.older`;
+  const db = openForWriting(older);
+  await sql`create table migration (name text primary key, applied_at text not null)`.execute(db);
+  for (const [name, run] of Object.entries(migrations).slice(0, version)) {
+    await run(db);
+    await sql`insert into migration (name, applied_at) values (${name}, '2026-01-01')`.execute(db);
+  }
+  db.close();
+  const copy = new DatabaseSync(older, { enableForeignKeyConstraints: false });
+  copy.prepare('attach ? as newer').run(file);
+  const namesOf = (query: string): readonly string[] =>
+    copy
+      .prepare(query)
+      .all()
+      .map(({ name }) => String(name));
+  const tables = namesOf(
+    "select name from sqlite_master where type = 'table' intersect select name from newer.sqlite_master",
+  );
+  for (const table of tables.filter((name) => name !== 'migration')) {
+    const columns = namesOf(
+      `select name from pragma_table_info('${table}', 'main') intersect select name from pragma_table_info('${table}', 'newer')`,
+    ).join();
+    const known = table === 'counter' ? 'where name in (select name from main.counter)' : '';
+    copy.exec(`insert or replace into ${table} (${columns}) select ${columns} from newer.${table} ${known}`);
+  }
+  copy.exec(`detach newer; ${rows}`);
+  copy.close();
+  for (const suffix of ['-wal', '-shm']) rmSync(`${file}${suffix}`, { force: true });
+  renameSync(older, file);
+}
+
 test('a database without the usage ledger gets the rows of its jobs', async (t) => {
   const { file, open } = databaseIn(t);
   const store = open();
@@ -144,11 +180,7 @@ test('a database without the usage ledger gets the rows of its jobs', async (t) 
   const ready = withAttempts(stored.job, [readyAllocation], [runningAttempt]);
   await store.commit({ ...stored, job: ready, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
   await store.close();
-  edit(
-    file,
-    `drop table usage; drop table delivery; drop table message; drop table notice;
-     delete from counter where name in ('notice', 'message'); delete from migration where name >= '0002'`,
-  );
+  await downgrade(file, 1);
   const upgraded = open();
   await upgraded.insert(job);
   assert.deepEqual(
@@ -171,7 +203,7 @@ test('archived jobs of clusters get rows: by the migration, and after an older c
   const rows = await store.usage({});
   assert.equal(rows.length, 2);
   await store.close();
-  edit(file, `delete from usage; delete from migration where name >= '0004'`);
+  await downgrade(file, 3, 'delete from usage');
   const upgraded = open();
   assert.deepEqual(await upgraded.usage({}), rows);
   await upgraded.close();
@@ -179,6 +211,67 @@ test('archived jobs of clusters get rows: by the migration, and after an older c
   const next = open();
   await next.takeLease('new', '1.0.0', noon, day, false);
   assert.deepEqual(await next.usage({}), rows);
+});
+
+test('the users of a lab become users, with their logins, and a backup keeps the tables as they were', async (t) => {
+  const { file } = databaseIn(t);
+  const open = () => {
+    const store = openStore({ file });
+    t.after(() => store.close());
+    return store;
+  };
+  const store = open();
+  const ada = aUser('ada', { id: 7, session: 'lab-ada', sheetName: 'Ada L.', directories: { 2: '/srv/ada' } });
+  const users = [
+    await store.lab.addUser(aUser('王伟', { id: 3, nextWindow: 12, createdAt: noon + 5, newsSeen: 8 })),
+    await store.lab.addUser({ ...ada, logins: ['ada1', 'ada2'], nextWindow: 4, createdAt: noon + day }),
+  ];
+  await store.close();
+  const rows = users.map(({ name, id, session, nextWindow, newsSeen, ...user }) => {
+    const { sheetName, directories, aliases, settings, createdAt } = user;
+    const details = { sheetName, directories, aliases, settings, createdAt };
+    const values = [name, id, session, nextWindow, newsSeen, JSON.stringify(details)];
+    return `insert into lab_user values (${values.map((value) => `'${value}'`).join()})`;
+  });
+  const logins = ['ada1', 'ada2'].map((login) => `insert into lab_login values ('${login}', 'ada')`);
+  await downgrade(file, 4, [...rows, ...logins].join(';'));
+
+  const upgraded = open();
+  assert.equal(existsSync(`${file}.bak`), false);
+  assert.deepEqual(await upgraded.lab.users(), users);
+  assert.deepEqual(await upgraded.users(), [
+    { name: 'ada', role: 'member', logins: ['ada1', 'ada2'] },
+    { name: '王伟', role: 'member', logins: [] },
+  ]);
+  const namesOf = (path: string) => JSON.stringify(tablesOf(path));
+  assert.doesNotMatch(namesOf(file), /lab_user|lab_login/);
+  assert.match(namesOf(`${file}.bak`), /lab_user.*lab_login|lab_login.*lab_user/);
+
+  // Once: a database of this version is not copied again.
+  await upgraded.close();
+  rmSync(`${file}.bak`);
+  const again = open();
+  assert.equal((await again.lab.changeUser('ada', (user) => ({ ...user, nextWindow: 5 }))).createdAt, noon + day);
+  assert.deepEqual(await again.lab.users(), [users[0], { ...users[1], nextWindow: 5 }]);
+  await again.lab.removeUser('ada');
+  assert.deepEqual(await again.users(), [{ name: '王伟', role: 'member', logins: [] }]);
+  assert.equal(existsSync(`${file}.bak`), false);
+});
+
+test('a damaged database is not migrated, and its backup is kept', async (t) => {
+  const { file, open } = databaseIn(t);
+  const store = open();
+  for (let jobs = 0; jobs < 200; jobs += 1) await store.insert({ ...job, spec: tpuSpec() });
+  await store.close();
+  await downgrade(file, 4);
+  writeFileSync(`${file}.bak`, 'the last good copy');
+  const bytes = readFileSync(file);
+  bytes.fill(0x5a, bytes.length - 20 * 4096, bytes.length - 10 * 4096);
+  writeFileSync(file, bytes);
+  const before = hashOf(file);
+  await fails(open().insert(job), 'corrupt');
+  assert.equal(hashOf(file), before);
+  assert.equal(readFileSync(`${file}.bak`, 'utf8'), 'the last good copy');
 });
 
 test('a new controller writes the usage that a controller without the ledger did not write', async (t) => {

@@ -17,6 +17,7 @@ export function aUser(
   return {
     name,
     id: null,
+    role: 'member',
     session: name,
     sheetName: name,
     logins: [],

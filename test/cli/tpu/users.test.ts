@@ -30,6 +30,7 @@ suite('add-user', () => {
       {
         name: 'xibo',
         id: 0,
+        role: 'member',
         session: 'xibo',
         sheetName: 'Xi',
         logins: [],

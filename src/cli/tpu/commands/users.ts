@@ -96,6 +96,7 @@ export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<numbe
   const added = await store.addUser({
     name,
     id,
+    role: 'member',
     session,
     sheetName,
     logins,
