@@ -70,7 +70,8 @@ export interface JobFilter {
   readonly name?: string;
   /** A glob such as `llama-*`: `*` matches any text, `?` one character, without regard to case. */
   readonly nameGlob?: string;
-  readonly owner?: string;
+  /** Jobs of any of these owners. */
+  readonly owners?: readonly string[];
   readonly tag?: string;
   /** Number of finished jobs to include, newest end first; null for all. Unfinished jobs are always included. */
   readonly maxFinished: number | null;

@@ -136,7 +136,7 @@ export function createClient(parts: ClientParts): Client {
 
     async listCleanable(owner) {
       const { isCleanable } = await import('./clean.ts');
-      const { jobs } = await store.list({ owner, maxFinished: null, includeRemoved: true });
+      const { jobs } = await store.list({ owners: [owner], maxFinished: null, includeRemoved: true });
       const cleanable = await Array.fromAsync(jobs, async (job) => ((await isCleanable(home, job)) ? [job] : []));
       return cleanable.flat().map(({ id, spec: { name } }) => ({ id, name }));
     },
@@ -208,7 +208,7 @@ async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<J
   const byPhase = query.phases !== undefined;
   const all = query.all === true;
   const filter: JobFilter = {
-    ...(query.owner === undefined ? {} : { owner: query.owner }),
+    ...(query.owner === undefined ? {} : { owners: [query.owner] }),
     ...(query.tag === undefined ? {} : { tag: query.tag }),
     ...nameFilter(query.name),
     // The phase is computed, so the store cannot filter by it: filter here and keep the newest 50.

@@ -29,7 +29,7 @@ import { nextNumber, requireRow } from './counters.ts';
 import { schemaVersion } from './database-file.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
-import { escapeLike, matchesGlob, sql, type Database, type Sql } from './sql.ts';
+import { escapeLike, isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 import { completeUsage, writeUsage } from './usage.ts';
 
@@ -184,7 +184,7 @@ function matches(filter: JobFilter): Sql {
   if (filter.includeRemoved !== true) parts.push(sql`removed = 0`);
   if (filter.name !== undefined) parts.push(sql`name = ${filter.name}`);
   if (filter.nameGlob !== undefined) parts.push(matchesGlob(sql`name`, filter.nameGlob));
-  if (filter.owner !== undefined) parts.push(sql`owner = ${filter.owner}`);
+  if (filter.owners !== undefined) parts.push(isOneOf(sql`owner`, filter.owners));
   if (filter.tag !== undefined) parts.push(sql`number in (select job from job_tag where tag = ${filter.tag})`);
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
 }

@@ -70,6 +70,11 @@ function join(parts: readonly Given[], between: Sql = write([', '])): Sql {
 
 export const sql: typeof write & { readonly join: typeof join } = Object.assign(write, { join });
 
+/** False for an empty list, which `in ()` cannot say in PostgreSQL. */
+export function isOneOf(column: Sql, values: readonly Value[]): Sql {
+  return values.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(values)})`;
+}
+
 /** Case does not matter. */
 export function matchesGlob(column: Sql, glob: string): Sql {
   const pattern = escapeLike(glob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_');

@@ -9,7 +9,7 @@ import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
-import { matchesGlob, sql, type Database, type Sql } from './sql.ts';
+import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 
 /** Replaces the rows that differ. `before` is the job as stored; undefined for a new one. */
@@ -272,7 +272,7 @@ function matches(filter: UsageFilter): Sql {
   const parts: Sql[] = [];
   if (since !== undefined) parts.push(sql`(ended_at is null or ended_at > ${since})`);
   if (until !== undefined) parts.push(sql`began_at < ${until}`);
-  if (jobs !== undefined) parts.push(jobs.length === 0 ? sql`1 = 0` : sql`subject in (${sql.join(jobs)})`);
+  if (jobs !== undefined) parts.push(isOneOf(sql`subject`, jobs));
   if (exceptJobs !== undefined && exceptJobs.length > 0) parts.push(sql`subject not in (${sql.join(exceptJobs)})`);
   if (name !== undefined) parts.push(sql`job_name = ${name}`);
   if (nameGlob !== undefined) parts.push(matchesGlob(sql`job_name`, nameGlob));

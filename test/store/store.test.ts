@@ -340,9 +340,11 @@ function storeSuite(name: string, open: OpenPair): void {
       await store.insert(ada({ owner: 'bob', spec: localSpec({ name: 'llama-1' }) }));
       const ids = async (filter: Partial<Parameters<Store['list']>[0]>) =>
         (await store.list({ maxFinished: null, ...filter })).jobs.map((job) => job.id);
-      assert.deepEqual(await ids({ owner: 'bob' }), ['000004']);
+      assert.deepEqual(await ids({ owners: ['bob'] }), ['000004']);
+      assert.deepEqual(await ids({ name: 'llama-1', owners: ['ada', 'bob'] }), ['000004', '000001']);
+      assert.deepEqual(await ids({ owners: [] }), []);
       assert.deepEqual(await ids({ name: 'llama-1' }), ['000004', '000001']);
-      assert.deepEqual(await ids({ name: 'llama-1', owner: 'ada' }), ['000001']);
+      assert.deepEqual(await ids({ name: 'llama-1', owners: ['ada'] }), ['000001']);
       assert.deepEqual(await ids({ tag: 'night' }), ['000003', '000001']);
       assert.deepEqual(await ids({ nameGlob: 'llama-*' }), ['000004', '000003', '000001']);
       assert.deepEqual(await ids({ nameGlob: 'llama_?' }), ['000002']);
@@ -351,7 +353,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.ok(third);
       await commit(third, { job: finished(third.job, noon) });
       assert.equal((await store.list({ maxFinished: 0, tag: 'night' })).more, 1);
-      assert.equal((await store.list({ maxFinished: 0, owner: 'bob' })).more, 0);
+      assert.equal((await store.list({ maxFinished: 0, owners: ['bob'] })).more, 0);
     });
 
     it('hides a removed job from lists and keeps its rows', async () => {
