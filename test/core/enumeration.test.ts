@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { waitsForSlot } from '../../src/core/policy/admission.ts';
 import { applyCommand } from '../../src/core/decide/commands.ts';
-import { checkCommand } from '../../src/core/policy/permissions.ts';
+import { checkAction, checkCommand, jobActions, permissionOf } from '../../src/core/policy/permissions.ts';
+import type { JobCommand } from '../../src/core/policy/permissions.ts';
 import type { CommandOptions, Verb } from '../../src/core/decide/commands.ts';
 import type { Change, Action } from '../../src/core/model/decision.ts';
 import type { Event } from '../../src/core/model/event.ts';
@@ -28,6 +29,7 @@ import { situations } from '../../src/core/decide/situations.ts';
 import type { JobSpec, WorkerId } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import type { Duration, Instant } from '../../src/core/model/time.ts';
+import { aMember } from '../support/builders.ts';
 import { World, local, spec, tpu, tpuWithAlternatives } from './world.ts';
 
 /** Every command of the owner, with each of its options. */
@@ -166,6 +168,38 @@ interface Node {
 /** The situations that decided a pass of any job here. */
 const rowsReached = new Set<string>();
 
+/** `stop allow` and the like: every answer to the owner of any job here. */
+const answersReached = new Set<string>();
+
+const owner = aMember('alice');
+const others = [aMember('bob'), aMember('bob', { role: 'admin' }), aMember('bob', { role: 'viewer' })];
+
+/** The role decides, then the state of the job, which is the same for all who may give the command. */
+function checkActions(job: Job): void {
+  const forOwner = jobActions(job, owner);
+  for (const [name, expected] of Object.entries(forOwner)) {
+    const command = name as JobCommand;
+    answersReached.add(`${command} ${expected.answer}`);
+    const message = expected.answer === 'allow' ? {} : { message: expected.message };
+    assert.deepEqual(checkCommand(job, command, 'alice'), { ok: expected.answer === 'allow', ...message });
+    for (const actor of others) {
+      const permission = permissionOf(actor, job, command);
+      const refused = { answer: permission, cause: 'permission', message: checkMessage(job, command) };
+      const isDecidedByState = permission !== 'deny' && expected.answer === 'deny';
+      const wanted = isDecidedByState || permission === 'allow' ? expected : refused;
+      assert.deepEqual(jobActions(job, actor)[command], wanted, `${actor.role}: ${command}`);
+      const onBehalf = checkAction(job, command, actor, { onBehalfOf: 'alice' });
+      assert.deepEqual(onBehalf, permission === 'deny' ? refused : expected, `${actor.role}: ${command} for alice`);
+    }
+  }
+}
+
+/** The sentence for a user who is not the owner. */
+function checkMessage(job: Job, command: JobCommand): string {
+  const check = checkCommand(job, command, 'bob');
+  return check.ok ? '' : check.message;
+}
+
 /** Creates jobs from which rows are reached that are many passes away from a new job. */
 type Seed = (world: World) => void;
 
@@ -201,6 +235,12 @@ const seeds: readonly Seed[] = [
   // Its command runs.
   (world) => world.runUntilIdle(),
   failedOnce,
+  // Its command was killed, and the cloud has not reported the cause.
+  (world) => {
+    world.runUntilIdle();
+    if (world.job.finish === null) world.exitAll(137);
+    world.pass();
+  },
   // A rule has created the next attempt, and its owner has disabled recovery.
   (world) => {
     failedOnce(world);
@@ -264,6 +304,7 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
         add(decision, now, decision.actions);
       }
     }
+    checkActions(job);
     for (const [verb, options] of commands) {
       if (!checkCommand(job, verb, 'alice', options).ok) continue;
       add(applyCommand(job, verb, { by: 'alice', ...options }, node.now), node.now, node.actions);
@@ -349,6 +390,15 @@ for (const { name, given, workers = 1, share = 1 } of cases) {
 test('the enumeration reaches every row of the situation table', () => {
   assert.deepEqual(
     situations.map(({ name }) => name).filter((name) => !rowsReached.has(name)),
+    [],
+  );
+});
+
+test('the enumeration reaches jobs that accept each command and jobs that refuse it', () => {
+  const { delete: _, ...commandsOfPhases } = jobActions(new World().job, owner);
+  const both = Object.keys(commandsOfPhases).flatMap((command) => [`${command} allow`, `${command} deny`]);
+  assert.deepEqual(
+    both.filter((one) => !answersReached.has(one)),
     [],
   );
 });

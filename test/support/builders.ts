@@ -5,12 +5,18 @@ import type { ObservedTpu } from '../../src/app/tpus.ts';
 import { plannedAllocation } from '../../src/core/decide/allocate.ts';
 import { newJob, withLifecycle } from '../../src/core/model/job.ts';
 import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../src/core/model/job.ts';
+import type { Actor } from '../../src/core/model/user.ts';
 import { presets } from '../../src/core/policy/presets.ts';
 import type { JobSpec, Pricing, TpuSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import type { UsageRow } from '../../src/reports/usage.ts';
 
 export const noon = Date.UTC(2026, 10, 20, 12);
+
+/** A member with a login of the same name. */
+export function aMember(user: string, changes: Partial<Actor> = {}): Actor {
+  return { user, role: 'member', via: 'local', logins: [user], ...changes };
+}
 
 /** A job on this machine. */
 export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {

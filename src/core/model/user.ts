@@ -1,13 +1,33 @@
-// User: who uses jobman.
+// User: the people who use jobman, and the actor, in whose name a call is performed.
 
-/** The name of a user: of a registered user, or the login of an unregistered one. */
-type UserName = string;
+/** The name of a registered user, or the login of an unregistered one. */
+export type UserName = string;
 
+/** In ascending order: a role may do all that a lower one may. policy/permissions.ts has the table. */
 export type Role = 'viewer' | 'member' | 'admin';
 
 /** A registered user. */
 export interface User {
   readonly name: UserName;
   readonly role: Role;
+  /** Logins of machines that belong to this user alone; empty for a user of a shared login. */
   readonly logins: readonly string[];
+}
+
+/** A user who performs calls. Every client is bound to one actor. */
+export interface Actor {
+  readonly user: UserName;
+  readonly role: Role;
+  readonly via: 'local' | 'token' | 'session';
+  /** Logins whose jobs count as the actor's own: those of the user, and the one of this process. Empty for a token. */
+  readonly logins: readonly string[];
+}
+
+export function owns(actor: Actor, owner: UserName): boolean {
+  return ownNames(actor).includes(owner);
+}
+
+/** Every owner whose jobs are the actor's own, the user first. */
+export function ownNames({ user, logins }: Actor): readonly UserName[] {
+  return [...new Set([user, ...logins])];
 }

@@ -1,72 +1,223 @@
-// Permissions: the commands that a user may give to a job in its current state, and the messages of refusals.
+// Permissions: what an actor may do with a job, by role and by the job's state, and the messages of refusals. The role
+// of a local actor prevents mistakes, not attacks: a login that can write the database can do everything.
 
 import type { CommandOptions, Verb } from '../decide/commands.ts';
 import { phaseOf } from '../decide/phase.ts';
-import { formatVerdict, heldAllocations, openAttempt, usableAllocation } from '../model/job.ts';
+import { formatVerdict, heldAllocations, openAttempt, stepsOf, usableAllocation } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
+import { owns } from '../model/user.ts';
+import type { Actor, Role, UserName } from '../model/user.ts';
+
+/** Commands of a job, `clean` (removes its files) and `setup` (runs one step again). */
+export type JobCommand = Verb | 'clean' | 'setup';
+
+/** `read`: everything about the job except its row in lists and costs, which every role may read. */
+export type JobOperation = JobCommand | 'read' | 'create';
+
+/** `shared`: another user's job on a persistent TPU, which a lab shares. */
+export type Relation = 'own' | 'shared' | 'other';
+
+/** `confirm`: only in the name of the owner (`onBehalfOf`). */
+export type Permission = 'allow' | 'confirm' | 'deny';
+
+type Cells = Readonly<Record<Relation, Permission>>;
+
+function cells(own: Permission, shared: Permission, other: Permission): Cells {
+  return { own, shared, other };
+}
+
+const nothing = cells('deny', 'deny', 'deny');
+const everything = cells('allow', 'allow', 'allow');
+const confirmed = cells('allow', 'confirm', 'confirm');
+
+/** A lab's members end and start each other's jobs on a TPU that they share. */
+const running = { viewer: nothing, member: cells('allow', 'confirm', 'deny'), admin: confirmed };
+/** Files and setup are the owner's alone. */
+const ownersOnly = { viewer: nothing, member: cells('allow', 'deny', 'deny'), admin: confirmed };
+
+export const permissions: Readonly<Record<JobOperation, Readonly<Record<Role, Cells>>>> = {
+  read: { viewer: cells('allow', 'deny', 'deny'), member: everything, admin: everything },
+  create: running,
+  start: running,
+  stop: running,
+  cancel: running,
+  resume: running,
+  rerun: running,
+  'disable-recovery': running,
+  // The lab's list of windows belongs to all of its members.
+  'accept-exit': {
+    viewer: nothing,
+    member: cells('allow', 'allow', 'deny'),
+    admin: cells('allow', 'allow', 'confirm'),
+  },
+  delete: ownersOnly,
+  clean: ownersOnly,
+  setup: ownersOnly,
+};
+
+/** Of a new job too: `owner` and `spec` are all that it needs. */
+export function relationOf(actor: Actor, { owner, spec }: Pick<Job, 'owner' | 'spec'>): Relation {
+  if (owns(actor, owner)) return 'own';
+  // This machine is persistent capacity as well, but its jobs share nothing that another user may take.
+  return spec.capacity.kind === 'tpu' && spec.capacity.ownership === 'persistent' ? 'shared' : 'other';
+}
+
+/** By the role alone, for any state of the job. */
+export function permissionOf(actor: Actor, job: Pick<Job, 'owner' | 'spec'>, operation: JobOperation): Permission {
+  return permissions[operation][actor.role][relationOf(actor, job)];
+}
+
+export type ActionAnswer =
+  | { readonly answer: 'allow' }
+  /** `cause`: the role forbids it, or the state of the job. The message is a sentence without its full stop. */
+  | { readonly answer: 'confirm' | 'deny'; readonly cause: 'permission' | 'state'; readonly message: string };
+
+export type JobActions = Readonly<Record<JobCommand, ActionAnswer>>;
+
+export interface ActionOptions extends Pick<CommandOptions, 'release' | 'commandOnly'> {
+  readonly onBehalfOf?: UserName;
+}
+
+const allowed: ActionAnswer = { answer: 'allow' };
+
+/** All commands at once, for buttons, completion and the API. */
+export function jobActions(job: Job, actor: Actor): JobActions {
+  const check = (command: JobCommand): ActionAnswer => checkAction(job, command, actor);
+  return {
+    start: check('start'),
+    stop: check('stop'),
+    resume: check('resume'),
+    rerun: check('rerun'),
+    cancel: check('cancel'),
+    delete: check('delete'),
+    'disable-recovery': check('disable-recovery'),
+    'accept-exit': check('accept-exit'),
+    clean: check('clean'),
+    setup: check('setup'),
+  };
+}
+
+/**
+ * One command with its options. `onBehalfOf` turns `confirm` into `allow` if it names the owner. The state comes before
+ * `confirm`, so that no user confirms a command that is then refused.
+ */
+export function checkAction(job: Job, command: JobCommand, actor: Actor, options: ActionOptions = {}): ActionAnswer {
+  const permitted = checkPermission(job, command, actor, options.onBehalfOf);
+  if (permitted.answer === 'deny') return permitted;
+  const message = stateProblem(job, command, options);
+  return message === null ? permitted : { answer: 'deny', cause: 'state', message };
+}
+
+/** A new job has no id yet. */
+type JobOrNew = Pick<Job, 'owner' | 'spec'> & Partial<Pick<Job, 'id'>>;
+
+/** `permissionOf` with the sentence for the user. */
+export function checkPermission(
+  job: JobOrNew,
+  operation: JobOperation,
+  actor: Actor,
+  onBehalfOf?: UserName,
+): ActionAnswer {
+  const answer = permissionOf(actor, job, operation);
+  if (answer === 'allow' || (answer === 'confirm' && onBehalfOf === job.owner)) return allowed;
+  const message = owns(actor, job.owner)
+    ? `your role is ${actor.role}, which may not ${phrases[operation]?.aJob ?? `${operation} a job`}`
+    : ownersOnlyMessage(job, operation);
+  return { answer, cause: 'permission', message };
+}
+
+/** For operations whose name is not an English verb. */
+const phrases: Partial<Record<JobOperation, { readonly it: string; readonly aJob: string }>> = {
+  'disable-recovery': { it: 'turn off its recovery', aJob: 'turn off the recovery of a job' },
+  'accept-exit': { it: 'accept its exit', aJob: 'accept the exit of a job' },
+  setup: { it: 'run a setup step', aJob: 'run a setup step of a job' },
+};
+
+function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperation): string {
+  return id === undefined
+    ? `only ${owner} may ${operation} a job of ${owner}`
+    : `job ${id} (${spec.name}) belongs to ${owner}; only its owner may ${phrases[operation]?.it ?? `${operation} it`}`;
+}
 
 /** Accepted, or the sentence for the user. */
 export type CommandCheck = { readonly ok: true } | { readonly ok: false; readonly message: string };
 
-/** For commands whose name is not an English verb. */
-const verbPhrases: Partial<Record<Verb, string>> = {
-  'disable-recovery': 'turn off its recovery',
-  'accept-exit': 'accept its exit',
-};
-
-const accepted: CommandCheck = { ok: true };
-
-function rejected(message: string): CommandCheck {
-  return { ok: false, message };
-}
-
-/** `message` says why the user may not give the command now, and what to do instead. */
+/** `checkAction` for callers that have no actor yet and know only the name of the user. */
 export function checkCommand(
   job: Job,
-  verb: Verb,
+  command: JobCommand,
   by: string,
   options: Pick<CommandOptions, 'release' | 'commandOnly' | 'onBehalf'> = {},
 ): CommandCheck {
+  const isPermitted = by === job.owner || options.onBehalf === true;
+  const message = isPermitted ? stateProblem(job, command, options) : ownersOnlyMessage(job, command);
+  return message === null ? { ok: true } : { ok: false, message };
+}
+
+/** The reason why the state of the job does not allow the command now, and the next step; null if it does. */
+function stateProblem(
+  job: Job,
+  command: JobCommand,
+  options: Pick<CommandOptions, 'release' | 'commandOnly'>,
+): string | null {
   const name = `job ${job.id} (${job.spec.name})`;
-  if (by !== job.owner && options.onBehalf !== true)
-    return rejected(`${name} belongs to ${job.owner}; only its owner may ${verbPhrases[verb] ?? `${verb} it`}`);
-  const isRequest = verb === 'start' || verb === 'resume' || verb === 'rerun';
-  if (job.removed)
-    return rejected(isRequest ? `${name} was deleted; create a new one` : `${name} has already been deleted`);
-  if (job.desired === 'deleted' && verb !== 'delete')
-    return rejected(isRequest ? `${name} is being deleted; create a new one` : `${name} is already being deleted`);
-  const phase = phaseOf(job);
-  switch (verb) {
+  const { finish } = job;
+  // The files of a job stay when it leaves the list.
+  if (command === 'clean') return cleanProblem(job, name);
+  const isRequest = command === 'start' || command === 'resume' || command === 'rerun';
+  if (job.removed) return isRequest ? `${name} was deleted; create a new one` : `${name} has already been deleted`;
+  if (job.desired === 'deleted' && command !== 'delete')
+    return isRequest ? `${name} is being deleted; create a new one` : `${name} is already being deleted`;
+  switch (command) {
     case 'start':
-      if (isDesiredRunning(job)) return rejected(alreadyActiveMessage(name, phase));
-      if (options.commandOnly === true && usableAllocation(job)?.lastObserved?.state !== 'ready')
-        return rejected(`${name} has no ready workers to run its command on; ${howToGetWorkers(job)}`);
-      if (options.commandOnly === true || job.finish === null || job.finish.verdict === 'stopped') return accepted;
-      return rejected(
-        `${name} has ${formatVerdict(job.finish.verdict)}; use resume to continue from its last checkpoint, or rerun to start from the beginning`,
-      );
+      if (isDesiredRunning(job)) return alreadyActiveMessage(job, name);
+      if (options.commandOnly === true)
+        return hasReadyWorkers(job)
+          ? null
+          : `${name} has no ready workers to run its command on; ${howToGetWorkers(job)}`;
+      if (finish === null || finish.verdict === 'stopped') return null;
+      return `${name} has ${formatVerdict(finish.verdict)}; use resume to continue from its last checkpoint, or rerun to start from the beginning`;
     case 'resume':
     case 'rerun':
-      return isDesiredRunning(job)
-        ? rejected(`${alreadyActiveMessage(name, phase)}; stop it first to ${verb} it`)
-        : accepted;
+      return isDesiredRunning(job) ? `${alreadyActiveMessage(job, name)}; stop it first to ${command} it` : null;
     case 'stop':
-      if (job.finish === null) return accepted;
-      if (options.release === true && heldAllocations(job).length > 0) return accepted;
-      if (job.finish.verdict === 'stopped' && options.release !== true) return accepted;
-      return rejected(`${name} is not running: it has ${formatVerdict(job.finish.verdict)}${heldCapacityMessage(job)}`);
+      if (finish === null) return null;
+      if (options.release === true ? heldAllocations(job).length > 0 : finish.verdict === 'stopped') return null;
+      return `${name} is not running: it has ${formatVerdict(finish.verdict)}${heldCapacityMessage(job)}`;
     case 'cancel':
-      if (job.finish === null || job.finish.verdict === 'stopped' || heldAllocations(job).length > 0) return accepted;
-      if (job.finish.verdict === 'cancelled') return accepted;
-      return rejected(`${name} has already ${formatVerdict(job.finish.verdict)} and holds no capacity`);
+      if (finish === null || finish.verdict === 'stopped' || finish.verdict === 'cancelled') return null;
+      if (heldAllocations(job).length > 0) return null;
+      return `${name} has already ${formatVerdict(finish.verdict)} and holds no capacity`;
     case 'disable-recovery':
-      if (job.finish === null && job.desired === 'running') return accepted;
-      return rejected(`${name} has finished or is being stopped, so no rule restarts it`);
+      return isDesiredRunning(job) ? null : `${name} has finished or is being stopped, so no rule restarts it`;
     case 'accept-exit':
-      return hasUnjudgedExit(job) ? accepted : rejected(`${name} has no exit that waits for a decision`);
+      return hasUnjudgedExit(job) ? null : `${name} has no exit that waits for a decision`;
+    case 'setup':
+      return setupProblem(job, name);
     case 'delete':
-      return accepted;
+      return null;
   }
+}
+
+function cleanProblem(job: Job, name: string): string | null {
+  if (!job.removed && (job.finish === null || job.startRequest !== null))
+    return `${name} has not finished; cancel it first`;
+  return heldAllocations(job).length > 0 ? `${name} still holds its TPU; try again once it is released` : null;
+}
+
+/** The steps that a running command uses are refused one by one (app/manual-step.ts). */
+function setupProblem(job: Job, name: string): string | null {
+  if (stepsOf(job).length === 0) return `${name} has no setup`;
+  if (!hasReadyWorkers(job))
+    return `${name} has no ready workers; ${job.finish === null ? 'use why to see the reason' : howToGetWorkers(job)}`;
+  const attempt = openAttempt(job);
+  if (attempt === undefined) return null;
+  if (attempt.ending !== null) return `${name} is ending an attempt; try again once it has ended`;
+  return attempt.startedAt === null ? `${name} is in setup; stop it first` : null;
+}
+
+function hasReadyWorkers(job: Job): boolean {
+  return usableAllocation(job)?.lastObserved?.state === 'ready';
 }
 
 function hasUnjudgedExit(job: Job): boolean {
@@ -84,7 +235,8 @@ function isDesiredRunning(job: Job): boolean {
   return job.desired === 'running' && job.finish === null;
 }
 
-function alreadyActiveMessage(name: string, phase: string): string {
+function alreadyActiveMessage(job: Job, name: string): string {
+  const phase = phaseOf(job);
   return phase === 'queued' ? `${name} is already queued` : `${name} is already active (${phase})`;
 }
 

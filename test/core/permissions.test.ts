@@ -1,0 +1,124 @@
+// Permissions: the table, the relations and the sentences. enumeration.test.ts checks the answers for
+// every reachable job.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ownNames, owns } from '../../src/core/model/user.ts';
+import {
+  checkAction,
+  checkCommand,
+  checkPermission,
+  permissionOf,
+  permissions,
+  relationOf,
+} from '../../src/core/policy/permissions.ts';
+import { aJob, aMember, localSpec, tpuSpec } from '../support/builders.ts';
+
+const persistent = tpuSpec({}, { ownership: 'persistent' });
+const eve = aMember('eve');
+const admin = aMember('eve', { role: 'admin' });
+const viewer = aMember('ada', { role: 'viewer' });
+
+test('the table of permissions: own, shared and other jobs of each role', () => {
+  const lines = Object.entries(permissions).map(([operation, roles]) => {
+    const columns = [roles.viewer, roles.member, roles.admin].map(({ own, shared, other }) =>
+      [own, shared, other].map((permission) => permission.charAt(0)).join(' '),
+    );
+    return `${operation.padEnd(16)} ${columns.join(' | ')}`;
+  });
+  assert.deepEqual(lines, [
+    //                viewer  member  admin
+    'read             a d d | a a a | a a a',
+    'create           d d d | a c d | a c c',
+    'start            d d d | a c d | a c c',
+    'stop             d d d | a c d | a c c',
+    'cancel           d d d | a c d | a c c',
+    'resume           d d d | a c d | a c c',
+    'rerun            d d d | a c d | a c c',
+    'disable-recovery d d d | a c d | a c c',
+    'accept-exit      d d d | a a d | a a c',
+    'delete           d d d | a d d | a c c',
+    'clean            d d d | a d d | a c c',
+    'setup            d d d | a d d | a c c',
+  ]);
+});
+
+test('a role may do all that a lower one may, and has to read a job before it may change it', () => {
+  const order = ['deny', 'confirm', 'allow'];
+  for (const roles of Object.values(permissions)) {
+    for (const relation of ['own', 'shared', 'other'] as const) {
+      const [viewers, members, admins] = (['viewer', 'member', 'admin'] as const).map((role) => {
+        if (roles[role][relation] !== 'deny') assert.equal(permissions.read[role][relation], 'allow');
+        return order.indexOf(roles[role][relation]);
+      });
+      assert.ok((viewers ?? 0) <= (members ?? 0) && (members ?? 0) <= (admins ?? 0));
+    }
+  }
+});
+
+test('a job is own by the user or by a login, shared on a persistent TPU, and else of another', () => {
+  const ada = aMember('ada', { logins: ['ada1', 'ada'] });
+  assert.deepEqual(ownNames(ada), ['ada', 'ada1']);
+  assert.deepEqual(
+    ['ada', 'ada1', 'eve'].map((owner) => owns(ada, owner)),
+    [true, true, false],
+  );
+  assert.equal(relationOf(ada, aJob(persistent, { owner: 'ada1' })), 'own');
+  assert.equal(relationOf(eve, aJob(persistent)), 'shared');
+  assert.equal(relationOf(eve, aJob()), 'other');
+  // The capacity of this machine is persistent too.
+  assert.equal(relationOf(eve, aJob(localSpec())), 'other');
+  assert.equal(permissionOf(eve, { owner: 'ada', spec: persistent }, 'create'), 'confirm');
+});
+
+test('a confirmed command needs the name of the owner, and a denied one remains denied', () => {
+  const job = aJob(persistent);
+  const message = 'job 000042 (vit) belongs to ada; only its owner may cancel it';
+  assert.deepEqual(checkAction(job, 'cancel', eve), { answer: 'confirm', cause: 'permission', message });
+  assert.deepEqual(checkAction(job, 'cancel', eve, { onBehalfOf: 'bob' }).answer, 'confirm');
+  assert.deepEqual(checkAction(job, 'cancel', eve, { onBehalfOf: 'ada' }), { answer: 'allow' });
+  assert.equal(checkAction(job, 'delete', eve, { onBehalfOf: 'ada' }).answer, 'deny');
+  assert.equal(checkAction(aJob(), 'cancel', eve, { onBehalfOf: 'ada' }).answer, 'deny');
+  assert.equal(checkAction(aJob(), 'delete', admin, { onBehalfOf: 'ada' }).answer, 'allow');
+});
+
+test('a refusal by the role names the owner or the role', () => {
+  const message = (answer: ReturnType<typeof checkAction>): string => (answer.answer === 'allow' ? '' : answer.message);
+  const sentences = (['stop', 'disable-recovery', 'accept-exit', 'setup'] as const).map((command) => [
+    message(checkAction(aJob(), command, viewer)),
+    message(checkAction(aJob(), command, eve)),
+  ]);
+  assert.deepEqual(sentences, [
+    ['your role is viewer, which may not stop a job', 'job 000042 (vit) belongs to ada; only its owner may stop it'],
+    [
+      'your role is viewer, which may not turn off the recovery of a job',
+      'job 000042 (vit) belongs to ada; only its owner may turn off its recovery',
+    ],
+    [
+      'your role is viewer, which may not accept the exit of a job',
+      'job 000042 (vit) belongs to ada; only its owner may accept its exit',
+    ],
+    [
+      'your role is viewer, which may not run a setup step of a job',
+      'job 000042 (vit) belongs to ada; only its owner may run a setup step',
+    ],
+  ]);
+  const reader = aMember('eve', { role: 'viewer' });
+  assert.match(message(checkPermission(aJob(), 'read', reader)), /belongs to ada; only its owner may read it$/);
+  const created = { owner: 'ada', spec: tpuSpec() };
+  assert.equal(message(checkPermission(created, 'create', viewer)), 'your role is viewer, which may not create a job');
+  assert.equal(message(checkPermission(created, 'create', eve, 'ada')), 'only ada may create a job of ada');
+});
+
+test('the check by name answers the owner as the actor, and another user as one without permission', () => {
+  for (const options of [{}, { release: true }, { commandOnly: true }]) {
+    for (const command of ['start', 'stop', 'resume'] as const) {
+      const answer = checkAction(aJob(), command, aMember('ada'), options);
+      const message = answer.answer === 'allow' ? {} : { message: answer.message };
+      const expected = { ok: answer.answer === 'allow', ...message };
+      assert.deepEqual(checkCommand(aJob(), command, 'ada', options), expected);
+      assert.deepEqual(checkCommand(aJob(), command, 'eve', { ...options, onBehalf: true }), expected);
+      assert.equal(checkCommand(aJob(), command, 'eve', options).ok, false);
+    }
+  }
+});
