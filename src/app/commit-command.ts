@@ -60,7 +60,7 @@ export async function commitCommand(
   return { ...outcome.answer, changed: outcome.change !== null };
 }
 
-function refusedResult(id: string, message: string): CommandResult {
+export function refusedResult(id: string, message: string): CommandResult {
   return {
     id,
     ok: false,

@@ -2,10 +2,12 @@
 
 import type { Event } from '../core/model/event.ts';
 import { openAttempt, stepsOf, type Allocation, type Job, usableAllocation } from '../core/model/job.ts';
+import { checkCommand } from '../core/policy/permissions.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
+import { capitalize } from './format.ts';
 import { commitChange } from './commit-command.ts';
 import type { LogFiles, Store, StoredJob } from './ports.ts';
 
@@ -32,33 +34,23 @@ const stepsUsedByCommand: ReadonlySet<string> = new Set(['files', 'docker', 'con
 export function planStep(job: Job, name: string, by: string): StepPlan {
   const it = `Job ${job.id} (${job.spec.name})`;
   const number = Number(job.id);
-  const reject = (message: string): never => {
-    throw new JobmanError(message, exitCode.conflict);
-  };
-  if (by !== job.owner) reject(`${it} belongs to ${job.owner}; only its owner may run a setup step.`);
   const step = stepsOf(job).find((one) => one.name === name);
   if (step === undefined) throw new JobmanError(stepNotFoundMessage(job, it, name), exitCode.usage);
-  const allocation = usableAllocation(job);
-  if (allocation?.lastObserved?.state !== 'ready' || allocation.workers === null) {
-    return reject(
-      job.finish === null
-        ? `${it} has no ready workers. Explain: jobman why ${number}`
-        : `${it} has finished (${job.finish.verdict}) and has no workers. Resume: jobman resume ${number}`,
-    );
+  const check = checkCommand(job, 'setup', by);
+  if (!check.ok) {
+    const lines = by === job.owner ? [`Explain: jobman why ${number}`] : [];
+    throw new JobmanError(`${capitalize(check.message)}.`, exitCode.conflict, lines);
   }
-  const attempt = openAttempt(job);
-  if (attempt !== undefined && attempt.ending !== null) {
-    reject(`${it} is ending an attempt. Try again afterwards: jobman wait ${number}`);
-  }
-  if (attempt !== undefined && attempt.startedAt === null) {
-    reject(`${it} is in setup. Follow: jobman logs ${number} --step ${name} -f · Stop it first: jobman stop ${number}`);
-  }
-  if (attempt !== undefined && stepsUsedByCommand.has(name)) {
-    reject(
+  if (openAttempt(job) !== undefined && stepsUsedByCommand.has(name)) {
+    throw new JobmanError(
       `${it} uses the result of ${name}. Stop it first, which keeps its workers, and resume it afterwards: ` +
         `jobman stop ${number} && jobman wait ${number}; jobman setup ${number} ${name}; jobman resume ${number}`,
+      exitCode.conflict,
     );
   }
+  const allocation = usableAllocation(job);
+  if (allocation === undefined || allocation.workers === null)
+    throw new Error(`job ${job.id} has ready workers, but their number is unknown`);
   const workers = Array.from({ length: allocation.workers }, (_, worker) => worker);
   return { job, allocation, step: resolvedStep(step, allocation, job), workers };
 }

@@ -77,11 +77,6 @@ test('the refusal of a stop says whether the capacity is kept or being released'
   assert.match(JSON.stringify(stop(isReleased)), /it has succeeded, and its capacity is being released/);
 });
 
-test('another user is refused every command', () => {
-  const job = brought('stopped').job;
-  for (const verb of verbs) assert.equal(checkCommand(job, verb, 'bob').ok, false);
-});
-
 test('a job that is being deleted accepts only delete, and a removed job accepts no command', () => {
   const world = brought('running');
   world.command('delete');

@@ -48,7 +48,7 @@ test('stop, start, resume, cancel, rerun and delete, each with the kept capacity
 
   assert.match(await refused(world, 4, 'start', id), /^jobman: Job 000001 \(cycle\) is already active \(running\)\.$/);
   assert.match(await refused(world, 4, 'resume', id), /is already active \(running\); stop it first to resume it\.$/);
-  assert.match(await refused(world, 4, 'clean', id), /has not finished\. Cancel it first\.$/);
+  assert.match(await refused(world, 4, 'clean', id), /has not finished; cancel it first\.$/);
 
   const held =
     /^Stopping job 000001 \(cycle\)\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h on Google Cloud \(simulated: free\)\. Release it: jobman stop 1 --release$/;

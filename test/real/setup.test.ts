@@ -28,7 +28,11 @@ command: {run: exec sleep 1000}
   const setUpWhile = await eventually(
     async () => {
       const { code, stderr } = await world.jobman(['setup', '1', 'gcsfuse']);
-      return stderr.includes('right now') ? { code, stderr } : stderr.includes('no ready workers') ? undefined : 'late';
+      return stderr.includes('is in setup')
+        ? { code, stderr }
+        : stderr.includes('no ready workers')
+          ? undefined
+          : 'late';
     },
     { withinMs: 60_000 },
   );

@@ -209,7 +209,7 @@ function cleanProblem(job: Job, name: string): string | null {
 function setupProblem(job: Job, name: string): string | null {
   if (stepsOf(job).length === 0) return `${name} has no setup`;
   if (!hasReadyWorkers(job))
-    return `${name} has no ready workers; ${job.finish === null ? 'use why to see the reason' : howToGetWorkers(job)}`;
+    return `${name} has no ready workers${job.finish === null ? '' : `; ${howToGetWorkers(job)}`}`;
   const attempt = openAttempt(job);
   if (attempt === undefined) return null;
   if (attempt.ending !== null) return `${name} is ending an attempt; try again once it has ended`;
@@ -217,7 +217,8 @@ function setupProblem(job: Job, name: string): string | null {
 }
 
 function hasReadyWorkers(job: Job): boolean {
-  return usableAllocation(job)?.lastObserved?.state === 'ready';
+  const allocation = usableAllocation(job);
+  return allocation?.lastObserved?.state === 'ready' && allocation.workers !== null;
 }
 
 function hasUnjudgedExit(job: Job): boolean {
@@ -228,7 +229,7 @@ function hasUnjudgedExit(job: Job): boolean {
 /** `start` is not accepted after a job has finished by itself. */
 function howToGetWorkers({ finish }: Job): string {
   if (finish === null || finish.verdict === 'stopped') return 'use start to get some';
-  return `it has ${formatVerdict(finish.verdict)}; use resume or rerun to get some, with its setup`;
+  return `it has ${formatVerdict(finish.verdict)}, so use resume or rerun to get some, with its setup`;
 }
 
 function isDesiredRunning(job: Job): boolean {
