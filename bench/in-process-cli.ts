@@ -37,6 +37,7 @@ export function openInProcessCli(home: Home, overrides: Partial<Services> = {}):
     env: home.env,
     cwd: root,
     user: userInfo().username,
+    uid: userInfo().uid,
     userHome: userInfo().homedir,
     pid: process.pid,
     // Child processes run the bundle, as for a user; see src/main.ts.

@@ -52,6 +52,7 @@ const io: Io = {
   get user() {
     return (login ??= loginName());
   },
+  uid: process.getuid?.() ?? -1,
   userHome: process.env['HOME'] || userInfo().homedir,
   pid: process.pid,
   // V8's memory reducer would wake the sleeping controller more often than its work does.

@@ -13,6 +13,8 @@ import {
 } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { Actor } from '../core/model/user.ts';
+import { permissionOf } from '../core/policy/permissions.ts';
 import type { JobRow } from './client.ts';
 import { workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
@@ -59,19 +61,23 @@ export interface JobActivity extends JobRow {
   readonly stepsPerSecond: number | null;
 }
 
-/** Newest first. */
-export async function activeJobs({
-  store,
-  home,
-  now,
-}: {
-  readonly store: Store;
-  readonly home: string;
-  readonly now: () => Instant;
-}): Promise<readonly JobActivity[]> {
+/** The jobs that the actor may read, newest first. */
+export async function activeJobs(
+  {
+    store,
+    home,
+    now,
+  }: {
+    readonly store: Store;
+    readonly home: string;
+    readonly now: () => Instant;
+  },
+  actor: Actor,
+): Promise<readonly JobActivity[]> {
   const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
   return jobs
     .filter((job) => job.finish === null || heldAllocations(job).length > 0)
+    .filter((job) => permissionOf(actor, job, 'read') === 'allow')
     .map((job) => activityOf(home, job, now()))
     .toSorted((one, other) => Number(other.id) - Number(one.id));
 }

@@ -2,6 +2,9 @@
 
 import type { Actor, User, UserName } from '../core/model/user.ts';
 
+/** Names the user on a login that several people share. */
+export const userEnvVariable = 'TPU_USER';
+
 export interface Caller {
   readonly login: string;
   /** True for root and for the login that owns the home. */

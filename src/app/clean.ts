@@ -1,6 +1,7 @@
 import { stat, rm } from 'node:fs/promises';
 import type { Job } from '../core/model/job.ts';
-import { checkCommand } from '../core/policy/permissions.ts';
+import type { Actor } from '../core/model/user.ts';
+import { checkAction } from '../core/policy/permissions.ts';
 import type { CommandResult } from './client.ts';
 import { refusedResult } from './commit-command.ts';
 import { exitCode, fileError } from './errors.ts';
@@ -10,9 +11,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 /** Refuses a job that is unfinished, holds capacity or has another owner. Its history stays. Throws StoreError. */
-export async function cleanFiles(home: string, job: Job, by: string): Promise<CommandResult> {
-  const check = checkCommand(job, 'clean', by);
-  if (!check.ok) return { ...refusedResult(job.id, check.message), ...(by !== job.owner && { owner: job.owner }) };
+export async function cleanFiles(home: string, job: Job, actor: Actor): Promise<CommandResult> {
+  const check = checkAction(job, 'clean', actor);
+  if (check.answer !== 'allow') return refusedResult(job, check);
   const folders = localFoldersOf(home, job.owner, job.id);
   const found = (await Promise.all(folders.map(exists))).some((one) => one);
   try {
@@ -26,8 +27,8 @@ export async function cleanFiles(home: string, job: Job, by: string): Promise<Co
 }
 
 /** True if the job has files and `cleanFiles` would remove them. */
-export async function isCleanable(home: string, job: Job): Promise<boolean> {
-  return checkCommand(job, 'clean', job.owner).ok && exists(folderOf(home, job));
+export async function isCleanable(home: string, job: Job, actor: Actor): Promise<boolean> {
+  return checkAction(job, 'clean', actor).answer === 'allow' && exists(folderOf(home, job));
 }
 
 async function exists(path: string): Promise<boolean> {

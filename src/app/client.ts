@@ -8,22 +8,27 @@ import type { NotifyEvent } from '../core/model/notify.ts';
 import type { BackendName, JobSpec, Override, Pricing, Reason, WorkerId } from '../core/model/spec.ts';
 import type { DashboardLinks } from '../core/model/dashboard-links.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
+import type { Actor, UserName } from '../core/model/user.ts';
+import type { JobActions } from '../core/policy/permissions.ts';
 import type { JobActivity } from './activity.ts';
 import type { DiffSide } from './diff.ts';
 import type { LabEntry } from './lab-job.ts';
-import type { Store, UsageFilter } from './ports.ts';
+import type { UsageFilter } from './ports.ts';
 import type { RefPurpose } from './refs.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { CostQuery, CostReport, JobCost } from '../reports/cost.ts';
 import type { FrozenWorkdir } from './workdir.ts';
-import type { StepPlan, ManualStepResult } from './manual-step.ts';
+import type { StepPlan, StepResult } from './manual-step.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
 
 /** An id of one to six digits, or a name: the newest job; for a change, the only unfinished one. */
 export type Ref = string;
 
 export interface ListQuery {
-  readonly owner?: string;
+  /** The jobs of this owner. */
+  readonly user?: UserName;
+  /** The actor's own jobs. */
+  readonly own?: boolean;
   readonly phases?: readonly Phase[];
   readonly tag?: string;
   readonly name?: string;
@@ -75,11 +80,14 @@ export interface JobList {
   readonly notes: readonly string[];
 }
 
-/** A job as the usage ledger names it. */
-export interface CostRequest extends CostQuery, Pick<UsageFilter, 'jobs' | 'owner' | 'tag' | 'zone' | 'accelerator'> {
+/** `jobs` are named as in the usage ledger. */
+export interface CostRequest extends CostQuery, Pick<UsageFilter, 'jobs' | 'tag' | 'zone' | 'accelerator'> {
+  readonly user?: UserName;
   /** A name, or a pattern with stars. */
   readonly name?: string;
 }
+
+type UsageQuery = Omit<UsageFilter, 'owner'>;
 
 export interface AttemptView {
   /** From 1. */
@@ -234,8 +242,10 @@ export interface Why {
 }
 
 export interface CommandOptions {
-  readonly by: string;
-  /** The actor is not the owner and has confirmed the command. */
+  /** The owner for whom the actor gives the command, which is recorded as the actor's. */
+  readonly onBehalfOf?: UserName;
+  /** The actor, and true if it may give the command for any owner. Only until `tpu` has a client for each actor. */
+  readonly by?: UserName;
   readonly onBehalf?: boolean;
   readonly release?: boolean;
   readonly recopyWorkdir?: boolean;
@@ -252,8 +262,8 @@ export interface CommandResult {
   /** Says what happened to which job and what to do next, with the capacity still held and its cost per hour. */
   readonly message: string;
   readonly exitCode: number;
-  /** Set if jobman refused the command because another user sent it. */
-  readonly owner?: string;
+  /** The owner, if the job's state may allow the command, but not to this actor. */
+  readonly refusedFor?: UserName;
 }
 
 export interface LogQuery {
@@ -381,8 +391,10 @@ export interface Plan {
 export interface CreateRequest {
   readonly spec: JobSpec;
   readonly manifest: string;
-  readonly owner: string;
-  readonly by?: string;
+  /** The owner for whom the actor creates the job. Absent: it is the actor's own. */
+  readonly onBehalfOf?: UserName;
+  /** The actor. Only until `tpu` has a client for each actor. */
+  readonly by?: UserName;
   /** The environment that secrets are taken from. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Set by `tpu run`: the job is created together with its first window and its booking. */
@@ -466,8 +478,14 @@ interface NoticeView {
   readonly message: string;
 }
 
-/** Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs. Reads write nothing. */
+/**
+ * The operations of one actor. Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs,
+ * and 4 with the code `forbidden` for what the actor may not do. Reads write nothing.
+ */
 export interface Client {
+  whoAmI(): Promise<Actor>;
+  /** The commands that the actor may give now, and the reasons against the others. */
+  actions(ref: Ref): Promise<JobActions>;
   create(request: CreateRequest): Promise<CreatedJob>;
   plan(spec: JobSpec): Promise<Plan>;
   /** The confirmation needed before a job of this spec is created or this job is started again; null if none. */
@@ -476,12 +494,15 @@ export interface Client {
   resolveName(name: string, purpose: RefPurpose): Promise<string>;
   list(query: ListQuery): Promise<JobList>;
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
-  /** The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers. */
+  /**
+   * The unfinished jobs and those that hold capacity, newest first, with the newest output of their workers; without
+   * the jobs that the actor may not read.
+   */
   activity(): Promise<readonly JobActivity[]>;
   /** `isKept`: its sentences name times instead of ages, because they are read later. */
   show(ref: Ref, options?: { readonly isKept: boolean }): Promise<JobView>;
   /** The ledger's rows that overlap the period, including those of jobs that have left the list. */
-  usage(query: Parameters<Store['usage']>[0]): Promise<readonly UsageRow[]>;
+  usage(query: UsageQuery): Promise<readonly UsageRow[]>;
   /** From the usage ledger, including jobs that have left the list. A job without usage adds nothing. */
   cost(request: CostRequest): Promise<CostReport>;
   /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
@@ -489,28 +510,35 @@ export interface Client {
   why(ref: Ref): Promise<Why>;
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
-  /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if this user may not run it now. */
-  planStep(ref: Ref, step: string, by: string): Promise<StepPlan>;
-  recordStep(ref: Ref, done: ManualStepResult): Promise<void>;
+  /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if the actor may not run it now. */
+  planStep(ref: Ref, step: string): Promise<StepPlan>;
+  recordStep(ref: Ref, done: StepResult): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
   /** The metrics of the program, reduced to a number of points. */
   metrics(ref: Ref, query: MetricsQuery): Promise<MetricsView>;
   /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */
   metricPoints(ref: Ref, query: MetricsQuery): AsyncIterable<MetricPointView>;
   /** Removes the files of a finished job. */
-  clean(ref: Ref, by: string): Promise<CommandResult>;
-  /** The owner's jobs whose files `clean` would remove. */
-  listCleanable(owner: string): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
-  /** The newest messages about events, newest first, including those that are not delivered yet. */
+  clean(ref: Ref): Promise<CommandResult>;
+  /** The actor's own jobs whose files `clean` would remove. */
+  listCleanable(): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
+  /**
+   * The newest messages about events, newest first, including those that are not delivered yet. An admin gets all messages,
+   * another actor those about own jobs.
+   */
   messages(limit: number): Promise<readonly MessageView[]>;
-  /** The events that wait for their message, with the limits of the settings. */
+  /** The events that wait for their message, with the limits of the settings. As in `messages`. */
   heldEvents(limits: {
     readonly digestAfter: number;
     readonly digestWindowMs: Duration;
   }): Promise<readonly HeldEvents[]>;
+  /** Without the jobs that the actor may not read. */
   recipientsInUse(): Promise<readonly RecipientInUse[]>;
-  /** Gives up the events that are not delivered to a recipient yet, and returns their number. */
-  dropEvents(recipient: string, by: string): Promise<number>;
+  /**
+   * Gives up the events that are not delivered to a recipient yet, and returns their number. Only an admin may give up
+   * those about the jobs of others.
+   */
+  dropEvents(recipient: string): Promise<number>;
   /** Grows with every change of any job. Cheap enough to read four times a second. */
   changeCount(): Promise<number>;
   /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */

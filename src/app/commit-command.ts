@@ -1,8 +1,9 @@
-// Commit command: from the owner's command to the commit and the answer. core/decide/commands.ts decides the effect of
+// Commit command: from a user's command to the commit and the answer. core/decide/commands.ts decides the effect of
 // each command.
 
-import { applyCommand, type CommandOptions as CoreOptions, type Verb } from '../core/decide/commands.ts';
-import { checkCommand } from '../core/policy/permissions.ts';
+import { applyCommand, type Verb } from '../core/decide/commands.ts';
+import { owns, type Actor } from '../core/model/user.ts';
+import { checkAction, type ActionAnswer } from '../core/policy/permissions.ts';
 import {
   budgetUsdOf,
   formatVerdict,
@@ -30,17 +31,16 @@ export async function commitCommand(
   parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>; readonly now: () => Instant },
   stored: StoredJob,
   verb: Verb,
-  options: CommandOptions & Pick<CoreOptions, 'workdirCopy'>,
+  actor: Actor,
+  options: CommandOptions & { readonly workdirCopy?: number },
 ): Promise<CommandResult & { readonly changed: boolean }> {
   const { store, now } = parts;
   const { id } = stored.job;
   const outcome = await commitChange(parts, stored, async (job) => {
-    const check = checkCommand(job, verb, options.by, options);
-    if (!check.ok) {
-      const isForeign = options.by !== job.owner && options.onBehalf !== true;
-      return { answer: { ...refusedResult(id, check.message), ...(isForeign && { owner: job.owner }) }, change: null };
-    }
-    const { job: commanded, events } = applyCommand(job, verb, options, now());
+    const check = checkAction(job, verb, actor, options);
+    if (check.answer !== 'allow') return { answer: refusedResult(job, check), change: null };
+    const given = { ...options, by: actor.user, onBehalf: !owns(actor, job.owner) };
+    const { job: commanded, events } = applyCommand(job, verb, given, now());
     if (events.length === 0) {
       return { answer: { id, ok: true, message: repeatedMessage(job, verb), exitCode: exitCode.ok }, change: null };
     }
@@ -54,19 +54,18 @@ export async function commitCommand(
     return { answer, change: { job: commanded, events, wakeAt } };
   });
   if (outcome === 'busy') {
-    const message = `job ${id} changed too often in the meantime; try again`;
-    return { ...refusedResult(id, message), exitCode: exitCode.failed, changed: false };
+    const message = `Job ${id} changed too often in the meantime; try again.`;
+    return { id, ok: false, message, exitCode: exitCode.failed, changed: false };
   }
   return { ...outcome.answer, changed: outcome.change !== null };
 }
 
-export function refusedResult(id: string, message: string): CommandResult {
-  return {
-    id,
-    ok: false,
-    message: `${capitalize(message)}.`,
-    exitCode: exitCode.conflict,
-  };
+export function refusedResult(
+  { id, owner }: Job,
+  { message, cause }: Exclude<ActionAnswer, { readonly answer: 'allow' }>,
+): CommandResult {
+  const refused = { id, ok: false, message: `${capitalize(message)}.`, exitCode: exitCode.conflict };
+  return cause === 'permission' ? { ...refused, refusedFor: owner } : refused;
 }
 
 // ------------------------------------------------------------------------------------------ answers

@@ -8,6 +8,7 @@ import { capacityAt, alternativesOf, type JobSpec, type TpuSpec } from '../core/
 import type { OwnerSpending } from '../core/model/observation.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { ConfirmationRequired } from './client.ts';
 import { formatCapacityCost, isSimulated, formatAccelerator } from './phrases.ts';
 import { firstJobs, formatList, pluralize } from './format.ts';
@@ -45,7 +46,7 @@ export async function checkGrants(
   parts: {
     readonly store: Pick<Store, 'list' | 'spending'>;
     /** The owner of a new job. */
-    readonly owner: string;
+    readonly owner: UserName;
     readonly now: () => Instant;
     readonly grants: () => Promise<readonly Grant[]>;
     readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
@@ -170,11 +171,16 @@ async function checkpointUsers(store: Pick<Store, 'list'>, spec: JobSpec, job: J
   return otherUnfinishedJobs(store, job, (other) => other.command.checkpointStorage === storage);
 }
 
-/** The spec with the folder of the job in `job.resume_from`. Throws JobmanError if that job has none. */
-export async function withResumeFrom(store: Store, spec: JobSpec, owner: string, now: Instant): Promise<JobSpec> {
+/** The spec with the folder of the job in `job.resume_from`, a name among the jobs of `owners`. Throws JobmanError if that job has none. */
+export async function withResumeFrom(
+  store: Store,
+  spec: JobSpec,
+  owners: readonly UserName[],
+  now: Instant,
+): Promise<JobSpec> {
   const { resumeFrom } = spec.command;
   if (resumeFrom?.kind !== 'job') return spec;
-  const { job: source } = await resolve(store, resumeFrom.job, owner, now, 'read');
+  const { job: source } = await resolve(store, resumeFrom.job, owners, now, 'read');
   const it = `job ${source.id} (${source.spec.name})`;
   const newest = source.attempts.findLast(({ startedAt }) => startedAt !== null);
   const path = newest === undefined ? source.spec.command.checkpointDir : checkpointFolder(source, newest);

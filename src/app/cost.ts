@@ -12,8 +12,8 @@ export async function costOf(
   request: CostRequest,
   now: Instant,
 ): Promise<CostReport> {
-  const { by, limit, name, ...others } = request;
-  const filter: UsageFilter = { ...others, ...nameFilter(name) };
+  const { by, limit, name, user, ...others } = request;
+  const filter: UsageFilter = { ...others, ...nameFilter(name), ...(user !== undefined && { owner: user }) };
   if (by === 'job' && limit !== undefined) {
     const { jobs: first, restCounts } = await store.costliestJobs(filter, limit, now);
     const [sums, rest] = await Promise.all([

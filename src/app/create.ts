@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
 import { capacityAt, type JobSpec } from '../core/model/spec.ts';
+import { ownNames, type Actor } from '../core/model/user.ts';
 import { sharedCheckpoints, withResumeFrom } from './confirmation.ts';
 import type { CreatedJob, CreateRequest } from './client.ts';
 import { exitCode, JobmanError, StoreError, fileError } from './errors.ts';
@@ -15,17 +16,21 @@ import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
 import type { ClientParts } from './store-client.ts';
 import { fileModeIn, makeFolder, makeHome } from './files.ts';
 import type { StoredJob } from './ports.ts';
+import { requirePermission } from './require-permission.ts';
 import { jobRow } from './views.ts';
 import { workdirFolder, workdirsOf } from './workdir.ts';
 
 /** Writes the snapshot before the job, so that a full disk fails before anything is stored. */
-export async function createJob(parts: ClientParts, request: CreateRequest): Promise<CreatedJob> {
+export async function createJob(parts: ClientParts, actor: Actor, request: CreateRequest): Promise<CreatedJob> {
   const { store, home, now, notifyController } = parts;
-  const { owner, manifest, by = owner } = request;
+  const { manifest, onBehalfOf } = request;
+  const [owner, by] = [onBehalfOf ?? actor.user, actor.user];
+  requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
   makeHome(home);
   await parts.isControllerRunning();
-  const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owner, now());
+  const owners = onBehalfOf === undefined ? ownNames(actor) : [owner];
+  const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owners, now());
   const shared = await sharedCheckpoints(store, spec);
   const budgets = await nearlyUsedBudgets(store, await parts.grants(), owner, spec, now());
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);

@@ -25,6 +25,8 @@ export type ErrorCode =
   | 'not_found'
   | 'conflict'
   | 'confirmation_required'
+  /** The role of the user, or the owner of the job, forbids it. */
+  | 'forbidden'
   | 'unreachable'
   | 'interrupted';
 

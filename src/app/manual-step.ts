@@ -2,7 +2,8 @@
 
 import type { Event } from '../core/model/event.ts';
 import { openAttempt, stepsOf, type Allocation, type Job, usableAllocation } from '../core/model/job.ts';
-import { checkCommand } from '../core/policy/permissions.ts';
+import type { Actor } from '../core/model/user.ts';
+import { checkAction } from '../core/policy/permissions.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
@@ -10,6 +11,7 @@ import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
 import { commitChange } from './commit-command.ts';
 import type { LogFiles, Store, StoredJob } from './ports.ts';
+import { forbiddenError, requirePermission } from './require-permission.ts';
 
 export interface StepPlan {
   readonly job: Job;
@@ -18,10 +20,9 @@ export interface StepPlan {
   readonly workers: readonly number[];
 }
 
-export interface ManualStepResult {
+export interface StepResult {
   readonly allocation: number;
   readonly step: string;
-  readonly by: string;
   readonly force: boolean;
   readonly workers: number;
   readonly failed: readonly { readonly worker: number; readonly message: string }[];
@@ -30,16 +31,16 @@ export interface ManualStepResult {
 /** Steps whose result the command uses while it runs, so that they must not be repeated under it. */
 const stepsUsedByCommand: ReadonlySet<string> = new Set(['files', 'docker', 'conda', 'venv']);
 
-/** Throws JobmanError with the obstacle and the next step if `by` may not repeat the step now. */
-export function planStep(job: Job, name: string, by: string): StepPlan {
+/** Throws JobmanError with the obstacle and the next step if the actor may not repeat the step now. */
+export function planStep(job: Job, name: string, actor: Actor): StepPlan {
   const it = `Job ${job.id} (${job.spec.name})`;
   const number = Number(job.id);
   const step = stepsOf(job).find((one) => one.name === name);
   if (step === undefined) throw new JobmanError(stepNotFoundMessage(job, it, name), exitCode.usage);
-  const check = checkCommand(job, 'setup', by);
-  if (!check.ok) {
-    const lines = by === job.owner ? [`Explain: jobman why ${number}`] : [];
-    throw new JobmanError(`${capitalize(check.message)}.`, exitCode.conflict, lines);
+  const check = checkAction(job, 'setup', actor);
+  if (check.answer !== 'allow') {
+    if (check.cause === 'permission') throw forbiddenError(check.message);
+    throw new JobmanError(`${capitalize(check.message)}.`, exitCode.conflict, [`Explain: jobman why ${number}`]);
   }
   if (openAttempt(job) !== undefined && stepsUsedByCommand.has(name)) {
     throw new JobmanError(
@@ -63,13 +64,16 @@ function stepNotFoundMessage(job: Job, it: string, name: string): string {
   return `${it} has no setup step ${name}: ${has}${inside}.`;
 }
 
+/** In any state of the job, because the step was run. */
 export async function recordStep(
   parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'>; readonly now: () => Instant },
   stored: StoredJob,
-  done: ManualStepResult,
+  actor: Actor,
+  done: StepResult,
 ): Promise<void> {
-  const event: Event = { kind: 'step_run_manually', at: parts.now(), ...done };
+  const event: Event = { kind: 'step_run_manually', at: parts.now(), ...done, by: actor.user };
   const recorded = await commitChange(parts, stored, async (job) => {
+    requirePermission(job, 'setup', actor);
     // Keep the next check: nothing has changed for the controller.
     const wakeAt = await parts.store.wakeAt(job.id);
     return { change: { job, events: [event], wakeAt } };

@@ -4,6 +4,7 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
 import type { Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { Ref } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { formatAge, pluralize } from './format.ts';
@@ -17,15 +18,15 @@ export function isIdRef(ref: Ref): boolean {
   return /^\d{1,6}$/.test(ref);
 }
 
-/** By id or name. Throws JobmanError (3, 4). */
+/** By id or name; `owners` as in `resolveName`. Throws JobmanError (3, 4). */
 export async function resolve(
   store: Store,
   ref: Ref,
-  owner: string,
+  owners: readonly UserName[],
   now: Instant,
   purpose: RefPurpose,
 ): Promise<StoredJob> {
-  const id = isIdRef(ref) ? ref.padStart(6, '0') : await resolveName(store, ref, owner, now, purpose);
+  const id = isIdRef(ref) ? ref.padStart(6, '0') : await resolveName(store, ref, owners, now, purpose);
   const stored = await store.load(id);
   if (stored === undefined) {
     throw new JobmanError(`There is no job ${id}. List all jobs: jobman list --all`, exitCode.notFound);
@@ -33,16 +34,16 @@ export async function resolve(
   return stored;
 }
 
-/** The id of the job of that name. The owner's jobs come before those of other users. Throws JobmanError (3, 4). */
+/** The id of the job of that name. The jobs of `owners` come before those of other users. Throws JobmanError (3, 4). */
 export async function resolveName(
   store: Store,
   name: string,
-  owner: string,
+  owners: readonly UserName[],
   now: Instant,
   purpose: RefPurpose,
 ): Promise<string> {
   const { jobs } = await store.list({ name, maxFinished: null });
-  const own = jobs.filter((job) => job.owner === owner);
+  const own = jobs.filter((job) => owners.includes(job.owner));
   const candidates = (own.length > 0 ? own : jobs).toSorted((one, other) => Number(other.id) - Number(one.id));
   const [newest, ...older] = candidates;
   if (newest === undefined) throw await unknownNameError(store, name);

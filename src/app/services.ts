@@ -4,6 +4,7 @@ import type { Job } from '../core/model/job.ts';
 import type { OutcomeResult } from '../core/model/observation.ts';
 import type { JobSpec, TpuSpec } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { Actor } from '../core/model/user.ts';
 import type { WorkerAccess } from './worker-access.ts';
 import type { WorkerMeter } from './worker-figures.ts';
 import type { BillingExport } from './billing-export.ts';
@@ -31,8 +32,10 @@ export interface Io {
   readonly stdin: Input;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** The login name that owns jobs: from the system, not from the environment. */
+  /** The login name: from the system, not from the environment. `Services.actor` has the user. */
   readonly user: string;
+  /** The user id of the process. */
+  readonly uid: number;
   readonly userHome: string;
   readonly pid: number;
   /** Absolute path of the launcher of this program, used to start the controller and the emulator. */
@@ -175,6 +178,8 @@ export interface Services {
   /** The body of that separate process: checks the configured source and stores the result. */
   checkVersion(): Promise<void>;
   client(): Promise<Client>;
+  /** The actor of that client. */
+  actor(): Promise<Actor>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
   /** The TPUs in the projects of the settings, the jobs and the query. Throws JobmanError without a project. */

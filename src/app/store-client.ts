@@ -2,13 +2,14 @@
 
 import type { Verb } from '../core/decide/commands.ts';
 import type { Job } from '../core/model/job.ts';
+import { ownNames, type Actor, type UserName } from '../core/model/user.ts';
 import { isFinishedPhase, phaseOf } from '../core/decide/phase.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Price } from '../reports/prices.ts';
 import type { Instant } from '../core/model/time.ts';
-import type { Client, JobList, JobRow, ListQuery } from './client.ts';
+import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from './settings.ts';
-import type { NotificationStore } from './notifications/outbox.ts';
+import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store, StoredJob } from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
@@ -21,8 +22,6 @@ export interface ClientParts {
   readonly store: Store;
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   readonly home: string;
-  /** The user who asks: a name shared by several jobs means this user's. */
-  readonly owner: string;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
@@ -36,24 +35,25 @@ export interface ClientParts {
   readonly wakeController: () => Promise<string | null>;
 }
 
-/** Loads modules on demand, so that a list starts quickly. */
-export function createClient(parts: ClientParts): Client {
-  const { store, home, owner, logFiles, now, notifyController } = parts;
-  const find = (ref: string, purpose: RefPurpose = 'read') => resolve(store, ref, owner, now(), purpose);
-  async function createWorkdirCopy(job: Job, verb: Verb, by: string) {
-    const [{ checkCommand }, { recopyWorkdir }] = await Promise.all([
-      import('../core/policy/permissions.ts'),
-      import('./workdir.ts'),
-    ]);
-    return checkCommand(job, verb, by).ok ? recopyWorkdir(parts, job, folderOf(home, job)) : undefined;
-  }
+/**
+ * The client of one actor, who is asked for at the first use. Cheap: several clients share the parts. Loads modules on
+ * demand, so that a list starts quickly.
+ */
+export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
+  const { store, now } = parts;
+  const find = async (ref: string, purpose: RefPurpose) =>
+    resolve(store, ref, ownNames(await whoAmI()), now(), purpose);
   return {
-    ...createReports(parts, find),
-    ...createNotifications(parts),
+    ...createJobViews(whoAmI, parts, find),
+    ...createReports(whoAmI, parts),
+    ...createCommands(whoAmI, parts, find),
+    ...createNotifications(whoAmI, parts),
 
-    async create(request) {
+    whoAmI,
+
+    async create({ by, ...request }) {
       const { createJob } = await import('./create.ts');
-      return createJob(parts, request);
+      return createJob(parts, by === undefined ? await whoAmI() : actorNamed(by), request);
     },
 
     async plan(spec) {
@@ -61,9 +61,9 @@ export function createClient(parts: ClientParts): Client {
         import('./plan.ts'),
         import('./grants.ts'),
       ]);
-      const [grants, at] = [await parts.grants(), now()];
-      const budgets = await readOwnerSpending(store, grants, owner, possibleCapacity(spec), at);
-      const left = budgets.map((one) => formatBudgetLeft(one, owner, at));
+      const [grants, at, { user }] = [await parts.grants(), now(), await whoAmI()];
+      const budgets = await readOwnerSpending(store, grants, user, possibleCapacity(spec), at);
+      const left = budgets.map((one) => formatBudgetLeft(one, user, at));
       return createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left);
     },
 
@@ -72,87 +72,108 @@ export function createClient(parts: ClientParts): Client {
       const spec = job?.spec ?? (target as JobSpec);
       const { checkGrants, checkpointsInUse, tpuInUse } = await import('./confirmation.ts');
       const conflict = (await checkpointsInUse(store, spec, job)) ?? (await tpuInUse(store, spec, job));
-      return conflict ?? checkGrants(parts, spec, job);
+      return conflict ?? checkGrants({ ...parts, owner: (await whoAmI()).user }, spec, job);
     },
 
-    resolveName: (name, purpose) => resolveName(store, name, owner, now(), purpose),
-
-    list: (query) => listJobs(store, query, now()),
-
-    async activity() {
-      const { activeJobs } = await import('./activity.ts');
-      return activeJobs(parts);
-    },
-
-    async show(ref, options) {
-      const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
-      return showJob(parts, job, options);
-    },
-
-    usage: (query) => store.usage(query),
-
-    async why(ref) {
-      const [{ job }, { whyJob }] = await Promise.all([find(ref), import('./show.ts')]);
-      return whyJob(parts, job);
-    },
-
-    async events(ref, after) {
-      return store.events((await find(ref)).job.id, after);
-    },
-
-    async sendCommand(ref, verb, options) {
-      const [stored, { commitCommand }] = await Promise.all([find(ref, 'change'), import('./commit-command.ts')]);
-      // Check first: do not store or copy anything for a job that no controller could run.
-      if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.isControllerRunning();
-      const copy = options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, options.by) : undefined;
-      const commandOptions = copy === undefined ? options : { ...options, workdirCopy: copy.copy };
-      const { changed, ...answer } = await commitCommand({ store, logFiles, now }, stored, verb, commandOptions);
-      if (changed) {
-        await copy?.removePrevious();
-        await notifyController(answer.id);
-      }
-      return answer;
-    },
-
-    async planStep(ref, step, by) {
-      const [{ job }, { planStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
-      return planStep(job, step, by);
-    },
-
-    async recordStep(ref, done) {
-      const [stored, { recordStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
-      await recordStep({ store, logFiles, now }, stored, done);
-    },
-
-    async logs(ref, query) {
-      const [{ job }, { logFilesOf }] = await Promise.all([find(ref), import('./logs.ts')]);
-      return logFilesOf(home, job, query);
-    },
-
-    async clean(ref, by) {
-      const { cleanFiles } = await import('./clean.ts');
-      return cleanFiles(home, (await find(ref, 'change')).job, by);
-    },
-
-    async listCleanable(owner) {
-      const { isCleanable } = await import('./clean.ts');
-      const { jobs } = await store.list({ owners: [owner], maxFinished: null, includeRemoved: true });
-      const cleanable = await Array.fromAsync(jobs, async (job) => ((await isCleanable(home, job)) ? [job] : []));
-      return cleanable.flat().map(({ id, spec: { name } }) => ({ id, name }));
-    },
-
+    resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),
     changeCount: () => store.changeCount(),
-    wake: () => parts.wakeController(),
+
+    async wake() {
+      if ((await whoAmI()).role === 'viewer') {
+        const { forbiddenError } = await import('./require-permission.ts');
+        throw forbiddenError('your role is viewer, which may not start the controller');
+      }
+      return parts.wakeController();
+    },
+
     close: () => store.close(),
   };
 }
 
-/** The methods of reports. They change no job. */
-function createReports(
-  { store, home, now }: ClientParts,
-  find: (ref: string) => Promise<StoredJob>,
-): Pick<Client, 'zones' | 'cost' | 'diffSide' | 'metrics' | 'metricPoints'> {
+type WhoAmI = () => Promise<Actor>;
+type Find = (ref: string, purpose: RefPurpose) => Promise<StoredJob>;
+
+/** Only until `tpu` has a client for each actor. */
+function actorNamed(user: UserName): Actor {
+  return { user, role: 'member', via: 'local', logins: [] };
+}
+
+/** Everything about one job, for those who may read it. */
+function createJobViews(
+  whoAmI: WhoAmI,
+  parts: ClientParts,
+  find: Find,
+): Pick<Client, 'actions' | 'show' | 'why' | 'events' | 'logs' | 'diffSide' | 'metrics' | 'metricPoints'> {
+  const { store, home, now } = parts;
+  /** The only check of the permission `read`. */
+  async function findReadable(ref: string): Promise<Job> {
+    const [{ job }, { requirePermission }] = await Promise.all([find(ref, 'read'), import('./require-permission.ts')]);
+    requirePermission(job, 'read', await whoAmI());
+    return job;
+  }
   return {
+    async actions(ref) {
+      const [job, { jobActions }] = await Promise.all([findReadable(ref), import('../core/policy/permissions.ts')]);
+      return jobActions(job, await whoAmI());
+    },
+
+    async show(ref, options) {
+      const [job, { showJob }] = await Promise.all([findReadable(ref), import('./show.ts')]);
+      return showJob(parts, job, options);
+    },
+
+    async why(ref) {
+      const [job, { whyJob }] = await Promise.all([findReadable(ref), import('./show.ts')]);
+      return whyJob(parts, job);
+    },
+
+    async events(ref, after) {
+      return store.events((await findReadable(ref)).id, after);
+    },
+
+    async logs(ref, query) {
+      const [job, { logFilesOf }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
+      return logFilesOf(home, job, query);
+    },
+
+    async diffSide(ref, attempt) {
+      const [job, { diffSide }] = await Promise.all([findReadable(ref), import('./diff-side.ts')]);
+      return diffSide(job, attempt, { home, manifest: await store.manifest(job.id), now: now() });
+    },
+
+    async metrics(ref, query) {
+      const [job, { metricsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
+      return metricsOfJob(home, job, now(), query);
+    },
+
+    async *metricPoints(ref, query) {
+      const [job, { metricPointsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
+      yield* metricPointsOfJob(home, job, query);
+    },
+  };
+}
+
+/** Of several jobs. They change no job. */
+function createReports(
+  whoAmI: WhoAmI,
+  parts: ClientParts,
+): Pick<Client, 'list' | 'activity' | 'usage' | 'zones' | 'cost'> {
+  const { store, now } = parts;
+  return {
+    async list(query) {
+      const { user } = query;
+      const own = query.own === true ? ownNames(await whoAmI()) : null;
+      const owners = user === undefined ? own : [user].filter((name) => own?.includes(name) !== false);
+      return listJobs(store, query, owners, now());
+    },
+
+    async activity() {
+      const { activeJobs } = await import('./activity.ts');
+      return activeJobs(parts, await whoAmI());
+    },
+
+    usage: (query) => store.usage(query),
+
     async zones(query) {
       const { zonesOf } = await import('./zones.ts');
       return zonesOf(store, query, now());
@@ -162,53 +183,127 @@ function createReports(
       const { costOf } = await import('./cost.ts');
       return costOf(store, request, now());
     },
+  };
+}
 
-    async diffSide(ref, attempt) {
-      const [{ job }, { diffSide }] = await Promise.all([find(ref), import('./diff-side.ts')]);
-      return diffSide(job, attempt, { home, manifest: await store.manifest(job.id), now: now() });
+/** Each checks its permission in `checkAction`, against the job that it changes. */
+function createCommands(
+  whoAmI: WhoAmI,
+  parts: ClientParts,
+  find: Find,
+): Pick<Client, 'sendCommand' | 'planStep' | 'recordStep' | 'clean' | 'listCleanable'> {
+  const { store, home, logFiles, now, notifyController } = parts;
+  async function createWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
+    const [{ checkAction }, { recopyWorkdir }] = await Promise.all([
+      import('../core/policy/permissions.ts'),
+      import('./workdir.ts'),
+    ]);
+    const { answer } = checkAction(job, verb, actor, options);
+    return answer === 'allow' ? recopyWorkdir(parts, job, folderOf(home, job)) : undefined;
+  }
+  return {
+    async sendCommand(ref, verb, { by, onBehalf, ...given }) {
+      const [stored, { commitCommand }] = await Promise.all([find(ref, 'change'), import('./commit-command.ts')]);
+      const actor = by === undefined ? await whoAmI() : actorNamed(by);
+      const options = onBehalf === true ? { ...given, onBehalfOf: stored.job.owner } : given;
+      // Check first: do not store or copy anything for a job that no controller could run.
+      if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.isControllerRunning();
+      const copy =
+        options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, actor, options) : undefined;
+      const commandOptions = copy === undefined ? options : { ...options, workdirCopy: copy.copy };
+      const { changed, ...answer } = await commitCommand({ store, logFiles, now }, stored, verb, actor, commandOptions);
+      if (changed) {
+        await copy?.removePrevious();
+        await notifyController(answer.id);
+      }
+      return answer;
     },
 
-    async metrics(ref, query) {
-      const [{ job }, { metricsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
-      return metricsOfJob(home, job, now(), query);
+    async planStep(ref, step) {
+      const [{ job }, { planStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
+      return planStep(job, step, await whoAmI());
     },
 
-    async *metricPoints(ref, query) {
-      const [{ job }, { metricPointsOfJob }] = await Promise.all([find(ref), import('./metrics.ts')]);
-      yield* metricPointsOfJob(home, job, query);
+    async recordStep(ref, done) {
+      const [stored, { recordStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
+      await recordStep({ store, logFiles, now }, stored, await whoAmI(), done);
+    },
+
+    async clean(ref) {
+      const [{ job }, { cleanFiles }] = await Promise.all([find(ref, 'change'), import('./clean.ts')]);
+      return cleanFiles(home, job, await whoAmI());
+    },
+
+    async listCleanable() {
+      const [actor, { isCleanable }] = await Promise.all([whoAmI(), import('./clean.ts')]);
+      const { jobs } = await store.list({ owners: ownNames(actor), maxFinished: null, includeRemoved: true });
+      const cleanable = await Array.fromAsync(jobs, async (job) =>
+        (await isCleanable(home, job, actor)) ? [job] : [],
+      );
+      return cleanable.flat().map(({ id, spec: { name } }) => ({ id, name }));
     },
   };
 }
 
-function createNotifications({
-  store,
-  notifications,
-  now,
-}: ClientParts): Pick<Client, 'messages' | 'heldEvents' | 'recipientsInUse' | 'dropEvents'> {
+function createNotifications(
+  whoAmI: WhoAmI,
+  { store, notifications, now }: ClientParts,
+): Pick<Client, 'messages' | 'heldEvents' | 'recipientsInUse' | 'dropEvents'> {
+  /** The owners of the jobs whose events the actor gets; null: all events. */
+  async function shownOwners(): Promise<readonly UserName[] | null> {
+    const actor = await whoAmI();
+    return actor.role === 'admin' ? null : ownNames(actor);
+  }
   return {
-    messages: (limit) => notifications.messages(limit),
+    messages: async (limit) => notifications.messages(limit, await shownOwners()),
     async heldEvents(limits) {
       const { digestSince, heldEvents } = await import('./notifications/digest.ts');
       const time = now();
       const waiting = await notifications.waiting(digestSince(time, limits));
-      return heldEvents(waiting, waiting.length === 0 ? [] : await notifications.pending(), time, limits);
+      const pending = waiting.length === 0 ? [] : await notifications.pending();
+      return heldEvents(waiting, pending, time, limits, await shownOwners());
     },
     async recipientsInUse() {
-      const { recipientsInUse } = await import('./notifications/recipients.ts');
+      const [actor, { permissionOf, permissions }, { recipientsInUse }] = await Promise.all([
+        whoAmI(),
+        import('../core/policy/permissions.ts'),
+        import('./notifications/recipients.ts'),
+      ]);
       const { jobs } = await store.list({ maxFinished: 0 });
-      const unfinished = jobs.filter((job) => !isFinishedPhase(phaseOf(job)));
-      return recipientsInUse(unfinished, [...(await notifications.pending()), ...(await notifications.waiting(now()))]);
+      const unfinished = jobs.filter(
+        (job) => !isFinishedPhase(phaseOf(job)) && permissionOf(actor, job, 'read') === 'allow',
+      );
+      // All for an actor who may read every job, so that no channel in use is removed from the settings unnoticed.
+      const owners = permissions.read[actor.role].other === 'allow' ? null : ownNames(actor);
+      const undelivered = [...(await notifications.pending()), ...(await notifications.waiting(now()))];
+      return recipientsInUse(
+        unfinished,
+        undelivered.map((one) => ({ ...one, notices: noticesAbout(one.notices, owners) })),
+      );
     },
-    dropEvents: (recipient, by) =>
-      notifications.drop(recipient, { at: now(), error: `dropped by ${by} with \`jobman notify drop\`` }),
+    async dropEvents(recipient) {
+      const { user, role } = await whoAmI();
+      const owners = role === 'viewer' ? [] : await shownOwners();
+      const error = `dropped by ${user} with \`jobman notify drop\``;
+      const dropped = await notifications.drop(recipient, { at: now(), error }, owners);
+      if (dropped !== 'forbidden') return dropped;
+      const { forbiddenError } = await import('./require-permission.ts');
+      const about = role === 'viewer' ? '' : ' about the jobs of others';
+      throw forbiddenError(`your role is ${role}, which may not drop events${about}`);
+    },
   };
 }
 
-async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<JobList> {
+async function listJobs(
+  store: Store,
+  query: ListQuery,
+  owners: readonly UserName[] | null,
+  now: Instant,
+): Promise<JobList> {
   const byPhase = query.phases !== undefined;
   const all = query.all === true;
   const filter: JobFilter = {
-    ...(query.owner === undefined ? {} : { owners: [query.owner] }),
+    ...(owners === null ? {} : { owners }),
     ...(query.tag === undefined ? {} : { tag: query.tag }),
     ...nameFilter(query.name),
     // The phase is computed, so the store cannot filter by it: filter here and keep the newest 50.

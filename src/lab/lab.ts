@@ -1,6 +1,8 @@
 // The parts of the `tpu` command in addition to jobs. `wiring/lab.ts` builds them; each part loads on first use.
 
+import type { Client } from '../app/client.ts';
 import type { Services } from '../app/services.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { OldJobFolder } from './import-job-folders.ts';
 import type { LabStore } from './lab-store.ts';
 import type { Site } from './site.ts';
@@ -12,7 +14,7 @@ export interface Lab {
   /** Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   sheet(): Promise<BookingSheet>;
-  /** Close them after use. `owner` (default: the login) is the user in the name of a new TPU. */
+  /** Close them after use. `owner` (default: the actor) is the user in the name of a new TPU. */
   tpus(note?: (line: string) => void, owner?: string): Promise<TpuOperations>;
   tmuxWindows(): Promise<TmuxWindows>;
   /** Lets the controller check the jobs now, and starts it if needed. Returns a message for the user, or null. */
@@ -26,6 +28,8 @@ export interface Lab {
 export interface LabServices extends Services {
   lab(): Promise<Lab>;
   labHome(): Promise<LabHome>;
+  /** The client of the actor that this login is when a line names that user. It shares the database of `client()`. */
+  clientAs(user: UserName | null): Promise<Client>;
 }
 
 export interface TmuxWindows {

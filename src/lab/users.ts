@@ -1,5 +1,6 @@
 // The users who share the lab's TPUs: their identity, rights and working directories.
 
+import { userEnvVariable } from '../app/actor.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -32,9 +33,6 @@ export interface LabUser {
   readonly newsSeen: number;
 }
 
-/** Names the user on a login that several people share. */
-export const userEnvVariable = 'TPU_USER';
-
 /** TPU_USER (or --user), else the user of this login or name; null on a shared login. Throws JobmanError (3). */
 export function identifyUser(
   { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
@@ -55,20 +53,6 @@ export function identifyUser(
     exitCode.notFound,
     ['tpu list-users    shows the users'],
   );
-}
-
-/** May this login act for a job's owner? `if-named`: on a shared login, TPU_USER has to name the owner. */
-export function mayActAs(
-  { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
-  users: readonly LabUser[],
-  owner: string,
-): 'allowed' | 'if-named' | 'refused' {
-  const user = users.find(({ name }) => name === owner);
-  if (user === undefined) return 'refused';
-  if (user.logins.includes(login)) return 'allowed';
-  // A login that belongs to a user is not shared. A user with logins accepts only these.
-  if (user.logins.length > 0 || identifyUser({ env: {}, login }, users) !== null) return 'refused';
-  return normalizeName(env[userEnvVariable] ?? '') === owner ? 'allowed' : 'if-named';
 }
 
 /** True if a confirmation is needed. On a shared login it is unknown who types. */

@@ -2,10 +2,18 @@
 
 import type { MessageState, MessageView } from '../app/client.ts';
 import type { Notice, NoticeChange } from '../app/notifications/notice.ts';
-import type { Message, NotificationStore, PendingMessage, StoredNotice, Waiting } from '../app/notifications/outbox.ts';
+import {
+  noticesAbout,
+  type Message,
+  type NotificationStore,
+  type PendingMessage,
+  type StoredNotice,
+  type Waiting,
+} from '../app/notifications/outbox.ts';
 import { nextNumber } from './counters.ts';
 import type { RunOperation } from './database-file.ts';
 import { readInstallationId } from './database-file.ts';
+import type { UserName } from '../core/model/user.ts';
 import { sql, type Database } from './sql.ts';
 import { objectOf } from './stored-job.ts';
 
@@ -56,8 +64,11 @@ export function notificationStore(read: RunOperation, write: RunOperation): Noti
           update message set tries = tries + 1, state = ${state}, ended_at = ${at}, error = ${error}
           where id = ${id} and state = 'pending'`.execute(db);
       }),
-    drop: (recipient, { at, error }) => write((db) => dropEvents(db, recipient, at, error)),
-    messages: (limit) => read((db) => readMessages(db, limit)),
+    drop: (recipient, end, owners) =>
+      write(async (db) =>
+        (await isAbout(db, recipient, owners)) ? dropEvents(db, recipient, end.at, end.error) : 'forbidden',
+      ),
+    messages: (limit, owners) => read((db) => readMessages(db, limit, owners)),
     prune: (before) => write((db) => deleteEnded(db, before)),
   };
 }
@@ -164,6 +175,15 @@ async function insertMessage(
   return { id, key: await keyOf(db, id), recipient, createdAt: at, notices: await noticesOfMessage(db, id) };
 }
 
+/** True if every event that is not delivered to the recipient yet is about a job of these owners. */
+async function isAbout(db: Database, recipient: string, owners: readonly UserName[] | null): Promise<boolean> {
+  const { rows } = await sql<NoticeRow>`
+    select notice.id, notice.body from delivery join notice on notice.id = delivery.notice
+    left join message on message.id = delivery.message
+    where delivery.recipient = ${recipient} and (message.id is null or message.state = 'pending')`.execute(db);
+  return noticesAbout(rows.map(noticeOf), owners).length === rows.length;
+}
+
 async function dropEvents(db: Database, recipient: string, at: number, error: string): Promise<number> {
   // An event that is in no message yet gets one, so that `jobman notify` shows it as given up.
   const { rows: waiting } = await sql<{ notice: number }>`
@@ -181,12 +201,21 @@ async function dropEvents(db: Database, recipient: string, at: number, error: st
   return rows[0]?.events ?? 0;
 }
 
-async function readMessages(db: Database, limit: number): Promise<readonly MessageView[]> {
+async function readMessages(
+  db: Database,
+  limit: number,
+  owners: readonly UserName[] | null,
+): Promise<readonly MessageView[]> {
   const { rows } = await sql<MessageRow>`
-    select ${messageColumns} from message order by id desc limit ${limit}`.execute(db);
+    select ${messageColumns} from message order by id desc ${owners === null ? sql`limit ${limit}` : sql``}`.execute(
+    db,
+  );
   const views: MessageView[] = [];
   for (const { id, nextAt, state, ...row } of rows) {
-    const notices = (await noticesOfMessage(db, id)).map(({ event, job, name, owner, at, message }) => ({
+    if (views.length === limit) break;
+    const shown = noticesAbout(await noticesOfMessage(db, id), owners);
+    if (owners !== null && shown.length === 0) continue;
+    const notices = shown.map(({ event, job, name, owner, at, message }) => ({
       event,
       job,
       name,

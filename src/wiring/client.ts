@@ -1,16 +1,20 @@
 // The Client of this machine's store, for the terminal.
 
+import { statSync } from 'node:fs';
+import { isSharedLogin, mayBe, resolveActor, userEnvVariable } from '../app/actor.ts';
 import type { CommandResult, Client } from '../app/client.ts';
-import { createClient } from '../app/store-client.ts';
+import { JobmanError } from '../app/errors.ts';
+import { clientFor, type ClientParts } from '../app/store-client.ts';
 import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import type { Price } from '../reports/prices.ts';
 import type { JobSpec } from '../core/model/spec.ts';
+import type { User, UserName } from '../core/model/user.ts';
 import { openStore } from '../store/store.ts';
 import { hasJobFiles, databaseFile } from './paths.ts';
 
-/** Opens nothing yet. */
-export async function createLocalClient(services: Services): Promise<Client> {
+/** One client for each user whom a line may name. They share the database, and open nothing yet. */
+export function createLocalClients(services: Services): (requested: UserName | null) => Client {
   const { io, home } = services;
   const store = openStore({ file: databaseFile(home), isIdTaken: hasJobFiles(home) });
   let files: Promise<LogFiles> | undefined;
@@ -21,11 +25,10 @@ export async function createLocalClient(services: Services): Promise<Client> {
     ));
   let startMessages: string[] = [];
 
-  const client = createClient({
+  const parts: ClientParts = {
     store,
     notifications: store.notifications,
     home,
-    owner: io.user,
     logFiles: {
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
@@ -57,36 +60,66 @@ export async function createLocalClient(services: Services): Promise<Client> {
       startMessages = [];
       return message === '' ? null : message;
     },
-  });
-
-  /** Repeats a refused command as the owner if the login may act for them; otherwise adds a hint. */
-  async function asOwner(ask: (by: string) => Promise<CommandResult>, by: string): Promise<CommandResult> {
-    const answer = await ask(by);
-    if (answer.owner === undefined || by !== io.user) return answer;
-    const { mayActAs, userEnvVariable } = await import('../lab/users.ts');
-    const may = mayActAs({ env: io.env, login: io.user }, await store.lab.users(), answer.owner);
-    if (may === 'allowed') return ask(answer.owner);
-    if (may === 'refused') return answer;
-    const hint = `If you are ${answer.owner}, repeat the command with ${userEnvVariable}=${answer.owner} before it.`;
-    return { ...answer, message: `${answer.message} ${hint}` };
-  }
-
-  return {
-    ...client,
-    sendCommand: (ref, verb, options) => asOwner((by) => client.sendCommand(ref, verb, { ...options, by }), options.by),
-    clean: (ref, by) => asOwner((owner) => client.clean(ref, owner), by),
-    async create(request) {
-      const { capacity } = request.spec;
-      if (capacity.kind === 'tpu') {
-        const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');
-        if (isServedByEmulator(await services.settings(), capacity.project)) {
-          const { started, endpoint } = await ensureEmulator(io, home, request.spec);
-          if (started) startMessages.push(formatEmulatorStarted(endpoint));
-        }
-      }
-      return client.create(request);
-    },
   };
+
+  let read: Promise<readonly User[]> | undefined;
+  /** A failure is not kept: a display that stays open reads them again. */
+  const users = () =>
+    (read ??= store.users().catch((error: unknown) => {
+      read = undefined;
+      throw error;
+    }));
+
+  return (requested) => {
+    const whoAmI = async () =>
+      resolveActor({ login: io.user, isHomeOwner: ownsHome(home, io.uid) }, requested, await users());
+    const client = clientFor(whoAmI, parts);
+
+    /** The next step for a user of a shared login whom the line does not name; null for anyone else. */
+    async function hintFor(owner: UserName): Promise<string | null> {
+      const [actor, all] = [await whoAmI(), await users()];
+      const user = all.find(({ name }) => name === owner);
+      const mayBeOwner = user !== undefined && isSharedLogin(io.user, all) && mayBe(io.user, user, all);
+      if (!mayBeOwner || owner === actor.user) return null;
+      return `If you are ${owner}, repeat the command with ${userEnvVariable}=${owner} before it.`;
+    }
+
+    async function withHint(answer: CommandResult): Promise<CommandResult> {
+      const hint = answer.refusedFor === undefined ? null : await hintFor(answer.refusedFor);
+      return hint === null ? answer : { ...answer, message: `${answer.message} ${hint}` };
+    }
+
+    return {
+      ...client,
+      sendCommand: async (...command) => withHint(await client.sendCommand(...command)),
+      clean: async (ref) => withHint(await client.clean(ref)),
+      async planStep(ref, step) {
+        try {
+          return await client.planStep(ref, step);
+        } catch (error) {
+          if (!(error instanceof JobmanError) || error.errorCode !== 'forbidden') throw error;
+          const hint = await hintFor((await client.show(ref)).owner);
+          throw hint === null ? error : new JobmanError(error.message, error.code, [hint], { errorCode: 'forbidden' });
+        }
+      },
+      async create(request) {
+        const { capacity } = request.spec;
+        if (capacity.kind === 'tpu') {
+          const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');
+          if (isServedByEmulator(await services.settings(), capacity.project)) {
+            const { started, endpoint } = await ensureEmulator(io, home, request.spec);
+            if (started) startMessages.push(formatEmulatorStarted(endpoint));
+          }
+        }
+        return client.create(request);
+      },
+    };
+  };
+}
+
+/** True for root too. A home that does not exist yet belongs to the login that creates it. */
+function ownsHome(home: string, uid: number): boolean {
+  return uid === 0 || (statSync(home, { throwIfNoEntry: false })?.uid ?? uid) === uid;
 }
 
 async function hourlyPrice(services: Services, { capacity }: JobSpec): Promise<Price | null> {

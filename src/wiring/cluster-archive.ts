@@ -106,7 +106,8 @@ export function createClusterArchive(services: Services): ClusterArchive {
     async recordDeleted(uid) {
       if (!isUsed) return;
       const { deletedEvent } = await import('../app/cluster/archive.ts');
-      await writing((store) => store.clusters.archiveEvent(uid, deletedEvent(io.now(), io.user)));
+      const { user } = await services.actor();
+      await writing((store) => store.clusters.archiveEvent(uid, deletedEvent(io.now(), user)));
     },
     async hide(uid) {
       if (isUsed) await writing((store) => store.clusters.hide(uid));

@@ -4,10 +4,12 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { userEnvVariable } from '../app/actor.ts';
 import type { Client } from '../app/client.ts';
 import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings, SettingsFiles } from '../app/settings.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { submittedMarker, homeOf, databaseFile, templateFile } from './paths.ts';
 
@@ -17,7 +19,6 @@ export function createServices(io: Io): LabServices {
   let clusterSettings: Promise<LoadedClusterSettings> | undefined;
   let named: string | undefined;
   let files: SettingsFiles | undefined;
-  let client: Promise<Client> | undefined;
   let lab: Promise<Lab> | undefined;
 
   async function freshSettings(): Promise<Settings> {
@@ -27,6 +28,7 @@ export function createServices(io: Io): LabServices {
 
   const services: LabServices = {
     ...cloudServices(() => services),
+    ...clientServices(() => services),
     io,
     home,
 
@@ -78,8 +80,6 @@ export function createServices(io: Io): LabServices {
     clusterArchive: () =>
       import('./cluster-archive.ts').then(({ createClusterArchive }) => createClusterArchive(services)),
 
-    client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
-
     lab: () => (lab ??= import('./lab.ts').then(({ openLab }) => openLab(services))),
 
     labHome: () => import('./lab-home.ts').then(({ createLabHome }) => createLabHome(home)),
@@ -124,6 +124,21 @@ export function createServices(io: Io): LabServices {
     onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),
   };
   return services;
+}
+
+function clientServices(services: () => LabServices): Pick<LabServices, 'client' | 'clientAs' | 'actor'> {
+  let client: Promise<Client> | undefined;
+  let clients: Promise<(user: UserName | null) => Client> | undefined;
+  return {
+    client: () => (client ??= services().clientAs(services().io.env[userEnvVariable] ?? null)),
+
+    async clientAs(user) {
+      clients ??= import('./client.ts').then(({ createLocalClients }) => createLocalClients(services()));
+      return (await clients)(user);
+    },
+
+    actor: async () => (await services().client()).whoAmI(),
+  };
 }
 
 type CloudService =

@@ -18,6 +18,7 @@ import {
 } from '../backends/tpu/workers.ts';
 import { cacheFor } from '../controller/timers.ts';
 import { second } from '../core/model/time.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { Site } from '../lab/site.ts';
 import type { TpuOperations } from '../lab/tpu-operations.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
@@ -65,7 +66,7 @@ export async function openTpuOperations(
   services: Services,
   site: Site,
   note: (line: string) => void = () => undefined,
-  owner: string = services.io.user,
+  owner?: UserName,
 ): Promise<TpuOperations> {
   const { io, home } = services;
   const settings = await services.settings();
@@ -87,7 +88,10 @@ export async function openTpuOperations(
     project: settings.tpu.project,
     site,
     user: io.user,
-    creator: async () => ({ installation: await services.installationId(), owner }),
+    creator: async () => ({
+      installation: await services.installationId(),
+      owner: owner ?? (await services.actor()).user,
+    }),
     sshKeys: () => sshKeyLines(site, { home, user: io.user }),
     now,
     checkInterval: settings.tpu.project !== null && usesEmulator(settings.tpu.project) ? second / 2 : 3 * second,

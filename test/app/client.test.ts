@@ -7,7 +7,7 @@ import { suite, test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
 import { JobmanError, StoreError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/app/job-folder.ts';
-import { createClient } from '../../src/app/store-client.ts';
+import { clientFor } from '../../src/app/store-client.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/model/job.ts';
@@ -17,6 +17,7 @@ import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
 import {
   aJob,
+  aMember,
   endedAttempt,
   withAttempts,
   localSpec,
@@ -30,8 +31,8 @@ interface Fixture {
   readonly home: string;
   readonly store: Store;
   readonly client: Client;
-  /** The same client over another store. */
-  clientOver(store: Store): Client;
+  /** The client of a member over another store. */
+  clientOver(store: Store, user?: string): Client;
   /** The jobs that a controller was notified of. */
   readonly hinted: readonly string[];
   clock: number;
@@ -46,12 +47,11 @@ function openFixture(t: TestContext): Fixture {
   const store = openStore({ file: join(home, 'state.db') });
   const hinted: string[] = [];
   const fixture = { clock: noon };
-  const clientOver = (record: Store): Client =>
-    createClient({
+  const clientOver = (record: Store, user = 'ada'): Client =>
+    clientFor(async () => aMember(user), {
       store: record,
       notifications: store.notifications,
       home,
-      owner: 'ada',
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
       now: () => fixture.clock,
       pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
@@ -74,7 +74,7 @@ function openFixture(t: TestContext): Fixture {
     clientOver,
     hinted,
     async create(spec: JobSpec = localSpec(), owner = 'ada') {
-      return (await client.create({ spec, manifest: 'job:\n  name: iris\n', owner })).id;
+      return (await clientOver(store, owner).create({ spec, manifest: 'job:\n  name: iris\n' })).id;
     },
     async lives(id: string, life: (job: Job) => Job, wakeAt: Instant | null = null) {
       const stored = await store.load(id);
@@ -113,7 +113,7 @@ const stoppedLife = (spec: JobSpec, allocation = readyAllocation): Job => ({
 
 test('create stores the job with its price, and its snapshot and copies for its owner only', async (t) => {
   const fixture = openFixture(t);
-  const { id, row } = await fixture.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n', owner: 'ada' });
+  const { id, row } = await fixture.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n' });
   assert.equal(id, '000001');
   assert.deepEqual([row.phase, row.owner, row.accelerator], ['queued', 'ada', 'v5litepod-16']);
   assert.deepEqual(fixture.hinted, ['000001']);
@@ -196,7 +196,7 @@ suite('of several jobs with one name', () => {
     await finish(fixture, '000001');
     await finish(fixture, '000003');
     assert.equal(await fixture.client.resolveName('iris', 'change'), '000002');
-    const { id } = await fixture.client.sendCommand('iris', 'stop', { by: 'ada' });
+    const { id } = await fixture.client.sendCommand('iris', 'stop', {});
     assert.equal(id, '000002');
   });
 
@@ -204,7 +204,7 @@ suite('of several jobs with one name', () => {
     const fixture = openFixture(t);
     for (let count = 0; count < 3; count += 1) await fixture.create(localSpec({ name: 'iris' }));
     await finish(fixture, '000002');
-    const several = await refusal(fixture.client.sendCommand('iris', 'stop', { by: 'ada' }));
+    const several = await refusal(fixture.client.sendCommand('iris', 'stop', {}));
     assert.equal(several.code, 4);
     assert.match(several.message, /^2 unfinished jobs named "iris": give an id\./);
     assert.deepEqual(
@@ -217,7 +217,7 @@ suite('of several jobs with one name', () => {
     assert.match(several.lines[0] ?? '', /created .* ago$/);
     await finish(fixture, '000001');
     await finish(fixture, '000003');
-    const none = await refusal(fixture.client.sendCommand('iris', 'rerun', { by: 'ada' }));
+    const none = await refusal(fixture.client.sendCommand('iris', 'rerun', {}));
     assert.match(none.message, /^3 finished jobs named "iris"/);
     assert.equal(none.lines.length, 3);
   });
@@ -249,7 +249,7 @@ test('lists filter by owner, tag, name and phase, and count the hidden jobs', as
   );
   assert.deepEqual([page.rows[0]?.id, page.rows.at(-1)?.id], ['000054', '000001'], 'no unfinished job is left out');
   assert.equal((await fixture.client.list({ all: true })).rows.length, 54);
-  assert.deepEqual(await ids({ owner: 'bob' }), ['000054']);
+  assert.deepEqual(await ids({ user: 'bob' }), ['000054']);
   assert.equal((await fixture.client.list({ tag: 'even', all: true })).rows.length, 27);
   assert.deepEqual(await ids({ name: 'run-0' }), ['000001']);
   assert.deepEqual(await ids({ name: 'run-5?' }), ['000053', '000052', '000051']);
@@ -275,7 +275,7 @@ test('stop and cancel report capacity that was not ready or is lost', async (t) 
   ] as const) {
     const id = await fixture.create(tpuSpec());
     await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [allocation], [attempt]));
-    const { message } = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
+    const { message } = await fixture.client.sendCommand(id, 'stop', {});
     assert.equal(message, `Stopping job ${id} (vit). ${expected}`);
   }
   const id = await fixture.create(tpuSpec());
@@ -289,7 +289,7 @@ test('stop reports the kept capacity, its hourly cost and how to release it', as
   const fixture = openFixture(t);
   const id = await fixture.create(tpuSpec());
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
-  const answer = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
+  const answer = await fixture.client.sendCommand(id, 'stop', {});
   assert.deepEqual(answer, {
     id,
     ok: true,
@@ -301,11 +301,11 @@ test('stop reports the kept capacity, its hourly cost and how to release it', as
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id]);
   assert.match(readFileSync(join(fixture.home, 'jobs/ada/000001/logs/job.log'), 'utf8'), /ada requested stop/);
 
-  const again = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
+  const again = await fixture.client.sendCommand(id, 'stop', {});
   assert.match(again.message, /is already stopping\. It keeps its v5litepod-16/);
   assert.equal(fixture.hinted.length, 2, 'a command without effect wakes no controller');
 
-  const released = await fixture.client.sendCommand(id, 'stop', { by: 'ada', release: true });
+  const released = await fixture.client.sendCommand(id, 'stop', { release: true });
   assert.equal(released.message, 'Stopping job 000001 (vit). Its TPU is being released.');
 });
 
@@ -322,7 +322,7 @@ test('a command after the end reports its remaining effect', async (t) => {
   const kept = await fixture.create(tpuSpec());
   await fixture.lives(kept, (job) => finished(job, 'succeeded'));
   const sendAndRead = async (id: string, verb: 'cancel' | 'stop') => {
-    const { ok, message } = await fixture.client.sendCommand(id, verb, { by: 'ada', release: true });
+    const { ok, message } = await fixture.client.sendCommand(id, verb, { release: true });
     return [ok, message];
   };
   const letGo = 'Job 000001 (vit) has already succeeded. Its TPU is being released.';
@@ -355,7 +355,7 @@ test('resume mentions no checkpoint without a folder, and delete no capacity wit
     const id = await fixture.create({ ...spec, name: 'vit' });
     await fixture.lives(id, (job) => stoppedLife(job.spec));
     for (const verb of ['resume', 'delete'] as const)
-      answers.push((await fixture.client.sendCommand(id, verb, { by: 'ada' })).message);
+      answers.push((await fixture.client.sendCommand(id, verb, {})).message);
   }
   assert.deepEqual(answers, [
     'Resuming job 000001 (vit) from its last checkpoint.',
@@ -369,7 +369,7 @@ test('delete of a finished job without capacity reports that it is deleted', asy
   const fixture = openFixture(t);
   const id = await fixture.create({ ...localSpec(), name: 'vit' });
   await fixture.lives(id, (job) => stoppedLife(job.spec));
-  const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada' });
+  const answer = await fixture.client.sendCommand(id, 'delete', {});
   assert.deepEqual([answer.ok, answer.message], [true, 'Deleted job 000001 (vit).']);
   assert.deepEqual((await fixture.client.list({ all: true })).rows, []);
 });
@@ -379,7 +379,7 @@ test('delete of a job whose output is still being copied lets the controller cop
   const [copying, copied] = [await fixture.create(), await fixture.create()];
   await fixture.lives(copying, (job) => stoppedLife(job.spec), fixture.clock - second);
   await fixture.lives(copied, (job) => stoppedLife(job.spec));
-  for (const id of [copying, copied]) await fixture.client.sendCommand(id, 'delete', { by: 'ada' });
+  for (const id of [copying, copied]) await fixture.client.sendCommand(id, 'delete', {});
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [copying]);
 });
 
@@ -395,7 +395,7 @@ test('a manifest instead of a job points to create', async (t) => {
 test('a job of another user is refused with a message and exit code', async (t) => {
   const fixture = openFixture(t);
   const id = await fixture.create(localSpec(), 'bob');
-  const answer = await fixture.client.sendCommand(id, 'cancel', { by: 'ada' });
+  const answer = await fixture.client.sendCommand(id, 'cancel', {});
   assert.deepEqual([answer.ok, answer.exitCode], [false, 4]);
   assert.match(answer.message, /^Job 000001 \(iris\) belongs to bob/);
   assert.equal((await fixture.client.show(id)).desired, 'running');
@@ -418,7 +418,7 @@ test('a command and a commit of the controller at the same time are both kept', 
     },
   };
   const client = fixture.clientOver(busy);
-  assert.equal((await client.sendCommand(id, 'cancel', { by: 'ada' })).ok, true);
+  assert.equal((await client.sendCommand(id, 'cancel', {})).ok, true);
   const stored = await store.load(id);
   assert.equal(stored?.job.desired, 'cancelled');
   assert.equal(stored?.job.allocations[0]?.name, 'pass 3');
@@ -428,7 +428,7 @@ test('a forced delete removes the job from the list and records its orphans', as
   const fixture = openFixture(t);
   const id = await fixture.create(tpuSpec());
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
-  const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada', force: true });
+  const answer = await fixture.client.sendCommand(id, 'delete', { force: true });
   assert.match(answer.message, /^Deleted job .* Its TPU may still exist .* Release it: jobman gc$/);
   assert.deepEqual((await fixture.client.list({ all: true })).rows, []);
   const [orphan, ...others] = await fixture.store.orphans();
@@ -443,7 +443,7 @@ test('a forced delete of a local job lets the controller end its program', async
   await fixture.lives(id, (job) =>
     withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [runningAttempt]),
   );
-  const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada', force: true });
+  const answer = await fixture.client.sendCommand(id, 'delete', { force: true });
   assert.match(answer.message, /^Deleted job .* Its program is being ended\.$/);
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id]);
 
@@ -451,7 +451,7 @@ test('a forced delete of a local job lets the controller end its program', async
   await fixture.lives(over, (job) =>
     withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [endedAttempt('stopped', { message: '' })]),
   );
-  await fixture.client.sendCommand(over, 'delete', { by: 'ada', force: true });
+  await fixture.client.sendCommand(over, 'delete', { force: true });
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id], 'an ended program needs no controller');
 });
 
@@ -586,18 +586,18 @@ test('clean removes the files of finished jobs only', async (t) => {
   mkdirSync(join(fixture.home, 'runs', over), { recursive: true });
   const folder = (id: string, owner = 'ada') => join(fixture.home, 'jobs', owner, id);
 
-  assert.match((await fixture.client.clean(live, 'ada')).message, /has not finished/);
-  assert.match((await fixture.client.clean(holding, 'ada')).message, /still holds its TPU/);
-  assert.match((await fixture.client.clean(foreign, 'ada')).message, /belongs to bob/);
+  assert.match((await fixture.client.clean(live)).message, /has not finished/);
+  assert.match((await fixture.client.clean(holding)).message, /still holds its TPU/);
+  assert.match((await fixture.client.clean(foreign)).message, /belongs to bob/);
 
-  const cleanable = async () => (await fixture.client.listCleanable('ada')).map(({ id }) => id);
+  const cleanable = async () => (await fixture.client.listCleanable()).map(({ id }) => id);
   assert.deepEqual(await cleanable(), [over]);
-  assert.equal((await fixture.client.clean(over, 'ada')).ok, true);
+  assert.equal((await fixture.client.clean(over)).ok, true);
   assert.equal(existsSync(folder(over)), false);
   assert.equal(existsSync(join(fixture.home, 'runs', over)), false);
   assert.deepEqual([folder(holding), folder(live), folder(foreign, 'bob')].map(existsSync), [true, true, true]);
   assert.deepEqual(await cleanable(), []);
-  assert.match((await fixture.client.clean(over, 'ada')).message, /no files left/);
+  assert.match((await fixture.client.clean(over)).message, /no files left/);
   assert.equal((await fixture.client.show(over)).id, over, 'its record stays');
 });
 

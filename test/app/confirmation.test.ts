@@ -304,14 +304,14 @@ test('resume_from becomes the folder of that job', async () => {
   const source = aJob(withCommand(tpuSpec(), { checkpointDir: '~/b/000042-abc123', checkpoints: 'own' }));
   const store = (job: Job) => ({ load: () => Promise.resolve({ job, revision: 1 }) }) as unknown as Store;
   const from = (spec: JobSpec) => withCommand(spec, { resumeFrom: { kind: 'job', job: '42' } });
-  const { command } = await withResumeFrom(store(source), from(tpuSpec()), 'ada', noon);
+  const { command } = await withResumeFrom(store(source), from(tpuSpec()), ['ada'], noon);
   assert.deepEqual(command.resumeFrom, { kind: 'folder', path: '~/b/000042-abc123', job: '000042' });
   await assert.rejects(
-    withResumeFrom(store(aJob(tpuSpec())), from(tpuSpec()), 'ada', noon),
+    withResumeFrom(store(aJob(tpuSpec())), from(tpuSpec()), ['ada'], noon),
     /cannot resume from job 000042 \(vit\), whose manifest has no job\.checkpoint_dir/,
   );
   await assert.rejects(
-    withResumeFrom(store(source), from(localSpec()), 'ada', noon),
+    withResumeFrom(store(source), from(localSpec()), ['ada'], noon),
     /its checkpoints are on TPU workers/,
   );
 });

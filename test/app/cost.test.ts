@@ -37,7 +37,7 @@ const rows: readonly UsageRow[] = Array.from({ length: 60 }, (_, index) => {
   if (number < 15) return base;
   const cluster = { source: 'kubernetes', location: `hpc/team${number % 2}` } as const;
   const uid = uidOf(index);
-  return { ...base, job: 'train', uid, jobName: 'train', owner: 'user1', tags: [], ...cluster };
+  return { ...base, job: 'train', uid, jobName: 'train', user: 'user1', tags: [], ...cluster };
 });
 
 /** A uid may begin with the digits of a job's id. */
@@ -105,7 +105,7 @@ suite('the sums of the database', () => {
     const report = (request: CostRequest) => costOf(store, request, now);
     const own = rows.filter(({ owner }) => owner === 'user1');
     assert.deepEqual(
-      rounded(await report({ by: 'job', owner: 'user1', limit: 2 })),
+      rounded(await report({ by: 'job', user: 'user1', limit: 2 })),
       rounded(costReport(own, { by: 'job', limit: 2 }, now)),
     );
     // hpc/team1 has had two jobs of that name.
@@ -120,7 +120,7 @@ suite('the sums of the database', () => {
       [{ tag: 'sweep' }, rows.filter(({ tags }) => tags.includes('sweep'))],
       [{ zone: 'hpc/team1' }, rows.filter(({ location }) => location === 'hpc/team1')],
       [{ accelerator: 'v4-8' }, rows.filter(({ accelerator }) => accelerator === 'v4-8')],
-      [{ accelerator: 'v4', owner: 'user1' }, own.filter(({ accelerator }) => accelerator === 'v4-8')],
+      [{ accelerator: 'v4', user: 'user1' }, own.filter(({ accelerator }) => accelerator === 'v4-8')],
     ];
     for (const [filter, expected] of filters) {
       assert.ok(expected.length > 0, JSON.stringify(filter));
@@ -129,7 +129,7 @@ suite('the sums of the database', () => {
     }
     const none = await report({ by: 'job', jobs: ['train'], limit: 5 });
     assert.deepEqual([none.groups, none.rest, none.beginsAt], [[], [], null]);
-    assert.deepEqual((await report({ by: 'job', limit: 5, since: now - minute, owner: 'x' })).groups, []);
+    assert.deepEqual((await report({ by: 'job', limit: 5, since: now - minute, user: 'x' })).groups, []);
   });
 
   test('of each user since the start of a day, a week and a month', async (t) => {

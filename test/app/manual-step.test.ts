@@ -7,10 +7,10 @@ import { planStep } from '../../src/app/manual-step.ts';
 import type { Job } from '../../src/core/model/job.ts';
 import { nodeNamePlaceholder } from '../../src/core/model/spec.ts';
 import { minute } from '../../src/core/model/time.ts';
-import { aJob, withAttempts, noon, readyAllocation, runningAttempt, tpuSpec } from '../support/builders.ts';
+import { aJob, aMember, withAttempts, noon, readyAllocation, runningAttempt, tpuSpec } from '../support/builders.ts';
 
 test('without ready workers the message points to resume or why', () => {
-  const step = (job: ReturnType<typeof aJob>) => () => planStep(job, 'docker', 'ada');
+  const step = (job: ReturnType<typeof aJob>) => () => planStep(job, 'docker', aMember('ada'));
   const waits = withAttempts(aJob(), [{}], [{}]);
   assert.throws(step(waits), { message: /has no ready workers\.$/, lines: ['Explain: jobman why 42'] });
   const over = { ...waits, finish: { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const };
@@ -29,11 +29,11 @@ const withSteps = aJob({ ...tpuSpec(), steps });
 
 test('on ready workers a step can run, on all of them and with resolved texts', () => {
   const stopped = withAttempts(withSteps, [readyAllocation], [{ ...runningAttempt, endedAt: noon + 5 * minute }]);
-  const plan = planStep(stopped, 'docker', 'ada');
+  const plan = planStep(stopped, 'docker', aMember('ada'));
   assert.deepEqual([plan.workers, plan.step.apply], [[0, 1, 2, 3], 'echo vit-000042-1']);
   // A key or a mount may be repaired while the command runs.
   assert.equal(
-    planStep(withAttempts(withSteps, [readyAllocation], [runningAttempt]), 'gcsfuse', 'ada').step.name,
+    planStep(withAttempts(withSteps, [readyAllocation], [runningAttempt]), 'gcsfuse', aMember('ada')).step.name,
     'gcsfuse',
   );
 });
@@ -41,7 +41,7 @@ test('on ready workers a step can run, on all of them and with resolved texts', 
 test('each refusal has a reason and a remedy', () => {
   const assertRefused = (job: Job, step: string, by: string, sentence: RegExp, code = 4): void =>
     assert.throws(
-      () => planStep(job, step, by),
+      () => planStep(job, step, aMember(by)),
       (error: JobmanError) => error.code === code && sentence.test(error.message),
       String(sentence),
     );

@@ -821,7 +821,7 @@ test('an imported job whose end is unknown is not reported as stopped by its own
 test('a job that another user ended names that user', () => {
   const life = withAttempts(aJob(localSpec()), [{}], [{ ...runningAttempt, allocation: 1 }]);
   const by = (user: string): string => {
-    const { job } = applyCommand(life, 'cancel', { by: user, onBehalf: true }, noon + hour);
+    const { job } = applyCommand(life, 'cancel', { by: user, onBehalf: user !== life.owner }, noon + hour);
     const finish = { at: noon + hour, verdict: 'cancelled', reason: 'stopped' } as const;
     return jobRow({ ...job, finish }, noon + 2 * hour).message;
   };

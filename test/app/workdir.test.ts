@@ -3,13 +3,14 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createClient } from '../../src/app/store-client.ts';
+import { clientFor } from '../../src/app/store-client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import { freeze } from '../../src/remote/workdir/freeze.ts';
 import { workdirStep } from '../../src/setup/files.ts';
 import { openStore } from '../../src/store/store.ts';
 import { spec, tpu } from '../core/world.ts';
+import { aMember } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
 
 test('a resume runs the copy of create, unless it is copied again', async (t) => {
@@ -19,11 +20,10 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   writeFileSync(join(project, 'train.py'), 'one');
   const store = openStore({ file: join(world.home, 'state.db') });
   world.atEnd(() => store.close());
-  const client = createClient({
+  const client = clientFor(async () => aMember('ada'), {
     store,
     notifications: store.notifications,
     home: world.home,
-    owner: 'ada',
     logFiles: createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }),
     now: () => Date.now(),
     pricePerHour: () => null,
@@ -39,26 +39,22 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
     steps: [workdirStep()],
     workdir: { from: project },
   };
-  const { id } = await client.create({ spec: given, manifest: 'job: {workdir: project}\n', owner: 'ada' });
+  const { id } = await client.create({ spec: given, manifest: 'job: {workdir: project}\n' });
   const [first] = (await client.show(id)).workdirCopies;
   assert.equal(first?.files, 1);
   const fileOf = (copy: number) => join((first?.folder ?? '').replace(/1$/u, String(copy)), 'files/train.py');
   assert.equal(readFileSync(fileOf(1), 'utf8'), 'one');
 
   writeFileSync(join(project, 'train.py'), 'two');
-  assert.equal(
-    (await client.sendCommand(id, 'resume', { by: 'ada', recopyWorkdir: true })).ok,
-    false,
-    'it is wanted already',
-  );
+  assert.equal((await client.sendCommand(id, 'resume', { recopyWorkdir: true })).ok, false, 'it is wanted already');
   assert.equal(existsSync(fileOf(2)), false);
-  await client.sendCommand(id, 'cancel', { by: 'ada' });
-  assert.equal((await client.sendCommand(id, 'resume', { by: 'ada' })).ok, true);
+  await client.sendCommand(id, 'cancel', {});
+  assert.equal((await client.sendCommand(id, 'resume', {})).ok, true);
   assert.equal((await client.show(id)).workdirCopies.length, 1);
   assert.equal(readFileSync(fileOf(1), 'utf8'), 'one');
 
-  await client.sendCommand(id, 'cancel', { by: 'ada' });
-  assert.equal((await client.sendCommand(id, 'resume', { by: 'ada', recopyWorkdir: true })).ok, true);
+  await client.sendCommand(id, 'cancel', {});
+  assert.equal((await client.sendCommand(id, 'resume', { recopyWorkdir: true })).ok, true);
   const shown = await client.show(id);
   assert.deepEqual(
     shown.workdirCopies.map(({ copy }) => copy),
@@ -68,9 +64,9 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
   assert.equal(readFileSync(fileOf(2), 'utf8'), 'two');
   assert.equal(existsSync(fileOf(1)), false, 'its files are not needed any more');
 
-  const bare = await client.create({ spec: spec({ capacity: tpu }), manifest: '', owner: 'ada' });
-  await client.sendCommand(bare.id, 'cancel', { by: 'ada' });
-  await assert.rejects(client.sendCommand(bare.id, 'resume', { by: 'ada', recopyWorkdir: true }), (error) => {
+  const bare = await client.create({ spec: spec({ capacity: tpu }), manifest: '' });
+  await client.sendCommand(bare.id, 'cancel', {});
+  await assert.rejects(client.sendCommand(bare.id, 'resume', { recopyWorkdir: true }), (error) => {
     return error instanceof JobmanError && /no job\.workdir/u.test(error.message);
   });
 });

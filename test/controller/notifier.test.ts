@@ -85,7 +85,7 @@ test('an event is sent once and recorded', async (t) => {
   notifier.poll();
   await run(day);
   assert.equal(tries.length, 1);
-  assert.equal((await outbox.messages(5))[0]?.state, 'sent');
+  assert.equal((await outbox.messages(5, null))[0]?.state, 'sent');
   assert.equal(notifier.isBusy, false);
 });
 
@@ -110,7 +110,7 @@ suite('a failed message', () => {
     assert.equal(Math.max(...pauses), 15 * minute);
     assert.equal(notifier.isBusy, true);
     await run(hour);
-    const [view] = await outbox.messages(1);
+    const [view] = await outbox.messages(1, null);
     assert.deepEqual([view?.state, view?.error, view?.tries], ['given_up', 'HTTP 500', tries.length]);
     assert.equal(notifier.isBusy, false);
     assert.equal(lines.length, 2);
@@ -122,7 +122,7 @@ suite('a failed message', () => {
     await finishJob();
     await run(hour);
     assert.equal(tries.length, 1);
-    assert.equal((await outbox.messages(1))[0]?.state, 'given_up');
+    assert.equal((await outbox.messages(1, null))[0]?.state, 'given_up');
   });
 
   test('is not repeated before the server allows it, within limits', async (t) => {
@@ -184,7 +184,7 @@ suite('a controller that is killed', () => {
     });
     next.poll();
     await world.run(second);
-    assert.equal((await world.outbox.messages(1))[0]?.state, 'sent');
+    assert.equal((await world.outbox.messages(1, null))[0]?.state, 'sent');
   });
 
   test('leaves the time of the next try to its successor', async (t) => {
@@ -196,7 +196,7 @@ suite('a controller that is killed', () => {
     await world.run(second);
     assert.equal(world.tries.length, before);
     await world.run(minute);
-    assert.equal((await world.outbox.messages(1))[0]?.state, 'sent');
+    assert.equal((await world.outbox.messages(1, null))[0]?.state, 'sent');
   });
 });
 
@@ -233,11 +233,11 @@ suite('a server that hangs', () => {
     assert.equal(isStopped, false);
     await world.run(3 * second);
     assert.equal(isStopped, true);
-    const [view] = await world.outbox.messages(1);
+    const [view] = await world.outbox.messages(1, null);
     assert.deepEqual([view?.state, view?.tries], ['pending', 0]);
     world.restart(() => sent);
     await world.run(second);
-    assert.equal((await world.outbox.messages(1))[0]?.state, 'sent');
+    assert.equal((await world.outbox.messages(1, null))[0]?.state, 'sent');
   });
 });
 
@@ -261,7 +261,7 @@ test('a clock that is set back delays no message', async (t) => {
   world.moveClock(-day);
   world.notifier.poll();
   await world.run(second);
-  assert.equal((await world.outbox.messages(1))[0]?.state, 'sent');
+  assert.equal((await world.outbox.messages(1, null))[0]?.state, 'sent');
 });
 
 test('a poll without an event does not keep the controller running', async (t) => {
@@ -331,5 +331,5 @@ test('a database that takes no writes is retried without a second delivery', asy
   isFull = false;
   await run(2 * minute);
   assert.equal(tries.length, 1);
-  assert.equal((await outbox.messages(1))[0]?.state, 'sent');
+  assert.equal((await outbox.messages(1, null))[0]?.state, 'sent');
 });

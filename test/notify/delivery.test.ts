@@ -63,7 +63,7 @@ async function openOutbox(t: TestContext, settings: Partial<NotifySettings>) {
       });
       notifier.poll();
       assert.ok(await eventually(() => !notifier.isBusy), 'every message has ended');
-      return (await store.notifications.messages(10)).toSorted((one, other) =>
+      return (await store.notifications.messages(10, null)).toSorted((one, other) =>
         one.recipient < other.recipient ? -1 : 1,
       );
     },

@@ -181,7 +181,7 @@ suite('a message', () => {
     await outbox.recordEnd(id, { state: 'sent', at: noon + 10 });
     await outbox.recordEnd(id, { state: 'given_up', at: noon + 11, error: 'late' });
     assert.deepEqual(await outbox.pending(), []);
-    const [view] = await outbox.messages(5);
+    const [view] = await outbox.messages(5, null);
     assert.deepEqual(
       [view?.state, view?.tries, view?.endedAt, view?.nextAt, view?.error],
       ['sent', 2, noon + 10, null, null],
@@ -194,10 +194,10 @@ suite('a message', () => {
     const notices = await outbox.unaddressed(noon);
     await outbox.address(notices.map(({ id }) => ({ id, recipients: ['teams', 'slack'] })));
     await outbox.createMessage('teams', [notices[0]?.id ?? 0], noon);
-    assert.equal(await outbox.drop('teams', { at: noon + 9, error: 'dropped' }), 3);
-    assert.equal(await outbox.drop('teams', { at: noon + 9, error: 'dropped' }), 0);
+    assert.equal(await outbox.drop('teams', { at: noon + 9, error: 'dropped' }, null), 3);
+    assert.equal(await outbox.drop('teams', { at: noon + 9, error: 'dropped' }, null), 0);
     assert.deepEqual(
-      (await outbox.messages(9)).map((one) => [one.recipient, one.state, one.error, one.notices.length]),
+      (await outbox.messages(9, null)).map((one) => [one.recipient, one.state, one.error, one.notices.length]),
       [
         ['teams', 'given_up', 'dropped', 2],
         ['teams', 'given_up', 'dropped', 1],
@@ -217,7 +217,7 @@ suite('a message', () => {
     await outbox.createMessage('slack', [second], noon);
     await outbox.recordEnd(id, { state: 'sent', at: noon });
     await outbox.prune(noon + 1);
-    const left = await outbox.messages(5);
+    const left = await outbox.messages(5, null);
     assert.deepEqual(
       left.map(({ state, notices: kept }) => [state, kept.length]),
       [['pending', 1]],

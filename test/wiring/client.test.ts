@@ -6,10 +6,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { JobmanError } from '../../src/app/errors.ts';
 import type { Io, Services } from '../../src/app/services.ts';
 import { loadSettings } from '../../src/app/settings.ts';
 import { openStore } from '../../src/store/store.ts';
-import { createLocalClient } from '../../src/wiring/client.ts';
+import { createLocalClients } from '../../src/wiring/client.ts';
 import { aUser } from '../support/lab-builders.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
@@ -38,36 +39,30 @@ for (const [what, spec, endpoint, isAsked] of [
     if (endpoint !== null) writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ tpu: { endpoint } }));
 
     const services = {
-      io: { env: world.env, user: 'ada', now: () => noon } as unknown as Io,
+      io: { env: world.env, user: 'ada', uid: 0, now: () => noon } as unknown as Io,
       home: world.home,
       settings: () => loadSettings({ home: world.home, env: {}, cores: 1 }),
     } as unknown as Services;
-    const client = await createLocalClient(services);
+    const client = createLocalClients(services)(null);
     world.atEnd(() => client.close());
-    const { id } = await client.create({ spec, manifest: '', owner: 'ada' });
+    const { id } = await client.create({ spec, manifest: '' });
     assert.equal(id, '000001');
     assert.equal(asked.length > 0, isAsked, `it was asked for ${asked.join("the requests were ${asked.join(', ')}")}`);
   });
 }
 
-for (const [what, logins, env, login, refused] of [
-  ["a login that is the lab's owner", ['shared'], {}, 'shared', null],
-  ['a shared login that names the user', [], { TPU_USER: 'ada' }, 'shared', null],
+for (const [what, logins, requested, login, refused] of [
+  ["a login that is the lab's owner", ['shared'], null, 'shared', null],
+  ['a shared login that names the user', [], 'ada', 'shared', null],
   [
     'a shared login that does not',
     [],
-    {},
+    null,
     'shared',
     /only its owner may cancel it\. .* with TPU_USER=ada before it\.$/,
   ],
-  ['a login of another user', [], { TPU_USER: 'ada' }, 'bob', /only its owner may cancel it\.$/],
-  [
-    'a login that does not belong to the owner',
-    ['ada1'],
-    { TPU_USER: 'ada' },
-    'shared',
-    /only its owner may cancel it\.$/,
-  ],
+  ['a login of another user', [], 'ada', 'bob', /only its owner may cancel it\.$/],
+  ['a login that does not belong to the owner', ['ada1'], 'ada', 'shared', /only its owner may cancel it\.$/],
 ] as const) {
   test(`a job of a lab user, asked for by ${what}, is ${refused === null ? 'cancelled' : 'kept'}`, async (t) => {
     const world = openWorld(t);
@@ -75,26 +70,33 @@ for (const [what, logins, env, login, refused] of [
     world.atEnd(() => store.close());
     await store.lab.addUser(aUser('ada', { logins }));
     await store.lab.addUser(aUser('bob'));
-    const { job } = await store.insert({ owner: 'ada', spec: localSpec(), manifest: '', at: noon });
+    const { job } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
     const { job: strange } = await store.insert({ owner: 'eve', spec: localSpec(), manifest: '', at: noon });
     const services = {
-      io: { env, user: login, now: () => noon } as unknown as Io,
+      io: { env: {}, user: login, uid: 64_731, now: () => noon } as unknown as Io,
       home: world.home,
       settings: () => loadSettings({ home: world.home, env: {}, cores: 1 }),
     } as unknown as Services;
-    const client = await createLocalClient(services);
+    const client = createLocalClients(services)(requested);
     world.atEnd(() => client.close());
-    const answer = await client.sendCommand(job.id, 'cancel', { by: login });
+    const answer = await client.sendCommand(job.id, 'cancel', {});
     if (refused === null) {
       assert.equal(answer.ok, true, answer.message);
-      assert.match((await client.clean(job.id, login)).message, /has not finished/);
+      assert.match((await client.clean(job.id)).message, /has not finished/);
     } else {
       assert.equal(answer.exitCode, 4);
       assert.match(answer.message, refused);
       assert.equal((await client.show(job.id)).desired, 'running');
-      assert.match((await client.clean(job.id, login)).message, /only its owner may clean it\./);
+      assert.match((await client.clean(job.id)).message, /only its owner may clean it\./);
+      await assert.rejects(client.planStep(job.id, 'ssh'), ({ message, lines, errorCode }: JobmanError) => {
+        assert.match(
+          [message, ...lines].join(' '),
+          new RegExp(refused.source.replace('cancel it', 'run a setup step')),
+        );
+        return errorCode === 'forbidden';
+      });
     }
-    const { message } = await client.sendCommand(strange.id, 'cancel', { by: login });
+    const { message } = await client.sendCommand(strange.id, 'cancel', {});
     assert.match(
       message,
       /only its owner may cancel it\.$/,

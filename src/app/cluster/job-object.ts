@@ -11,6 +11,7 @@ import type {
   V1Volume,
 } from '@kubernetes/client-node';
 import { type Duration, second } from '../../core/model/time.ts';
+import { ownNames, type Actor } from '../../core/model/user.ts';
 import { isQualifiedName, readJobName, type Toleration } from '../../manifest/kubernetes-values.ts';
 import type { Resources } from './flavor.ts';
 import { quantityKey } from './quantity.ts';
@@ -102,8 +103,13 @@ export function ownLabels(
   };
 }
 
+/** The labels `jobman/owner` of the actor's jobs. A new job gets the first. A user name may have no valid character. */
+export function ownerLabels(actor: Actor): readonly string[] {
+  return [...new Set(ownNames(actor).map(labelValue))].filter((label) => label !== '');
+}
+
 /** A valid label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. */
-export function labelValue(text: string): string {
+function labelValue(text: string): string {
   return text
     .replaceAll(/[^A-Za-z0-9_.-]/g, '_')
     .slice(0, 63)

@@ -83,14 +83,16 @@ export function queueKey({ namespace, name }: { readonly namespace: string; read
 export interface QueueViewer {
   /** Null: every namespace. */
   readonly namespace: string | null;
-  readonly owner: string;
+  /** Values of the label. */
+  readonly owners: readonly string[];
   readonly gpuResources: readonly string[];
 }
 
 /** Across namespaces only the owner counts. In a namespace, jobs without an owner label also count as the viewer's. */
 function isYours({ namespace, owner }: QueuedJob, viewer: QueueViewer): boolean {
-  if (viewer.namespace === null) return owner === viewer.owner;
-  return namespace === viewer.namespace && (owner === null || owner === viewer.owner);
+  if (owner !== null && viewer.owners.includes(owner))
+    return viewer.namespace === null || namespace === viewer.namespace;
+  return owner === null && namespace === viewer.namespace;
 }
 
 export interface QueueGroup {

@@ -3,8 +3,9 @@
 import { minute, type Duration, type Instant } from '../../core/model/time.ts';
 import type { HeldEvents } from '../client.ts';
 import { formatDuration, pluralize } from '../format.ts';
+import type { UserName } from '../../core/model/user.ts';
 import type { Notice } from './notice.ts';
-import type { PendingMessage, StoredNotice, Waiting } from './outbox.ts';
+import { noticesAbout, type PendingMessage, type StoredNotice, type Waiting } from './outbox.ts';
 import type { NotifySettings } from './settings.ts';
 
 /** A longer digest is sent as several messages. */
@@ -71,20 +72,28 @@ export function nextMessage(
   return { at: plan.at, notices: ordered.slice(0, plan.notices).map(({ id }) => id) };
 }
 
-/** The events that are in no message yet, by recipient. `pending` are the messages that are not delivered. */
+/**
+ * The events about jobs of `owners` (null: all) that are in no message yet, by recipient. `pending` are the messages that
+ * are not delivered.
+ */
 export function heldEvents(
   waiting: readonly Waiting[],
   pending: readonly PendingMessage[],
   now: Instant,
   limits: Limits,
+  owners: readonly UserName[] | null,
 ): readonly HeldEvents[] {
   const blocked = new Set(pending.map(({ recipient }) => recipient));
-  return waiting.map((one) => ({
-    recipient: one.recipient,
-    events: one.notices.length,
-    oldestAt: Math.min(...one.notices.map(({ at }) => at)),
-    nextAt: blocked.has(one.recipient) ? null : nextMessage(one, now, limits).at,
-  }));
+  return waiting.flatMap((one) => {
+    const shown = noticesAbout(one.notices, owners);
+    if (shown.length === 0) return [];
+    return {
+      recipient: one.recipient,
+      events: shown.length,
+      oldestAt: Math.min(...shown.map(({ at }) => at)),
+      nextAt: blocked.has(one.recipient) ? null : nextMessage(one, now, limits).at,
+    };
+  });
 }
 
 /** `3 events for slack are held by the digest window for another 4m10s (notify.digestWindowMs)`. */

@@ -2,6 +2,7 @@
 // message to one recipient.
 
 import type { Duration, Instant } from '../../core/model/time.ts';
+import type { UserName } from '../../core/model/user.ts';
 import type { MessageView } from '../client.ts';
 import type { Notice } from './notice.ts';
 
@@ -35,6 +36,14 @@ export interface Waiting {
   readonly sentAt: readonly Instant[];
 }
 
+/** Those about jobs of `owners`; null: all, also those without a job. */
+export function noticesAbout<One extends Pick<Notice, 'owner'>>(
+  notices: readonly One[],
+  owners: readonly UserName[] | null,
+): readonly One[] {
+  return owners === null ? notices : notices.filter(({ owner }) => owner !== null && owners.includes(owner));
+}
+
 /** Every method is one transaction and may throw StoreError. `Store.commit` writes the notices of jobs. */
 export interface NotificationStore {
   /** Oldest first, at most 1000: notices that have no recipients yet. `waiting` notices only from before that time. */
@@ -52,10 +61,17 @@ export interface NotificationStore {
     id: number,
     end: { readonly state: 'sent' | 'given_up'; readonly at: Instant; readonly error?: string },
   ): Promise<void>;
-  /** Gives up what waits for a recipient and is not delivered yet, and returns the number of its events. */
-  drop(recipient: string, end: { readonly at: Instant; readonly error: string }): Promise<number>;
-  /** Newest first. */
-  messages(limit: number): Promise<readonly MessageView[]>;
+  /**
+   * Gives up what waits for a recipient and is not delivered yet, and returns the number of its events. Changes nothing
+   * if one is not about a job of `owners`; null: of any owner.
+   */
+  drop(
+    recipient: string,
+    end: { readonly at: Instant; readonly error: string },
+    owners: readonly UserName[] | null,
+  ): Promise<number | 'forbidden'>;
+  /** Newest first, with the events about jobs of `owners`; null: all. */
+  messages(limit: number, owners: readonly UserName[] | null): Promise<readonly MessageView[]>;
   /** Deletes messages that ended before that time, with their notices. */
   prune(before: Instant): Promise<void>;
 }

@@ -51,7 +51,8 @@ export function recipientsInUse(
   undelivered: readonly { readonly recipient: string; readonly notices: readonly unknown[] }[],
 ): readonly RecipientInUse[] {
   const named = jobs.flatMap(({ spec }) => spec.notify?.to ?? []);
-  return [...new Set([...named, ...undelivered.map(({ recipient }) => recipient)])].map((recipient) => ({
+  const waiting = undelivered.filter(({ notices }) => notices.length > 0).map(({ recipient }) => recipient);
+  return [...new Set([...named, ...waiting])].map((recipient) => ({
     recipient,
     jobs: jobs.filter(({ spec }) => spec.notify?.to?.includes(recipient) === true).map(({ id }) => id),
     events: undelivered.reduce((sum, one) => sum + (one.recipient === recipient ? one.notices.length : 0), 0),

@@ -2,6 +2,7 @@
 
 import type { ClusterArchive, ClusterVerb } from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import { ownerLabels } from '../../app/cluster/job-object.ts';
 import {
   clusterJobEvents,
   mayBeActive,
@@ -316,7 +317,7 @@ async function performArchived(
 
 export async function cleanArchived(cli: Cli, archive: ClusterArchive, archived: ArchivedJob): Promise<number> {
   const { name, owner } = archived.job;
-  if (owner !== null && owner !== cli.io.user)
+  if (owner !== null && !ownerLabels(await cli.services.actor()).includes(owner))
     return printRefusal(cli, name, `Job ${name} belongs to ${owner}; only its owner may clean it.`);
   if (archived.goneAt === null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped') {
     return printRefusal(cli, name, `Job ${name} was unfinished at the last check, so its logs are kept.`);

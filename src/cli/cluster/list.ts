@@ -267,9 +267,9 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
   };
 }
 
-function matchesQuery(row: JobRow, { owner, phases, name }: ListQuery): boolean {
+function matchesQuery(row: JobRow, { user, phases, name }: ListQuery): boolean {
   return (
-    (owner === undefined || row.owner === owner) &&
+    (user === undefined || row.owner === user) &&
     (phases === undefined || phases.includes(row.phase)) &&
     (name === undefined || matchesPattern(row.name, name))
   );

@@ -15,7 +15,7 @@ import { type Cli, reportError, printDone, printRefusal } from '../context.ts';
 import { pause, untilInterrupted } from '../interrupt.ts';
 import { beginArchive, printArchiveStart } from './submission.ts';
 import { podsOf } from './pods.ts';
-import { clusterLabels, labelValue } from '../../app/cluster/job-object.ts';
+import { clusterLabels, ownerLabels } from '../../app/cluster/job-object.ts';
 import { mapConcurrent } from '../../app/concurrency.ts';
 import { pluralize } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
@@ -109,11 +109,12 @@ export async function rerun(cli: Cli, archive: ClusterArchive, cluster: Cluster,
   const before = object.metadata?.name ?? '';
   try {
     const { installation, isArchived } = await beginArchive(cli, archive, context);
+    const [owner = ''] = ownerLabels(await cli.services.actor());
     for (const name of rerunNames(object)) {
       // A name that the archive has would then mean two jobs.
       if ((await cluster.job(name)) !== null || (await archive.jobs({ name, namespace: context.namespace })).length > 0)
         continue;
-      const made = await cluster.create(rerunObject(object, name, { owner: cli.io.user, installation }));
+      const made = await cluster.create(rerunObject(object, name, { owner, installation }));
       const code = printDone(
         cli,
         name,
@@ -209,14 +210,14 @@ export async function deleteAllJobs(
   try {
     const { context, namespace } = cluster.context();
     const where = `${context}/${namespace}`;
-    const mine = labelValue(cli.io.user);
-    const labels = `${clusterLabels.managedBy}=jobman,${clusterLabels.owner}=${mine}`;
+    const mine = ownerLabels(await cli.services.actor());
+    const labels = `${clusterLabels.managedBy}=jobman,${clusterLabels.owner} in (${mine.join(',')})`;
     const jobs = (await Array.fromAsync(cluster.jobs(flags.own === true ? { labels } : {}))).flat();
     if (jobs.length === 0) {
       cli.note(flags.own === true ? `You have no jobs in ${where}.` : `There are no jobs in ${where}.`);
       return exitCode.ok;
     }
-    const foreign = jobs.filter(({ owner }) => owner !== mine).length;
+    const foreign = jobs.filter(({ owner }) => owner === null || !mine.includes(owner)).length;
     if (!cli.json) {
       const rows = await rowsOf(cluster, jobs.slice(0, maxRows), cli.io.now());
       const { styleErr: styler, unicode } = cli.screen;

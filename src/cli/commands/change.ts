@@ -13,7 +13,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 
 const createCommand =
-  <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => Omit<CommandOptions, 'by'> = () => ({})) =>
+  <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => CommandOptions = () => ({})) =>
   (cli: Cli, flags: JobFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
     changeJobs(cli, flags, args, (job) => {
       const options = optionsOf(flags);
@@ -72,7 +72,7 @@ async function changeAll(
   action: string,
 ): Promise<number> {
   const client = await cli.services.client();
-  const { rows } = await client.list({ owner: cli.io.user, all: true });
+  const { rows } = await client.list({ own: true, all: true });
   const jobs = rows.filter(
     (row) => matches(row) && row.desired !== 'deleted' && !(verb === 'cancel' && row.desired === 'cancelled'),
   );
@@ -96,9 +96,7 @@ async function changeAll(
     return exitCode.failed;
   }
   const ids = jobs.map(({ id }) => id);
-  return changeJobs(cli, {}, ids, async ({ id }) =>
-    printAnswer(cli, await client.sendCommand(id, verb, { by: cli.io.user })),
-  );
+  return changeJobs(cli, {}, ids, async ({ id }) => printAnswer(cli, await client.sendCommand(id, verb, {})));
 }
 
 interface DeleteFlags extends AllFlags {
@@ -125,9 +123,15 @@ export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: re
   if (flags.all !== true) return forEachJob(cli, flags, args, 'change', (job) => job.clean());
   expectOnlyAll(flags, args);
   const client = await cli.services.client();
-  const jobs = await client.listCleanable(cli.io.user);
-  const archive = await cli.services.clusterArchive();
-  const archived = (await archive.jobs({})).filter(({ goneAt, job }) => goneAt !== null && job.owner === cli.io.user);
+  const jobs = await client.listCleanable();
+  const [archive, { ownerLabels }] = await Promise.all([
+    cli.services.clusterArchive(),
+    import('../../app/cluster/job-object.ts'),
+  ]);
+  const own = ownerLabels(await client.whoAmI());
+  const archived = (await archive.jobs({})).filter(
+    ({ goneAt, job: { owner } }) => goneAt !== null && owner !== null && own.includes(owner),
+  );
   const count = jobs.length + archived.length;
   if (count === 0) {
     cli.note('Nothing to clean.');
@@ -173,7 +177,7 @@ async function continueToEnd(cli: Cli, client: Client, ref: Ref, flags: Continue
   return untilInterrupted(cli, async (signal) => {
     if (!isActive || flags.cmdOnly === true) {
       if (!(await confirmIfRequired(cli, client, id, 'Start it', `Job ${id} was not started`))) return exitCode.failed;
-      const answer = await client.sendCommand(id, 'start', { by: cli.io.user, commandOnly: flags.cmdOnly === true });
+      const answer = await client.sendCommand(id, 'start', { commandOnly: flags.cmdOnly === true });
       if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);
       cli.note(answer.message);
     }

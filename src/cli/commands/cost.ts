@@ -35,7 +35,7 @@ export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: re
   const request: CostRequest = {
     by,
     ...(hasJobs ? { jobs: jobs.map(({ key }) => key) } : {}),
-    ...omitUndefined({ owner: user, name, tag, accelerator, zone, limit: all === true ? undefined : maxGroups }),
+    ...omitUndefined({ user, name, tag, accelerator, zone, limit: all === true ? undefined : maxGroups }),
   };
   for (const job of jobs) if (isGivenByName(job, flags, args)) await noteNamesakes(cli, client, job);
   const report = await client.cost({ ...request, ...period });

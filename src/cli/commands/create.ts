@@ -72,7 +72,7 @@ export async function createFrom(
   }
   if (flags.noCheck !== true && spec.capacity.kind === 'tpu') await checkLogin(cli, spec.capacity.project);
   if (!(await confirmIfRequired(cli, client, spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
-  const request = { spec, manifest: manifest.text, owner: io.user, env: io.env };
+  const request = { spec, manifest: manifest.text, env: io.env };
   const createJob = async (): Promise<JobRow> => {
     const { id, row, warnings: others } = await client.create(request);
     const warnings = [...others, ...(await quotaWarnings)];

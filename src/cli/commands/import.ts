@@ -74,11 +74,11 @@ async function applyImport(cli: Cli, root: string, plan: JobsImportPlan): Promis
 }
 
 async function importOptions({ io, services }: Cli, root: string, reader: FolderReader): Promise<JobsImportOptions> {
-  const [settings, client] = await Promise.all([services.settings(), services.client()]);
+  const [settings, client, { user }] = await Promise.all([services.settings(), services.client(), services.actor()]);
   const { rows } = await client.list({ all: true });
   const here = new Map(rows.map(({ id, owner, name, createdAt }) => [[owner, name, createdAt].join(' '), id]));
   return {
-    owner: io.user,
+    owner: user,
     now: io.now(),
     existingId: ({ owner, name, createdAt }) => here.get([owner, name, createdAt].join(' ')) ?? null,
     readManifest(config) {

@@ -68,7 +68,7 @@ async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<v
 
 function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {
   return {
-    ...omitUndefined({ owner: user, phases: phase, tag, name }),
+    ...omitUndefined({ user, phases: phase, tag, name }),
     all: all === true,
   };
 }
@@ -86,9 +86,9 @@ function footer({ rows, more, notes }: JobList, query: ListQuery): string {
 }
 
 function filtersOf(query: ListQuery): readonly string[] {
-  const { owner, phases, tag, name } = query;
+  const { user, phases, tag, name } = query;
   return [
-    ...(owner === undefined ? [] : [`of ${owner}`]),
+    ...(user === undefined ? [] : [`of ${user}`]),
     ...(phases === undefined ? [] : [phases.join(' or ')]),
     ...(tag === undefined ? [] : [`tagged ${tag}`]),
     ...(name === undefined ? [] : [`named ${name}`]),

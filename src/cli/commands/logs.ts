@@ -42,11 +42,18 @@ interface NewestJob {
 
 /** Also of the jobs that this installation submitted to a cluster. */
 async function newestJob(cli: Cli, { namespace, context }: LogsFlags): Promise<NewestJob> {
-  const [client, { archivedRows }] = await Promise.all([cli.services.client(), import('../cluster/list.ts')]);
-  const [{ rows }, submitted] = await Promise.all([
-    client.list({ owner: cli.io.user }),
-    archivedRows(cli, { owner: cli.io.user }, new Set()),
+  const [client, { archivedRows }, { ownerLabels }] = await Promise.all([
+    cli.services.client(),
+    import('../cluster/list.ts'),
+    import('../../app/cluster/job-object.ts'),
   ]);
+  const [{ rows }, archived, actor] = await Promise.all([
+    client.list({ own: true }),
+    archivedRows(cli, {}, new Set()),
+    client.whoAmI(),
+  ]);
+  const own = ownerLabels(actor);
+  const submitted = archived.filter(({ owner }) => owner !== null && own.includes(owner));
   const isInCluster = namespace !== undefined || context !== undefined;
   const [newest] = [...(isInCluster ? [] : rows), ...submitted].toSorted(
     (one, other) => other.createdAt - one.createdAt,

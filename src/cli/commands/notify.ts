@@ -82,10 +82,10 @@ async function test(cli: Cli, named: readonly string[]): Promise<number> {
     throw usageError('No recipient is set. Name one, as in: jobman notify test mail:alice@example.com', [
       'Or set notify.to and notify.channels: docs/notifications.md',
     ]);
-  const send = await services.messageSender();
+  const [send, { user }] = await Promise.all([services.messageSender(), services.actor()]);
   const results = await Promise.all(
     recipients.map(async (recipient) => {
-      const message = testMessage(recipient, `jobman-test-${randomUUID()}`, io.now(), io.user);
+      const message = testMessage(recipient, `jobman-test-${randomUUID()}`, io.now(), user);
       const result = await send(message, new AbortController().signal);
       // At once, because another recipient may hang.
       const isSent = result.kind === 'sent';
@@ -101,11 +101,11 @@ async function test(cli: Cli, named: readonly string[]): Promise<number> {
 }
 
 async function drop(cli: Cli, name: string): Promise<number> {
-  const { io, services } = cli;
+  const { services } = cli;
   const read = readRecipient(name);
   const recipient = 'recipient' in read ? read.recipient : name;
   const client = await services.client();
-  const events = await client.dropEvents(recipient, io.user);
+  const events = await client.dropEvents(recipient);
   if (events === 0) {
     const waiting = (await client.recipientsInUse()).filter((one) => one.events > 0).map((one) => one.recipient);
     const others = waiting.length === 0 ? '' : ` Events wait for ${formatList(waiting)}.`;

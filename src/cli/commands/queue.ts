@@ -1,5 +1,5 @@
 import type { ClusterContext } from '../../app/cluster/cluster.ts';
-import { labelValue } from '../../app/cluster/job-object.ts';
+import { ownerLabels } from '../../app/cluster/job-object.ts';
 import { formatAmounts } from '../../app/cluster/missing-resources.ts';
 import { observeQueue, publishQueue, type ObservedQueue, type QueueSource } from '../../app/cluster/queue-source.ts';
 import { queueView, type QueueGroup, type QueuePosition, type QueueView } from '../../app/cluster/queue.ts';
@@ -99,7 +99,7 @@ async function clusterQueue(cli: Cli, flags: QueueFlags): Promise<number> {
     const { gpuResources } = jobsQueue;
     const view = queueView(observation.jobs, {
       namespace: isEverywhere ? null : context.namespace,
-      owner: labelValue(cli.io.user),
+      owners: ownerLabels(await cli.services.actor()),
       gpuResources,
     });
     if (cli.json) printJson(cli, observation, view, context);

@@ -31,8 +31,8 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: 
 async function runOnJob(cli: Cli, client: Client, ref: Ref, step: string, flags: SetupFlags): Promise<number> {
   const { io } = cli;
   const force = flags.force === true;
-  const plan = await client.planStep(ref, step, io.user);
-  const runner = await cli.services.stepRunner(plan.job);
+  const plan = await client.planStep(ref, step);
+  const [runner, { user }] = await Promise.all([cli.services.stepRunner(plan.job), client.whoAmI()]);
   const results: WorkerResult[] = [];
   let leave = (): void => undefined;
   const left = new Promise<'left'>((resolve) => (leave = () => resolve('left')));
@@ -43,10 +43,10 @@ async function runOnJob(cli: Cli, client: Client, ref: Ref, step: string, flags:
     const { allocation, workers } = plan;
     const failed = workers.flatMap((worker) => {
       const result = results.find((one) => one.worker === worker);
-      const detail = result === undefined ? `${io.user} detached before it ended` : result.detail;
+      const detail = result === undefined ? `${user} detached before it ended` : result.detail;
       return detail === null ? [] : [{ worker, message: detail }];
     });
-    const done = { allocation: allocation.ordinal, step, by: io.user, force, workers: workers.length, failed };
+    const done = { allocation: allocation.ordinal, step, force, workers: workers.length, failed };
     await client.recordStep(plan.job.id, done);
     if (isLeft) {
       cli.note(`The step continues where it has not ended: jobman logs ${Number(plan.job.id)} --step ${step}`);

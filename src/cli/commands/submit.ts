@@ -11,6 +11,7 @@ import {
   jobFromFile,
   jobObject,
   mainContainer,
+  ownerLabels,
   replacedResourcesAnnotation,
   replacedResources,
   type Submitter,
@@ -251,7 +252,8 @@ export async function submitFromOptions(cli: Cli, options: SubmitInput, mode: Su
 
 async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings, mode: SubmitMode): Promise<number> {
   const { io, services } = cli;
-  const submitter = { owner: io.user, env: io.env };
+  const [owner = ''] = ownerLabels(await services.actor());
+  const submitter = { owner, env: io.env };
   if (mode.dryRun === true) {
     const installation = await services.installationId();
     const job = plan.object({ ...submitter, installation });

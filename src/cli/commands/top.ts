@@ -28,10 +28,10 @@ export async function top(cli: Cli, flags: TopFlags & GlobalFlags, ...refs: read
     if (cli.screen.live && !cli.json) {
       // A name may be that of a job in the cluster.
       await (refs.length === 0 ? sources.poll() : sources.readJobs());
-      const filter = await filterOf(client, sources, flags, refs);
+      const [filter, { user }] = [await filterOf(client, sources, flags, refs), await client.whoAmI()];
       return await watchUntilExit(cli, {
         usesAlternateScreen: true,
-        screen: (controls) => topScreen(cli, sources, filter, { order: flags.sort ?? topOrders[0] }, controls),
+        screen: (controls) => topScreen(cli, sources, filter, { order: flags.sort ?? topOrders[0], user }, controls),
         lines: () => Promise.resolve([]),
         linesInterval: interval,
       });

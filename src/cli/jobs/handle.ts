@@ -49,7 +49,7 @@ export interface JobHandle {
   metricPoints(query: MetricsQuery): AsyncIterable<MetricPointView>;
   /** Follows the last lines on a screen that `q` leaves. True if the job has finished before `leave`. */
   followLast(lines: number, leave: AbortSignal): Promise<boolean>;
-  perform(verb: ClusterVerb, options: Omit<CommandOptions, 'by'>): Promise<number>;
+  perform(verb: ClusterVerb, options: CommandOptions): Promise<number>;
   delete(isForced: boolean): Promise<number>;
   clean(): Promise<number>;
   /** Null if the signal came first. Absent for a stored job: one loop waits for all of them. */

@@ -56,7 +56,7 @@ export function storedJob(cli: Cli, client: Client, ref: Ref): JobHandle {
     },
     perform: (verb, options) => perform(cli, client, ref, verb, options),
     delete: (isForced) => deleteStored(cli, client, ref, isForced),
-    clean: async () => printAnswer(cli, await client.clean(ref, io.user)),
+    clean: async () => printAnswer(cli, await client.clean(ref)),
     machines: (use, flags) => openWorkers(cli, client, ref, use, flags),
     portTarget: (flags) => workerPortTarget(cli, client, ref, flags),
     async ssh(worker, command) {
@@ -97,13 +97,13 @@ async function perform(
   client: Client,
   ref: Ref,
   verb: ClusterVerb,
-  options: Omit<CommandOptions, 'by'>,
+  options: CommandOptions,
 ): Promise<number> {
   if (verb === 'start' || verb === 'resume' || verb === 'rerun') {
     const action = `${verb.charAt(0).toUpperCase()}${verb.slice(1)} it`;
     if (!(await confirmIfRequired(cli, client, ref, action, `Job ${ref} did not change`))) return exitCode.failed;
   }
-  return printAnswer(cli, await client.sendCommand(ref, verb, { by: cli.io.user, ...options }));
+  return printAnswer(cli, await client.sendCommand(ref, verb, options));
 }
 
 async function deleteStored(cli: Cli, client: Client, ref: Ref, isForced: boolean): Promise<number> {
@@ -117,7 +117,7 @@ async function deleteStored(cli: Cli, client: Client, ref: Ref, isForced: boolea
       return exitCode.failed;
     }
   }
-  return printAnswer(cli, await client.sendCommand(view.id, 'delete', { by: cli.io.user, force: isForced }));
+  return printAnswer(cli, await client.sendCommand(view.id, 'delete', { force: isForced }));
 }
 
 /** `v4-8, which costs about $4.00/h`; undefined unless an ephemeral allocation may exist and is not being released. */

@@ -50,12 +50,12 @@ export function formatNoUsage(title: Title, firstAt: Instant | null): string {
   return `No usage of ${formatSubject(title, 'any job')} ${formatPeriod(title)}.${first}`;
 }
 
-function formatSubject({ jobs, request: { owner, name, tag, accelerator, zone } }: Title, all = 'all jobs'): string {
+function formatSubject({ jobs, request: { user, name, tag, accelerator, zone } }: Title, all = 'all jobs'): string {
   const [first, ...others] = jobs;
   const parts = [
     first === undefined ? all : others.length === 0 ? first : pluralize(others.length + 1, 'job'),
     ...(name === undefined ? [] : [`named ${name}`]),
-    ...(owner === undefined ? [] : [`of ${owner}`]),
+    ...(user === undefined ? [] : [`of ${user}`]),
     ...(tag === undefined ? [] : [`tagged ${tag}`]),
     ...(accelerator === undefined ? [] : [`on ${accelerator}`]),
     ...(zone === undefined ? [] : [`in ${zone}`]),

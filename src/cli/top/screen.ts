@@ -3,6 +3,7 @@
 import { escapeLine, formatAge, formatLocalTimeOfDay, pluralize } from '../../app/format.ts';
 import type { TopFilter, TopRows } from '../../app/top.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
+import type { UserName } from '../../core/model/user.ts';
 import type { Cli } from '../context.ts';
 import { cutEnd, width } from '../render/cell.ts';
 import {
@@ -41,12 +42,12 @@ export function topScreen(
   cli: Cli,
   sources: TopSources,
   filter: TopFilter,
-  initial: Pick<TopState, 'order'>,
+  { order, user: own }: Pick<TopState, 'order'> & { readonly user: UserName },
   controls: ScreenControls,
 ): LiveScreen {
   const { io, screen } = cli;
   let state: TopState = {
-    ...initial,
+    order,
     onlyUser: filter.user ?? null,
     onlyZone: filter.zone ?? null,
     selected: null,
@@ -91,7 +92,7 @@ export function topScreen(
       if (key === 'interrupt') return 'interrupt';
       if (key === 'leave' || ((key === 'q' || key === 'escape') && !state.showsKeys)) return 'leave';
       const height = io.stdout.size().rows;
-      state = pressKey(state, key, { lines, user: io.user, page: Math.max(1, height - 4) });
+      state = pressKey(state, key, { lines, user: own, page: Math.max(1, height - 4) });
       agesAt = io.now();
       update();
       return null;

@@ -35,7 +35,7 @@ export async function createLabJob(
   // A spreadsheet cannot take part in the transaction.
   const isLocal = (await cli.lab.site()).spreadsheet === null;
   const lab = { job: labJob, knownJobs: claim.knownJobs, booking: isLocal ? booking : null };
-  const { id } = await client.create({ spec, manifest, owner: user.name, by, env: io.env, lab });
+  const { id } = await client.create({ spec, manifest, onBehalfOf: user.name, by, env: io.env, lab });
   if (!isLocal) await bookStartedRun(cli, labJob.tpu, booking);
   const { window } = await cli.lab.store.openWindow(id, 1, io.now());
   await wakeController(cli, client);

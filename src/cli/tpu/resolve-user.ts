@@ -2,7 +2,8 @@
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatChoices } from '../../app/format.ts';
-import { actorName, actsForAnother, type LabUser, identifyUser, userEnvVariable } from '../../lab/users.ts';
+import { userEnvVariable } from '../../app/actor.ts';
+import { actorName, actsForAnother, type LabUser, identifyUser } from '../../lab/users.ts';
 import { canAsk, confirm } from '../prompt.ts';
 import { ask } from './terminal.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';

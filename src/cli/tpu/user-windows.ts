@@ -18,7 +18,7 @@ export async function readUserWindows(cli: TpuCli, client: Client, user: Pick<La
   const [jobs, windows, { rows }] = await Promise.all([
     store.jobs(user.name),
     store.windows({ user: user.name }),
-    client.list({ owner: user.name, all: true }),
+    client.list({ user: user.name, all: true }),
   ]);
   const phases = new Map(rows.map(({ id, phase }) => [id, phase]));
   return { jobs, windows, phaseOf: (job) => phases.get(job) ?? null };

@@ -20,7 +20,7 @@ export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete' |
 export interface CommandOptions {
   /** The user who gives the command. */
   readonly by: string;
-  /** The user is not the owner and has confirmed the command. */
+  /** The user is not the owner, so the end of the job names the user. */
   readonly onBehalf?: boolean;
   /** With stop: release the capacity too. */
   readonly release?: boolean;
@@ -48,7 +48,7 @@ export function applyCommand(job: Job, verb: Verb, options: CommandOptions, now:
     case 'stop':
     case 'cancel': {
       const desired = verb === 'stop' && options.release !== true ? 'stopped' : 'cancelled';
-      return requestEnd(job, verb, strictest(job.desired, desired), by, now);
+      return requestEnd(job, verb, strictest(job.desired, desired), options, now);
     }
     case 'disable-recovery':
       if (job.recoveryDisabled === true) return withoutEvents(job);
@@ -59,7 +59,7 @@ export function applyCommand(job: Job, verb: Verb, options: CommandOptions, now:
       return withCommandEvent(withAttempt(job, attempt.ordinal, { exitAcceptedAt: now }), verb, by, now);
     }
     case 'delete':
-      return options.force === true ? forceRemove(job, by, now) : requestDelete(job, by, now);
+      return options.force === true ? forceRemove(job, by, now) : requestDelete(job, options, now);
   }
 }
 
@@ -96,7 +96,7 @@ function requestStart(
 }
 
 /** A finished job keeps its verdict, except that `stopped` becomes `cancelled`. */
-function requestEnd(job: Job, verb: Verb, desired: Desired, by: string, now: Instant): Change {
+function requestEnd(job: Job, verb: Verb, desired: Desired, { by, onBehalf }: CommandOptions, now: Instant): Change {
   const cancelled = job.cancelRequested || verb !== 'stop';
   if (job.desired === desired && job.cancelRequested === cancelled) return withoutEvents(job);
   const becomesCancelled = cancelled && job.finish?.verdict === 'stopped';
@@ -105,7 +105,7 @@ function requestEnd(job: Job, verb: Verb, desired: Desired, by: string, now: Ins
   const bodies: EventBody[] = [{ kind: 'command_received', verb, by, desired, ...(keepsNothing && { keepsNothing }) }];
   if (becomesCancelled) bodies.push({ kind: 'finished', verdict: 'cancelled', reason: job.finish.reason });
   const { endedBy: _endedBy, ...rest } = finish === null ? withSituation(job, endSituation(job)) : job;
-  const other = by === job.owner ? {} : { endedBy: by };
+  const other = onBehalf === true ? { endedBy: by } : {};
   const ended = { ...rest, ...other, desired, cancelRequested: cancelled, desiredAt: now, startRequest: null, finish };
   return withEvents(ended, now, ...bodies);
 }
@@ -123,8 +123,8 @@ function withSituation(job: Job, situation: SituationName): Job {
 }
 
 /** A finished job without capacity leaves the list at once. */
-function requestDelete(job: Job, by: string, now: Instant): Change {
-  const ended = requestEnd(job, 'delete', 'deleted', by, now);
+function requestDelete(job: Job, options: CommandOptions, now: Instant): Change {
+  const ended = requestEnd(job, 'delete', 'deleted', options, now);
   const isEmpty = ended.job.finish !== null && !ended.job.removed && heldAllocations(ended.job).length === 0;
   return isEmpty ? chain(ended, (next) => removeFromList(withSituation(next, 'removed'), now)) : ended;
 }

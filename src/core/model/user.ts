@@ -3,7 +3,7 @@
 /** The name of a registered user, or the login of an unregistered one. */
 export type UserName = string;
 
-/** In ascending order: a role may do all that a lower one may. policy/permissions.ts has the table. */
+/** In ascending order: a role may do all that a lower one may. */
 export type Role = 'viewer' | 'member' | 'admin';
 
 /** A registered user. */

@@ -45,7 +45,7 @@ const queued = (different: Partial<QueuedJob> = {}): QueuedJob => ({
 /** A user who may only list Jobs. */
 const unseen = { unscheduled: null, priorities: null, queuePriorities: null };
 
-const viewer: QueueViewer = { namespace: 'vision', owner: 'ada', gpuResources: [] };
+const viewer: QueueViewer = { namespace: 'vision', owners: ['ada'], gpuResources: [] };
 
 suite('a job in a cluster', () => {
   const unscheduled = new Set(['vision/train']);
@@ -376,8 +376,8 @@ suite('the shipped CronJob', () => {
 
 test('with all namespaces, yours are the jobs with your name', () => {
   const jobs = [
-    queued({ namespace: 'vision', owner: viewer.owner }),
-    queued({ namespace: 'speech', owner: viewer.owner }),
+    queued({ namespace: 'vision', owner: 'ada' }),
+    queued({ namespace: 'speech', owner: 'ada' }),
     queued({ namespace: 'vision', owner: null }),
     queued({ namespace: 'speech', owner: 'another-user' }),
   ];

@@ -141,7 +141,7 @@ suite('a digest', () => {
       assert.deepEqual([next.at, next.notices.length, next.notices[0]], [noon, maxNoticesPerMessage, 299], event);
     }
     const calm = { ...waiting, notices: notices.slice(0, 2) };
-    const [held] = heldEvents([calm], [], noon, limits);
+    const [held] = heldEvents([calm], [], noon, limits, null);
     assert.deepEqual([held?.events, held?.nextAt], [2, noon - 3_000 + limits.digestWindowMs]);
     assert.ok(held !== undefined);
     assert.equal(

@@ -35,7 +35,7 @@ import type { DiffSide } from '../../../src/app/diff.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { costReport, jobCost } from '../../../src/reports/cost.ts';
 import type { UsageRow } from '../../../src/reports/usage.ts';
-import { localSpec, observedTpu } from '../../support/builders.ts';
+import { aMember, localSpec, observedTpu } from '../../support/builders.ts';
 
 export interface Terminal {
   readonly columns: number;
@@ -164,6 +164,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     env: { LANG: 'C.UTF-8', TERM: 'xterm', ...options.env },
     cwd: options.cwd ?? '/',
     user: 'alice',
+    uid: 1_000,
     userHome: options.userHome ?? '/home/alice',
     pid: 1,
     launcher: ['jobman'],
@@ -188,8 +189,10 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
   };
   const unavailable = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
   const client: Client = {
-    async create({ spec, owner }) {
-      commands.push(`create ${spec.name} for ${owner}`);
+    whoAmI: async () => aMember('alice'),
+    actions: unavailable('actions'),
+    async create({ spec, onBehalfOf = 'alice' }) {
+      commands.push(`create ${spec.name} for ${onBehalfOf}`);
       const row = jobs[0] ?? jobView({ name: spec.name });
       return { id: row.id, row, warnings: [] };
     },
@@ -203,12 +206,13 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       if (named === undefined) throw new JobmanError(`There is no job named "${name}".`, exitCode.notFound);
       return named.id;
     },
-    async list({ name, phases, owner }) {
+    async list({ name, phases, user, own }) {
       const rows = jobs.filter(
         (job) =>
           (name === undefined || job.name === name) &&
           (phases === undefined || phases.includes(job.phase)) &&
-          (owner === undefined || job.owner === owner),
+          (user === undefined || job.owner === user) &&
+          (own !== true || job.owner === 'alice'),
       );
       return { rows: rows.map(rowOf), more: options.more ?? 0, notes: options.notes ?? [] };
     },
@@ -219,10 +223,10 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       const { id, name } = find(ref);
       return options.diffSide?.(id, attempt) ?? { job: id, name, attempt, values: {}, files: null };
     },
-    cost: async ({ jobs: wanted, owner, name, ...query }) => {
+    cost: async ({ jobs: wanted, user, name, ...query }) => {
       const rows = (options.usage ?? []).filter(
         (row) =>
-          (owner === undefined || row.owner === owner) &&
+          (user === undefined || row.owner === user) &&
           (name === undefined || row.jobName === name) &&
           (wanted?.includes(row.uid ?? row.job) ?? true),
       );
@@ -303,6 +307,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     newerVersion: async () => null,
     checkVersion: unavailable('newer version'),
     client: async () => client,
+    actor: () => client.whoAmI(),
     // A running controller, which is all that reading commands need.
     controller: async () => ({
       status: async () => ({

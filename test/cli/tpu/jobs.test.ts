@@ -107,7 +107,7 @@ suite('run', () => {
   test('a job of a manifest on the TPU is shown and ended like a job of the lab', async (t) => {
     const world = await openLabJobWorld(t);
     const capacity = { ...tpuSpec().capacity, ownership: 'persistent', name: six } as TpuSpec;
-    const { id } = await world.client.create({ spec: tpuSpec({ capacity }), manifest: '', owner: 'ada' });
+    const { id } = await world.client.create({ spec: tpuSpec({ capacity }), manifest: '', by: 'ada' });
     const refused = await world.tpu(['run', 'v2-32-6', 'xibo']);
     assert.equal(refused.code, exitCode.conflict);
     assert.match(refused.err, new RegExp(`Job ${id} \\(vit\\) of ada is queued on v2-32-6`));

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../../../src/app/client.ts';
-import { createClient } from '../../../src/app/store-client.ts';
+import { clientFor } from '../../../src/app/store-client.ts';
 import type { Store } from '../../../src/app/ports.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
@@ -17,7 +17,7 @@ import type { LabStore } from '../../../src/lab/lab-store.ts';
 import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { aUser } from '../../support/lab-builders.ts';
-import { endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
+import { aMember, endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
 import { now, createCliHarness } from '../support/harness.ts';
 import { aLab, runCli, type RunCli } from './lab-world.ts';
@@ -59,11 +59,10 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   mkdirSync(home, { recursive: true });
   const store = openStore({ file: ':memory:' });
   const { lab: labStore } = store;
-  const client = createClient({
+  const client = clientFor(async () => aMember('alice'), {
     store,
     notifications: store.notifications,
     home,
-    owner: 'alice',
     logFiles: { note: async () => undefined, mirror: async () => undefined },
     now: () => now,
     pricePerHour: () => null,

@@ -68,7 +68,12 @@ export function jsonLines<T>(out: string): readonly T[] {
 }
 
 export function servicesOf(lab: Lab, { services }: CliHarness): LabServices {
-  return { ...services, lab: async () => lab, labHome: unavailable('home of a group') };
+  return {
+    ...services,
+    lab: async () => lab,
+    labHome: unavailable('home of a group'),
+    clientAs: () => services.client(),
+  };
 }
 
 /** A lab in memory. It needs no closing. */
