@@ -1,0 +1,502 @@
+// Permissions of every method of Client, for each role and relation: a denied call changes nothing and reveals nothing.
+// core/permissions.test.ts has the table. Here the expectation is the table's answer, so that no second copy of the rule
+// exists. A method without an entry does not compile.
+
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { suite, test, type TestContext } from 'node:test';
+import type { Client, Ref } from '../../src/app/client.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { attemptFile, jobFolder } from '../../src/app/job-folder.ts';
+import { createLogFiles } from '../../src/app/log-files.ts';
+import { clientFor } from '../../src/app/store-client.ts';
+import type { Verb } from '../../src/core/decide/commands.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import type { JobSpec } from '../../src/core/model/spec.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import { owns, type Actor, type Role, type UserName } from '../../src/core/model/user.ts';
+import { permissionOf, permissions, type JobOperation, type Permission } from '../../src/core/policy/permissions.ts';
+import { openStore } from '../../src/store/store.ts';
+import {
+  aMember,
+  endedAttempt,
+  noon,
+  readyAllocation,
+  runningAttempt,
+  tpuSpec,
+  withAttempts,
+} from '../support/builders.ts';
+import { root } from '../support/root.ts';
+import { openWorld } from '../support/world.ts';
+
+type Life = (job: Job) => Job;
+type Reveals = (actor: Actor, spec: JobSpec) => boolean;
+
+/** The states of a job in which the answer contains the canary. Absent: in all. */
+interface InStates {
+  readonly states?: readonly ('running' | 'failed')[];
+}
+
+type Proof =
+  /** Without permission it is refused and changes nothing; with it, it changes something, in the actor's name. */
+  | {
+      readonly kind: 'change';
+      readonly calls: readonly {
+        readonly operation: JobOperation;
+        readonly life: Life;
+        /** A refusal is an error or an answer. `onBehalfOf` is ignored if the method does not have it. */
+        call(client: Client, ref: Ref, onBehalfOf?: UserName): Promise<unknown>;
+        readonly hasOnBehalfOf?: false;
+        /** It only checks whether a change is possible. */
+        readonly isPlan?: true;
+        /** Instead of the answer of the table. */
+        permission?(actor: Actor): Permission;
+      }[];
+    }
+  /** Throws `forbidden` without the permission `read`; with it, the answer contains the canary. */
+  | (InStates & { readonly kind: 'read'; call(client: Client, ref: Ref): Promise<unknown> })
+  /** About several jobs. The answer contains the canary for exactly those actors. */
+  | (InStates & { readonly kind: 'list'; readonly reveals: Reveals; call(client: Client): Promise<unknown> })
+  /** About no job, or only about the actor. */
+  | { readonly kind: 'none'; readonly because: string };
+
+// ------------------------------------------------------------------------------------------ lives of a job
+
+const gone = { ...readyAllocation, releasedAt: noon, goneAt: noon };
+const running: Life = (job) => withAttempts(job, [readyAllocation], [runningAttempt]);
+const finished =
+  (verdict: 'stopped' | 'failed', allocation = readyAllocation): Life =>
+  (job) => {
+    const reason = verdict === 'failed' ? 'command_failed' : 'stopped';
+    const attempt = { ...runningAttempt, ...endedAttempt(reason, { message: reason, worker: 0 }) };
+    const asked = verdict === 'stopped' ? { desired: verdict, desiredAt: noon } : {};
+    return {
+      ...withAttempts({ ...job, ...asked }, [allocation], [attempt]),
+      finish: { at: noon + hour, verdict, reason },
+    };
+  };
+const exited: Life = (job) =>
+  withAttempts(job, [readyAllocation], [{ ...runningAttempt, exitSeen: { at: noon, worker: 0, exitCode: 1 } }]);
+
+const lives: Readonly<Record<Verb, Life>> = {
+  start: finished('stopped'),
+  stop: running,
+  resume: finished('stopped'),
+  rerun: finished('stopped'),
+  cancel: running,
+  delete: finished('stopped', gone),
+  'disable-recovery': running,
+  'accept-exit': exited,
+};
+
+// ------------------------------------------------------------------------------------------ proofs
+
+const nobody: Reveals = () => false;
+const readers: Reveals = (actor, spec) => permissionOf(actor, { owner: 'ada', spec }, 'read') === 'allow';
+const ownersAndAdmins: Reveals = (actor) => actor.role === 'admin' || owns(actor, 'ada');
+
+const proofs: { readonly [Method in keyof Client]: Proof } = {
+  sendCommand: {
+    kind: 'change',
+    calls: (Object.keys(lives) as Verb[]).map((verb) => ({
+      operation: verb,
+      life: lives[verb],
+      call: (client, ref, onBehalfOf) => client.sendCommand(ref, verb, onBehalfOf === undefined ? {} : { onBehalfOf }),
+    })),
+  },
+  clean: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'clean',
+        life: finished('stopped', gone),
+        hasOnBehalfOf: false,
+        call: (client, ref) => client.clean(ref),
+      },
+    ],
+  },
+  planStep: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'setup',
+        life: finished('stopped'),
+        hasOnBehalfOf: false,
+        isPlan: true,
+        call: (client, ref) => client.planStep(ref, 'docker'),
+      },
+    ],
+  },
+  recordStep: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'setup',
+        life: finished('stopped'),
+        hasOnBehalfOf: false,
+        call: (client, ref) =>
+          client.recordStep(ref, { allocation: 1, step: 'docker', force: false, workers: 4, failed: [] }),
+      },
+    ],
+  },
+  create: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'create',
+        life: running,
+        // In the name of the job's owner, or else a job of the actor's own, which the next test creates.
+        call: async (client, ref, onBehalfOf = 'nobody') => {
+          const { spec } = await ownerOf(client).show(ref);
+          return client.create({ spec, manifest: '', onBehalfOf });
+        },
+      },
+    ],
+  },
+  dropEvents: {
+    kind: 'change',
+    calls: [
+      {
+        operation: 'read',
+        life: running,
+        hasOnBehalfOf: false,
+        permission: (actor) =>
+          actor.role === 'admin' || (actor.role === 'member' && owns(actor, 'ada')) ? 'allow' : 'deny',
+        call: (client, ref) => client.dropEvents(recipientOf(ref)),
+      },
+    ],
+  },
+
+  show: { kind: 'read', call: (client, ref) => client.show(ref) },
+  why: { kind: 'read', states: ['failed'], call: (client, ref) => client.why(ref) },
+  events: { kind: 'read', call: (client, ref) => client.events(ref, 0) },
+  // Paths of files, which contain only numbers.
+  logs: { kind: 'read', states: [], call: (client, ref) => client.logs(ref, {}) },
+  metrics: { kind: 'read', call: (client, ref) => client.metrics(ref, {}) },
+  metricPoints: { kind: 'read', call: (client, ref) => Array.fromAsync(client.metricPoints(ref, {})) },
+  diffSide: { kind: 'read', call: (client, ref) => client.diffSide(ref, null) },
+  actions: { kind: 'read', states: [], call: (client, ref) => client.actions(ref) },
+
+  list: { kind: 'list', reveals: nobody, call: (client) => client.list({ all: true }) },
+  usage: { kind: 'list', reveals: nobody, call: (client) => client.usage({}) },
+  cost: { kind: 'list', reveals: nobody, call: (client) => client.cost({ by: 'job' }) },
+  activity: { kind: 'list', states: ['running'], reveals: readers, call: (client) => client.activity() },
+  messages: { kind: 'list', reveals: ownersAndAdmins, call: (client) => client.messages(10) },
+  heldEvents: {
+    kind: 'list',
+    reveals: ownersAndAdmins,
+    call: (client) => client.heldEvents({ digestAfter: 5, digestWindowMs: minute }),
+  },
+  // With the recipients of unfinished jobs, which `show` has too.
+  recipientsInUse: { kind: 'list', reveals: readers, call: (client) => client.recipientsInUse() },
+  listCleanable: {
+    kind: 'list',
+    reveals: (actor) => owns(actor, 'ada') && permissions.clean[actor.role].own === 'allow',
+    // Ids and names, which all may read: only the presence of the job counts.
+    states: ['failed'],
+    call: async (client) => ((await client.listCleanable()).length > 0 ? canary : ''),
+  },
+
+  whoAmI: { kind: 'none', because: 'it is the actor' },
+  plan: { kind: 'none', because: 'it is about a spec, and about the budget of the actor' },
+  checkPolicy: { kind: 'none', because: 'it names the job that is in the way, so that the user can ask its owner' },
+  resolveName: { kind: 'none', because: 'the list shows every name with its id' },
+  zones: { kind: 'none', because: 'the answers of the cloud belong to no job' },
+  changeCount: { kind: 'none', because: 'a number' },
+  wake: { kind: 'none', because: 'only the role counts: a test of its own' },
+  close: { kind: 'none', because: 'it ends the client' },
+};
+
+/** The client of ada in the same world, for what a proof has to know. */
+const owners = new WeakMap<Client, Client>();
+const ownerOf = (client: Client): Client => owners.get(client) ?? client;
+
+// ------------------------------------------------------------------------------------------ the world
+
+const canary = `canary${randomBytes(4).toString('hex')}`;
+const recipientOf = (ref: Ref): string => `mail:${canary}-${ref}@example.com`;
+
+interface ContractWorld {
+  open(actor: Actor): Promise<Client>;
+  /** A job of ada with a canary in everything that its owner can read. */
+  add(spec: JobSpec, life: Life): Promise<Ref>;
+  /** The rows of all tables, and the hashes of all files. */
+  contents(): string;
+  history(ref: Ref): Promise<readonly Event[]>;
+}
+
+function openContractWorld(t: TestContext): ContractWorld {
+  const world = openWorld(t);
+  const { home } = world;
+  const file = join(home, 'state.db');
+  const store = openStore({ file, skipFsync: true });
+  world.atEnd(() => store.close());
+  const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
+  const open = async (actor: Actor): Promise<Client> =>
+    clientFor(async () => actor, {
+      store,
+      notifications: store.notifications,
+      home,
+      logFiles,
+      now: () => noon + 2 * hour,
+      pricePerHour: () => null,
+      freeze: () => Promise.reject(new Error('no folder is copied here')),
+      grants: () => Promise.resolve([]),
+      isControllerRunning: () => Promise.resolve(true),
+      slots: () => Promise.resolve(2),
+      async notifyController(id) {
+        mkdirSync(join(home, 'wake'), { recursive: true });
+        writeFileSync(join(home, 'wake', id), '');
+      },
+      wakeController: () => Promise.resolve(null),
+    });
+  const ada = open(aMember('ada'));
+  return {
+    async open(actor) {
+      const client = await open(actor);
+      owners.set(client, await ada);
+      return client;
+    },
+    async add(spec, life) {
+      const { id } = await (await ada).create({ spec, manifest: `# ${canary}\n` });
+      const stored = await store.load(id);
+      assert.ok(stored !== undefined);
+      const failed = [{ worker: 0, message: canary }];
+      const ordinals = { allocation: 1, attempt: 1 };
+      const events: readonly Event[] = [
+        {
+          kind: 'step_run_manually',
+          at: noon,
+          by: 'ada',
+          allocation: 1,
+          step: 'ssh',
+          force: false,
+          workers: 4,
+          failed,
+        },
+        { kind: 'attempt_running', at: noon, attempt: ordinals.attempt },
+      ];
+      const job = life(stored.job);
+      await store.commit({ job, revision: stored.revision, events, foldedOutcomes: [], wakeAt: null, epoch: null });
+      const log = attemptFile(jobFolder(home, 'ada', id), 1, 0);
+      mkdirSync(dirname(log), { recursive: true });
+      writeFileSync(log, `step 1 ${canary} = 3\nstep 2 ${canary} = 2\n${canary}: error\n`);
+      await addEvents(id);
+      return id;
+    },
+    contents: () => `${rowsOf(file)}\n${filesBelow(home)}`,
+    history: async (ref) => (await store.events(ref, 0)).map(({ event }) => event),
+  };
+
+  /** A message to the recipient of the job, and an event that waits for the next. */
+  async function addEvents(id: string): Promise<void> {
+    const recipient = recipientOf(id);
+    const notices = (await store.notifications.unaddressed(noon + 3 * hour)).filter(({ job }) => job === id);
+    const [first] = notices;
+    assert.ok(first !== undefined);
+    await store.notifications.address(notices.map((notice) => ({ id: notice.id, recipients: [recipient, canary] })));
+    await store.notifications.createMessage(recipient, [first.id], noon);
+  }
+}
+
+function rowsOf(file: string): string {
+  const db = new DatabaseSync(file, { readOnly: true });
+  try {
+    const tables = db.prepare("select name from sqlite_master where type = 'table' order by name").all();
+    return JSON.stringify(tables.map(({ name }) => [name, db.prepare(`select * from "${String(name)}"`).all()]));
+  } finally {
+    db.close();
+  }
+}
+
+function filesBelow(home: string): string {
+  const paths = readdirSync(home, { recursive: true, encoding: 'utf8' }).toSorted();
+  return paths
+    .filter((path) => !path.startsWith('state.db') && statSync(join(home, path)).isFile())
+    .map(
+      (path) =>
+        `${path} ${createHash('sha256')
+          .update(readFileSync(join(home, path)))
+          .digest('hex')}`,
+    )
+    .join('\n');
+}
+
+const specWith = (ownership: 'ephemeral' | 'persistent'): JobSpec => {
+  const command = { ...tpuSpec().command, script: `python3 train.py --tag ${canary}`, env: { TAG: canary } };
+  return tpuSpec({ command, notify: { to: [`mail:${canary}@example.com`] } }, { ownership });
+};
+
+const [shared, other] = [specWith('persistent'), specWith('ephemeral')];
+
+interface Case {
+  readonly what: string;
+  readonly actor: Actor;
+  readonly spec: JobSpec;
+}
+
+/** Every role, as the owner of the job and as another user, of a job that a lab shares and of another. */
+const cases: readonly Case[] = (['viewer', 'member', 'admin'] satisfies Role[]).flatMap((role) =>
+  ['ada', 'eve'].flatMap((user) =>
+    [shared, other].map((spec) => ({
+      what: `${role} ${user}, ${spec.capacity.ownership}`,
+      actor: aMember(user, { role }),
+      spec,
+    })),
+  ),
+);
+
+/** A refusal by permission is an error or an answer. Another failure fails the test. */
+async function isRefused(asked: Promise<unknown>): Promise<boolean> {
+  let answer;
+  try {
+    answer = await asked;
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.errorCode !== 'forbidden') throw error;
+    assert.equal(error.code, exitCode.conflict);
+    return true;
+  }
+  if (typeof answer !== 'object' || answer === null || !('refusedFor' in answer)) {
+    if (typeof answer === 'object' && answer !== null && 'ok' in answer)
+      assert.equal(answer.ok, true, JSON.stringify(answer));
+    return false;
+  }
+  assert.deepEqual(
+    { refusedFor: 'ada', ok: false, exitCode: exitCode.conflict },
+    {
+      refusedFor: answer.refusedFor,
+      ok: 'ok' in answer && answer.ok,
+      exitCode: 'exitCode' in answer && answer.exitCode,
+    },
+  );
+  return true;
+}
+
+// ------------------------------------------------------------------------------------------ the tests
+
+test('every method of a client has a proof', () => {
+  const client = clientFor(() => Promise.reject(new Error('no actor')), {} as never);
+  assert.deepEqual(Object.keys(client).toSorted(), Object.keys(proofs).toSorted());
+});
+
+suite('a command of another user changes nothing without permission, and is recorded as the actor’s with it', () => {
+  for (const [method, proof] of Object.entries(proofs)) {
+    if (proof.kind !== 'change') continue;
+    for (const { operation, life, call, hasOnBehalfOf, isPlan, permission } of proof.calls) {
+      test(`${method} (${operation})`, async (t) => {
+        const world = openContractWorld(t);
+        const seen = new Set<boolean>();
+        for (const { what, actor, spec } of cases) {
+          const ref = await world.add(spec, life);
+          const client = await world.open(actor);
+          const expected = permission?.(actor) ?? permissionOf(actor, { owner: 'ada', spec }, operation);
+          for (const onBehalfOf of hasOnBehalfOf === false ? [undefined] : [undefined, 'bob', 'ada']) {
+            const isAllowed = expected === 'allow' || (expected === 'confirm' && onBehalfOf === 'ada');
+            // A new job belongs to the user that the call names.
+            if (operation === 'create' && onBehalfOf !== 'ada') continue;
+            const before = world.contents();
+            const called = `${what}, for ${String(onBehalfOf)}`;
+            assert.equal(await isRefused(call(client, ref, onBehalfOf)), !isAllowed, called);
+            const hasChanged = world.contents() !== before;
+            assert.equal(hasChanged, isAllowed && isPlan !== true, `${called}: changed`);
+            seen.add(isAllowed);
+            if (!isAllowed) continue;
+            if (method !== 'create') {
+              const last = (await world.history(ref)).filter((event) => 'by' in event).at(-1);
+              if (method === 'sendCommand' || method === 'recordStep')
+                assert.equal(last !== undefined && 'by' in last && last.by, actor.user, called);
+            }
+            break;
+          }
+        }
+        assert.deepEqual([...seen].toSorted(), [false, true], 'it is refused to some and allowed to others');
+      });
+    }
+  }
+});
+
+test('a job that is created for another user is the user’s, and is recorded as the actor’s', async (t) => {
+  const world = openContractWorld(t);
+  for (const { what, actor, spec } of cases) {
+    const client = await world.open(actor);
+    const own = client.create({ spec, manifest: '' });
+    if (permissionOf(actor, { owner: actor.user, spec }, 'create') === 'allow') {
+      const { id, row } = await own;
+      assert.equal(row.owner, actor.user, what);
+      assert.deepEqual(
+        (await world.history(id)).map((event) => ('by' in event ? event.by : null)),
+        [actor.user],
+        what,
+      );
+    } else assert.ok(await isRefused(own), what);
+    if (permissionOf(actor, { owner: 'ada', spec }, 'create') === 'deny') continue;
+    const { id, row } = await client.create({ spec, manifest: '', onBehalfOf: 'ada' });
+    assert.equal(row.owner, 'ada', what);
+    assert.deepEqual(
+      (await world.history(id)).map((event) => ('by' in event ? event.by : null)),
+      [actor.user],
+      what,
+    );
+  }
+});
+
+for (const [state, life] of [
+  ['running', running],
+  ['failed', finished('failed', gone)],
+] as const) {
+  test(`a read reveals a ${state} job to those who may read it, and nothing of it to others`, async (t) => {
+    const world = openContractWorld(t);
+    const refs = new Map<JobSpec, Ref>();
+    for (const { spec } of cases) if (!refs.has(spec)) refs.set(spec, await world.add(spec, life));
+    const before = world.contents();
+    for (const { what, actor, spec } of cases) {
+      const [client, ref = ''] = [await world.open(actor), refs.get(spec)];
+      for (const [method, proof] of Object.entries(proofs)) {
+        const called = `${method} by ${what}`;
+        if (proof.kind === 'list') {
+          const isRevealed = proof.reveals(actor, spec) && proof.states?.includes(state) !== false;
+          const text = JSON.stringify(await proof.call(client));
+          assert.equal(text.includes(canary), isRevealed, `${called}: ${text}`);
+        } else if (proof.kind === 'read' && readers(actor, spec)) {
+          const text = JSON.stringify(await proof.call(client, ref));
+          assert.equal(text.includes(canary), proof.states?.includes(state) !== false, `${called}: ${text}`);
+          assert.ok(text.length > '[]'.length, called);
+        } else if (proof.kind === 'read') assert.ok(await isRefused(proof.call(client, ref)), called);
+      }
+    }
+    assert.equal(world.contents(), before, 'reads write nothing');
+  });
+}
+
+test('a viewer does not start the controller', async (t) => {
+  const world = openContractWorld(t);
+  await assert.rejects((await world.open(aMember('ada', { role: 'viewer' }))).wake(), { errorCode: 'forbidden' });
+  assert.equal(await (await world.open(aMember('eve'))).wake(), null);
+});
+
+// No argument names the actor. `by` of `cost` is the grouping. Only until `tpu` has a client for each actor, `create` and
+// `sendCommand` take it too.
+type Keys<T> = T extends string | number | boolean | JobSpec | readonly unknown[]
+  ? never
+  : T extends object
+    ? keyof T
+    : never;
+type Named = {
+  [Method in Exclude<keyof Client, 'cost' | 'create' | 'sendCommand'>]: Extract<
+    Keys<Parameters<Client[Method]>[number]>,
+    'by' | 'owner' | 'onBehalf'
+  >;
+};
+const named: { readonly [Method in keyof Named]: [Named[Method]] extends [never] ? Method : never } =
+  Object.fromEntries(Object.keys(proofs).map((method) => [method, method])) as never;
+
+test('no argument of a method names the actor', () => {
+  assert.ok(Object.keys(named).length > 0);
+  const text = readFileSync(join(root, 'src/app/client.ts'), 'utf8');
+  const [, methods = ''] = text.split('export interface Client {\n');
+  assert.doesNotMatch(methods, /\b(by|owner|onBehalf)\??:/u);
+});
