@@ -188,6 +188,12 @@ function checkActions(job: Job): void {
       const isDecidedByState = permission !== 'deny' && expected.answer === 'deny';
       const wanted = isDecidedByState || permission === 'allow' ? expected : refused;
       assert.deepEqual(jobActions(job, actor)[command], wanted, `${actor.role}: ${command}`);
+      const alone = checkAction(job, command, actor);
+      assert.deepEqual(
+        alone,
+        permission === 'allow' ? expected : refused,
+        `${actor.role}: ${command} in their own name`,
+      );
       const onBehalf = checkAction(job, command, actor, { onBehalfOf: 'alice' });
       assert.deepEqual(onBehalf, permission === 'deny' ? refused : expected, `${actor.role}: ${command} for alice`);
     }

@@ -80,9 +80,15 @@ export interface ActionOptions extends Pick<CommandOptions, 'release' | 'command
 
 const allowed: ActionAnswer = { answer: 'allow' };
 
-/** All commands at once, for buttons, completion and the API. */
+/**
+ * All commands at once, for buttons, completion and the API. The state comes before `confirm`, so that no user confirms a
+ * command that is then refused.
+ */
 export function jobActions(job: Job, actor: Actor): JobActions {
-  const check = (command: JobCommand): ActionAnswer => checkAction(job, command, actor);
+  const check = (command: JobCommand): ActionAnswer => {
+    const permitted = checkPermission(job, command, actor);
+    return permitted.answer === 'deny' ? permitted : (checkState(job, command) ?? permitted);
+  };
   return {
     start: check('start'),
     stop: check('stop'),
@@ -98,14 +104,18 @@ export function jobActions(job: Job, actor: Actor): JobActions {
 }
 
 /**
- * One command with its options. `onBehalfOf` turns `confirm` into `allow` if it names the owner. The state comes before
- * `confirm`, so that no user confirms a command that is then refused.
+ * One command with its options. `onBehalfOf` turns `confirm` into `allow` if it names the owner. The permission comes
+ * before the state, so that no refusal names a next step that is refused too.
  */
 export function checkAction(job: Job, command: JobCommand, actor: Actor, options: ActionOptions = {}): ActionAnswer {
   const permitted = checkPermission(job, command, actor, options.onBehalfOf);
-  if (permitted.answer === 'deny') return permitted;
+  return permitted.answer === 'allow' ? (checkState(job, command, options) ?? allowed) : permitted;
+}
+
+/** Null if the state of the job allows the command. */
+function checkState(job: Job, command: JobCommand, options: ActionOptions = {}): ActionAnswer | null {
   const message = stateProblem(job, command, options);
-  return message === null ? permitted : { answer: 'deny', cause: 'state', message };
+  return message === null ? null : { answer: 'deny', cause: 'state', message };
 }
 
 /** A new job has no id yet. */
