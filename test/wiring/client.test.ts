@@ -51,18 +51,19 @@ for (const [what, spec, endpoint, isAsked] of [
   });
 }
 
-for (const [what, logins, requested, login, refused] of [
-  ["a login that is the lab's owner", ['shared'], null, 'shared', null],
-  ['a shared login that names the user', [], 'ada', 'shared', null],
+for (const [what, logins, requested, login, user, refused] of [
+  ["a login that is the lab's owner", ['shared'], null, 'shared', 'ada', null],
+  ['a shared login that names the user', [], 'ada', 'shared', 'ada', null],
   [
     'a shared login that does not',
     [],
     null,
     'shared',
+    'shared',
     /only its owner may cancel it\. .* with TPU_USER=ada before it\.$/,
   ],
-  ['a login of another user', [], 'ada', 'bob', /only its owner may cancel it\.$/],
-  ['a login that does not belong to the owner', ['ada1'], 'ada', 'shared', /only its owner may cancel it\.$/],
+  ['a login of another user', [], 'ada', 'bob', 'bob', /only its owner may cancel it\.$/],
+  ['a login that does not belong to the owner', ['ada1'], 'ada', 'shared', 'shared', /only its owner may cancel it\.$/],
 ] as const) {
   test(`a job of a lab user, asked for by ${what}, is ${refused === null ? 'cancelled' : 'kept'}`, async (t) => {
     const world = openWorld(t);
@@ -72,6 +73,7 @@ for (const [what, logins, requested, login, refused] of [
     await store.lab.addUser(aUser('bob'));
     const { job } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
     const { job: strange } = await store.insert({ owner: 'eve', spec: localSpec(), manifest: '', at: noon });
+    const { job: earlier } = await store.insert({ owner: login, spec: localSpec(), manifest: '', at: noon });
     const services = {
       io: { env: {}, user: login, uid: 64_731, now: () => noon } as unknown as Io,
       home: world.home,
@@ -79,6 +81,13 @@ for (const [what, logins, requested, login, refused] of [
     } as unknown as Services;
     const client = createLocalClients(services)(requested);
     world.atEnd(() => client.close());
+    const { row } = await client.create({ spec: localSpec(), manifest: '' });
+    assert.deepEqual([(await client.whoAmI()).user, row.owner], [user, user]);
+    assert.equal(
+      (await client.sendCommand(earlier.id, 'cancel', {})).ok,
+      true,
+      'the earlier jobs of the login are own',
+    );
     const answer = await client.sendCommand(job.id, 'cancel', {});
     if (refused === null) {
       assert.equal(answer.ok, true, answer.message);

@@ -83,7 +83,11 @@ export const setup = grouped('Setup', [
       ['jobman notify test slack mail:alice@example.com', 'test one channel and one address'],
       ['jobman notify drop slack', 'give up the events that wait for a channel'],
     ],
-    exitCodes: { 1: 'a test message could not be sent', 3: 'drop: no event waits for that recipient' },
+    exitCodes: {
+      1: 'a test message could not be sent',
+      3: 'drop: no event waits for that recipient',
+      4: 'drop: events about jobs of other users wait for that recipient too; only root and the owner of the home may drop them',
+    },
     args: [{ name: 'action', summary: 'list; test or drop, and the recipients', many: true, propose: notifyArguments }],
     load: async () => (await import('../commands/notify.ts')).notify,
   }),

@@ -5,12 +5,13 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 import type { Cluster, ClusterJob, PriorityClass, ClusterQuery } from '../../../src/app/cluster/cluster.ts';
-import { clusterLabels } from '../../../src/app/cluster/job-object.ts';
+import { clusterLabels, ownerLabels } from '../../../src/app/cluster/job-object.ts';
 import { observeQueue, parsePublishedQueue, publishQueue, queueData } from '../../../src/app/cluster/queue-source.ts';
 import { isActive, queuedJob, queueView, type QueuedJob, type QueueViewer } from '../../../src/app/cluster/queue.ts';
 import { mergeSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { version } from '../../../src/version.ts';
+import { aMember } from '../../support/builders.ts';
 import { root } from '../../support/root.ts';
 import { aClusterJob, aCondition } from '../../support/cluster-builders.ts';
 
@@ -374,12 +375,15 @@ suite('the shipped CronJob', () => {
   });
 });
 
-test('with all namespaces, yours are the jobs with your name', () => {
+test('with all namespaces, yours are the jobs with one of your names', () => {
   const jobs = [
     queued({ namespace: 'vision', owner: 'ada' }),
-    queued({ namespace: 'speech', owner: 'ada' }),
+    queued({ namespace: 'speech', owner: 'ada1' }),
     queued({ namespace: 'vision', owner: null }),
     queued({ namespace: 'speech', owner: 'another-user' }),
   ];
-  assert.equal(queueView(jobs, { ...viewer, namespace: null }).yours, 2);
+  const owners = ownerLabels(aMember('ada', { logins: ['ada1'] }));
+  assert.equal(queueView(jobs, { ...viewer, owners, namespace: null }).yours, 2);
+  // A label allows no other letters. The new jobs of this user then have the name of the login.
+  assert.deepEqual(ownerLabels(aMember('艾达', { logins: ['ada1'] })), ['ada1']);
 });
