@@ -14,7 +14,7 @@ import type { LabTpu } from '../lab/tpus.ts';
 import { lowestFreeId, type LabUser } from '../lab/users.ts';
 import { openDatabaseFile, type OpenDatabaseOptions, type RunOperation } from './database-file.ts';
 import type { IsIdTaken } from './jobs.ts';
-import { sql, type Database, type Sql } from './sql.ts';
+import { isOneOf, sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf } from './stored-job.ts';
 import { readLogins } from './users.ts';
 
@@ -54,7 +54,7 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
           select status, outline from job where number in (
             select number from job where finished_at is null and removed = 0 and owner = ${user}
             union
-            select value from json_each(${jsonNumbers(ids)})
+            select number from job where ${isOneOf(sql`number`, jobNumbers(ids))}
           )
           order by number`.execute(db);
         return rows.map((row) => jobOf(row.status, row.outline));
@@ -66,7 +66,7 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
           select event.rowid as number, event.job, event.body
           from event join lab_job on lab_job.job = event.job
           where event.rowid > ${after} and lab_job.owner = ${user}
-            and event.body ->> 'kind' in (select value from json_each(${JSON.stringify(kinds)}))
+            and ${isOneOf(sql`event.body ->> 'kind'`, kinds)}
           order by event.rowid`.execute(db);
         return rows.map(({ number, job, body }) => ({
           number,
@@ -81,7 +81,7 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
         const shown = sql`cleared_at is null and ${ownerIs(user)}`;
         const parts: Sql[] = [cleared === undefined ? shown : ownerIs(user)];
         if (cleared === 'of listed jobs') parts.push(sql`job in (select job from lab_window where ${shown})`);
-        if (jobs !== undefined) parts.push(sql`job in (select value from json_each(${jsonNumbers(jobs)}))`);
+        if (jobs !== undefined) parts.push(isOneOf(sql`job`, jobNumbers(jobs)));
         const rows = await readWindows(db, sql.join(parts, sql` and `));
         const labJobs = new Map<number, LabJob>();
         return rows.map((row) => {
@@ -370,8 +370,8 @@ function jobNumber(job: string): number {
 }
 
 /** Without the ids that are no job ids. */
-function jsonNumbers(ids: readonly string[]): string {
-  return JSON.stringify(ids.map(numberOf).filter((number) => number !== undefined));
+function jobNumbers(ids: readonly string[]): readonly number[] {
+  return ids.map(numberOf).filter((number) => number !== undefined);
 }
 
 // ------------------------------------------------------------------------------------------ windows
