@@ -59,8 +59,8 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
           on conflict (uid, pod, container) do update set state = excluded.state`),
     archiveEvent: (uid, { key, at, message }) =>
       run(sql`
-          insert into cluster_job_event (uid, key, at, message)
-          select uid, ${key}, ${at}, ${message} from cluster_job where uid = ${uid}
+          insert into cluster_job_event (uid, key, at, message, seq)
+          select uid, ${key}, ${at}, ${message}, ${nextSeq(uid)} from cluster_job where uid = ${uid}
           on conflict (uid, key) do nothing`),
     hide: (uid) => run(sql`update cluster_job set hidden = 1 where uid = ${uid}`),
     remove: (uid) =>
@@ -75,10 +75,14 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
     events: (uid) =>
       read(async (db) => {
         const { rows } = await sql<ClusterJobEvent>`
-          select key, at, message from cluster_job_event where uid = ${uid} order by at, rowid`.execute(db);
+          select key, at, message from cluster_job_event where uid = ${uid} order by at, seq, key`.execute(db);
         return rows.map((row) => ({ ...row }));
       }),
   };
+}
+
+function nextSeq(uid: string): Sql {
+  return sql`(select coalesce(max(seq), 0) + 1 from cluster_job_event where uid = ${uid})`;
 }
 
 async function writeClusterContext(db: Database, clusterContext: WatchedContext): Promise<void> {
@@ -132,7 +136,8 @@ async function writeObservation(
       gone_at = excluded.gone_at, observation = excluded.observation`.execute(db);
   for (const { key, at, message } of history) {
     await sql`
-      insert into cluster_job_event (uid, key, at, message) values (${job.uid}, ${key}, ${at}, ${message})
+      insert into cluster_job_event (uid, key, at, message, seq)
+      values (${job.uid}, ${key}, ${at}, ${message}, ${nextSeq(job.uid)})
       on conflict (uid, key) do update set message = excluded.message
       where cluster_job_event.message <> excluded.message`.execute(db);
   }

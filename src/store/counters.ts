@@ -3,11 +3,12 @@
 import { sql, type Database } from './sql.ts';
 
 /** `change` counts changes of any job; the others number rows. */
-type Counter = 'job' | 'outcome' | 'change' | 'notice' | 'message';
+type Counter = 'job' | 'event' | 'outcome' | 'change' | 'notice' | 'message';
 
-export async function nextNumber(db: Database, counter: Counter): Promise<number> {
+/** The last of `count` new numbers. */
+export async function nextNumber(db: Database, counter: Counter, count = 1): Promise<number> {
   const { rows } = await sql<{ value: number }>`
-    update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
+    update counter set value = value + ${count} where name = ${counter} returning value`.execute(db);
   return requireRow(rows[0]).value;
 }
 

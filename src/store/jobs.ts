@@ -29,7 +29,7 @@ import { nextNumber, requireRow } from './counters.ts';
 import { schemaVersion } from './database-file.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
-import { escapeLike, isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
+import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 import { completeUsage, writeUsage } from './usage.ts';
 
@@ -56,6 +56,8 @@ export async function nextId(db: Database, owner: string, isIdTaken: IsIdTaken):
   return idOf(number);
 }
 
+const noRequest = { accelerator: null, zone: null, pricing: null };
+
 export async function writeNewJob(
   db: Database,
   { job, events, manifest, wakeAt }: Pick<Commit, 'job' | 'events' | 'wakeAt'> & { readonly manifest: string },
@@ -63,11 +65,13 @@ export async function writeNewJob(
   const { owner, spec, createdAt } = job;
   const number = Number(job.id);
   const { finished_at, removed, status, list_row_version, list_row } = statusColumns(job);
+  const { accelerator, zone, pricing } = spec.capacity.kind === 'tpu' ? spec.capacity : noRequest;
   await sql`
     insert into job (number, revision, event_count, owner, name, created_at, finished_at, removed, wake_at,
-                     outline, status, list_row_version, list_row)
+                     outline, status, list_row_version, list_row, accelerator, zone, pricing)
     values (${number}, 1, ${events.length}, ${owner}, ${spec.name}, ${createdAt}, ${finished_at}, ${removed}, ${wakeAt},
-            ${JSON.stringify(specOutline(spec))}, ${status}, ${list_row_version}, ${list_row})`.execute(db);
+            ${JSON.stringify(specOutline(spec))}, ${status}, ${list_row_version}, ${list_row}, ${accelerator}, ${zone},
+            ${pricing})`.execute(db);
   await sql`
     insert into job_text (job, spec, manifest)
     values (${number}, ${JSON.stringify(spec)}, ${manifest})`.execute(db);
@@ -211,41 +215,40 @@ function statusColumns(job: Job): StatusColumns {
   };
 }
 
-/** `readSimilarJobs` searches only this many of the newest jobs, because it serves one line of a screen. */
-const similarJobsWindow = 2_000;
-
 /** See `Store.similarJobs`. */
 export async function readSimilarJobs(
   db: Database,
-  requested: { readonly accelerator: string; readonly zone: string; readonly pricing: string },
+  { accelerator, zone, pricing }: { readonly accelerator: string; readonly zone: string; readonly pricing: string },
   since: number,
   limit: number,
 ): Promise<readonly Job[]> {
-  // Preselects by text, so that few rows are parsed. Other fields may contain the same text.
-  const holds = Object.entries(requested).map(
-    ([key, value]) =>
-      sql`outline like ${`%${escapeLike(`${JSON.stringify(key)}:${JSON.stringify(value)}`)}%`} escape '\\'`,
-  );
   const { rows } = await sql<{ status: string; outline: string }>`
     select status, outline from job
-    where number > (select max(number) from job) - ${similarJobsWindow} and created_at >= ${since}
-      and ${sql.join(holds, sql` and `)}
+    where accelerator = ${accelerator} and zone = ${zone} and pricing = ${pricing} and created_at >= ${since}
     order by number desc limit ${limit}`.execute(db);
-  return rows
-    .map((row) => jobOf(row.status, row.outline))
-    .filter(({ spec: { capacity } }) => {
-      if (capacity.kind !== 'tpu') return false;
-      const { accelerator, zone, pricing } = capacity;
-      return accelerator === requested.accelerator && zone === requested.zone && pricing === requested.pricing;
-    });
+  return rows.map((row) => jobOf(row.status, row.outline));
 }
 
 async function addEvents(db: Database, number: number, last: number, events: readonly Event[]): Promise<void> {
   if (events.length === 0) return;
+  const before = (await nextNumber(db, 'event', events.length)) - events.length;
   const values = events.map(
-    (event, index) => sql`(${number}, ${last + index + 1}, ${event.at}, ${JSON.stringify(event)})`,
+    (event, index) =>
+      sql`(${number}, ${last + index + 1}, ${before + index + 1}, ${event.kind}, ${event.at}, ${JSON.stringify(event)})`,
   );
-  await sql`insert into event (job, seq, at, body) values ${sql.join(values)}`.execute(db);
+  await sql`insert into event (job, seq, id, kind, at, body) values ${sql.join(values)}`.execute(db);
+}
+
+/** Numbers the events that an older controller has written during the upgrade. */
+async function numberEvents(db: Database): Promise<void> {
+  const { rows } = await sql<{ job: number; seq: number; body: string }>`
+    select job, seq, body from event where id is null order by at, job, seq`.execute(db);
+  for (const { job, seq, body } of rows) {
+    const { kind } = objectOf<Event>(body);
+    await sql`
+      update event set id = ${await nextNumber(db, 'event')}, kind = ${kind}
+      where job = ${job} and seq = ${seq}`.execute(db);
+  }
 }
 
 /** Under a new id, because a pass that folded an older outcome of the same action must not delete this one. */
@@ -317,7 +320,10 @@ export async function takeLease(
         paused_from = ${pause?.from ?? null}, paused_until = ${pause?.until ?? null}
     where id = 1 returning epoch`.execute(db);
   const { epoch } = requireRow(rows[0]);
-  if (!ours) await completeUsage(db, schemaVersion);
+  if (!ours) {
+    await completeUsage(db, schemaVersion);
+    await numberEvents(db);
+  }
   const { holder, version, now, ttl } = wanted;
   return {
     taken: true,

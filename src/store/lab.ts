@@ -59,15 +59,14 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
           order by number`.execute(db);
         return rows.map((row) => jobOf(row.status, row.outline));
       }),
-    // An event's number is its rowid: history only grows, so a later event has a greater one, whatever the clock said.
     eventsSince: <Kind extends Event['kind']>(user: string, after: number, kinds: readonly Kind[]) =>
       read(async (db) => {
         const { rows } = await sql<{ number: number; job: number; body: string }>`
-          select event.rowid as number, event.job, event.body
+          select event.id as number, event.job, event.body
           from event join lab_job on lab_job.job = event.job
-          where event.rowid > ${after} and lab_job.owner = ${user}
-            and ${isOneOf(sql`event.body ->> 'kind'`, kinds)}
-          order by event.rowid`.execute(db);
+          where event.id > ${after} and lab_job.owner = ${user}
+            and ${isOneOf(sql`event.kind`, kinds)}
+          order by event.id`.execute(db);
         return rows.map(({ number, job, body }) => ({
           number,
           job: idOf(job),

@@ -1,9 +1,10 @@
 // Migrations: the tables, step by step. A released step is never edited, because databases have run it. Only SQL that
 // both SQLite and PostgreSQL know.
 
+import type { JobSpec } from '../core/model/spec.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import { sql, type Database, type Sql } from './sql.ts';
-import { jobOf } from './stored-job.ts';
+import { jobOf, objectOf } from './stored-job.ts';
 import { readArchivedUsage } from './usage.ts';
 
 /** In order; the number at the front of a name is the version of the database. */
@@ -42,7 +43,42 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
     await sql`drop table lab_login`.execute(db);
     await sql`drop table lab_user`.execute(db);
   },
+  async '0006_portable'(db) {
+    for (const statement of portable) await statement.execute(db);
+    const { rows: jobs } = await sql<{ number: number; outline: string }>`select number, outline from job`.execute(db);
+    for (const { number, outline } of jobs) {
+      const { capacity } = objectOf<JobSpec>(outline);
+      if (capacity.kind !== 'tpu') continue;
+      const { accelerator, zone, pricing } = capacity;
+      await sql`
+        update job set accelerator = ${accelerator}, zone = ${zone}, pricing = ${pricing}
+        where number = ${number}`.execute(db);
+    }
+    // Only SQLite has rows from before this step, and the numbers that users have seen are its row numbers.
+    if (jobs.length > 0)
+      await sql`
+        update event set id = rowid, kind = case when json_valid(body) then body ->> 'kind' end`.execute(db);
+    const { rows: observed } = await sql`select 1 from cluster_job_event limit 1`.execute(db);
+    if (observed.length > 0) await sql`update cluster_job_event set seq = rowid`.execute(db);
+    await sql`
+      insert into counter (name, value) select 'event', coalesce(max(id), 0) from event`.execute(db);
+  },
 };
+
+const portable: readonly Sql[] = [
+  // `id` numbers the events of all jobs in the order of their commits. Both columns are null in a row that an older
+  // controller writes during the upgrade, until the next one takes the lease.
+  sql`alter table event add column id bigint`,
+  sql`alter table event add column kind text`,
+  sql`create unique index event_id on event (id)`,
+  // The order in which the events of one cluster job were written.
+  sql`alter table cluster_job_event add column seq integer not null default 0`,
+  // The TPU that the job requests first; null for other capacity.
+  sql`alter table job add column accelerator text`,
+  sql`alter table job add column zone text`,
+  sql`alter table job add column pricing text`,
+  sql`create index job_request on job (accelerator, zone, pricing, number) where accelerator is not null`,
+];
 
 const usersTables: readonly Sql[] = [
   // Registered users. Other tables name a user `owner`, because `user` is reserved in PostgreSQL.

@@ -81,6 +81,6 @@ export function matchesGlob(column: Sql, glob: string): Sql {
   return sql`lower(${column}) like ${pattern} escape '\\'`;
 }
 
-export function escapeLike(text: string): string {
+function escapeLike(text: string): string {
   return text.replaceAll(/[\\%_]/g, String.raw`\$&`);
 }

@@ -28,7 +28,7 @@ import { sql } from '../../src/store/sql.ts';
 import { openForWriting } from '../../src/store/sqlite.ts';
 import { openStore, withReadOnlyStore } from '../../src/store/store.ts';
 import { localSpec, noon, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
-import { aUser } from '../support/lab-builders.ts';
+import { aLabJob, aUser } from '../support/lab-builders.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -256,6 +256,44 @@ test('the users of a lab become users, with their logins, and a backup keeps the
   await again.lab.removeUser('ada');
   assert.deepEqual(await again.users(), [{ name: '王伟', role: 'member', logins: [] }]);
   assert.equal(existsSync(`${file}.bak`), false);
+});
+
+test('events keep their numbers, and those of an older controller get theirs from the next one', async (t) => {
+  const { file } = databaseIn(t);
+  const open = () => {
+    const store = openStore({ file });
+    t.after(() => store.close());
+    return store;
+  };
+  const store = open();
+  const insert = async (into: typeof store) => {
+    const stored = await into.insert({ ...job, spec: tpuSpec() });
+    await into.lab.addJob(aLabJob(stored.job.id, 'ada'));
+  };
+  await insert(store);
+  await insert(store);
+  const observed = { server: 'https://lab', context: 'lab', observedAt: noon, goneAt: null, pods: [], events: [] };
+  const written = ['z', 'm', 'a'].map((key) => ({ key, at: noon, message: key }));
+  await store.clusters.archiveObservation({ ...observed, job: aClusterJob({ uid: 'u1', name: 'train' }) }, written);
+  await store.close();
+  await downgrade(file, 5, 'update event set rowid = rowid + 100');
+
+  const upgraded = open();
+  await insert(upgraded);
+  const numbers = async () => (await upgraded.lab.eventsSince('ada', 0, ['created'])).map(({ number }) => number);
+  assert.deepEqual(await numbers(), [101, 102, 103]);
+  const request = { accelerator: 'v5litepod-16', zone: 'us-west4-a', pricing: 'spot' };
+  assert.equal((await upgraded.similarJobs(request, 0, 10)).length, 3);
+  await upgraded.clusters.archiveEvent('u1', { key: 'b', at: noon, message: 'b' });
+  assert.deepEqual(
+    (await upgraded.clusters.events('u1')).map(({ key }) => key),
+    ['z', 'm', 'a', 'b'],
+  );
+
+  edit(file, 'insert into event (job, seq, at, body) select job, 2, at, body from event where id = 101');
+  assert.deepEqual(await numbers(), [101, 102, 103]);
+  await upgraded.takeLease('new', '1.0.0', noon, day, false);
+  assert.deepEqual(await numbers(), [101, 102, 103, 104]);
 });
 
 test('a damaged database is not migrated, and its backup is kept', async (t) => {
