@@ -81,7 +81,7 @@ export function createRecipients(options: RecipientsOptions): Recipients {
   const store: NotificationStore = withDisk(options.store, disk, {
     async createMessage(...given) {
       const message = await options.store.createMessage(...given);
-      open.add(message.id);
+      if (message !== null) open.add(message.id);
       return message;
     },
     async recordEnd(id, end) {

@@ -108,9 +108,10 @@ export function createNotifier(options: NotifierOptions) {
     wakeAt(pausedUntil);
   }
 
-  async function createMessage(recipient: string, notices: readonly number[]): Promise<PendingMessage> {
+  async function createMessage(recipient: string, notices: readonly number[]): Promise<PendingMessage | null> {
     const now = clock.now();
-    return { ...(await store.createMessage(recipient, notices, now)), tries: 0, nextAt: now };
+    const message = await store.createMessage(recipient, notices, now);
+    return message === null ? null : { ...message, tries: 0, nextAt: now };
   }
 
   return {
@@ -152,9 +153,11 @@ function createTries({ store, send, clock, report }: NotifierOptions, hooks: Try
   let isStopped = false;
 
   /** One try. Rejects with StoreError. */
-  async function deliver(create: () => Promise<PendingMessage>): Promise<void> {
+  async function deliver(create: () => Promise<PendingMessage | null>): Promise<void> {
     if (isStopped) return;
     const message = await create();
+    // `jobman notify drop` has dropped the notices in between.
+    if (message === null) return;
     const result = unrecorded.get(message.id) ?? (await send(message, end.signal));
     // An interrupted try counts as none: the next controller repeats it.
     if (end.signal.aborted && result.kind === 'failed') return;
@@ -182,7 +185,7 @@ function createTries({ store, send, clock, report }: NotifierOptions, hooks: Try
       return running.size > 0;
     },
     /** Does nothing while the recipient has a try. */
-    begin(recipient: string, message: () => Promise<PendingMessage>): void {
+    begin(recipient: string, message: () => Promise<PendingMessage | null>): void {
       if (running.has(recipient)) return;
       const channel = channelOf(recipient);
       const withSlot = limiters.get(channel) ?? createLimiter(maxTriesPerChannel);

@@ -14,7 +14,7 @@ import { nextNumber } from './counters.ts';
 import type { RunOperation } from './database-file.ts';
 import { readInstallationId } from './database-file.ts';
 import type { UserName } from '../core/model/user.ts';
-import { sql, type Database } from './sql.ts';
+import { isOneOf, sql, wroteRow, type Database, type Sql } from './sql.ts';
 import { objectOf } from './stored-job.ts';
 
 /** Notices in one list of `unaddressed`, and for each recipient in `waiting`. */
@@ -154,12 +154,21 @@ async function readWaiting(db: Database, since: number): Promise<readonly Waitin
   return waiting;
 }
 
-async function insertEmptyMessage(db: Database, recipient: string, at: number): Promise<number> {
+/** Puts those of these notices into a message that are in none yet. Undefined if there are none. */
+async function collectNotices(db: Database, recipient: string, among: Sql, at: number): Promise<number | undefined> {
   const id = await nextNumber(db, 'message');
   await sql`
     insert into message (id, recipient, state, tries, created_at, next_at)
     values (${id}, ${recipient}, 'pending', 0, ${at}, ${at})`.execute(db);
-  return id;
+  const hasNotices = await wroteRow(
+    db,
+    sql`
+      update delivery set message = ${id}
+      where recipient = ${recipient} and message is null and ${among} returning notice`,
+  );
+  if (hasNotices) return id;
+  await sql`delete from message where id = ${id}`.execute(db);
+  return undefined;
 }
 
 async function insertMessage(
@@ -167,11 +176,9 @@ async function insertMessage(
   recipient: string,
   notices: readonly number[],
   at: number,
-): Promise<Message> {
-  const id = await insertEmptyMessage(db, recipient, at);
-  await sql`
-    update delivery set message = ${id}
-    where recipient = ${recipient} and message is null and notice in (${sql.join(notices)})`.execute(db);
+): Promise<Message | null> {
+  const id = await collectNotices(db, recipient, isOneOf(sql`notice`, notices), at);
+  if (id === undefined) return null;
   return { id, key: await keyOf(db, id), recipient, createdAt: at, notices: await noticesOfMessage(db, id) };
 }
 
@@ -186,18 +193,16 @@ async function isAbout(db: Database, recipient: string, owners: readonly UserNam
 
 async function dropEvents(db: Database, recipient: string, at: number, error: string): Promise<number> {
   // An event that is in no message yet gets one, so that `jobman notify` shows it as given up.
-  const { rows: waiting } = await sql<{ notice: number }>`
-    select notice from delivery where recipient = ${recipient} and message is null limit 1`.execute(db);
-  if (waiting.length > 0) {
-    const id = await insertEmptyMessage(db, recipient, at);
-    await sql`update delivery set message = ${id} where recipient = ${recipient} and message is null`.execute(db);
-  }
-  const pending = sql`select id from message where recipient = ${recipient} and state = 'pending'`;
-  const { rows } = await sql<{ events: number }>`
-    select count(*) as events from delivery where message in (${pending})`.execute(db);
-  await sql`
+  await collectNotices(db, recipient, sql`1 = 1`, at);
+  const { rows: dropped } = await sql<{ id: number }>`
     update message set state = 'given_up', ended_at = ${at}, error = ${error}
-    where recipient = ${recipient} and state = 'pending'`.execute(db);
+    where recipient = ${recipient} and state = 'pending' returning id`.execute(db);
+  const inDropped = isOneOf(
+    sql`message`,
+    dropped.map(({ id }) => id),
+  );
+  const { rows } = await sql<{ events: number }>`
+    select count(*) as events from delivery where ${inDropped}`.execute(db);
   return rows[0]?.events ?? 0;
 }
 

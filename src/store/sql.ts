@@ -70,6 +70,25 @@ function join(parts: readonly Given[], between: Sql = write([', '])): Sql {
 
 export const sql: typeof write & { readonly join: typeof join } = Object.assign(write, { join });
 
+const maxTries = 100;
+
+/**
+ * Repeats an operation that reads a row and then writes it, until no other writer has changed the row in between.
+ * `attempt` returns undefined if one has. It must be safe to repeat.
+ */
+export async function untilWritten<T>(attempt: () => Promise<T | undefined>): Promise<T> {
+  for (let tries = 0; tries < maxTries; tries += 1) {
+    const result = await attempt();
+    if (result !== undefined) return result;
+  }
+  throw new Error(`another writer changed the row ${maxTries} times between a read and its write`);
+}
+
+/** True if the statement, which ends in `returning`, has written a row. */
+export async function wroteRow(db: Database, statement: Sql): Promise<boolean> {
+  return (await statement.execute(db)).rows.length > 0;
+}
+
 /** False for an empty list, which `in ()` cannot say in PostgreSQL. */
 export function isOneOf(column: Sql, values: readonly Value[]): Sql {
   return values.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(values)})`;

@@ -144,10 +144,12 @@ suite('a message', () => {
         notices.slice(0, 2).map(({ id }) => id),
         noon,
       );
-      assert.equal(message.notices.length, 2);
+      assert.equal(message?.notices.length, 2);
       keys.push(message.key);
     }
     assert.deepEqual(keys, ['jobman-abc123-1', 'jobman-abc123-2']);
+    const [taken] = waiting[0]?.notices ?? [];
+    assert.equal(await outbox.createMessage('mail:ada@lab.org', [taken?.id ?? 0], noon), null);
     const rest = await outbox.waiting(noon - 1);
     assert.deepEqual(
       rest.map(({ notices, sentAt }) => [notices.length, sentAt]),
@@ -168,11 +170,13 @@ suite('a message', () => {
   test('counts its tries, keeps its key, and ends once', async (t) => {
     const outbox = await addressed(t, ['slack']);
     const [{ notices }] = (await outbox.waiting(0)) as unknown as [{ notices: { id: number }[] }];
-    const { id, key } = await outbox.createMessage(
+    const message = await outbox.createMessage(
       'slack',
       notices.map((one) => one.id),
       noon,
     );
+    assert.ok(message);
+    const { id, key } = message;
     await outbox.recordFailure(id, { error: 'HTTP 500', nextAt: noon + 9 });
     assert.deepEqual(
       (await outbox.pending()).map((one) => [one.key, one.tries, one.nextAt]),
@@ -213,7 +217,7 @@ suite('a message', () => {
     const outbox = await addressed(t, ['slack'], 2);
     const [{ notices }] = (await outbox.waiting(0)) as unknown as [{ notices: { id: number }[] }];
     const [first, second] = notices.map((one) => one.id) as [number, number];
-    const { id } = await outbox.createMessage('slack', [first], noon);
+    const id = (await outbox.createMessage('slack', [first], noon))?.id ?? 0;
     await outbox.createMessage('slack', [second], noon);
     await outbox.recordEnd(id, { state: 'sent', at: noon });
     await outbox.prune(noon + 1);

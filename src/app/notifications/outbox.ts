@@ -54,8 +54,8 @@ export interface NotificationStore {
   pending(): Promise<readonly PendingMessage[]>;
   /** At most 500 notices for each recipient. `since` limits `sentAt`. */
   waiting(since: Instant): Promise<readonly Waiting[]>;
-  /** Puts these notices into one message. */
-  createMessage(recipient: string, notices: readonly number[], at: Instant): Promise<Message>;
+  /** Puts those of these notices that are in no message yet into one message; null if there are none. */
+  createMessage(recipient: string, notices: readonly number[], at: Instant): Promise<Message | null>;
   recordFailure(id: number, failure: { readonly error: string; readonly nextAt: Instant }): Promise<void>;
   recordEnd(
     id: number,
