@@ -12,8 +12,10 @@ import type {
 import { archivedUsage } from '../app/cluster/usage.ts';
 import type { RunOperation } from './database-file.ts';
 import { writeNotices } from './notifications.ts';
-import { sql, type Database, type Sql } from './sql.ts';
+import { sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
 import { replaceRows } from './usage.ts';
+
+type ObservedJob = Parameters<ClusterStore['archiveObservation']>[0];
 
 export function clusterStore(read: RunOperation, write: RunOperation): ClusterStore {
   const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
@@ -28,24 +30,35 @@ export function clusterStore(read: RunOperation, write: RunOperation): ClusterSt
       const { clusterNotices } = await import('../app/notifications/notice.ts');
       await write(async (db) => {
         const observation: ArchivedObservation = { job, pods: [], events: [] };
-        const known = await readWhere(db, sql`uid = ${job.uid}`);
-        if (known.length === 0) {
+        const isNew = await wroteRow(
+          db,
+          sql`
+            insert into cluster_job
+              (uid, server, context, namespace, name, created_at, observed_at, gone_at, hidden, observation, object)
+            values (${job.uid}, ${server}, ${context}, ${job.namespace}, ${job.name}, ${job.createdAt}, ${observedAt},
+              null, 0, ${JSON.stringify(observation)}, ${object})
+            on conflict (uid) do nothing returning uid`,
+        );
+        if (isNew) {
           const observed = { ...observation, context, goneAt: null };
           await writeNotices(db, job.uid, clusterNotices(undefined, observed, observedAt));
-        }
-        await sql`
-          insert into cluster_job
-            (uid, server, context, namespace, name, created_at, observed_at, gone_at, hidden, observation, object)
-          values (${job.uid}, ${server}, ${context}, ${job.namespace}, ${job.name}, ${job.createdAt}, ${observedAt}, null, 0,
-            ${JSON.stringify(observation)}, ${object})
-          on conflict (uid) do update set object = excluded.object`.execute(db);
+        } else await sql`update cluster_job set object = ${object} where uid = ${job.uid}`.execute(db);
       });
     },
     async archiveObservation(observed, events) {
       const { clusterNotices } = await import('../app/notifications/notice.ts');
       await write(async (db) => {
-        const [before] = await readWhere(db, sql`uid = ${observed.job.uid}`);
-        await writeObservation(db, before, observed, events);
+        const before = await untilWritten(async () => {
+          const [stored] = await readWhere(db, sql`uid = ${observed.job.uid}`);
+          return (await writeObservation(db, stored, observed)) ? { stored } : undefined;
+        }).then(({ stored }) => stored);
+        await replaceRows(
+          db,
+          observed.job.uid,
+          before === undefined ? [] : archivedUsage(before),
+          archivedUsage(observed),
+        );
+        await writeEvents(db, observed.job.uid, events);
         // Without events only the age of the observation is new, which is written every minute.
         const notified = events.length === 0 ? observed : before;
         const at = observed.goneAt ?? observed.observedAt;
@@ -107,37 +120,38 @@ async function readClusterContexts(db: Database): Promise<readonly WatchedContex
   }));
 }
 
-/** Leaves the submitted object and `hidden` unchanged. `before`: the job as archived; undefined for a new one. */
+/**
+ * Leaves the submitted object and `hidden` unchanged. `before`: the job as archived; undefined for a new one. False if
+ * another observation has been written since.
+ */
 async function writeObservation(
   db: Database,
   before: ArchivedJob | undefined,
-  {
-    server,
-    context,
-    job,
-    pods,
-    events,
-    flavorPrice,
-    observedAt,
-    goneAt,
-  }: Omit<ArchivedJob, 'hidden' | 'object' | 'logs'>,
-  history: readonly ClusterJobEvent[],
-): Promise<void> {
+  { server, context, job, pods, events, flavorPrice, observedAt, goneAt }: ObservedJob,
+): Promise<boolean> {
   const observation = JSON.stringify({ job, pods, events, flavorPrice } satisfies ArchivedObservation);
-  const rows = archivedUsage({ job, pods, context, goneAt, flavorPrice });
-  await replaceRows(db, job.uid, before === undefined ? [] : archivedUsage(before), rows);
-  await sql`
-    insert into cluster_job
-      (uid, server, context, namespace, name, created_at, observed_at, gone_at, hidden, observation, object)
-    values (${job.uid}, ${server}, ${context}, ${job.namespace}, ${job.name}, ${job.createdAt}, ${observedAt}, ${goneAt}, 0,
-      ${observation}, null)
-    on conflict (uid) do update
-    set server = excluded.server, context = excluded.context, observed_at = excluded.observed_at,
-      gone_at = excluded.gone_at, observation = excluded.observation`.execute(db);
-  for (const { key, at, message } of history) {
+  return wroteRow(
+    db,
+    before === undefined
+      ? sql`
+          insert into cluster_job
+            (uid, server, context, namespace, name, created_at, observed_at, gone_at, hidden, observation, object)
+          values (${job.uid}, ${server}, ${context}, ${job.namespace}, ${job.name}, ${job.createdAt}, ${observedAt},
+            ${goneAt}, 0, ${observation}, null)
+          on conflict (uid) do nothing returning uid`
+      : sql`
+          update cluster_job
+          set server = ${server}, context = ${context}, observed_at = ${observedAt}, gone_at = ${goneAt},
+            observation = ${observation}
+          where uid = ${job.uid} and observed_at = ${before.observedAt} returning uid`,
+  );
+}
+
+async function writeEvents(db: Database, uid: string, events: readonly ClusterJobEvent[]): Promise<void> {
+  for (const { key, at, message } of events) {
     await sql`
       insert into cluster_job_event (uid, key, at, message, seq)
-      values (${job.uid}, ${key}, ${at}, ${message}, ${nextSeq(job.uid)})
+      values (${uid}, ${key}, ${at}, ${message}, ${nextSeq(uid)})
       on conflict (uid, key) do update set message = excluded.message
       where cluster_job_event.message <> excluded.message`.execute(db);
   }

@@ -103,28 +103,27 @@ export type NoticesOf = (job: Job, events: readonly Event[]) => NoticeChange;
 
 /** Writes the decision of a pass, or nothing when the job or the lease has changed since it was loaded. */
 export async function commitJob(db: Database, commit: Commit, noticesOf: NoticesOf): Promise<CommitResult> {
-  const { job } = commit;
-  if (commit.epoch !== null) {
-    const lease = await readLease(db);
-    if (lease === undefined || lease.epoch !== commit.epoch) return 'lease_lost';
-  }
+  const { job, epoch } = commit;
   const number = numberOf(job.id);
-  const { rows } = await sql<{ revision: number; event_count: number; status: string }>`
-    select revision, event_count, status from job where number = ${number ?? null}`.execute(db);
+  const { rows } = await sql<{ event_count: number; status: string }>`
+    select event_count, status from job where number = ${number ?? null}`.execute(db);
   const stored = rows[0];
-  if (number === undefined || stored === undefined) {
-    throw new Error(`cannot commit job ${job.id}: it is not in the database`);
-  }
-  if (stored.revision !== commit.revision) return 'stale';
-
   const { finished_at, removed, status, list_row_version, list_row, location, collect_until } = statusColumns(job);
-  await sql`
+  const isCurrent =
+    epoch === null ? sql`1 = 1` : sql`exists (select 1 from lease where holder is not null and epoch = ${epoch})`;
+  // The update itself decides: another writer may have committed, or taken the lease, since the row was read.
+  const { rows: written } = await sql`
     update job
-    set revision = ${commit.revision + 1}, event_count = ${stored.event_count + commit.events.length},
+    set revision = revision + 1, event_count = event_count + ${commit.events.length},
         finished_at = ${finished_at}, removed = ${removed}, wake_at = ${commit.wakeAt},
         status = ${status}, list_row_version = ${list_row_version}, list_row = ${list_row},
         location = ${location}, collect_until = ${collect_until}
-    where number = ${number}`.execute(db);
+    where number = ${number ?? null} and revision = ${commit.revision} and ${isCurrent} returning number`.execute(db);
+  if (number === undefined || stored === undefined || written.length === 0) {
+    if (epoch !== null && (await readLease(db))?.epoch !== epoch) return 'lease_lost';
+    if (stored === undefined) throw new Error(`cannot commit job ${job.id}: it is not in the database`);
+    return 'stale';
+  }
   await writeLocations(db, number, job);
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
@@ -289,12 +288,31 @@ const minPause: Duration = minute;
 /** Two pauses with less time between them count as one: work that failed before the first may not be done yet. */
 const minPauseGap: Duration = 10 * minute;
 
+interface LeaseRow {
+  readonly holder: string | null;
+  readonly epoch: number;
+  readonly version: string;
+  readonly expiresAt: number;
+  readonly renewedAt: number | null;
+  readonly from: number | null;
+  readonly until: number | null;
+}
+
+async function readLeaseRow(db: Database): Promise<LeaseRow> {
+  const { rows } = await sql<LeaseRow>`
+    select holder, epoch, version, expires_at as "expiresAt", renewed_at as "renewedAt", paused_from as "from",
+      paused_until as "until"
+    from lease where id = 1`.execute(db);
+  return requireRow(rows[0]);
+}
+
+function stateOf({ holder, epoch, version, expiresAt }: LeaseRow): LeaseState | undefined {
+  return holder === null ? undefined : { holder, epoch, version, expiresAt };
+}
+
 /** Undefined if no controller holds it. An expired lease is held until another controller takes it. */
 export async function readLease(db: Database): Promise<LeaseState | undefined> {
-  const { rows } = await sql<{ holder: string | null; epoch: number; version: string; expiresAt: number }>`
-    select holder, epoch, version, expires_at as "expiresAt" from lease where id = 1`.execute(db);
-  const row = rows[0];
-  return row === undefined || row.holder === null ? undefined : { ...row, holder: row.holder };
+  return stateOf(await readLeaseRow(db));
 }
 
 /** Takes a lease that is free, expired or ours, or whose holder is certainly dead. Else returns the holder's lease. */
@@ -308,17 +326,20 @@ export async function takeLease(
     readonly holdsLock: boolean;
   },
 ): Promise<{ readonly taken: boolean; readonly lease: LeaseState }> {
-  const held = await readLease(db);
+  const row = await readLeaseRow(db);
+  const held = stateOf(row);
   const ours = held?.holder === wanted.holder;
   if (held !== undefined && !ours && held.expiresAt > wanted.now && !wanted.holdsLock)
     return { taken: false, lease: held };
-  const pause = await pauseAt(db, wanted.now);
+  const pause = pauseAt(row, wanted.now);
+  // Each renewal, release and new holder changes the epoch or the time.
   const { rows } = await sql<{ epoch: number }>`
     update lease
     set holder = ${wanted.holder}, epoch = epoch + ${ours ? 0 : 1}, version = ${wanted.version},
         expires_at = ${wanted.now + wanted.ttl}, renewed_at = ${wanted.now},
         paused_from = ${pause?.from ?? null}, paused_until = ${pause?.until ?? null}
-    where id = 1 returning epoch`.execute(db);
+    where id = 1 and epoch = ${row.epoch} and expires_at = ${row.expiresAt} returning epoch`.execute(db);
+  if (rows.length === 0) return takeLease(db, wanted);
   const { epoch } = requireRow(rows[0]);
   if (!ours) {
     await completeUsage(db, schemaVersion);
@@ -332,10 +353,7 @@ export async function takeLease(
 }
 
 /** The newest pause at the time of a renewal. Times from a clock that was ahead are limited to `now`. */
-async function pauseAt(db: Database, now: Instant): Promise<Pause | undefined> {
-  const { rows } = await sql<{ renewedAt: number | null; from: number | null; until: number | null }>`
-    select renewed_at as "renewedAt", paused_from as "from", paused_until as until from lease where id = 1`.execute(db);
-  const { renewedAt = null, from = null, until = null } = rows[0] ?? {};
+function pauseAt({ renewedAt, from, until }: LeaseRow, now: Instant): Pause | undefined {
   const last = from === null || until === null ? undefined : { from: Math.min(from, now), until: Math.min(until, now) };
   if (renewedAt === null || now - renewedAt <= minPause) return last;
   const isSame = last !== undefined && renewedAt - last.until < minPauseGap;

@@ -12,9 +12,10 @@ import type { ImportedJob } from '../lab/imported-job.ts';
 import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport } from '../lab/lab-store.ts';
 import type { LabTpu } from '../lab/tpus.ts';
 import { lowestFreeId, type LabUser } from '../lab/users.ts';
+import { requireRow } from './counters.ts';
 import { openDatabaseFile, type OpenDatabaseOptions, type RunOperation } from './database-file.ts';
 import type { IsIdTaken } from './jobs.ts';
-import { isOneOf, sql, type Database, type Sql } from './sql.ts';
+import { isOneOf, sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf } from './stored-job.ts';
 import { readLogins } from './users.ts';
 
@@ -38,15 +39,20 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
     ...registryStore(read, write),
     addJob: (job) => write((db) => addLabJob(db, job)),
     changeJob: (job, change) =>
-      write(async (db) => {
-        const stored = await requireLabJob(db, job);
-        const { job: _, user: __, ...details } = change(stored);
-        await sql`
-          update lab_job set parent = ${parentNumber(details)}, details = ${JSON.stringify(details)}
-          where job = ${jobNumber(job)}`.execute(db);
-        return { job, user: stored.user, ...details };
-      }),
-    job: (job) => read(async (db) => (await findLabJob(db, job)) ?? null),
+      write((db) =>
+        untilWritten(async () => {
+          const row = await requireLabJobRow(db, job);
+          const { job: _, user, ...details } = change(labJobOfRow(row));
+          const isWritten = await wroteRow(
+            db,
+            sql`
+              update lab_job set parent = ${parentNumber(details)}, details = ${JSON.stringify(details)}
+              where job = ${jobNumber(job)} and details = ${row.details} returning job`,
+          );
+          return isWritten ? { job, user, ...details } : undefined;
+        }),
+      ),
+    job: (job) => read(async (db) => (await readLabJobs(db, sql`job = ${numberOf(job) ?? null}`))[0] ?? null),
     jobs: (user) => read((db) => readLabJobs(db, ownerIs(user))),
     jobStates: (user, ids) =>
       read(async (db) => {
@@ -95,14 +101,16 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
         const found = await findWindow(db, session, window);
         if (found === null || isSameReport(found.window.report, report)) return found;
         await sql`
-          update lab_window set report = ${JSON.stringify(report)} where ${isWindow(session, window)}`.execute(db);
+          update lab_window set report = ${JSON.stringify(report)} where ${isListed(found.window)}`.execute(db);
         return found;
       }),
     finishWindow: (session, window, at) =>
       write(async (db) => {
         const found = await findWindow(db, session, window);
-        if (found === null || found.window.finishedAt !== null) return found;
-        await sql`update lab_window set finished_at = ${at} where ${isWindow(session, window)}`.execute(db);
+        if (found === null) return found;
+        await sql`
+          update lab_window set finished_at = ${at}
+          where ${isListed(found.window)} and finished_at is null`.execute(db);
         return found;
       }),
     // A time that is already set stays.
@@ -148,21 +156,28 @@ function registryStore(read: RunOperation, write: RunOperation) {
     users: () => read((db) => readMembers(db, all)),
     addUser: (given) =>
       write(async (db) => {
-        const others = await readMembers(db, all);
-        const user = { ...given, id: given.id ?? lowestFreeId(others) };
-        checkUnique(user, others);
-        await writeMember(db, user);
+        const user = await untilWritten(async () => {
+          const others = await readMembers(db, all);
+          const wanted = { ...given, id: given.id ?? lowestFreeId(others) };
+          checkUnique(wanted, others);
+          return (await insertMember(db, wanted)) ? wanted : undefined;
+        });
+        await writeLogins(db, user);
         return user;
       }),
     changeUser: (name, change) =>
       write(async (db) => {
-        const [stored] = await readMembers(db, sql`name = ${name}`);
-        if (stored === undefined) throw await userNotFound(db, name);
-        const user = { ...change(stored), name: stored.name, id: stored.id };
-        if (user.session !== stored.session || user.logins.some((login) => !stored.logins.includes(login))) {
-          checkUnique(user, await readMembers(db, sql`name <> ${name}`));
-        }
-        await writeMember(db, user);
+        const user = await untilWritten(async () => {
+          const [row] = await readMemberRows(db, sql`name = ${name}`);
+          if (row === undefined) throw await userNotFound(db, name);
+          const stored = memberOf(row, await readLogins(db));
+          const { id, role, createdAt } = stored;
+          const changed = { ...change(stored), name, id, role, createdAt };
+          if (changed.session !== stored.session || changed.logins.some((login) => !stored.logins.includes(login)))
+            checkUnique(changed, await readMembers(db, sql`name <> ${name}`));
+          return (await updateMember(db, row, changed)) ? changed : undefined;
+        });
+        await writeLogins(db, user);
         return user;
       }),
     removeUser: (name) =>
@@ -181,18 +196,13 @@ function registryStore(read: RunOperation, write: RunOperation) {
         return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
       }),
     changeTpu: (name, change) =>
-      write(async (db) => {
-        const [stored = null] = await readTpus(db, sql`name = ${name}`);
-        const tpu = change(stored);
-        if (tpu === null) {
-          await sql`delete from lab_tpu where name = ${name}`.execute(db);
-          return;
-        }
-        const { project, zone, accelerator, pricing, runtimeVersion } = tpu;
-        await sql`
-          insert or replace into lab_tpu (name, project, zone, accelerator, pricing, runtime_version)
-          values (${name}, ${project}, ${zone}, ${accelerator}, ${pricing}, ${runtimeVersion})`.execute(db);
-      }),
+      write((db) =>
+        untilWritten(async () => {
+          const [stored = null] = await readTpus(db, sql`name = ${name}`);
+          const statement = tpuChange(name, stored, change(stored));
+          return statement === null || (await wroteRow(db, statement)) ? name : undefined;
+        }),
+      ).then(() => undefined),
     setTpuAlias: (alias, name) =>
       write(async (db) => {
         await sql`delete from lab_tpu_alias where alias = ${alias}`.execute(db);
@@ -200,18 +210,13 @@ function registryStore(read: RunOperation, write: RunOperation) {
       }),
     bookings: () => read((db) => readBookings(db, all)),
     changeBooking: (tpu, change) =>
-      write(async (db) => {
-        const [stored = null] = await readBookings(db, sql`tpu = ${tpu}`);
-        const booking = change(stored);
-        if (booking === null) {
-          await sql`delete from lab_booking where tpu = ${tpu}`.execute(db);
-          return;
-        }
-        const { status, user, note, scriptNote, at } = booking;
-        await sql`
-          insert or replace into lab_booking (tpu, status, owner, note, script_note, at)
-          values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at})`.execute(db);
-      }),
+      write((db) =>
+        untilWritten(async () => {
+          const [stored = null] = await readBookings(db, sql`tpu = ${tpu}`);
+          const statement = bookingChange(tpu, stored, change(stored));
+          return statement === null || (await wroteRow(db, statement)) ? tpu : undefined;
+        }),
+      ).then(() => undefined),
   } satisfies Partial<LabStore>;
 }
 
@@ -231,35 +236,71 @@ const all = sql`1 = 1`;
 
 type UserDetails = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings'>;
 
-/** `where` names only columns of members. */
+interface MemberRow extends Omit<LabUser, 'logins' | keyof UserDetails> {
+  readonly details: string;
+}
+
 async function readMembers(db: Database, where: Sql): Promise<readonly LabUser[]> {
-  type Columns = Omit<LabUser, 'logins' | keyof UserDetails> & { readonly details: string };
-  const { rows } = await sql<Columns>`
+  const rows = await readMemberRows(db, where);
+  const logins = await readLogins(db);
+  return rows.map((row) => memberOf(row, logins));
+}
+
+/** `where` names only columns of members. */
+async function readMemberRows(db: Database, where: Sql): Promise<readonly MemberRow[]> {
+  const { rows } = await sql<MemberRow>`
     select member.*, users.role, users.created_at as "createdAt" from (
       select name, id, session, next_window as "nextWindow", news_seen as "newsSeen", details
       from lab_member where ${where}
     ) as member join users on users.name = member.name order by id`.execute(db);
-  const logins = await readLogins(db);
-  return rows.map(({ details, ...columns }) => ({
-    ...(JSON.parse(details) as UserDetails),
-    ...columns,
-    logins: logins.get(columns.name) ?? [],
-  }));
+  return rows;
 }
 
-async function writeMember(db: Database, user: LabUser): Promise<void> {
-  const { name, role, id, session, nextWindow, newsSeen, createdAt, logins, ...details } = user;
+function memberOf({ details, ...columns }: MemberRow, logins: ReadonlyMap<string, readonly string[]>): LabUser {
+  return { ...(JSON.parse(details) as UserDetails), ...columns, logins: logins.get(columns.name) ?? [] };
+}
+
+function detailsOf({ sheetName, directories, aliases, settings }: LabUser): string {
+  return JSON.stringify({ sheetName, directories, aliases, settings } satisfies UserDetails);
+}
+
+/** False if another writer has added a user with the same name, id or session. */
+async function insertMember(db: Database, user: LabUser): Promise<boolean> {
+  const { name, role, id, session, nextWindow, newsSeen, createdAt } = user;
   await sql`
     insert into users (name, role, created_at) values (${name}, ${role}, ${createdAt})
-    on conflict (name) do update set role = excluded.role`.execute(db);
-  await sql`
-    insert into lab_member (name, id, session, next_window, news_seen, details)
-    values (${name}, ${id}, ${session}, ${nextWindow}, ${newsSeen}, ${JSON.stringify(details satisfies UserDetails)})
-    on conflict (name) do update set session = excluded.session, next_window = excluded.next_window,
-      news_seen = excluded.news_seen, details = excluded.details`.execute(db);
+    on conflict (name) do nothing`.execute(db);
+  return wroteRow(
+    db,
+    sql`
+      insert into lab_member (name, id, session, next_window, news_seen, details)
+      values (${name}, ${id}, ${session}, ${nextWindow}, ${newsSeen}, ${detailsOf(user)})
+      on conflict do nothing returning name`,
+  );
+}
+
+/** False if another writer has changed the row. */
+async function updateMember(db: Database, row: MemberRow, user: LabUser): Promise<boolean> {
+  return wroteRow(
+    db,
+    sql`
+      update lab_member
+      set session = ${user.session}, next_window = ${user.nextWindow}, news_seen = ${user.newsSeen},
+        details = ${detailsOf(user)}
+      where name = ${row.name} and session = ${row.session} and next_window = ${row.nextWindow}
+        and news_seen = ${row.newsSeen} and details = ${row.details} returning name`,
+  );
+}
+
+/** Throws JobmanError (4) if a login belongs to another user. */
+async function writeLogins(db: Database, { name, logins }: LabUser): Promise<void> {
   await sql`delete from login where owner = ${name}`.execute(db);
   for (const login of new Set(logins)) {
-    await sql`insert into login (login, owner) values (${login}, ${name})`.execute(db);
+    const { rows } = await sql<{ owner: string }>`
+      insert into login (login, owner) values (${login}, ${name})
+      on conflict (login) do update set login = excluded.login returning owner`.execute(db);
+    const { owner } = requireRow(rows[0]);
+    if (owner !== name) throw new JobmanError(loginTaken(login, owner), exitCode.conflict);
   }
 }
 
@@ -271,9 +312,13 @@ function checkUnique(user: LabUser, others: readonly LabUser[]): void {
       (other.name === user.name && `The user "${user.name}" already exists.`) ||
       (other.id === user.id && `The id ${user.id} belongs to ${other.name}. Omit it to get a free one.`) ||
       (other.session === user.session && `The session "${user.session}" belongs to ${other.name}. Choose another.`) ||
-      (login !== undefined && `The login "${login}" belongs to ${other.name}. Remove it from that user first.`);
+      (login !== undefined && loginTaken(login, other.name));
     if (taken !== false) throw new JobmanError(taken, exitCode.conflict);
   }
+}
+
+function loginTaken(login: string, owner: string): string {
+  return `The login "${login}" belongs to ${owner}. Remove it from that user first.`;
 }
 
 async function userNotFound(db: Database, name: string): Promise<JobmanError> {
@@ -292,11 +337,49 @@ async function readTpus(db: Database, where: Sql): Promise<readonly LabTpu[]> {
   return rows.map((row) => ({ ...row }));
 }
 
+/** Writes no row if another writer has changed it. Null: there is nothing to write. */
+function tpuChange(name: string, stored: LabTpu | null, tpu: LabTpu | null): Sql | null {
+  const isStored = (row: LabTpu): Sql => sql`
+    name = ${name} and project is not distinct from ${row.project} and zone is not distinct from ${row.zone}
+      and accelerator = ${row.accelerator} and pricing = ${row.pricing}
+      and runtime_version is not distinct from ${row.runtimeVersion}`;
+  if (tpu === null) return stored && sql`delete from lab_tpu where ${isStored(stored)} returning name`;
+  const { project, zone, accelerator, pricing, runtimeVersion } = tpu;
+  if (stored === null)
+    return sql`
+      insert into lab_tpu (name, project, zone, accelerator, pricing, runtime_version)
+      values (${name}, ${project}, ${zone}, ${accelerator}, ${pricing}, ${runtimeVersion})
+      on conflict (name) do nothing returning name`;
+  return sql`
+    update lab_tpu
+    set project = ${project}, zone = ${zone}, accelerator = ${accelerator}, pricing = ${pricing},
+      runtime_version = ${runtimeVersion}
+    where ${isStored(stored)} returning name`;
+}
+
 async function readBookings(db: Database, where: Sql): Promise<readonly BookingRow[]> {
   const { rows } = await sql<BookingRow>`
     select tpu, status, owner as "user", note, script_note as "scriptNote", at
     from lab_booking where ${where} order by tpu`.execute(db);
   return rows.map((row) => ({ ...row }));
+}
+
+/** As `tpuChange`. */
+function bookingChange(tpu: string, stored: BookingRow | null, booking: BookingRow | null): Sql | null {
+  const isStored = (row: BookingRow): Sql => sql`
+    tpu = ${tpu} and status = ${row.status} and owner = ${row.user} and note = ${row.note}
+      and script_note = ${row.scriptNote} and at = ${row.at}`;
+  if (booking === null) return stored && sql`delete from lab_booking where ${isStored(stored)} returning tpu`;
+  const { status, user, note, scriptNote, at } = booking;
+  if (stored === null)
+    return sql`
+      insert into lab_booking (tpu, status, owner, note, script_note, at)
+      values (${tpu}, ${status}, ${user}, ${note}, ${scriptNote}, ${at})
+      on conflict (tpu) do nothing returning tpu`;
+  return sql`
+    update lab_booking
+    set status = ${status}, owner = ${user}, note = ${note}, script_note = ${scriptNote}, at = ${at}
+    where ${isStored(stored)} returning tpu`;
 }
 
 // ------------------------------------------------------------------------------------------ jobs
@@ -334,23 +417,29 @@ export async function addLabEntry(
   await bookRun(sheet, job.tpu, booking);
 }
 
+interface LabJobRow {
+  readonly job: number;
+  readonly owner: string;
+  readonly details: string;
+}
+
 async function readLabJobs(db: Database, where: Sql): Promise<readonly LabJob[]> {
-  const { rows } = await sql<{ job: number; owner: string; details: string }>`
+  return (await readLabJobRows(db, where)).map(labJobOfRow);
+}
+
+async function readLabJobRows(db: Database, where: Sql): Promise<readonly LabJobRow[]> {
+  const { rows } = await sql<LabJobRow>`
     select job, owner, details from lab_job where ${where} order by job`.execute(db);
-  return rows.map(labJobOfRow);
+  return rows;
 }
 
-async function findLabJob(db: Database, job: string): Promise<LabJob | undefined> {
-  return (await readLabJobs(db, sql`job = ${numberOf(job) ?? null}`))[0];
-}
-
-async function requireLabJob(db: Database, job: string): Promise<LabJob> {
-  const found = await findLabJob(db, job);
-  if (found !== undefined) return found;
+async function requireLabJobRow(db: Database, job: string): Promise<LabJobRow> {
+  const [row] = await readLabJobRows(db, sql`job = ${numberOf(job) ?? null}`);
+  if (row !== undefined) return row;
   throw new JobmanError(`Job ${job} is not a job of the lab: \`tpu run\` did not create it.`, exitCode.notFound);
 }
 
-function labJobOfRow({ job, owner, details }: { job: number; owner: string; details: string }): LabJob {
+function labJobOfRow({ job, owner, details }: LabJobRow): LabJob {
   return { job: idOf(job), user: owner, ...(JSON.parse(details) as LabJobDetails) };
 }
 
@@ -390,25 +479,32 @@ async function openWindow(
   attempt: number,
   now: Instant,
 ): Promise<WindowWithJob & { readonly session: string }> {
-  const labJob = await requireLabJob(db, job);
-  const find = async () => (await readWindows(db, sql`job = ${jobNumber(job)} and attempt = ${attempt}`))[0];
-  const stored = await find();
-  if (stored !== undefined) return { window: windowOfRow(stored), job: labJob, session: stored.session };
+  const labJob = labJobOfRow(await requireLabJobRow(db, job));
   const { user } = labJob;
-  const { rows } = await sql<{ session: string; next_window: number }>`
-    select session, next_window from lab_member where name = ${user}`.execute(db);
-  // A job may outlive its user's registration. It then continues in the session of the user's last window, under the
-  // next numbers.
-  const { session, next_window } = rows[0] ?? (await nextWindowOf(db, user));
-  let number = next_window;
-  while (await isNumberTaken(db, user, session, number)) number += 1;
-  await sql`
-    insert into lab_window (job, attempt, owner, session, number, opened_at)
-    values (${jobNumber(job)}, ${attempt}, ${user}, ${session}, ${number}, ${now})`.execute(db);
-  await sql`update lab_member set next_window = ${number + 1} where name = ${user}`.execute(db);
-  const opened = await find();
-  if (opened === undefined) throw new Error(`the window of job ${job} was not stored`);
-  return { window: windowOfRow(opened), job: labJob, session };
+  const find = async () => {
+    const [stored] = await readWindows(db, sql`job = ${jobNumber(job)} and attempt = ${attempt}`);
+    return stored && { window: windowOfRow(stored), job: labJob, session: stored.session };
+  };
+  return untilWritten(async () => {
+    const stored = await find();
+    if (stored !== undefined) return stored;
+    const { rows } = await sql<{ session: string; next_window: number }>`
+      select session, next_window from lab_member where name = ${user}`.execute(db);
+    // A job may outlive its user's registration. It then continues in the session of the user's last window, under the
+    // next numbers.
+    const { session, next_window } = rows[0] ?? (await nextWindowOf(db, user));
+    let number = next_window;
+    while (await isNumberTaken(db, user, session, number)) number += 1;
+    // Another writer may have taken the number, or opened the window, since it was read.
+    await sql`
+      insert into lab_window (job, attempt, owner, session, number, opened_at)
+      values (${jobNumber(job)}, ${attempt}, ${user}, ${session}, ${number}, ${now})
+      on conflict do nothing`.execute(db);
+    await sql`
+      update lab_member set next_window = ${number + 1}
+      where name = ${user} and next_window = ${next_window}`.execute(db);
+    return find();
+  });
 }
 
 async function addImportedWindow(db: Database, id: string, past: ImportedJob): Promise<void> {
@@ -455,6 +551,11 @@ async function findWindow(db: Database, session: string, window: number): Promis
 
 function isWindow(session: string, window: number): Sql {
   return sql`session = ${session} and number = ${window} and cleared_at is null`;
+}
+
+/** The number and session of a cleared window may belong to another one. */
+function isListed({ job, attempt }: LabWindow): Sql {
+  return sql`job = ${jobNumber(job)} and attempt = ${attempt} and cleared_at is null`;
 }
 
 /** Ignores the time: a script may repeat its report. */

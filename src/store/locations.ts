@@ -8,7 +8,7 @@ import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import { alternativeCount } from '../core/model/spec.ts';
 import { hour } from '../core/model/time.ts';
 import { writeNotices } from './notifications.ts';
-import { sql, type Database } from './sql.ts';
+import { sql, wroteRow, type Database } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 
 /** Orphans of an allocation are collected for this long after its end was observed: a request may take effect late. */
@@ -126,14 +126,16 @@ export async function writeOrphan(
   { backend, resource, installation, job, allocation, state }: Orphan,
   notices: readonly Notice[],
 ): Promise<void> {
-  const { rows: known } = await sql`
-    select 1 from orphan where backend = ${backend} and resource = ${resource}`.execute(db);
-  await sql`
-    insert into orphan (backend, resource, installation, job, allocation, state)
-    values (${backend}, ${resource}, ${installation}, ${job}, ${allocation}, ${state})
-    on conflict (backend, resource) do update
-    set installation = excluded.installation, job = excluded.job, allocation = excluded.allocation, state = excluded.state`.execute(
+  const isNew = await wroteRow(
     db,
+    sql`
+      insert into orphan (backend, resource, installation, job, allocation, state)
+      values (${backend}, ${resource}, ${installation}, ${job}, ${allocation}, ${state})
+      on conflict (backend, resource) do nothing returning resource`,
   );
-  if (known.length === 0) await writeNotices(db, resource, { notices, endsWaiting: false });
+  if (isNew) return writeNotices(db, resource, { notices, endsWaiting: false });
+  await sql`
+    update orphan
+    set installation = ${installation}, job = ${job}, allocation = ${allocation}, state = ${state}
+    where backend = ${backend} and resource = ${resource}`.execute(db);
 }

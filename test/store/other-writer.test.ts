@@ -1,0 +1,348 @@
+/**
+ * Another writer comes between the read and the write of an operation, as it can in a database with several writers:
+ * each write must notice it. SQLite has one writer, so the tests run the other change in the connection of the first.
+ */
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { JobmanError } from '../../src/app/errors.ts';
+import { archivedUsage } from '../../src/app/cluster/usage.ts';
+import type { LabStore } from '../../src/lab/lab-store.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import { clusterStore } from '../../src/store/cluster-jobs.ts';
+import { migrate } from '../../src/store/database-file.ts';
+import { commitJob, insertJob, loadJobs, readLease, takeLease } from '../../src/store/jobs.ts';
+import { labStore } from '../../src/store/lab.ts';
+import { writeOrphan } from '../../src/store/locations.ts';
+import { notificationStore } from '../../src/store/notifications.ts';
+import { sql, type Database, type Sql } from '../../src/store/sql.ts';
+import { openForWriting } from '../../src/store/sqlite.ts';
+import { localSpec } from '../support/builders.ts';
+import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
+import { aLabJob, aTpu, aUser, noon } from '../support/lab-builders.ts';
+
+/** Runs `change` once, before the first statement that begins with `text`. */
+function withOtherWriter(db: Database, text: string, change: () => Promise<unknown>): Database {
+  let isDone = false;
+  return {
+    ...db,
+    async run(statement) {
+      if (!isDone && statement.pieces.join('?').trim().startsWith(text)) {
+        isDone = true;
+        await change();
+      }
+      return db.run(statement);
+    },
+  };
+}
+
+interface World {
+  readonly db: Database;
+  /** Of the other writer. */
+  readonly lab: LabStore;
+  readonly insert: () => Promise<string>;
+}
+
+const noNotices = () => ({ notices: [], endsWaiting: false });
+
+/** `act` uses the database in which `change` comes before the first statement that begins with `text`. */
+async function race<T>(
+  text: string,
+  prepare: (world: World) => Promise<unknown>,
+  change: (world: World) => Promise<unknown>,
+  act: (db: Database, lab: LabStore) => Promise<T>,
+): Promise<World & { readonly result: T }> {
+  const db = openForWriting(':memory:');
+  await migrate(db);
+  await sql`insert into meta (key, value) values ('installation_id', 'abc123')`.execute(db);
+  const labOf = (one: Database) =>
+    labStore(
+      (operation) => operation(one),
+      (operation) => operation(one),
+      () => false,
+    );
+  const insert = async () => {
+    const given = { owner: 'ada', spec: localSpec(), manifest: '', at: noon };
+    return (await insertJob(db, 'abc123', given, () => false)).job.id;
+  };
+  const world = { db, lab: labOf(db), insert };
+  await prepare(world);
+  let changes = 0;
+  const disturbed = withOtherWriter(db, text, async () => {
+    changes += 1;
+    await change(world);
+  });
+  const result = await act(disturbed, labOf(disturbed));
+  assert.equal(changes, 1, `no statement began with: ${text}`);
+  return { ...world, result };
+}
+
+const rowsOf = async (db: Database, statement: Sql) =>
+  (await statement.execute(db)).rows.map((row) => ({ ...(row as object) }));
+
+suite('another writer', () => {
+  const silent: Event = { kind: 'unreachable', at: noon + 1, allocation: 1, message: 'no answer' };
+  const commit = async (db: Database, epoch: number | null, desired: 'stopped' | 'cancelled', revision = 1) => {
+    const [stored] = await loadJobs(db, ['000001']);
+    assert.ok(stored);
+    const job = { ...stored.job, desired };
+    const rest = { events: [silent], foldedOutcomes: [], wakeAt: null, epoch };
+    return commitJob(db, { ...rest, job, revision }, noNotices);
+  };
+  const lease = { holder: 'one', version: '0.1.0', now: noon, ttl: 1_000, holdsLock: false };
+
+  test('commits the job first: the commit is stale and writes nothing', async () => {
+    const { db, result } = await race(
+      'update job',
+      ({ insert }) => insert(),
+      ({ db: other }) => commit(other, null, 'cancelled'),
+      (db_) => commit(db_, null, 'stopped'),
+    );
+    assert.equal(result, 'stale');
+    const [stored] = await loadJobs(db, ['000001']);
+    assert.deepEqual([stored?.job.desired, stored?.revision], ['cancelled', 2]);
+    assert.deepEqual(await rowsOf(db, sql`select seq from event where job = 1 order by seq`), [{ seq: 1 }, { seq: 2 }]);
+  });
+
+  for (const [what, change] of [
+    ['takes', (db: Database) => takeLease(db, { ...lease, holder: 'two', now: noon + 2_000 })],
+    ['releases', (db: Database) => sql`update lease set holder = null, expires_at = 0`.execute(db)],
+  ] as const)
+    test(`${what} the lease: the commit of the earlier holder writes nothing`, async () => {
+      const { db, result } = await race(
+        'update job',
+        async ({ db: first, insert }) => [await insert(), await takeLease(first, lease)],
+        ({ db: other }) => change(other),
+        (db_) => commit(db_, 1, 'stopped'),
+      );
+      assert.equal(result, 'lease_lost');
+      assert.equal((await loadJobs(db, ['000001']))[0]?.revision, 1);
+    });
+
+  test('takes or renews the lease: it is not taken a second time', async () => {
+    for (const holder of ['one', 'two']) {
+      const { db, result } = await race(
+        'update lease',
+        ({ db: first }) => takeLease(first, lease),
+        ({ db: other }) => takeLease(other, { ...lease, holder, now: noon + 1_500 }),
+        (db_) => takeLease(db_, { ...lease, holder: 'three', now: noon + 1_500 }),
+      );
+      assert.deepEqual([result.taken, result.lease.holder], [false, holder]);
+      assert.equal((await readLease(db))?.holder, holder);
+    }
+  });
+
+  test('takes the lease until the same time: its holder does not renew it', async () => {
+    const { db, result } = await race(
+      'update lease',
+      ({ db: first }) => takeLease(first, lease),
+      ({ db: other }) => takeLease(other, { ...lease, holder: 'two', now: noon + 500, ttl: 500, holdsLock: true }),
+      (db_) => takeLease(db_, { ...lease, now: noon + 900 }),
+    );
+    assert.deepEqual([result.taken, result.lease.holder], [false, 'two']);
+    assert.equal((await readLease(db))?.epoch, 2);
+  });
+
+  test("changes a lab's rows: both changes are kept", async () => {
+    const { lab } = await race(
+      'update lab_job',
+      async (world) => world.lab.addJob(aLabJob(await world.insert(), 'ada')),
+      (world) => world.lab.changeJob('000001', (job) => ({ ...job, tag: 'night' })),
+      (_, mine) => mine.changeJob('000001', (job) => ({ ...job, logStage: true })),
+    );
+    const { tag, logStage } = (await lab.job('000001')) ?? {};
+    assert.deepEqual([tag, logStage], ['night', true]);
+
+    const users = await race(
+      'update lab_member',
+      (world) => world.lab.addUser(aUser('ada')),
+      (world) => world.lab.changeUser('ada', (user) => ({ ...user, newsSeen: user.newsSeen + 7, logins: ['ada1'] })),
+      (_, mine) => mine.changeUser('ada', (user) => ({ ...user, nextWindow: user.nextWindow + 3 })),
+    );
+    const [ada] = await users.lab.users();
+    assert.deepEqual([ada?.newsSeen, ada?.nextWindow, ada?.logins], [7, 4, ['ada1']]);
+
+    for (const stored of [null, aTpu('a', { zone: null })]) {
+      const tpus = await race(
+        stored === null ? 'insert into lab_tpu' : 'update lab_tpu',
+        async (world) => stored && world.lab.changeTpu('a', () => stored),
+        (world) => world.lab.changeTpu('a', (tpu) => ({ ...(tpu ?? aTpu('a')), project: 'lab' })),
+        (_, mine) => mine.changeTpu('a', (tpu) => ({ ...(tpu ?? aTpu('a')), runtimeVersion: 'v2' })),
+      );
+      const [tpu] = await tpus.lab.tpus();
+      assert.deepEqual([tpu?.project, tpu?.runtimeVersion], ['lab', 'v2']);
+    }
+  });
+
+  test('books the TPU first: the booking sees it', async () => {
+    const free = { tpu: 'a', status: 'free' as const, user: '', note: '', scriptNote: '', at: noon };
+    for (const text of ['insert into lab_booking', 'update lab_booking', 'delete from lab_booking']) {
+      const seen: (string | undefined)[] = [];
+      const { lab } = await race(
+        text,
+        async (world) => text.startsWith('insert') || world.lab.changeBooking('a', () => free),
+        (world) => world.lab.changeBooking('a', () => ({ ...free, user: 'bob' })),
+        (_, mine) =>
+          mine.changeBooking('a', (booking) => {
+            seen.push(booking?.user);
+            if (booking?.user === 'bob') return booking;
+            return text.startsWith('delete') ? null : { ...free, user: 'ada' };
+          }),
+      );
+      assert.equal(seen.at(-1), 'bob', text);
+      assert.deepEqual(
+        (await lab.bookings()).map(({ user }) => user),
+        ['bob'],
+        text,
+      );
+    }
+  });
+
+  test('adds a user first: the next one gets another id, and the same name, session or login is refused', async () => {
+    const add = (given: Parameters<typeof aUser>[1], text = 'insert into lab_member') =>
+      race(
+        text,
+        () => Promise.resolve(),
+        (world) => world.lab.addUser(aUser('bob', { session: 'shared', logins: ['b1'] })),
+        (_, mine) =>
+          mine.addUser(aUser('ada', given)).then(
+            () => '',
+            (error: unknown) => (error as JobmanError).message,
+          ),
+      );
+    const { lab } = await add({});
+    assert.deepEqual(
+      (await lab.users()).map(({ name, id }) => [name, id]),
+      [
+        ['bob', 0],
+        ['ada', 1],
+      ],
+    );
+    assert.match((await add({ session: 'shared' })).result, /session "shared" belongs to bob/);
+    assert.match((await add({ id: 0 })).result, /id 0 belongs to bob/);
+    assert.match((await add({ name: 'bob', session: 'other' })).result, /user "bob" already exists/);
+    assert.match((await add({ id: 5, logins: ['b1'] }, 'insert into login')).result, /login "b1" belongs to bob/);
+  });
+
+  test('opens a window first: each window has its number, and an attempt has one', async () => {
+    const prepare = async ({ lab, insert }: World) => {
+      await lab.addUser(aUser('ada'));
+      for (let count = 0; count < 2; count += 1) await lab.addJob(aLabJob(await insert(), 'ada'));
+    };
+    for (const [job, number] of [
+      ['000002', 2],
+      ['000001', 1],
+    ] as const) {
+      const { lab, result } = await race(
+        'insert into lab_window',
+        prepare,
+        (world) => world.lab.openWindow('000001', 1, noon),
+        (_, mine) => mine.openWindow(job, 1, noon),
+      );
+      assert.deepEqual([result.window.job, result.window.window], [job, number]);
+      assert.equal((await lab.windows({})).length, number);
+      assert.equal((await lab.users())[0]?.nextWindow, number + 1);
+    }
+    const { lab } = await race(
+      'update lab_member',
+      prepare,
+      (world) => world.lab.changeUser('ada', (user) => ({ ...user, nextWindow: 9 })),
+      (_, mine) => mine.openWindow('000001', 1, noon),
+    );
+    assert.equal((await lab.users())[0]?.nextWindow, 9);
+  });
+
+  test('clears the window or finishes it first: a late report changes nothing', async () => {
+    const report = { logFolder: '/a', stageFolder: '/a', tpu: 'a', startTime: '', at: noon };
+    const prepare = async ({ lab, insert }: World) => {
+      await lab.addUser(aUser('ada'));
+      await lab.addJob(aLabJob(await insert(), 'ada'));
+      await lab.openWindow('000001', 1, noon);
+    };
+    const clear = (world: World) => world.lab.setWindowState([{ job: '000001', attempt: 1 }], 'cleared', noon + 1);
+    const listed = async ({ lab }: World) => (await lab.windows({ cleared: 'of listed jobs' }))[0]?.window;
+    const all = async ({ db }: World) => rowsOf(db, sql`select report, finished_at from lab_window`);
+    const reported = await race('update lab_window', prepare, clear, (_, mine) => mine.reportWindow('ada', 1, report));
+    assert.deepEqual(await all(reported), [{ report: null, finished_at: null }]);
+    const ended = await race(
+      'update lab_window',
+      prepare,
+      (world) => world.lab.finishWindow('ada', 1, noon + 1),
+      (_, mine) => mine.finishWindow('ada', 1, noon + 2),
+    );
+    assert.equal((await listed(ended))?.finishedAt, noon + 1);
+  });
+
+  test('records the orphan first: it is reported once', async () => {
+    const orphan = { backend: 'tpu', resource: 'r', installation: 'abc123', job: '000001', allocation: 1 } as const;
+    const notice = { event: 'orphan', job: '000001', name: null, owner: null, at: noon, message: 'm' };
+    const notices = [notice] as unknown as Parameters<typeof writeOrphan>[2];
+    const { db } = await race(
+      'insert into orphan',
+      () => Promise.resolve(),
+      (world) => writeOrphan(world.db, { ...orphan, state: 'READY' }, notices),
+      (mine) => writeOrphan(mine, { ...orphan, state: 'GONE' }, notices),
+    );
+    assert.deepEqual(await rowsOf(db, sql`select state from orphan`), [{ state: 'GONE' }]);
+    assert.equal((await rowsOf(db, sql`select id from notice`)).length, 1);
+  });
+
+  test('archives the job of a cluster first: its usage follows the later observation', async () => {
+    const clusters = (db: Database) =>
+      clusterStore(
+        (operation) => operation(db),
+        (operation) => operation(db),
+      );
+    const job = aClusterJob({ uid: 'u1', name: 'train' });
+    const pods = [aClusterPod({ name: 'train-a', createdAt: noon, phase: 'Running' }, { startedAt: noon + 5 })];
+    const observed = { server: 's', context: 'lab', goneAt: null, events: [], job };
+    const event = { key: 'created', at: noon, message: 'created' };
+    const archive = (db: Database, observedAt: number, running = pods) =>
+      clusters(db).archiveObservation({ ...observed, pods: running, observedAt }, [event]);
+    for (const text of ['insert into cluster_job', 'update cluster_job']) {
+      const { db } = await race(
+        text,
+        async (world) => text.startsWith('update') && archive(world.db, noon, []),
+        (world) => archive(world.db, noon + 1),
+        (mine) => archive(mine, noon + 2, []),
+      );
+      const stored = await clusters(db).job('u1');
+      assert.ok(stored);
+      assert.equal(stored.observedAt, noon + 2);
+      assert.equal((await rowsOf(db, sql`select seq from usage`)).length, archivedUsage(stored).length);
+      assert.equal((await clusters(db).events('u1')).length, 1);
+    }
+    const first = await race(
+      'insert into cluster_job',
+      () => Promise.resolve(),
+      (world) => archive(world.db, noon, []),
+      (mine) => clusters(mine).archiveObject({ ...observed, observedAt: noon }, '{}'),
+    );
+    assert.equal((await rowsOf(first.db, sql`select id from notice`)).length, 1);
+  });
+
+  test('drops the events of a message first: it is not created', async () => {
+    const outbox = (db: Database) =>
+      notificationStore(
+        (operation) => operation(db),
+        (operation) => operation(db),
+      );
+    const { db, result } = await race(
+      'update delivery',
+      async ({ db: first, insert }) => {
+        await insert();
+        await sql`insert into notice (id, source, event, at, addressed, body) values (1, 's', 'failed', 1, 0, '{}')`.execute(
+          first,
+        );
+        await outbox(first).address([{ id: 1, recipients: ['slack'] }]);
+      },
+      (world) => outbox(world.db).drop('slack', { at: noon, error: 'dropped' }),
+      (mine) => outbox(mine).createMessage('slack', [1], noon),
+    );
+    assert.equal(result, null);
+    assert.deepEqual(
+      (await outbox(db).messages(9)).map(({ state }) => state),
+      ['given_up'],
+    );
+  });
+});
