@@ -96,6 +96,21 @@ test('nothing is sent and nothing is kept without a recipient', async (t) => {
   assert.deepEqual([tries, await outbox.unaddressed(noon + day), notifier.isBusy], [[], [], false]);
 });
 
+test('nothing is sent when the events are dropped before they are in a message', async (t) => {
+  const store = (real: NotificationStore): NotificationStore => ({
+    ...real,
+    async createMessage(...given) {
+      await real.drop('slack', { at: noon, error: 'dropped' });
+      return real.createMessage(...given);
+    },
+  });
+  const { finishJob, run, tries, outbox, notifier } = await open(t, () => sent, { store });
+  await finishJob();
+  await run(minute);
+  assert.deepEqual([tries, (await outbox.messages(5)).map(({ state }) => state)], [[], ['given_up']]);
+  assert.equal(notifier.isBusy, false);
+});
+
 suite('a failed message', () => {
   test('is repeated with the same key after growing pauses, and given up after a day', async (t) => {
     const { finishJob, run, tries, outbox, notifier, lines } = await open(t, () => failed());
