@@ -100,14 +100,14 @@ test('nothing is sent when the events are dropped before they are in a message',
   const store = (real: NotificationStore): NotificationStore => ({
     ...real,
     async createMessage(...given) {
-      await real.drop('slack', { at: noon, error: 'dropped' });
+      await real.drop('slack', { at: noon, error: 'dropped' }, null);
       return real.createMessage(...given);
     },
   });
   const { finishJob, run, tries, outbox, notifier } = await open(t, () => sent, { store });
   await finishJob();
   await run(minute);
-  assert.deepEqual([tries, (await outbox.messages(5)).map(({ state }) => state)], [[], ['given_up']]);
+  assert.deepEqual([tries, (await outbox.messages(5, null)).map(({ state }) => state)], [[], ['given_up']]);
   assert.equal(notifier.isBusy, false);
 });
 

@@ -336,12 +336,12 @@ suite('another writer', () => {
         );
         await outbox(first).address([{ id: 1, recipients: ['slack'] }]);
       },
-      (world) => outbox(world.db).drop('slack', { at: noon, error: 'dropped' }),
+      (world) => outbox(world.db).drop('slack', { at: noon, error: 'dropped' }, null),
       (mine) => outbox(mine).createMessage('slack', [1], noon),
     );
     assert.equal(result, null);
     assert.deepEqual(
-      (await outbox(db).messages(9)).map(({ state }) => state),
+      (await outbox(db).messages(9, null)).map(({ state }) => state),
       ['given_up'],
     );
   });
