@@ -95,7 +95,7 @@ const lives: Readonly<Record<Verb, Life>> = {
 
 // ------------------------------------------------------------------------------------------ proofs
 
-const nobody: Reveals = () => false;
+const noActor: Reveals = () => false;
 const readers: Reveals = (actor, spec) => permissionOf(actor, { owner: 'ada', spec }, 'read') === 'allow';
 const ownersAndAdmins: Reveals = (actor) => actor.role === 'admin' || owns(actor, 'ada');
 
@@ -182,9 +182,9 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   diffSide: { kind: 'read', call: (client, ref) => client.diffSide(ref, null) },
   actions: { kind: 'read', states: [], call: (client, ref) => client.actions(ref) },
 
-  list: { kind: 'list', reveals: nobody, call: (client) => client.list({ all: true }) },
-  usage: { kind: 'list', reveals: nobody, call: (client) => client.usage({}) },
-  cost: { kind: 'list', reveals: nobody, call: (client) => client.cost({ by: 'job' }) },
+  list: { kind: 'list', reveals: noActor, call: (client) => client.list({ all: true }) },
+  usage: { kind: 'list', reveals: noActor, call: (client) => client.usage({}) },
+  cost: { kind: 'list', reveals: noActor, call: (client) => client.cost({ by: 'job' }) },
   activity: { kind: 'list', states: ['running'], reveals: readers, call: (client) => client.activity() },
   messages: { kind: 'list', reveals: ownersAndAdmins, call: (client) => client.messages(10) },
   heldEvents: {
@@ -412,7 +412,7 @@ async function proveChange(
   const permission = change.permission?.(actor) ?? permissionOf(actor, { owner: 'ada', spec }, change.operation);
   const isAllowed = permission === 'allow' || (permission === 'confirm' && onBehalfOf === 'ada');
   const [contents, history] = [world.contents(), await world.history(ref)];
-  const called = `${what}, for ${onBehalfOf ?? 'nobody'}`;
+  const called = `${what}, for ${onBehalfOf ?? 'no other user'}`;
   assert.equal(await isRefused(change.call(client, ref, onBehalfOf)), !isAllowed, called);
   assert.equal(world.contents() !== contents, isAllowed && change.isPlan !== true, `${called}: changed`);
   const events = (await world.history(ref)).slice(history.length);
