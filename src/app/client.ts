@@ -262,7 +262,7 @@ export interface CommandResult {
   /** Says what happened to which job and what to do next, with the capacity still held and its cost per hour. */
   readonly message: string;
   readonly exitCode: number;
-  /** The owner, if the job's state may allow the command, but not to this actor. */
+  /** The owner, if the command is refused because of the actor and not because of the state of the job. */
   readonly refusedFor?: UserName;
 }
 

@@ -16,6 +16,7 @@ import {
   formatBudgetLeft,
   formatBudgetSpent,
   grantMatches,
+  hasBudget,
   isGrantValid,
   possibleCapacity,
   readOwnerSpending,
@@ -45,8 +46,8 @@ export function findViolation(
 export async function checkGrants(
   parts: {
     readonly store: Pick<Store, 'list' | 'spending'>;
-    /** The owner of a new job. */
-    readonly owner: UserName;
+    /** The owner of a new job. Called only for a budget, so that a dry run may work without the database. */
+    readonly owner: () => Promise<UserName>;
     readonly now: () => Instant;
     readonly grants: () => Promise<readonly Grant[]>;
     readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
@@ -56,10 +57,11 @@ export async function checkGrants(
 ): Promise<ConfirmationRequired | null> {
   const { capacity } = spec;
   if (capacity.kind !== 'tpu') return null;
-  const [grants, now, owner] = [await parts.grants(), parts.now(), job?.owner ?? parts.owner];
-  const budgets = await readOwnerSpending(parts.store, grants, owner, possibleCapacity(spec), now);
+  const [grants, now, possible] = [await parts.grants(), parts.now(), possibleCapacity(spec)];
+  const owner = hasBudget(grants, possible, now) ? (job?.owner ?? (await parts.owner())) : null;
+  const budgets = owner === null ? [] : await readOwnerSpending(parts.store, grants, owner, possible, now);
   const used = budgets.find(({ spentUsd, budgetUsd }) => spentUsd >= budgetUsd);
-  if (used !== undefined) return refuseForBudget(used, owner, now);
+  if (owner !== null && used !== undefined) return refuseForBudget(used, owner, now);
   if (job !== null && isAlreadyRequested(job)) return null;
   const priceOf = async (): Promise<number | null> => (await parts.pricePerHour(spec))?.usdPerHour ?? null;
   if (grants.length === 0) return job === null ? confirmPrice(capacity, await priceOf()) : null;
@@ -68,7 +70,7 @@ export async function checkGrants(
   const violation = findViolation(grants, capacity, others, now);
   if (violation === null) return null;
   const price = await priceOf();
-  const left = budgets.map((one) => formatBudgetLeft(one, owner, now));
+  const left = owner === null ? [] : budgets.map((one) => formatBudgetLeft(one, owner, now));
   const cost = price === null ? null : [formatCapacityCost(capacity, price), ...left].join('; ');
   return { message: violation, cost, remedy };
 }

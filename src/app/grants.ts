@@ -119,6 +119,11 @@ export function possibleCapacity({ capacity }: JobSpec): readonly TpuSpec[] {
   return [...alternativesOf(capacity).keys()].map((alternative) => capacityAt(capacity, alternative));
 }
 
+/** True if a budget of any owner matches one of these TPUs. */
+export function hasBudget(grants: readonly Grant[], capacity: readonly TpuSpec[], now: Instant): boolean {
+  return ownerSpendingOf(grants, '', capacity, [], now).length > 0;
+}
+
 /** As `ownerSpendingOf`, with the current spending from the store. Reads nothing if no budget matches. */
 export async function readOwnerSpending(
   store: Pick<Store, 'spending'>,
@@ -127,7 +132,7 @@ export async function readOwnerSpending(
   capacity: readonly TpuSpec[],
   now: Instant,
 ): Promise<readonly OwnerSpending[]> {
-  if (ownerSpendingOf(grants, owner, capacity, [], now).length === 0) return [];
+  if (!hasBudget(grants, capacity, now)) return [];
   return ownerSpendingOf(grants, owner, capacity, await store.spending(periodStarts(now), now), now);
 }
 

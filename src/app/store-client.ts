@@ -57,13 +57,18 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
     },
 
     async plan(spec) {
-      const [{ createPlan }, { formatBudgetLeft, possibleCapacity, readOwnerSpending }] = await Promise.all([
+      const [{ createPlan }, { formatBudgetLeft, hasBudget, possibleCapacity, readOwnerSpending }] = await Promise.all([
         import('./plan.ts'),
         import('./grants.ts'),
       ]);
-      const [grants, at, { user }] = [await parts.grants(), now(), await whoAmI()];
-      const budgets = await readOwnerSpending(store, grants, user, possibleCapacity(spec), at);
-      const left = budgets.map((one) => formatBudgetLeft(one, user, at));
+      const [grants, at, possible] = [await parts.grants(), now(), possibleCapacity(spec)];
+      const left: string[] = [];
+      // Without a budget no database is read, so that a dry run works without one.
+      if (hasBudget(grants, possible, at)) {
+        const { user } = await whoAmI();
+        const budgets = await readOwnerSpending(store, grants, user, possible, at);
+        left.push(...budgets.map((one) => formatBudgetLeft(one, user, at)));
+      }
       return createPlan(spec, (await parts.pricePerHour(spec))?.usdPerHour ?? null, left);
     },
 
@@ -72,7 +77,7 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
       const spec = job?.spec ?? (target as JobSpec);
       const { checkGrants, checkpointsInUse, tpuInUse } = await import('./confirmation.ts');
       const conflict = (await checkpointsInUse(store, spec, job)) ?? (await tpuInUse(store, spec, job));
-      return conflict ?? checkGrants({ ...parts, owner: (await whoAmI()).user }, spec, job);
+      return conflict ?? checkGrants({ ...parts, owner: async () => (await whoAmI()).user }, spec, job);
     },
 
     resolveName: async (name, purpose) => resolveName(store, name, ownNames(await whoAmI()), now(), purpose),

@@ -9,7 +9,7 @@ import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import type { Price } from '../reports/prices.ts';
 import type { JobSpec } from '../core/model/spec.ts';
-import type { User, UserName } from '../core/model/user.ts';
+import type { Actor, User, UserName } from '../core/model/user.ts';
 import { openStore } from '../store/store.ts';
 import { hasJobFiles, databaseFile } from './paths.ts';
 
@@ -71,8 +71,11 @@ export function createLocalClients(services: Services): (requested: UserName | n
     }));
 
   return (requested) => {
-    const whoAmI = async () =>
-      resolveActor({ login: io.user, isHomeOwner: ownsHome(home, io.uid) }, requested, await users());
+    async function whoAmI(): Promise<Actor> {
+      // First, because it reports a home that cannot be read.
+      const all = await users();
+      return resolveActor({ login: io.user, isHomeOwner: ownsHome(home, io.uid) }, requested, all);
+    }
     const client = clientFor(whoAmI, parts);
 
     /** The next step for a user of a shared login whom the line does not name; null for anyone else. */

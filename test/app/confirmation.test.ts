@@ -143,7 +143,7 @@ suite('before a request', () => {
   let spending: readonly UserSpending[] = [];
   const parts = (jobs: readonly Job[], price: number | null = 4) => ({
     store: { list: async () => ({ jobs, more: 0 }), spending: async () => spending },
-    owner: 'ada',
+    owner: async () => 'ada',
     now: () => noon,
     grants: async () => [grant],
     pricePerHour: () => (price === null ? null : { usdPerHour: price, pricesOf: '2026-08-01' }),

@@ -82,6 +82,9 @@ test('a user without root runs a TPU job and cannot touch the jobs of others', {
     const asked = become(unknownUser, 'curl', '-s', `${url}/emulator/info`);
     assert.match(asked.stdout, /serves only the user who started it/);
     assert.match(become(unknownUser, 'ls', jobmanHome).stderr, /Permission denied/);
+    const closed = await as(unknownUser, 'show', '1');
+    assert.equal(closed.code, 5, closed.stderr);
+    assert.match(closed.stderr, /belongs to another user/);
 
     // The user comes from the system, not from the environment. Even root, who can read the database, is not the owner.
     const refused = await as(0, 'resume', '1');

@@ -82,10 +82,10 @@ async function test(cli: Cli, named: readonly string[]): Promise<number> {
     throw usageError('No recipient is set. Name one, as in: jobman notify test mail:alice@example.com', [
       'Or set notify.to and notify.channels: docs/notifications.md',
     ]);
-  const [send, { user }] = await Promise.all([services.messageSender(), services.actor()]);
+  const send = await services.messageSender();
   const results = await Promise.all(
     recipients.map(async (recipient) => {
-      const message = testMessage(recipient, `jobman-test-${randomUUID()}`, io.now(), user);
+      const message = testMessage(recipient, `jobman-test-${randomUUID()}`, io.now(), io.user);
       const result = await send(message, new AbortController().signal);
       // At once, because another recipient may hang.
       const isSent = result.kind === 'sent';
