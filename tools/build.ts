@@ -62,6 +62,8 @@ const chunkGroups: readonly (readonly [chunk: string, entries: readonly string[]
   ['store', ['src/wiring/client.ts', 'src/wiring/cluster-archive.ts', 'src/wiring/controller-service.ts']],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
   ['log-files', ['src/app/logs.ts']],
+  // Each command that reads one job checks the permission.
+  ['permissions', ['src/app/require-permission.ts']],
   // The state of one job, with the rules that decide about it.
   ['one-job', ['src/app/show.ts', 'src/cli/jobs/stored.ts', 'src/cli/render/show.ts', 'src/cli/render/history.ts']],
   ['log', ['src/cli/commands/logs.ts', 'src/cli/logs/stored.ts']],
