@@ -83,7 +83,7 @@ export async function compareSides(left: DiffSide, right: DiffSide): Promise<rea
   return [...values, ...compareStepFiles(left.stepFiles ?? [], right.stepFiles ?? []), ...files];
 }
 
-/** The side with the metrics of its attempt, or of the newest pod, in its result: last step, last values of the losses, steps per second. */
+/** Adds the metrics of its attempt, or of the newest pod, to its result: last step, last losses, steps per second. */
 export function withMetrics(side: DiffSide, { attempts, names, series }: MetricsView): DiffSide {
   const about = attempts.find(({ attempt }) => attempt === side.attempt) ?? attempts.at(-1);
   const losses = names.filter((name) => /loss/i.test(name));
