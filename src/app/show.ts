@@ -1,7 +1,7 @@
 // Show: all data about one job, including its `why` answer.
 
 import { existsSync } from 'node:fs';
-import { capacityTraits } from '../core/decide/allocate.ts';
+import { capacityTraits, localPool } from '../core/decide/allocate.ts';
 import { queuePositionOf, waitsForSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
@@ -142,7 +142,7 @@ async function queuePositionIn(
   if (!waitsForSlot(job)) return undefined;
   // A job that has left the list may hold its slot until its program has ended.
   const [limit, { jobs }] = await Promise.all([slots(), store.list({ maxFinished: 0, includeRemoved: true })]);
-  return queuePositionOf(limit, jobs, job);
+  return queuePositionOf([{ name: localPool, units: limit }], jobs, job);
 }
 
 /** Null if no preemption is possible: nothing runs, the capacity is not preemptible, or the job is unreachable. */

@@ -5,6 +5,7 @@
 import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { Grant } from '../app/settings.ts';
+import { localPool } from '../core/decide/allocate.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { second, type Duration, type Instant } from '../core/model/time.ts';
 import { leaseRenewInterval, createLease } from './lease.ts';
@@ -228,7 +229,11 @@ function createParts(options: ControllerOptions, hooks: ControllerHooks) {
     },
     report,
   });
-  const admission = createAdmission({ slots: options.slots, wake, now: () => clock.now() });
+  const admission = createAdmission({
+    pools: [{ name: localPool, units: options.slots }],
+    wake,
+    now: () => clock.now(),
+  });
   const pass = createPass({
     ...options,
     observerFor: createObservers(clock),

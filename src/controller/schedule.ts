@@ -1,7 +1,16 @@
 // Schedule: the time of each job's next pass, the queue of passes, and the jobs that are admitted to a slot.
 
 import type { Clock } from '../app/ports.ts';
-import { admit, holdsSlot, isAdmitted, needsSlot, waitsForSlot } from '../core/policy/admission.ts';
+import {
+  admit,
+  demandsOf,
+  holdsSlot,
+  isAdmitted,
+  needsSlot,
+  usageOf,
+  waitsForSlot,
+  type Pool,
+} from '../core/policy/admission.ts';
 import type { Job } from '../core/model/job.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 
@@ -151,7 +160,7 @@ export type Admission = ReturnType<typeof createAdmission>;
 
 /** Tracks the jobs that hold or wait for a slot, for `admit` to decide. Calls `wake` for each newly admitted job. */
 export function createAdmission(options: {
-  readonly slots: number;
+  readonly pools: readonly Pool[];
   readonly wake: (id: string) => void;
   readonly now: () => Instant;
 }) {
@@ -169,7 +178,8 @@ export function createAdmission(options: {
   }
 
   function admitNow(): void {
-    admitted = admit(options.slots, [...jobs.values()], options.now(), admitted);
+    const tracked = [...jobs.values()];
+    admitted = admit(options.pools, demandsOf(tracked, admitted), usageOf(tracked), options.now());
   }
 
   return {

@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPermanent, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
+import { isPermanent, localPool, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
 import { hashFraction, minute, second, hour } from '../../src/core/model/time.ts';
 import { local, spec, tpu, World, freshJob, t0 } from './world.ts';
-import { admit, isAdmitted, queuePositionOf } from '../../src/core/policy/admission.ts';
+import { admit, demandsOf, isAdmitted, queuePositionOf, usageOf } from '../../src/core/policy/admission.ts';
 import type { Job } from '../../src/core/model/job.ts';
 
 test("the name of a node consists of the manifest's name, the job and the allocation", () => {
@@ -87,25 +87,57 @@ function holding(id: string): Job {
   return { ...world.job, id };
 }
 
+function machine(slots: number) {
+  return [{ name: localPool, units: slots }];
+}
+
+function admitJobs(slots: number, jobs: readonly Job[], now: number, before?: ReadonlySet<string>) {
+  return [...admit(machine(slots), demandsOf(jobs, before), usageOf(jobs), now)];
+}
+
 test('holders of a slot keep it, and the longest waiting jobs get the free slots', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
-  assert.deepEqual([...admit(2, jobs, 100)], ['000009', '000002']);
+  assert.deepEqual(admitJobs(2, jobs, 100), ['000009', '000002']);
 });
 
 test('of two jobs of the same time the lower number comes first', () => {
-  assert.deepEqual([...admit(1, [waiting('000005', 1), waiting('000004', 1)], 100)], ['000004']);
+  assert.deepEqual(admitJobs(1, [waiting('000005', 1), waiting('000004', 1)], 100), ['000004']);
 });
 
 test('if the limit was lowered below the number of holders, all continue', () => {
-  assert.deepEqual(
-    [...admit(1, [holding('000001'), holding('000002'), waiting('000003', 1)], 100)],
-    ['000001', '000002'],
-  );
+  assert.deepEqual(admitJobs(1, [holding('000001'), holding('000002'), waiting('000003', 1)], 100), [
+    '000001',
+    '000002',
+  ]);
+});
+
+test('each pool has its own queue, a demand that does not fit holds back later ones, and an unknown pool admits none', () => {
+  const demand = (job: string, pool: string, units: number) => ({
+    job,
+    pool,
+    units,
+    since: Number(job),
+    notBefore: 0,
+    isAdmitted: false,
+  });
+  const pools = [
+    { name: 'gpu1', units: 4 },
+    { name: 'gpu2', units: 2 },
+  ];
+  const demands = [
+    demand('3', 'gpu1', 1),
+    demand('2', 'gpu1', 3),
+    demand('1', 'gpu1', 1),
+    demand('4', 'gpu2', 2),
+    demand('5', 'gone', 1),
+  ];
+  const usage = [{ job: '9', pool: 'gpu1', units: 1 }];
+  assert.deepEqual([...admit(pools, demands, usage, 100)], ['9', '1', '4']);
 });
 
 test('a queue position: the used slots, and the jobs ahead', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
-  const turns = jobs.map((job) => queuePositionOf(2, jobs, job));
+  const turns = jobs.map((job) => queuePositionOf(machine(2), jobs, job));
   assert.deepEqual(turns, [
     { slots: 2, slotsUsed: 1, ahead: 1 },
     undefined,
@@ -135,15 +167,15 @@ function pausing(id: string, pause: number): Job {
 
 test('a long backoff gives the slot up, and a short one keeps it', () => {
   const other = waiting('000002', t0);
-  assert.deepEqual([...admit(1, [pausing('000001', 10 * minute), other], t0 + second)], ['000002']);
-  assert.deepEqual([...admit(1, [pausing('000001', 30 * second), other], t0 + second)], ['000001']);
+  assert.deepEqual(admitJobs(1, [pausing('000001', 10 * minute), other], t0 + second), ['000002']);
+  assert.deepEqual(admitJobs(1, [pausing('000001', 30 * second), other], t0 + second), ['000001']);
 });
 
 test('after its backoff a job comes before later jobs, and after earlier start requests', () => {
   const jobs = [waiting('000002', t0 + hour), pausing('000001', 10 * minute)];
   const now = t0 + 11 * minute;
-  assert.deepEqual([...admit(1, jobs, now)], ['000001']);
-  assert.deepEqual([...admit(1, jobs, now, new Set(['000002']))], ['000002']);
+  assert.deepEqual(admitJobs(1, jobs, now), ['000001']);
+  assert.deepEqual(admitJobs(1, jobs, now, new Set(['000002'])), ['000002']);
 });
 
 test('a job waits out its backoff without a slot, and then waits for a slot', () => {

@@ -37,15 +37,25 @@ interface CapacityTraits {
   readonly replaceable: boolean;
   /** Longest time between two checks while the command runs. */
   readonly checkInterval: Duration;
+  /** The pool in which a job waits for its share; null for capacity with a queue of its own. */
+  readonly pool: string | null;
 }
+
+/** The pool of this machine's slots. */
+export const localPool = 'this machine';
 
 /** jobman must react to a preemption within 30 s. The end of a local program wakes the controller. */
 export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
   switch (capacity.kind) {
     case 'local':
-      return { revocable: false, replaceable: false, checkInterval: 3 * hour };
+      return { revocable: false, replaceable: false, checkInterval: 3 * hour, pool: localPool };
     case 'tpu':
-      return { revocable: capacity.pricing !== 'ondemand', replaceable: true, checkInterval: 20 * second };
+      return {
+        revocable: capacity.pricing !== 'ondemand',
+        replaceable: true,
+        checkInterval: 20 * second,
+        pool: null,
+      };
   }
 }
 

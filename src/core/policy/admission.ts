@@ -1,5 +1,7 @@
-// Admission: the order in which jobs get the slots of this machine. A cloud has its own queue.
+// Admission: the order in which jobs get their shares of pools, such as the slots of this machine. A cloud has its own
+// queue.
 
+import { capacityTraits } from '../decide/allocate.ts';
 import { compareText } from '../model/compare-text.ts';
 import { openAttempt } from '../model/job.ts';
 import type { Job } from '../model/job.ts';
@@ -9,8 +11,65 @@ import type { Duration, Instant } from '../model/time.ts';
 /** A job keeps its slot in a backoff up to this length, so that a quick restart need not wait for a long job. */
 const shortBackoff: Duration = minute;
 
+/** Capacity that several jobs queue for, in units such as the slots of a machine. */
+export interface Pool {
+  readonly name: string;
+  readonly units: number;
+}
+
+/** The units of one pool that a job needs or has. */
+export interface PoolShare {
+  readonly job: string;
+  readonly pool: string;
+  readonly units: number;
+}
+
+/** A share that a job waits for. */
+export interface Demand extends PoolShare {
+  /** Time of the start request, or of the creation without a request. The earliest comes first. */
+  readonly since: Instant;
+  /** The end of a long backoff, in which the job gets no share. */
+  readonly notBefore: Instant;
+  /** Admitted already, and not in the usage yet. It comes before the others, so that no unit is given twice. */
+  readonly isAdmitted: boolean;
+}
+
+/**
+ * Ids of the jobs that may continue: each one in the usage, and those whose demand fits into their pool. A demand that does
+ * not fit holds back all later ones of its pool, so that smaller ones cannot pass it for ever. A pool that does not exist
+ * (a host that left the settings) admits none.
+ */
+export function admit(
+  pools: readonly Pool[],
+  demands: readonly Demand[],
+  usage: readonly PoolShare[],
+  now: Instant,
+): ReadonlySet<string> {
+  const free = new Map(pools.map(({ name, units }) => [name, units]));
+  for (const { pool, units } of usage) free.set(pool, (free.get(pool) ?? 0) - units);
+  const admitted = demands
+    .filter(({ notBefore }) => notBefore <= now)
+    .toSorted((a, b) => Number(b.isAdmitted) - Number(a.isAdmitted) || compareDemands(a, b))
+    .filter(({ pool, units }) => {
+      const left = (free.get(pool) ?? 0) - units;
+      free.set(pool, left);
+      return left >= 0;
+    });
+  return new Set([...usage, ...admitted].map(({ job }) => job));
+}
+
+function compareDemands(a: Demand, b: Demand): number {
+  return a.since - b.since || compareText(a.job, b.job);
+}
+
+/** Undefined for a job whose capacity has no pool. */
+function shareOf({ id, spec }: Job): PoolShare | undefined {
+  const { pool } = capacityTraits(spec.capacity);
+  return pool === null ? undefined : { job: id, pool, units: 1 };
+}
+
 export function needsSlot(job: Job): boolean {
-  return job.spec.capacity.kind === 'local';
+  return shareOf(job) !== undefined;
 }
 
 /** True from the first attempt until the job finishes, except in a long backoff: slots are for programs that run. */
@@ -24,6 +83,20 @@ export function waitsForSlot(job: Job): boolean {
   return openAttempt(job) === undefined || longBackoffEnd(job) !== undefined;
 }
 
+export function usageOf(jobs: readonly Job[]): readonly PoolShare[] {
+  return jobs.filter(holdsSlot).flatMap((job) => shareOf(job) ?? []);
+}
+
+/** `admitted` is the latest result of `admit`. */
+export function demandsOf(jobs: readonly Job[], admitted: ReadonlySet<string> = new Set()): readonly Demand[] {
+  return jobs.filter(waitsForSlot).flatMap((job) => {
+    const share = shareOf(job);
+    if (share === undefined) return [];
+    const since = job.startRequest?.at ?? job.createdAt;
+    return [{ ...share, since, notBefore: longBackoffEnd(job) ?? -Infinity, isAdmitted: admitted.has(job.id) }];
+  });
+}
+
 /** The end of the long backoff with which the open attempt began. Undefined once the attempt has started. */
 function longBackoffEnd(job: Job): Instant | undefined {
   const attempt = openAttempt(job);
@@ -32,34 +105,7 @@ function longBackoffEnd(job: Job): Instant | undefined {
   return attempt.notBeforeAt > since + shortBackoff ? attempt.notBeforeAt : undefined;
 }
 
-/**
- * Ids of the jobs that may continue: each holder of a slot, and one waiting job per free slot. The earliest start request
- * (or creation, without a request) comes first. Jobs in `before`, which were admitted already, come before the others, so
- * that no slot is given twice. A job gets no slot during a long backoff.
- */
-export function admit(
-  limit: number,
-  jobs: readonly Job[],
-  now: Instant,
-  before: ReadonlySet<string> = new Set(),
-): ReadonlySet<string> {
-  const holders = jobs.filter(holdsSlot);
-  const waiting = jobs
-    .filter((job) => waitsForSlot(job) && (longBackoffEnd(job) ?? now) <= now)
-    .toSorted((a, b) => Number(before.has(b.id)) - Number(before.has(a.id)) || compareQueueTime(a, b));
-  const room = Math.max(0, limit - holders.length);
-  return new Set([...holders, ...waiting.slice(0, room)].map(({ id }) => id));
-}
-
-function compareQueueTime(a: Job, b: Job): number {
-  return queuedAt(a) - queuedAt(b) || compareText(a.id, b.id);
-}
-
-function queuedAt(job: Job): Instant {
-  return job.startRequest?.at ?? job.createdAt;
-}
-
-/** Number of slots, of used slots, and of waiting jobs before this one. */
+/** Units of the job's pool, used units, and number of waiting jobs before this one. */
 export interface QueuePosition {
   readonly slots: number;
   readonly slotsUsed: number;
@@ -67,10 +113,18 @@ export interface QueuePosition {
 }
 
 /** Undefined for a job that waits for no slot. */
-export function queuePositionOf(limit: number, jobs: readonly Job[], job: Job): QueuePosition | undefined {
-  if (!waitsForSlot(job)) return undefined;
-  const ahead = jobs.filter((other) => waitsForSlot(other) && compareQueueTime(other, job) < 0);
-  return { slots: limit, slotsUsed: jobs.filter(holdsSlot).length, ahead: ahead.length };
+export function queuePositionOf(pools: readonly Pool[], jobs: readonly Job[], job: Job): QueuePosition | undefined {
+  const [own] = demandsOf([job]);
+  if (own === undefined) return undefined;
+  const isSamePool = ({ pool }: PoolShare) => pool === own.pool;
+  const ahead = demandsOf(jobs).filter((other) => isSamePool(other) && compareDemands(other, own) < 0);
+  return {
+    slots: pools.find(({ name }) => name === own.pool)?.units ?? 0,
+    slotsUsed: usageOf(jobs)
+      .filter(isSamePool)
+      .reduce((sum, { units }) => sum + units, 0),
+    ahead: ahead.length,
+  };
 }
 
 /** True if the job is in the result of `admit`, or needs no slot. */
