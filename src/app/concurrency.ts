@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Duration, Instant } from '../core/model/time.ts';
 
 /** Longest timer of Node, which would fire a longer one at once. */
@@ -50,6 +50,15 @@ export function createLimiter(limit: number): <Answer>(work: () => Promise<Answe
 /** The result of `work`, or of `onTimeout` if that takes longer. The work continues. */
 export function withTimeout<T, U>(length: Duration, work: Promise<T>, onTimeout: () => U): Promise<T | U> {
   const over = new AbortController();
-  const late = pause(length, undefined, { signal: over.signal }).then(onTimeout);
+  const late = sleep(length, undefined, { signal: over.signal }).then(onTimeout);
   return Promise.race([work, late]).finally(() => over.abort());
+}
+
+/** Returns at once when the signal aborts. */
+export async function pause(length: Duration, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(length, undefined, { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
 }

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { callAt } from '../app/concurrency.ts';
 import type { Duration } from '../core/model/time.ts';
 import type { Cli } from './context.ts';
@@ -19,14 +18,6 @@ export async function untilInterrupted<T>(cli: Pick<Cli, 'io'>, work: (signal: A
     return await work(signal);
   } finally {
     release();
-  }
-}
-
-export async function pause(length: Duration, signal: AbortSignal): Promise<void> {
-  try {
-    await sleep(length, undefined, { signal });
-  } catch (error) {
-    if (!signal.aborted) throw error;
   }
 }
 

@@ -21,7 +21,7 @@ import { labelled } from '../render/aligned.ts';
 import { wrap } from '../render/cell.ts';
 import { historyLines } from '../render/history.ts';
 import { columnsOf } from '../screen.ts';
-import { observeJob } from './pods.ts';
+import { observeJob } from '../../app/cluster/observe-job.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import { archivedDetails, detailsText, observeDetails } from './details.ts';
 import { rerun } from './verbs.ts';

@@ -15,7 +15,7 @@ import type { ClusterJobOutput } from '../outputs.ts';
 import { aligned, labelled } from '../render/aligned.ts';
 import { formatCostSplit } from '../render/show.ts';
 import { columnsOf, glyph, stylePhase } from '../screen.ts';
-import { observeJob } from './pods.ts';
+import { observeJob } from '../../app/cluster/observe-job.ts';
 
 /** Pods and events before this many are counted, not listed; `--json` has all. */
 const maxRows = 20;

@@ -13,10 +13,11 @@ import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluste
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { reportError, printError, type Cli } from '../context.ts';
-import { pause, untilInterrupted } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
+import { untilInterrupted } from '../interrupt.ts';
 import { escapeLine } from '../../app/format.ts';
 import { followClusterLogs } from './logs.ts';
-import { mainContainer, podsOf, observeJob } from './pods.ts';
+import { mainContainer, podsOf, observeJob } from '../../app/cluster/observe-job.ts';
 import { sessionExitCode } from '../hosts/run-on-workers.ts';
 
 const pollInterval: Duration = 0.5 * second;

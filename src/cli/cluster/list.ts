@@ -18,7 +18,7 @@ import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
-import { pause } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
 import { clusterTimeout, joinLists, splitContext } from './join-sources.ts';
 

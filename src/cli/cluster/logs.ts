@@ -8,9 +8,11 @@ import { pluralize } from '../../app/format.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
-import { abortOnSignal, pause } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
+import { abortOnSignal } from '../interrupt.ts';
 import { createLogPrinter, expectClusterFlags, type LogPrinter, wantedPieces } from './log-printer.ts';
-import { containerOf, mainContainer, podsOf, observeJob } from './pods.ts';
+import { containerOf } from './pods.ts';
+import { mainContainer, podsOf, observeJob } from '../../app/cluster/observe-job.ts';
 import { withoutTimestamps, lineTime, readArchivedLog } from '../../app/cluster/archived-logs.ts';
 
 /** `first`: after a change. Each check lists the job's pods. */

@@ -8,7 +8,8 @@ import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { readPieces } from '../../app/files.ts';
 import { metricPointsOfPods, metricsOfPods, type PodLog } from '../../app/metrics.ts';
 import type { Cli } from '../context.ts';
-import { containerOf, podsOf } from './pods.ts';
+import { containerOf } from './pods.ts';
+import { podsOf } from '../../app/cluster/observe-job.ts';
 
 export async function clusterMetrics(
   cli: Cli,

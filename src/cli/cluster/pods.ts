@@ -1,11 +1,6 @@
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
-import { mainContainer as mainOf } from '../../app/cluster/job-object.ts';
-import {
-  clusterPhase,
-  clusterResult,
-  isClusterFinished,
-  type ClusterObservation,
-} from '../../app/cluster/job-result.ts';
+import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
+import { mainContainer, observeJob, podsOf } from '../../app/cluster/observe-job.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import type { ForwardTarget } from '../hosts/forwarded-ports.ts';
@@ -160,11 +155,6 @@ export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined
   return found;
 }
 
-/** The container that jobman creates, otherwise the first that is no init container. */
-export function mainContainer(containers: readonly ClusterContainer[]): ClusterContainer | undefined {
-  return mainOf(containers.filter(({ init }) => !init));
-}
-
 /** Throws JobmanError: not found for an unknown name, conflict for a container that does not run. */
 function runningContainer(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
   const found = containerOf(cli, pod, named);
@@ -174,42 +164,4 @@ function runningContainer(cli: Cli, pod: ClusterPod, named: string | undefined):
     `The container ${found.name} of ${pod.name} is not running: it is ${found.state}${why}.`,
     exitCode.conflict,
   );
-}
-
-/** Oldest first, without pods of an earlier Job of the same name, which may still be ending. */
-export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
-  const all = (await Array.fromAsync(cluster.pods({ job: name }))).flat();
-  const own = all.filter(({ jobUid }) => (jobUid ?? uid) === uid);
-  return own.toSorted((one, other) => one.createdAt - other.createdAt || (one.index ?? 0) - (other.index ?? 0));
-}
-
-/**
- * Nodes and their pods are many: read only for an unschedulable pod. Quotas: only for a job without pods and without an
- * event with the reason (events live for an hour). Only the newest pods' events are read, because more say the same.
- */
-export async function observeJob(cluster: Cluster, job: ClusterJob): Promise<ClusterObservation> {
-  const pods = await podsOf(cluster, job);
-  const events = await cluster.events({ names: [job.name, ...pods.slice(-maxEventPods).map(({ name }) => name)] });
-  const isRefused = job.active === 0 && pods.length === 0 && !job.suspended && !isClusterFinished(job);
-  const hasCause = events?.some(({ reason }) => reason === 'FailedCreate') === true;
-  const quotas = isRefused && !hasCause ? await cluster.quotas() : null;
-  const isUnschedulable = pods.some(({ conditions }) =>
-    conditions.some(
-      ({ type, status, reason }) => type === 'PodScheduled' && status === 'False' && reason === 'Unschedulable',
-    ),
-  );
-  const nodes = isUnschedulable ? await cluster.nodes() : null;
-  const otherPods = nodes === null ? null : await listAllPods(cluster);
-  return { job, pods, events: events ?? [], mayListEvents: events !== null, quotas, nodes, allPods: otherPods };
-}
-
-const maxEventPods = 5;
-
-async function listAllPods(cluster: Cluster): Promise<readonly ClusterPod[] | null> {
-  try {
-    return (await Array.fromAsync(cluster.pods({ allNamespaces: true }))).flat();
-  } catch (error) {
-    if (error instanceof JobmanError && error.code === exitCode.failed) return null;
-    throw error;
-  }
 }

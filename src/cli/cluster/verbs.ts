@@ -12,11 +12,11 @@ import type { Cluster, ClusterJob, ClusterRemoval } from '../../app/cluster/clus
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/model/time.ts';
 import { type Cli, reportError, printDone, printRefusal } from '../context.ts';
-import { pause, untilInterrupted } from '../interrupt.ts';
+import { untilInterrupted } from '../interrupt.ts';
 import { beginArchive, printArchiveStart } from './submission.ts';
-import { podsOf } from './pods.ts';
+import { podsOf } from '../../app/cluster/observe-job.ts';
 import { clusterLabels, ownerLabels } from '../../app/cluster/job-object.ts';
-import { mapConcurrent } from '../../app/concurrency.ts';
+import { mapConcurrent, pause } from '../../app/concurrency.ts';
 import { pluralize } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { confirm } from '../prompt.ts';

@@ -4,7 +4,8 @@ import { formatAge, formatList, pluralize, formatUsd, formatPricePerHour, escape
 import type { OrphanOperations, OrphanReport, OrphanView } from '../../app/orphans.ts';
 import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { type Cli, type GlobalFlags, printError, reportError } from '../context.ts';
-import { pause, untilInterrupted } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
+import { untilInterrupted } from '../interrupt.ts';
 import { confirm } from '../prompt.ts';
 import { aligned, type Column, fittedTable } from '../render/aligned.ts';
 import { cutEnd } from '../render/cell.ts';

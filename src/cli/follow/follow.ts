@@ -8,7 +8,7 @@ import { formatEnding } from '../../app/phrases.ts';
 import { type Cli, verdictCode, printError } from '../context.ts';
 import { createJobPoller, pollInterval } from './poll.ts';
 import { createProgress, type ExitHints, type Progress } from './progress.ts';
-import { pause } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
 import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { openWindow } from '../block.ts';

@@ -6,7 +6,8 @@ import { escapeLine } from '../../app/format.ts';
 import type { Phase } from '../../core/decide/phase.ts';
 import { second, type Duration } from '../../core/model/time.ts';
 import { printError, type Cli } from '../context.ts';
-import { abortOnSignal, pause } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
+import { abortOnSignal } from '../interrupt.ts';
 
 export interface PortMapping {
   readonly localPort: number;

@@ -14,7 +14,7 @@ import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { rowOf } from '../cluster/list.ts';
 import type { Cli } from '../context.ts';
-import { pause } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
 import type { ContextFlags } from '../jobs/handle.ts';
 
 /** Limit for one round of requests. */

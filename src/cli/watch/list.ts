@@ -9,7 +9,7 @@ import type { PolledRows } from '../cluster/list.ts';
 import type { Cli } from '../context.ts';
 import { createControllerCheck } from '../controller.ts';
 import { pollInterval } from '../follow/poll.ts';
-import { pause } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
 import { listLines } from '../render/list.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import {

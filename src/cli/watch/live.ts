@@ -2,7 +2,8 @@ import { exitCode } from '../../app/errors.ts';
 import type { Input } from '../../app/services.ts';
 import { createBlock, createFullScreen, openWindow } from '../block.ts';
 import type { Cli } from '../context.ts';
-import { abortOnSignal, pause } from '../interrupt.ts';
+import { pause } from '../../app/concurrency.ts';
+import { abortOnSignal } from '../interrupt.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
 
 /** The screen draws at most this often, except after a key. */
