@@ -22,7 +22,7 @@ import { workdirFolder, workdirsOf } from './workdir.ts';
 
 /** Writes the snapshot before the job, so that a full disk fails before anything is stored. */
 export async function createJob(parts: ClientParts, actor: Actor, request: CreateRequest): Promise<CreatedJob> {
-  const { store, home, now, notifyController } = parts;
+  const { store, home, now } = parts;
   const { manifest, onBehalfOf } = request;
   const [owner, by] = [onBehalfOf ?? actor.user, actor.user];
   requirePermission({ owner, spec: request.spec }, 'create', actor, onBehalfOf);
@@ -49,7 +49,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   }
   const { job } = stored;
   await writeCopies(parts.logFiles, job, by, draft, folderOf(home, job));
-  await notifyController(job.id);
+  await store.notify({ topic: 'job', id: job.id });
   return { id: job.id, row: jobRow(job, now()), warnings: [...(shared === null ? [] : [shared]), ...budgets] };
 }
 

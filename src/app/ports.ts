@@ -131,6 +131,22 @@ export interface Pause {
   readonly until: Instant;
 }
 
+/**
+ * A hint to the controller: that job, the watched clusters or the settings have changed. `exit` asks a controller of
+ * another program than the named one (null: any controller) to exit. `all`: some of these may be lost.
+ */
+export type WakeUp =
+  | { readonly topic: 'job'; readonly id: string }
+  | { readonly topic: 'clusters' | 'settings' | 'all' }
+  | { readonly topic: 'exit'; readonly program: string | null };
+
+export interface WakeUpListener {
+  /** Resolves once everything that was sent before the call is received. Called with each renewal of the lease. */
+  poll(): Promise<void>;
+  /** Nothing is received afterwards. */
+  close(): Promise<void>;
+}
+
 /** The database. Each method is one transaction; reads never write. Throws StoreError if it cannot be used. */
 export interface Store {
   /** Six characters [a-z0-9], generated once per database. */
@@ -187,6 +203,17 @@ export interface Store {
   recordOrphan(orphan: Orphan, foundAt?: Instant): Promise<void>;
   orphans(): Promise<readonly Orphan[]>;
   forgetOrphan(orphan: Orphan): Promise<void>;
+  /**
+   * Wakes the controller; call it after the commit. Safe to repeat. A lost wake-up only delays, because what it is about is
+   * in the store, so a failure is ignored. A failure of `exit` is thrown as StoreError, and a controller that just starts
+   * misses it: repeat it.
+   */
+  notify(wakeUp: WakeUp): Promise<void>;
+  /**
+   * Receives wake-ups, each at least once if nothing fails, in batches, in any order, and also some of those that were sent
+   * before. The holder of the controller's lock is the only listener. After a lost connection `all` is received once.
+   */
+  listen(receive: (wakeUps: readonly WakeUp[]) => void): Promise<WakeUpListener>;
   close(): Promise<void>;
 }
 

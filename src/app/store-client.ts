@@ -28,8 +28,6 @@ export interface ClientParts {
   readonly grants: () => Promise<readonly Grant[]>;
   readonly freeze: Freeze;
   readonly slots: () => Promise<number>;
-  /** Called after a commit. Only a hint to a running controller, so it never throws. */
-  readonly notifyController: (id: string) => Promise<void>;
   /** Rejects with StoreError if a damaged lock hides it. */
   readonly isControllerRunning: () => Promise<boolean>;
   readonly wakeController: () => Promise<string | null>;
@@ -197,7 +195,7 @@ function createCommands(
   parts: ClientParts,
   find: Find,
 ): Pick<Client, 'sendCommand' | 'planStep' | 'recordStep' | 'clean' | 'listCleanable'> {
-  const { store, home, logFiles, now, notifyController } = parts;
+  const { store, home, logFiles, now } = parts;
   async function createWorkdirCopy(job: Job, verb: Verb, actor: Actor, options: CommandOptions) {
     const [{ checkAction }, { recopyWorkdir }] = await Promise.all([
       import('../core/policy/permissions.ts'),
@@ -219,7 +217,7 @@ function createCommands(
       const { changed, ...answer } = await commitCommand({ store, logFiles, now }, stored, verb, actor, commandOptions);
       if (changed) {
         await copy?.removePrevious();
-        await notifyController(answer.id);
+        await store.notify({ topic: 'job', id: answer.id });
       }
       return answer;
     },

@@ -70,9 +70,10 @@ export interface ControllerOptions {
 export interface Controller {
   /** Waits for the lease in the background. */
   start(): void;
-  /** Requests a pass of that job; without an id, of every due or scheduled job. */
-  wake(id?: string): void;
-  pollBackgroundTasks(): void;
+  /** Requests a pass of that job; without an id, of every due or scheduled job. False when it has begun to exit. */
+  wake(id?: string): boolean;
+  /** False when it has begun to exit. */
+  pollBackgroundTasks(): boolean;
   /** Finishes the running passes and actions within bounded time, and releases the lease. */
   stop(): Promise<void>;
   readonly exited: Promise<ExitReason>;
@@ -163,19 +164,21 @@ export function createController(options: ControllerOptions): Controller {
     },
     wake(id) {
       // The first round after the lease is taken finds everything that is due.
-      if (!isRunning() || lease.epoch === null) return;
+      if (!isRunning() || lease.epoch === null) return isRunning();
       idleExit.reset();
       if (id !== undefined) {
         queue.add(id);
-        return;
+        return true;
       }
       for (const known of schedule.ids) queue.add(known);
       void due.queueDue().catch((error: unknown) => log.warn(`cannot read the due jobs: ${messageOf(error)}`));
+      return true;
     },
     pollBackgroundTasks() {
-      if (!isRunning()) return;
+      if (!isRunning()) return false;
       idleExit.reset();
       pollBackgroundTasks();
+      return true;
     },
     async stop() {
       if (state === 'new') exit('stopped');

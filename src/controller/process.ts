@@ -1,17 +1,17 @@
-// The controller as a process: the lock, the controller file, the wake folder, and the exit when no work is left. No
-// change is missed. A client (1) commits, (2) drops wake/<id>, (3) starts a controller if none holds the lock. An
-// exiting controller (1) releases the lock, (2) reads wake/ once more, and continues if it finds a file and the lock is
-// still free. In every interleaving, one of the two sees the other.
+// The controller as a process: the lock, the controller file, wake-ups, and the exit when no work is left. No change is
+// missed. A client (1) commits, (2) sends a wake-up, (3) starts a controller if none holds the lock. An exiting
+// controller (1) releases the lock, (2) receives once more, and continues if it has received a wake-up since it began to
+// exit and the lock is still free. In every interleaving, one of the two sees the other.
 
 import { randomUUID } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeHome, writeAtomically } from '../app/files.ts';
+import type { WakeUp, WakeUpListener } from '../app/ports.ts';
 import { createController, type ControllerOptions, type ExitReason } from './controller.ts';
 import { formatProgram, takeLock, type ControllerFile } from './lock.ts';
 import { createCoalescedTask } from './timers.ts';
-import { takeWakes, watchWakes } from './wake-folder.ts';
 
 export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock' | 'holder'> {
   readonly home: string;
@@ -21,7 +21,7 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock
   readonly schema: number;
   /** Registers a callback for a signal; the returned function removes it. */
   readonly onStop: (call: () => void) => () => void;
-  /** Called once the wake folder is watched, and again after each return to work. */
+  /** Called once wake-ups are received, and again after each return to work. */
   readonly onStarted?: () => void;
   /** True once the settings of this controller have changed; called with each renewal and each wake. */
   readonly isOutdated?: () => Promise<boolean>;
@@ -32,23 +32,30 @@ type RunControllerResult = ExitReason | 'busy' | 'outdated';
 
 /** Runs until nothing is left to watch, or the controller must leave. Throws for an unusable home. */
 export async function runController(options: RunControllerOptions): Promise<RunControllerResult> {
-  const { home } = options;
+  const { home, store } = options;
   makeHome(home);
   let result: RunControllerResult = 'busy';
   for (;;) {
     const unlock = takeLock(join(home, 'controller.lock'));
     // Another controller was first, or started while this one was exiting.
     if (unlock === undefined) return result;
+    const run = createLockedRun(options);
+    let listener: WakeUpListener | undefined;
     try {
-      // A client that sees the lock would take the dead process of an old file for its holder.
-      rmSync(controllerFile(home), { force: true, recursive: true });
-      result = await runLocked(options);
+      try {
+        // A client that sees the lock would take the dead process of an old file for its holder.
+        rmSync(controllerFile(home), { force: true, recursive: true });
+        listener = await store.listen((wakeUps) => run.receive(wakeUps));
+        result = await run.untilExit(listener);
+      } finally {
+        unlock();
+      }
+      if (result !== 'idle') return result;
+      await listener.poll();
     } finally {
-      unlock();
+      await listener?.close();
     }
-    if (result !== 'idle') return result;
-    const { ids, clusters } = await takeWakes(home);
-    if (ids.length === 0 && !clusters) return result;
+    if (!run.hasMissedWork()) return result;
   }
 }
 
@@ -56,65 +63,86 @@ function controllerFile(home: string): string {
   return join(home, 'controller.json');
 }
 
-async function runLocked(options: RunControllerOptions): Promise<ExitReason | 'outdated'> {
-  const { home, pid, version, schema } = options;
+/** One controller, for a caller that holds the lock. */
+function createLockedRun(options: RunControllerOptions) {
+  const { home, pid, version, schema, log } = options;
   const startedAt = options.clock.now();
   const file = controllerFile(home);
   // If the home was removed or the database replaced, this process works on files that no other process sees.
   const areFilesUnchanged = createIdentityCheck([join(home, 'controller.lock'), options.databaseFile]);
+  let listener: WakeUpListener | undefined;
   /** A request to exit wins over new settings, so that a restart does not lose it. */
   let isExitRequested = false;
   let isOutdated = false;
-  // Removing a file from the wake folder triggers the watch too, so a burst of a thousand jobs is read once.
-  const { trigger: handleWakes } = createCoalescedTask(async (): Promise<void> => {
+  let hasMissedWork = false;
+
+  const { trigger: check } = createCoalescedTask(async (): Promise<void> => {
     if (!areFilesUnchanged()) {
-      options.log.warn('the database was removed or replaced, so this controller exits');
+      log.warn('the database was removed or replaced, so this controller exits');
       void controller.stop();
       return;
     }
-    const { ids, exitRequest, clusters } = await takeWakes(home);
-    for (const id of ids) controller.wake(id);
-    if (clusters) controller.pollBackgroundTasks();
-    if (exitRequest !== undefined && exitRequest !== formatProgram(options)) {
-      options.log.info(exitRequest === '' ? 'exit requested' : `exit requested by jobman ${exitRequest}`);
-      isExitRequested = true;
-      void controller.stop();
-    } else if (!isOutdated && (await options.isOutdated?.()) === true) {
-      options.log.info('the settings have changed: restarting with the new ones');
-      isOutdated = true;
-      void controller.stop();
-    }
+    await listener?.poll();
+    if (isExitRequested || isOutdated || (await options.isOutdated?.()) !== true) return;
+    log.info('the settings have changed: restarting with the new ones');
+    isOutdated = true;
+    void controller.stop();
   });
   const controller = createController({
     ...options,
     holder: `${pid}-${randomUUID().slice(0, 8)}`,
     holdsLock: true,
     onRenewal() {
-      handleWakes();
+      check();
       options.onRenewal?.();
     },
   });
-  // The first round gives every job a pass, and an old request to exit was for another controller.
-  await takeWakes(home);
-  const unwatch = await watchWakes(home, handleWakes);
-  const removeStopListener = options.onStop(() => {
+
+  function requestExit(): void {
     isExitRequested = true;
     void controller.stop();
-  });
-  // The clock's timers do not keep a process alive; this one does, and never fires.
-  const alive = setInterval(() => undefined, 2 ** 31 - 1);
-  try {
-    writeAtomically(file, `${JSON.stringify({ pid, version, schema, startedAt } satisfies ControllerFile)}\n`);
-    controller.start();
-    options.onStarted?.();
-    const reason = await controller.exited;
-    return reason === 'stopped' && isOutdated && !isExitRequested ? 'outdated' : reason;
-  } finally {
-    clearInterval(alive);
-    removeStopListener();
-    unwatch();
-    if (areFilesUnchanged()) await rm(file, { force: true });
   }
+
+  function handle(wakeUp: WakeUp): void {
+    if (wakeUp.topic === 'exit') {
+      if (wakeUp.program === formatProgram(options)) return;
+      log.info(wakeUp.program === null ? 'exit requested' : `exit requested by jobman ${wakeUp.program}`);
+      requestExit();
+    } else if (wakeUp.topic === 'job') hasMissedWork ||= !controller.wake(wakeUp.id);
+    else if (wakeUp.topic === 'clusters') hasMissedWork ||= !controller.pollBackgroundTasks();
+    else if (wakeUp.topic === 'all') hasMissedWork ||= !(controller.wake() && controller.pollBackgroundTasks());
+  }
+
+  return {
+    receive(wakeUps: readonly WakeUp[]): void {
+      // The first round gives every job a pass, and an old request to exit was for another controller.
+      if (listener === undefined) return;
+      wakeUps.forEach(handle);
+      check();
+    },
+
+    /** True if a wake-up came after the controller had begun to exit, when its client may have seen the lock. */
+    hasMissedWork: () => hasMissedWork,
+
+    async untilExit(opened: WakeUpListener): Promise<ExitReason | 'outdated'> {
+      await opened.poll();
+      listener = opened;
+      const removeStopListener = options.onStop(requestExit);
+      // The clock's timers do not keep a process alive; this one does, and never fires.
+      const alive = setInterval(() => undefined, 2 ** 31 - 1);
+      try {
+        writeAtomically(file, `${JSON.stringify({ pid, version, schema, startedAt } satisfies ControllerFile)}\n`);
+        controller.start();
+        options.onStarted?.();
+        const reason = await controller.exited;
+        return reason === 'stopped' && isOutdated && !isExitRequested ? 'outdated' : reason;
+      } finally {
+        clearInterval(alive);
+        removeStopListener();
+        if (areFilesUnchanged()) await rm(file, { force: true });
+      }
+    },
+  };
 }
 
 /** The returned function is false once one of these paths is gone or is another file; a failed check does not count. */

@@ -3,6 +3,7 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
 import type { LabEntry } from '../app/lab-job.ts';
+import type { Store } from '../app/ports.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Event } from '../core/model/event.ts';
 import type { Job } from '../core/model/job.ts';
@@ -18,6 +19,7 @@ import type { IsIdTaken } from './jobs.ts';
 import { isOneOf, sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf } from './stored-job.ts';
 import { readLogins } from './users.ts';
+import { wakeUpsOf } from './wake-ups.ts';
 
 /** A hundred lab commands may begin in the same second, and a script does not repeat its report. */
 const busyTimeoutMs = 60_000;
@@ -28,10 +30,11 @@ export function openLabStore({
   ...given
 }: OpenDatabaseOptions & { readonly isIdTaken?: IsIdTaken }): {
   readonly store: LabStore;
+  readonly notify: Store['notify'];
   readonly close: () => Promise<void>;
 } {
   const { read, write, close } = openDatabaseFile({ busyTimeoutMs, ...given });
-  return { store: labStore(read, write, isIdTaken), close };
+  return { store: labStore(read, write, isIdTaken), notify: wakeUpsOf(given.file).notify, close };
 }
 
 export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken): LabStore {

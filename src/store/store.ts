@@ -15,6 +15,7 @@ import { notificationStore } from './notifications.ts';
 import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
 import { readUsers } from './users.ts';
+import { wakeUpsOf } from './wake-ups.ts';
 import { readUsage, readSpending, readCostliestJobs, readUsageSums } from './usage.ts';
 import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
 
@@ -106,6 +107,7 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
         select backend, resource, installation, job, allocation, state from orphan order by backend, resource`),
     forgetOrphan: ({ backend, resource }) =>
       run(sql`delete from orphan where backend = ${backend} and resource = ${resource}`),
+    ...wakeUpsOf(given.file),
     users: () => read(readUsers),
     clusters: clusterStore(read, write),
     notifications: notificationStore(read, write),

@@ -42,12 +42,6 @@ export function createLocalClients(services: Services): (requested: UserName | n
     slots: async () => (await services.settings()).local.slots,
     grants: async () => (await services.settings()).grants,
 
-    async notifyController(id) {
-      const { sendWake } = await import('../controller/wake-folder.ts');
-      // Due times are in the store: without the wake-up the job is checked a little later.
-      await sendWake(home, id).catch(() => undefined);
-    },
-
     async isControllerRunning() {
       const { isControllerRunning } = await import('../controller/lock.ts');
       return isControllerRunning(home);

@@ -40,9 +40,7 @@ export function createClusterArchive(services: Services): ClusterArchive {
   }
 
   async function wake(): Promise<string | null> {
-    const { sendClustersWake } = await import('../controller/wake-folder.ts');
-    // Without the wake-up the controller checks a little later.
-    await sendClustersWake(home).catch(() => undefined);
+    await writing((store) => store.notify({ topic: 'clusters' }));
     const { started, pid } = await (await services.controller()).start();
     return started ? `Started the controller (process ${pid}). It archives the logs and history of your jobs.` : null;
   }
@@ -67,7 +65,7 @@ export function createClusterArchive(services: Services): ClusterArchive {
     async preload() {
       await turn();
       // A failure is reported on use.
-      await Promise.allSettled([import('../controller/wake-folder.ts'), services.controller()]);
+      await Promise.allSettled([import('../store/wake-folder.ts'), services.controller()]);
     },
     async recordSubmitted({ server, context }, made) {
       const { settings } = await services.clusterSettings();

@@ -2,8 +2,9 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { JobmanError, exitCode, fileError, fileErrorKind } from '../app/errors.ts';
+import { JobmanError, StoreError, exitCode } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
+import type { WakeUp } from '../app/ports.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { schemaVersion } from '../store/database-file.ts';
@@ -38,13 +39,17 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     };
   }
 
-  async function requestControllerExit(program: ControllerProgram | null): Promise<void> {
-    const { requestExit } = await import('../controller/wake-folder.ts');
+  async function notify(wakeUp: WakeUp): Promise<void> {
+    const { openStore, withStore } = await import('../store/store.ts');
+    await withStore(openStore({ file: databaseFile(home) }), (store) => store.notify(wakeUp));
+  }
+
+  async function requestControllerExit(program: string | null): Promise<void> {
     try {
-      await requestExit(home, program);
+      await notify({ topic: 'exit', program });
     } catch (error) {
       const pid = readController(home)?.pid;
-      if (fileErrorKind(error) === undefined || pid === undefined) throw fileError(join(home, 'wake'), error);
+      if (!(error instanceof StoreError) || pid === undefined) throw error;
       const { terminateProcess } = await import('./processes.ts');
       await terminateProcess(pid);
     }
@@ -78,8 +83,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     held: () => readHeldTpus(home),
 
     async reload() {
-      const { sendWake } = await import('../controller/wake-folder.ts');
-      await sendWake(home, 'settings');
+      await notify({ topic: 'settings' });
     },
 
     async run(options) {
@@ -95,7 +99,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
         return { started: false, pid: running.pid };
       const { startInBackground } = await import('./processes.ts');
       if (running !== null) {
-        await requestControllerExit(program);
+        await requestControllerExit(formatProgram(program));
         if (!(await hasExitedWithin(exitTimeout))) {
           throw new JobmanError(
             `The controller of jobman ${formatProgram(running)} (process ${running.pid}) has not exited yet; this is jobman ${formatProgram(program)}.`,

@@ -10,7 +10,7 @@ import { hasJobFiles, databaseFile } from './paths.ts';
 /** Opens nothing yet. */
 export function openLab(services: LabServices): Lab {
   const file = databaseFile(services.home);
-  const { store, close } = openLabStore({ file, isIdTaken: hasJobFiles(services.home) });
+  const { store, notify, close } = openLabStore({ file, isIdTaken: hasJobFiles(services.home) });
   let read: Promise<Site> | undefined;
 
   async function readSite(): Promise<Site> {
@@ -37,8 +37,7 @@ export function openLab(services: LabServices): Lab {
     tpus: async (note, owner) => (await import('./tpu.ts')).openTpuOperations(services, await site(), note, owner),
     tmuxWindows: async () => (await import('../remote/tmux.ts')).createTmux({ env: services.io.env }),
     async checkNow(jobs) {
-      const { sendWake } = await import('../controller/wake-folder.ts');
-      for (const job of jobs) await sendWake(services.home, job);
+      for (const id of jobs) await notify({ topic: 'job', id });
       return (await services.client()).wake();
     },
     assertOriginalHome: () => requireOriginalHome(file),

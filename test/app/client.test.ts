@@ -49,7 +49,12 @@ function openFixture(t: TestContext): Fixture {
   const fixture = { clock: noon };
   const clientOver = (record: Store, user = 'ada'): Client =>
     clientFor(async () => aMember(user), {
-      store: record,
+      store: {
+        ...record,
+        async notify(wakeUp) {
+          if (wakeUp.topic === 'job') hinted.push(wakeUp.id);
+        },
+      },
       notifications: store.notifications,
       home,
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
@@ -59,10 +64,6 @@ function openFixture(t: TestContext): Fixture {
       grants: () => Promise.resolve([]),
       isControllerRunning: () => Promise.resolve(true),
       slots: () => Promise.resolve(2),
-      notifyController(id) {
-        hinted.push(id);
-        return Promise.resolve();
-      },
       wakeController: () => Promise.resolve(null),
     });
   const client = clientOver(store);

@@ -31,7 +31,6 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
     slots: () => Promise.resolve(1),
-    notifyController: () => Promise.resolve(),
     wakeController: () => Promise.resolve(null),
   });
   const given = {

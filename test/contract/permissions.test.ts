@@ -249,10 +249,6 @@ function openContractWorld(t: TestContext): ContractWorld {
       grants: () => Promise.resolve([]),
       isControllerRunning: () => Promise.resolve(true),
       slots: () => Promise.resolve(2),
-      async notifyController(id) {
-        mkdirSync(join(home, 'wake'), { recursive: true });
-        writeFileSync(join(home, 'wake', id), '');
-      },
       wakeController: () => Promise.resolve(null),
     });
   const ada = open(aMember('ada'));

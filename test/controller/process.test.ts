@@ -9,12 +9,17 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createChance } from '../../sim/chance.ts';
 import { createLogCopies } from '../../sim/outputs.ts';
-import type { Backend, Clock } from '../../src/app/ports.ts';
+import type { Backend, Clock, Store, WakeUp } from '../../src/app/ports.ts';
 import { leaseRenewInterval } from '../../src/controller/lease.ts';
-import { isControllerRunning, readController, takeLock, type ControllerFile } from '../../src/controller/lock.ts';
+import {
+  formatProgram,
+  isControllerRunning,
+  readController,
+  takeLock,
+  type ControllerFile,
+} from '../../src/controller/lock.ts';
 import { runController, type RunControllerOptions } from '../../src/controller/process.ts';
-import { requestExit, sendWake } from '../../src/controller/wake-folder.ts';
-import { openStore } from '../../src/store/store.ts';
+import { openStore, withStore } from '../../src/store/store.ts';
 import { eventually } from '../support/eventually.ts';
 
 const clock: Clock = {
@@ -74,6 +79,10 @@ function stoppable() {
   return { onStop, stop: () => asked() };
 }
 
+function wake(home: string, wakeUp: WakeUp): Promise<void> {
+  return withStore(openStore({ file: join(home, 'state.db') }), (store) => store.notify(wakeUp));
+}
+
 /** Waits until the controller of that home has started. */
 async function begun(home: string): Promise<void> {
   assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
@@ -119,13 +128,13 @@ test('new settings end the controller so that its caller restarts it, and a requ
   const running = runController(await optionsFor(t, home, { isOutdated }));
   await begun(home);
   isChanged = true;
-  await sendWake(home, 'settings');
+  await wake(home, { topic: 'settings' });
   assert.equal(await running, 'outdated');
   assert.equal(isControllerRunning(home), false);
   const other = runController(await optionsFor(t, home, { isOutdated: async () => existsSync(join(home, 'new')) }));
   await begun(home);
   await writeFile(join(home, 'new'), '');
-  await requestExit(home, null);
+  await wake(home, { topic: 'exit', program: null });
   assert.equal(await other, 'stopped');
 });
 
@@ -142,17 +151,17 @@ test('a client can make a controller of another version or schema exit, but not 
   ]) {
     const running = runController(await optionsFor(t, home));
     await begun(home);
-    await requestExit(home, { version: '1.0.0', schema: 4 });
+    await wake(home, { topic: 'exit', program: formatProgram({ version: '1.0.0', schema: 4 }) });
     assert.ok(await eventually(() => !existsSync(join(home, 'wake', '.leave')), byRenewal));
     assert.equal(isControllerRunning(home), true);
-    await requestExit(home, other);
+    await wake(home, { topic: 'exit', program: formatProgram(other) });
     assert.equal(await running, 'stopped');
   }
 });
 
 test('an old request to exit does not end the next controller', async (t) => {
   const home = await newHome(t);
-  await requestExit(home, null);
+  await wake(home, { topic: 'exit', program: null });
   const running = runController(await optionsFor(t, home, { idleExitMs: 50 }));
   assert.equal(await running, 'idle');
 });
@@ -161,10 +170,37 @@ test('a wake-up is removed from the folder', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
   await begun(home);
-  await sendWake(home, '000001');
+  await wake(home, { topic: 'job', id: '000001' });
   assert.ok(await eventually(() => !existsSync(join(home, 'wake', '000001')), byRenewal));
-  await requestExit(home, null);
+  await wake(home, { topic: 'exit', program: null });
   assert.equal(await running, 'stopped');
+});
+
+test('a wake-up that arrives while the controller exits starts another round, because its client saw the lock', async (t) => {
+  const home = await newHome(t);
+  const { store, ...options } = await optionsFor(t, home, { idleExitMs: 20 });
+  const late: WakeUp[] = [
+    { topic: 'settings' },
+    { topic: 'job', id: '000001' },
+    { topic: 'clusters' },
+    { topic: 'all' },
+  ];
+  let rounds = 0;
+  let receive: (wakeUps: readonly WakeUp[]) => void = () => undefined;
+  const listening: Store = {
+    ...store,
+    async listen(call) {
+      rounds += 1;
+      receive = call;
+      return { poll: async () => undefined, close: async () => undefined };
+    },
+    async releaseLease(holder) {
+      receive(late.splice(-1));
+      await store.releaseLease(holder);
+    },
+  };
+  assert.equal(await runController({ ...options, store: listening }), 'idle');
+  assert.equal(rounds, 4, 'settings are read by the next controller anyway');
 });
 
 test('a FIFO instead of controller.json does not block', async (t) => {

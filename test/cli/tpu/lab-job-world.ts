@@ -70,7 +70,6 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     grants: () => Promise.resolve([]),
     isControllerRunning: () => Promise.resolve(true),
     slots: async () => 2,
-    notifyController: async () => undefined,
     wakeController: async () => {
       await finishRequestedJobs(store);
       return null;
