@@ -5,12 +5,13 @@ import type { Backend, Clock, MachinePort, Store, WorkerRef } from '../src/app/p
 import { createController } from '../src/controller/controller.ts';
 import type { Controller, ExitReason } from '../src/controller/controller.ts';
 import { applyCommand } from '../src/core/decide/commands.ts';
-import { checkCommand } from '../src/core/policy/permissions.ts';
+import { checkAction } from '../src/core/policy/permissions.ts';
 import type { CommandOptions, Verb } from '../src/core/decide/commands.ts';
 import type { Job } from '../src/core/model/job.ts';
 import type { Outcome, OutcomeResult } from '../src/core/model/observation.ts';
 import type { SetupStep } from '../src/core/model/spec.ts';
 import { minute, second } from '../src/core/model/time.ts';
+import type { Actor } from '../src/core/model/user.ts';
 import type { Chance } from './chance.ts';
 import { createCloudPort, createLocalPort } from './cloud.ts';
 import type { PortOptions, CloudModel } from './cloud.ts';
@@ -261,10 +262,11 @@ export function createOwnerClient(
     },
     async sendCommand(verb, id, options) {
       const by = people.owner(id);
+      const actor: Actor = { user: by, role: 'member', via: 'local', logins: [] };
       for (let tries = 0; tries < 20; tries += 1) {
         const stored = await store.load(id);
         if (stored === undefined) return false;
-        if (!checkCommand(stored.job, verb, by, options).ok) return false;
+        if (checkAction(stored.job, verb, actor, options).answer !== 'allow') return false;
         const change = applyCommand(stored.job, verb, { by, ...options }, clock.now());
         if (change.events.length === 0) return false;
         let result;

@@ -2,7 +2,7 @@ import { stat, rm } from 'node:fs/promises';
 import type { Job } from '../core/model/job.ts';
 import type { Actor } from '../core/model/user.ts';
 import { checkAction } from '../core/policy/permissions.ts';
-import type { CommandResult } from './client.ts';
+import type { CommandResult, OnBehalf } from './client.ts';
 import { refusedResult } from './commit-command.ts';
 import { exitCode, fileError } from './errors.ts';
 import { capitalize } from './format.ts';
@@ -11,8 +11,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 /** Refuses a job that is unfinished, holds capacity or has another owner. Its history stays. Throws StoreError. */
-export async function cleanFiles(home: string, job: Job, actor: Actor): Promise<CommandResult> {
-  const check = checkAction(job, 'clean', actor);
+export async function cleanFiles(home: string, job: Job, actor: Actor, options?: OnBehalf): Promise<CommandResult> {
+  const check = checkAction(job, 'clean', actor, options);
   if (check.answer !== 'allow') return refusedResult(job, check);
   const folders = localFoldersOf(home, job.owner, job.id);
   const found = (await Promise.all(folders.map(exists))).some((one) => one);

@@ -241,12 +241,12 @@ export interface Why {
   } | null;
 }
 
-export interface CommandOptions {
+export interface OnBehalf {
   /** The owner for whom the actor gives the command, which is recorded as the actor's. */
   readonly onBehalfOf?: UserName;
-  /** The actor, and true if it may give the command for any owner. Only until `tpu` has a client for each actor. */
-  readonly by?: UserName;
-  readonly onBehalf?: boolean;
+}
+
+export interface CommandOptions extends OnBehalf {
   readonly release?: boolean;
   readonly recopyWorkdir?: boolean;
   /** For resume and rerun: US dollars, instead of `job.budget`. */
@@ -393,8 +393,6 @@ export interface CreateRequest {
   readonly manifest: string;
   /** The owner for whom the actor creates the job. Absent: it is the actor's own. */
   readonly onBehalfOf?: UserName;
-  /** The actor. Only until `tpu` has a client for each actor. */
-  readonly by?: UserName;
   /** The environment that secrets are taken from. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Set by `tpu run`: the job is created together with its first window and its booking. */
@@ -511,15 +509,15 @@ export interface Client {
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if the actor may not run it now. */
-  planStep(ref: Ref, step: string): Promise<StepPlan>;
-  recordStep(ref: Ref, done: StepResult): Promise<void>;
+  planStep(ref: Ref, step: string, options?: OnBehalf): Promise<StepPlan>;
+  recordStep(ref: Ref, done: StepResult, options?: OnBehalf): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
   /** The metrics of the program, reduced to a number of points. */
   metrics(ref: Ref, query: MetricsQuery): Promise<MetricsView>;
   /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */
   metricPoints(ref: Ref, query: MetricsQuery): AsyncIterable<MetricPointView>;
   /** Removes the files of a finished job. */
-  clean(ref: Ref): Promise<CommandResult>;
+  clean(ref: Ref, options?: OnBehalf): Promise<CommandResult>;
   /** The actor's own jobs whose files `clean` would remove. */
   listCleanable(): Promise<readonly Pick<JobRow, 'id' | 'name'>[]>;
   /**

@@ -7,6 +7,7 @@ import { checkAction } from '../core/policy/permissions.ts';
 import { resolvedStep } from '../core/decide/launch.ts';
 import type { SetupStep } from '../core/model/spec.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { OnBehalf } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { capitalize } from './format.ts';
 import { commitChange } from './commit-command.ts';
@@ -32,12 +33,12 @@ export interface StepResult {
 const stepsUsedByCommand: ReadonlySet<string> = new Set(['files', 'docker', 'conda', 'venv']);
 
 /** Throws JobmanError with the obstacle and the next step if the actor may not repeat the step now. */
-export function planStep(job: Job, name: string, actor: Actor): StepPlan {
+export function planStep(job: Job, name: string, actor: Actor, options?: OnBehalf): StepPlan {
   const it = `Job ${job.id} (${job.spec.name})`;
   const number = Number(job.id);
   const step = stepsOf(job).find((one) => one.name === name);
   if (step === undefined) throw new JobmanError(stepNotFoundMessage(job, it, name), exitCode.usage);
-  const check = checkAction(job, 'setup', actor);
+  const check = checkAction(job, 'setup', actor, options);
   if (check.answer !== 'allow') {
     if (check.cause === 'permission') throw forbiddenError(check.message);
     throw new JobmanError(`${capitalize(check.message)}.`, exitCode.conflict, [`Explain: jobman why ${number}`]);
@@ -70,10 +71,11 @@ export async function recordStep(
   stored: StoredJob,
   actor: Actor,
   done: StepResult,
+  options?: OnBehalf,
 ): Promise<void> {
   const event: Event = { kind: 'step_run_manually', at: parts.now(), ...done, by: actor.user };
   const recorded = await commitChange(parts, stored, async (job) => {
-    requirePermission(job, 'setup', actor);
+    requirePermission(job, 'setup', actor, options?.onBehalfOf);
     // Keep the next check: nothing has changed for the controller.
     const wakeAt = await parts.store.wakeAt(job.id);
     return { change: { job, events: [event], wakeAt } };

@@ -49,9 +49,9 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 
     whoAmI,
 
-    async create({ by, ...request }) {
+    async create(request) {
       const { createJob } = await import('./create.ts');
-      return createJob(parts, by === undefined ? await whoAmI() : actorNamed(by), request);
+      return createJob(parts, await whoAmI(), request);
     },
 
     async plan(spec) {
@@ -95,11 +95,6 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 
 type WhoAmI = () => Promise<Actor>;
 type Find = (ref: string, purpose: RefPurpose) => Promise<StoredJob>;
-
-/** Only until `tpu` has a client for each actor. */
-function actorNamed(user: UserName): Actor {
-  return { user, role: 'member', via: 'local', logins: [] };
-}
 
 /** Everything about one job, for those who may read it. */
 function createJobViews(
@@ -205,10 +200,9 @@ function createCommands(
     return answer === 'allow' ? recopyWorkdir(parts, job, folderOf(home, job)) : undefined;
   }
   return {
-    async sendCommand(ref, verb, { by, onBehalf, ...given }) {
+    async sendCommand(ref, verb, options) {
       const [stored, { commitCommand }] = await Promise.all([find(ref, 'change'), import('./commit-command.ts')]);
-      const actor = by === undefined ? await whoAmI() : actorNamed(by);
-      const options = onBehalf === true ? { ...given, onBehalfOf: stored.job.owner } : given;
+      const actor = await whoAmI();
       // Check first: do not store or copy anything for a job that no controller could run.
       if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.isControllerRunning();
       const copy =
@@ -222,19 +216,19 @@ function createCommands(
       return answer;
     },
 
-    async planStep(ref, step) {
+    async planStep(ref, step, options) {
       const [{ job }, { planStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
-      return planStep(job, step, await whoAmI());
+      return planStep(job, step, await whoAmI(), options);
     },
 
-    async recordStep(ref, done) {
+    async recordStep(ref, done, options) {
       const [stored, { recordStep }] = await Promise.all([find(ref, 'change'), import('./manual-step.ts')]);
-      await recordStep({ store, logFiles, now }, stored, await whoAmI(), done);
+      await recordStep({ store, logFiles, now }, stored, await whoAmI(), done, options);
     },
 
-    async clean(ref) {
+    async clean(ref, options) {
       const [{ job }, { cleanFiles }] = await Promise.all([find(ref, 'change'), import('./clean.ts')]);
-      return cleanFiles(home, job, await whoAmI());
+      return cleanFiles(home, job, await whoAmI(), options);
     },
 
     async listCleanable() {

@@ -1,12 +1,9 @@
-// The users who share the lab's TPUs: their identity, rights and working directories.
+// The users who share the lab's TPUs: their rights and working directories.
 
-import { userEnvVariable } from '../app/actor.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { formatChoices } from '../app/format.ts';
-import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Instant } from '../core/model/time.ts';
 import type { Role } from '../core/model/user.ts';
-import { normalizeName } from './names.ts';
 import type { UserSettings } from './user-settings.ts';
 
 /** A user of the registry. Such a user owns each job of `tpu`, even if another user typed the command. */
@@ -31,38 +28,6 @@ export interface LabUser {
   readonly createdAt: Instant;
   /** The number of the newest event that `tpu news` has shown; 0 before the first. */
   readonly newsSeen: number;
-}
-
-/** TPU_USER (or --user), else the user of this login or name; null on a shared login. Throws JobmanError (3). */
-export function identifyUser(
-  { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
-  users: readonly LabUser[],
-): LabUser | null {
-  const requested = normalizeName(env[userEnvVariable] ?? '');
-  if (requested === '')
-    return users.find(({ logins }) => logins.includes(login)) ?? users.find(({ name }) => name === login) ?? null;
-  const found = users.find(({ name }) => name === requested);
-  if (found !== undefined) return found;
-  const near = didYouMean(
-    requested,
-    users.map(({ name }) => name),
-  );
-  const guess = near === undefined ? '' : ` Did you mean "${near}"?`;
-  throw new JobmanError(
-    `There is no user "${requested}" (from --user or ${userEnvVariable}).${guess}`,
-    exitCode.notFound,
-    ['tpu list-users    shows the users'],
-  );
-}
-
-/** True if a confirmation is needed. On a shared login it is unknown who types. */
-export function actsForAnother(actor: LabUser | null, user: string): boolean {
-  return actor !== null && actor.name !== user;
-}
-
-/** The actor in a job's history: the user who types if known, else the user on the line. */
-export function actorName(actor: LabUser | null, user: string): string {
-  return actor?.name ?? user;
 }
 
 const maxDirectory = 100;

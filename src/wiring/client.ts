@@ -89,10 +89,10 @@ export function createLocalClients(services: Services): (requested: UserName | n
     return {
       ...client,
       sendCommand: async (...command) => withHint(await client.sendCommand(...command)),
-      clean: async (ref) => withHint(await client.clean(ref)),
-      async planStep(ref, step) {
+      clean: async (...job) => withHint(await client.clean(...job)),
+      async planStep(ref, ...step) {
         try {
-          return await client.planStep(ref, step);
+          return await client.planStep(ref, ...step);
         } catch (error) {
           if (!(error instanceof JobmanError) || error.errorCode !== 'forbidden') throw error;
           const hint = await hintFor((await client.show(ref)).owner);

@@ -282,7 +282,7 @@ test('stop and cancel report capacity that was not ready or is lost', async (t) 
   const id = await fixture.create(tpuSpec());
   const requested = { ...readyAllocation, readyAt: null, hosts: null, workers: null };
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [requested], [{}]));
-  const { message } = await fixture.client.sendCommand(id, 'cancel', { by: 'ada' });
+  const { message } = await fixture.client.sendCommand(id, 'cancel', {});
   assert.equal(message, `Cancelling job ${id} (vit). Its v5litepod-16 was not ready yet and is being released.`);
 });
 

@@ -114,8 +114,7 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
       {
         operation: 'clean',
         life: finished('stopped', gone),
-        names: [undefined],
-        call: (client, ref) => client.clean(ref),
+        call: (client, ref, onBehalfOf) => client.clean(ref, onBehalfOf === undefined ? {} : { onBehalfOf }),
       },
     ],
   },
@@ -125,9 +124,9 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
       {
         operation: 'setup',
         life: finished('stopped'),
-        names: [undefined],
         isPlan: true,
-        call: (client, ref) => client.planStep(ref, 'docker'),
+        call: (client, ref, onBehalfOf) =>
+          client.planStep(ref, 'docker', onBehalfOf === undefined ? {} : { onBehalfOf }),
       },
     ],
   },
@@ -137,9 +136,12 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
       {
         operation: 'setup',
         life: finished('stopped'),
-        names: [undefined],
-        call: (client, ref) =>
-          client.recordStep(ref, { allocation: 1, step: 'docker', force: false, workers: 4, failed: [] }),
+        call: (client, ref, onBehalfOf) =>
+          client.recordStep(
+            ref,
+            { allocation: 1, step: 'docker', force: false, workers: 4, failed: [] },
+            onBehalfOf === undefined ? {} : { onBehalfOf },
+          ),
       },
     ],
   },
@@ -475,15 +477,14 @@ test('a viewer does not start the controller', async (t) => {
   assert.equal(await (await world.open(aMember('eve'))).wake(), null);
 });
 
-// No argument names the actor. `by` of `cost` is the grouping. Only until `tpu` has a client for each actor, `create` and
-// `sendCommand` take it too.
+// No argument names the actor. `by` of `cost` is the grouping.
 type Keys<T> = T extends string | number | boolean | JobSpec | readonly unknown[]
   ? never
   : T extends object
     ? keyof T
     : never;
 type Named = {
-  [Method in Exclude<keyof Client, 'cost' | 'create' | 'sendCommand'>]: Extract<
+  [Method in Exclude<keyof Client, 'cost'>]: Extract<
     Keys<Parameters<Client[Method]>[number]>,
     'by' | 'owner' | 'onBehalf'
   >;

@@ -6,7 +6,6 @@ import { test } from 'node:test';
 import { ownNames, owns } from '../../src/core/model/user.ts';
 import {
   checkAction,
-  checkCommand,
   checkPermission,
   permissionOf,
   permissions,
@@ -108,17 +107,4 @@ test('a refusal by the role names the owner or the role', () => {
   const created = { owner: 'ada', spec: tpuSpec() };
   assert.equal(message(checkPermission(created, 'create', viewer)), 'your role is viewer, which may not create a job');
   assert.equal(message(checkPermission(created, 'create', eve, 'ada')), 'only ada may create a job of ada');
-});
-
-test('the check by name answers the owner as the actor, and another user as one without permission', () => {
-  for (const options of [{}, { release: true }, { commandOnly: true }]) {
-    for (const command of ['start', 'stop', 'resume'] as const) {
-      const answer = checkAction(aJob(), command, aMember('ada'), options);
-      const message = answer.answer === 'allow' ? {} : { message: answer.message };
-      const expected = { ok: answer.answer === 'allow', ...message };
-      assert.deepEqual(checkCommand(aJob(), command, 'ada', options), expected);
-      assert.deepEqual(checkCommand(aJob(), command, 'eve', { ...options, onBehalf: true }), expected);
-      assert.equal(checkCommand(aJob(), command, 'eve', options).ok, false);
-    }
-  }
 });

@@ -3,7 +3,7 @@
 
 import { whyOf } from '../../src/app/why.ts';
 import { applyCommand } from '../../src/core/decide/commands.ts';
-import { checkCommand } from '../../src/core/policy/permissions.ts';
+import { checkAction } from '../../src/core/policy/permissions.ts';
 import type { Verb } from '../../src/core/decide/commands.ts';
 import { historyMismatches } from '../../sim/history-replay.ts';
 import { heldAllocations, lastAllocation, mayOutliveRemoval } from '../../src/core/model/job.ts';
@@ -15,6 +15,7 @@ import type { JobSpec } from '../../src/core/model/spec.ts';
 import { known, unknown } from '../../src/core/model/observation.ts';
 import { budgetsOf, type Budget } from '../../src/core/decide/spending.ts';
 import { day, hour, second, type Instant } from '../../src/core/model/time.ts';
+import { aMember } from '../support/builders.ts';
 import { World } from './world.ts';
 
 /** One event in the world. */
@@ -117,7 +118,7 @@ function applyEvent(world: World, event: WorldEvent): void {
       // Each command with its one option: release, commandOnly, force, budgetUsd.
       const { more } = event;
       const options = { by: 'alice', release: more, commandOnly: more, force: more, ...(more && { budgetUsd: 5 }) };
-      if (!checkCommand(job, event.verb, 'alice', options).ok) return;
+      if (checkAction(job, event.verb, aMember('alice'), options).answer !== 'allow') return;
       const change = applyCommand(job, event.verb, options, world.now);
       world.job = change.job;
       world.events.push(...change.events);

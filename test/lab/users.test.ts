@@ -1,9 +1,8 @@
-// Settings of a user, and the user who types: by TPU_USER, by login, or unknown.
+// Settings of a user.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { actorName, actsForAnother, identifyUser } from '../../src/lab/users.ts';
 import {
   defaultUserSettings,
   formatSetting,
@@ -12,7 +11,6 @@ import {
   withoutSetting,
   withSetting,
 } from '../../src/lab/user-settings.ts';
-import { aUser } from '../support/lab-builders.ts';
 
 const refused = (expected: RegExp) => (error: unknown) =>
   error instanceof JobmanError && error.code === 2 && expected.test(error.message);
@@ -75,32 +73,4 @@ test('valid settings of the older program are imported', () => {
   assert.equal(notes.length, 2);
   assert.match(notes[0] ?? '', /time_zone is 7/);
   assert.match(notes[1] ?? '', /monitor_upd_time is \[1\]/);
-});
-
-const users = [aUser('xibo', { logins: ['lyy', 'xb'] }), aUser('lyy'), aUser('root')].map((user, id) => ({
-  ...user,
-  id,
-}));
-const name = (login: string, variable?: string) =>
-  identifyUser({ env: variable === undefined ? {} : { TPU_USER: variable }, login }, users)?.name ?? null;
-
-test('the user: TPU_USER, then the owner of the login, then the user with the name of the login', () => {
-  assert.equal(name('xb', 'lyy'), 'lyy');
-  assert.equal(name('xb'), 'xibo');
-  assert.equal(name('lyy'), 'xibo');
-  assert.equal(name('root', ''), 'root');
-  assert.equal(name('shared'), null);
-  assert.throws(
-    () => name('xb', 'xbo'),
-    (error) => error instanceof JobmanError && error.code === 3 && /TPU_USER.*Did you mean "xibo"/.test(error.message),
-  );
-});
-
-test('on a shared login no command acts for another user, and the history has the named user', () => {
-  const [xibo = null] = users;
-  assert.equal(actsForAnother(xibo, 'lyy'), true);
-  assert.equal(actsForAnother(xibo, 'xibo'), false);
-  assert.equal(actsForAnother(null, 'lyy'), false);
-  assert.equal(actorName(xibo, 'lyy'), 'xibo');
-  assert.equal(actorName(null, 'lyy'), 'lyy');
 });

@@ -1,7 +1,7 @@
 // Claims a TPU for a job: one question lists its uses and the planned effects, and nothing changes before the answer.
 // Also ends jobs and programs, for claims and for `tpu kill`.
 
-import type { Client } from '../../app/client.ts';
+import type { Client, JobRow } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { capitalize, escapeLine, pluralize } from '../../app/format.ts';
 import { minute, second } from '../../core/model/time.ts';
@@ -16,6 +16,7 @@ import {
   type JobOnTpu,
   othersBooking,
 } from '../../lab/tpu-usage.ts';
+import type { LabJob } from '../../lab/lab-store.ts';
 import type { LabUser } from '../../lab/users.ts';
 import { formatTpuState, type EndResult, type EndRequest, type TpuOperations } from '../../lab/tpu-operations.ts';
 import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
@@ -26,7 +27,7 @@ import { pause } from '../../app/concurrency.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { bookExistence } from './create-lab-job.ts';
-import { currentUser } from './resolve-user.ts';
+import { clientNaming } from './resolve-user.ts';
 import type { TpuCli } from './command.ts';
 
 const graceOnWorkers = 5 * second;
@@ -34,7 +35,6 @@ const graceOnWorkers = 5 * second;
 export interface ClaimRequest {
   readonly tpu: LabTpu;
   readonly user: LabUser;
-  readonly by: string;
   /** Consent given by flags: `apply` to create the TPU, `force` to take it from its users. */
   readonly apply: boolean;
   readonly force: boolean;
@@ -50,10 +50,17 @@ export interface ClaimContext {
   readonly signal: AbortSignal;
 }
 
-/** Opens the client and the TPU operations. The first Ctrl-C aborts the signal, the second ends the program. */
-export async function withTpus(cli: TpuCli, work: (context: ClaimContext) => Promise<number>): Promise<number> {
-  const actor = currentUser(cli, await cli.lab.store.users());
-  const [client, tpus] = await Promise.all([cli.services.client(), cli.lab.tpus(cli.note, actor?.name ?? cli.io.user)]);
+/**
+ * Opens the TPU operations, and the client of the user who types; `named` is the user on the line. The first Ctrl-C
+ * aborts the signal, the second ends the program.
+ */
+export async function withTpus(
+  cli: TpuCli,
+  named: LabUser | null,
+  work: (context: ClaimContext) => Promise<number>,
+): Promise<number> {
+  const client = await clientNaming(cli, named?.name ?? null);
+  const tpus = await cli.lab.tpus(cli.note, (await client.whoAmI()).user);
   const { signal, release } = abortOnSignal(cli);
   try {
     return await work({ client, tpus, signal });
@@ -118,8 +125,8 @@ type ProvisionAction = 'apply' | 'reapply' | null;
  * cloud does not answer; (1) if the TPU would be created and the answer is no; (130) after Ctrl-C.
  */
 export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimRequest): Promise<TpuClaim> {
-  const { client, tpus, signal } = parts;
-  const { tpu, user, by, otherEffects = [] } = request;
+  const { tpus, signal } = parts;
+  const { tpu, user, otherEffects = [] } = request;
   const called = shortName(tpu.name, (await cli.lab.site()).namePrefix);
   const state = await tpus.describe(tpu);
   if (state.kind === 'unknown')
@@ -156,8 +163,7 @@ export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimR
     booking,
     async prepare() {
       const report = (line: string): void => cli.note(line);
-      const jobs = [...usage.jobs.map(jobId), ...usage.otherJobs.map(({ id }) => id)];
-      await endJobs(cli, client, jobs, { by, signal });
+      await endJobs(cli, parts, [...usage.jobs.map(({ row }) => row), ...usage.otherJobs]);
       if (action !== null) {
         await tpus[action](tpu, report, signal);
         await bookExistence(cli, tpu.name, 'free', report);
@@ -250,21 +256,34 @@ export async function endOnWorkers(
 const endTimeout = 2 * minute;
 const pollInterval = 0.25 * second;
 
-/** Cancels the jobs and waits. Throws JobmanError: a refusal, (1) after the timeout, (130) on the signal. */
+type JobToEnd = Pick<JobRow, 'id' | 'owner'>;
+
+export function toEnd({ job, user }: LabJob): JobToEnd {
+  return { id: job, owner: user };
+}
+
+/**
+ * Cancels the jobs in the names of their owners, to which the user has agreed, and waits. Throws JobmanError: a refusal,
+ * (1) after the timeout, (130) on the signal.
+ */
 export async function endJobs(
   cli: TpuCli,
-  client: Client,
-  jobs: readonly string[],
-  { by, signal }: { readonly by: string; readonly signal: AbortSignal },
+  { client, signal }: Pick<ClaimContext, 'client' | 'signal'>,
+  jobs: readonly JobToEnd[],
 ): Promise<void> {
   if (jobs.length === 0) return;
-  for (const job of jobs) {
-    const answer = await client.sendCommand(job, 'cancel', { by, onBehalf: true });
+  for (const { id, owner } of jobs) {
+    const answer = await client.sendCommand(id, 'cancel', { onBehalfOf: owner ?? '' });
     // The job may have finished by itself meanwhile. Then there is nothing to end.
-    if (!answer.ok && !(await isFinished(client, job))) throw new JobmanError(answer.message, answer.exitCode);
+    if (!answer.ok && !(await isFinished(client, id))) throw new JobmanError(answer.message, answer.exitCode);
   }
   await wakeController(cli, client);
-  await waitUntilFinished(cli, client, jobs, signal);
+  await waitUntilFinished(
+    cli,
+    client,
+    jobs.map(({ id }) => id),
+    signal,
+  );
 }
 
 async function isFinished(client: Client, job: string): Promise<boolean> {

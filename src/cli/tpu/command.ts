@@ -124,8 +124,8 @@ function required<T>(value: T | null | undefined, { verb }: ParsedArguments, nam
 export interface TpuCli extends Cli {
   readonly services: LabServices;
   readonly lab: Lab;
-  /** The value of --user. resolve-user.ts finds the user. */
-  readonly userFlag: string | undefined;
+  /** The value of --user, else of TPU_USER: the name of a user, which resolve-user.ts checks. */
+  readonly requestedUser: string | null;
   /** Command names and keys. A new name must differ from all of them. */
   readonly reserved: { readonly verbs: ReadonlySet<string>; readonly keys: ReadonlySet<string> };
   /** Keys that the command itself takes, so that they are not configs. */

@@ -7,7 +7,7 @@ import { type LabTpu, findTpuBySuffix } from '../../lab/tpus.ts';
 import type { LabStore } from '../../lab/lab-store.ts';
 import type { Proposal } from '../command.ts';
 import { formatProposals, proposalsOf } from '../completion/proposals.ts';
-import { currentUser } from './resolve-user.ts';
+import { defaultUser, requestedInEnv } from './resolve-user.ts';
 import { acceptedKeys, windowKeys } from './parse-arguments.ts';
 import type { TpuCommand } from './command.ts';
 import { table, tpuProgram } from './table.ts';
@@ -89,7 +89,7 @@ async function argumentProposals(
 
 function typingUser({ io }: LabServices, users: readonly LabUser[]): LabUser | undefined {
   try {
-    return currentUser({ io, userFlag: undefined }, users) ?? undefined;
+    return defaultUser({ io, requestedUser: requestedInEnv(io) }, users) ?? undefined;
   } catch {
     // TPU_USER names no user. The command itself reports it.
     return undefined;

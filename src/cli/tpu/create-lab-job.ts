@@ -16,7 +16,6 @@ import type { TpuClaim } from './claim-tpu.ts';
 
 interface NewLabJob {
   readonly user: LabUser;
-  readonly by: string;
   readonly spec: JobSpec;
   readonly manifest: string;
   readonly labJob: Omit<LabJob, 'job' | 'user'>;
@@ -28,14 +27,14 @@ interface NewLabJob {
 export async function createLabJob(
   cli: TpuCli,
   client: Client,
-  { user, by, spec, manifest, labJob, claim, notes }: NewLabJob,
+  { user, spec, manifest, labJob, claim, notes }: NewLabJob,
 ): Promise<{ readonly id: string; readonly window: number }> {
   const { io } = cli;
   const booking = runBooking(user, claim, notes);
   // A spreadsheet cannot take part in the transaction.
   const isLocal = (await cli.lab.site()).spreadsheet === null;
   const lab = { job: labJob, knownJobs: claim.knownJobs, booking: isLocal ? booking : null };
-  const { id } = await client.create({ spec, manifest, onBehalfOf: user.name, by, env: io.env, lab });
+  const { id } = await client.create({ spec, manifest, onBehalfOf: user.name, env: io.env, lab });
   if (!isLocal) await bookStartedRun(cli, labJob.tpu, booking);
   const { window } = await cli.lab.store.openWindow(id, 1, io.now());
   await wakeController(cli, client);

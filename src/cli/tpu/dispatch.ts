@@ -12,6 +12,7 @@ import { escapeLine } from '../../app/format.ts';
 import type { KnownNames, TpuCli, TpuCommand } from './command.ts';
 
 import { acceptedKeys, findCommand, parseArguments } from './parse-arguments.ts';
+import { requestedInEnv } from './resolve-user.ts';
 import { replacementHint, removedCommands, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
 
 /** Returns the exit code. Throws only for bugs in jobman. */
@@ -67,7 +68,7 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
       ...createCli(services, flags),
       services,
       lab,
-      userFlag: flags.user,
+      requestedUser: flags.user ?? requestedInEnv(services.io),
       reserved: {
         verbs: new Set([...table.flatMap(({ names }) => names), ...removedCommands, 'help']),
         keys: new Set(table.flatMap(acceptedKeys)),

@@ -1,17 +1,22 @@
-// The user that a command acts for: named on the line, else the user who types, else the answer to a question.
+// The user that a command is for: named on the line, else --user or TPU_USER, else the user who types, else the answer to
+// a question. And the user who types, who is the actor (app/actor.ts).
 
+import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { formatChoices } from '../../app/format.ts';
-import { userEnvVariable } from '../../app/actor.ts';
-import { actorName, actsForAnother, type LabUser, identifyUser } from '../../lab/users.ts';
+import { resolveActor, userEnvVariable } from '../../app/actor.ts';
+import type { Io } from '../../app/services.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
+import type { UserName } from '../../core/model/user.ts';
+import { normalizeName } from '../../lab/names.ts';
+import type { LabUser } from '../../lab/users.ts';
 import { canAsk, confirm } from '../prompt.ts';
 import { ask } from './terminal.ts';
 import type { TpuCli, ParsedArguments } from './command.ts';
 
 /** For a command that only reads. Throws JobmanError (2) if the user is unknown and there is no terminal. */
 export async function resolveUser(cli: TpuCli, args: ParsedArguments): Promise<LabUser> {
-  const users = await cli.lab.store.users();
-  return namedUser(users, args) ?? currentUser(cli, users) ?? askForUser(cli, users);
+  return chooseUser(cli, args, await cli.lab.store.users());
 }
 
 export async function resolveUsers(cli: TpuCli, args: ParsedArguments): Promise<readonly LabUser[]> {
@@ -20,33 +25,62 @@ export async function resolveUsers(cli: TpuCli, args: ParsedArguments): Promise<
   return user === undefined ? users : [user];
 }
 
-/** For changes; `by` is the actor. `what` completes "Do you want to ... for ada". Throws JobmanError (1) after a no. */
-export async function resolveActingUser(
-  cli: TpuCli,
-  args: ParsedArguments,
-  what: string,
-): Promise<{ readonly user: LabUser; readonly by: string }> {
+/** For changes. `what` completes "Do you want to ... for ada". Throws JobmanError (1) after a no. */
+export async function resolveActingUser(cli: TpuCli, args: ParsedArguments, what: string): Promise<LabUser> {
   const users = await cli.lab.store.users();
-  const actor = currentUser(cli, users);
-  const user = namedUser(users, args) ?? actor ?? (await askForUser(cli, users));
-  if (actsForAnother(actor, user.name)) {
-    const isMeant = await confirm(
-      cli,
-      `You are ${actor?.name}. Do you want to ${what} for ${user.name}?`,
-      `You are ${actor?.name}; this would ${what} for ${user.name}.`,
-    );
-    if (!isMeant) throw new JobmanError('Nothing was changed.', exitCode.failed);
-  }
-  return { user, by: actorName(actor, user.name) };
+  const user = await chooseUser(cli, args, users);
+  const actor = currentUser(cli, users, user.name)?.name ?? cli.io.user;
+  if (actor === user.name) return user;
+  const isMeant = await confirm(
+    cli,
+    `You are ${actor}. Do you want to ${what} for ${user.name}?`,
+    `You are ${actor}; this would ${what} for ${user.name}.`,
+  );
+  if (!isMeant) throw new JobmanError('Nothing was changed.', exitCode.failed);
+  return user;
 }
 
-/** The user who types, if known. Throws JobmanError (3) if --user or TPU_USER names no user. */
-export function currentUser(cli: Pick<TpuCli, 'io' | 'userFlag'>, users: readonly LabUser[]): LabUser | null {
-  const { env, user } = cli.io;
-  return identifyUser(
-    { env: cli.userFlag === undefined ? env : { ...env, [userEnvVariable]: cli.userFlag }, login: user },
-    users,
+type Caller = Pick<TpuCli, 'io' | 'requestedUser'>;
+
+/** The value of TPU_USER; null if it is not set. */
+export function requestedInEnv({ env }: Pick<Io, 'env'>): string | null {
+  const name = env[userEnvVariable];
+  return name === '' ? null : (name ?? null);
+}
+
+/** The client of the user who types. On a shared login that is the user on the line, unless the caller names another. */
+export function clientNaming({ services, requestedUser }: TpuCli, named: UserName | null): Promise<Client> {
+  return services.clientAs(requestedUser ?? named);
+}
+
+/** The user who types, if known; as `clientNaming`. Throws JobmanError (3) if --user or TPU_USER names no user. */
+export function currentUser(cli: Caller, users: readonly LabUser[], named: UserName | null = null): LabUser | null {
+  const requested = findRequested(cli, users)?.name ?? named;
+  const { user } = resolveActor({ login: cli.io.user, isHomeOwner: false }, requested, users);
+  return users.find(({ name }) => name === user) ?? null;
+}
+
+/** The user of a line that names none. Throws as `currentUser`. */
+export function defaultUser(cli: Caller, users: readonly LabUser[]): LabUser | null {
+  return findRequested(cli, users) ?? currentUser(cli, users);
+}
+
+function findRequested({ requestedUser }: Caller, users: readonly LabUser[]): LabUser | null {
+  if (requestedUser === null) return null;
+  const requested = normalizeName(requestedUser);
+  const names = users.map(({ name }) => name);
+  const found = users.find(({ name }) => name === requested);
+  if (found !== undefined) return found;
+  const near = didYouMean(requested, names);
+  throw new JobmanError(
+    `There is no user "${requested}" (from --user or ${userEnvVariable}).${near === undefined ? '' : ` Did you mean "${near}"?`}`,
+    exitCode.notFound,
+    ['tpu list-users    shows the users'],
   );
+}
+
+async function chooseUser(cli: TpuCli, args: ParsedArguments, users: readonly LabUser[]): Promise<LabUser> {
+  return namedUser(users, args) ?? defaultUser(cli, users) ?? askForUser(cli, users);
 }
 
 function namedUser(users: readonly LabUser[], args: ParsedArguments): LabUser | undefined {

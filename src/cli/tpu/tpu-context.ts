@@ -29,7 +29,9 @@ export async function withTpuContext(
 ): Promise<number> {
   const tpu = requiredTpu(args);
   const site = await cli.lab.site();
-  return withTpus(cli, (context) => work({ ...context, cli, tpu, site, report: (line) => cli.note(escapeLine(line)) }));
+  return withTpus(cli, null, (context) =>
+    work({ ...context, cli, tpu, site, report: (line) => cli.note(escapeLine(line)) }),
+  );
 }
 
 /** The state of the TPU. Throws JobmanError (5) if the cloud does not answer. */

@@ -34,7 +34,7 @@ export interface CommandOptions {
   readonly force?: boolean;
 }
 
-/** The job after that command, with its event; the same job if the command changes nothing. Call `checkCommand` first. */
+/** The job after that command, with its event; the same job if the command changes nothing. Call `checkAction` first. */
 export function applyCommand(job: Job, verb: Verb, options: CommandOptions, now: Instant): Change {
   const { by } = options;
   switch (verb) {

@@ -149,21 +149,6 @@ function ownersOnlyMessage({ id, owner, spec }: JobOrNew, operation: JobOperatio
     : `job ${id} (${spec.name}) belongs to ${owner}; only its owner may ${phrases[operation]?.it ?? `${operation} it`}`;
 }
 
-/** Accepted, or the sentence for the user. */
-export type CommandCheck = { readonly ok: true } | { readonly ok: false; readonly message: string };
-
-/** `checkAction` for callers that have no actor yet and know only the name of the user. */
-export function checkCommand(
-  job: Job,
-  command: JobCommand,
-  by: string,
-  options: Pick<CommandOptions, 'release' | 'commandOnly' | 'onBehalf'> = {},
-): CommandCheck {
-  const isPermitted = by === job.owner || options.onBehalf === true;
-  const message = isPermitted ? stateProblem(job, command, options) : ownersOnlyMessage(job, command);
-  return message === null ? { ok: true } : { ok: false, message };
-}
-
 /** The reason why the state of the job does not allow the command now, and the next step; null if it does. */
 function stateProblem(
   job: Job,

@@ -21,7 +21,7 @@ async function openLab() {
 }
 
 async function addUsersAndTpus(labStore: LabStore): Promise<void> {
-  await labStore.addUser(aUser('xibo', { sheetName: 'Xibo', logins: ['xb'] }));
+  await labStore.addUser(aUser('xibo', { sheetName: 'Xibo' }));
   await labStore.addUser(aUser('lyy'));
   for (const [alias, changes] of [
     ['v2-32-6', {}],

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TpuSpec } from '../../../src/core/model/spec.ts';
 import { aReport } from '../../support/lab-builders.ts';
-import { tpuSpec } from '../../support/builders.ts';
+import { readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../../support/builders.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { DeviceHolder, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { hour } from '../../../src/core/model/time.ts';
-import type { CliHarnessOptions } from '../support/harness.ts';
+import { now, type CliHarnessOptions } from '../support/harness.ts';
 import { openLabJobWorld, terminal, type LabJobWorld } from './lab-job-world.ts';
 import { aTpu } from './lab-world.ts';
 
@@ -107,7 +107,7 @@ suite('run', () => {
   test('a job of a manifest on the TPU is shown and ended like a job of the lab', async (t) => {
     const world = await openLabJobWorld(t);
     const capacity = { ...tpuSpec().capacity, ownership: 'persistent', name: six } as TpuSpec;
-    const { id } = await world.client.create({ spec: tpuSpec({ capacity }), manifest: '', by: 'ada' });
+    const { id } = await world.client.create({ spec: tpuSpec({ capacity }), manifest: '', onBehalfOf: 'ada' });
     const refused = await world.tpu(['run', 'v2-32-6', 'xibo']);
     assert.equal(refused.code, exitCode.conflict);
     assert.match(refused.err, new RegExp(`Job ${id} \\(vit\\) of ada is queued on v2-32-6`));
@@ -280,12 +280,20 @@ suite('kill', () => {
   test('another user needs a confirmation and appears in the history', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    const env = { TPU_USER: 'lyy' };
-    const refused = await world.tpu(['kill', '1', 'xibo'], { env });
-    assert.equal(refused.code, exitCode.conflict);
-    assert.match(refused.err, /You are lyy; this would kill a job for xibo.*--yes/);
-    assert.equal((await world.tpu(['kill', '1', 'xibo', '--yes'], { env })).code, 0);
+    await world.labStore.changeUser('lyy', (user) => ({ ...user, logins: ['alice'] }));
+    // On a login of their own a user cannot be another.
+    for (const env of [{}, { TPU_USER: 'xibo' }]) {
+      const refused = await world.tpu(['kill', '1', 'xibo'], { env });
+      assert.equal(refused.code, exitCode.conflict);
+      assert.match(refused.err, /You are lyy; this would kill a job for xibo.*--yes/);
+    }
+    assert.equal((await world.tpu(['kill', '1', 'xibo', '--yes'])).code, 0);
     assert.ok((await receivedCommands(world, id)).some(({ verb, by }) => verb === 'cancel' && by === 'lyy'));
+    const { id: started } = await world.run('v2-32-7', 'xibo', '--yes');
+    assert.deepEqual(
+      [(await world.client.show(started)).owner, (await world.client.events(started, 0))[0]?.event],
+      ['xibo', { kind: 'created', at: now, by: 'lyy' }],
+    );
   });
 });
 
@@ -512,11 +520,29 @@ suite('the list', () => {
     world.windows.set('xibo', []);
     await world.tpu(['__closed', id, '1']);
     assert.equal(await isRecoveryDisabled(id), true);
+    assert.equal((await receivedCommands(world, id)).at(-1)?.by, 'xibo', 'on a shared login');
     assert.notEqual((await world.labStore.windows({ user: 'xibo' }))[0]?.window.closedAt, null);
     const other = await world.run('v2-32-7', 'xibo');
     await world.labStore.setWindowState([{ job: other.id, attempt: 1 }], 'cleared', 1);
     await world.tpu(['__closed', other.id, '1']);
     assert.equal(await isRecoveryDisabled(other.id), false, 'the command that cleared the window closed it');
+  });
+
+  test('ack is recorded as the act of the user who types', async (t) => {
+    const world = await openLabJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    const stored = await world.store.load(id);
+    assert.ok(stored);
+    const exited = { ...runningAttempt, allocation: 1, exitSeen: { at: now, worker: 0, exitCode: 1 } };
+    const job = withAttempts(stored.job, [readyAllocation], [exited]);
+    const { revision } = stored;
+    await world.store.commit({ job, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+    await world.labStore.changeUser('lyy', (user) => ({ ...user, logins: ['alice'] }));
+    assert.match((await world.tpu(['ack', 'xibo'])).out, /^Window 1: its program has ended/m);
+    assert.deepEqual(
+      (await receivedCommands(world, id)).map(({ verb, by }) => [verb, by]),
+      [['accept-exit', 'lyy']],
+    );
   });
 
   test('attach opens a window on a terminal', async (t) => {

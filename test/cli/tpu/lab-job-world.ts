@@ -5,10 +5,11 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../../../src/app/client.ts';
-import { clientFor } from '../../../src/app/store-client.ts';
+import { type ClientParts, clientFor } from '../../../src/app/store-client.ts';
 import type { Store } from '../../../src/app/ports.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
+import type { Actor } from '../../../src/core/model/user.ts';
 import type { Job, Finish } from '../../../src/core/model/job.ts';
 import { tpuFromName } from '../../../src/lab/tpus.ts';
 import { type BookingSheet, createLocalSheet } from '../../../src/lab/bookings.ts';
@@ -59,7 +60,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
   mkdirSync(home, { recursive: true });
   const store = openStore({ file: ':memory:' });
   const { lab: labStore } = store;
-  const client = clientFor(async () => aMember('alice'), {
+  const parts: ClientParts = {
     store,
     notifications: store.notifications,
     home,
@@ -74,7 +75,9 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
       await finishRequestedJobs(store);
       return null;
     },
-  });
+  };
+  const clientOf = (actor: Actor): Client => clientFor(async () => actor, parts);
+  const client = clientOf(aMember('alice'));
   const tpuStates = new Map<string, TpuState>();
   const holders = new Map<string, DeviceHolder[]>();
   const unreachableTpus = new Set<string>();
@@ -120,7 +123,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
         ...options,
         services: { home, client: async () => client, settings: async () => settings, ...options.services },
       });
-      return runCli(runTpu, lab, argv, harness);
+      return runCli(runTpu, lab, argv, harness, clientOf);
     },
     async run(...argv) {
       const result = await world.tpu(['run', ...argv]);

@@ -3,6 +3,9 @@
 
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { run, runTpu } from '../../support/output-schema.ts';
+import { resolveActor } from '../../../src/app/actor.ts';
+import type { Client } from '../../../src/app/client.ts';
+import type { Actor } from '../../../src/core/model/user.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { siteOf } from '../../../src/lab/site.ts';
@@ -57,8 +60,9 @@ export async function runCli(
   lab: Lab,
   argv: readonly string[],
   harness: CliHarness,
+  clientOf?: (actor: Actor) => Client,
 ): Promise<CliResult> {
-  const code = await runProgram(argv, servicesOf(lab, harness));
+  const code = await runProgram(argv, servicesOf(lab, harness, clientOf));
   return { code, out: harness.out(), err: harness.err(), commands: harness.commands };
 }
 
@@ -67,12 +71,16 @@ export function jsonLines<T>(out: string): readonly T[] {
   return out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as T]));
 }
 
-export function servicesOf(lab: Lab, { services }: CliHarness): LabServices {
+/** Without `clientOf`, every actor has the client of the harness. */
+export function servicesOf(lab: Lab, { services }: CliHarness, clientOf?: (actor: Actor) => Client): LabServices {
   return {
     ...services,
     lab: async () => lab,
     labHome: unavailable('home of a group'),
-    clientAs: () => services.client(),
+    async clientAs(requested) {
+      const actor = resolveActor({ login: services.io.user, isHomeOwner: false }, requested, await lab.store.users());
+      return clientOf?.(actor) ?? { ...(await services.client()), whoAmI: async () => actor };
+    },
   };
 }
 

@@ -257,6 +257,18 @@ suite('the user of a command', () => {
     assert.equal((await tpu([...line, '--yes'], { env })).code, 0);
     assert.equal((await tpu(['get-settings', 'xibo'], { env })).code, 0, 'reading needs no confirmation');
   });
+  test('TPU_USER names the user who types on a shared login only', async () => {
+    const { labStore, tpu } = await openSampleLab();
+    const line = ['set-settings', 'time_zone', 'cn'];
+    const refusalOf = async (...argv: string[]) => (await tpu([...line, ...argv], { env: { TPU_USER: 'xibo' } })).err;
+    assert.equal(await refusalOf(), '');
+    assert.match(await refusalOf('lyy'), /You are xibo; .* for lyy\./);
+    await labStore.changeUser('lyy', (user) => ({ ...user, logins: ['alice'] }));
+    assert.match(await refusalOf(), /You are lyy; this would change the setting time_zone for xibo\. .*--yes/);
+    assert.equal(await refusalOf('lyy'), '');
+    await labStore.changeUser('lyy', (user) => ({ ...user, logins: ['lyy1'] }));
+    assert.match((await tpu([...line, 'lyy'])).err, /You are alice; .* for lyy\./, 'a user with a login of their own');
+  });
   test('an unknown user is asked for on a terminal only', async () => {
     const { tpu } = await openSampleLab();
     const { code, err } = await tpu(['get-settings']);
@@ -266,7 +278,9 @@ suite('the user of a command', () => {
     assert.equal(asked.out, 'us\n');
     assert.match(asked.err, /There is no user missing/);
     assert.equal((await tpu(['check-rules'], { env: { TPU_USER: 'missing' } })).code, 0);
-    assert.equal((await tpu(['get-settings'], { env: { TPU_USER: 'missing' } })).code, 3);
+    const missing = await tpu(['get-settings'], { env: { TPU_USER: 'xib' } });
+    assert.equal(missing.code, 3);
+    assert.match(missing.err, /There is no user "xib" \(from --user or TPU_USER\)\. Did you mean "xibo"\?/);
     await tpu(['del-user', 'lyy', '--yes']);
     const alone = await tpu(['get-settings']);
     assert.match(alone.err, /TPU_USER\. The only one is xibo\.$/m);

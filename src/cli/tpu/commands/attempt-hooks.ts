@@ -389,8 +389,10 @@ export async function closed(cli: TpuCli, { raw }: ParsedArguments): Promise<num
   await store.setWindowState([{ job: id, attempt }], 'closed', cli.io.now());
   // A later attempt has its own window, so this one was only tidied up.
   if (windows.some(({ window }) => window.attempt > attempt)) return exitCode.ok;
-  const client = await cli.services.client();
-  const answer = await client.sendCommand(id, 'disable-recovery', { by: found.job.user, onBehalf: true });
+  // The tmux server may have been started with the TPU_USER of another user.
+  const { user: onBehalfOf } = found.job;
+  const client = await cli.services.clientAs(onBehalfOf);
+  const answer = await client.sendCommand(id, 'disable-recovery', { onBehalfOf });
   if (answer.ok) await wakeController(cli, client);
   return exitCode.ok;
 }

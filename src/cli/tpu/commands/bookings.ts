@@ -87,7 +87,7 @@ function formatStatus({ booking: { status } }: FoundTpu): string {
 
 export async function book(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const tpu = requiredTpu(args);
-  const { user } = await resolveActingUser(cli, args, `book ${tpu.name}`);
+  const user = await resolveActingUser(cli, args, `book ${tpu.name}`);
   const note = await readNotes(cli, args, 'Without a terminal, give the notes: ssn=until_monday');
   const sheet = await cli.lab.sheet();
   const booking = await readBooking(sheet, tpu);

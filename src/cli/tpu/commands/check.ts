@@ -7,7 +7,7 @@ import { escapeLine } from '../../../app/format.ts';
 import { isUnderWay } from '../../../lab/check-rows.ts';
 import { timeFormatter } from '../../../lab/local-time.ts';
 import { newsTimeFormatter, type JobNews, newsEventKinds, groupNews } from '../../../lab/news.ts';
-import { actsForAnother, type LabUser } from '../../../lab/users.ts';
+import type { LabUser } from '../../../lab/users.ts';
 import { shortName } from '../../../lab/tpus.ts';
 import { restartIfKilled, createWaker } from '../../controller.ts';
 import { hangingIndent } from '../../render/cell.ts';
@@ -62,8 +62,8 @@ export const news: TpuHandler = async (cli, args) => {
   const last = events.at(-1)?.number;
   // Print first and record as seen afterwards, so that interrupted output is news again. News that another user reads
   // stays news.
-  const isTheirs = !actsForAnother(currentUser(cli, await store.users()), user.name);
-  if (last !== undefined && isTheirs && !args.flags.has('peek'))
+  const reader = currentUser(cli, await store.users(), user.name);
+  if (last !== undefined && reader?.name === user.name && !args.flags.has('peek'))
     await store.changeUser(user.name, (now) => ({ ...now, newsSeen: Math.max(now.newsSeen, last) }));
   if (groups.length === 0) cli.note(`No news about the jobs of ${user.name}.`);
   return exitCode.ok;

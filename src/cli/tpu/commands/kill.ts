@@ -16,6 +16,7 @@ import {
   readUsage,
   runFoldersOn,
   resolveTpu,
+  toEnd,
   type ClaimContext,
   withTpus,
 } from '../claim-tpu.ts';
@@ -26,7 +27,7 @@ import { printResult } from '../terminal.ts';
 import type { TpuCli, ParsedArguments } from '../command.ts';
 
 export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> {
-  const { user, by } = await resolveActingUser(cli, args, 'kill a job');
+  const user = await resolveActingUser(cli, args, 'kill a job');
   const list = await readUserWindows(cli, await cli.services.client(), user);
   const jobs = await selectJobs(cli, args, user, list);
   const live = jobs.filter(({ job }) => !isFinished(list, job));
@@ -40,7 +41,7 @@ export async function kill(cli: TpuCli, args: ParsedArguments): Promise<number> 
     const message = (window: string): string => `${capitalize(window)} of ${user.name} ${state} already.`;
     await printKilled(cli, user, job, { killed: false, phase }, message);
   }
-  return Math.max(code, await endJobsAndPrograms(cli, { user, by, jobs: live }));
+  return Math.max(code, await endJobsAndPrograms(cli, user, live));
 }
 
 async function selectJobs(
@@ -84,14 +85,11 @@ async function printKilled(
   printResult(cli, { window, job, user, ...end }, message(called));
 }
 
-export async function endJobsAndPrograms(
-  cli: TpuCli,
-  { user, by, jobs }: { readonly user: LabUser; readonly by: string; readonly jobs: readonly LabJob[] },
-): Promise<number> {
+export async function endJobsAndPrograms(cli: TpuCli, user: LabUser, jobs: readonly LabJob[]): Promise<number> {
   if (jobs.length === 0) return exitCode.ok;
-  return withTpus(cli, async (parts) => {
+  return withTpus(cli, user, async (parts) => {
     const ids = jobs.map(({ job }) => job);
-    await endJobs(cli, parts.client, ids, { by, signal: parts.signal });
+    await endJobs(cli, parts, jobs.map(toEnd));
     // The end of a job's script does this. A job that was killed before its script began has no such end.
     for (const job of jobs) await bookAttempt(cli, job, 'reserved', (sentence) => cli.note(escapeLine(sentence)));
     for (const job of ids)

@@ -36,6 +36,7 @@ import {
   type ClaimRequest,
   claimTpu,
   readUsage,
+  toEnd,
   withTpus,
 } from '../claim-tpu.ts';
 import { canAsk } from '../../prompt.ts';
@@ -47,16 +48,16 @@ const noNotesMessage = 'Without a terminal, give the notes for the booking sheet
 const defaultDirectory = 1;
 
 export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
-  const { user, by } = await resolveActingUser(cli, args, 'run a job');
+  const user = await resolveActingUser(cli, args, 'run a job');
   const number = args.numbers['dir'] ?? defaultDirectory;
   const directory = codeDirectory(user, number);
   const { tag: tagArgument } = args.keys;
   const tag = tagArgument === undefined ? null : parseName('tag', tagArgument, await namesInUse(cli));
   const configs = configArguments(args.configs, user.aliases, cli.ownKeys);
-  return withTpus(cli, async (parts) => {
+  return withTpus(cli, user, async (parts) => {
     const tpu = args.tpu ?? (await chooseTpu(cli, args, user, directory, parts));
     const notes = await readNotes(cli, args, noNotesMessage);
-    const request = { tpu, user, by, apply: args.flags.has('apply'), force: args.flags.has('f') };
+    const request = { tpu, user, apply: args.flags.has('apply'), force: args.flags.has('f') };
     const claim = await claimTpu(cli, parts, request);
     const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
     await claim.prepare();
@@ -71,7 +72,6 @@ export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
     });
     const { id, window } = await createLabJob(cli, parts.client, {
       user,
-      by,
       spec,
       manifest: `# Created by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.userScript ?? ''}\n`,
       labJob: {
@@ -207,17 +207,17 @@ interface RestartRequest extends Omit<ClaimRequest, 'job' | 'otherEffects'> {
 }
 
 async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: RestartMode): Promise<number> {
-  const { user, by } = await resolveActingUser(cli, args, `${startMode} a job`);
+  const user = await resolveActingUser(cli, args, `${startMode} a job`);
   if (args.tpu !== null && args.windows.length > 1)
     throw new JobmanError('One TPU runs one job. Give one window, or no TPU.', exitCode.usage);
   const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
-  return withTpus(cli, async (parts) => {
+  return withTpus(cli, user, async (parts) => {
     for (const number of args.windows) {
       const { job: labJob } = await findWindow(cli, user, number);
       const view = await parts.client.show(labJob.job);
       const tpu = args.tpu ?? (await resolveTpu(cli, labJob.tpu));
       const begin = tpu.name === labJob.tpu ? restartOnSameTpu : restartOnOtherTpu;
-      await begin(cli, parts, { ...agreed, startMode, user, by, window: number, labJob, view, tpu });
+      await begin(cli, parts, { ...agreed, startMode, user, window: number, labJob, view, tpu });
       if (startMode !== 'resume' || labJob.parent !== null) continue;
       // A job with a parent may have its folders from the parent.
       const windows = await cli.lab.store.windows({ jobs: [labJob.job], cleared: true });
@@ -229,7 +229,7 @@ async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: Restar
 }
 
 async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
-  const { startMode, user, by, window: number, labJob, view, tpu } = request;
+  const { startMode, user, window: number, labJob, view, tpu } = request;
   const { client } = parts;
   if (!isFinishedPhase(view.phase))
     throw new JobmanError(
@@ -239,7 +239,7 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
     );
   const claim = await claimTpu(cli, parts, { ...request, job: labJob.job });
   await claim.prepare();
-  const answer = await client.sendCommand(labJob.job, startMode, { by, onBehalf: true });
+  const answer = await client.sendCommand(labJob.job, startMode, { onBehalfOf: user.name });
   if (!answer.ok) throw new JobmanError(answer.message, answer.exitCode);
   await bookStartedRun(cli, tpu.name, runBooking(user, claim, null));
   const { window } = await cli.lab.store.openWindow(labJob.job, view.attempts.length + 1, cli.io.now());
@@ -254,8 +254,7 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
 
 /** Creates a job with this one as its parent. If this one is under way, the user confirms and it is ended first. */
 async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
-  const { startMode, user, by, window: number, labJob, view, tpu } = request;
-  const { client, signal } = parts;
+  const { startMode, user, window: number, labJob, view, tpu } = request;
   const isOver = isFinishedPhase(view.phase);
   const { namePrefix } = await cli.lab.site();
   const newest = view.attempts.at(-1)?.attempt ?? 1;
@@ -264,13 +263,12 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
     : [`window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)} and would be killed`];
   const claim = await claimTpu(cli, parts, { ...request, otherEffects });
   const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
-  if (!isOver) await endJobs(cli, client, [labJob.job], { by, signal });
+  if (!isOver) await endJobs(cli, parts, [toEnd(labJob)]);
   await claim.prepare();
   const spec = retargetSpec(view.spec, specContext, labJob);
   const { job: parent, user: _user, ...same } = labJob;
-  const { id, window } = await createLabJob(cli, client, {
+  const { id, window } = await createLabJob(cli, parts.client, {
     user,
-    by,
     spec,
     manifest: `# Created by: tpu ${startMode} windows=${number} tpu=${tpu.name} ${user.name}\n`,
     labJob: {

@@ -12,7 +12,7 @@ import type { TpuHandler, TpuCli } from '../command.ts';
 import { endJobsAndPrograms } from './kill.ts';
 
 export const clean: TpuHandler = async (cli, args) => {
-  const { user } = await resolveActingUser(cli, args, 'clean up');
+  const user = await resolveActingUser(cli, args, 'clean up');
   await clearList(cli, user, { filter: 'all', includeContinued: args.flags.has('re') });
   await closeZombieWindows(cli, user);
   return exitCode.ok;
@@ -20,7 +20,7 @@ export const clean: TpuHandler = async (cli, args) => {
 
 export function clearCommand(filter: ClearFilter): TpuHandler {
   return async (cli, args) => {
-    const { user } = await resolveActingUser(cli, args, 'clear the list');
+    const user = await resolveActingUser(cli, args, 'clear the list');
     await clearList(cli, user, { filter, includeContinued: false });
     return exitCode.ok;
   };
@@ -54,7 +54,7 @@ function numbersOf(windows: readonly WindowWithJob[]): readonly number[] {
 
 /** A window whose work continues in a live job stays on the list. */
 export const killWindow: TpuHandler = async (cli, args) => {
-  const { user, by } = await resolveActingUser(cli, args, 'close a window');
+  const user = await resolveActingUser(cli, args, 'close a window');
   const client = await cli.services.client();
   let code: number = exitCode.ok;
   for (const number of args.windows) {
@@ -70,15 +70,14 @@ export const killWindow: TpuHandler = async (cli, args) => {
     const phase = list.phaseOf(job.job);
     // Clear first: a window that closes while its program runs counts as closed by the user.
     await clearWindows(cli, user, [found]);
-    if (phase !== null && !isFinishedPhase(phase))
-      code = Math.max(code, await endJobsAndPrograms(cli, { user, by, jobs: [job] }));
+    if (phase !== null && !isFinishedPhase(phase)) code = Math.max(code, await endJobsAndPrograms(cli, user, [job]));
     cli.printSentence(`${closed}.`);
   }
   return code;
 };
 
 export const zombieWindows: TpuHandler = async (cli, args) => {
-  const { user } = await resolveActingUser(cli, args, 'close windows');
+  const user = await resolveActingUser(cli, args, 'close windows');
   if (!(await closeZombieWindows(cli, user)))
     cli.printSentence(`All tmux windows that jobman opened for ${user.name} have a job on the list.`);
   return exitCode.ok;
@@ -99,7 +98,7 @@ async function closeZombieWindows(cli: TpuCli, user: LabUser): Promise<boolean> 
 }
 
 export const zombieJobs: TpuHandler = async (cli, args) => {
-  const { user } = await resolveActingUser(cli, args, 'clear the list');
+  const user = await resolveActingUser(cli, args, 'clear the list');
   const host = await cli.lab.tmuxWindows();
   if (host.tmux === null) {
     cli.printSentence('tmux is not installed on this machine. Nothing was changed.');

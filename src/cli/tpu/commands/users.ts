@@ -166,7 +166,7 @@ async function changeUser(
   change: (user: LabUser) => LabUser,
   sentences: (now: LabUser, before: LabUser) => readonly string[],
 ): Promise<number> {
-  const { user } = await resolveActingUser(cli, args, what);
+  const user = await resolveActingUser(cli, args, what);
   let before = user;
   const now = await cli.lab.store.changeUser(user.name, (stored) => change((before = stored)));
   for (const sentence of sentences(now, before)) cli.printSentence(escapeLine(sentence));

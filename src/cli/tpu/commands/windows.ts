@@ -10,12 +10,12 @@ import type { LabUser } from '../../../lab/users.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { refuseJson } from '../../context.ts';
 import { requiredText, type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
-import { resolveActingUser, resolveUser, resolveUsers } from '../resolve-user.ts';
+import { clientNaming, resolveActingUser, resolveUser, resolveUsers } from '../resolve-user.ts';
 import { findWindow, formatWindows, readRows } from '../user-windows.ts';
 
 export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const users = await resolveUsers(cli, args);
-  const client = await cli.services.client();
+  const client = await clientNaming(cli, args.user);
   const { rows } = await client.list({});
   const live = rows.filter((row) => !isFinishedPhase(row.phase) && users.some(({ name }) => name === row.owner));
   if (live.length === 0) {
@@ -28,8 +28,7 @@ export async function ack(cli: TpuCli, args: ParsedArguments): Promise<number> {
   const newest = new Map(windows.map(({ window }) => [window.job, window.window]));
   // Only a job whose program has ended without a decision accepts this.
   const judged: string[] = [];
-  for (const { id, owner } of live)
-    if ((await client.sendCommand(id, 'accept-exit', { by: owner ?? '', onBehalf: true })).ok) judged.push(id);
+  for (const { id } of live) if ((await client.sendCommand(id, 'accept-exit', {})).ok) judged.push(id);
   const notice = await cli.lab.checkNow(ids);
   for (const user of users) {
     const troubles = await readTroubles(cli, user);
@@ -81,7 +80,7 @@ function hasTrouble(entry: readonly [string, Trouble | null]): entry is readonly
 }
 
 export async function addTag(cli: TpuCli, args: ParsedArguments): Promise<number> {
-  const { user } = await resolveActingUser(cli, args, 'tag a job');
+  const user = await resolveActingUser(cli, args, 'tag a job');
   const [number = 0] = args.windows;
   const tag = parseName('tag', requiredText(args, 'tag'), await namesInUse(cli));
   const { job } = await findWindow(cli, user, number);
