@@ -98,6 +98,7 @@ export async function openSimulatedJobs(
     version: '0.0.0',
     holdsLock: true,
     slots: 1,
+    keptPasses: { days: 7, count: 2_000 },
     grants: [],
     idleExitMs: null,
   });

@@ -143,6 +143,7 @@ export function createControllers(context: SimulationContext, options: Controlle
       version: '0.0.0',
       holdsLock: certain,
       slots: slotCount,
+      keptPasses: { days: 7, count: 2_000 },
       grants: world.ownerBudgetUsd === null ? [] : [{ budgetUsd: world.ownerBudgetUsd, budgetPeriod: 'day' }],
       idleExitMs: minute,
       onRenewal: onLease,

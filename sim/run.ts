@@ -3,7 +3,8 @@
 // store are the real ones.
 
 import { createHash } from 'node:crypto';
-import type { Clock } from '../src/app/ports.ts';
+import type { Clock, Store } from '../src/app/ports.ts';
+import type { ReplayedPass } from '../src/core/decide/replay.ts';
 import type { Job } from '../src/core/model/job.ts';
 import { capacityAt, alternativeCount } from '../src/core/model/spec.ts';
 import { hour, minute, second } from '../src/core/model/time.ts';
@@ -25,6 +26,7 @@ import { startFaults, drawFaultIntensity } from './faults.ts';
 import type { FaultContext, FaultIntensity } from './faults.ts';
 import { createRecipients } from './notifications.ts';
 import type { Recipients } from './notifications.ts';
+import { replayPasses } from './recorded-passes.ts';
 import { createTimeline } from './timeline.ts';
 import { createWorld, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
@@ -44,6 +46,8 @@ export interface RunResult {
   readonly events: number;
   readonly jobs: number;
   readonly controllers: number;
+  /** The recorded passes of all jobs. */
+  readonly passes: readonly ReplayedPass[];
 }
 
 export interface RunOptions {
@@ -72,6 +76,7 @@ function drawZones(chance: Chance): Pick<World, 'emptyZones' | 'forbiddenZones'>
 
 /** A world with its jobs, owners and controllers, before its first event. */
 interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 'chance'> {
+  readonly store: Store;
   readonly controllers: Controllers;
   readonly profiles: ReadonlyMap<string, JobProfile>;
   readonly recipients: Recipients;
@@ -80,7 +85,6 @@ interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 
   readonly faultChance: Chance;
   hasFaults: boolean;
   create(wanted: PlannedJob): Promise<void>;
-  close(): Promise<void>;
 }
 
 function createSimulation(chance: Chance, log: (line: string) => void): Simulation {
@@ -185,6 +189,7 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
 
   const simulation: Simulation = {
     world,
+    store,
     cloudModel,
     disk,
     wallClock,
@@ -199,7 +204,6 @@ function createSimulation(chance: Chance, log: (line: string) => void): Simulati
     intensity,
     hasFaults: true,
     create,
-    close: () => store.close(),
   };
   return simulation;
 }
@@ -318,7 +322,8 @@ export async function run({ seed, trace = false }: RunOptions): Promise<RunResul
   await timeline.run(simulation.intensity.length, isBroken);
   if (!isBroken()) await runWithoutFaults(simulation, isBroken);
   for (const controllerProcess of controllers.processes) controllerProcess.process.crash();
-  await simulation.close();
+  const passes = await replayPasses(simulation.store, [...profiles.keys()], checker);
+  await simulation.store.close();
   return {
     seed,
     violation: checker.violation,
@@ -328,5 +333,6 @@ export async function run({ seed, trace = false }: RunOptions): Promise<RunResul
     events: timeline.eventCount,
     jobs: profiles.size,
     controllers: controllers.processes.length,
+    passes,
   };
 }

@@ -26,6 +26,7 @@ export const invariants = {
   14: 'only its own checkpoints',
   15: 'every event is reported',
   16: 'usage is complete',
+  17: 'passes can be replayed',
 } as const;
 
 export type InvariantNumber = keyof typeof invariants;

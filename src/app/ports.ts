@@ -5,6 +5,7 @@ import type { Event } from '../core/model/event.ts';
 import type { Allocation, BudgetPeriod, Job } from '../core/model/job.ts';
 import type { AllocationStatus, Observed, Outcome, OutcomeResult, WorkerStatus } from '../core/model/observation.ts';
 import type { SliceState } from '../core/model/ready-periods.ts';
+import type { RecordedPass } from '../core/model/recorded-pass.ts';
 import type { Arrival } from '../core/model/arrival-times.ts';
 import type { AnswerRecord } from '../core/decide/capacity-answers.ts';
 import type { Launch } from '../core/decide/launch.ts';
@@ -57,6 +58,30 @@ export interface Commit {
   readonly wakeAt: Instant | null;
   /** The controller's lease epoch; null for a client's commit, which needs no lease. */
   readonly epoch: number | null;
+  /** For a pass; null if passes are not recorded. Absent for another commit, such as a command. */
+  readonly record?: PassRecord | null;
+}
+
+export interface PassRecord {
+  readonly pass: RecordedPass;
+  /** The store keeps so many commits of the job, and those of all jobs since then. */
+  readonly maxCount: number;
+  readonly since: Instant;
+}
+
+/** A recorded commit of a job. */
+export interface RecordedStep {
+  /** From 1, without gaps. */
+  readonly seq: number;
+  readonly at: Instant;
+  /** Null if no pass made the commit: it was a command, or a report by orphan collection. */
+  readonly situation: string | null;
+  readonly events: readonly Event[];
+  /** Null without a pass, and if another version has recorded it or has changed the job after it. */
+  readonly inputs: { readonly pass: RecordedPass; readonly before: Job; readonly after: Job } | null;
+  /** Later passes that requested the same actions and changed nothing, and the time of the last. */
+  readonly repeats: number;
+  readonly repeatedAt: Instant | null;
 }
 
 export type CommitResult = 'committed' | 'stale' | 'lease_lost';
@@ -162,6 +187,8 @@ export interface Store {
   /** As `list`, for screens. The store keeps the rows of finished jobs; `rowOf` makes every other row. */
   listRows(filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage>;
   events(id: string, after: number): Promise<readonly StoredEvent[]>;
+  /** The recorded commits of the job, oldest first. */
+  passes(id: string): Promise<readonly RecordedStep[]>;
   /** Stores a fact for the job's next pass. Safe to repeat: a newer outcome replaces one with the same key. */
   addOutcome(id: string, outcome: Outcome): Promise<void>;
   outcomes(id: string): Promise<readonly StoredOutcome[]>;

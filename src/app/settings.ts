@@ -292,6 +292,18 @@ const table = {
       'The controller exits after this time without work.',
     ),
   },
+  passes: {
+    days: defineSetting(
+      int('a whole number of at least 1', 1),
+      7,
+      'Passes of the controller are kept for so many days, for `replay`.',
+    ),
+    count: defineSetting(
+      int('a whole number', 0),
+      2_000,
+      'At most so many passes of each job are kept; 0: none is recorded.',
+    ),
+  },
   terminal: {
     title: defineSetting(bool, true, 'Show in the window title what a command waits for.'),
     bell: defineSetting(bool, true, 'Ring once when a job ends while a terminal waits for it.'),

@@ -57,6 +57,8 @@ export interface ControllerOptions {
   readonly slots: number;
   /** Their budgets limit the jobs of each user. */
   readonly grants: readonly Grant[];
+  /** The passes that stay recorded: of these days, and at most so many of each job. 0: none is recorded. */
+  readonly keptPasses: { readonly days: number; readonly count: number };
   /** The controller exits after this long without work; null: never. */
   readonly idleExitMs: Duration | null;
   /** Both are created once the lease is held. */

@@ -3,11 +3,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
 import { describeCloudAnswer, describeEvent } from '../app/history.ts';
-import type { Backend } from '../app/ports.ts';
+import type { Backend, PassRecord } from '../app/ports.ts';
 import type { Decision } from '../core/model/decision.ts';
 import type { Job } from '../core/model/job.ts';
+import type { Observation } from '../core/model/observation.ts';
+import { recordPass } from '../core/model/recorded-pass.ts';
 import { reconcile } from '../core/decide/reconcile.ts';
-import { earliest, minute, second, type Instant } from '../core/model/time.ts';
+import { day, earliest, minute, second, type Instant } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { Lease } from './lease.ts';
 import type { LogFollowers, LogMirror } from './log-mirror.ts';
@@ -18,7 +20,7 @@ import { backoff } from './timers.ts';
 
 interface PassParts extends Pick<
   ControllerOptions,
-  'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'isOutOfDescriptors'
+  'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'isOutOfDescriptors' | 'version' | 'keptPasses'
 > {
   readonly observerFor: (backend: Backend) => Observer;
   readonly observeOwnerSpending: ObservationContext['observeOwnerSpending'];
@@ -91,6 +93,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
         foldedOutcomes: outcomes.map((outcome) => outcome.id),
         wakeAt: wakeAt ?? null,
         epoch: lease.epoch,
+        record: recordOf(observation, decision, now, parts),
       });
       if (result === 'lease_lost') return parts.onLeaseLost();
       // A client's command came in between: decide again, with it.
@@ -151,6 +154,16 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       parts.setDue(id, clock.now() + backoff(count, second, 30 * second));
     }
   };
+}
+
+function recordOf(
+  observation: Observation,
+  decision: Decision,
+  now: Instant,
+  { version, keptPasses: { days, count } }: PassParts,
+): PassRecord | null {
+  if (count === 0) return null;
+  return { pass: recordPass(observation, decision, { now, version }), maxCount: count, since: now - days * day };
 }
 
 /** Warns at most once a minute. */

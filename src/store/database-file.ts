@@ -267,7 +267,7 @@ function areTwoFiles(one: string, other: string): boolean {
 }
 
 /** The database version that this program reads and writes: the number of the last migration. */
-export const schemaVersion = 6;
+export const schemaVersion = 7;
 
 /** 0 for a database without tables. Throws StoreError for a version that this program cannot use. */
 async function supportedVersion(db: Database, file: string): Promise<number> {

@@ -29,6 +29,7 @@ import { nextNumber, requireRow } from './counters.ts';
 import { schemaVersion } from './database-file.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
+import { passEntry, writePass } from './passes.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 import { completeUsage, writeUsage } from './usage.ts';
@@ -105,10 +106,11 @@ export type NoticesOf = (job: Job, events: readonly Event[]) => NoticeChange;
 export async function commitJob(db: Database, commit: Commit, noticesOf: NoticesOf): Promise<CommitResult> {
   const { job, epoch } = commit;
   const number = numberOf(job.id);
-  const { rows } = await sql<{ event_count: number; status: string }>`
-    select event_count, status from job where number = ${number ?? null}`.execute(db);
+  const { rows } = await sql<{ event_count: number; status: string; last_pass: string | null }>`
+    select event_count, status, last_pass from job where number = ${number ?? null}`.execute(db);
   const stored = rows[0];
   const { finished_at, removed, status, list_row_version, list_row, location, collect_until } = statusColumns(job);
+  const entry = stored === undefined ? null : passEntry(commit, stored, status);
   const isCurrent =
     epoch === null ? sql`1 = 1` : sql`exists (select 1 from lease where holder is not null and epoch = ${epoch})`;
   // The update itself decides: another writer may have committed, or taken the lease, since the row was read.
@@ -117,9 +119,9 @@ export async function commitJob(db: Database, commit: Commit, noticesOf: Notices
     set revision = revision + 1, event_count = event_count + ${commit.events.length},
         finished_at = ${finished_at}, removed = ${removed}, wake_at = ${commit.wakeAt},
         status = ${status}, list_row_version = ${list_row_version}, list_row = ${list_row},
-        location = ${location}, collect_until = ${collect_until}
+        location = ${location}, collect_until = ${collect_until}, last_pass = ${entry?.lastPass ?? null}
     where number = ${number ?? null} and revision = ${commit.revision} and ${isCurrent} returning number`.execute(db);
-  if (number === undefined || stored === undefined || written.length === 0) {
+  if (number === undefined || stored === undefined || entry === null || written.length === 0) {
     if (epoch !== null && (await readLease(db))?.epoch !== epoch) return 'lease_lost';
     if (stored === undefined) throw new Error(`cannot commit job ${job.id}: it is not in the database`);
     return 'stale';
@@ -127,6 +129,7 @@ export async function commitJob(db: Database, commit: Commit, noticesOf: Notices
   await writeLocations(db, number, job);
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
+  await writePass(db, number, commit, entry);
   if (commit.events.length > 0) await writeUsage(db, { ...jobOf(stored.status, '{}'), spec: job.spec }, job);
   await writeNotices(db, job.id, noticesOf(job, commit.events));
   const folded = commit.foldedOutcomes;

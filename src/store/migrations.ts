@@ -63,7 +63,31 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
     await sql`
       insert into counter (name, value) select 'event', coalesce(max(id), 0) from event`.execute(db);
   },
+  async '0007_passes'(db) {
+    for (const statement of passes) await statement.execute(db);
+  },
 };
+
+const passes: readonly Sql[] = [
+  // The newest recorded commit as JSON; null while none is recorded.
+  sql`alter table job add column last_pass text`,
+  // One row for each recorded commit, numbered from 1 in each job. Its events are those from `events_before` + 1 to
+  // `events_after`. `back` is JSON: what turns the state after the commit into the state before. `situation` is null for
+  // a commit that no pass made. `is_linked` is 0 if the job was written between the row before and this one.
+  sql`
+    create table pass (
+      job integer not null references job (number),
+      seq integer not null,
+      at bigint not null,
+      situation text,
+      events_before integer not null,
+      events_after integer not null,
+      is_linked integer not null,
+      back text not null,
+      primary key (job, seq)
+    )`,
+  sql`create index pass_at on pass (at)`,
+];
 
 const portable: readonly Sql[] = [
   // `id` numbers the events of all jobs in the order of their commits. Both columns are null in a row that an older

@@ -14,6 +14,7 @@ import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
 import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
+import { readPasses } from './passes.ts';
 import { readUsers } from './users.ts';
 import { wakeUpsOf } from './wake-ups.ts';
 import { readUsage, readSpending, readCostliestJobs, readUsageSums } from './usage.ts';
@@ -65,6 +66,7 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
           select seq, body from event where job = ${numberOf(id) ?? null} and seq > ${after} order by seq`.execute(db);
         return rows.map(({ seq, body }) => ({ seq, event: objectOf<Event>(body) }));
       }),
+    passes: (id) => read((db) => readPasses(db, id)),
     addOutcome: (id, outcome) => write((db) => jobs.writeOutcome(db, id, outcome)),
     outcomes: (id) => read((db) => jobs.readOutcomes(db, id)),
     dueJobs: (now, limit) =>

@@ -70,6 +70,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       schema: schemaVersion,
       slots: settings.local.slots,
       grants: settings.grants,
+      keptPasses: settings.passes,
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),

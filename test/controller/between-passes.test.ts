@@ -441,6 +441,7 @@ test('a clock that is set back during a renewal leaves no timer longer than the 
     holder: 'one',
     version: '0.0.0',
     holdsLock: true,
+    keptPasses: { days: 7, count: 2_000 },
     grants: [],
     slots: 1,
     idleExitMs: null,

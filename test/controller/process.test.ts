@@ -63,6 +63,7 @@ async function optionsFor(
     logFiles: createLogCopies({ isFull: false }, createChance(1)),
     log: { info: () => undefined, warn: () => undefined },
     grants: [],
+    keptPasses: { days: 7, count: 2_000 },
     slots: 1,
     idleExitMs: null,
     onStop: () => () => undefined,

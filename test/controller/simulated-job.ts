@@ -100,6 +100,7 @@ export async function openSimulatedJob(options: {
       holder,
       version: '0.0.0',
       holdsLock: true,
+      keptPasses: { days: 7, count: 2_000 },
       grants: [],
       slots: 1,
       idleExitMs: 10 * second,

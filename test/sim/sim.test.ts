@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
 import { findMutant } from '../../sim/mutants.ts';
-import { mutants, edited } from '../../sim/mutants/load.ts';
+import { mutants, edited, importMutant } from '../../sim/mutants/load.ts';
+import { differencesOf } from '../../src/core/decide/replay.ts';
 import { run } from '../../sim/run.ts';
 
 test('a hundred worlds break no invariant', async () => {
@@ -39,12 +40,34 @@ for (const [name, invariant] of [
   ['mirror-repeats', 11],
   ['one-checkpoint-folder', 14],
   ['delivery-recorded-first', 15],
+  ['pass-without-outcomes', 17],
 ] as const) {
   test(`invariant ${invariant} finds the mutant ${name}`, async () => {
     const found = await findMutant(name, 60);
     assert.equal(found?.invariant, invariant);
   });
 }
+
+test('a replay of recorded passes finds a rule that has changed since', async () => {
+  const { passes } = await run({ seed: 6 });
+  const changes = (differences: typeof differencesOf) => passes.flatMap((pass) => differences(pass));
+  assert.ok(passes.length > 100);
+  assert.deepEqual(changes(differencesOf), []);
+  const { href } = new URL('../../src/core/decide/replay.ts', import.meta.url);
+  for (const [mutant, part] of [
+    ['unknown-is-absent', 'situation'],
+    ['end-without-event', 'events'],
+    ['release-sent-to-newest', 'actions'],
+    ['never-kill', 'wakeAt'],
+    ['record-always-rewritten', 'job'],
+  ] as const) {
+    const changed = (await importMutant(href, mutant)) as { readonly differencesOf: typeof differencesOf };
+    assert.ok(
+      changes(changed.differencesOf).some((one) => one.part === part),
+      mutant,
+    );
+  }
+});
 
 test('MUTANTS.md contains every mutant, and each patch applies', async () => {
   const page = await readFile(new URL('../../sim/MUTANTS.md', import.meta.url), 'utf8');

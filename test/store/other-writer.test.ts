@@ -9,12 +9,14 @@ import type { JobmanError } from '../../src/app/errors.ts';
 import { archivedUsage } from '../../src/app/cluster/usage.ts';
 import type { LabStore } from '../../src/lab/lab-store.ts';
 import type { Event } from '../../src/core/model/event.ts';
+import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { clusterStore } from '../../src/store/cluster-jobs.ts';
 import { migrate } from '../../src/store/database-file.ts';
 import { commitJob, insertJob, loadJobs, readLease, takeLease } from '../../src/store/jobs.ts';
 import { labStore } from '../../src/store/lab.ts';
 import { writeOrphan } from '../../src/store/locations.ts';
 import { notificationStore } from '../../src/store/notifications.ts';
+import { readPasses } from '../../src/store/passes.ts';
 import { sql, type Database, type Sql } from '../../src/store/sql.ts';
 import { openForWriting } from '../../src/store/sqlite.ts';
 import { localSpec } from '../support/builders.ts';
@@ -345,4 +347,37 @@ suite('another writer', () => {
       ['given_up'],
     );
   });
+});
+
+test('passes from before a change by an earlier version keep their events, but not their inputs', async () => {
+  const db = openForWriting(':memory:');
+  await migrate(db);
+  const { job } = await insertJob(
+    db,
+    'abc123',
+    { owner: 'ada', spec: localSpec(), manifest: '', at: noon },
+    () => false,
+  );
+  const event: Event = { kind: 'unreachable', at: noon, allocation: 1, message: 'no answer' };
+  const observation = { admitted: true, allocations: [], workers: [], outcomes: [] };
+  const decision = { job, events: [event], actions: [], wakeAt: undefined };
+  const record = { pass: recordPass(observation, decision, { now: noon, version: '1' }), maxCount: 9, since: 0 };
+  const rest = { events: [event], foldedOutcomes: [], wakeAt: null, epoch: null, record };
+  const passes = async () =>
+    (await readPasses(db, job.id)).map(({ seq, events, inputs }) => [seq, events.length, inputs !== null]);
+  await commitJob(db, { job, revision: 1, ...rest }, noNotices);
+  await commitJob(db, { job, revision: 2, ...rest }, noNotices);
+  await sql`update job set revision = revision + 1`.execute(db);
+  assert.deepEqual(await passes(), [
+    [1, 1, false],
+    [2, 1, false],
+  ]);
+  await commitJob(db, { job, revision: 4, ...rest }, noNotices);
+  assert.deepEqual(await passes(), [
+    [1, 1, false],
+    [2, 1, false],
+    [3, 1, true],
+  ]);
+  await sql`update pass set back = '{"job": {"id": {"no": ["field"]}}}' where seq = 3`.execute(db);
+  assert.deepEqual((await passes()).at(-1), [3, 1, false]);
 });

@@ -5,10 +5,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, describe, it } from 'node:test';
-import type { NewJob, Store, StoredJob, UsageFilter } from '../../src/app/ports.ts';
+import type { NewJob, PassRecord, Store, StoredJob, UsageFilter } from '../../src/app/ports.ts';
 import { jobRow, finalRow } from '../../src/app/views.ts';
+import type { Decision } from '../../src/core/model/decision.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import type { Job } from '../../src/core/model/job.ts';
+import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { usageOf } from '../../src/reports/usage.ts';
 import { openStore } from '../../src/store/store.ts';
@@ -98,6 +100,85 @@ function storeSuite(name: string, open: OpenPair): void {
       for (const reader of [store, other]) {
         assert.deepEqual(await reader.load(job.id), { job, revision: 1 });
       }
+    });
+
+    describe('recorded passes', () => {
+      const observation = { admitted: true, allocations: [], workers: [], outcomes: [] };
+      const request = { kind: 'request', allocation: 1 } as const;
+      /** A pass that records the number of its owner's attempts. */
+      async function pass(number: number, changes: Partial<Decision> = {}, limits: Partial<PassRecord> = {}) {
+        const { job, revision } = (await store.load('000001'))!;
+        const now = noon + number * minute;
+        const decision = { job, events: [], actions: [], wakeAt: undefined, ...changes };
+        const recorded = recordPass(observation, decision, { now, version: '1.0.0' });
+        const record = { pass: recorded, maxCount: 9, since: noon, ...limits };
+        await commit({ job: decision.job, revision }, { events: decision.events, record });
+      }
+      async function change(changes: Partial<Job>, events: readonly Event[] = []) {
+        const { job, revision } = (await store.load('000001'))!;
+        await commit({ job: { ...job, ...changes }, revision }, { events });
+      }
+      const steps = async () =>
+        (await store.passes('000001')).map(({ seq, situation, events, inputs, repeats }) => ({
+          seq,
+          situation,
+          repeats,
+          events: events.length,
+          desiredAt: inputs && [inputs.before.desiredAt, inputs.after.desiredAt],
+        }));
+
+      beforeEach(async () => void (await store.insert(ada())));
+
+      it('are read with the job before and after each, also after a command', async () => {
+        const { job } = (await store.load('000001'))!;
+        const changed = { ...job, desiredAt: 1, situation: 'running' };
+        await pass(1, { job: changed, events: [silent], actions: [request] });
+        await change({ desiredAt: 2 });
+        await pass(3, { job: { ...changed, desiredAt: 3, endedBy: 'bob' }, events: [silent, silent] });
+        assert.deepEqual(await steps(), [
+          { seq: 1, situation: 'running', repeats: 0, events: 1, desiredAt: [noon, 1] },
+          { seq: 2, situation: null, repeats: 0, events: 0, desiredAt: null },
+          { seq: 3, situation: 'running', repeats: 0, events: 2, desiredAt: [2, 3] },
+        ]);
+        const [first, , third] = await other.passes('000001');
+        assert.deepEqual(first?.inputs?.before, job);
+        assert.deepEqual(first?.inputs?.pass.actions, { 'request/1': request });
+        assert.deepEqual(first?.inputs?.pass.facts, { admitted: true, allocations: {}, workers: {} });
+        assert.deepEqual(third?.inputs?.after, (await store.load('000001'))?.job);
+      });
+
+      it('are counted instead of stored while they repeat the last one', async () => {
+        await pass(1, { events: [silent], actions: [request] });
+        for (const number of [2, 3, 4]) await pass(number, { actions: [request] });
+        await pass(5);
+        const [first, second, ...more] = await store.passes('000001');
+        assert.deepEqual([first?.repeats, first?.repeatedAt, second?.repeats], [3, noon + 4 * minute, 0]);
+        assert.deepEqual(more, []);
+      });
+
+      it('are removed beyond their number and their age, of other jobs too', async () => {
+        await pass(1, { events: [silent] });
+        await store.insert(ada());
+        const second = (await store.load('000002'))!;
+        const decision = { job: second.job, events: [silent], actions: [], wakeAt: undefined };
+        const recorded = recordPass(observation, decision, { now: noon, version: '1.0.0' });
+        await commit(second, { events: [silent], record: { pass: recorded, maxCount: 9, since: noon } });
+        assert.equal((await store.passes('000002')).length, 1);
+        for (const number of [2, 3, 4]) await pass(number, { events: [silent] }, { maxCount: 3, since: noon + minute });
+        assert.deepEqual(
+          (await steps()).map(({ seq }) => seq),
+          [2, 3, 4],
+        );
+        assert.deepEqual(await store.passes('000002'), []);
+      });
+
+      it('are removed when recording is off', async () => {
+        await pass(1, { events: [silent] });
+        const stored = (await store.load('000001'))!;
+        await commit(stored, { record: null });
+        await change({ desiredAt: 1 });
+        assert.deepEqual(await store.passes('000001'), []);
+      });
     });
 
     it('writes the usage of a job with its events, and returns the rows of a period', async () => {
