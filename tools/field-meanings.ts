@@ -331,6 +331,7 @@ export const fieldMeanings: Readonly<Record<string, string>> = {
   SecretSource: 'The source of a secret.',
   'SettingOutput.key': 'The key.',
   'SettingOutput.value': 'The value.',
+  'ChangedHostOutput.host': 'The host.',
   'ChangedSettingOutput.key': 'The key.',
   'SetupStep.apply': 'The script that applies the step.',
   'SetupStep.check': 'The script that exits with 0 if the step is already applied; null without one.',

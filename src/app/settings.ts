@@ -42,6 +42,7 @@ import {
 } from '../schema/settings.ts';
 import { exitCode, isFileMissing, JobmanError, fileError } from './errors.ts';
 import { settingsFile } from './files.ts';
+import { hostsKind } from './hosts.ts';
 import { notifyTable, recipientsRule } from './notifications/settings.ts';
 import { correctRegion, matchesKnownZone, suggestZone } from '../catalogue/zones.ts';
 import { findAccelerator, suggestAccelerator, generations } from '../catalogue/accelerators.ts';
@@ -285,6 +286,11 @@ const table = {
       'Maximum number of local jobs that run at the same time.',
     ),
   },
+  hosts: defineSetting(
+    hostsKind,
+    {},
+    'Other machines for local jobs, by name, as `hosts add` writes them; manifests cannot name them yet.',
+  ),
   controller: {
     idleExitMs: defineSetting(
       int('a whole number of milliseconds', 0),

@@ -16,6 +16,7 @@ import type { CheckResult } from '../app/doctor.ts';
 import type { DiffSide, TextDifference, ValueDifference } from '../app/diff.ts';
 import type { ErrorCode, ManifestProblem } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
+import type { Host } from '../app/hosts.ts';
 import type { ImageDetails, ImageRow } from '../app/images.ts';
 import type { EventOutput, ShownJobOutput } from '../app/json.ts';
 import type { OrphanView } from '../app/orphans.ts';
@@ -105,6 +106,9 @@ interface Outputs {
   readonly login: LoginOutput;
   readonly doctor: CheckResult;
   readonly settings: SettingOutput | ChangedSettingOutput;
+  readonly hosts: Host;
+  readonly 'hosts add': ChangedHostOutput;
+  readonly 'hosts remove': ChangedHostOutput;
   readonly notify: RecipientOutput | HeldEventsOutput | NotifyMessageOutput | NotifyTestOutput | NotifyDropOutput;
   readonly import: ImportedOutput;
   readonly version: VersionOutput;
@@ -705,6 +709,11 @@ export interface LabTpuStateOutput {
   readonly zone: string | null;
   /** Number of workers; 0 while there are none. */
   readonly workers: number;
+}
+
+interface ChangedHostOutput {
+  readonly host: string;
+  readonly message: string;
 }
 
 /** A recipient of the settings. */

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync, existsSync, readdirSync, readFileSync, statSy
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
+import { hostsOf } from '../../src/app/hosts.ts';
 import { defaultSettings, loadSettings, settingKeys, settingsWarnings } from '../../src/app/settings.ts';
 import { openWorld } from '../support/world.ts';
 import { addToSetting, setSetting, unsetSetting } from '../../src/app/change-settings.ts';
@@ -239,6 +240,45 @@ test('own prices are read unchanged, and each mistake has its position', async (
     '7:5 prices[5]: allows "zone" and "pricing" only with "accelerator"',
     '8:39 prices[6].usdPerHour: must be US dollars like 1.25, at least 0, not -1',
     '8:52 prices[6].since: must be a day like "2026-12-31" or a time like "2026-12-31T18:00:00Z", not "2026-02-30"',
+  ]);
+});
+
+test('hosts: an SSH address that is no option, and slots that share the GPUs evenly', async (t) => {
+  const hosts = {
+    gpu1: { ssh: 'gpu1.lab', gpus: 4 },
+    gpu2: { ssh: 'ada@[::1]:2222', slots: 2, gpus: 8 },
+    cpu: { ssh: 'cpu' },
+  };
+  const settings = await settingsIn(t, JSON.stringify({ hosts }))();
+  assert.deepEqual(settings.hosts, hosts);
+  assert.deepEqual(
+    hostsOf(settings).map(({ name, slots, gpus }) => [name, slots, gpus]),
+    [
+      ['localhost', 4, null],
+      ['gpu1', 4, 4],
+      ['gpu2', 2, 8],
+      ['cpu', 1, null],
+    ],
+  );
+  const text = `{ "hosts": {
+    "GPU1": { "ssh": "gpu1" },
+    "localhost": { "ssh": "gpu1" },
+    "a": { "ssh": "-oProxyCommand=x" },
+    "b": { "ssh": "b:70000", "slots": 0 },
+    "c": { "ssh": "c", "slots": 2, "gpus": 3 },
+    "d": { "slots": 1, "gpu": 1 }
+  } }`;
+  const name = 'use lower-case letters, digits and -, beginning with a letter (localhost is this machine)';
+  const address = 'must be an SSH address like "gpu1.lab" or "ada@example.com:2222", not';
+  assert.deepEqual(await problemsOf(t, text), [
+    `2:5 hosts: "GPU1" is not a name for a host; ${name}`,
+    `3:5 hosts: "localhost" is not a name for a host; ${name}`,
+    `4:19 hosts.a.ssh: ${address} "-oProxyCommand=x"`,
+    `5:19 hosts.b.ssh: ${address} "b:70000"`,
+    '5:39 hosts.b.slots: must be a whole number of at least 1, not 0',
+    '6:10 hosts.c: has 3 GPUs, which 2 slots cannot share evenly; each slot gets the same number of GPUs',
+    '7:10 hosts.d: requires "ssh": an SSH address like "gpu1.lab" or "ada@example.com:2222"',
+    '7:24 hosts.d: has an unknown key "gpu" (did you mean "gpus"?)',
   ]);
 });
 

@@ -203,6 +203,37 @@ test('a property of every object is not a command of another tool', () => {
   for (const name of ['constructor', 'toString', '__proto__', '']) assert.equal(foreignCommandHint(name), undefined);
 });
 
+test('hosts are added, listed and removed in the settings, and a wrong one changes nothing', async (t) => {
+  const { home } = openWorld(t);
+  const hosts = (...args: readonly string[]) =>
+    jobman(['hosts', ...args], {
+      services: { home, settings: () => loadSettings({ home, env: {}, cores: 4 }) },
+    });
+  const added = await hosts('add', 'gpu1', '--ssh', 'ada@example.com:2222', '--gpus', '4', '--slots', '2');
+  assert.deepEqual([added.code, added.out], [0, 'Added host gpu1 (ada@example.com:2222, 2 slots, 4 GPUs).\n']);
+  const file = readFileSync(join(home, 'settings.json'), 'utf8');
+  const refused: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
+    [['add', 'gpu1', '--ssh', 'other'], 4, /^jobman: There is a host gpu1 already \(ada@example\.com:2222\)\./],
+    [['add', 'gpu2', '--ssh', '-oProxyCommand=x'], 2, /hosts\.gpu2\.ssh: must be an SSH address like/],
+    [['add', 'gpu2'], 2, /jobman hosts add gpu2 --ssh ADDRESS/],
+    [['add', 'localhost', '--ssh', 'a'], 2, /localhost is this machine/],
+    [['remove', 'gpu2'], 3, /There is no host gpu2\.\n {2}Did you mean gpu1\?/],
+    [['remove', 'localhost'], 2, /Its slots are the setting local\.slots/],
+  ];
+  for (const [args, code, message] of refused) {
+    const answer = await hosts(...args);
+    assert.equal(answer.code, code, args.join(' '));
+    assert.match(answer.err, message);
+  }
+  assert.equal(readFileSync(join(home, 'settings.json'), 'utf8'), file);
+  assert.equal(
+    (await hosts()).out,
+    'HOST       SSH                   SLOTS  GPUS\nlocalhost  this machine              4     -\ngpu1       ada@example.com:2222      2     4\n',
+  );
+  assert.equal((await hosts('rm', 'gpu1')).out, 'Removed host gpu1.\n');
+  assert.match((await hosts('list')).err, /Add another machine: jobman hosts add NAME --ssh ADDRESS/);
+});
+
 test('set and unset change one key, and a running controller is notified', async (t) => {
   const { home } = openWorld(t);
   const settings = (...args: readonly string[]) =>

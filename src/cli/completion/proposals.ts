@@ -69,6 +69,10 @@ export async function settingArguments({ args }: PartialLine): Promise<readonly 
   return settingKeys.map(({ key }) => key);
 }
 
+export async function hostNames({ services }: PartialLine): Promise<readonly string[]> {
+  return Object.keys((await services.settings()).hosts);
+}
+
 export async function notifyArguments({ args, services }: PartialLine): Promise<readonly string[]> {
   if (args.length === 0) return ['list', 'test', 'drop'];
   if (args[0] !== 'test' && args[0] !== 'drop') return [];

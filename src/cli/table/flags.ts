@@ -128,6 +128,17 @@ export const createFlags = {
 };
 export type CreateFlags = FlagValues<typeof createFlags>;
 
+export const hostFlags = {
+  ssh: stringFlag('Its address, `[user@]host[:port]`, or a name of your ssh_config', 'address'),
+  slots: valueFlag(
+    'Maximum number of jobs that run there at the same time; by default one for each GPU, or 1',
+    'n',
+    parseCountFrom(1),
+  ),
+  gpus: valueFlag('Number of GPUs; the slots share them evenly', 'n', parseCountFrom(1)),
+};
+export type HostFlags = FlagValues<typeof hostFlags>;
+
 export const initFlags = {
   accelerator: {
     ...stringFlag('Where the job runs: a TPU type such as v4-16, the emulator, or this machine', 'type|emulator|local'),

@@ -2,6 +2,7 @@ import {
   commandNames,
   emulatorVerbs,
   emulatorArguments,
+  hostNames,
   notifyArguments,
   settingArguments,
   shells,
@@ -9,7 +10,7 @@ import {
 import { command, grouped } from '../command.ts';
 import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
 import { parseCount, parseDurationOr } from '../parse.ts';
-import { emulatorServeFlags } from './flags.ts';
+import { emulatorServeFlags, hostFlags } from './flags.ts';
 
 const shell = {
   name: 'shell',
@@ -66,6 +67,37 @@ export const setup = grouped('Setup', [
       },
     ],
     load: async () => (await import('../commands/settings.ts')).settings,
+  }),
+  command({
+    names: ['hosts', 'hosts list', 'hosts ls'],
+    summary: 'List the machines for local jobs: address, slots, GPUs',
+    about:
+      'The first row is this machine; its slots are the setting local.slots. Manifests cannot name the others yet.',
+    examples: [['jobman hosts', 'this machine and the hosts of the settings']],
+    load: async () => (await import('../commands/hosts.ts')).list,
+  }),
+  command({
+    names: ['hosts add'],
+    summary: 'Add a machine that is reached by SSH to the settings',
+    usage: '<name> --ssh address [--slots n] [--gpus n]',
+    about: 'Nothing is installed on the machine. A wrong value changes nothing.',
+    examples: [
+      ['jobman hosts add gpu1 --ssh gpu1.lab --gpus 4', 'four slots, each with one GPU'],
+      ['jobman hosts add gpu2 --ssh ada@example.com:2222 --gpus 8 --slots 2', 'two slots, each with four GPUs'],
+    ],
+    exitCodes: { 4: 'there is a host of this name' },
+    flags: hostFlags,
+    args: [{ name: 'name', summary: 'Name of the host: lower-case letters, digits and -', needed: true }],
+    load: async () => (await import('../commands/hosts.ts')).add,
+  }),
+  command({
+    names: ['hosts remove', 'hosts rm'],
+    summary: 'Remove a machine from the settings',
+    usage: '<name>',
+    examples: [['jobman hosts remove gpu1', 'the machine itself is not changed']],
+    exitCodes: { 3: 'there is no host of this name' },
+    args: [{ name: 'name', summary: 'Name of the host', needed: true, propose: hostNames }],
+    load: async () => (await import('../commands/hosts.ts')).remove,
   }),
   command({
     names: ['notify'],

@@ -1,0 +1,61 @@
+// Hosts: this machine, and machines that the settings name and that jobman reaches by SSH. Each has slots, the units of
+// its pool.
+
+import { int, objectMap, objectOf, refined, textWhere, type ValueOf } from '../schema/kinds.ts';
+import type { Settings } from './settings.ts';
+
+/** The machine of the controller, whose slots are the setting `local.slots`. */
+export const ownHost = 'localhost';
+
+const hostName = /^(?!localhost$)[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+const sshAddress = /^(?:[A-Za-z_][\w.-]*@)?(?:[A-Za-z0-9][\w.-]*|\[[\da-fA-F:.]+\])(?::(?<port>[1-9]\d{0,4}))?$/;
+
+const host = refined(
+  objectOf(
+    '{ "ssh": "gpu1.lab", "slots": 2 }',
+    {
+      ssh: textWhere('an SSH address like "gpu1.lab" or "ada@example.com:2222"', (text) => {
+        const found = sshAddress.exec(text);
+        return found !== null && Number(found.groups?.['port'] ?? 22) <= 65_535;
+      }),
+    },
+    { slots: int('a whole number of at least 1', 1), gpus: int('a whole number of at least 1', 1) },
+  ),
+  (value, fail) => {
+    const { slots, gpus } = hostOf('', value);
+    return gpus === null || gpus % slots === 0
+      ? value
+      : fail(`has ${gpus} GPUs, which ${slots} slots cannot share evenly; each slot gets the same number of GPUs`);
+  },
+);
+
+type HostSetting = ValueOf<typeof host>;
+
+export const hostsKind = objectMap(
+  'an object like { "gpu1": { "ssh": "gpu1.lab", "slots": 2 } }',
+  (name) =>
+    hostName.test(name)
+      ? null
+      : 'is not a name for a host; use lower-case letters, digits and -, beginning with a letter (localhost is this machine)',
+  host,
+);
+
+export interface Host {
+  readonly name: string;
+  /** `[user@]host[:port]`, or a name of ssh_config; null: this machine. */
+  readonly ssh: string | null;
+  /** Maximum number of jobs that run there at the same time. */
+  readonly slots: number;
+  /** The slots share them evenly; null: not declared. */
+  readonly gpus: number | null;
+}
+
+export function hostOf(name: string, { ssh, slots, gpus }: HostSetting): Host {
+  return { name, ssh, slots: slots ?? gpus ?? 1, gpus: gpus ?? null };
+}
+
+/** This machine is the first. */
+export function hostsOf({ local, hosts }: Pick<Settings, 'local' | 'hosts'>): readonly Host[] {
+  const named = Object.entries(hosts).map(([name, one]) => hostOf(name, one));
+  return [{ name: ownHost, ssh: null, slots: local.slots, gpus: null }, ...named];
+}

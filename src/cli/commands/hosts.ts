@@ -1,0 +1,65 @@
+import { setSetting, unsetSetting } from '../../app/change-settings.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { pluralize } from '../../app/format.ts';
+import { hostOf, hostsOf, ownHost } from '../../app/hosts.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { aligned } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+import type { HostFlags } from '../table/flags.ts';
+
+export async function list(cli: Cli): Promise<number> {
+  const hosts = hostsOf(await cli.services.settings());
+  if (cli.json) cli.printJsonLines(hosts);
+  else {
+    const rows = hosts.map(({ name, ssh, slots, gpus }) => [
+      name,
+      ssh ?? 'this machine',
+      String(slots),
+      String(gpus ?? '-'),
+    ]);
+    const sides = ['left', 'left', 'right', 'right'] as const;
+    cli.printAll(aligned([['HOST', 'SSH', 'SLOTS', 'GPUS'], ...rows], sides, columnsOf(cli.io.stdout)));
+    if (hosts.length === 1) cli.note('Add another machine: jobman hosts add NAME --ssh ADDRESS');
+  }
+  return exitCode.ok;
+}
+
+export async function add(cli: Cli, flags: HostFlags & GlobalFlags, name: string): Promise<number> {
+  const { ssh, slots, gpus } = flags;
+  if (ssh === undefined) throw usageError(`How is ${name} reached? jobman hosts add ${name} --ssh ADDRESS`);
+  const known = hostsOf(await cli.services.settings()).find((one) => one.name === name);
+  if (known !== undefined && name !== ownHost)
+    throw new JobmanError(`There is a host ${name} already (${known.ssh}).`, exitCode.conflict, [
+      `Remove it first: jobman hosts remove ${name}`,
+    ]);
+  const setting = { ssh, ...omitUndefined({ slots, gpus }) };
+  await setSetting(cli.services.settingsFiles(), `hosts.${name}`, JSON.stringify(setting));
+  const counts = [
+    pluralize(hostOf(name, setting).slots, 'slot'),
+    ...(gpus === undefined ? [] : [pluralize(gpus, 'GPU')]),
+  ];
+  const message = `Added host ${name} (${ssh}, ${counts.join(', ')}).`;
+  cli.printResult({ host: name, message }, message);
+  return exitCode.ok;
+}
+
+export async function remove(cli: Cli, _flags: GlobalFlags, name: string): Promise<number> {
+  const names = hostsOf(await cli.services.settings()).flatMap((one) => (one.ssh === null ? [] : [one.name]));
+  if (name === ownHost) throw usageError(`${ownHost} is this machine. Its slots are the setting local.slots.`);
+  if (!names.includes(name)) {
+    const near = didYouMean(name, names);
+    throw new JobmanError(`There is no host ${name}.`, exitCode.notFound, [
+      near === undefined ? 'List them: jobman hosts' : `Did you mean ${near}?`,
+    ]);
+  }
+  const { changed } = await unsetSetting(cli.services.settingsFiles(), `hosts.${name}`);
+  if (!changed)
+    throw new JobmanError(`${name} is not in settings.json, but in another file of settings.`, exitCode.conflict, [
+      'Show the file: jobman settings get hosts --json',
+    ]);
+  const message = `Removed host ${name}.`;
+  cli.printResult({ host: name, message }, message);
+  return exitCode.ok;
+}
