@@ -3,7 +3,7 @@
 
 import { join } from 'node:path';
 import { commitJob, insertJob } from '../src/store/jobs.ts';
-import { migrate } from '../src/store/database-file.ts';
+import { migrate } from '../src/store/database.ts';
 import { openForWriting } from '../src/store/sqlite.ts';
 import { openStore } from '../src/store/store.ts';
 import type { Job } from '../src/core/model/job.ts';

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, ftruncateSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { takeLock, type ControllerFile } from '../src/controller/lock.ts';
-import { schemaVersion } from '../src/store/database-file.ts';
+import { schemaVersion } from '../src/store/database.ts';
 import { version } from '../src/version.ts';
 import { jobman, node, root, withHome } from './home.ts';
 import { childrenCpuMs } from './machine.ts';

@@ -15,7 +15,8 @@ import { createCoalescedTask } from './timers.ts';
 
 export interface RunControllerOptions extends Omit<ControllerOptions, 'holdsLock' | 'holder'> {
   readonly home: string;
-  readonly databaseFile: string;
+  /** Null for a database on a server. */
+  readonly databaseFile: string | null;
   readonly pid: number;
   /** The database version that this program knows. */
   readonly schema: number;
@@ -69,7 +70,7 @@ function createLockedRun(options: RunControllerOptions) {
   const startedAt = options.clock.now();
   const file = controllerFile(home);
   // If the home was removed or the database replaced, this process works on files that no other process sees.
-  const areFilesUnchanged = createIdentityCheck([join(home, 'controller.lock'), options.databaseFile]);
+  const areFilesUnchanged = createIdentityCheck([join(home, 'controller.lock'), options.databaseFile ?? []].flat());
   let listener: WakeUpListener | undefined;
   /** A request to exit wins over new settings, so that a restart does not lose it. */
   let isExitRequested = false;
@@ -91,7 +92,8 @@ function createLockedRun(options: RunControllerOptions) {
   const controller = createController({
     ...options,
     holder: `${pid}-${randomUUID().slice(0, 8)}`,
-    holdsLock: true,
+    // Other machines may share a database on a server, but not the lock.
+    holdsLock: options.databaseFile !== null,
     onRenewal() {
       check();
       options.onRenewal?.();

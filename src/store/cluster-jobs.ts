@@ -10,7 +10,7 @@ import type {
   ArchivedObservation,
 } from '../app/cluster/archive.ts';
 import { archivedUsage } from '../app/cluster/usage.ts';
-import type { RunOperation } from './database-file.ts';
+import type { RunOperation } from './database.ts';
 import { writeNotices } from './notifications.ts';
 import { sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
 import { replaceRows } from './usage.ts';

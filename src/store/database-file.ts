@@ -1,15 +1,24 @@
-// Database file: opens one database, and checks its version and its home.
+// Database file: the connections to a file of SQLite. A file can be lost, truncated or copied, which this file detects.
 //
-// Reads use a connection that cannot write, so that a reading command changes nothing. The first write opens the
-// writing connection and migrates the tables; it then serves both. Without a database, a reader gets an empty one in
-// memory.
+// Reads use a connection that cannot write. The first write opens the writing connection; it then serves both.
 
 import { statSync, realpathSync } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
 import { dirname, basename, join } from 'node:path';
 import { StoreError } from '../app/errors.ts';
 import { makeHome } from '../app/files.ts';
 import { refuseTruncated, toStoreError } from './database-errors.ts';
+import {
+  clearOnFailure,
+  ensureInstallationId,
+  migrate,
+  olderVersionError,
+  openedForReadingError,
+  openEmpty,
+  schemaVersion,
+  supportedVersion,
+  type Connections,
+} from './database.ts';
+import type { ConnectionOptions } from './open-database.ts';
 import { sql, type Database } from './sql.ts';
 import {
   inMemory,
@@ -18,54 +27,29 @@ import {
   openForReading,
   openForWriting,
   disableFsync,
-  hasTable,
+  type Connection,
 } from './sqlite.ts';
 
-export interface OpenDatabaseOptions {
-  /** `:memory:` for a database that is gone when it is closed. */
-  readonly file: string;
-  /** Refuses every write. Without it the first write creates the file and its folder. */
-  readonly readOnly?: boolean;
-  /** Installation id of a new database: six characters [a-z0-9], random by default. */
-  readonly installation?: string;
-  /** In milliseconds; 5 s by default. */
-  readonly busyTimeoutMs?: number;
-  /** No write waits for the disk, because the contents exist elsewhere too. */
-  readonly skipFsync?: boolean;
-}
-
-/** Rejects with StoreError when the database cannot be used. */
-export type RunOperation = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
-
-interface DatabaseFile {
-  readonly read: RunOperation;
-  /** The operation is one transaction, or a part of one that is committed or undone independently. */
-  readonly write: RunOperation;
-  /** Reads a value that the first opening for writing creates, for callers that are about to write. */
-  readonly readBeforeWriting: RunOperation;
-  readonly close: () => Promise<void>;
-}
-
-/** Opens nothing yet: the first operation does, and rejects with StoreError when it cannot. */
-export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
+export function connectFile(given: ConnectionOptions & { readonly file: string }): Connections {
   const { file, readOnly = false, installation, busyTimeoutMs, skipFsync = false } = given;
-  let writing: Promise<Database> | undefined;
-  let reading: Promise<Database> | undefined;
-  let empty: Promise<Database> | undefined;
-  let batchWrite: BatchWrite | undefined;
+  const named = {
+    name: file,
+    replacement: `move ${dirname(file)} to another path or set JOBMAN_HOME to a new folder`,
+  };
+  let writing: Promise<Connection> | undefined;
+  let reading: Promise<Connection> | undefined;
+  let empty: Promise<Connection> | undefined;
   const writer = () => (writing ??= clearOnFailure(openWriter(), () => (writing = undefined)));
-  const reader = () => {
+  async function reader(): Promise<Connection> {
     if (writing !== undefined || file === inMemory) return writer();
     // Another process may create the database meanwhile, so the empty one is not cached as `reading`.
     if (reading === undefined) refuseTruncated(file);
-    if (reading === undefined && sizeOf(file) === 0) {
-      return (empty ??= openEmpty());
-    }
+    if (reading === undefined && !hasContents(file)) return (empty ??= openEmpty());
     return (reading ??= clearOnFailure(openReader(), () => (reading = undefined)));
-  };
+  }
 
-  async function openWriter(): Promise<Database> {
-    if (readOnly) throw new StoreError('read_only', `The database ${file} was opened for reading only.`);
+  async function openWriter(): Promise<Connection> {
+    if (readOnly) throw openedForReadingError(named);
     if (file !== inMemory) {
       refuseTruncated(file);
       makeHome(dirname(file));
@@ -73,41 +57,38 @@ export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
     return file === inMemory ? prepareWriter() : inSequence(file, prepareWriter);
   }
 
-  async function prepareWriter(): Promise<Database> {
+  async function prepareWriter(): Promise<Connection> {
     const db = openForWriting(file, busyTimeoutMs);
     return closeOnFailure(db, async () => {
-      const version = await supportedVersion(db, file);
-      if (version < schemaVersion) await migrate(db, file);
-      const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation_id'`.execute(db);
-      if (rows.length === 0) {
-        await sql`
-          insert into meta (key, value) values ('installation_id', ${installation ?? (await newInstallationId())})
-          on conflict (key) do nothing`.execute(db);
-      }
+      const version = await supportedVersion(db, named);
+      if (version < schemaVersion) await migrate(db, { backUp: copyFile });
+      await ensureInstallationId(db, installation);
       if (file !== inMemory) await refuseCopiedHome(db, file);
       if (skipFsync) await disableFsync(db);
       return db;
     });
   }
 
-  async function openReader(): Promise<Database> {
+  async function copyFile(): Promise<void> {
+    if (file === inMemory) return;
+    const { copyDatabase } = await import('./backup.ts');
+    await copyDatabase(file);
+  }
+
+  async function openReader(): Promise<Connection> {
     const db = await openToRead();
     return closeOnFailure(db, async () => {
-      const version = await supportedVersion(db, file);
+      const version = await supportedVersion(db, named);
       if (version < schemaVersion) {
-        if (readOnly)
-          throw new StoreError(
-            'older',
-            `The database ${file} has version ${version} and needs an upgrade to version ${schemaVersion}, but it was opened for reading only. Run any jobman command where ${dirname(file)} is writable.`,
-          );
+        if (readOnly) throw olderVersionError(named, version, `where ${dirname(file)} is writable`);
         await writer();
       }
       return db;
     });
   }
 
-  async function openToRead(): Promise<Database> {
-    const open = (): Database => openForReading(file, sizeOf(`${file}-wal`) > 0);
+  async function openToRead(): Promise<Connection> {
+    const open = (): Connection => openForReading(file, hasContents(`${file}-wal`));
     try {
       return open();
     } catch (error) {
@@ -118,23 +99,18 @@ export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
   }
 
   return {
-    read: (operation) => withStoreErrors(file, async () => operation(await reader())),
-    readBeforeWriting: (operation) =>
-      withStoreErrors(file, async () => operation(readOnly ? await reader() : await writer())),
-    write: (operation) =>
-      withStoreErrors(file, async () => {
-        const db = await writer();
-        const isShared = file !== inMemory;
-        batchWrite ??= createBatchWrite(
-          db,
-          (work) => (isShared ? inSequence(file, work) : work()),
-          isShared ? () => setImmediate() : undefined,
-        );
-        return batchWrite(operation);
-      }),
+    reader,
+    writer,
+    toStoreError: (error) => toStoreError(file, error),
+    inSequence: (work) => (file === inMemory ? work() : inSequence(file, work)),
+    // Loads the wake folder on first use, because reading commands need none.
+    async notify(wakeUp) {
+      if (file !== inMemory) (await import('./wake-folder.ts')).notify(dirname(file), wakeUp);
+    },
+    listen: async (receive) => (await import('./wake-folder.ts')).listen(dirname(file), receive),
     async close() {
       const open = await Promise.allSettled([empty, reading, writing]);
-      empty = reading = writing = batchWrite = undefined;
+      empty = reading = writing = undefined;
       for (const result of open) {
         if (result.status === 'fulfilled') result.value?.close();
       }
@@ -142,104 +118,18 @@ export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
   };
 }
 
-async function openEmpty(): Promise<Database> {
-  const db = openForWriting(inMemory);
-  return closeOnFailure(db, async () => {
-    await migrate(db);
-    return db;
-  });
+/** False when the file is missing. */
+export function hasContents(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0;
 }
 
-async function newInstallationId(): Promise<string> {
-  // Only a new database needs this module; loading it would slow every list.
-  const { randomInt } = await import('node:crypto');
-  const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
-  return Array.from({ length: 6 }, () => letters[randomInt(letters.length)]).join('');
-}
-
-/** 0 when the file is missing. */
-function sizeOf(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-}
-
-/** Forgets a failed connection: the next attempt may succeed. */
-async function clearOnFailure(opening: Promise<Database>, forget: () => void): Promise<Database> {
-  try {
-    return await opening;
-  } catch (error) {
-    forget();
-    throw error;
-  }
-}
-
-async function closeOnFailure(db: Database, prepare: () => Promise<Database>): Promise<Database> {
+async function closeOnFailure(db: Connection, prepare: () => Promise<Connection>): Promise<Connection> {
   try {
     return await prepare();
   } catch (error) {
     db.close();
     throw error;
   }
-}
-
-async function withStoreErrors<T>(file: string, operation: () => Promise<T>): Promise<T> {
-  try {
-    return await operation();
-  } catch (error) {
-    throw toStoreError(file, error);
-  }
-}
-
-/** Resolves once the operation is on the disk. */
-type BatchWrite = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
-
-interface BatchedOperation {
-  readonly run: (db: Database) => Promise<() => void>;
-  readonly fail: (error: unknown) => void;
-}
-
-/**
- * Writes that wait at the same time share one transaction, and therefore one wait for the disk. An operation that throws
- * is undone alone; if the transaction fails, each operation fails. `serialize` runs this process's transactions on one
- * file one after the other; `gather` resolves once the batch is complete.
- */
-function createBatchWrite(
-  db: Database,
-  serialize: (work: () => Promise<void>) => Promise<void>,
-  gather: (() => Promise<void>) | undefined,
-): BatchWrite {
-  let waiting: BatchedOperation[] = [];
-
-  async function write(): Promise<void> {
-    await gather?.();
-    const parts = waiting;
-    waiting = [];
-    const callbacks: (() => void)[] = [];
-    try {
-      await db.transaction(async (transaction) => {
-        for (const part of parts) callbacks.push(await part.run(transaction));
-      });
-    } catch (error) {
-      for (const part of parts) part.fail(error);
-      return;
-    }
-    for (const callback of callbacks) callback();
-  }
-
-  return (operation) =>
-    new Promise((resolve, reject) => {
-      waiting.push({
-        async run(transaction) {
-          try {
-            const result = await transaction.transaction(operation);
-            return () => resolve(result);
-          } catch (error) {
-            return () => reject(error);
-          }
-        },
-        fail: reject,
-      });
-      if (waiting.length === 1) void serialize(write);
-    });
 }
 
 /** Throws StoreError if this home is a copy of one that still exists. Records the path of a moved or restored home. */
@@ -263,80 +153,5 @@ function areTwoFiles(one: string, other: string): boolean {
     return first.ino !== second.ino || first.dev !== second.dev;
   } catch {
     return false;
-  }
-}
-
-/** The database version that this program reads and writes: the number of the last migration. */
-export const schemaVersion = 7;
-
-/** 0 for a database without tables. Throws StoreError for a version that this program cannot use. */
-async function supportedVersion(db: Database, file: string): Promise<number> {
-  const names = await migrationNames(db);
-  if (names.length === 0 && !(await hasTable(db, 'job'))) return 0;
-  // Databases of version 1, which was never released, have other migrations and other tables.
-  if (!names.includes('0001_baseline'))
-    throw new StoreError(
-      'unsupported',
-      `The database ${file} was written by an older, unreleased jobman and cannot be read; to start again with an empty database, move ${dirname(file)} to another path or set JOBMAN_HOME to a new folder.`,
-    );
-  const version = Math.max(...names.map((name) => Number.parseInt(name, 10)));
-  if (version > schemaVersion)
-    throw new StoreError(
-      'newer',
-      `The database ${file} was written by a newer jobman: it has version ${version}, and this jobman supports version ${schemaVersion}. Upgrade jobman.`,
-    );
-  return version;
-}
-
-async function migrationNames(db: Database): Promise<readonly string[]> {
-  if (!(await hasTable(db, 'migration'))) return [];
-  const { rows } = await sql<{ name: string }>`select name from migration`.execute(db);
-  return rows.map(({ name }) => name);
-}
-
-/**
- * In one transaction, so that a second process waits and finds nothing left to do. A database with tables is backed up
- * first: a migration may drop columns that an older jobman needs.
- */
-export async function migrate(db: Database, file: string = inMemory): Promise<void> {
-  const { migrations } = await import('./migrations.ts');
-  await db.transaction(async (transaction) => {
-    await sql`create table if not exists migration (name text primary key, applied_at text not null)`.execute(
-      transaction,
-    );
-    const done = new Set(await migrationNames(transaction));
-    const missing = Object.entries(migrations).filter(([name]) => !done.has(name));
-    if (done.size > 0 && missing.length > 0 && file !== inMemory) {
-      const { copyDatabase } = await import('./backup.ts');
-      await copyDatabase(file);
-    }
-    for (const [name, run] of missing.toSorted(([one], [other]) => (one < other ? -1 : 1))) {
-      await run(transaction);
-      await sql`insert into migration (name, applied_at) values (${name}, current_timestamp)`.execute(transaction);
-    }
-  });
-}
-
-/** Throws if the database was never opened for writing. */
-export async function readInstallationId(db: Database): Promise<string> {
-  const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation_id'`.execute(db);
-  const found = rows[0]?.value;
-  if (found === undefined) throw new Error('the database has no installation id');
-  return found;
-}
-
-/**
- * Throws StoreError if the home is a copy of one that still exists. For commands that act on machines without a write,
- * because only a write detects a copy. Ignores a missing database and other errors.
- */
-export async function requireOriginalHome(file: string): Promise<void> {
-  if (sizeOf(file) === 0) return;
-  const database = openDatabaseFile({ file });
-  try {
-    await database.write(() => Promise.resolve());
-  } catch (error) {
-    if (error instanceof StoreError && error.kind === 'copied') throw error;
-  } finally {
-    await database.close();
   }
 }

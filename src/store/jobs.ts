@@ -26,7 +26,7 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import { nextNumber, requireRow } from './counters.ts';
-import { schemaVersion } from './database-file.ts';
+import { schemaVersion } from './database.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
 import { passEntry, writePass } from './passes.ts';

@@ -14,12 +14,12 @@ import type { WindowWithJob, LabEvent, LabJob, LabStore, LabWindow, WindowReport
 import type { LabTpu } from '../lab/tpus.ts';
 import { lowestFreeId, type LabUser } from '../lab/users.ts';
 import { requireRow } from './counters.ts';
-import { openDatabaseFile, type OpenDatabaseOptions, type RunOperation } from './database-file.ts';
+import type { RunOperation } from './database.ts';
 import type { IsIdTaken } from './jobs.ts';
+import { openDatabase, type OpenDatabaseOptions } from './open-database.ts';
 import { isOneOf, sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf } from './stored-job.ts';
 import { readLogins } from './users.ts';
-import { wakeUpsOf } from './wake-ups.ts';
 
 /** A hundred lab commands may begin in the same second, and a script does not repeat its report. */
 const busyTimeoutMs = 60_000;
@@ -33,8 +33,8 @@ export function openLabStore({
   readonly notify: Store['notify'];
   readonly close: () => Promise<void>;
 } {
-  const { read, write, close } = openDatabaseFile({ busyTimeoutMs, ...given });
-  return { store: labStore(read, write, isIdTaken), notify: wakeUpsOf(given.file).notify, close };
+  const { read, write, notify, close } = openDatabase({ busyTimeoutMs, ...given });
+  return { store: labStore(read, write, isIdTaken), notify, close };
 }
 
 export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken): LabStore {

@@ -11,8 +11,7 @@ import {
   type Waiting,
 } from '../app/notifications/outbox.ts';
 import { nextNumber } from './counters.ts';
-import type { RunOperation } from './database-file.ts';
-import { readInstallationId } from './database-file.ts';
+import { readInstallationId, type RunOperation } from './database.ts';
 import type { UserName } from '../core/model/user.ts';
 import { isOneOf, sql, wroteRow, type Database, type Sql } from './sql.ts';
 import { objectOf } from './stored-job.ts';

@@ -1,7 +1,7 @@
 // Past jobs: imports jobs that another program has run. Only an import loads this file.
 
 import { buildImportedJob, type ImportedJob } from '../lab/imported-job.ts';
-import { readInstallationId } from './database-file.ts';
+import { readInstallationId } from './database.ts';
 import { nextId, writeNewJob, type IsIdTaken } from './jobs.ts';
 import type { Database } from './sql.ts';
 

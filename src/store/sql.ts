@@ -5,13 +5,14 @@ type Value = string | number | null;
 export interface Database {
   /** Runs one statement and returns its rows. Throws the error of the database. */
   run(statement: Statement): Promise<readonly unknown[]>;
+  /** The names of all tables. */
+  tables(): Promise<readonly string[]>;
   /**
    * Runs the operation in one transaction, which holds the write lock from its beginning and is rolled back when the
    * operation throws. No other statement of this connection runs in between. Within a transaction it is a part that can
    * be rolled back alone.
    */
   transaction<T>(operation: (db: Database) => Promise<T>): Promise<T>;
-  close(): void;
 }
 
 /** The text between the values, and the values: `pieces` has one more. */
@@ -41,7 +42,8 @@ function write<Row = unknown>(texts: readonly string[], ...given: readonly Given
       values.push(...one.values);
     } else {
       pieces.push('');
-      values.push(one);
+      // PostgreSQL stores no NUL, and a text must be the same in both databases.
+      values.push(typeof one === 'string' && one.includes('\0') ? one.replaceAll('\0', '\uFFFD') : one);
     }
     extend(texts[index + 1] ?? '');
   }
@@ -94,9 +96,10 @@ export function isOneOf(column: Sql, values: readonly Value[]): Sql {
   return values.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(values)})`;
 }
 
-/** Case does not matter. */
+/** The case of ASCII letters does not matter: `lower` knows no others. */
 export function matchesGlob(column: Sql, glob: string): Sql {
-  const pattern = escapeLike(glob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_');
+  const lower = glob.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+  const pattern = escapeLike(lower).replaceAll('*', '%').replaceAll('?', '_');
   return sql`lower(${column}) like ${pattern} escape '\\'`;
 }
 

@@ -1,4 +1,4 @@
-// SQLite: the only file that knows which database is used. Another driver would be another file like this one.
+// SQLite: the driver of the database on this machine. postgres.ts is the other driver.
 
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -8,6 +8,10 @@ import { fileModeIn } from '../app/files.ts';
 import { sql, type Database, type Statement } from './sql.ts';
 
 export const inMemory = ':memory:';
+
+export interface Connection extends Database {
+  close(): void;
+}
 
 /** Time to wait for another process's transaction. The whole process is blocked meanwhile. */
 const busyTimeoutMs = 5_000;
@@ -20,7 +24,7 @@ const maxStatements = 200;
  * the disk when it returns, so a job whose id was printed survives a power cut. Write-ahead logging allows readers at
  * the same time. Throws the error of SQLite.
  */
-export function openForWriting(file: string, timeout: number = busyTimeoutMs): Database {
+export function openForWriting(file: string, timeout: number = busyTimeoutMs): Connection {
   if (file !== inMemory) createPrivately(file);
   const connection = new DatabaseSync(file, { timeout, enableForeignKeyConstraints: true });
   try {
@@ -54,7 +58,7 @@ function createPrivately(file: string): void {
  * create the shared file that coordinates readers and writers. The file is then opened as immutable, which is correct
  * there unless it has an unmerged log.
  */
-export function openForReading(file: string, hasUnmergedLog: boolean): Database {
+export function openForReading(file: string, hasUnmergedLog: boolean): Connection {
   const connection = new DatabaseSync(file, { readOnly: true, timeout: busyTimeoutMs });
   try {
     connection.prepare('select count(*) from sqlite_master').get();
@@ -75,11 +79,6 @@ export function openForReading(file: string, hasUnmergedLog: boolean): Database 
  */
 export async function disableFsync(db: Database): Promise<void> {
   await sql`pragma synchronous = normal`.execute(db);
-}
-
-export async function hasTable(db: Database, name: string): Promise<boolean> {
-  const { rows } = await sql`select 1 from sqlite_master where type = 'table' and name = ${name}`.execute(db);
-  return rows.length > 0;
 }
 
 /** Writes a complete, compact copy into a file that must not exist. Readers and writers continue meanwhile. */
@@ -143,13 +142,17 @@ function retryWhileBusy(attempt: () => void): void {
   }
 }
 
-function asDatabase(connection: DatabaseSync): Database {
+function asDatabase(connection: DatabaseSync): Connection {
   const prepared = new Map<string, StatementSync>();
   const run = ({ pieces, values }: Statement): readonly unknown[] =>
     cached(prepared, connection, pieces.join('?')).all(...(values as SQLInputValue[]));
   const runText = (text: string): void => {
     cached(prepared, connection, text).run();
   };
+  const tables = (): readonly string[] =>
+    run(sql`select name from sqlite_master where type = 'table' order by name`).map(
+      (row) => (row as { readonly name: string }).name,
+    );
   /** The active transaction; other statements wait for its end. */
   let active: Promise<unknown> | undefined;
   /** The error after which SQLite rolled back the whole transaction itself: a full or failing disk. */
@@ -158,12 +161,12 @@ function asDatabase(connection: DatabaseSync): Database {
   /** The database within a transaction. Its parts run one after the other, so one savepoint name is enough. */
   const nested: Database = {
     run: async (statement) => run(statement),
+    tables: async () => tables(),
     transaction(operation) {
       // Without the transaction, a savepoint would start a new one.
       if (!connection.isTransaction) return Promise.reject(undoneBy);
       return runTransaction('savepoint part', 'release part', ['rollback to part', 'release part'], operation);
     },
-    close: () => connection.close(),
   };
 
   async function runTransaction<T>(
@@ -189,6 +192,10 @@ function asDatabase(connection: DatabaseSync): Database {
     async run(statement) {
       while (active !== undefined) await active;
       return run(statement);
+    },
+    async tables() {
+      while (active !== undefined) await active;
+      return tables();
     },
     async transaction(operation) {
       while (active !== undefined) await active;

@@ -1,4 +1,4 @@
-// Store: the database of all jobs, as the rest of the program sees it. database-file.ts opens its file.
+// Store: the database of all jobs, as the rest of the program sees it. open-database.ts opens it.
 
 import type { ClusterStore } from '../app/cluster/archive.ts';
 import { StoreError } from '../app/errors.ts';
@@ -16,14 +16,14 @@ import { sql, type Sql } from './sql.ts';
 import { idOf, numberOf, objectOf } from './stored-job.ts';
 import { readPasses } from './passes.ts';
 import { readUsers } from './users.ts';
-import { wakeUpsOf } from './wake-ups.ts';
 import { readUsage, readSpending, readCostliestJobs, readUsageSums } from './usage.ts';
-import { readInstallationId, openDatabaseFile, type OpenDatabaseOptions } from './database-file.ts';
+import { readInstallationId } from './database.ts';
+import { openDatabase, type DatabaseAddress, type OpenDatabaseOptions } from './open-database.ts';
 
-interface OpenStoreOptions extends OpenDatabaseOptions {
+type OpenStoreOptions = OpenDatabaseOptions & {
   /** Default: no id is taken. */
   readonly isIdTaken?: jobs.IsIdTaken;
-}
+};
 
 /** The whole database. Code that decides about jobs uses only `Store`, without clusters and the lab. */
 export interface JobmanStore extends Store, UserStore {
@@ -34,7 +34,7 @@ export interface JobmanStore extends Store, UserStore {
 
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
 export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOptions): JobmanStore {
-  const { read, readBeforeWriting, write, close } = openDatabaseFile(given);
+  const { read, readBeforeWriting, write, notify, listen, close } = openDatabase(given);
   const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
   const select = <Row extends object>(statement: Sql<Row>): Promise<readonly Row[]> =>
     read(async (db) => (await statement.execute(db)).rows.map((row) => ({ ...row })));
@@ -109,7 +109,8 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
         select backend, resource, installation, job, allocation, state from orphan order by backend, resource`),
     forgetOrphan: ({ backend, resource }) =>
       run(sql`delete from orphan where backend = ${backend} and resource = ${resource}`),
-    ...wakeUpsOf(given.file),
+    notify,
+    listen,
     users: () => read(readUsers),
     clusters: clusterStore(read, write),
     notifications: notificationStore(read, write),
@@ -119,12 +120,15 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
 }
 
 /** Migrates a database of an earlier version, as the next command would do. Rejects with StoreError. */
-export async function withReadOnlyStore<T>(file: string, read: (store: JobmanStore) => Promise<T>): Promise<T> {
+export async function withReadOnlyStore<T>(
+  address: DatabaseAddress,
+  read: (store: JobmanStore) => Promise<T>,
+): Promise<T> {
   try {
-    return await withStore(openStore({ file, readOnly: true }), read);
+    return await withStore(openStore({ ...address, readOnly: true }), read);
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== 'older') throw error;
-    return withStore(openStore({ file }), read);
+    return withStore(openStore(address), read);
   }
 }
 

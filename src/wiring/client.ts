@@ -11,12 +11,12 @@ import type { Price } from '../reports/prices.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
 import { openStore } from '../store/store.ts';
-import { hasJobFiles, databaseFile } from './paths.ts';
+import { hasJobFiles, databaseOf } from './paths.ts';
 
 /** One client for each user whom a line may name. They share the database, and open nothing yet. */
 export function createLocalClients(services: Services): (requested: UserName | null) => Client {
   const { io, home } = services;
-  const store = openStore({ file: databaseFile(home), isIdTaken: hasJobFiles(home) });
+  const store = openStore({ ...databaseOf(services), isIdTaken: hasJobFiles(home) });
   let files: Promise<LogFiles> | undefined;
   /** Loaded on the first write, because lists do not need it. */
   const logFiles = () =>

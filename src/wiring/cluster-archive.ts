@@ -9,13 +9,13 @@ import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import { settingsFile } from '../app/files.ts';
 import type { JobmanStore } from '../store/store.ts';
-import { submittedMarker, databaseFile } from './paths.ts';
+import { submittedMarker, databaseOf, hasDatabase } from './paths.ts';
 
 /** Opens nothing before first use. */
 export function createClusterArchive(services: Services): ClusterArchive {
   const { io, home } = services;
-  const file = databaseFile(home);
-  const isUsed = existsSync(submittedMarker(home)) && existsSync(file);
+  const database = databaseOf(services);
+  const isUsed = existsSync(submittedMarker(home)) && hasDatabase(database);
 
   /** Stays open, because opening takes longer than writing. No fsync, because the cluster has the job too. */
   let openedStore: JobmanStore | undefined;
@@ -31,12 +31,12 @@ export function createClusterArchive(services: Services): ClusterArchive {
   }
   async function open(options: { readonly skipFsync?: boolean } = {}) {
     const { openStore } = await import('../store/store.ts');
-    return openStore({ file, ...options });
+    return openStore({ ...database, ...options });
   }
   async function reading<T>(read: (store: JobmanStore) => Promise<T>, fallback: T) {
-    if (!existsSync(file)) return fallback;
+    if (!hasDatabase(database)) return fallback;
     const { withReadOnlyStore } = await import('../store/store.ts');
-    return withReadOnlyStore(file, read);
+    return withReadOnlyStore(database, read);
   }
 
   async function wake(): Promise<string | null> {

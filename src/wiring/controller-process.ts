@@ -17,13 +17,14 @@ import { createNotifier } from '../controller/notifier.ts';
 import { runController } from '../controller/process.ts';
 import { flavorPriceOf } from '../reports/prices.ts';
 import { createBackups } from '../store/backup.ts';
-import { requireOriginalHome, schemaVersion } from '../store/database-file.ts';
+import { schemaVersion } from '../store/database.ts';
+import { requireOriginalHome } from '../store/open-database.ts';
 import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
 import { shareConnections } from './worker-access.ts';
 import type { ControllerParts } from './controller-service.ts';
 import { createMessageSender } from './notify.ts';
-import { databaseFile, templateFile } from './paths.ts';
+import { databaseOf, templateFile } from './paths.ts';
 
 type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
 
@@ -38,17 +39,19 @@ export async function runInForeground(parts: RunParts): Promise<number> {
 async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'outdated'> {
   const { io, home } = parts;
   checkOpenFileLimit();
-  const store = openStore({ file: databaseFile(home) });
+  const database = databaseOf(parts);
+  const store = openStore(database);
   const clock = createClock(() => io.now());
   await expectUsableStore(store);
   // In a copied home every write would be refused.
-  await requireOriginalHome(databaseFile(home));
+  await requireOriginalHome(database);
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
   const logger = pino(
     { base: null, timestamp: pino.stdTimeFunctions.isoTime },
     { write: (line) => io.stderr.write(sanitizeText(line)) },
   );
-  const backUpIfDue = createBackups(databaseFile(home), clock, (line) => logger.warn(line));
+  // A server has its own backups.
+  const backUpIfDue = 'file' in database && createBackups(database.file, clock, (line) => logger.warn(line));
   let stopSharing: Promise<() => Promise<void>> | undefined;
   /** These run with the renewal of the lease, so that an idle controller has one timer only. */
   const periodicChecks = new Set<() => void>();
@@ -60,7 +63,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   try {
     const outcome = await runController({
       home,
-      databaseFile: databaseFile(home),
+      databaseFile: 'file' in database ? database.file : null,
       store,
       clock,
       logFiles,
@@ -86,7 +89,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
       isOutOfDescriptors: cannotOpenFiles,
       onRenewal() {
-        void backUpIfDue();
+        if (backUpIfDue !== false) void backUpIfDue();
         periodicChecks.forEach((call) => call());
       },
       onStarted: () => {

@@ -1,14 +1,14 @@
 // The controller as a process of this machine: runs, starts in the background, stops, and is installed as a service.
 
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { JobmanError, StoreError, exitCode } from '../app/errors.ts';
 import type { HeldTpus } from '../app/held-tpus.ts';
 import type { WakeUp } from '../app/ports.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { schemaVersion } from '../store/database-file.ts';
-import { databaseFile } from './paths.ts';
+import { schemaVersion } from '../store/database.ts';
+import type { DatabaseAddress } from '../store/open-database.ts';
+import { databaseOf, hasDatabase } from './paths.ts';
 import { formatProgram, isControllerRunning, readController, type ControllerProgram } from '../controller/lock.ts';
 
 /** Time that a controller has to finish its passes after a request to leave. */
@@ -41,7 +41,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
 
   async function notify(wakeUp: WakeUp): Promise<void> {
     const { openStore, withStore } = await import('../store/store.ts');
-    await withStore(openStore({ file: databaseFile(home) }), (store) => store.notify(wakeUp));
+    await withStore(openStore(databaseOf({ io, home })), (store) => store.notify(wakeUp));
   }
 
   async function requestControllerExit(program: string | null): Promise<void> {
@@ -80,7 +80,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     status,
     stop,
 
-    held: () => readHeldTpus(home),
+    held: () => readHeldTpus(databaseOf({ io, home })),
 
     async reload() {
       await notify({ topic: 'settings' });
@@ -135,16 +135,15 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   };
 }
 
-async function readHeldTpus(home: string): Promise<HeldTpus | null> {
-  const file = databaseFile(home);
-  if (!existsSync(file)) return null;
+async function readHeldTpus(database: DatabaseAddress): Promise<HeldTpus | null> {
+  if (!hasDatabase(database)) return null;
   const [{ heldTpus }, { openStore, withStore }] = await Promise.all([
     import('../app/held-tpus.ts'),
     import('../store/store.ts'),
   ]);
   // The controller has stopped already; other commands report an unusable database.
   try {
-    return await withStore(openStore({ file, readOnly: true }), heldTpus);
+    return await withStore(openStore({ ...database, readOnly: true }), heldTpus);
   } catch {
     return null;
   }

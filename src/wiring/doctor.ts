@@ -61,11 +61,12 @@ import { createHttpClient, isLoopback } from '../http/client.ts';
 import { NoReply } from '../http/reply.ts';
 import { runProcess } from '../remote/process.ts';
 import { loadKey, loadSsh2, ownKeyFile } from '../remote/ssh-keys.ts';
+import { displayUrl } from '../store/postgres-errors.ts';
 import { withReadOnlyStore } from '../store/store.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { createGoogleService, createTpuApis, serverOf } from './google-api.ts';
 import { secretFiles } from './notify.ts';
-import { databaseFile } from './paths.ts';
+import { databaseFile, databaseOf, hasDatabase } from './paths.ts';
 import { readQuota } from './quota.ts';
 import { knownNewerVersion } from './version-check.ts';
 
@@ -141,9 +142,9 @@ function once<T>(read: () => Promise<T>): () => Promise<T> {
 /** The projects that `tpus` checks. */
 async function projectsOf(services: Services): Promise<readonly string[]> {
   const settings = await services.settings();
-  const file = databaseFile(services.home);
-  const jobs = existsSync(file)
-    ? await withReadOnlyStore(file, async (store) => (await store.list({ maxFinished: maxFinishedJobs })).jobs)
+  const database = databaseOf(services);
+  const jobs = hasDatabase(database)
+    ? await withReadOnlyStore(database, async (store) => (await store.list({ maxFinished: maxFinishedJobs })).jobs)
     : [];
   const specs = tpuSpecs(jobs, settings.tpu.forgottenProjects);
   return tpuScopes({ all: true }, { ...settings.tpu, grants: settings.grants }, specs).map(({ project }) => project);
@@ -237,15 +238,16 @@ function modeOf(path: string): number | null {
   }
 }
 
-async function checkDatabase({ io, home }: Services): Promise<readonly Outcome[]> {
-  const file = databaseFile(home);
-  if (!existsSync(file)) return [ok('there is none yet; the first job creates it')];
+async function checkDatabase(services: Services): Promise<readonly Outcome[]> {
+  const database = databaseOf(services);
+  if (!hasDatabase(database)) return [ok('there is none yet; the first job creates it')];
   try {
-    const { jobs } = await withReadOnlyStore(file, (store) => store.list({ maxFinished: 0 }));
-    return [ok(`${file} can be read; ${pluralize(jobs.length, 'unfinished job')}`)];
+    const { jobs } = await withReadOnlyStore(database, (store) => store.list({ maxFinished: 0 }));
+    const name = 'url' in database ? displayUrl(database.url) : database.file;
+    return [ok(`${name} can be read; ${pluralize(jobs.length, 'unfinished job')}`)];
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    return [checkDatabaseError(error, upgradeCommand(io))];
+    return [checkDatabaseError(error, upgradeCommand(services.io))];
   }
 }
 
@@ -256,11 +258,11 @@ function upgradeCommand({ launcher }: Services['io']): string | null {
 }
 
 async function controllerOutcomes(services: Services): Promise<readonly Outcome[]> {
-  const { io, home } = services;
+  const { io } = services;
   const { running, pid, version, isOutdated } = await (await services.controller()).status();
-  const file = databaseFile(home);
+  const database = databaseOf(services);
   const facts = { running, pid, version, isOutdated, ownVersion: io.version, now: io.now() };
-  if (!existsSync(file))
+  if (!hasDatabase(database))
     return checkController({
       ...facts,
       unfinishedJobs: 0,
@@ -268,7 +270,7 @@ async function controllerOutcomes(services: Services): Promise<readonly Outcome[
       held: null,
       leaseExpiresAt: Number.POSITIVE_INFINITY,
     });
-  return withReadOnlyStore(file, async (store) => {
+  return withReadOnlyStore(database, async (store) => {
     const [{ jobs }, lease, held, pending, waiting] = await Promise.all([
       store.list({ maxFinished: 0 }),
       store.lease(),
@@ -589,7 +591,7 @@ async function orphanOutcomes(
   services: Services,
   { projects, lists }: Pick<CloudFacts, 'projects' | 'lists'>,
 ): Promise<readonly Outcome[]> {
-  if (!existsSync(databaseFile(services.home)) || (await projects()).length === 0) return [ok('none')];
+  if (!hasDatabase(databaseOf(services)) || (await projects()).length === 0) return [ok('none')];
   const unlisted = (await lists()).unchecked.map(({ project }) => project);
   const collector = await services.orphans();
   try {
@@ -618,7 +620,7 @@ const readMessages = 500;
 async function notificationOutcomes(services: Services): Promise<readonly Outcome[]> {
   const { notify } = await services.settings();
   const recipients = configuredRecipients(notify);
-  const hasMessages = existsSync(databaseFile(services.home));
+  const hasMessages = hasDatabase(databaseOf(services));
   const client = hasMessages ? await services.client() : undefined;
   const secretProblems = await services.secretProblems();
   const held = (await client?.heldEvents(notify)) ?? [];

@@ -4,13 +4,13 @@
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { type Site, siteOf } from '../lab/site.ts';
 import { openLabStore } from '../store/lab.ts';
-import { requireOriginalHome } from '../store/database-file.ts';
-import { hasJobFiles, databaseFile } from './paths.ts';
+import { requireOriginalHome } from '../store/open-database.ts';
+import { hasJobFiles, databaseOf } from './paths.ts';
 
 /** Opens nothing yet. */
 export function openLab(services: LabServices): Lab {
-  const file = databaseFile(services.home);
-  const { store, notify, close } = openLabStore({ file, isIdTaken: hasJobFiles(services.home) });
+  const database = databaseOf(services);
+  const { store, notify, close } = openLabStore({ ...database, isIdTaken: hasJobFiles(services.home) });
   let read: Promise<Site> | undefined;
 
   async function readSite(): Promise<Site> {
@@ -40,7 +40,7 @@ export function openLab(services: LabServices): Lab {
       for (const id of jobs) await notify({ topic: 'job', id });
       return (await services.client()).wake();
     },
-    assertOriginalHome: () => requireOriginalHome(file),
+    assertOriginalHome: () => requireOriginalHome(database),
     close,
   };
 }

@@ -5,6 +5,7 @@ import { isAbsolute, join, resolve } from 'node:path';
 import { packageFolder } from '../app/files.ts';
 import { localFoldersOf } from '../app/job-folder.ts';
 import type { Io } from '../app/services.ts';
+import type { DatabaseAddress } from '../store/open-database.ts';
 
 /** `$JOBMAN_HOME` as an absolute path; `~/.jobman` when it is not set. */
 export function homeOf(io: Io): string {
@@ -20,8 +21,22 @@ export function templateFile(entry: string): string | null {
   return candidates.find((candidate) => existsSync(candidate)) ?? null;
 }
 
+/** The variable with the URL of a database on a server. */
+const databaseVariable = 'JOBMAN_DATABASE';
+
+/** The database of a home: a server's, or the file `state.db`. */
+export function databaseOf({ io, home }: { readonly io: Pick<Io, 'env'>; readonly home: string }): DatabaseAddress {
+  const url = io.env[databaseVariable] ?? '';
+  return url === '' ? { file: databaseFile(home) } : { url };
+}
+
 export function databaseFile(home: string): string {
   return join(home, 'state.db');
+}
+
+/** False if no command has created the database yet. A server is always asked. */
+export function hasDatabase(address: DatabaseAddress): boolean {
+  return 'url' in address || existsSync(address.file);
 }
 
 /** True if the home has files of a job with that id: a restored or new database may count from a smaller number. */

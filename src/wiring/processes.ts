@@ -2,7 +2,7 @@
 // terminal.
 
 import { spawn } from 'node:child_process';
-import { closeSync, fstatSync, openSync, readFileSync, statfsSync, existsSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -12,7 +12,8 @@ import type { Io } from '../app/services.ts';
 import type { Job } from '../core/model/job.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import { runProcess } from '../remote/process.ts';
-import { databaseFile } from './paths.ts';
+import type { DatabaseAddress } from '../store/open-database.ts';
+import { databaseOf, hasDatabase } from './paths.ts';
 
 /**
  * Runs `jobman <args>` with the `backgroundEnvironment`, and returns the first answer of `find`. If another
@@ -107,7 +108,7 @@ const attemptMarker = 'JOBMAN_RUN';
 
 /** The environment without the variables that jobs use as secrets: programs of other jobs would inherit them. */
 export async function backgroundEnvironment(io: Io, home: string, pendingSpec?: JobSpec): Promise<Io['env']> {
-  const specs = [pendingSpec, ...(await storedJobs(home)).map(({ spec }) => spec)];
+  const specs = [pendingSpec, ...(await storedJobs(databaseOf({ io, home }))).map(({ spec }) => spec)];
   const secret = new Set(specs.flatMap(secretVariables));
   const isKept = (name: string): boolean =>
     name !== attemptMarker && (!secret.has(name) || requiredVariables.test(name));
@@ -120,12 +121,14 @@ function secretVariables(spec: JobSpec | undefined): readonly string[] {
   );
 }
 
-async function storedJobs(home: string): Promise<readonly Job[]> {
-  const file = databaseFile(home);
-  if (!existsSync(file)) return [];
+async function storedJobs(database: DatabaseAddress): Promise<readonly Job[]> {
+  if (!hasDatabase(database)) return [];
   try {
     const { withReadOnlyStore } = await import('../store/store.ts');
-    return await withReadOnlyStore(file, async (store) => (await store.list({ maxFinished: maxFinishedJobs })).jobs);
+    return await withReadOnlyStore(
+      database,
+      async (store) => (await store.list({ maxFinished: maxFinishedJobs })).jobs,
+    );
   } catch {
     return [];
   }

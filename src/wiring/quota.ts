@@ -11,7 +11,7 @@ import { createQuotaPort } from '../google/quotas.ts';
 import { quotaRows, type QuotaRow, type ReadLimits } from '../reports/quota.ts';
 import { openStore, withStore } from '../store/store.ts';
 import { createGoogleService, createTpuApis } from './google-api.ts';
-import { databaseFile } from './paths.ts';
+import { databaseOf } from './paths.ts';
 import { createTpuCloud } from './tpus.ts';
 
 /** See `Services.quota`. `cache` replaces that of the home. */
@@ -28,9 +28,7 @@ export async function readQuota(
     installation: await services.installationId(),
     settings: { ...settings.tpu, grants: settings.grants },
   };
-  return withStore(openStore({ file: databaseFile(services.home) }), (store) =>
-    observeQuota({ store, ...parts }, query),
-  );
+  return withStore(openStore(databaseOf(services)), (store) => observeQuota({ store, ...parts }, query));
 }
 
 /** See `Services.knownQuota`. */

@@ -11,7 +11,7 @@ import type { Io } from '../app/services.ts';
 import type { Settings, SettingsFiles } from '../app/settings.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
-import { submittedMarker, homeOf, databaseFile, templateFile } from './paths.ts';
+import { submittedMarker, homeOf, databaseOf, hasDatabase, templateFile } from './paths.ts';
 
 export function createServices(io: Io): LabServices {
   const home = homeOf(io);
@@ -60,10 +60,10 @@ export function createServices(io: Io): LabServices {
         })),
 
     async installationId() {
-      const file = databaseFile(home);
-      if (!existsSync(file)) return null;
+      const database = databaseOf(services);
+      if (!hasDatabase(database)) return null;
       const { withReadOnlyStore } = await import('../store/store.ts');
-      return withReadOnlyStore(file, (store) => store.installationId());
+      return withReadOnlyStore(database, (store) => store.installationId());
     },
 
     cluster: (options) => import('./cluster.ts').then(({ openCluster }) => openCluster(services, options)),

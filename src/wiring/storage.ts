@@ -11,11 +11,11 @@ import { countObjects, listBuckets } from '../google/storage-list.ts';
 import { openStore, withStore } from '../store/store.ts';
 import { findEmulator, isServedByEmulator } from './emulator-service.ts';
 import { createGoogleLogin, createGoogleService, localCloud, serviceEndpoint, serviceServers } from './google-api.ts';
-import { databaseFile } from './paths.ts';
+import { databaseOf } from './paths.ts';
 
 /** See `Services.storage`. */
 export async function createStorageReader(services: Services): Promise<StorageReader> {
-  const { home, io } = services;
+  const { io } = services;
   const settings = await services.settings();
   const portFor = createPorts(services, settings);
   const parts = {
@@ -24,7 +24,7 @@ export async function createStorageReader(services: Services): Promise<StorageRe
     isSimulated: (project: string) => isServedByEmulator(settings, project),
     now: () => io.now(),
   } satisfies Omit<StorageParts, 'store'>;
-  const open = () => openStore({ file: databaseFile(home) });
+  const open = () => openStore(databaseOf(services));
   const { project } = settings.tpu;
   return {
     read: (query, options) => withStore(open(), (store) => readStorage({ store, ...parts }, query, options)),

@@ -10,11 +10,11 @@ import { recordOrphanUsage } from '../app/record-orphan.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
 import { releaseOrphan } from '../backends/tpu/capacity.ts';
 import { priceOf } from '../reports/prices.ts';
-import { requireOriginalHome } from '../store/database-file.ts';
+import { requireOriginalHome } from '../store/open-database.ts';
 import { openStore, withStore } from '../store/store.ts';
 import { findEmulator } from './emulator-service.ts';
 import { createTpuApis, type TpuApis } from './google-api.ts';
-import { databaseFile } from './paths.ts';
+import { databaseOf } from './paths.ts';
 
 /** See `Services.tpus`. */
 export async function listCloudTpus(services: Services, query: TpuQuery): Promise<TpuList> {
@@ -28,7 +28,7 @@ export async function listCloudTpus(services: Services, query: TpuQuery): Promis
     settings: { ...settings.tpu, grants: settings.grants },
     now,
   };
-  return withStore(openStore({ file: databaseFile(home) }), (store) => observeTpus({ store, ...parts }, query));
+  return withStore(openStore(databaseOf(services)), (store) => observeTpus({ store, ...parts }, query));
 }
 
 /** See `Services.forgetProject`. */
@@ -37,13 +37,12 @@ export async function forgetProject(
   project: string,
   confirmForget: (resources: readonly string[]) => Promise<boolean>,
 ): Promise<boolean> {
-  const { home } = services;
   const { tpu } = await services.settings();
   if (tpu.project === project)
     throw new JobmanError(`${project} is the value of the setting tpu.project.`, exitCode.conflict, [
       'jobman settings unset tpu.project    removes it',
     ]);
-  const store = openStore({ file: databaseFile(home) });
+  const store = openStore(databaseOf(services));
   try {
     const { jobs } = await store.list({ maxFinished: null });
     const inProject = jobs.filter(({ spec: { capacity } }) => capacity.kind === 'tpu' && capacity.project === project);
@@ -98,7 +97,7 @@ export function createTpuCloud(
 export async function openOrphanCollector(services: Services): Promise<OrphanOperations> {
   const { io, home } = services;
   const settings = await services.settings();
-  const store = openStore({ file: databaseFile(home) });
+  const store = openStore(databaseOf(services));
   const apis = createTpuApis({ io, home, settings, now: () => io.now() });
   return createOrphanOperations({
     store,
@@ -107,7 +106,7 @@ export async function openOrphanCollector(services: Services): Promise<OrphanOpe
     settings: { ...settings.tpu, grants: settings.grants },
     async release(orphan) {
       // TPUs that the original home has created since then belong to no job in the copy's database.
-      await requireOriginalHome(databaseFile(home));
+      await requireOriginalHome(databaseOf(services));
       return releaseOrphan(apis.apiFor, orphan);
     },
     now: () => io.now(),

@@ -10,16 +10,16 @@ import { cacheFor } from '../controller/timers.ts';
 import type { Job } from '../core/model/job.ts';
 import { connectRelay, relaySocket, serveRelay, type RelayOptions } from '../remote/relay.ts';
 import { containerEntry, deferSession } from '../remote/session.ts';
-import { requireOriginalHome } from '../store/database-file.ts';
+import { requireOriginalHome } from '../store/open-database.ts';
 import { openStore, withStore } from '../store/store.ts';
 import type { Backends } from './backends.ts';
-import { databaseFile } from './paths.ts';
+import { databaseOf } from './paths.ts';
 
 /** See `Services.workers`. */
 export async function openWorkers(services: Services, id: string, connection: 'shared' | 'own'): Promise<WorkerAccess> {
   const { home, io } = services;
   // A command of `exec` may change anything on the workers.
-  if (connection === 'shared') await requireOriginalHome(databaseFile(home));
+  if (connection === 'shared') await requireOriginalHome(databaseOf(services));
   const ref = await currentAllocation(services, id);
   // Loaded when a connection is needed.
   let loaded: Promise<Backends> | undefined;
@@ -36,7 +36,7 @@ export async function openWorkers(services: Services, id: string, connection: 's
     allocation: ref.allocation.ordinal,
     start,
     async put(worker, request) {
-      await requireOriginalHome(databaseFile(home));
+      await requireOriginalHome(databaseOf(services));
       const { copyToRemote } = await import('../remote/copy.ts');
       return copyToRemote((session) => start(worker, session), { ...request, cwd: io.cwd });
     },
@@ -73,7 +73,7 @@ export async function sshArgv(
   worker: number,
   command: readonly string[],
 ): Promise<readonly string[]> {
-  await requireOriginalHome(databaseFile(services.home));
+  await requireOriginalHome(databaseOf(services));
   const ref = await currentAllocation(services, id);
   const { workers, close } = await createOwnBackends(services);
   try {
@@ -128,8 +128,8 @@ async function createOwnBackends(services: Services): Promise<Backends> {
   });
 }
 
-async function currentAllocation({ home }: Services, id: string): Promise<AllocationRef> {
-  return withStore(openStore({ file: databaseFile(home) }), (store) => loadAllocation(store, id));
+async function currentAllocation(services: Services, id: string): Promise<AllocationRef> {
+  return withStore(openStore(databaseOf(services)), (store) => loadAllocation(store, id));
 }
 
 /** Throws JobmanError when the job has no known machines. */
@@ -142,7 +142,7 @@ async function loadAllocation(store: Store, id: string): Promise<AllocationRef> 
 /** The output of the steps also goes into their logs, as when the controller runs them. */
 export async function createStepRunner(services: Services, job: Job): Promise<StepRunner> {
   // The step would change the machines before its result is refused.
-  await requireOriginalHome(databaseFile(services.home));
+  await requireOriginalHome(databaseOf(services));
   const backends = await createOwnBackends(services);
   const { machines } = backends.of(job.spec);
   return {

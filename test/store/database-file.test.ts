@@ -23,7 +23,8 @@ import { backUp } from '../../src/store/backup.ts';
 import { usageOf } from '../../src/reports/usage.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { migrations } from '../../src/store/migrations.ts';
-import { schemaVersion, openDatabaseFile, type OpenDatabaseOptions } from '../../src/store/database-file.ts';
+import { schemaVersion } from '../../src/store/database.ts';
+import { openDatabase, type ConnectionOptions } from '../../src/store/open-database.ts';
 import { sql } from '../../src/store/sql.ts';
 import { openForWriting } from '../../src/store/sqlite.ts';
 import { openStore, withReadOnlyStore } from '../../src/store/store.ts';
@@ -369,7 +370,7 @@ for (const [made, statements] of [
       assert.deepEqual(lines, []);
     }
     await fails(
-      withReadOnlyStore(file, (store) => store.installationId()),
+      withReadOnlyStore({ file }, (store) => store.installationId()),
       'unsupported',
     );
     assert.deepEqual(tablesOf(file), tables);
@@ -506,8 +507,8 @@ test('an empty or missing database with a backup is not replaced by a new one', 
 });
 
 /** SQLite's own number: 2 waits for the disk, 1 does not (https://www.sqlite.org/pragma.html#pragma_synchronous). */
-async function waitsOf(file: string, given: Omit<OpenDatabaseOptions, 'file'>): Promise<object> {
-  const database = openDatabaseFile({ file, ...given });
+async function waitsOf(file: string, given: ConnectionOptions): Promise<object> {
+  const database = openDatabase({ file, ...given });
   try {
     const { rows } = await database.write((db) => sql`pragma synchronous`.execute(db));
     return rows[0] as object;

@@ -11,7 +11,7 @@ import type { LabStore } from '../../src/lab/lab-store.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { clusterStore } from '../../src/store/cluster-jobs.ts';
-import { migrate } from '../../src/store/database-file.ts';
+import { migrate } from '../../src/store/database.ts';
 import { commitJob, insertJob, loadJobs, readLease, takeLease } from '../../src/store/jobs.ts';
 import { labStore } from '../../src/store/lab.ts';
 import { writeOrphan } from '../../src/store/locations.ts';

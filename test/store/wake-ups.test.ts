@@ -4,7 +4,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { WakeUp } from '../../src/app/ports.ts';
+import type { DatabaseAddress } from '../../src/store/open-database.ts';
 import { openStore } from '../../src/store/store.ts';
+import { eventually } from '../support/eventually.ts';
+import { requirePostgres } from '../support/postgres.ts';
 import { openWorld } from '../support/world.ts';
 
 const sent: readonly WakeUp[] = [
@@ -15,10 +18,9 @@ const sent: readonly WakeUp[] = [
   { topic: 'exit', program: '1.0.0 (database version 4)' },
 ];
 
-function openBoth(t: TestContext) {
-  const world = openWorld(t);
-  const [client, controller] = [1, 2].map(() => openStore({ file: join(world.home, 'state.db') })) as [Opened, Opened];
-  world.atEnd(async () => void (await Promise.all([client.close(), controller.close()])));
+function openBoth(t: TestContext, address: DatabaseAddress = { file: join(openWorld(t).home, 'state.db') }) {
+  const [client, controller] = [1, 2].map(() => openStore(address)) as [Opened, Opened];
+  t.after(() => Promise.all([client.close(), controller.close()]));
   return { client, controller };
 }
 
@@ -26,8 +28,7 @@ type Opened = ReturnType<typeof openStore>;
 
 const sorted = (wakeUps: readonly WakeUp[]) => wakeUps.map((one) => JSON.stringify(one)).toSorted();
 
-test('a listener receives what other processes send, until it is closed', async (t) => {
-  const { client, controller } = openBoth(t);
+async function receivesUntilClosed({ client, controller }: ReturnType<typeof openBoth>): Promise<void> {
   const received: WakeUp[] = [];
   const listener = await controller.listen((wakeUps) => received.push(...wakeUps));
   for (const wakeUp of sent) await client.notify(wakeUp);
@@ -41,6 +42,26 @@ test('a listener receives what other processes send, until it is closed', async 
   await client.notify({ topic: 'clusters' });
   await listener.poll();
   assert.equal(received.length, sent.length + 1);
+}
+
+test('a listener receives what other processes send, until it is closed', async (t) => {
+  await receivesUntilClosed(openBoth(t));
+});
+
+test('a listener on a server receives the same, and everything once after a lost connection', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const both = openBoth(t, { url: server.urlOf(await server.createDatabase()) });
+  await receivesUntilClosed(both);
+  const received: WakeUp[] = [];
+  const listener = await both.controller.listen((wakeUps) => received.push(...wakeUps));
+  t.after(() => listener.close());
+  await server.query(`select pg_terminate_backend(pid) from pg_stat_activity where query = 'listen jobman'`);
+  await eventually(() => received.length > 0);
+  assert.deepEqual(received, [{ topic: 'all' }]);
+  await both.client.notify({ topic: 'clusters' });
+  await listener.poll();
+  assert.deepEqual(received.slice(1), [{ topic: 'clusters' }]);
 });
 
 test('a file keeps wake-ups until a controller listens, and one wake-up of each job', async (t) => {

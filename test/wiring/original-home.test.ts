@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Services } from '../../src/app/services.ts';
-import { openDatabaseFile, requireOriginalHome } from '../../src/store/database-file.ts';
+import { openDatabase, requireOriginalHome } from '../../src/store/open-database.ts';
 import { createStepRunner, openWorkers, sshArgv } from '../../src/wiring/worker-access.ts';
 import { openOrphanCollector } from '../../src/wiring/tpus.ts';
 
@@ -16,11 +16,11 @@ test('a copy releases nothing and runs nothing on workers while its original exi
   const original = join(top, 'original');
   const home = join(top, 'copy');
   const file = join(home, 'state.db');
-  const record = openDatabaseFile({ file: join(original, 'state.db') });
+  const record = openDatabase({ file: join(original, 'state.db') });
   await record.write(() => Promise.resolve());
   await record.close();
-  await requireOriginalHome(join(original, 'state.db'));
-  await requireOriginalHome(join(top, 'none', 'state.db'));
+  await requireOriginalHome({ file: join(original, 'state.db') });
+  await requireOriginalHome({ file: join(top, 'none', 'state.db') });
   cpSync(original, home, { recursive: true });
 
   const services = {
@@ -39,7 +39,7 @@ test('a copy releases nothing and runs nothing on workers while its original exi
     state: 'READY',
   } as const;
   const attempts: readonly (() => Promise<unknown>)[] = [
-    () => requireOriginalHome(file),
+    () => requireOriginalHome({ file }),
     () => operations.release(orphan),
     () => createStepRunner(services, {} as Parameters<typeof createStepRunner>[1]),
     () => openWorkers(services, '000001', 'shared'),
@@ -49,5 +49,5 @@ test('a copy releases nothing and runs nothing on workers while its original exi
   await operations.close();
 
   renameSync(original, join(top, 'old'));
-  await requireOriginalHome(file);
+  await requireOriginalHome({ file });
 });

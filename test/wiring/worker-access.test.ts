@@ -30,7 +30,7 @@ for (const [what, spec, changes, message] of [
     assert.equal(await store.commit(next), 'committed');
     await store.close();
     // Only the database answers: any other service is undefined and would throw another error.
-    const services = { home } as Services;
+    const services = { io: { env: {} }, home } as Services;
     await assert.rejects(
       sshArgv(services, '000001', 0, []),
       (error) => error instanceof JobmanError && error.message === message,

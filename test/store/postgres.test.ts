@@ -1,0 +1,129 @@
+// A database on a server may refuse a connection, restart, and order texts in another way.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StoreError, type StoreErrorKind } from '../../src/app/errors.ts';
+import { readInstallationId } from '../../src/store/database.ts';
+import { openDatabase } from '../../src/store/open-database.ts';
+import { displayUrl } from '../../src/store/postgres-errors.ts';
+import { sql } from '../../src/store/sql.ts';
+import { openStore } from '../../src/store/store.ts';
+import { localSpec, noon } from '../support/builders.ts';
+import { requirePostgres } from '../support/postgres.ts';
+
+const job = { owner: 'ada', spec: localSpec(), manifest: 'job:\n  name: iris\n', at: noon };
+
+async function fails(operation: Promise<unknown>, kind: StoreErrorKind, message: RegExp): Promise<void> {
+  const error = await operation.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof StoreError, `expected a StoreError, but got: ${String(error)}`);
+  assert.equal(error.kind, kind, error.message);
+  assert.match(error.message, message);
+  assert.doesNotMatch(`${error.message} ${error.lines.join()}`, /secret/);
+}
+
+test('programs that open an empty database together create its tables once', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const url = server.urlOf(await server.createDatabase());
+  const stores = [1, 2, 3, 4].map(() => openStore({ url }));
+  t.after(() => Promise.all(stores.map((store) => store.close())));
+  assert.deepEqual(await stores[0]?.list({ maxFinished: null }), { jobs: [], more: 0 });
+  const inserted = await Promise.all(stores.map((store) => store.insert(job)));
+  assert.deepEqual(inserted.map((one) => one.job.id).toSorted(), ['000001', '000002', '000003', '000004']);
+  assert.equal(new Set(inserted.map((one) => one.job.installation)).size, 1);
+  assert.deepEqual((await stores[0]?.load('000001'))?.job, inserted.find((one) => one.job.id === '000001')?.job);
+});
+
+test('a text is in the order of its bytes, and a number is a number', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const database = openDatabase({ url: server.urlOf(await server.createDatabase()) });
+  t.after(() => database.close());
+  const names = ['b', 'B', 'a', 'Ä', '_'];
+  const rows = await database.write(async (db) => {
+    for (const name of names) await sql`insert into meta (key, value) values (${name}, ${`${name}\0`})`.execute(db);
+    return (await sql<{ key: string; value: string }>`select key, value from meta order by key`.execute(db)).rows;
+  });
+  const known = rows.filter(({ key }) => names.includes(key));
+  assert.deepEqual(
+    known.map(({ key }) => key),
+    ['B', '_', 'a', 'b', 'Ä'],
+  );
+  // PostgreSQL stores no NUL.
+  assert.equal(known[0]?.value, 'B\uFFFD');
+  const sum = sql<{ value: number }>`select sum(value) as value from counter`;
+  assert.deepEqual(await database.read(async (db) => (await sum.execute(db)).rows), [{ value: 0 }]);
+  const large = sql`select ${9_007_199_254_740_991} + 1::bigint as value`;
+  await assert.rejects(
+    database.read((db) => large.execute(db)),
+    /9007199254740992 in the database is too large/,
+  );
+  assert.equal((await database.read(readInstallationId)).length, 6);
+});
+
+test('a database that cannot be used is refused with the message of the server, and without the password', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const name = await server.createDatabase();
+  const list = async (url: string) => {
+    const store = openStore({ url });
+    try {
+      return await store.list({ maxFinished: null });
+    } finally {
+      await store.close();
+    }
+  };
+  const wrongPassword = server.urlOf(name, 'locked').replace('locked:secret@', 'locked:secret2@');
+  await fails(list(wrongPassword), 'broken', /locked@.* refused the connection: password authentication failed/);
+  await fails(list(server.urlOf('none')), 'broken', /refused the connection: database "none" does not exist/);
+  await fails(list('postgres://ada:secret@127.0.0.1:1/jobs'), 'broken', /cannot be reached: .*ECONNREFUSED/);
+  for (const url of [
+    'postgres://ada:se/secret@host/db',
+    'mysql://a:secret@host/db',
+    'secret',
+    'postgres://a:1#secret@h/d',
+  ])
+    await fails(list(url), 'broken', /not of the form postgres:\/\/USER:PASSWORD@HOST/);
+  const locked = openStore({ url: server.urlOf(name, 'locked') });
+  t.after(() => locked.close());
+  await fails(locked.insert(job), 'read_only', /permission denied for schema public/);
+
+  await server.query('create table job (x integer)', name);
+  await fails(list(server.urlOf(name)), 'unsupported', /was written by an older, unreleased jobman/);
+});
+
+test('a newer version, and tables of another program, are refused and not changed', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const [newer, foreign] = [await server.createDatabase(), await server.createDatabase()];
+  const store = openStore({ url: server.urlOf(newer) });
+  const other = openStore({ url: server.urlOf(foreign) });
+  t.after(() => Promise.all([store.close(), other.close()]));
+  await store.insert(job);
+  await store.close();
+  await server.query(`insert into migration values ('9000_later', '2027-01-01')`, newer);
+  await fails(store.list({ maxFinished: null }), 'newer', /version 9000, and this jobman supports/);
+  await server.query('create table invoices (x integer)', foreign);
+  await fails(other.insert(job), 'unsupported', /contains tables of another program \(invoices\)/);
+});
+
+test('a store continues after a restart of the server', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const store = openStore({ url: server.urlOf(await server.createDatabase()) });
+  t.after(() => store.close());
+  await store.insert(job);
+  await server.stop();
+  await fails(store.insert(job), 'broken', /cannot be reached: .* Nothing was changed/);
+  await server.start();
+  assert.equal((await store.insert(job)).job.id, '000002');
+  assert.equal((await store.list({ maxFinished: null })).jobs.length, 2);
+});
+
+test('the name of a database has no password', () => {
+  assert.equal(displayUrl('postgres://ada:secret@db.lab:5433/jobs?sslmode=require'), 'postgres://ada@db.lab:5433/jobs');
+  assert.equal(displayUrl('postgresql://ada@/jobs?host=/run/postgresql'), 'postgres://ada@/run/postgresql/jobs');
+});
