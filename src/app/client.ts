@@ -271,15 +271,37 @@ export interface LogQuery {
   /** The log of a setup step instead of the command's; `job` and `tpu` are the job's own logs. */
   readonly step?: string;
   readonly attempt?: number;
+  /** Every log of the job, with the copies of reported metrics. The rest of the query is ignored. */
+  readonly all?: true;
 }
 
-export interface LogFile {
-  /** The id. */
+/** A log of a job. Its bytes never change; more may be added at its end. */
+export interface LogRef {
+  /** The id of the job. */
   readonly job: string;
-  readonly path: string;
+  /** Names the log within its job, such as `attempt_2/command_worker_0`. */
+  readonly id: string;
   readonly worker: WorkerId | null;
   readonly attempt: number | null;
-  readonly bytes: number;
+  /** The setup step; `job` and `tpu` for the job's own logs; null for the output of the command. */
+  readonly step: string | null;
+  readonly size: number;
+  /** Time of the newest byte. */
+  readonly changedAt: Instant;
+  /** True if nothing more is expected. A worker that was unreachable may still add to it, as may a new start. */
+  readonly isComplete: boolean;
+}
+
+/** A part of a log. Over HTTP, `bytes` is the body. */
+export interface LogPart {
+  /** Empty at the end of the log. May be fewer than requested although more follow. */
+  readonly bytes: Uint8Array;
+  /** The offset of the first of them. */
+  readonly from: number;
+  /** The size of the log at the time of the read. */
+  readonly end: number;
+  /** True if these bytes reach the end and nothing more is expected; see `LogRef`. */
+  readonly isComplete: boolean;
 }
 
 export interface MetricsQuery {
@@ -511,7 +533,13 @@ export interface Client {
   /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if the actor may not run it now. */
   planStep(ref: Ref, step: string, options?: OnBehalf): Promise<StepPlan>;
   recordStep(ref: Ref, done: StepResult, options?: OnBehalf): Promise<void>;
-  logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
+  /** In the order of workers; without a number, those of the newest attempt that has started. */
+  logs(ref: Ref, query: LogQuery): Promise<readonly LogRef[]>;
+  /**
+   * The bytes of a log from an offset on, at most `maxBytes` and at most 1 MiB. Empty after its end. Throws JobmanError
+   * (3) for an unknown log or one whose file was removed.
+   */
+  readLog(ref: Ref, id: string, from: number, maxBytes: number): Promise<LogPart>;
   /** The metrics of the program, reduced to a number of points. */
   metrics(ref: Ref, query: MetricsQuery): Promise<MetricsView>;
   /** Every point that the program printed or reported, attempt by attempt. `maxPoints` is ignored. */

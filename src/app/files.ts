@@ -26,7 +26,7 @@ import {
 } from 'node:fs';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import type { Instant } from '../core/model/time.ts';
+import type { FilePart, FileState } from './ports.ts';
 import { StoreError, fileError, fileStoreError, isFileMissing } from './errors.ts';
 
 /** Mode of a shared folder: setgid, full access for owner and group, none for others. */
@@ -197,14 +197,6 @@ export async function* readPieces(
   }
 }
 
-export interface FilePart {
-  readonly bytes: Buffer;
-  /** The offset of the first of them. */
-  readonly from: number;
-  /** Of the whole file. */
-  readonly changedAt: Instant;
-}
-
 export type PartReader = (path: string, maxBytes: number, end?: 'first' | 'last') => FilePart | undefined;
 
 /** Reads each part of a file once: a part of what it has read is not read again. Undefined if it cannot be read. */
@@ -235,18 +227,40 @@ function readPartOf(path: string, maxBytes: number, end: 'first' | 'last'): File
 
 /** Bytes at one end of a file; undefined without a regular file. */
 export function readFileEnd(path: string, maxBytes: number, end: 'first' | 'last' = 'last'): FilePart | undefined {
+  return readPart(path, maxBytes, ({ size }) => (end === 'last' ? Math.max(0, size - maxBytes) : 0));
+}
+
+/** Bytes from an offset on, none after the end; undefined without a regular file. */
+export function readFilePart(path: string, from: number, maxBytes: number): FilePart | undefined {
+  return readPart(path, maxBytes, () => from);
+}
+
+function readPart(path: string, maxBytes: number, offsetIn: (stats: Stats) => number): FilePart | undefined {
   const opened = openIfRegular(path);
   if (opened === undefined) return undefined;
   const { file, stats } = opened;
   try {
-    const length = Math.min(stats.size, maxBytes);
-    const bytes = Buffer.alloc(length);
-    const from = end === 'last' ? stats.size - length : 0;
-    const got = readSync(file, bytes, 0, length, from);
-    return { bytes: bytes.subarray(0, got), from, changedAt: Math.floor(stats.mtimeMs) };
+    const from = offsetIn(stats);
+    const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(stats.size - from, maxBytes)));
+    const count = readSync(file, bytes, 0, bytes.length, from);
+    return { bytes: bytes.subarray(0, count), from, ...stateFrom(stats) };
   } finally {
     closeSync(file);
   }
+}
+
+/** Undefined without a regular file. */
+export function fileStateOf(path: string): FileState | undefined {
+  try {
+    const stats = statSync(path);
+    return stats.isFile() ? stateFrom(stats) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function stateFrom({ size, mtimeMs }: Stats): FileState {
+  return { size, changedAt: Math.floor(mtimeMs) };
 }
 
 /** Undefined without a regular file. Throws StoreError if it cannot be opened. */

@@ -30,13 +30,17 @@ export function stepFile(folder: string, step: string, worker: WorkerId): string
   return `${logFolder(folder)}/${asFileName(step)}_worker_${worker}.log`;
 }
 
+function attemptFolder(folder: string, attempt: number): string {
+  return `${logFolder(folder)}/attempt_${attempt}`;
+}
+
 export function attemptFile(folder: string, attempt: number, worker: WorkerId): string {
-  return `${logFolder(folder)}/attempt_${attempt}/command_worker_${worker}.log`;
+  return `${attemptFolder(folder, attempt)}/command_worker_${worker}.log`;
 }
 
 /** The copy of the metrics that the program reports. */
 export function metricsFile(folder: string, attempt: number, worker: WorkerId): string {
-  return `${logFolder(folder)}/attempt_${attempt}/metrics_worker_${worker}.log`;
+  return `${attemptFolder(folder, attempt)}/metrics_worker_${worker}.log`;
 }
 
 /** The copy of one file of a run. */

@@ -1,43 +1,129 @@
-// Logs: the log files for a query, and the newest lines of a job's workers.
+// Logs: the logs of a job by id and byte offset, and the newest lines of its workers.
 
 import { formatWorker } from '../core/model/spec.ts';
-import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
 import { phaseOf } from '../core/decide/phase.ts';
 import { failedCallPatterns, failurePatterns, patternAfterProgress } from '../core/model/log-lines.ts';
 import type { WorkerId } from '../core/model/spec.ts';
-import type { Instant } from '../core/model/time.ts';
-import type { LogFile, LogQuery, WorkerView } from './client.ts';
-import { exitCode, JobmanError } from './errors.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
+import type { LogPart, LogQuery, LogRef, WorkerView } from './client.ts';
+import { exitCode, JobmanError, usageError } from './errors.ts';
 import { createPartReader, type PartReader } from './files.ts';
 import { pluralize } from './format.ts';
-import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
+import { asFileName, attemptFile, folderOf, stepFile } from './job-folder.ts';
+import type { FileState, JobFile, JobFiles, OutputFile } from './ports.ts';
 import { lastLineOf, lastOutputBytes, lastOutputLines } from './program-output.ts';
 import { addressOf, workersOf } from './views.ts';
 
 const lastLineBytes = 4 * 1024;
 
-/** Existing regular files, in the order of workers. Throws JobmanError for an attempt, worker or step that the job lacks. */
-export async function logFilesOf(home: string, job: Job, query: LogQuery): Promise<readonly LogFile[]> {
-  const folder = folderOf(home, job);
-  if (query.step === 'job' || query.step === 'tpu') {
-    return existingFiles(job, [{ path: noteFile(folder, query.step), worker: null, attempt: null }]);
+/** The output of an attempt, of a setup step, or the notes about the job. */
+type JobLog = Exclude<JobFile, { readonly kind: 'arrivals' }>;
+
+/** Existing logs, in the order of workers. Throws JobmanError for an attempt, worker or step that the job lacks. */
+export function logsOf(files: JobFiles, job: Job, query: LogQuery, now: Instant): readonly LogRef[] {
+  return wantedLogs(files, job, query).flatMap((log) => {
+    const state = files.stateOf(job, log);
+    return state === undefined ? [] : [logRef(job, log, state, now)];
+  });
+}
+
+function wantedLogs(files: JobFiles, job: Job, query: LogQuery): readonly JobLog[] {
+  const { step, worker, attempt: ordinal } = query;
+  const logsOfStep = (name: string, workers = files.workersWith(job, { step: name })): readonly JobLog[] =>
+    workers.map((each) => ({ kind: 'step', step: name, worker: each }));
+  const outputs = (
+    file: OutputFile,
+    attempt: number,
+    workers = files.workersWith(job, { attempt, file }),
+  ): readonly JobLog[] => workers.map((each) => ({ kind: 'output', attempt, worker: each, file }));
+  if (query.all === true) {
+    const steps = job.spec.steps.flatMap(({ name }) => logsOfStep(name));
+    const ofAttempts = job.attempts.flatMap((one) => outputFiles.flatMap((file) => outputs(file, one.ordinal)));
+    return [{ kind: 'note', log: 'job' }, { kind: 'note', log: 'tpu' }, ...steps, ...ofAttempts];
   }
-  if (query.step !== undefined && query.step !== 'command') return stepFiles(folder, job, query.step, query.worker);
-  const attempt = attemptOf(job, query.attempt);
+  if (step === 'job' || step === 'tpu') return [{ kind: 'note', log: step }];
+  if (step !== undefined && step !== 'command') {
+    requireStep(job, step);
+    return worker === undefined ? logsOfStep(step) : logsOfStep(step, [worker]);
+  }
+  const attempt = attemptOf(job, ordinal);
   if (attempt === undefined) return [];
-  const workers = await workersIn(join(logFolder(folder), `attempt_${attempt.ordinal}`), 'command_worker_');
-  const wanted = query.worker === undefined ? workers : [requireWorker(job, query.worker, attempt)];
-  return existingFiles(
-    job,
-    wanted.map((worker) => ({
-      path: attemptFile(folder, attempt.ordinal, worker),
-      worker,
-      attempt: attempt.ordinal,
-    })),
-  );
+  return worker === undefined
+    ? outputs('log', attempt.ordinal)
+    : outputs('log', attempt.ordinal, [requireWorker(job, worker, attempt)]);
+}
+
+const outputFiles: readonly OutputFile[] = ['log', 'metrics'];
+
+function logRef(job: Job, log: JobLog, { size, changedAt }: FileState, now: Instant): LogRef {
+  return {
+    job: job.id,
+    id: formatLogId(log),
+    worker: log.kind === 'note' ? null : log.worker,
+    attempt: log.kind === 'output' ? log.attempt : null,
+    step: log.kind === 'note' ? log.log : log.kind === 'step' ? log.step : null,
+    size,
+    changedAt,
+    isComplete: isComplete(job, log, changedAt, now),
+  };
+}
+
+/** Of one answer of `readLog`. */
+const maxPartBytes = 1024 * 1024;
+
+/** Throws JobmanError (3) without such a log. */
+export function readLog(
+  files: JobFiles,
+  job: Job,
+  request: { readonly id: string; readonly from: number; readonly maxBytes: number },
+  now: Instant,
+): LogPart {
+  const { id, from, maxBytes } = request;
+  if (![from, maxBytes].every((value) => Number.isSafeInteger(value) && value >= 0))
+    throw usageError('A part of a log begins at a byte from 0 on and has a number of bytes.');
+  const log = parseLogId(job, id);
+  const part = log && files.read(job, log, from, Math.min(maxBytes, maxPartBytes));
+  if (log === undefined || part === undefined)
+    throw new JobmanError(`Job ${job.id} has no log ${id}.`, exitCode.notFound);
+  const { bytes, size, changedAt } = part;
+  const end = Math.max(size, from + bytes.length);
+  return {
+    bytes,
+    from,
+    end,
+    isComplete: from + bytes.length >= end && isComplete(job, log, changedAt, now),
+  };
+}
+
+/** As the names of the files below `logs/`, which people know, without `.log`. */
+function formatLogId(log: JobLog): string {
+  if (log.kind === 'note') return log.log;
+  if (log.kind === 'step') return `${asFileName(log.step)}_worker_${log.worker}`;
+  return `attempt_${log.attempt}/${log.file === 'log' ? 'command' : log.file}_worker_${log.worker}`;
+}
+
+/** Undefined for an id that no log of the job can have. */
+function parseLogId({ spec }: Job, id: string): JobLog | undefined {
+  if (id === 'job' || id === 'tpu') return { kind: 'note', log: id };
+  const [, folder, name = '', text = ''] = /^(attempt_\d{1,6}\/)?(.+)_worker_(\d{1,6}|controller)$/.exec(id) ?? [];
+  const worker = text === 'controller' ? text : Number(text);
+  if (folder === undefined) {
+    const step = spec.steps.find((one) => asFileName(one.name) === name)?.name;
+    return step === undefined ? undefined : { kind: 'step', step, worker };
+  }
+  const file = name === 'command' ? 'log' : name;
+  const attempt = Number(folder.replaceAll(/\D/g, ''));
+  return file === 'log' || file === 'metrics' ? { kind: 'output', attempt, worker, file } : undefined;
+}
+
+/** The last output arrives within this time after the end of its program. */
+const lastOutputWithin: Duration = 600;
+
+function isComplete(job: Job, log: JobLog, changedAt: Instant, now: Instant): boolean {
+  const endedAt = log.kind === 'output' ? job.attempts[log.attempt - 1]?.endedAt : job.finish?.at;
+  return typeof endedAt === 'number' && now - Math.max(endedAt, changedAt) > lastOutputWithin;
 }
 
 export function workerViews(home: string, job: Job, now: Instant, read: PartReader): readonly WorkerView[] {
@@ -130,60 +216,17 @@ export function requireWorker(job: Job, worker: WorkerId, attempt: Attempt): Wor
   );
 }
 
-async function stepFiles(
-  folder: string,
-  job: Job,
-  step: string,
-  worker: WorkerId | undefined,
-): Promise<readonly LogFile[]> {
+/** Throws JobmanError (3). */
+function requireStep(job: Job, step: string): void {
   const names = job.spec.steps.map(({ name }) => name);
-  if (!names.includes(step)) {
-    const known = ['command', ...names, 'job', 'tpu'];
-    const suggestion = didYouMean(step, known);
-    throw new JobmanError(
-      `Job ${job.id} has no step "${step}".${suggestion === undefined ? '' : ` Did you mean ${suggestion}?`}`,
-      exitCode.notFound,
-      [`Steps: ${known.join(', ')}`],
-    );
-  }
-  const workers = worker === undefined ? await workersIn(logFolder(folder), `${asFileName(step)}_worker_`) : [worker];
-  return existingFiles(
-    job,
-    workers.map((each) => ({ path: stepFile(folder, step, each), worker: each, attempt: null })),
+  if (names.includes(step)) return;
+  const known = ['command', ...names, 'job', 'tpu'];
+  const suggestion = didYouMean(step, known);
+  throw new JobmanError(
+    `Job ${job.id} has no step "${step}".${suggestion === undefined ? '' : ` Did you mean ${suggestion}?`}`,
+    exitCode.notFound,
+    [`Steps: ${known.join(', ')}`],
   );
-}
-
-async function workersIn(folder: string, prefix: string): Promise<readonly WorkerId[]> {
-  let names: readonly string[];
-  try {
-    names = await readdir(folder);
-  } catch {
-    return [];
-  }
-  const workers = names
-    .filter((name) => name.startsWith(prefix) && name.endsWith('.log'))
-    .map((name) => name.slice(prefix.length, -'.log'.length))
-    .map((name): WorkerId | undefined => (name === 'controller' ? name : /^\d+$/.test(name) ? Number(name) : undefined))
-    .filter((worker) => worker !== undefined);
-  return workers.toSorted(
-    (one, other) => Number(one === 'controller') - Number(other === 'controller') || Number(one) - Number(other),
-  );
-}
-
-async function existingFiles(
-  { id }: Job,
-  files: readonly Omit<LogFile, 'job' | 'bytes'>[],
-): Promise<readonly LogFile[]> {
-  const sizes = await Promise.all(
-    files.map(async ({ path }) => {
-      const found = await stat(path).catch(() => undefined);
-      return found?.isFile() === true ? found.size : undefined;
-    }),
-  );
-  return files.flatMap((file, index) => {
-    const bytes = sizes[index];
-    return bytes === undefined ? [] : [{ job: id, ...file, bytes }];
-  });
 }
 
 /** Empty without a readable file. `changedAt` is the time of the last write. */

@@ -361,6 +361,33 @@ export interface LogFiles {
   mirror(job: Job, events: readonly Event[]): Promise<void>;
 }
 
+/** A file that jobman keeps about a job. `arrivals`: the times at which the bytes of that copy arrived. */
+export type JobFile =
+  | { readonly kind: 'note'; readonly log: 'job' | 'tpu' }
+  | { readonly kind: 'step'; readonly step: string; readonly worker: WorkerId }
+  | ({ readonly kind: 'output' } & CopiedOutput)
+  | ({ readonly kind: 'arrivals' } & CopiedOutput);
+
+export interface FileState {
+  readonly size: number;
+  /** Of the whole file. */
+  readonly changedAt: Instant;
+}
+
+export interface FilePart extends FileState {
+  readonly bytes: Buffer;
+  /** The offset of the first of them. */
+  readonly from: number;
+}
+
+/** Reads the files of jobs. Undefined for anything but a regular file. Throws StoreError if it cannot be read. */
+export interface JobFiles {
+  stateOf(job: Job, file: JobFile): FileState | undefined;
+  read(job: Job, file: JobFile, from: number, maxBytes: number): FilePart | undefined;
+  /** The workers with such a file of that attempt, or a log of that setup step, the controller last. */
+  workersWith(job: Job, of: Omit<CopiedOutput, 'worker'> | { readonly step: string }): readonly WorkerId[];
+}
+
 /** One file of one attempt on one worker. */
 export interface CopiedOutput {
   readonly attempt: number;

@@ -29,9 +29,10 @@ import {
   type ThroughputChange,
   type WorkerPace,
 } from '../reports/metrics.ts';
-import { createPartReader, type FilePart, type PartReader } from './files.ts';
+import { createPartReader, type PartReader } from './files.ts';
 import { formatDuration, pluralize } from './format.ts';
 import { arrivalsFile, attemptFile, folderOf, metricsFile } from './job-folder.ts';
+import type { FilePart } from './ports.ts';
 import { workersOf } from './views.ts';
 
 /** All texts are for people; null for what is not known. */

@@ -11,7 +11,7 @@ import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './clien
 import type { Grant } from './settings.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
 import { folderOf } from './job-folder.ts';
-import type { JobFilter, LogFiles, Store, StoredJob } from './ports.ts';
+import type { JobFiles, JobFilter, LogFiles, Store, StoredJob } from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { Freeze } from './workdir.ts';
@@ -22,6 +22,7 @@ export interface ClientParts {
   readonly store: Store;
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   readonly home: string;
+  readonly files: JobFiles;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
@@ -101,8 +102,8 @@ function createJobViews(
   whoAmI: WhoAmI,
   parts: ClientParts,
   find: Find,
-): Pick<Client, 'actions' | 'show' | 'why' | 'events' | 'logs' | 'diffSide' | 'metrics' | 'metricPoints'> {
-  const { store, home, now } = parts;
+): Pick<Client, 'actions' | 'show' | 'why' | 'events' | 'logs' | 'readLog' | 'diffSide' | 'metrics' | 'metricPoints'> {
+  const { store, home, files, now } = parts;
   /** The only check of the permission `read`. */
   async function findReadable(ref: string): Promise<Job> {
     const [{ job }, { requirePermission }] = await Promise.all([find(ref, 'read'), import('./require-permission.ts')]);
@@ -130,8 +131,13 @@ function createJobViews(
     },
 
     async logs(ref, query) {
-      const [job, { logFilesOf }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
-      return logFilesOf(home, job, query);
+      const [job, { logsOf }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
+      return logsOf(files, job, query, now());
+    },
+
+    async readLog(ref, id, from, maxBytes) {
+      const [job, { readLog }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
+      return readLog(files, job, { id, from, maxBytes }, now());
     },
 
     async diffSide(ref, attempt) {

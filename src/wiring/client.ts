@@ -10,6 +10,7 @@ import type { Services } from '../app/services.ts';
 import type { Price } from '../reports/prices.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
+import { createJobFiles } from '../files/job-files.ts';
 import { openStore } from '../store/store.ts';
 import { hasJobFiles, databaseOf } from './paths.ts';
 
@@ -29,6 +30,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     store,
     notifications: store.notifications,
     home,
+    files: createJobFiles(home),
     logFiles: {
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),

@@ -14,6 +14,7 @@ import type { Job } from '../../src/core/model/job.ts';
 import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
+import { createJobFiles } from '../../src/files/job-files.ts';
 import { openWorld } from '../support/world.ts';
 import {
   aJob,
@@ -57,6 +58,7 @@ function openFixture(t: TestContext): Fixture {
       },
       notifications: store.notifications,
       home,
+      files: createJobFiles(home),
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
       now: () => fixture.clock,
       pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
@@ -544,11 +546,11 @@ test('logs returns the files of the newest started attempt, or of the query', as
 
   const newest = await fixture.client.logs(id, {});
   assert.deepEqual(
-    newest.map(({ worker, attempt, bytes }) => [worker, attempt, bytes]),
+    newest.map(({ id: log, worker, attempt, step, size }) => [log, worker, attempt, step, size]),
     [
-      [0, 1, 6],
-      [2, 1, 6],
-      [10, 1, 6],
+      ['attempt_1/command_worker_0', 0, 1, null, 6],
+      ['attempt_1/command_worker_2', 2, 1, null, 6],
+      ['attempt_1/command_worker_10', 10, 1, null, 6],
     ],
   );
   assert.deepEqual(
@@ -564,12 +566,48 @@ test('logs returns the files of the newest started attempt, or of the query', as
   assert.equal((await fixture.client.logs(id, { step: 'job' })).length, 1);
   assert.deepEqual(await fixture.client.logs(id, { step: 'tpu' }), []);
 
+  const all = await fixture.client.logs(id, { all: true });
+  assert.deepEqual(
+    all.map((log) => log.id),
+    ['job', 'docker_worker_1', ...newest.map((log) => log.id)],
+  );
+
   assert.match((await refusal(fixture.client.logs(id, { attempt: 7 }))).message, /no attempt 7; it has 2 attempts/);
   assert.match(
     (await refusal(fixture.client.logs(id, { step: 'dokcer' }))).message,
     /has no step "dokcer"\. Did you mean docker\?/,
   );
   assert.match((await refusal(fixture.client.logs(id, { worker: 4 }))).message, /not run on worker 4/);
+});
+
+test('readLog returns a part from an offset on, and is complete at the end of what an ended program printed', async (t) => {
+  const fixture = openFixture(t);
+  const id = await fixture.create(tpuSpec());
+  const ended = { ...runningAttempt, ...endedAttempt('preempted', { message: 'gone' }) };
+  await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation, {}], [ended, runningAttempt]));
+  const logFiles = createLogFiles({ home: fixture.home, history: (one, after) => fixture.store.events(one, after) });
+  const { job } = (await fixture.store.load(id)) ?? {};
+  assert.ok(job);
+  const words = 'step 1\nstep 2\n';
+  for (const attempt of [1, 2]) await logFiles.append(job, { attempt, worker: 0, file: 'log' }, Buffer.from(words));
+  const read = async (log: string, from: number, maxBytes: number) => {
+    const { bytes, ...rest } = await fixture.client.readLog(id, log, from, maxBytes);
+    return { text: Buffer.from(bytes).toString(), ...rest };
+  };
+  const of = (attempt: number) => `attempt_${attempt}/command_worker_0`;
+  fixture.clock = Date.now() + hour;
+  assert.deepEqual(await read(of(1), 7, 4), { text: 'step', from: 7, end: 14, isComplete: false });
+  assert.deepEqual(await read(of(1), 7, 100), { text: 'step 2\n', from: 7, end: 14, isComplete: true });
+  assert.deepEqual(await read(of(1), 14, 100), { text: '', from: 14, end: 14, isComplete: true });
+  assert.deepEqual(await read(of(2), 0, 100), { text: words, from: 0, end: 14, isComplete: false });
+  assert.deepEqual(
+    (await fixture.client.logs(id, { attempt: 1 })).map(({ isComplete }) => isComplete),
+    [true],
+  );
+  for (const wrong of ['attempt_3/command_worker_0', 'attempt_1/../../config', '../config.yaml', 'other_worker_0', ''])
+    assert.equal((await refusal(read(wrong, 0, 10))).code, 3, wrong);
+  assert.equal((await refusal(read(of(1), -1, 10))).code, 2);
+  assert.equal((await refusal(read(of(1), 0, 0.5))).code, 2);
 });
 
 test('clean removes the files of finished jobs only', async (t) => {

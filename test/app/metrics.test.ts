@@ -5,7 +5,8 @@ import { execFileSync } from 'node:child_process';
 import { appendFileSync, closeSync, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { logFilesOf } from '../../src/app/logs.ts';
+import { logsOf } from '../../src/app/logs.ts';
+import { createJobFiles } from '../../src/files/job-files.ts';
 import { metricPointsOfJob, metricsOfJob, metricsOfPods } from '../../src/app/metrics.ts';
 import { progressOf } from '../../src/app/progress.ts';
 import type { MetricsQuery } from '../../src/app/client.ts';
@@ -149,7 +150,7 @@ test('what is no regular file is left out, and nothing waits for it', async (t) 
   symlinkSync('/dev/zero', path('attempt_2/command_worker_0.log'));
   assert.equal((await read()).series[0]?.count, 3);
   assert.equal(progressOf(home, job, noon).progress, null);
-  assert.deepEqual(await logFilesOf(home, job, {}), []);
+  assert.deepEqual(logsOf(createJobFiles(home), job, {}, noon), []);
 });
 
 test('a job without output has no metrics', async (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import type { AttemptView, JobView, LogFile } from '../../src/app/client.ts';
+import type { AttemptView, JobView } from '../../src/app/client.ts';
 import { run } from '../support/output-schema.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { eventually } from '../support/eventually.ts';
@@ -14,6 +14,8 @@ import {
   type CliHarness,
   type CliHarnessOptions,
   attemptView,
+  fakeLog,
+  type FakeLog,
 } from './support/harness.ts';
 
 const manifest = 'job:\n  name: iris\nlocal: {}\ncommand:\n  run: "true"\n';
@@ -40,14 +42,14 @@ interface Followed {
   readonly world: CliHarness;
   readonly ended: Promise<number>;
   /** Writes to the log of that worker in that attempt, and lists the files. */
-  readonly log: (worker: number, text: string, attempt?: number) => readonly LogFile[];
+  readonly log: (worker: number, text: string, attempt?: number) => readonly FakeLog[];
   readonly waitForText: (stream: 'out' | 'err', text: string | RegExp) => Promise<void>;
 }
 
 function follow(t: TestContext, argv: readonly string[], options: CliHarnessOptions = {}): Followed {
   const { folder } = openWorld(t);
   writeFileSync(join(folder, 'iris.yaml'), manifest);
-  const files: LogFile[] = [];
+  const files: FakeLog[] = [];
   // The clock of the test runs like the real one, from a time that its texts can name.
   const began = performance.now();
   const clock = () => now + Math.floor(performance.now() - began);
@@ -66,8 +68,7 @@ function follow(t: TestContext, argv: readonly string[], options: CliHarnessOpti
       const path = join(folder, `attempt_${number}`, `command_worker_${worker}.log`);
       mkdirSync(join(folder, `attempt_${number}`), { recursive: true });
       appendFileSync(path, text);
-      if (!files.some((file) => file.path === path))
-        files.push({ job: '000001', path, worker, attempt: number, bytes: 0 });
+      if (!files.some((file) => file.path === path)) files.push(fakeLog(path, worker, number, '000001'));
       return [...files];
     },
     async waitForText(stream, text) {

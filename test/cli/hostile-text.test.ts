@@ -27,7 +27,15 @@ import { siteOf } from '../../src/lab/site.ts';
 import type { TpuOperations } from '../../src/lab/tpu-operations.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
-import { aWhy, jobman, emptyArchive, createCliHarness, type CliHarnessOptions, jobView } from './support/harness.ts';
+import {
+  aWhy,
+  jobman,
+  emptyArchive,
+  createCliHarness,
+  type CliHarnessOptions,
+  jobView,
+  fakeLog,
+} from './support/harness.ts';
 import { aTpu } from './tpu/lab-world.ts';
 import { aLabJob, aUser } from '../support/lab-builders.ts';
 import { localSpec, usageRow } from '../support/builders.ts';
@@ -369,7 +377,7 @@ suite('text that controls a terminal', () => {
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const path = join(folder, 'log');
     writeFileSync(path, `${evil.replace('\r', '')}\n`);
-    const logs = [{ job: '000042', path, worker: 0, attempt: 1, bytes: 100 }];
+    const logs = [fakeLog(path)];
     const { out } = await jobman(['logs', '42', '--json'], { jobs: [jobView()], logs, terminal });
     assertHarmless(out, 'logs --json');
     const { text } = JSON.parse(out) as { text: string };

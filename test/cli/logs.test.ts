@@ -2,27 +2,27 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import type { AttemptView, LogFile } from '../../src/app/client.ts';
+import type { AttemptView } from '../../src/app/client.ts';
 import type { WorkerId } from '../../src/core/model/spec.ts';
 import { openWorld } from '../support/world.ts';
-import { jsonLines, jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
+import { jsonLines, jobman, jobView, type CliHarnessOptions, fakeLog, type FakeLog } from './support/harness.ts';
 
 const terminal = { columns: 80, rows: 24 };
 
 /** Files with these contents, as the logs of workers 0, 1, … of the first try. */
-function logFiles(t: TestContext, ...contents: readonly (string | Uint8Array)[]): LogFile[] {
+function logFiles(t: TestContext, ...contents: readonly (string | Uint8Array)[]): FakeLog[] {
   const { folder } = openWorld(t);
   mkdirSync(join(folder, 'logs'));
   return contents.map((content, worker) => {
     const path = join(folder, 'logs', `command_worker_${worker}.log`);
     writeFileSync(path, content);
-    return { job: '000042', path, worker, attempt: 1, bytes: content.length };
+    return fakeLog(path, worker);
   });
 }
 
 async function printed(
   argv: readonly string[],
-  logs: readonly LogFile[],
+  logs: readonly FakeLog[],
   more: CliHarnessOptions = {},
 ): Promise<string> {
   const { code, out, err } = await jobman(['logs', '42', ...argv], { jobs: [jobView()], logs, ...more });
@@ -66,7 +66,7 @@ suite('logs to a pipe', () => {
     const world = await import('./support/harness.ts');
     const { services } = world.createCliHarness({
       jobs: [jobView()],
-      logs: [{ job: '000042', path, worker: 0, attempt: 1, bytes: 7 }],
+      logs: [fakeLog(path)],
     });
     const io = {
       ...services.io,
@@ -149,7 +149,7 @@ suite('logs to a pipe', () => {
 });
 
 suite('logs on a terminal', () => {
-  const shown = (argv: readonly string[], logs: readonly LogFile[]) => printed(argv, logs, { terminal });
+  const shown = (argv: readonly string[], logs: readonly FakeLog[]) => printed(argv, logs, { terminal });
 
   test('show equal lines of several workers once, and other lines with their worker', async (t) => {
     const logs = logFiles(t, 'step 1\nstep 2\n', 'step 1\nslow!\nstep 2\n', 'step 1\nstep 2\n');

@@ -19,6 +19,7 @@ import {
   jobView,
   now,
   type CliHarnessOptions,
+  fakeLog,
 } from './support/harness.ts';
 
 /** A job with files in a folder of the test. */
@@ -58,7 +59,7 @@ function openJob(t: TestContext, more: Partial<Parameters<typeof jobView>[0]> = 
   const options: CliHarnessOptions = {
     jobs: [view],
     events: { '000042': [{ kind: 'allocation_gone', at: now - minute, allocation: 1 }] },
-    logs: [{ job: '000042', path: log, worker: 0, attempt: 1, bytes: 40 }],
+    logs: [fakeLog(log)],
     usage: [usageRow({ job: '000042', from: now - hour, until: now - minute })],
     cwd,
     userHome,
@@ -355,7 +356,7 @@ suite('no secret is in the page or the archive', () => {
     const result = await jobman([...argv], {
       ...options,
       jobs: [{ ...view, spec: { ...view.spec, command }, workdirCopies: [copy] }],
-      logs: [{ job: '000042', path: log, worker: 0, attempt: 1, bytes: 1 }],
+      logs: [fakeLog(log)],
       events: {
         '000042': [
           {

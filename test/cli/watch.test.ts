@@ -12,7 +12,7 @@ import { keyLines, listFrame, leaveHint, statusLine, textFrame } from '../../src
 import { parseKeys } from '../../src/cli/watch/live.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { createTerminalScreen, type TerminalScreen } from './support/terminal-screen.ts';
-import { fakeCluster, now, createCliHarness, type CliHarnessOptions, jobView } from './support/harness.ts';
+import { fakeCluster, now, createCliHarness, type CliHarnessOptions, jobView, fakeLog } from './support/harness.ts';
 import { watched, type Watched } from './support/watched.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
@@ -90,7 +90,7 @@ suite('list --watch', () => {
     const { folder } = openWorld(t);
     const path = join(folder, 'log');
     writeFileSync(path, Array.from({ length: 99 }, (_, index) => `step ${index}\n`).join(''));
-    const logs = [{ job: '000042', path, worker: 0, attempt: 3, bytes: 0 }];
+    const logs = [fakeLog(path, 0, 3)];
     const { world, ended, shows } = watch(t, { jobs: [jobView()], logs, terminal: { columns: 80, rows: 24 } });
     await shows(/^> 000042/m);
     world.typeKeys('l');

@@ -21,6 +21,7 @@ import { hour, minute } from '../../src/core/model/time.ts';
 import { owns, type Actor, type Role, type UserName } from '../../src/core/model/user.ts';
 import { permissionOf, permissions, type JobOperation, type Permission } from '../../src/core/policy/permissions.ts';
 import { openStore } from '../../src/store/store.ts';
+import { createJobFiles } from '../../src/files/job-files.ts';
 import {
   aMember,
   endedAttempt,
@@ -177,8 +178,15 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
   show: { kind: 'read', call: (client, ref) => client.show(ref) },
   why: { kind: 'read', states: ['failed'], call: (client, ref) => client.why(ref) },
   events: { kind: 'read', call: (client, ref) => client.events(ref, 0) },
-  // Paths of files, which contain only numbers.
+  // Ids, which contain only numbers.
   logs: { kind: 'read', states: [], call: (client, ref) => client.logs(ref, {}) },
+  readLog: {
+    kind: 'read',
+    call: async (client, ref) => {
+      const { bytes } = await client.readLog(ref, 'attempt_1/command_worker_0', 0, 1024);
+      return Buffer.from(bytes).toString();
+    },
+  },
   metrics: { kind: 'read', call: (client, ref) => client.metrics(ref, {}) },
   metricPoints: { kind: 'read', call: (client, ref) => Array.fromAsync(client.metricPoints(ref, {})) },
   diffSide: { kind: 'read', call: (client, ref) => client.diffSide(ref, null) },
@@ -244,6 +252,7 @@ function openContractWorld(t: TestContext): ContractWorld {
       store,
       notifications: store.notifications,
       home,
+      files: createJobFiles(home),
       logFiles,
       now: () => noon + 2 * hour,
       pricePerHour: () => null,

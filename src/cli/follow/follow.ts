@@ -1,7 +1,6 @@
-// Follows one job and only reads. Polls four times a second, and at once when a log file has grown.
+// Follows one job and only reads. Polls four times a second.
 
-import { watch } from 'node:fs';
-import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
+import type { Client, JobView, LogQuery, LogRef } from '../../app/client.ts';
 import { exitCode, isNotFoundError } from '../../app/errors.ts';
 import { asClause, formatDuration, escapeLine } from '../../app/format.ts';
 import { formatEnding } from '../../app/phrases.ts';
@@ -36,7 +35,6 @@ interface FollowOptions {
 const quietAfterEnd: Duration = 600;
 /** A job that finished this long ago has no log data in transit. */
 const longFinished: Duration = 5_000;
-const growthDebounce: Duration = 40;
 
 /** Throws JobmanError if the job does not exist, or no longer. */
 async function followJob(
@@ -48,7 +46,6 @@ async function followJob(
   progress: Progress,
 ): Promise<FollowEnd> {
   const { io } = cli;
-  const files = watchFiles();
   const poller = createJobPoller(cli, client);
   let view = await client.show(id);
   let printedAt = io.now();
@@ -62,17 +59,17 @@ async function followJob(
     isBehind = printed === 'behind';
     if (printed !== 'nothing') printedAt = io.now();
   };
-  const logFiles = async (): Promise<readonly LogFile[]> => {
+  const logRefs = async (): Promise<readonly LogRef[]> => {
     const newest = await client.logs(id, query);
     const from = attempt ?? after;
     if (from === undefined || query.attempt !== undefined || query.step !== undefined) return newest;
     const last = newest[0]?.attempt ?? view.attempts.findLast(({ startedAt }) => startedAt !== null)?.attempt ?? from;
-    const files: LogFile[] = [];
+    const earlier: LogRef[] = [];
     for (let missed = Math.max(from, listedUpTo) + 1; missed < last; missed += 1) {
-      files.push(...(await client.logs(id, { ...query, attempt: missed })));
+      earlier.push(...(await client.logs(id, { ...query, attempt: missed })));
       listedUpTo = missed;
     }
-    return [...files, ...newest];
+    return [...earlier, ...newest];
   };
   const reportBegin = (number: number | null): void => {
     const begun = view.attempts.find((one) => one.attempt === number);
@@ -82,52 +79,46 @@ async function followJob(
   };
   const findLogs = async (): Promise<void> => {
     logs.expect(workersOf(view, query));
-    for (const file of await logFiles()) {
-      if (after !== undefined && file.attempt !== null && file.attempt <= after) continue;
+    for (const log of await logRefs()) {
+      if (after !== undefined && log.attempt !== null && log.attempt <= after) continue;
       // Print the rest of the previous attempt's log first.
-      if (attempt !== null && file.attempt !== null && file.attempt > attempt) {
+      if (attempt !== null && log.attempt !== null && log.attempt > attempt) {
         await logs.finish(io.now(), progress.clear);
         isFirst = false;
       }
-      const isNew = file.attempt !== null && file.attempt !== attempt;
-      attempt = file.attempt ?? attempt;
-      if (!(await logs.add(file, isFirst))) continue;
-      files.add(file.path);
-      if (isNew) reportBegin(file.attempt);
+      const isNew = log.attempt !== null && log.attempt !== attempt;
+      attempt = log.attempt ?? attempt;
+      if (!(await logs.add(log, isFirst))) continue;
+      if (isNew) reportBegin(log.attempt);
     }
   };
 
-  try {
-    for (;;) {
-      const [update] = await poller.poll([id]);
-      const now = io.now();
-      if (update !== undefined) {
-        const before = view.phase;
-        // Throws for a deleted job.
-        view = update.view ?? (await client.show(id));
-        if (update.news.length > 0 || update.isFirst || view.phase !== before) {
-          await pump();
-          progress.changed(view, update.news, update.isFirst);
-        }
+  for (;;) {
+    const [update] = await poller.poll([id]);
+    const now = io.now();
+    if (update !== undefined) {
+      const before = view.phase;
+      // Throws for a deleted job.
+      view = update.view ?? (await client.show(id));
+      if (update.news.length > 0 || update.isFirst || view.phase !== before) {
+        await pump();
+        progress.changed(view, update.news, update.isFirst);
       }
-      await findLogs();
-      await pump();
-      if (io.stdout.closed) return { kind: 'output_closed' };
-      if (leave.aborted) return { kind: 'left' };
-      progress.tick(view, io.now());
-      if (isFinishedPhase(view.phase)) {
-        const isOver =
-          now - view.phaseStartedAt > longFinished || now - Math.max(printedAt, view.phaseStartedAt) > quietAfterEnd;
-        if (isOver) {
-          await logs.finish(io.now(), progress.clear);
-          return { kind: 'finished', view };
-        }
-      } else await poller.checkController(progress.clear);
-      if (!isBehind) await Promise.race([pause(pollInterval, leave), files.grown()]);
     }
-  } finally {
-    files.close();
-    await logs.close();
+    await findLogs();
+    await pump();
+    if (io.stdout.closed) return { kind: 'output_closed' };
+    if (leave.aborted) return { kind: 'left' };
+    progress.tick(view, io.now());
+    if (isFinishedPhase(view.phase)) {
+      const isOver =
+        now - view.phaseStartedAt > longFinished || now - Math.max(printedAt, view.phaseStartedAt) > quietAfterEnd;
+      if (isOver) {
+        await logs.finish(io.now(), progress.clear);
+        return { kind: 'finished', view };
+      }
+    } else await poller.checkController(progress.clear);
+    if (!isBehind) await pause(pollInterval, leave);
   }
 }
 
@@ -138,34 +129,11 @@ function workersOf(view: JobView, { step }: LogQuery): readonly WorkerId[] {
   return view.allocations.at(-1)?.workers.map(({ worker }) => worker) ?? [];
 }
 
-function watchFiles() {
-  const over = new AbortController();
-  const watched = new Set<string>();
-  let notify = (): void => undefined;
-  return {
-    add(path: string): void {
-      if (watched.has(path)) return;
-      watched.add(path);
-      try {
-        // Polling reads the file anyway; the notification is only faster.
-        watch(path, { signal: over.signal }, () => notify()).on('error', () => undefined);
-      } catch {
-        // Too many watches, or a file system without them.
-      }
-    },
-    grown: () =>
-      new Promise<void>((resolve) => {
-        notify = () => setTimeout(resolve, growthDebounce);
-      }),
-    close: () => over.abort(),
-  };
-}
-
 /** Prints output and events until the job has finished or `leave` is aborted. Throws JobmanError for a missing job. */
 export async function followLog(cli: Cli, client: Client, id: string, options: FollowOptions): Promise<FollowEnd> {
   const { io, screen } = cli;
   const { rules, reportsPhases = false, exitHints } = options;
-  const logs = createLogStream(io.stdout, rules);
+  const logs = createLogStream(client, io.stdout, rules);
   const window = await openWindow(cli, io.stderr, screen.progress === 'redraw');
   const progress = createProgress(cli, {
     logs,
@@ -219,7 +187,7 @@ async function showFailedStep(cli: Cli, client: Client, view: JobView): Promise<
   const events = await client.events(view.id, 0);
   const failed = events.findLast(({ event }) => event.kind === 'step_failed')?.event;
   if (failed?.kind !== 'step_failed') return;
-  const stream = createLogStream(cli.io.stderr, {
+  const stream = createLogStream(client, cli.io.stderr, {
     form: cli.io.stderr.isTerminal ? 'terminal' : 'pipe',
     numbered: true,
     fold: false,
@@ -227,8 +195,8 @@ async function showFailedStep(cli: Cli, client: Client, view: JobView): Promise<
     tail: 20,
     follow: false,
   });
-  for (const file of await client.logs(view.id, { step: failed.step, worker: failed.worker }))
-    await stream.add(file, true);
+  for (const log of await client.logs(view.id, { step: failed.step, worker: failed.worker }))
+    await stream.add(log, true);
   cli.printStderr(`-- the last lines of setup step ${failed.step} on worker ${failed.worker}`);
   await stream.finish(cli.io.now());
 }

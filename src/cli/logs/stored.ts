@@ -1,13 +1,12 @@
 import { formatWorker } from '../../core/model/spec.ts';
-import type { Client, LogFile, LogQuery } from '../../app/client.ts';
+import type { Client, LogQuery, LogRef } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { readPieces } from '../../app/files.ts';
 import { pluralize } from '../../app/format.ts';
 import { type Cli, printError } from '../context.ts';
 import { untilInterrupted } from '../interrupt.ts';
 import { formatBody, createSplitter, formatPrefix, formatJson, type Piece } from './lines.ts';
 import { timestampOf } from './merge.ts';
-import { createLogStream, type LogRules } from './stream.ts';
+import { createLogStream, logBytes, type LogReader, type LogRules } from './stream.ts';
 import { rawBytes } from '../output.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { LogsFlags } from '../table/flags.ts';
@@ -44,29 +43,24 @@ export async function printStoredLogs(cli: Cli, client: Client, ref: string, fla
 
 async function printLogs(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
   const { io } = cli;
-  const files = await client.logs(ref, queryOf(flags));
-  const stream = createLogStream(io.stdout, rulesOf(cli, flags));
-  let found = 0;
-  try {
-    for (const file of files) if (await stream.add(file, true)) found += 1;
-    const printed = await stream.finish(io.now());
-    if (!printed && flags.grep === undefined) {
-      const view = await client.show(ref);
-      cli.note(`${formatSilence(isFinishedPhase(view.phase), found > 0)} ${view.why.message}`);
-    }
-  } finally {
-    await stream.close();
+  const all = await client.logs(ref, queryOf(flags));
+  const stream = createLogStream(client, io.stdout, rulesOf(cli, flags));
+  for (const log of all) await stream.add(log, true);
+  const printed = await stream.finish(io.now());
+  if (!printed && flags.grep === undefined) {
+    const view = await client.show(ref);
+    cli.note(`${formatSilence(isFinishedPhase(view.phase), all.length > 0)} ${view.why.message}`);
   }
   return exitCode.ok;
 }
 
 async function printFirstError(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
-  const files = await client.logs(ref, queryOf(flags));
+  const all = await client.logs(ref, queryOf(flags));
   const view = await client.show(ref);
-  const of = view.attempts.find(({ attempt }) => attempt === files[0]?.attempt);
-  const [first, ...others] = await firstErrors(files, of?.evidence?.worker);
+  const of = view.attempts.find(({ attempt }) => attempt === all[0]?.attempt);
+  const [first, ...others] = await firstErrors(client, all, of?.evidence?.worker);
   if (first === undefined) {
-    const sentence = `No error found in ${pluralize(files.length, 'log')}. ${view.why.message}`;
+    const sentence = `No error found in ${pluralize(all.length, 'log')}. ${view.why.message}`;
     if (cli.json) return printError(cli, sentence, exitCode.notFound, { job: view.id });
     cli.note(sentence);
     return exitCode.notFound;
@@ -78,7 +72,7 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
   const workers = first.worker === null ? [] : [first.worker];
   const front = rules.numbered ? formatPrefix(workers, workers, rules) : '';
   for (const piece of first.pieces) {
-    const from = { job: view.id, attempt: files[0]?.attempt ?? null, worker: first.worker };
+    const from = { job: view.id, attempt: all[0]?.attempt ?? null, worker: first.worker };
     cli.io.stdout.write(
       rules.form === 'json' ? formatJson(from, piece) : rawBytes(front + formatBody({ ...piece, ends: true }, rules)),
     );
@@ -86,9 +80,9 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
   return exitCode.ok;
 }
 
-function formatSilence(isOver: boolean, hasFile: boolean): string {
-  if (!isOver) return hasFile ? 'No output yet.' : 'No log yet.';
-  return hasFile
+function formatSilence(isOver: boolean, hasLog: boolean): string {
+  if (!isOver) return hasLog ? 'No output yet.' : 'No log yet.';
+  return hasLog
     ? 'The program printed nothing.'
     : 'There is no log: the program printed nothing, or `jobman clean` removed the files.';
 }
@@ -138,12 +132,16 @@ const maxLineBytes = 4 * 1024;
 
 /**
  * At most one error per worker, the earliest first by the times in the lines. Without times, the worker of the
- * attempt's evidence comes first, then the order of the files: file times prove nothing.
+ * attempt's evidence comes first, then the order of the logs: their times prove nothing.
  */
-async function firstErrors(files: readonly LogFile[], evidence: WorkerId | undefined): Promise<readonly FoundError[]> {
+async function firstErrors(
+  client: LogReader,
+  logs: readonly LogRef[],
+  evidence: WorkerId | undefined,
+): Promise<readonly FoundError[]> {
   const found: FoundError[] = [];
-  for (const file of files) {
-    const error = await firstErrorOf(file);
+  for (const log of logs) {
+    const error = await firstErrorOf(client, log);
     if (error !== null) found.push(error);
   }
   const times = found.map(({ time }) => time);
@@ -162,7 +160,7 @@ function isError(text: string): boolean {
   return errorPattern.test(text) || matchPattern(text) !== undefined;
 }
 
-async function firstErrorOf({ path, worker }: LogFile): Promise<FoundError | null> {
+async function firstErrorOf(client: LogReader, log: LogRef): Promise<FoundError | null> {
   const recent: Piece[] = [];
   const pieces: Piece[] = [];
   let count = 0;
@@ -184,10 +182,10 @@ async function firstErrorOf({ path, worker }: LogFile): Promise<FoundError | nul
     pieces.push(...recent, piece);
   });
 
-  for await (const block of readPieces(path)) {
+  for await (const block of logBytes(client, log)) {
     splitter.push(block, 0);
     if (pieces.length > linesAfter + recent.length) break;
   }
   splitter.end(0);
-  return line === 0 ? null : { worker, line, pieces, time };
+  return line === 0 ? null : { worker: log.worker, line, pieces, time };
 }

@@ -1,8 +1,6 @@
-// Prints log files, once or as they grow. Memory is limited to a few blocks per file; a slow reader slows the reading.
+// Prints logs, once or as they grow. Memory is limited to a few blocks per log; a slow reader slows the reading.
 
-import { type FileHandle, open } from 'node:fs/promises';
-import type { LogFile } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { Client, LogRef } from '../../app/client.ts';
 import type { Stream } from '../../app/services.ts';
 import {
   formatBody,
@@ -22,7 +20,7 @@ import type { Instant } from '../../core/model/time.ts';
 
 export interface LogRules extends LineRules {
   readonly grep?: RegExp | undefined;
-  /** Of each file that exists at the beginning. With `grep` but without `follow`: the last matches. */
+  /** Of each log that exists at the beginning. With `grep` but without `follow`: the last matches. */
   readonly tail?: number | undefined;
   readonly follow: boolean;
   /** Only lines that begin with a time from then on, and the lines after them that begin with none. */
@@ -32,8 +30,8 @@ export interface LogRules extends LineRules {
 export interface LogStream {
   /** Gives the column of worker numbers its final width from the first line on. */
   expect(workers: readonly WorkerId[]): void;
-  /** `isFirst`: `tail` applies. False if the file does not exist yet. Throws JobmanError without read permission. */
-  add(file: LogFile, isFirst: boolean): Promise<boolean>;
+  /** `isFirst`: `tail` applies. False if the stream has it already. Throws JobmanError if it cannot be read. */
+  add(log: LogRef, isFirst: boolean): Promise<boolean>;
   /**
    * Calls `before` ahead of the first text. `behind`: more is available, call again. Stops early if the output is
    * closed.
@@ -42,12 +40,12 @@ export interface LogStream {
   finish(now: Instant, before?: () => void): Promise<boolean>;
   /** Such as a progress bar, for a terminal to show below. */
   partial(): readonly { readonly worker: WorkerId | null; readonly text: string }[];
-  close(): Promise<void>;
 }
 
 const maxTerminalLine = 4 * 1024;
 const maxPipeLine = 1024 * 1024;
-const blockSize = 64 * 1024;
+const blockSize = 256 * 1024;
+const tailBlockSize = 64 * 1024;
 const writeSize = 64 * 1024;
 /** Limit for one call of `pump`: a program may print faster than the reader reads. */
 const maxPumpBytes = 8 * 1024 * 1024;
@@ -55,15 +53,14 @@ const maxPumpBytes = 8 * 1024 * 1024;
 const patience = 300;
 
 interface Source extends LineSource {
-  readonly file: FileHandle;
-  readonly path: string;
-  readonly job: string;
-  readonly attempt: number | null;
+  readonly log: LogRef;
   readonly splitter: Splitter;
   offset: number;
 }
 
-export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
+export type LogReader = Pick<Client, 'readLog'>;
+
+export function createLogStream(client: LogReader, stdout: Stream, rules: LogRules): LogStream {
   let sources: Source[] = [];
   let readAt: Instant = 0;
   let budget = 0;
@@ -90,10 +87,10 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     lastMatches.set(source, matches);
   }
 
-  /** Reads enough to compare, or until no data is left; with `complete` that is the end of the file. */
+  /** Reads enough to compare, or until no data is left; with `complete` that is the end of the log. */
   async function fill(source: Source, complete: boolean): Promise<void> {
     while (source.queue.size < lookahead && source.state !== 'ended' && budget > 0) {
-      const bytes = await nextBlock(source);
+      const bytes = await nextBlock(client, source);
       budget -= bytes.length;
       source.state = bytes.length > 0 ? 'more' : complete ? 'ended' : 'later';
       if (source.state === 'ended') source.splitter.end(readAt);
@@ -114,7 +111,9 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
 
   async function pumpBytes(): Promise<void> {
     for (const source of sources) {
-      for (let bytes = await nextBlock(source); bytes.length > 0; bytes = await nextBlock(source)) {
+      for (;;) {
+        const bytes = await nextBlock(client, source);
+        if (bytes.length === 0) break;
         await printer.bytes(bytes);
         budget -= bytes.length;
         if (stdout.closed || budget <= 0) return;
@@ -131,23 +130,15 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     await printer.write();
   }
 
-  async function close(): Promise<void> {
-    const closing = sources;
-    sources = [];
-    await Promise.all(closing.map((source) => source.file.close()));
-  }
-
   return {
     expect: (workers) => printer.expect(workers),
-    async add({ path, job, worker, attempt }, isFirst) {
-      if (sources.some((source) => source.path === path)) return true;
-      const file = await openLog(path);
-      if (file === undefined) return false;
+    async add(log, isFirst) {
+      if (sources.some((source) => source.log.job === log.job && source.log.id === log.id)) return false;
       const isWhole = rules.tail === undefined || lastMatches !== null || !isFirst;
-      const offset = isWhole ? 0 : await offsetOfLast(file, rules.tail ?? 0);
+      const offset = isWhole ? 0 : await offsetOfLast(client, log, rules.tail ?? 0);
       const queue = createQueue();
       const splitter = createSplitter(splitRules(rules), (piece) => queue.add(piece));
-      sources.push({ worker, queue, state: 'more', file, path, job, attempt, splitter, offset });
+      sources.push({ worker: log.worker, queue, state: 'more', log, splitter, offset });
       printer.resetPrefixes();
       return true;
     },
@@ -160,7 +151,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
       for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) printer.put([source], piece);
       lastMatches?.clear();
       await printer.end();
-      await close();
+      sources = [];
       return printer.hasPrinted();
     },
     partial: () =>
@@ -168,25 +159,29 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
         const pending = splitter.pending();
         return pending === '' ? [] : [{ worker, text: escapeLine(escapeForTerminal(pending, false)) }];
       }),
-    close,
   };
 }
 
-async function openLog(path: string): Promise<FileHandle | undefined> {
-  try {
-    return await open(path);
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return undefined;
-    throw new JobmanError(`The log cannot be read: ${message}.`, exitCode.failed, [], { cause: error });
+/** All bytes of a log at the time of each read, in blocks. */
+export async function* logBytes(client: LogReader, { job, id }: LogRef): AsyncIterable<Buffer> {
+  for (let from = 0; ;) {
+    const { bytes } = await client.readLog(job, id, from, blockSize);
+    if (bytes.length === 0) return;
+    from += bytes.length;
+    yield bufferOf(bytes);
   }
 }
 
-async function nextBlock(source: Source): Promise<Buffer> {
-  const block = Buffer.allocUnsafe(blockSize);
-  const { bytesRead } = await source.file.read(block, 0, blockSize, source.offset);
-  source.offset += bytesRead;
-  return block.subarray(0, bytesRead);
+async function nextBlock(client: LogReader, source: Source): Promise<Buffer> {
+  const { job, id } = source.log;
+  const { bytes } = await client.readLog(job, id, source.offset, blockSize);
+  source.offset += bytes.length;
+  return bufferOf(bytes);
+}
+
+/** Without a copy. */
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 function splitRules(rules: LogRules): SplitRules {
@@ -198,11 +193,11 @@ function queuedPieces(sources: readonly Source[]): number {
   return sources.reduce((count, source) => count + source.queue.size, 0);
 }
 
-function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly Source[]) {
+function createPrinter(stdout: Stream, rules: LineRules, logs: () => readonly Source[]) {
   let text = '';
   let printed = false;
   let announce: (() => void) | undefined;
-  /** The file with an unfinished long line, which the next part continues. */
+  /** The log with an unfinished long line, which the next part continues. */
   let inside: Source | undefined;
   let expected: readonly WorkerId[] = [];
   const prefixes = new Map<unknown, string>();
@@ -217,7 +212,7 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
     if (!rules.numbered) return '';
     // Nearly every line has one source, so its key must cost nothing.
     const key = from.length === 1 ? from[0]?.worker : workersOf(from).join();
-    const known = (): readonly WorkerId[] => [...new Set([...workersOf(files()), ...expected])];
+    const known = (): readonly WorkerId[] => [...new Set([...workersOf(logs()), ...expected])];
     const prefix = prefixes.get(key) ?? formatPrefix(workersOf(from), known(), rules);
     prefixes.set(key, prefix);
     return prefix;
@@ -238,16 +233,16 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
       announce = before;
     },
     hasPrinted: (): boolean => printed,
-    /** From several files if all have printed the piece. */
+    /** From several logs if all have the piece. */
     put(from: readonly Source[], piece: Piece): void {
       recordPrinted();
       const [source] = from;
-      // Two files have unfinished long lines at the same time: each part gets a line of its own.
+      // Two logs have unfinished long lines at the same time: each part gets a line of its own.
       if (inside !== undefined && inside !== source) text += '\n';
       const continues = inside !== undefined && inside === source;
       text +=
         rules.form === 'json' && source !== undefined
-          ? formatJson(source, piece)
+          ? formatJson(source.log, piece)
           : (continues ? '' : prefixOf(from)) + formatBody(piece, rules);
       inside = piece.ends || rules.form === 'json' ? undefined : source;
     },
@@ -275,18 +270,20 @@ function workersOf(sources: readonly LineSource[]): readonly WorkerId[] {
   return sources.flatMap(({ worker }) => (worker === null ? [] : [worker]));
 }
 
-/** The file's end for 0 lines. Reads backwards, no more than needed. */
-async function offsetOfLast(file: FileHandle, lines: number): Promise<number> {
-  const { size } = await file.stat();
+/** The log's end for 0 lines. Reads backwards, no more than needed. */
+async function offsetOfLast(client: LogReader, { job, id, size }: LogRef, lines: number): Promise<number> {
   if (lines === 0) return size;
   let found = 0;
-  const block = Buffer.alloc(blockSize);
   for (let end = size; end > 0;) {
-    const from = Math.max(0, end - blockSize);
-    const { bytesRead } = await file.read(block, 0, end - from, from);
-    for (let at = bytesRead - 1; at >= 0; at -= 1) {
-      // The newline at the end of the file ends the last line and begins none.
-      if (block[at] !== 10 || from + at === size - 1) continue;
+    const { bytes, from } = await client.readLog(
+      job,
+      id,
+      Math.max(0, end - tailBlockSize),
+      Math.min(end, tailBlockSize),
+    );
+    for (let at = bytes.length - 1; at >= 0; at -= 1) {
+      // The newline at the end of the log ends the last line and begins none.
+      if (bytes[at] !== 10 || from + at === size - 1) continue;
       found += 1;
       if (found === lines) return from + at + 1;
     }

@@ -8,7 +8,7 @@ import { settingAt } from '../../schema/settings.ts';
 import { settingKeys } from '../../app/settings.ts';
 import { jsonText } from '../../app/json.ts';
 import type { Cli } from '../context.ts';
-import { endOfLog, type ReportFile } from './job-report.ts';
+import { endOfFile, type ReportFile } from './job-report.ts';
 
 const readme = `This archive describes a job of jobman, or jobman itself, for a bug report.
 
@@ -46,7 +46,7 @@ export async function installationFiles(cli: Cli): Promise<readonly ReportFile[]
       name: 'settings.json',
       text: `${jsonText(Object.fromEntries(rows.map(([key, value]) => [key, withoutCommands(value, key)])), 2)}\n`,
     },
-    { name: 'controller.log', text: endOfLog(controller.logFile) },
+    { name: 'controller.log', text: endOfFile(controller.logFile) },
   ];
 }
 

@@ -2,12 +2,15 @@
 
 import { formatAmount, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../app/known-secrets.ts';
+import type { LogRef } from '../../app/client.ts';
+import { JobmanError } from '../../app/errors.ts';
 import { readEnd } from '../../app/logs.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
 import { heldUses, jobCost, type CostAmount } from '../../reports/cost.ts';
 import { formatNoPrice, formatPrices, freeMinute } from '../render/cost.ts';
+import type { LogReader } from '../logs/stream.ts';
 import type { UsageRow } from '../../reports/usage.ts';
 
 export interface JobReport {
@@ -34,10 +37,26 @@ const bundleLogBytes = 256 * 1024;
 /** Of a line that a cut divides, this much is left out: a part of a secret is not recognised as one. */
 const longestSecret = 4_096;
 
-/** The last 256 KiB of a log, empty without a readable file. The first line is whole, or its first 4 KiB are left out. */
-export function endOfLog(path: string): string {
-  const { text } = readEnd(path, bundleLogBytes);
-  if (Buffer.byteLength(text) < bundleLogBytes) return text;
+/** The last 256 KiB of a log; empty if it cannot be read. */
+export async function endOfLog(client: LogReader, { job, id, size }: LogRef): Promise<string> {
+  try {
+    const { bytes } = await client.readLog(job, id, Math.max(0, size - bundleLogBytes), bundleLogBytes);
+    return withoutCutLine(bytes);
+  } catch (error) {
+    if (error instanceof JobmanError) return '';
+    throw error;
+  }
+}
+
+/** The last 256 KiB of a file, empty without a readable one. */
+export function endOfFile(path: string): string {
+  return withoutCutLine(Buffer.from(readEnd(path, bundleLogBytes).text));
+}
+
+/** The first line is whole, or its first 4 KiB are left out. */
+function withoutCutLine(bytes: Uint8Array): string {
+  const text = new TextDecoder().decode(bytes);
+  if (bytes.length < bundleLogBytes) return text;
   const lineEnd = text.indexOf('\n');
   return text.slice(lineEnd < 0 ? longestSecret : Math.min(lineEnd + 1, longestSecret));
 }

@@ -1,11 +1,9 @@
 // The report of a job of the store.
 
-import { readdirSync } from 'node:fs';
-import { join, relative } from 'node:path';
-import type { AttemptView, Client, JobView, LogFile, Ref } from '../../app/client.ts';
+import type { AttemptView, Client, JobView, Ref } from '../../app/client.ts';
 import { reasonPhrases } from '../../app/format.ts';
 import { describeEvent, withoutRepeatedLosses } from '../../app/history.ts';
-import { logFolder, manifestFile } from '../../app/job-folder.ts';
+import { manifestFile } from '../../app/job-folder.ts';
 import { jsonText, viewJson } from '../../app/json.ts';
 import { readOptional } from '../../app/settings.ts';
 import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
@@ -35,12 +33,13 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
   // Resolve the name once: it may mean another job later.
   const view = await client.show(ref, { isKept: true });
   const now = io.now();
-  const [events, usage, logs, manifest, documents] = await Promise.all([
+  const [events, usage, logs, manifest, documents, allLogs] = await Promise.all([
     client.events(view.id, 0),
     client.usage({ jobs: [view.id] }),
     pageLogs(client, view),
     readOptional(manifestFile(view.folder)),
     workdirFiles(view),
+    logFiles(client, view),
   ]);
   const attempts = view.attempts.map(({ attempt, createdAt }) => ({ at: createdAt, name: String(attempt) }));
   const layout = { columns: null, styler: screen.styleOut, unicode: true, now, isKept: true };
@@ -75,7 +74,7 @@ export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<
       { name: 'usage.jsonl', text: usage.map((row) => `${jsonText(row)}\n`).join('') },
       ...(manifest === undefined ? [] : [{ name: 'manifest.yaml', text: manifest }]),
       ...documents,
-      ...allLogs(view),
+      ...allLogs,
     ],
     secrets: { folder: view.folder, command: view.spec.command },
     exitCode: 0,
@@ -98,19 +97,23 @@ function pageAttempt(view: JobView, attempt: AttemptView): PageAttempt {
 
 /** The newest attempt's logs, and those of the step that failed in it. */
 async function pageLogs(client: Client, view: JobView): Promise<readonly PageText[]> {
-  const files = view.attempt === 0 ? [] : await client.logs(view.id, {});
+  const outputs = view.attempt === 0 ? [] : await client.logs(view.id, {});
   const steps =
     view.attempts.at(-1)?.reason === 'setup_failed'
       ? await Promise.all(view.spec.steps.map(({ name }) => client.logs(view.id, { step: name })))
       : [];
-  const own: readonly LogFile[] = await client.logs(view.id, { step: 'job' });
-  const shown = [...files.slice(0, maxPageLogs), ...steps.flat().slice(0, maxPageLogs), ...own];
-  return shown.flatMap(({ path, worker, attempt }, index) => {
-    const text = lastLines(endOfLog(path));
-    const of = attempt === null ? relative(logFolder(view.folder), path) : `Attempt ${attempt}`;
-    const title = `${of}${worker === null || attempt === null ? '' : `, ${formatWorker(worker)}`}: last lines`;
-    return text === '' ? [] : [{ title, text, isOpen: index === 0 }];
-  });
+  const own = await client.logs(view.id, { step: 'job' });
+  const shown = [...outputs.slice(0, maxPageLogs), ...steps.flat().slice(0, maxPageLogs), ...own];
+  const pages = await Promise.all(
+    shown.map(async (log, index) => {
+      const { id, worker, attempt } = log;
+      const text = lastLines(await endOfLog(client, log));
+      const of = attempt === null ? `${id}.log` : `Attempt ${attempt}`;
+      const title = `${of}${worker === null || attempt === null ? '' : `, ${formatWorker(worker)}`}: last lines`;
+      return text === '' ? [] : [{ title, text, isOpen: index === 0 }];
+    }),
+  );
+  return pages.flat();
 }
 
 /** Facts and changes of each copy of the working directory. */
@@ -127,21 +130,9 @@ async function workdirFiles({ workdirCopies }: JobView): Promise<readonly Report
 }
 
 /** The end of every log. */
-function allLogs({ folder }: JobView): readonly ReportFile[] {
-  const root = logFolder(folder);
-  return filesBelow(root)
-    .slice(0, maxBundleLogs)
-    .map((path) => ({ name: join('logs', relative(root, path)), text: endOfLog(path) }));
-}
-
-/** Regular files only: a link may lead anywhere. */
-function filesBelow(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true, recursive: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath, entry.name))
-      .toSorted();
-  } catch {
-    return [];
-  }
+async function logFiles(client: Client, view: JobView): Promise<readonly ReportFile[]> {
+  const all = await client.logs(view.id, { all: true });
+  return Promise.all(
+    all.slice(0, maxBundleLogs).map(async (log) => ({ name: `logs/${log.id}.log`, text: await endOfLog(client, log) })),
+  );
 }

@@ -2,6 +2,8 @@
  * Fake services for tests of the terminal: jobs as plain data in, text and exit code out. Only the terminal's own code
  * is real; test/real runs the whole program.
  */
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { JobActivity } from '../../../src/app/activity.ts';
 import type {
   AllocationView,
@@ -14,7 +16,7 @@ import type {
   HeldEvents,
   RecipientInUse,
   MessageView,
-  LogFile,
+  LogRef,
   Plan,
   Why,
   MetricsQuery,
@@ -28,6 +30,7 @@ import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../support/output-schema.ts';
 import type { Verb } from '../../../src/core/decide/commands.ts';
+import type { WorkerId } from '../../../src/core/model/spec.ts';
 import type { Event } from '../../../src/core/model/event.ts';
 import { isFinishedPhase } from '../../../src/core/decide/phase.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
@@ -42,10 +45,26 @@ export interface Terminal {
   readonly rows: number;
 }
 
+/** A log whose bytes are in a file of the test. */
+export interface FakeLog extends LogRef {
+  readonly path: string;
+}
+
+export function fakeLog(path: string, worker: WorkerId | null = 0, attempt = 1, job = '000042'): FakeLog {
+  const id = `attempt_${attempt}/command_worker_${worker}`;
+  return { job, id, worker, attempt, step: null, size: 0, changedAt: now, isComplete: true, path };
+}
+
+/** All logs in the folder of a job. */
+function logsBelow(folder: string, job: string): readonly FakeLog[] {
+  const names = existsSync(folder) ? globSync('**/*.log', { cwd: folder }) : [];
+  return names.map((name) => ({ ...fakeLog(join(folder, name), 0, 1, job), id: name.replace(/\.log$/, '') }));
+}
+
 export interface CliHarnessOptions {
   readonly jobs?: readonly JobView[];
   readonly events?: Readonly<Record<string, readonly Event[]>>;
-  readonly logs?: readonly LogFile[];
+  readonly logs?: readonly FakeLog[];
   readonly metrics?: MetricsView;
   /** Awaited before the metrics are known. */
   readonly readMetrics?: (query: MetricsQuery) => Promise<void>;
@@ -87,7 +106,7 @@ export interface CliHarness {
   setJobs(
     jobs: readonly JobView[],
     events?: Readonly<Record<string, readonly Event[]>>,
-    logs?: readonly LogFile[],
+    logs?: readonly FakeLog[],
   ): void;
   resize(terminal: Terminal): void;
   signal(): void;
@@ -257,14 +276,26 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       commands.push(callParts.filter(Boolean).join(' '));
       return options.answerCommand?.(id, verb) ?? { id, ok: true, message: `${id} ${name}: ${verb}`, exitCode: 0 };
     },
-    logs: async (ref, { worker, attempt }) => {
-      find(ref);
-      const newest = Math.max(...logs.map((file) => file.attempt ?? 0));
-      return logs.filter(
-        (file) =>
-          (worker === undefined || file.worker === worker) &&
-          (file.attempt === null || file.attempt === (attempt ?? newest)),
+    logs: async (ref, { worker, attempt, all }) => {
+      const { id, folder } = find(ref);
+      const newest = Math.max(...logs.map((log) => log.attempt ?? 0));
+      const wanted = logs.filter(
+        (log) =>
+          existsSync(log.path) &&
+          (worker === undefined || log.worker === worker) &&
+          (log.attempt === null || log.attempt === (attempt ?? newest)),
       );
+      return (all === true ? logsBelow(join(folder, 'logs'), id) : wanted).map((log) => ({
+        ...log,
+        size: statSync(log.path).size,
+      }));
+    },
+    async readLog(ref, id, from, maxBytes) {
+      const { folder, id: job } = find(ref);
+      const { path } = [...logs, ...logsBelow(join(folder, 'logs'), job)].find((log) => log.id === id) ?? fakeLog('');
+      const content = readFileSync(path);
+      const bytes = content.subarray(from, from + maxBytes);
+      return { bytes, from, end: content.length, isComplete: from + bytes.length >= content.length };
     },
     async clean(ref) {
       commands.push(`clean ${ref}`);

@@ -17,6 +17,7 @@ import { type Site, siteOf } from '../../../src/lab/site.ts';
 import type { LabStore } from '../../../src/lab/lab-store.ts';
 import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { openStore } from '../../../src/store/store.ts';
+import { createJobFiles } from '../../../src/files/job-files.ts';
 import { aUser } from '../../support/lab-builders.ts';
 import { aMember, endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
@@ -64,6 +65,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     store,
     notifications: store.notifications,
     home,
+    files: createJobFiles(home),
     logFiles: { note: async () => undefined, mirror: async () => undefined },
     now: () => now,
     pricePerHour: () => null,

@@ -1,0 +1,54 @@
+// Job files: reads the files of jobs in a home on this machine.
+
+import { readdirSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { fileStateOf, readFilePart } from '../app/files.ts';
+import { arrivalsFile, folderOf, noteFile, outputFile, stepFile } from '../app/job-folder.ts';
+import type { JobFile, JobFiles } from '../app/ports.ts';
+import type { Job } from '../core/model/job.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+
+export function createJobFiles(home: string): JobFiles {
+  const pathOf = (job: Job, file: JobFile): string => pathIn(folderOf(home, job), file);
+  return {
+    stateOf: (job, file) => fileStateOf(pathOf(job, file)),
+    read: (job, file, from, maxBytes) => readFilePart(pathOf(job, file), from, maxBytes),
+    workersWith(job, of) {
+      const folder = folderOf(home, job);
+      if ('step' in of) return workersOf(stepFile(folder, of.step, 'controller'));
+      return workersOf(outputFile(folder, { ...of, worker: 'controller' }));
+    },
+  };
+}
+
+function pathIn(folder: string, file: JobFile): string {
+  switch (file.kind) {
+    case 'note':
+      return noteFile(folder, file.log);
+    case 'step':
+      return stepFile(folder, file.step, file.worker);
+    case 'output':
+      return outputFile(folder, file);
+    case 'arrivals':
+      return arrivalsFile(outputFile(folder, file));
+  }
+}
+
+/** The workers with a file like that one of the controller. */
+function workersOf(example: string): readonly WorkerId[] {
+  const [front = '', back = ''] = basename(example).split('controller');
+  let names: readonly string[];
+  try {
+    names = readdirSync(dirname(example));
+  } catch {
+    return [];
+  }
+  const workers = names
+    .filter((name) => name.startsWith(front) && name.endsWith(back))
+    .map((name) => name.slice(front.length, -back.length))
+    .map((name): WorkerId | undefined => (name === 'controller' ? name : /^\d+$/.test(name) ? Number(name) : undefined))
+    .filter((worker) => worker !== undefined);
+  return workers.toSorted(
+    (one, other) => Number(one === 'controller') - Number(other === 'controller') || Number(one) - Number(other),
+  );
+}
