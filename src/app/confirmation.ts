@@ -3,7 +3,7 @@
 // once, with its price. The TPU emulator needs no grant.
 
 import { chipCount } from '../catalogue/accelerators.ts';
-import { heldAllocations, type Job, usableAllocation } from '../core/model/job.ts';
+import { heldAllocations, isDesiredRunning, type Job, usableAllocation } from '../core/model/job.ts';
 import { capacityAt, alternativesOf, type JobSpec, type TpuSpec } from '../core/model/spec.ts';
 import type { OwnerSpending } from '../core/model/observation.ts';
 import type { Price } from '../reports/prices.ts';
@@ -92,7 +92,7 @@ function confirmPrice(requested: TpuSpec, price: number | null): ConfirmationReq
 const remedy = 'The setting `grants` lists what needs no confirmation.';
 
 function isAlreadyRequested(job: Job): boolean {
-  return usableAllocation(job) !== undefined || (job.finish === null && job.desired === 'running');
+  return usableAllocation(job) !== undefined || isDesiredRunning(job);
 }
 
 /** A finished job may keep its TPU. Only those of this many newest finished jobs count. */
@@ -138,7 +138,7 @@ function capacityUsedBy(job: Job): readonly TpuSpec[] {
   if (capacity.kind !== 'tpu' || capacity.ownership === 'persistent' || isSimulated(capacity)) return [];
   const held = heldAllocations(job);
   if (held.length > 0) return held.map(({ alternative = 0 }) => capacityAt(capacity, alternative));
-  return job.finish === null && job.desired === 'running' ? [capacity] : [];
+  return isDesiredRunning(job) ? [capacity] : [];
 }
 
 // ------------------------------------------------------------------------------------------ checkpoint folders

@@ -4,7 +4,7 @@ import { findAccelerator } from '../catalogue/accelerators.ts';
 import { quote } from '../catalogue/shell.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { minute, second, type Duration } from '../core/model/time.ts';
-import type { Job } from '../core/model/job.ts';
+import { isDesiredRunning, type Job } from '../core/model/job.ts';
 import { alternativesOf, capacityAt, type TpuSpec } from '../core/model/spec.ts';
 import type {
   CountedTpu,
@@ -154,7 +154,7 @@ function uncheckedZonesOf(unchecked: readonly UncheckedLocation[]): ProjectQuota
 function waitingJobs(jobs: readonly Job[], project: string, rows: readonly TpuRow[]): readonly CountedTpu[] {
   return jobs.flatMap((job): readonly CountedTpu[] => {
     const { capacity } = job.spec;
-    const isWaiting = job.finish === null && job.desired === 'running' && rows.every((row) => row.job !== job.id);
+    const isWaiting = isDesiredRunning(job) && rows.every((row) => row.job !== job.id);
     if (capacity.kind !== 'tpu' || capacity.project !== project || capacity.ownership === 'persistent') return [];
     if (!isWaiting) return [];
     const { alternative = 0 } = job.allocations.findLast(({ goneAt }) => goneAt === null) ?? {};

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { attemptFile, folderOf } from '../app/job-folder.ts';
 import { readEnd } from '../app/logs.ts';
 import { reasonPhrases } from '../app/format.ts';
-import type { Attempt, Ending, Job } from '../core/model/job.ts';
+import { isDesiredRunning, type Attempt, type Ending, type Job } from '../core/model/job.ts';
 import {
   failedCallPatterns,
   formatLogPhase,
@@ -364,8 +364,7 @@ async function readWaitReasons(
 async function readNextSteps(jobs: readonly Job[], now: Instant): Promise<ReadonlyMap<string, 'resume' | 'rerun'>> {
   const ended = jobs.flatMap((job) => {
     const attempt = job.attempts.at(-1);
-    const isWanted =
-      job.finish === null && job.desired === 'running' && attempt !== undefined && attempt.ending !== null;
+    const isWanted = isDesiredRunning(job) && attempt !== undefined && attempt.ending !== null;
     return isWanted ? [{ job, attempt }] : [];
   });
   if (ended.length === 0) return new Map();

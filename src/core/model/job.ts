@@ -432,6 +432,11 @@ export function mayOutliveRemoval(job: Job): boolean {
   return job.spec.command.runsOn === 'controller' || allocationOf(job, attempt.allocation).ownership === 'persistent';
 }
 
+/** True if the job is to run and has not finished. */
+export function isDesiredRunning({ desired, finish }: Pick<Job, 'desired' | 'finish'>): boolean {
+  return desired === 'running' && finish === null;
+}
+
 /** True for a job removed by force. jobman still copies the outputs of every other removed job. */
 export function isForceRemoved(job: Job): boolean {
   return job.removed && (job.finish === null || heldAllocations(job).length > 0);

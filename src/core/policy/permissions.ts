@@ -3,7 +3,14 @@
 
 import type { CommandOptions, Verb } from '../decide/commands.ts';
 import { phaseOf } from '../decide/phase.ts';
-import { formatVerdict, heldAllocations, openAttempt, stepsOf, usableAllocation } from '../model/job.ts';
+import {
+  formatVerdict,
+  heldAllocations,
+  isDesiredRunning,
+  openAttempt,
+  stepsOf,
+  usableAllocation,
+} from '../model/job.ts';
 import type { Job } from '../model/job.ts';
 import { owns } from '../model/user.ts';
 import type { Actor, Role, UserName } from '../model/user.ts';
@@ -225,10 +232,6 @@ function hasUnjudgedExit(job: Job): boolean {
 function howToGetWorkers({ finish }: Job): string {
   if (finish === null || finish.verdict === 'stopped') return 'use start to get some';
   return `it has ${formatVerdict(finish.verdict)}, so use resume or rerun to get some, with its setup`;
-}
-
-function isDesiredRunning(job: Job): boolean {
-  return job.desired === 'running' && job.finish === null;
 }
 
 function alreadyActiveMessage(job: Job, name: string): string {
