@@ -8,6 +8,7 @@ import { matchesGlob } from 'node:path';
 import { generationOf } from '../catalogue/accelerators.ts';
 import { heldAllocations, openAttempt, allocationOf, type BudgetPeriod, type Job } from '../core/model/job.ts';
 import { isNearlyUsed, periodPhrases } from '../core/decide/spending.ts';
+import type { UserName } from '../core/model/user.ts';
 import type { OwnerSpending } from '../core/model/observation.ts';
 import {
   alternativesOf,
@@ -29,7 +30,8 @@ type GrantedCapacity = Pick<TpuSpec, 'zone' | 'accelerator' | 'pricing'>;
 
 /** The spending of a user on one kind of capacity, in US dollars. */
 export interface UserSpending {
-  readonly owner: string;
+  /** Every owner name of the user. */
+  readonly owners: readonly UserName[];
   readonly accelerator: string;
   readonly zone: string;
   readonly pricing: Pricing;
@@ -91,7 +93,7 @@ export function ownerSpendingOf(
     const limited = capacity.find((one) => one.ownership === 'ephemeral' && grantMatches(grant, one));
     if (budgetUsd === undefined || limited === undefined || !isGrantValid(grant, now)) return [];
     const counted = spending.filter(
-      (one) => one.owner === owner && one.simulated === isSimulated(limited) && grantMatches(grant, one),
+      (one) => one.owners.includes(owner) && one.simulated === isSimulated(limited) && grantMatches(grant, one),
     );
     const sum = (amountOf: (one: UserSpending) => number) => counted.reduce((total, one) => total + amountOf(one), 0);
     return {

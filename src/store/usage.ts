@@ -9,8 +9,10 @@ import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
+import { ownersLike } from '../core/model/user.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
+import { readUsers } from './users.ts';
 
 /** Replaces the rows that differ. `before` is the job as stored; undefined for a new one. */
 export async function writeUsage(db: Database, before: Job | undefined, job: Job): Promise<void> {
@@ -205,15 +207,18 @@ export async function readSpending(
     sql`coalesce(sum((ended - case when began < ${start} then ${start} else began end) * price)
       filter (where ended > ${start}), 0) / ${hour}`;
   const { rows } = await sql<
-    Omit<UserSpending, 'spentUsd' | 'simulated'> & Record<BudgetPeriod, number> & { readonly simulated: number }
+    Omit<UserSpending, 'owners' | 'spentUsd' | 'simulated'> &
+      Record<BudgetPeriod, number> & { readonly owner: string; readonly simulated: number }
   >`
     select owner, accelerator, location as "zone", pricing, simulated, ${since(starts.day)} as "day",
       ${since(starts.week)} as "week", ${since(starts.month)} as "month",
       sum(case when ended_at is null then price else 0 end) as "rateUsd"
     from (${used}) as used where source = 'tpu' and ownership = 'ephemeral' and used_for <> 'waiting' and price > 0
     group by owner, accelerator, location, pricing, simulated`.execute(db);
-  return rows.map(({ day, week, month, simulated, ...group }) => ({
+  const users = await readUsers(db);
+  return rows.map(({ owner, day, week, month, simulated, ...group }) => ({
     ...group,
+    owners: ownersLike(owner, users),
     simulated: simulated === 1,
     spentUsd: { day, week, month },
   }));

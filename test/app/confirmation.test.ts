@@ -190,10 +190,10 @@ suite('before a request', () => {
     const row = { zone, accelerator, pricing, simulated: false, rateUsd: 4 } as const;
     const spent = (week: number) => ({ day: 1, week, month: 900 });
     spending = [
-      { ...row, owner: 'ada', spentUsd: spent(380) },
-      { ...row, owner: 'ada', simulated: true, spentUsd: spent(502.3) },
-      { ...row, owner: 'bob', spentUsd: spent(5_000) },
-      { ...row, owner: 'ada', accelerator: 'v4-8', spentUsd: spent(5_000) },
+      { ...row, owners: ['ada'], spentUsd: spent(380) },
+      { ...row, owners: ['ada'], simulated: true, spentUsd: spent(502.3) },
+      { ...row, owners: ['bob'], spentUsd: spent(5_000) },
+      { ...row, owners: ['ada'], accelerator: 'v4-8', spentUsd: spent(5_000) },
     ];
     assert.equal(await checkGrants(parts([]), spec, null), null);
     assert.equal(
@@ -207,7 +207,7 @@ suite('before a request', () => {
     );
     assert.equal(simulated.isRefused, true);
     assert.match(simulated.remedy, /budgetUsd of that grant \(setting `grants`\), or wait for the next week/);
-    spending = [{ ...row, owner: 'ada', spentUsd: spent(500) }];
+    spending = [{ ...row, owners: ['ada'], spentUsd: spent(500) }];
     const kept = {
       ...withAttempts(jobOf({}, { owner: 'ada' }), [readyAllocation], []),
       finish,

@@ -12,6 +12,7 @@ import type { UsageRow } from '../../src/reports/usage.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, usageRow } from '../support/builders.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { aUser } from '../support/lab-builders.ts';
 
 const now = noon + 20 * hour;
 
@@ -139,22 +140,26 @@ suite('the sums of the database', () => {
       Object.values(starts).map((at) => new Date(at).toISOString().slice(0, 10)),
       ['2026-11-21', '2026-11-16', '2026-11-01'],
     );
+    await store.lab.addUser(aUser('user1', { logins: ['user2'] }));
+    const isOwn = (owner: string | null) => owner === 'user1' || owner === 'user2';
     const found = await store.spending(starts, now);
     for (const period of ['day', 'week', 'month'] as const) {
       for (const simulated of [false, true]) {
-        const own = rows.filter((row) => row.source === 'tpu' && row.owner === 'user1' && row.simulated === simulated);
+        const own = rows.filter((row) => row.source === 'tpu' && isOwn(row.owner) && row.simulated === simulated);
         const { totals } = costReport(own, { by: 'user', since: starts[period] }, now);
         const expected = totals.reduce((total, { held }) => total + (held.estimateUsd ?? 0), 0);
         const sum = found
-          .filter((one) => one.owner === 'user1' && one.simulated === simulated)
+          .filter((one) => one.owners.includes('user1') && one.simulated === simulated)
           .reduce((total, { spentUsd }) => total + spentUsd[period], 0);
         assert.ok(Math.abs(sum - expected) < 1e-6, `${period} ${simulated}: ${sum} ${expected}`);
       }
     }
     const current = rows.filter(
-      ({ until, owner, source, use }) => until === null && owner === 'user1' && source === 'tpu' && use !== 'waiting',
+      ({ until, owner, source, use }) => until === null && isOwn(owner) && source === 'tpu' && use !== 'waiting',
     );
-    const rate = found.filter(({ owner }) => owner === 'user1').reduce((total, { rateUsd }) => total + rateUsd, 0);
+    const rate = found
+      .filter(({ owners }) => owners.includes('user1'))
+      .reduce((total, { rateUsd }) => total + rateUsd, 0);
     const expectedRate = current.reduce((total, { pricePerHourUsd }) => total + (pricePerHourUsd ?? 0), 0);
     assert.ok(expectedRate > 0 && Math.abs(rate - expectedRate) < 1e-9);
   });

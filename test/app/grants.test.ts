@@ -13,7 +13,7 @@ import { day, hour } from '../../src/core/model/time.ts';
 import { aJob, localSpec, noon, readyAllocation, tpuCapacity, tpuSpec, withAttempts } from '../support/builders.ts';
 
 const capacity = tpuCapacity({ zone: 'us-west4-a', accelerator: 'v5litepod-16', pricing: 'spot' });
-const spent = { owner: 'ada', zone: 'us-west4-a', accelerator: 'v5litepod-16', pricing: 'spot' } as const;
+const spent = { owners: ['ada', 'ada1'], zone: 'us-west4-a', accelerator: 'v5litepod-16', pricing: 'spot' } as const;
 const spending = [
   { ...spent, simulated: false, spentUsd: { day: 1, week: 2, month: 3 }, rateUsd: 4 },
   { ...spent, zone: 'us-east5-b', simulated: false, spentUsd: { day: 10, week: 20, month: 30 }, rateUsd: 40 },
@@ -55,6 +55,7 @@ test('each grant with a budget that matches limits the job; an ended one limits 
       ['all TPUs', 22, 50, 44, '2026-11-23'],
     ],
   );
+  assert.deepEqual(ownerSpendingOf(grants, 'ada1', [capacity], spending, noon), found, 'a login of the user');
   assert.deepEqual(ownerSpendingOf(grants, 'bob', [capacity], spending, noon)[0]?.spentUsd, 0);
   assert.deepEqual(ownerSpendingOf(grants, 'ada', [{ ...capacity, ownership: 'persistent' }], spending, noon), []);
 });

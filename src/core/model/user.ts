@@ -27,6 +27,13 @@ export function owns(actor: Actor, owner: UserName): boolean {
   return ownNames(actor).includes(owner);
 }
 
+/** The owners whose jobs belong to the same person: the user and the user's logins, except names of other users. */
+export function ownersLike(owner: UserName, users: readonly User[]): readonly UserName[] {
+  const user = users.find(({ name }) => name === owner) ?? users.find(({ logins }) => logins.includes(owner));
+  if (user === undefined) return [owner];
+  return [user.name, ...user.logins.filter((login) => users.every(({ name }) => name !== login))];
+}
+
 /** Every owner whose jobs are the actor's own, the user first. */
 export function ownNames({ user, logins }: Actor): readonly UserName[] {
   return [...new Set([user, ...logins])];
