@@ -29,6 +29,7 @@ export async function createJob(parts: ClientParts, actor: Actor, request: Creat
   // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
   makeHome(home);
   await parts.isControllerRunning();
+  await parts.prepareCloud?.(request.spec);
   const owners = owner === actor.user ? ownNames(actor) : [owner];
   const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owners, now());
   const shared = await sharedCheckpoints(store, spec);

@@ -28,6 +28,8 @@ export interface ClientParts {
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
   readonly grants: () => Promise<readonly Grant[]>;
   readonly freeze: Freeze;
+  /** Starts what the cloud of a new job needs on this machine: the TPU emulator. */
+  readonly prepareCloud?: (spec: JobSpec) => Promise<void>;
   readonly slots: () => Promise<number>;
   /** Rejects with StoreError if a damaged lock hides it. */
   readonly isControllerRunning: () => Promise<boolean>;

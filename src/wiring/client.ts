@@ -41,6 +41,13 @@ export function createLocalClients(services: Services): (requested: UserName | n
       const { freeze } = await import('../remote/workdir/freeze.ts');
       return freeze({ from, to, excluded: home, env: io.env, at: io.now() });
     },
+    async prepareCloud(spec) {
+      if (spec.capacity.kind !== 'tpu') return;
+      const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');
+      if (!isServedByEmulator(await services.settings(), spec.capacity.project)) return;
+      const { started, endpoint } = await ensureEmulator(io, home, spec);
+      if (started) startMessages.push(formatEmulatorStarted(endpoint));
+    },
     slots: async () => (await services.settings()).local.slots,
     grants: async () => (await services.settings()).grants,
 
@@ -100,17 +107,6 @@ export function createLocalClients(services: Services): (requested: UserName | n
           const hint = await hintFor((await client.show(ref)).owner);
           throw hint === null ? error : new JobmanError(error.message, error.code, [hint], { errorCode: 'forbidden' });
         }
-      },
-      async create(request) {
-        const { capacity } = request.spec;
-        if (capacity.kind === 'tpu') {
-          const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');
-          if (isServedByEmulator(await services.settings(), capacity.project)) {
-            const { started, endpoint } = await ensureEmulator(io, home, request.spec);
-            if (started) startMessages.push(formatEmulatorStarted(endpoint));
-          }
-        }
-        return client.create(request);
       },
     };
   };

@@ -17,8 +17,9 @@ import { openWorld } from '../support/world.ts';
 
 const inBuiltIn = tpuSpec({}, { project: 'emulator' });
 
-for (const [what, spec, endpoint, isAsked] of [
+for (const [what, spec, endpoint, isAsked, uid = 0] of [
   ['a job of the TPU emulator starts it', inBuiltIn, null, true],
+  ['a job that its user may not create does not start it', inBuiltIn, null, false, 64_731],
   ['with another server in the settings no emulator starts', inBuiltIn, 'http://127.0.0.1:1', false],
   ['a job of another project does not start it', tpuSpec(), null, false],
   ['a job on this machine does not start it', localSpec(), null, false],
@@ -39,14 +40,14 @@ for (const [what, spec, endpoint, isAsked] of [
     if (endpoint !== null) writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ tpu: { endpoint } }));
 
     const services = {
-      io: { env: world.env, user: 'ada', uid: 0, now: () => noon } as unknown as Io,
+      io: { env: world.env, user: 'ada', uid, now: () => noon } as unknown as Io,
       home: world.home,
       settings: () => loadSettings({ home: world.home, env: {}, cores: 1 }),
     } as unknown as Services;
     const client = createLocalClients(services)(null);
     world.atEnd(() => client.close());
-    const { id } = await client.create({ spec, manifest: '' });
-    assert.equal(id, '000001');
+    if (uid === 0) assert.equal((await client.create({ spec, manifest: '' })).id, '000001');
+    else await assert.rejects(client.create({ spec, manifest: '', onBehalfOf: 'eve' }), { errorCode: 'forbidden' });
     assert.equal(asked.length > 0, isAsked, `it was asked for ${asked.join("the requests were ${asked.join(', ')}")}`);
   });
 }
@@ -88,6 +89,7 @@ for (const [what, logins, requested, login, user, refused] of [
       true,
       'the earlier jobs of the login are own',
     );
+    assert.equal((await store.load(earlier.id))?.job.endedBy, undefined, 'ended by its owner');
     const answer = await client.sendCommand(job.id, 'cancel', {});
     if (refused === null) {
       assert.equal(answer.ok, true, answer.message);
