@@ -142,7 +142,7 @@ async function readWaiting(db: Database, since: number): Promise<readonly Waitin
       select recipient, notice, row_number() over (partition by recipient order by notice) as position
       from delivery where message is null
     ) as ranked join notice on notice.id = ranked.notice
-    where ranked.position <= ${maxWaiting} order by notice.id`.execute(db);
+    where ranked.position <= ${maxWaiting} order by notice.id, ranked.recipient`.execute(db);
   const byRecipient = Map.groupBy(rows, ({ recipient }) => recipient);
   const waiting: Waiting[] = [];
   for (const [recipient, notices] of byRecipient) {

@@ -97,7 +97,7 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
       select(sql<AnswerRecord>`
         select project, zone, accelerator, pricing, answer, at, waited, job from capacity_answer
         where ${project === null ? sql`1 = 1` : sql`project = ${project}`}
-        order by project, zone, accelerator, pricing, at desc`),
+        order by project, zone, accelerator, pricing, at desc, answer`),
     locationsToCollect: (now) => read((db) => locations.readLocationsToCollect(db, now)),
     async recordOrphan(orphan, foundAt) {
       const { orphanNotice } = await import('../app/notifications/notice.ts');

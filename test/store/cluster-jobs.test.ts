@@ -3,11 +3,10 @@
  */
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { ArchivedJob, WatchedContext } from '../../src/app/cluster/archive.ts';
 import type { FlavorPrice } from '../../src/reports/prices.ts';
-import { openStore } from '../../src/store/store.ts';
 import { aClusterJob, aClusterPod, noon } from '../support/cluster-builders.ts';
+import { testStore } from '../support/stores.ts';
 
 const context: WatchedContext = {
   server: 'https://lab',
@@ -29,22 +28,21 @@ const observed = (changes: Partial<ArchivedJob> = {}) => ({
   ...changes,
 });
 
-test('a context is watched until its namespace is empty, unless a user submits a job there at the same time', async (t) => {
-  const store = openStore({ file: ':memory:' });
-  t.after(() => store.close());
-  const { clusters } = store;
-  await clusters.watchContext(context);
-  assert.deepEqual(await clusters.contexts(), [context]);
-  await clusters.watchContext({ ...context, requestedAt: noon + 1 });
-  await clusters.unwatchContext(context);
-  assert.equal((await clusters.contexts()).length, 1);
-  await clusters.unwatchContext({ ...context, requestedAt: noon + 1 });
-  assert.deepEqual(await clusters.contexts(), []);
-});
+testStore(
+  'a context is watched until its namespace is empty, unless a user submits a job there at the same time',
+  async (store) => {
+    const { clusters } = store;
+    await clusters.watchContext(context);
+    assert.deepEqual(await clusters.contexts(), [context]);
+    await clusters.watchContext({ ...context, requestedAt: noon + 1 });
+    await clusters.unwatchContext(context);
+    assert.equal((await clusters.contexts()).length, 1);
+    await clusters.unwatchContext({ ...context, requestedAt: noon + 1 });
+    assert.deepEqual(await clusters.contexts(), []);
+  },
+);
 
-test('a job keeps its submitted object, each event once, and its logs', async (t) => {
-  const store = openStore({ file: ':memory:' });
-  t.after(() => store.close());
+testStore('a job keeps its submitted object, each event once, and its logs', async (store) => {
   const { clusters } = store;
   await clusters.archiveLog('u1', { pod: 'train-a', container: 'main', state: 'open' });
   await clusters.archiveObject(observed(), '{"spec":1}');
@@ -74,9 +72,7 @@ test('a job keeps its submitted object, each event once, and its logs', async (t
   assert.deepEqual([await clusters.jobs({}), await clusters.events('u1')], [[], []]);
 });
 
-test('the usage of each pod is written with the job: from its start to its end, with its GPUs', async (t) => {
-  const store = openStore({ file: ':memory:' });
-  t.after(() => store.close());
+testStore('the usage of each pod is written with the job: from its start to its end, with its GPUs', async (store) => {
   const { clusters } = store;
   const job = aClusterJob({ uid: 'u1', name: 'train', flavor: 'a100', owner: 'ada' });
   const requests = { 'nvidia.com/gpu': '4', cpu: '8' };
@@ -113,9 +109,7 @@ test('the usage of each pod is written with the job: from its start to its end, 
   );
 });
 
-test('a pod costs the price of its flavor: for each of its GPUs, or for the whole pod', async (t) => {
-  const store = openStore({ file: ':memory:' });
-  t.after(() => store.close());
+testStore('a pod costs the price of its flavor: for each of its GPUs, or for the whole pod', async (store) => {
   const { clusters } = store;
   const requests = { 'nvidia.com/gpu': '4' };
   const pods = [aClusterPod({ name: 'train-a', createdAt: noon, requests, phase: 'Running' }, { startedAt: noon + 5 })];
@@ -130,9 +124,7 @@ test('a pod costs the price of its flavor: for each of its GPUs, or for the whol
   assert.deepEqual((await clusters.job('a'))?.flavorPrice, { usdPerChipHour: 2.5 });
 });
 
-test('usage outlives the archived job, and a job that is archived again replaces its usage', async (t) => {
-  const store = openStore({ file: ':memory:' });
-  t.after(() => store.close());
+testStore('usage outlives the archived job, and a job that is archived again replaces its usage', async (store) => {
   const { clusters } = store;
   const pods = [aClusterPod({ name: 'train-a', createdAt: noon, phase: 'Running' }, { startedAt: noon + 5 })];
   await clusters.archiveObservation(observed({ pods }), []);

@@ -1,18 +1,12 @@
 /** The lab's tables: names, ids, sessions and numbers are unique, and repeated reports have one effect. */
 
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { WindowReport } from '../../src/lab/lab-store.ts';
-import { openStore, type JobmanStore } from '../../src/store/store.ts';
+import type { JobmanStore } from '../../src/store/store.ts';
 import { aLabJob, aUser, noon } from '../support/lab-builders.ts';
 import { localSpec } from '../support/builders.ts';
-
-function open(t: TestContext): JobmanStore {
-  const store = openStore({ file: ':memory:' });
-  t.after(() => store.close());
-  return store;
-}
+import { testStore } from '../support/stores.ts';
 
 async function aJob(store: JobmanStore, owner: string): Promise<string> {
   const { job } = await store.insert({ owner, spec: localSpec(), manifest: '', at: noon });
@@ -30,8 +24,7 @@ const report: WindowReport = {
   at: noon,
 };
 
-test('a user gets the lowest free id and nothing that belongs to another user', async (t) => {
-  const { lab } = open(t);
+testStore('a user gets the lowest free id and nothing that belongs to another user', async ({ lab }) => {
   assert.deepEqual(await lab.users(), []);
   await lab.addUser(aUser('xibo', { id: 1, logins: ['xb'] }));
   assert.equal((await lab.addUser(aUser('lyy'))).id, 0);
@@ -50,8 +43,7 @@ test('a user gets the lowest free id and nothing that belongs to another user', 
   );
 });
 
-test("a change keeps a user's name and id, and cannot take what belongs to others", async (t) => {
-  const { lab } = open(t);
+testStore("a change keeps a user's name and id, and cannot take what belongs to others", async ({ lab }) => {
   const written = await lab.addUser(aUser('xibo', { directories: { 1: '/srv/a' }, logins: ['xb', 'xb2'] }));
   await lab.addUser(aUser('lyy', { logins: ['ly'] }));
   assert.deepEqual((await lab.users())[0], written);
@@ -94,8 +86,7 @@ test("a change keeps a user's name and id, and cannot take what belongs to other
   assert.equal((await lab.addUser(aUser('new', { logins: ['xb2'] }))).id, 0);
 });
 
-test('TPUs, their aliases and their bookings can be written, changed and deleted', async (t) => {
-  const { lab } = open(t);
+testStore('TPUs, their aliases and their bookings can be written, changed and deleted', async ({ lab }) => {
   const tpu = {
     name: 'kmh-tpuvm-v2-32-1',
     project: null,
@@ -127,8 +118,7 @@ test('TPUs, their aliases and their bookings can be written, changed and deleted
   assert.deepEqual(await lab.bookings(), []);
 });
 
-test('a job of tpu run, its window and its booking are written together or not at all', async (t) => {
-  const store = open(t);
+testStore('a job of tpu run, its window and its booking are written together or not at all', async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
   await lab.addUser(aUser('lyy'));
@@ -158,8 +148,7 @@ test('a job of tpu run, its window and its booking are written together or not a
   assert.deepEqual((await written()).bookings, [['running', 'lyy', 'lyy']]);
 });
 
-test('each attempt gets one number: the next that no listed window has', async (t) => {
-  const store = open(t);
+testStore('each attempt gets one number: the next that no listed window has', async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('xibo', { session: 'xb', nextWindow: 41 }));
   const [first, second] = [await aJob(store, 'xibo'), await aJob(store, 'xibo')];
@@ -176,8 +165,7 @@ test('each attempt gets one number: the next that no listed window has', async (
   assert.equal((await lab.users())[0]?.nextWindow, 43);
 });
 
-test('the number of an ancestor is not given again while a descendant is listed', async (t) => {
-  const store = open(t);
+testStore('the number of an ancestor is not given again while a descendant is listed', async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
   const [parent, child, other] = [await aJob(store, 'xibo'), await aJob(store, 'xibo'), await aJob(store, 'xibo')];
@@ -197,8 +185,7 @@ test('the number of an ancestor is not given again while a descendant is listed'
   assert.equal(await again(3), 2);
 });
 
-test('two users have independent numbers, and a job continues after its user was removed', async (t) => {
-  const store = open(t);
+testStore('two users have independent numbers, and a job continues after its user was removed', async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('xibo', { session: 'xb', nextWindow: 7 }));
   await lab.addUser(aUser('lyy'));
@@ -217,8 +204,7 @@ test('two users have independent numbers, and a job continues after its user was
   assert.equal((await lab.findWindow('xb', 8))?.job.user, 'xibo');
 });
 
-test("a script's report is written once, and an unknown window is reported as missing", async (t) => {
-  const store = open(t);
+testStore("a script's report is written once, and an unknown window is reported as missing", async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
   const id = await aJob(store, 'xibo');
@@ -244,8 +230,7 @@ test("a script's report is written once, and an unknown window is reported as mi
   assert.deepEqual(await lab.windows({}), []);
 });
 
-test('windows and jobs are found by user and by job, in order', async (t) => {
-  const store = open(t);
+testStore('windows and jobs are found by user and by job, in order', async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('xibo', { nextWindow: 10 }));
   await lab.addUser(aUser('lyy'));
@@ -283,8 +268,7 @@ test('windows and jobs are found by user and by job, in order', async (t) => {
   assert.equal((await numbers({ user: 'xibo', cleared: true })).length, 3);
 });
 
-test('a transaction that throws at its end undoes all its changes', async (t) => {
-  const store = open(t);
+testStore('a transaction that throws at its end undoes all its changes', async (store) => {
   const { lab } = store;
   await lab.addUser(aUser('before'));
   const broken = lab.transaction(async (record) => {
@@ -309,8 +293,7 @@ test('a transaction that throws at its end undoes all its changes', async (t) =>
   assert.equal(answer, 1);
 });
 
-test("the events of a user's jobs are listed after a number, in order", async (t) => {
-  const store = open(t);
+testStore("the events of a user's jobs are listed after a number, in order", async (store) => {
   const { lab } = store;
   const mine = await store.insert({ owner: 'xibo', spec: localSpec(), manifest: '', at: noon });
   const theirs = await store.insert({ owner: 'lyy', spec: localSpec(), manifest: '', at: noon });

@@ -1,27 +1,17 @@
 // The outbox: notices are written with their events, and each recipient gets each of them in one message.
 
 import assert from 'node:assert/strict';
-import { suite, test, type TestContext } from 'node:test';
+import { suite } from 'node:test';
 import type { Commit } from '../../src/app/ports.ts';
 import type { Event } from '../../src/core/model/event.ts';
-import { openStore } from '../../src/store/store.ts';
+import type { JobmanStore } from '../../src/store/store.ts';
 import { aJob, anOrphan, attemptOf, localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { aClusterJob, anArchivedJob, aCondition } from '../support/cluster-builders.ts';
-
-function storeIn(t: TestContext) {
-  const store = openStore({ file: ':memory:', installation: 'abc123' });
-  t.after(() => store.close());
-  return { store, outbox: store.notifications };
-}
+import { testStore } from '../support/stores.ts';
 
 const finished: Event = { kind: 'finished', at: noon + 5, verdict: 'succeeded', reason: 'succeeded' };
 
-async function commitEvents(
-  store: ReturnType<typeof storeIn>['store'],
-  id: string,
-  events: readonly Event[],
-  changes: Partial<Commit> = {},
-) {
+async function commitEvents(store: JobmanStore, id: string, events: readonly Event[], changes: Partial<Commit> = {}) {
   const stored = await store.load(id);
   assert.ok(stored);
   const commit: Commit = {
@@ -35,15 +25,15 @@ async function commitEvents(
   return store.commit({ ...commit, ...changes });
 }
 
-async function finishedJob(store: ReturnType<typeof storeIn>['store']): Promise<string> {
+async function finishedJob(store: JobmanStore): Promise<string> {
   const { job } = await store.insert({ owner: 'ada', spec: localSpec(), manifest: '', at: noon });
   await commitEvents(store, job.id, [finished]);
   return job.id;
 }
 
 suite('a notice', () => {
-  test('is written with the commit of its event, and not with one that is dropped', async (t) => {
-    const { store, outbox } = storeIn(t);
+  testStore('is written with the commit of its event, and not with one that is dropped', async (store) => {
+    const outbox = store.notifications;
     const id = await finishedJob(store);
     assert.equal(await commitEvents(store, id, [finished], { revision: 1 }), 'stale');
     const notices = await outbox.unaddressed(noon);
@@ -53,8 +43,8 @@ suite('a notice', () => {
     );
   });
 
-  test('without recipients is deleted', async (t) => {
-    const { store, outbox } = storeIn(t);
+  testStore('without recipients is deleted', async (store) => {
+    const outbox = store.notifications;
     await finishedJob(store);
     const [notice] = await outbox.unaddressed(noon);
     await outbox.address([{ id: notice?.id ?? 0, recipients: [] }]);
@@ -62,8 +52,8 @@ suite('a notice', () => {
     assert.deepEqual(await outbox.waiting(0), []);
   });
 
-  test('that waits for capacity is due after its delay, and is withdrawn when the wait ends', async (t) => {
-    const { store, outbox } = storeIn(t);
+  testStore('that waits for capacity is due after its delay, and is withdrawn when the wait ends', async (store) => {
+    const outbox = store.notifications;
     const { job } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
     const waiting = aJob(tpuSpec(), { id: job.id, installation: 'abc123', attempts: [attemptOf(1)] });
     const created: Event = {
@@ -93,8 +83,8 @@ suite('a notice', () => {
     assert.deepEqual(await outbox.waiting(0), []);
   });
 
-  test('of an orphan is written once', async (t) => {
-    const { store, outbox } = storeIn(t);
+  testStore('of an orphan is written once', async (store) => {
+    const outbox = store.notifications;
     await store.recordOrphan(anOrphan);
     assert.deepEqual(await outbox.unaddressed(noon), []);
     const other = { ...anOrphan, resource: 'projects/p/m' };
@@ -103,8 +93,8 @@ suite('a notice', () => {
     assert.equal((await outbox.unaddressed(noon)).length, 1);
   });
 
-  test('of a cluster is written with the observation that shows it', async (t) => {
-    const { store, outbox } = storeIn(t);
+  testStore('of a cluster is written with the observation that shows it', async (store) => {
+    const outbox = store.notifications;
     const { hidden: _hidden, object: _object, logs: _logs, ...archived } = anArchivedJob();
     const event = { key: 'created', at: noon, message: 'created' };
     await store.clusters.archiveObject(archived, '{}');
@@ -119,16 +109,16 @@ suite('a notice', () => {
 });
 
 suite('a message', () => {
-  async function addressed(t: TestContext, recipients: readonly string[], jobs = 1) {
-    const { store, outbox } = storeIn(t);
+  async function addressed(store: JobmanStore, recipients: readonly string[], jobs = 1) {
+    const outbox = store.notifications;
     for (let count = 0; count < jobs; count += 1) await finishedJob(store);
     const notices = await outbox.unaddressed(noon);
     for (let times = 0; times < 2; times += 1) await outbox.address(notices.map(({ id }) => ({ id, recipients })));
     return outbox;
   }
 
-  test('has a key of its own, and each recipient gets each notice once', async (t) => {
-    const outbox = await addressed(t, ['slack', 'mail:ada@example.com'], 3);
+  testStore('has a key of its own, and each recipient gets each notice once', async (store) => {
+    const outbox = await addressed(store, ['slack', 'mail:ada@example.com'], 3);
     const waiting = await outbox.waiting(0);
     assert.deepEqual(
       waiting.map(({ recipient, notices }) => [recipient, notices.length]),
@@ -167,8 +157,8 @@ suite('a message', () => {
     );
   });
 
-  test('counts its tries, keeps its key, and ends once', async (t) => {
-    const outbox = await addressed(t, ['slack']);
+  testStore('counts its tries, keeps its key, and ends once', async (store) => {
+    const outbox = await addressed(store, ['slack']);
     const [{ notices }] = (await outbox.waiting(0)) as unknown as [{ notices: { id: number }[] }];
     const message = await outbox.createMessage(
       'slack',
@@ -192,8 +182,8 @@ suite('a message', () => {
     );
   });
 
-  test('is given up with those that wait when its recipient is dropped', async (t) => {
-    const { store, outbox } = storeIn(t);
+  testStore('is given up with those that wait when its recipient is dropped', async (store) => {
+    const outbox = store.notifications;
     for (let count = 0; count < 3; count += 1) await finishedJob(store);
     const notices = await outbox.unaddressed(noon);
     await outbox.address(notices.map(({ id }) => ({ id, recipients: ['teams', 'slack'] })));
@@ -213,8 +203,8 @@ suite('a message', () => {
     );
   });
 
-  test('that ended long ago is deleted with its notices, and another is not', async (t) => {
-    const outbox = await addressed(t, ['slack'], 2);
+  testStore('that ended long ago is deleted with its notices, and another is not', async (store) => {
+    const outbox = await addressed(store, ['slack'], 2);
     const [{ notices }] = (await outbox.waiting(0)) as unknown as [{ notices: { id: number }[] }];
     const [first, second] = notices.map((one) => one.id) as [number, number];
     const id = (await outbox.createMessage('slack', [first], noon))?.id ?? 0;

@@ -4,24 +4,24 @@
  */
 
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { after, test } from 'node:test';
 import type { JobmanError } from '../../src/app/errors.ts';
 import { archivedUsage } from '../../src/app/cluster/usage.ts';
 import type { LabStore } from '../../src/lab/lab-store.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { clusterStore } from '../../src/store/cluster-jobs.ts';
-import { migrate } from '../../src/store/database.ts';
 import { commitJob, insertJob, loadJobs, readLease, takeLease } from '../../src/store/jobs.ts';
 import { labStore } from '../../src/store/lab.ts';
 import { writeOrphan } from '../../src/store/locations.ts';
 import { notificationStore } from '../../src/store/notifications.ts';
+import { openDatabase, type DatabaseAddress } from '../../src/store/open-database.ts';
 import { readPasses } from '../../src/store/passes.ts';
 import { sql, type Database, type Sql } from '../../src/store/sql.ts';
-import { openForWriting } from '../../src/store/sqlite.ts';
 import { localSpec } from '../support/builders.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { aLabJob, aTpu, aUser, noon } from '../support/lab-builders.ts';
+import { suiteOnBoth } from '../support/stores.ts';
 
 /** Runs `change` once, before the first statement that begins with `text`. */
 function withOtherWriter(db: Database, text: string, change: () => Promise<unknown>): Database {
@@ -47,42 +47,56 @@ interface World {
 
 const noNotices = () => ({ notices: [], endsWaiting: false });
 
+/** A new database, outside of a transaction. */
+type OpenNew = () => Promise<Database>;
+
 /** `act` uses the database in which `change` comes before the first statement that begins with `text`. */
-async function race<T>(
-  text: string,
-  prepare: (world: World) => Promise<unknown>,
-  change: (world: World) => Promise<unknown>,
-  act: (db: Database, lab: LabStore) => Promise<T>,
-): Promise<World & { readonly result: T }> {
-  const db = openForWriting(':memory:');
-  await migrate(db);
-  await sql`insert into meta (key, value) values ('installation_id', 'abc123')`.execute(db);
-  const labOf = (one: Database) =>
-    labStore(
-      (operation) => operation(one),
-      (operation) => operation(one),
-      () => false,
-    );
-  const insert = async () => {
-    const given = { owner: 'ada', spec: localSpec(), manifest: '', at: noon };
-    return (await insertJob(db, 'abc123', given, () => false)).job.id;
+const raceOn =
+  (open: OpenNew) =>
+  async <T>(
+    text: string,
+    prepare: (world: World) => Promise<unknown>,
+    change: (world: World) => Promise<unknown>,
+    act: (db: Database, lab: LabStore) => Promise<T>,
+  ): Promise<World & { readonly result: T }> => {
+    const db = await open();
+    const labOf = (one: Database) =>
+      labStore(
+        (operation) => operation(one),
+        (operation) => operation(one),
+        () => false,
+      );
+    const insert = async () => {
+      const given = { owner: 'ada', spec: localSpec(), manifest: '', at: noon };
+      return (await insertJob(db, 'abc123', given, () => false)).job.id;
+    };
+    const world = { db, lab: labOf(db), insert };
+    await prepare(world);
+    let changes = 0;
+    const disturbed = withOtherWriter(db, text, async () => {
+      changes += 1;
+      await change(world);
+    });
+    const result = await act(disturbed, labOf(disturbed));
+    assert.equal(changes, 1, `no statement began with: ${text}`);
+    return { ...world, result };
   };
-  const world = { db, lab: labOf(db), insert };
-  await prepare(world);
-  let changes = 0;
-  const disturbed = withOtherWriter(db, text, async () => {
-    changes += 1;
-    await change(world);
-  });
-  const result = await act(disturbed, labOf(disturbed));
-  assert.equal(changes, 1, `no statement began with: ${text}`);
-  return { ...world, result };
-}
 
 const rowsOf = async (db: Database, statement: Sql) =>
   (await statement.execute(db)).rows.map((row) => ({ ...(row as object) }));
 
-suite('another writer', () => {
+const opened: ReturnType<typeof openDatabase>[] = [];
+after(() => Promise.all(opened.map(({ close }) => close())));
+
+async function open(address: DatabaseAddress): Promise<Database> {
+  const database = openDatabase({ ...address, installation: 'abc123' });
+  opened.push(database);
+  await database.write(() => Promise.resolve());
+  return database.read((db) => Promise.resolve(db));
+}
+
+suiteOnBoth('another writer', (newAddress) => {
+  const race = raceOn(async () => open(await newAddress()));
   const silent: Event = { kind: 'unreachable', at: noon + 1, allocation: 1, message: 'no answer' };
   const commit = async (db: Database, epoch: number | null, desired: 'stopped' | 'cancelled', revision = 1) => {
     const [stored] = await loadJobs(db, ['000001']);
@@ -350,8 +364,7 @@ suite('another writer', () => {
 });
 
 test('passes from before a change by an earlier version keep their events, but not their inputs', async () => {
-  const db = openForWriting(':memory:');
-  await migrate(db);
+  const db = await open({ file: ':memory:' });
   const { job } = await insertJob(
     db,
     'abc123',

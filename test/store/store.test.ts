@@ -1,9 +1,6 @@
-// The contract of every store. Another database driver runs the same suite.
+// The contract of every store, on each database.
 
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, beforeEach, describe, it } from 'node:test';
 import type { NewJob, PassRecord, Store, StoredJob, UsageFilter } from '../../src/app/ports.ts';
 import { jobRow, finalRow } from '../../src/app/views.ts';
@@ -14,6 +11,7 @@ import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { minute } from '../../src/core/model/time.ts';
 import { usageOf } from '../../src/reports/usage.ts';
 import { openStore } from '../../src/store/store.ts';
+import { suiteOnBoth } from '../support/stores.ts';
 import { localSpec, noon, readyAllocation, runningAttempt, tpuSpec, withAttempts } from '../support/builders.ts';
 
 /** Opens two stores over one new, empty database; `close` closes both and deletes it. */
@@ -535,24 +533,16 @@ function storeSuite(name: string, open: OpenPair): void {
   });
 }
 
-storeSuite('SQLite', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'jobman-store-'));
-  const file = join(folder, 'home', 'state.db');
-  const store = openStore({ file });
-  const other = openStore({ file });
-  return {
-    store,
-    other,
-    async close() {
-      await store.close();
-      await other.close();
-      await rm(folder, { recursive: true });
-    },
-  };
-});
-
 // As in the simulator: both stores are the same one, which is gone when it is closed.
 storeSuite('SQLite in memory', () => {
   const store = openStore({ file: ':memory:' });
   return Promise.resolve({ store, other: store, close: () => store.close() });
 });
+
+suiteOnBoth('two connections', (newAddress) =>
+  storeSuite('a database', async () => {
+    const address = await newAddress();
+    const [store, other] = [openStore(address), openStore(address)];
+    return { store, other, close: async () => void (await Promise.all([store.close(), other.close()])) };
+  }),
+);
