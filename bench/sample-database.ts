@@ -2,10 +2,12 @@
 // once; copies get other ids and times.
 
 import { join } from 'node:path';
+import { nextNumber } from '../src/store/counters.ts';
 import { commitJob, insertJob } from '../src/store/jobs.ts';
 import { migrate } from '../src/store/database.ts';
 import { openForWriting } from '../src/store/sqlite.ts';
 import { openStore } from '../src/store/store.ts';
+import { idOf } from '../src/store/stored-job.ts';
 import type { Job } from '../src/core/model/job.ts';
 import type { Event } from '../src/core/model/event.ts';
 import type { Commit } from '../src/app/ports.ts';
@@ -41,12 +43,8 @@ export async function writeDatabase(home: string, count: number, live: number): 
       const shift = at - history.job.createdAt;
       const owner = `user${index % 8}`;
       const named = { ...history.job.spec, name: `run-${index % 97}`, tags: [`group-${index % 11}`] };
-      const { job, revision } = await insertJob(
-        transaction,
-        installation,
-        { owner, spec: named, manifest, at },
-        () => false,
-      );
+      const id = idOf(await nextNumber(transaction, 'job'));
+      const { job, revision } = await insertJob(transaction, id, { owner, spec: named, manifest, at });
       const commit: Commit = {
         job: { ...shiftTimes(history.job, shift), id: job.id, installation, owner, spec: named, createdAt: at },
         revision,

@@ -26,35 +26,23 @@ import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
 import { answersIn } from '../core/decide/capacity-answers.ts';
 import { minute, type Duration, type Instant } from '../core/model/time.ts';
 import { nextNumber, requireRow } from './counters.ts';
-import { schemaVersion } from './database.ts';
+import { readInstallationId, schemaVersion } from './database.ts';
 import { locationColumns, writeCapacityAnswers, writeLocations, type LocationColumns } from './locations.ts';
 import { writeNotices } from './notifications.ts';
 import { passEntry, writePass } from './passes.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
-import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
+import { numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 import { completeUsage, writeUsage } from './usage.ts';
-
-/** True if files of a job with that id exist, although the database does not contain the job. */
-export type IsIdTaken = (id: string, owner: string) => boolean;
 
 export async function insertJob(
   db: Database,
-  installation: string,
-  given: NewJob,
-  isIdTaken: IsIdTaken,
+  id: string,
+  { owner, by, spec, at, manifest }: NewJob,
 ): Promise<StoredJob> {
-  const { owner, by, spec, at } = given;
-  const id = await nextId(db, owner, isIdTaken);
+  const installation = await readInstallationId(db);
   const { job, event } = newJob({ id, installation, owner, spec, at, ...(by !== undefined && { by }) });
-  await writeNewJob(db, { job, events: [event], manifest: given.manifest, wakeAt: at });
+  await writeNewJob(db, { job, events: [event], manifest, wakeAt: at });
   return { job, revision: 1 };
-}
-
-/** Skips a number with files of a job in an earlier database, so that the files of two jobs never mix. */
-export async function nextId(db: Database, owner: string, isIdTaken: IsIdTaken): Promise<string> {
-  let number = await nextNumber(db, 'job');
-  while (isIdTaken(idOf(number), owner)) number = await nextNumber(db, 'job');
-  return idOf(number);
 }
 
 const noRequest = { accelerator: null, zone: null, pricing: null };

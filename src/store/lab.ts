@@ -15,7 +15,7 @@ import type { LabTpu } from '../lab/tpus.ts';
 import { lowestFreeId, type LabUser } from '../lab/users.ts';
 import { requireRow } from './counters.ts';
 import type { RunOperation } from './database.ts';
-import type { IsIdTaken } from './jobs.ts';
+import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
 import { openDatabase, type OpenDatabaseOptions } from './open-database.ts';
 import { isOneOf, sql, untilWritten, wroteRow, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf } from './stored-job.ts';
@@ -38,6 +38,7 @@ export function openLabStore({
 }
 
 export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsIdTaken): LabStore {
+  const writeWithId = createWriteWithId(read, write, isIdTaken);
   return {
     ...registryStore(read, write),
     addJob: (job) => write((db) => addLabJob(db, job)),
@@ -129,8 +130,8 @@ export function labStore(read: RunOperation, write: RunOperation, isIdTaken: IsI
 
     async addImportedJob(past) {
       const { addPastJob } = await import('./past-jobs.ts');
-      return write(async (db) => {
-        const id = await addPastJob(db, past, isIdTaken);
+      return writeWithId(past.owner, async (db, id) => {
+        await addPastJob(db, id, past);
         await addImportedWindow(db, id, past);
         return id;
       });
@@ -402,7 +403,8 @@ export async function addLabEntry(
   { id, owner, createdAt }: Job,
   { job, knownJobs, booking }: LabEntry,
 ): Promise<void> {
-  const winner = (await readLabJobs(db, all)).find((one) => one.tpu === job.tpu && !knownJobs.includes(one.job));
+  const newestKnown = Math.max(0, ...jobNumbers(knownJobs));
+  const winner = (await readLabJobs(db, sql`job > ${newestKnown}`)).find((one) => one.tpu === job.tpu);
   if (winner !== undefined)
     throw new JobmanError(
       `Job ${winner.job} of ${winner.user} has just started on ${job.tpu}. Yours was not started.`,
@@ -413,10 +415,7 @@ export async function addLabEntry(
   await openWindow(db, id, 1, createdAt);
   if (booking === null) return;
   const run: RunOperation = (operation) => operation(db);
-  const sheet = createLocalSheet(
-    labStore(run, run, () => false),
-    () => createdAt,
-  );
+  const sheet = createLocalSheet(registryStore(run, run), () => createdAt);
   await bookRun(sheet, job.tpu, booking);
 }
 

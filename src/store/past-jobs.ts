@@ -2,12 +2,10 @@
 
 import { buildImportedJob, type ImportedJob } from '../lab/imported-job.ts';
 import { readInstallationId } from './database.ts';
-import { nextId, writeNewJob, type IsIdTaken } from './jobs.ts';
+import { writeNewJob } from './jobs.ts';
 import type { Database } from './sql.ts';
 
-export async function addPastJob(db: Database, past: ImportedJob, isIdTaken: IsIdTaken): Promise<string> {
-  const id = await nextId(db, past.owner, isIdTaken);
+export async function addPastJob(db: Database, id: string, past: ImportedJob): Promise<void> {
   const { job, events } = buildImportedJob(past, { id, installation: await readInstallationId(db) });
   await writeNewJob(db, { job, events, manifest: past.manifest, wakeAt: null });
-  return id;
 }

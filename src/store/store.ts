@@ -9,6 +9,7 @@ import type { Event } from '../core/model/event.ts';
 import type { LabStore } from '../lab/lab-store.ts';
 import { clusterStore } from './cluster-jobs.ts';
 import * as jobs from './jobs.ts';
+import { createWriteWithId, type IsIdTaken } from './job-ids.ts';
 import { addLabEntry, labStore } from './lab.ts';
 import * as locations from './locations.ts';
 import { notificationStore } from './notifications.ts';
@@ -22,7 +23,7 @@ import { openDatabase, type DatabaseAddress, type OpenDatabaseOptions } from './
 
 type OpenStoreOptions = OpenDatabaseOptions & {
   /** Default: no id is taken. */
-  readonly isIdTaken?: jobs.IsIdTaken;
+  readonly isIdTaken?: IsIdTaken;
 };
 
 /** The whole database. Code that decides about jobs uses only `Store`, without clusters and the lab. */
@@ -35,6 +36,7 @@ export interface JobmanStore extends Store, UserStore {
 /** Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
 export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOptions): JobmanStore {
   const { read, readBeforeWriting, write, notify, listen, close } = openDatabase(given);
+  const writeWithId = createWriteWithId(readBeforeWriting, write, isIdTaken);
   const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
   const select = <Row extends object>(statement: Sql<Row>): Promise<readonly Row[]> =>
     read(async (db) => (await statement.execute(db)).rows.map((row) => ({ ...row })));
@@ -44,8 +46,8 @@ export function openStore({ isIdTaken = () => false, ...given }: OpenStoreOption
     // For callers that are about to write: a new database must get its installation id first.
     installationId: () => readBeforeWriting(readInstallationId),
     insert: (job) =>
-      write(async (db) => {
-        const stored = await jobs.insertJob(db, await readInstallationId(db), job, isIdTaken);
+      writeWithId(job.owner, async (db, id) => {
+        const stored = await jobs.insertJob(db, id, job);
         if (job.lab !== undefined) await addLabEntry(db, stored.job, job.lab);
         return stored;
       }),

@@ -10,6 +10,7 @@ import { usageOf, type UsageRow } from '../reports/usage.ts';
 import type { BudgetPeriod, Job } from '../core/model/job.ts';
 import { day, hour, utcDate, type Instant } from '../core/model/time.ts';
 import { ownersLike } from '../core/model/user.ts';
+import { nextNumber } from './counters.ts';
 import { isOneOf, matchesGlob, sql, type Database, type Sql } from './sql.ts';
 import { jobOf } from './stored-job.ts';
 import { readUsers } from './users.ts';
@@ -30,6 +31,9 @@ export async function completeUsage(db: Database, version: number): Promise<void
     db,
   );
   if (written.length === 0) return;
+  // In a database with several writers, the commits of jobs wait for the first row and those of the archive for the others.
+  await nextNumber(db, 'event', 0);
+  await sql`update cluster_job set observed_at = observed_at`.execute(db);
   const { rows } = await sql<{ status: string; outline: string }>`select status, outline from job`.execute(db);
   for (const { status, outline } of rows) {
     const job = jobOf(status, outline);

@@ -11,6 +11,9 @@ import type { LabStore } from '../../src/lab/lab-store.ts';
 import type { Event } from '../../src/core/model/event.ts';
 import { recordPass } from '../../src/core/model/recorded-pass.ts';
 import { clusterStore } from '../../src/store/cluster-jobs.ts';
+import { nextNumber } from '../../src/store/counters.ts';
+import type { RunOperation } from '../../src/store/database.ts';
+import { createWriteWithId } from '../../src/store/job-ids.ts';
 import { commitJob, insertJob, loadJobs, readLease, takeLease } from '../../src/store/jobs.ts';
 import { labStore } from '../../src/store/lab.ts';
 import { writeOrphan } from '../../src/store/locations.ts';
@@ -18,6 +21,7 @@ import { notificationStore } from '../../src/store/notifications.ts';
 import { openDatabase, type DatabaseAddress } from '../../src/store/open-database.ts';
 import { readPasses } from '../../src/store/passes.ts';
 import { sql, type Database, type Sql } from '../../src/store/sql.ts';
+import { idOf } from '../../src/store/stored-job.ts';
 import { localSpec } from '../support/builders.ts';
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { aLabJob, aTpu, aUser, noon } from '../support/lab-builders.ts';
@@ -45,6 +49,8 @@ interface World {
   readonly insert: () => Promise<string>;
 }
 
+const aNewJob = { owner: 'ada', spec: localSpec(), manifest: '', at: noon };
+
 const noNotices = () => ({ notices: [], endsWaiting: false });
 
 /** A new database, outside of a transaction. */
@@ -67,8 +73,9 @@ const raceOn =
         () => false,
       );
     const insert = async () => {
-      const given = { owner: 'ada', spec: localSpec(), manifest: '', at: noon };
-      return (await insertJob(db, 'abc123', given, () => false)).job.id;
+      const id = idOf(await nextNumber(db, 'job'));
+      await insertJob(db, id, aNewJob);
+      return id;
     };
     const world = { db, lab: labOf(db), insert };
     await prepare(world);
@@ -106,6 +113,21 @@ suiteOnBoth('another writer', (newAddress) => {
     return commitJob(db, { ...rest, job, revision }, noNotices);
   };
   const lease = { holder: 'one', version: '0.1.0', now: noon, ttl: 1_000, holdsLock: false };
+
+  test('creates a job first: the next one gets another id, after another check for files', async () => {
+    const { db, result } = await race(
+      'update counter',
+      () => Promise.resolve(),
+      ({ insert }) => insert(),
+      (db_) => {
+        const run: RunOperation = (operation) => operation(db_);
+        const writeWithId = createWriteWithId(run, run, (id) => id === '000002');
+        return writeWithId('ada', (transaction, id) => insertJob(transaction, id, aNewJob));
+      },
+    );
+    assert.equal(result.job.id, '000003');
+    assert.deepEqual(await rowsOf(db, sql`select number from job order by number`), [{ number: 1 }, { number: 3 }]);
+  });
 
   test('commits the job first: the commit is stale and writes nothing', async () => {
     const { db, result } = await race(
@@ -365,12 +387,7 @@ suiteOnBoth('another writer', (newAddress) => {
 
 test('passes from before a change by an earlier version keep their events, but not their inputs', async () => {
   const db = await open({ file: ':memory:' });
-  const { job } = await insertJob(
-    db,
-    'abc123',
-    { owner: 'ada', spec: localSpec(), manifest: '', at: noon },
-    () => false,
-  );
+  const { job } = await insertJob(db, '000001', aNewJob);
   const event: Event = { kind: 'unreachable', at: noon, allocation: 1, message: 'no answer' };
   const observation = { admitted: true, allocations: [], workers: [], outcomes: [] };
   const decision = { job, events: [event], actions: [], wakeAt: undefined };
