@@ -19,7 +19,7 @@ const host = refined(
         return found !== null && Number(found.groups?.['port'] ?? 22) <= 65_535;
       }),
     },
-    { slots: int('a whole number of at least 1', 1), gpus: int('a whole number of at least 1', 1) },
+    { slots: int(1), gpus: int(1) },
   ),
   (value, fail) => {
     const { slots, gpus } = hostOf('', value);

@@ -14,6 +14,8 @@ import {
   textListWhere,
   bool,
   int,
+  milliseconds,
+  port,
   isHttpUrl,
   isNonEmpty,
   orNull,
@@ -115,12 +117,12 @@ const labTable = {
     'Prefix of the names of its TPUs. It is not shown.',
   ),
   stageLimit: defineSetting(
-    int('a whole number of at least 1', 1),
+    int(1),
     10,
     'Maximum number of automatic resumes of a job of `tpu run` after losses of its TPU, and the same after failures.',
   ),
   hangGraceMs: defineSetting(
-    int('a whole number of milliseconds', 0),
+    milliseconds(0),
     5 * minute,
     'A job of `tpu run` is ended after this time without output if its log ends in a failed call between workers.',
   ),
@@ -155,7 +157,7 @@ const grant = refined(
       zone: zonePattern,
       accelerator: acceleratorPattern,
       pricing: enumOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
-      chips: int('a whole number of at least 1', 1),
+      chips: int(1),
       until: dayOrTime,
       budgetUsd: kindWhere(
         'US dollars like 500, more than 0',
@@ -257,7 +259,7 @@ const table = {
     endpoint: defineSetting(urlOrNull, null, 'Address of another server of the Cloud TPU API.', {
       envVariable: 'JOBMAN_TPU_ENDPOINT',
     }),
-    sshPort: defineSetting(int('a port from 1 to 65535', 1, 65_535), 22, 'SSH port of the workers.', {
+    sshPort: defineSetting(port, 22, 'SSH port of the workers.', {
       envVariable: 'JOBMAN_TPU_SSH_PORT',
     }),
     tokenCommand: defineSetting(
@@ -280,11 +282,7 @@ const table = {
   },
   local: {
     /** The default is one per processor; see `defaultSettings`. */
-    slots: defineSetting(
-      int('a whole number of at least 1', 1),
-      1,
-      'Maximum number of local jobs that run at the same time.',
-    ),
+    slots: defineSetting(int(1), 1, 'Maximum number of local jobs that run at the same time.'),
   },
   hosts: defineSetting(
     hostsKind,
@@ -292,23 +290,11 @@ const table = {
     'Other machines for local jobs, by name, as `hosts add` writes them; manifests cannot name them yet.',
   ),
   controller: {
-    idleExitMs: defineSetting(
-      int('a whole number of milliseconds', 0),
-      10 * minute,
-      'The controller exits after this time without work.',
-    ),
+    idleExitMs: defineSetting(milliseconds(0), 10 * minute, 'The controller exits after this time without work.'),
   },
   passes: {
-    days: defineSetting(
-      int('a whole number of at least 1', 1),
-      7,
-      'Passes of the controller are kept for so many days, for `replay`.',
-    ),
-    count: defineSetting(
-      int('a whole number', 0),
-      2_000,
-      'At most so many passes of each job are kept; 0: none is recorded.',
-    ),
+    days: defineSetting(int(1), 7, 'Passes of the controller are kept for so many days, for `replay`.'),
+    count: defineSetting(int(0), 2_000, 'At most so many passes of each job are kept; 0: none is recorded.'),
   },
   terminal: {
     title: defineSetting(bool, true, 'Show in the window title what a command waits for.'),
@@ -342,7 +328,7 @@ const table = {
       'Project that runs the queries of `billing` and pays for them; null: the project of the table.',
     ),
     maxQueryBytes: defineSetting(
-      int('a whole number of at least 10485760', 10_485_760),
+      int(10_485_760),
       20_000_000_000,
       'BigQuery refuses a query of `billing` that would read more bytes than this, and charges nothing for it.',
     ),
@@ -405,15 +391,32 @@ export async function settingsLayers({
   return layers;
 }
 
+/** The values in force, and the source of each: a file or a variable. A default is in neither. */
+export interface LayeredValues {
+  readonly values: SettingValues;
+  readonly sources: ReadonlyMap<string, string>;
+}
+
+/** `parse` also gets the values of the layers below. */
+export async function readLayers(
+  files: SettingsFiles,
+  parse: (layer: SettingsLayer, below: SettingValues) => Promise<SettingValues>,
+): Promise<{ readonly values: Map<string, unknown>; readonly sources: Map<string, string> }> {
+  const [values, sources] = [new Map<string, unknown>(), new Map<string, string>()];
+  for (const layer of await settingsLayers(files)) {
+    for (const [key, value] of await parse(layer, values)) {
+      values.set(key, value);
+      sources.set(key, layer.name);
+    }
+  }
+  return { values, sources };
+}
+
+type GivenSettings = SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> };
+
 /** Throws JobmanError with every problem and its position; StoreError for an unreadable file. */
-export async function loadSettings(
-  given: SettingsFiles & {
-    readonly env: Readonly<Record<string, string | undefined>>;
-    readonly cores: number;
-  },
-): Promise<Settings> {
-  const values = [...(await readValues(given))].map(([key, { value }]) => [key, value] as const);
-  return defaultSettings(given.cores, new Map(values));
+export async function loadSettings(given: GivenSettings & { readonly cores: number }): Promise<Settings> {
+  return defaultSettings(given.cores, (await layeredSettings(given)).values);
 }
 
 /** The lines of an error about settings: each mistake with its position. Throws another error again. */
@@ -422,21 +425,11 @@ export function mistakesOf(error: unknown): readonly string[] {
   return error.lines.length === 0 ? [error.message] : error.lines;
 }
 
-/** The source of each key's value: a variable, a file or `default`. Throws like `loadSettings`. */
-export async function settingSources(given: Parameters<typeof readValues>[0]): Promise<ReadonlyMap<string, string>> {
-  const values = await readValues(given);
-  return new Map(settingKeys.map(({ key }) => [key, values.get(key)?.source ?? 'default']));
-}
-
-async function readValues(
-  given: SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> },
-): Promise<ReadonlyMap<string, { readonly value: unknown; readonly source: string }>> {
-  const layers = await settingsLayers(given);
-  const values = new Map<string, { readonly value: unknown; readonly source: string }>();
-  for (const { text, path, name } of layers) {
-    const channels = values.get('notify.channels')?.value;
-    for (const [key, value] of await parseSettings(text, path, channels)) values.set(key, { value, source: name });
-  }
+/** Throws like `loadSettings`. */
+export async function layeredSettings(given: GivenSettings): Promise<LayeredValues> {
+  const { values, sources } = await readLayers(given, ({ text, path }, below) =>
+    parseSettings(text, path, below.get('notify.channels')),
+  );
   const problems: string[] = [];
   for (const one of settingKeys) {
     const { envVariable } = one;
@@ -444,11 +437,12 @@ async function readValues(
     if (envVariable === undefined || text === '') continue;
     const value = parseVariable(one, text);
     if (value === undefined) problems.push(`${envVariable} should be ${one.kind.description}, not "${text}".`);
-    else values.set(one.key, { value, source: envVariable });
+    values.set(one.key, value);
+    sources.set(one.key, envVariable);
   }
   const [problem, ...more] = problems;
   if (problem !== undefined) throw new JobmanError(problem, exitCode.usage, more);
-  return values;
+  return { values, sources };
 }
 
 function parseVariable({ kind }: SettingKey, text: string): unknown {

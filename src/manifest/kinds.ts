@@ -3,7 +3,8 @@
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { jobIdPlaceholder } from '../core/model/spec.ts';
-import type { Duration } from '../core/model/time.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
+import { day, type Duration } from '../core/model/time.ts';
 import { parseDollars, suggestDollars } from './dollars.ts';
 import { suggestDuration, maxDuration, formatExactDuration, parseDuration } from './durations.ts';
 import {
@@ -22,7 +23,26 @@ import {
   type SectionValue,
 } from '../schema/kinds.ts';
 import { formatPath, type Report } from '../schema/problems.ts';
-import { isNull, toPlainValue, type Mapping, type Tree } from '../schema/tree.ts';
+import { isNull, toPlainValue, type Mapping, type Scalar, type Tree } from '../schema/tree.ts';
+
+type Fail = (message: string, suggestion?: string) => undefined;
+
+/** A kind of one value. `parse` returns undefined after a `fail`. */
+function scalar<T>(
+  description: string,
+  schema: Schema,
+  expected: string,
+  parse: (tree: Scalar, fail: Fail) => T | undefined,
+): Kind<T> {
+  return {
+    description,
+    schema,
+    read: (tree, path, report) =>
+      tree.kind === 'scalar'
+        ? parse(tree, (message, suggestion) => reportProblem(tree, path, report, message, suggestion))
+        : reportProblem(tree, path, report, wrongKind(expected, tree)),
+  };
+}
 
 export interface TextOptions {
   readonly pattern?: RegExp;
@@ -36,33 +56,18 @@ export interface TextOptions {
 }
 
 export function text(options: TextOptions = {}): Kind<string> {
-  const description = options.description ?? 'text';
-  return {
-    description,
-    schema: {
-      type: ['string', 'number', 'boolean'],
-      ...(options.examples === undefined ? {} : { examples: options.examples }),
-    },
-    read(tree, path, report) {
-      if (tree.kind !== 'scalar' || tree.value === null) return reportWrongKind(tree, 'a single value', path, report);
-      // Numbers and booleans keep their text: version 3.10 is not 3.1, and a name may be `on`.
-      const value = typeof tree.value === 'string' ? tree.value : tree.source;
-      if (value.includes('\0')) return reportProblem(tree, path, report, 'contains a NUL byte');
-      // The placeholder of ${job.id} is valid wherever six digits are.
-      if (options.pattern !== undefined && !options.pattern.test(value.replaceAll(jobIdPlaceholder, '000000'))) {
-        const suggestion = options.suggest?.(value);
-        const isValid = suggestion !== undefined && options.pattern.test(suggestion);
-        return reportProblem(
-          tree,
-          path,
-          report,
-          `${quoteValue(value)} ${options.rule ?? `is not a valid ${description}`}`,
-          isValid ? suggestion : undefined,
-        );
-      }
-      return value;
-    },
-  };
+  const { description = 'text', pattern, rule = `is not a valid ${description}`, suggest, examples } = options;
+  const schema = { type: ['string', 'number', 'boolean'], ...omitUndefined({ examples }) };
+  return scalar(description, schema, 'a single value', (tree, fail) => {
+    // Numbers and booleans keep their text: version 3.10 is not 3.1, and a name may be `on`.
+    const value = typeof tree.value === 'string' ? tree.value : tree.source;
+    if (value.includes('\0')) return fail('contains a NUL byte');
+    // The placeholder of ${job.id} is valid wherever six digits are.
+    if (pattern === undefined || pattern.test(value.replaceAll(jobIdPlaceholder, '000000'))) return value;
+    const suggestion = suggest?.(value);
+    const isValid = suggestion !== undefined && pattern.test(suggestion);
+    return fail(`${quoteValue(value)} ${rule}`, isValid ? suggestion : undefined);
+  });
 }
 
 /** A text of one line, for values that go into command lines and settings files. */
@@ -78,22 +83,15 @@ export function line(options: TextOptions = {}): Kind<string> {
 
 /** A path. An unquoted number or boolean is refused: it is usually a value that belongs to another key. */
 export function path(options: TextOptions = {}): Kind<string> {
-  const description = options.description ?? 'path';
-  const inner = line({ description, ...options });
+  const { description = 'path' } = options;
+  const inner = line({ ...options, description });
   return {
     ...inner,
     schema: { ...inner.schema, type: 'string' },
-    read(tree, at, report) {
-      if (tree.kind === 'scalar' && tree.value !== null && typeof tree.value !== 'string') {
-        return reportProblem(
-          tree,
-          at,
-          report,
-          `must be a ${description}, not ${describeTree(tree)}; put it in quotes if it is one`,
-        );
-      }
-      return inner.read(tree, at, report);
-    },
+    read: (tree, at, report) =>
+      tree.kind === 'scalar' && tree.value !== null && typeof tree.value !== 'string'
+        ? reportProblem(tree, at, report, `${wrongKind(`a ${description}`, tree)}; put it in quotes if it is one`)
+        : inner.read(tree, at, report),
   };
 }
 
@@ -105,21 +103,13 @@ export const script: Kind<string> = {
 
 export function bool(): Kind<boolean> {
   const description = 'true or false';
-  return {
-    description,
-    schema: orTemplate({ type: 'boolean' }),
-    read(tree, path, report) {
-      if (tree.kind === 'scalar') {
-        if (typeof tree.value === 'boolean') return tree.value;
-        // YAML 1.1, which the older jobman read, has these for true and false.
-        if (/^(yes|on|true)$/i.test(tree.source)) return true;
-        if (/^(no|off|false)$/i.test(tree.source)) return false;
-      }
-      const suggestion =
-        tree.kind === 'scalar' ? didYouMean(tree.source.trim().toLowerCase(), ['true', 'false']) : undefined;
-      return reportProblem(tree, path, report, `must be ${description}, not ${describeTree(tree)}`, suggestion);
-    },
-  };
+  return scalar(description, orTemplate({ type: 'boolean' }), description, (tree, fail) => {
+    if (typeof tree.value === 'boolean') return tree.value;
+    // YAML 1.1, which the older jobman read, has these for true and false.
+    if (/^(yes|on|true)$/i.test(tree.source)) return true;
+    if (/^(no|off|false)$/i.test(tree.source)) return false;
+    return fail(wrongKind(description, tree), didYouMean(tree.source.trim().toLowerCase(), ['true', 'false']));
+  });
 }
 
 /** A key that is false by default. */
@@ -127,84 +117,63 @@ export function flag(description: string): Key<boolean> {
   return key(bool(), description, { defaultText: 'false', example: 'true' });
 }
 
-export function int(min: number, max: number = Number.MAX_SAFE_INTEGER): Kind<number> {
-  const description = 'whole number';
-  return {
-    description,
-    schema: orTemplate({
-      type: 'integer',
-      minimum: min,
-      ...(max === Number.MAX_SAFE_INTEGER ? {} : { maximum: max }),
-    }),
-    read(tree, path, report) {
-      const value = asNumber(tree);
-      if (value === undefined || !Number.isInteger(value))
-        return reportWrongKind(tree, `a ${description}`, path, report);
-      if (value < min) return reportProblem(tree, path, report, `must be at least ${min}, not ${value}`);
-      if (value > max) return reportProblem(tree, path, report, `must be at most ${max}, not ${value}`);
-      return value;
-    },
-  };
+export function int(min: number, max?: number): Kind<number> {
+  const schema = orTemplate({ type: 'integer', minimum: min, ...omitUndefined({ maximum: max }) });
+  return scalar('whole number', schema, 'a whole number', (tree, fail) => {
+    const value = asNumber(tree);
+    if (value === undefined || !Number.isInteger(value)) return fail(wrongKind('a whole number', tree));
+    if (value < min) return fail(`must be at least ${min}, not ${value}`);
+    return value > (max ?? Number.MAX_SAFE_INTEGER) ? fail(`must be at most ${max}, not ${value}`) : value;
+  });
 }
 
 export function duration(min: Duration = 0): Kind<Duration> {
-  const description = 'duration';
-  return {
-    description,
-    schema: { type: ['string', 'integer', 'null'], examples: ['30s', '5m', '2h', '1d'] },
-    read(tree, path, report) {
-      const written = tree.kind === 'scalar' && typeof tree.value !== 'boolean' ? tree.source : undefined;
-      if (written === undefined) return reportWrongKind(tree, 'a duration such as 30s, 5m, 2h or 1d', path, report);
-      const value = parseDuration(written);
-      if (value === undefined) {
-        const message = `${quoteValue(written)} is not a duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${maxDuration / 86_400_000}d)`;
-        return reportProblem(tree, path, report, message, suggestDuration(written));
-      }
-      if (value < min) {
-        const message = `${quoteValue(written)} is too short; the minimum is ${formatExactDuration(min)}`;
-        return reportProblem(tree, path, report, message);
-      }
-      return value;
-    },
-  };
+  const schema = { type: ['string', 'integer', 'null'], examples: ['30s', '5m', '2h', '1d'] };
+  const expected = 'a duration such as 30s, 5m, 2h or 1d';
+  return scalar('duration', schema, expected, (tree, fail) => {
+    const { source } = tree;
+    if (typeof tree.value === 'boolean') return fail(wrongKind(expected, tree));
+    const value = parseDuration(source);
+    if (value === undefined) {
+      const message = `${quoteValue(source)} is not a duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${maxDuration / day}d)`;
+      return fail(message, suggestDuration(source));
+    }
+    if (value >= min) return value;
+    return fail(`${quoteValue(source)} is too short; the minimum is ${formatExactDuration(min)}`);
+  });
 }
 
+const amount = 'an amount such as 50 USD';
+
 /** US dollars, as `50 USD`. */
-export const dollars: Kind<number> = {
-  description: 'US dollars',
-  schema: { type: ['string', 'null'], examples: ['50 USD'] },
-  read(tree, path, report) {
-    const written = tree.kind === 'scalar' && typeof tree.value !== 'boolean' ? tree.source.trim() : undefined;
-    if (written === undefined) return reportWrongKind(tree, 'an amount such as 50 USD', path, report);
+export const dollars: Kind<number> = scalar(
+  'US dollars',
+  { type: ['string', 'null'], examples: ['50 USD'] },
+  amount,
+  (tree, fail) => {
+    const written = tree.source.trim();
+    if (typeof tree.value === 'boolean') return fail(wrongKind(amount, tree));
     const value = parseDollars(written);
     if (value !== undefined) return value;
-    const [, currency] = /^[\d.]+ ?([A-Z]{3})$/i.exec(written) ?? [];
+    const [, currency = 'USD'] = /^[\d.]+ ?([A-Z]{3})$/i.exec(written) ?? [];
     const message =
-      currency === undefined || currency.toUpperCase() === 'USD'
+      currency.toUpperCase() === 'USD'
         ? `${quoteValue(written)} is not an amount; write for example 50 USD or 0.50 USD: more than 0, at most 9 digits and 2 decimals`
         : `is in ${currency}; write US dollars (USD), in which jobman has prices`;
-    return reportProblem(tree, path, report, message, suggestDollars(written));
+    return fail(message, suggestDollars(written));
   },
-};
+);
 
 /** One of several values. `suggest` knows other names for them; typing mistakes are handled without it. */
 export function oneOf<const W extends string>(
   values: readonly W[],
   suggest: (written: string) => string | undefined = () => undefined,
 ): Kind<W> {
-  const description = values.join(' | ');
-  return {
-    description,
-    schema: orTemplate({ enum: values }),
-    read(tree, path, report) {
-      const written = tree.kind === 'scalar' ? tree.source : undefined;
-      if (written === undefined) return reportWrongKind(tree, `one of ${values.join(', ')}`, path, report);
-      const found = values.find((value) => value === written);
-      if (found !== undefined) return found;
-      const message = `${quoteValue(written)} is not one of ${values.join(', ')}`;
-      return reportProblem(tree, path, report, message, suggest(written) ?? didYouMean(written, values));
-    },
-  };
+  const expected = `one of ${values.join(', ')}`;
+  return scalar(values.join(' | '), orTemplate({ enum: values }), expected, ({ source }, fail) => {
+    const found = values.find((value) => value === source);
+    return found ?? fail(`${quoteValue(source)} is not ${expected}`, suggest(source) ?? didYouMean(source, values));
+  });
 }
 
 /** A list; a single value counts as a list of one. */
@@ -214,17 +183,15 @@ export function listOf<T>(element: Kind<T>, description = `list of ${element.des
     schema: { anyOf: [{ type: 'array', items: element.schema }, element.schema] },
     element,
     read(tree, path, report) {
-      const items =
-        tree.kind === 'list' ? tree.items : tree.kind === 'map' && element.keys === undefined ? undefined : [tree];
-      if (items === undefined) return reportWrongKind(tree, `a ${description}`, path, report);
-      const values: T[] = [];
-      for (const [index, item] of items.entries()) {
+      if (tree.kind === 'map' && element.keys === undefined)
+        return reportProblem(tree, path, report, wrongKind(`a ${description}`, tree));
+      const items = tree.kind === 'list' ? tree.items : [tree];
+      return items.flatMap((item, index) => {
         const at = tree.kind === 'list' ? [...path, index] : path;
         const value = readIfGiven(item, element, at, report);
         if (value === notGiven) reportProblem(item, at, report, 'is empty; remove it or give it a value');
-        else if (value !== undefined) values.push(value);
-      }
-      return values;
+        return value === undefined || value === notGiven ? [] : [value];
+      });
     },
   };
 }
@@ -233,26 +200,20 @@ export function mapOf(name: {
   readonly pattern: RegExp;
   readonly rule: string;
 }): Kind<Readonly<Record<string, string>>> {
-  const description = 'map of text';
   const value = text();
   return {
-    description,
+    description: 'map of text',
     schema: { type: 'object', additionalProperties: { type: ['string', 'number', 'boolean', 'null'] } },
     read(tree, path, report) {
-      if (tree.kind !== 'map') return reportWrongKind(tree, 'a map (NAME: value)', path, report);
-      const values: Record<string, string> = {};
-      for (const [key, entry] of tree.entries) {
+      if (tree.kind !== 'map') return reportProblem(tree, path, report, wrongKind('a map (NAME: value)', tree));
+      const values = [...tree.entries].flatMap(([key, entry]): [string, string][] => {
         const at = [...path, key];
-        if (!name.pattern.test(key)) {
-          reportProblem(entry, at, report, name.rule);
-          continue;
-        }
-        const read = readIfGiven(entry.value, value, at, report);
+        if (!name.pattern.test(key)) reportProblem(entry, at, report, name.rule);
+        const read = name.pattern.test(key) ? readIfGiven(entry.value, value, at, report) : undefined;
         // A null is an empty text, because the user wrote the name on purpose.
-        if (read === notGiven) values[key] = '';
-        else if (read !== undefined) values[key] = read;
-      }
-      return values;
+        return read === undefined ? [] : [[key, read === notGiven ? '' : read]];
+      });
+      return Object.fromEntries(values);
     },
   };
 }
@@ -262,9 +223,8 @@ export function either<A, B>(first: Kind<A>, isFirst: (tree: Tree) => boolean, s
   return {
     description: `${first.description}, or ${second.description}`,
     schema: { anyOf: [first.schema, second.schema] },
-    ...(first.keys === undefined ? {} : { keys: first.keys }),
-    ...(second.keys === undefined ? {} : { keys: second.keys }),
-    read: (tree, path, report) => (isFirst(tree) ? first.read(tree, path, report) : second.read(tree, path, report)),
+    ...omitUndefined({ keys: second.keys ?? first.keys }),
+    read: (tree, path, report) => (isFirst(tree) ? first : second).read(tree, path, report),
   };
 }
 
@@ -278,11 +238,13 @@ export function section<const K extends Keys>(
     description: 'section',
     schema: sectionSchema(keys, customKeys),
     keys,
-    ...(customKeys === undefined ? {} : { customKeys }),
+    ...omitUndefined({ customKeys }),
     retired,
     read(tree, path, report) {
-      if (tree.kind !== 'map')
-        return reportWrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
+      if (tree.kind !== 'map') {
+        const expected = `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`;
+        return reportProblem(tree, path, report, wrongKind(expected, tree));
+      }
       reportUnknownKeys(tree, kind, path, report);
       // Read the value of a misspelled key too, so that its problems are reported in the same run.
       const misspellings = misspelledKeys(tree, keys);
@@ -293,18 +255,11 @@ export function section<const K extends Keys>(
         const [usedName = misspellings.get(name) ?? name] = presentNames;
         const entry = tree.entries.get(usedName);
         const value = entry === undefined ? notGiven : readIfGiven(entry.value, key.kind, [...path, usedName], report);
-        if (value === notGiven) {
-          if (key.isRequired === true) {
-            const position = entry?.position ?? tree.keyPosition;
-            const example = key.example === undefined ? '' : `, for example ${name}: ${key.example}`;
-            report.problem({
-              position,
-              path: formatPath([...path, name]),
-              message: `is required${example}`,
-              isMissing: true,
-            });
-          }
-        } else if (value !== undefined) values[name] = value;
+        if (value !== notGiven && value !== undefined) values[name] = value;
+        if (value !== notGiven || key.isRequired !== true) continue;
+        const message = `is required${key.example === undefined ? '' : `, for example ${name}: ${key.example}`}`;
+        const position = entry?.position ?? tree.keyPosition;
+        report.problem({ position, path: formatPath([...path, name]), message, isMissing: true });
       }
       return values as SectionValue<K>;
     },
@@ -320,13 +275,11 @@ function namesPresent(tree: Mapping, name: string, key: Key<unknown>): readonly 
 
 /** Maps each key to the unknown name in this map that most likely means it. */
 export function misspelledKeys(tree: Mapping, keys: Keys): ReadonlyMap<string, string> {
-  const names = allNames(keys);
+  const names = ownNames(keys);
   const misspellings = new Map<string, string>();
   for (const written of tree.entries.keys()) {
-    const isMisplaced = sectionContaining(keys, written) !== undefined;
-    const suggestion = findKey(keys, written) === undefined && !isMisplaced ? didYouMean(written, names) : undefined;
-    const own =
-      suggestion === undefined || Object.hasOwn(keys, suggestion) ? suggestion : aliasesOf(keys, suggestion)[0];
+    if (names.has(written) || sectionContaining(keys, written) !== undefined) continue;
+    const own = names.get(didYouMean(written, [...names.keys()]) ?? '');
     if (own !== undefined && !misspellings.has(own)) misspellings.set(own, written);
   }
   return misspellings;
@@ -337,21 +290,21 @@ function sectionContaining(keys: Keys, name: string): string | undefined {
   return Object.entries(keys).find(([, { kind }]) => findKey(kind.keys ?? {}, name) !== undefined)?.[0];
 }
 
-function allNames(keys: Keys): readonly string[] {
-  return Object.entries(keys).flatMap(([name, key]) => [name, ...(key.aliases ?? [])]);
+/** Maps every name of each key to the key's own name. */
+function ownNames(keys: Keys): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const [own, { aliases = [] }] of Object.entries(keys))
+    for (const name of [own, ...aliases]) names.set(name, own);
+  return names;
 }
 
 export function findKey(keys: Keys, name: string): Key<unknown> | undefined {
-  const own = Object.hasOwn(keys, name) ? keys[name] : undefined;
-  return own ?? Object.values(keys).find((key) => key.aliases?.includes(name) === true);
+  return keys[ownNames(keys).get(name) ?? ''];
 }
 
 export function aliasesOf(keys: Keys, name: string): readonly string[] {
-  for (const [own, key] of Object.entries(keys)) {
-    const all = [own, ...(key.aliases ?? [])];
-    if (all.includes(name)) return all.filter((one) => one !== name);
-  }
-  return [];
+  const names = ownNames(keys);
+  return [...names.keys()].filter((other) => other !== name && names.get(other) === names.get(name));
 }
 
 /** Reports keys that the table does not have, with suggestions. */
@@ -361,13 +314,13 @@ export function reportUnknownKeys(
   path: Path,
   report: Report,
 ): void {
-  const names = allNames(keys);
+  const names = ownNames(keys);
   for (const [name, entry] of tree.entries) {
-    if (findKey(keys, name) !== undefined) continue;
+    if (names.has(name)) continue;
     const section = sectionContaining(keys, name);
     // `--set lr=3` most likely means the user's own key of the command.
     const isOwnSet = path.length === 0 && entry.position.in === 'set' && entry.value.kind === 'scalar';
-    const similar = didYouMean(name, names) ?? (isOwnSet ? `command.${name}` : undefined);
+    const similar = didYouMean(name, [...names.keys()]) ?? (isOwnSet ? `command.${name}` : undefined);
     const suggestion = section === undefined ? similar : formatPath([...path, section, name]);
     const at = [...path, name];
     const message = path.length === 0 ? `Unknown section "${name}"` : `Unknown key "${name}" in ${formatPath(path)}`;
@@ -394,8 +347,8 @@ function reportConflictingAliases(tree: Mapping, names: readonly string[], path:
   }
 }
 
-function reportWrongKind(tree: Tree, expected: string, path: Path, report: Report): undefined {
-  return reportProblem(tree, path, report, `must be ${expected}, not ${describeTree(tree)}`);
+function wrongKind(expected: string, tree: Tree): string {
+  return `must be ${expected}, not ${describeTree(tree)}`;
 }
 
 function describeTree(tree: Tree): string {

@@ -118,11 +118,19 @@ export const isHttpUrl = (text: string): boolean => /^https?:$/.test(URL.parse(t
 export const textOrNull = textOrNullWhere('text or null', isNonEmpty);
 export const urlOrNull = textOrNullWhere('an address like "http://127.0.0.1:8080", or null', isHttpUrl);
 
-export function int(description: string, min: number, max = Number.MAX_SAFE_INTEGER): Kind<number> {
+export function int(min: number, max = Number.MAX_SAFE_INTEGER, noun = 'whole number'): Kind<number> {
+  const least = min === 0 ? '' : ` of at least ${min}`;
+  const range = max === Number.MAX_SAFE_INTEGER ? least : ` from ${min} to ${max}`;
   return kindWhere(
-    description,
+    `a ${noun}${range}`,
     (value): value is number => Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max,
   );
+}
+
+export const port = int(1, 65_535, 'port');
+
+export function milliseconds(min: number): Kind<number> {
+  return int(min, undefined, 'whole number of milliseconds');
 }
 
 export function enumOf<const W extends string>(description: string, values: readonly W[]): Kind<W> {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import { mergeSettings } from '../../src/app/cluster/settings.ts';
+import { clusterSettingsOf } from '../../src/app/cluster/settings.ts';
 import { openImages } from '../../src/wiring/harbor.ts';
 import { jobman, createCliHarness } from '../cli/support/harness.ts';
 import { openWorld, type World } from '../support/world.ts';
@@ -68,7 +68,7 @@ async function openRegistry(
     harbor,
     async run(args, settings = {}, later = 0) {
       const values = { url: harbor.url, project: 'lab', caFile: harbor.caFile, ...settings };
-      const merged = mergeSettings([new Map(Object.entries(values).map(([key, value]) => [`harbor.${key}`, value]))]);
+      const merged = clusterSettingsOf(new Map(Object.entries(values).map(([key, value]) => [`harbor.${key}`, value])));
       const { io } = createCliHarness().services;
       const own = {
         io: { ...io, env: world.env, userHome: world.env['HOME'] ?? '', now: () => now + later },

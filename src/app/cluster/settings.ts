@@ -22,7 +22,7 @@ import {
   type ValueOf,
 } from '../../schema/kinds.ts';
 import { keysOfTable, defineSetting, settingsOf, type SettingsOf, type SettingValues } from '../../schema/settings.ts';
-import { ownSections, settingsLayers, parseSettingValues, type SettingsFiles } from '../settings.ts';
+import { ownSections, parseSettingValues, readLayers, type LayeredValues, type SettingsFiles } from '../settings.ts';
 import { minCheckInterval } from '../version-check.ts';
 import { isExtended, readFlavor, type Flavor } from './flavor.ts';
 
@@ -181,10 +181,8 @@ const table = {
 
 export type ClusterSettings = SettingsOf<typeof table>;
 
-/** `sources`: the file that sets each key; a key with its default is absent. */
-export interface LoadedClusterSettings {
+export interface LoadedClusterSettings extends Pick<LayeredValues, 'sources'> {
   readonly settings: ClusterSettings;
-  readonly sources: ReadonlyMap<string, string>;
 }
 
 export const clusterSettingKeys = keysOfTable(table);
@@ -193,16 +191,19 @@ export const clusterSettingKeys = keysOfTable(table);
 export async function loadClusterSettings(
   given: SettingsFiles & { readonly userHome: string },
 ): Promise<LoadedClusterSettings> {
-  const layers: { readonly name: string; readonly values: SettingValues }[] = [];
-  for (const { name, text, path } of await settingsLayers(given)) {
-    layers.push({ name, values: await parseClusterSettings(text, path, given.userHome) });
-  }
-  const sources = new Map(layers.flatMap(({ name, values }) => [...values.keys()].map((key) => [key, name] as const)));
-  return { settings: mergeSettings(layers.map(({ values }) => values)), sources };
+  const { values, sources } = await readLayers(given, ({ text, path }, below) =>
+    parseClusterSettings(text, path, given.userHome, below),
+  );
+  return { settings: clusterSettingsOf(values), sources };
 }
 
-/** Throws JobmanError with every problem, under the file name `path`. */
-export async function parseClusterSettings(written: string, path: string, userHome: string): Promise<SettingValues> {
+/** Throws JobmanError with every problem, under the file name `path`. `below` are the values of the layers below. */
+export async function parseClusterSettings(
+  written: string,
+  path: string,
+  userHome: string,
+  below: SettingValues = new Map(),
+): Promise<SettingValues> {
   const values = new Map(await parseSettingValues(written, path, table, ownSections));
   for (const { key, isPath } of clusterSettingKeys) {
     const value = values.get(key);
@@ -211,14 +212,13 @@ export async function parseClusterSettings(written: string, path: string, userHo
     if (isOfHome || !isAbsolute(value))
       values.set(key, isOfHome ? join(userHome, value.slice(2)) : join(dirname(path), value));
   }
-  return values;
+  const key = 'job.resources.predefined';
+  const flavorsIn = (layer: SettingValues) => (layer.get(key) ?? []) as readonly Flavor[];
+  return values.has(key) ? values.set(key, mergeFlavors(flavorsIn(below), flavorsIn(values))) : values;
 }
 
-export function mergeSettings(layers: readonly SettingValues[]): ClusterSettings {
-  const key = 'job.resources.predefined';
-  const merged = new Map<string, unknown>(layers.flatMap((layer) => [...layer]));
-  const all = layers.map((layer) => (layer.get(key) ?? []) as readonly Flavor[]);
-  return settingsOf(table, merged.set(key, all.reduce(mergeFlavors, [])));
+export function clusterSettingsOf(values: SettingValues = new Map()): ClusterSettings {
+  return settingsOf(table, values);
 }
 
 function mergeFlavors(below: readonly Flavor[], above: readonly Flavor[]): readonly Flavor[] {

@@ -17,9 +17,11 @@ import {
   int,
   isNonEmpty,
   listOf,
+  milliseconds,
   objectMap,
   objectOf,
   orNull,
+  port,
   refined,
   reportProblem,
   textWhere,
@@ -127,7 +129,7 @@ const smtpFields = objectOf(
     from: textWhere('one mail address', isMailAddress),
   },
   {
-    port: int('a port from 1 to 65535', 1, 65_535),
+    port: port,
     security: enumOf('"starttls", "tls" or "none"', ['starttls', 'tls', 'none']),
     user: textWhere('the name for the login', (text) => isNonEmpty(text) && !/\p{Cc}/u.test(text)),
     password: secretSource,
@@ -193,20 +195,16 @@ export const notifyTable = {
     'Mail server for `mail:` recipients.',
   ),
   waitingAfterMs: defineSetting(
-    int('a whole number of milliseconds of at least 1000', 1_000),
+    milliseconds(1_000),
     hour,
     'The event `waiting` is reported after this wait for capacity.',
   ),
   digestAfter: defineSetting(
-    int('a whole number from 1 to 1000', 1, 1_000),
+    int(1, 1_000),
     5,
     'Messages to one recipient within `notify.digestWindowMs`; further events go out together in one message. `failed` and the events of budgets are sent at once, at most once a minute.',
   ),
-  digestWindowMs: defineSetting(
-    int('a whole number of milliseconds of at least 1000', 1_000),
-    10 * minute,
-    'See `notify.digestAfter`.',
-  ),
+  digestWindowMs: defineSetting(milliseconds(1_000), 10 * minute, 'See `notify.digestAfter`.'),
 };
 
 /** Each recipient of `notify.to` and `notify.users` is a mail address or a channel of this file or those below it. */

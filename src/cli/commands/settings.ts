@@ -3,7 +3,7 @@ import type { SettingChange } from '../../app/change-settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { formatList } from '../../app/format.ts';
 import { formatUse } from '../../app/notifications/recipients.ts';
-import { settingKeys, settingSources, settingsLayers, settingsWarnings } from '../../app/settings.ts';
+import { layeredSettings, settingKeys, settingsLayers, settingsWarnings } from '../../app/settings.ts';
 import { settingsFile } from '../../app/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -123,7 +123,7 @@ interface Row {
 
 async function allRows(cli: Cli): Promise<readonly Row[]> {
   const { io, services } = cli;
-  const sources = await settingSources({ ...services.settingsFiles(), env: io.env });
+  const { sources } = await layeredSettings({ ...services.settingsFiles(), env: io.env });
   return [...rowsOf(settingKeys, await services.settings(), sources), ...(await clusterRows(cli))];
 }
 

@@ -8,7 +8,7 @@ import type { Cluster, ClusterJob, PriorityClass, ClusterQuery } from '../../../
 import { clusterLabels, ownerLabels } from '../../../src/app/cluster/job-object.ts';
 import { observeQueue, parsePublishedQueue, publishQueue, queueData } from '../../../src/app/cluster/queue-source.ts';
 import { isActive, queuedJob, queueView, type QueuedJob, type QueueViewer } from '../../../src/app/cluster/queue.ts';
-import { mergeSettings } from '../../../src/app/cluster/settings.ts';
+import { clusterSettingsOf } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { version } from '../../../src/version.ts';
 import { aMember } from '../../support/builders.ts';
@@ -357,7 +357,7 @@ suite('the shipped CronJob', () => {
   const all = (kind: string) => objects.filter((one) => one.kind === kind);
 
   test('writes the ConfigMap of the settings, with the label that excludes it from the count', () => {
-    const { namespace, configmap } = mergeSettings([]).jobsQueue;
+    const { namespace, configmap } = clusterSettingsOf().jobsQueue;
     const [map] = all('ConfigMap');
     assert.deepEqual(map?.metadata, { name: configmap, namespace });
     const rules = all('Role').flatMap(({ rules: own = [] }) => own);

@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import {
   clusterSettingKeys,
   loadClusterSettings,
-  mergeSettings,
+  clusterSettingsOf,
   parseClusterSettings,
 } from '../../../src/app/cluster/settings.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
@@ -54,7 +54,7 @@ test('the shipped template is valid and has every key', async (t) => {
   assert.equal(settings.job.resources.default, 'no-gpu');
   // Except for flavors and their default, a job is the same without the template.
   const { resources, ...job } = settings.job;
-  const { resources: none, ...plain } = mergeSettings([]).job;
+  const { resources: none, ...plain } = clusterSettingsOf().job;
   assert.deepEqual(job, plain);
   assert.deepEqual(none.predefined, []);
   assert.equal(resources.label, none.label);

@@ -24,7 +24,7 @@ import type {
 } from '../../../src/app/client.ts';
 import type { ClusterArchive } from '../../../src/app/cluster/commands.ts';
 import type { Cluster } from '../../../src/app/cluster/cluster.ts';
-import { mergeSettings } from '../../../src/app/cluster/settings.ts';
+import { clusterSettingsOf } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
@@ -324,7 +324,7 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
     settingsFiles: () => ({ home: services.home }),
     unreadMistake: async () => null,
     useSettings: () => undefined,
-    clusterSettings: async () => ({ settings: mergeSettings([]), sources: new Map() }),
+    clusterSettings: async () => ({ settings: clusterSettingsOf(), sources: new Map() }),
     installationId: async () => 'abc123',
     checkLogin: async () => undefined,
     forgetProject: unavailable('projects'),
