@@ -9,6 +9,7 @@ interface KeyRow {
   readonly aliases: readonly string[];
   readonly type: string;
   readonly defaultValue: string;
+  readonly jobs: string;
   readonly about: string;
   readonly example: string | undefined;
 }
@@ -42,6 +43,7 @@ function rowsOf(keys: Keys, before: string, shown: readonly unknown[] = []): rea
 }
 
 function rowOf(name: string, key: Key<unknown>): KeyRow {
-  const { aliases = [], description: about, example } = key;
-  return { key: name, aliases, type: key.kind.description, defaultValue: formatDefault(key), about, example };
+  const { aliases = [], description: about, example, jobs = ['all'] } = key;
+  const type = key.kind.description;
+  return { key: name, aliases, type, defaultValue: formatDefault(key), jobs: jobs.join(', '), about, example };
 }

@@ -42,21 +42,22 @@ export function generatePage(text: string): string {
   );
 }
 
+/** The column of jobs is for a section in which it differs. */
 const sectionTables = Object.fromEntries(
-  keyReference().map(({ section, rows }) => [
-    `manifest ${section}`,
-    () =>
-      table(
-        ['Key', 'Type', 'When not given', 'Meaning', 'Example'],
-        rows.map(({ key, aliases, type, defaultValue, about, example }) => [
-          `${code(key)}${aliases.length === 0 ? '' : ` (also ${aliases.map(code).join(', ')})`}`,
-          type,
-          defaultValue,
-          about,
-          example === undefined ? '' : code(example),
-        ]),
-      ),
-  ]),
+  keyReference().map(({ section, rows }) => {
+    const hasJobs = rows.some(({ jobs }) => jobs !== 'all');
+    const jobCell = (text: string) => (hasJobs ? [text] : []);
+    const cells = rows.map(({ key, aliases, type, defaultValue, jobs, about, example }) => [
+      `${code(key)}${aliases.length === 0 ? '' : ` (also ${aliases.map(code).join(', ')})`}`,
+      type,
+      defaultValue,
+      ...jobCell(jobs),
+      about,
+      example === undefined ? '' : code(example),
+    ]);
+    const heading = ['Key', 'Type', 'When not given', ...jobCell('Jobs'), 'Meaning', 'Example'];
+    return [`manifest ${section}`, () => table(heading, cells)];
+  }),
 );
 
 const jobFlags: Flags = { jobName, ...contextFlags };

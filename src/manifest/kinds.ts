@@ -14,6 +14,7 @@ import {
   readIfGiven,
   refined,
   reportProblem,
+  type JobKind,
   type Key,
   type Keys,
   type Kind,
@@ -113,8 +114,8 @@ export function bool(): Kind<boolean> {
 }
 
 /** A key that is false by default. */
-export function flag(description: string): Key<boolean> {
-  return key(bool(), description, { defaultText: 'false', example: 'true' });
+export function flag(description: string, jobs?: readonly JobKind[]): Key<boolean> {
+  return key(bool(), description, { defaultText: 'false', example: 'true', ...omitUndefined({ jobs }) });
 }
 
 export function int(min: number, max?: number): Kind<number> {

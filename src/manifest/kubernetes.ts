@@ -3,7 +3,9 @@
 
 import { omitUndefined } from '../core/model/omit-undefined.ts';
 import { quantityPattern, isQualifiedName, readJobName } from './kubernetes-values.ts';
-import type { Section } from './keys.ts';
+import { manifest, type Section, type SectionName } from './keys.ts';
+import { warnAboutUnused } from './warnings.ts';
+import { appliesTo } from '../schema/kinds.ts';
 import { localPath, type ManifestContext } from './files.ts';
 import { readNotify } from './notify.ts';
 import type { NotifySpec } from '../core/model/notify.ts';
@@ -37,11 +39,6 @@ export interface ClusterManifest extends Omit<KubernetesKeys, 'resources'> {
   readonly notify?: NotifySpec;
 }
 
-/** These sections set up and monitor a machine; an image sets up a pod. */
-const unusedSections = ['setup', 'ssh', 'gcsfuse', 'docker', 'conda', 'venv', 'recovery'] as const;
-
-const jobKeys: readonly string[] = ['name', 'env', 'max_runtime', 'secrets'];
-
 /** Reads the sections and reports problems. Requires a section `kubernetes`. */
 export function readKubernetes(sections: Sections, context: ManifestContext): ClusterManifest {
   const { folder, home } = context;
@@ -50,7 +47,9 @@ export function readKubernetes(sections: Sections, context: ManifestContext): Cl
   const hasCommand = sections.has(['command']);
   const command: Partial<Section<'command'>> = hasCommand ? (sections.read('command') ?? {}) : {};
   sections.readUnused('vars');
-  reportUnused(sections, job, command);
+  for (const [name, section] of Object.entries(manifest.keys ?? {}))
+    if (!appliesTo(section, 'kubernetes')) sections.readUnused(name as SectionName);
+  warnAboutUnused(sections, 'kubernetes');
   reportProblems(sections, kubernetes, job, hasCommand);
 
   const { flavor, resources, ...keys } = kubernetes;
@@ -82,30 +81,17 @@ function camelCaseKeys<T extends object>(keys: T): CamelCaseKeys<T> {
   return Object.fromEntries(named) as CamelCaseKeys<T>;
 }
 
-function reportUnused(sections: Sections, job: Partial<Section<'job'>>, command: Partial<Section<'command'>>): void {
-  for (const section of ['tpu', 'local'] as const) {
-    if (!sections.isPresent(section)) continue;
-    sections.problem([section], 'cannot be combined with kubernetes; remove one of them');
-    sections.readUnused(section);
-  }
-  for (const name of unusedSections) {
-    sections.readUnused(name);
-    if (sections.has([name])) sections.warning([name], 'has no effect: the job runs in a cluster');
-  }
-  for (const key of Object.keys(job)) {
-    if (!jobKeys.includes(key)) sections.warning(['job', key], 'has no effect: the job runs in a cluster');
-  }
-  for (const key of ['workers', 'runs_on'] as const) {
-    if (command[key] !== undefined) sections.warning(['command', key], 'has no effect: the job runs in a cluster');
-  }
-}
-
 function reportProblems(
   sections: Sections,
   kubernetes: Partial<Section<'kubernetes'>>,
   job: Partial<Section<'job'>>,
   hasCommand: boolean,
 ): void {
+  for (const section of ['tpu', 'local'] as const) {
+    if (!sections.isPresent(section)) continue;
+    sections.problem([section], 'cannot be combined with kubernetes; remove one of them');
+    sections.readUnused(section);
+  }
   if (job.name !== undefined) {
     const name = readJobName(job.name);
     if ('problem' in name) sections.problem(['job', 'name'], `"${job.name}" ${name.problem}`, name.suggestion);

@@ -17,7 +17,7 @@ export interface Sections {
   /** Reads a section that the job does not use: reports its mistakes, but no missing keys. */
   readUnused(name: SectionName): void;
   /** False once a problem of the section has been reported; then its absent values mean nothing. */
-  isValid(name: SectionName): boolean;
+  isValid(name: string): boolean;
   /** Position and written path of a key of the table. An absent key has the position of its nearest parent. */
   positionOf(path: Path): { readonly position: SourcePosition; readonly path: string };
   readonly problem: (path: Path, message: string, suggestion?: string) => void;

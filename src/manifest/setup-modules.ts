@@ -255,13 +255,6 @@ export function chooseModules(
   // The owner sets up this machine: jobman copies no files to it, mounts nothing and writes no keys.
   const isLocal = sections.isPresent('local');
   const modules = isLocal ? chosen.filter((name) => environments.some((one) => one === name)) : chosen;
-  for (const name of chosen) {
-    if (modules.includes(name)) continue;
-    sections.warning(
-      name === 'files' ? ['job', 'files'] : [name],
-      'has no effect: jobman runs no setup on this machine',
-    );
-  }
   for (const name of ['ssh', 'gcsfuse', 'docker', 'conda', 'venv'] as const) {
     // The login key of the section ssh is used even when the workers get no keys.
     if (!modules.includes(name) && (name !== 'ssh' || isLocal)) sections.readUnused(name);

@@ -12,7 +12,8 @@ import {
 import { second } from '../core/model/time.ts';
 import type { SetupModule } from '../setup/modules.ts';
 import { formatExactDuration } from './durations.ts';
-import type { Section } from './keys.ts';
+import { manifest, type Section } from './keys.ts';
+import { appliesTo, type JobKind } from '../schema/kinds.ts';
 import { isWithin, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 
@@ -35,12 +36,24 @@ interface ManifestParts {
 
 export function addWarnings(sections: Sections, given: Omit<ManifestParts, 'warn'>): void {
   const parts: ManifestParts = { ...given, warn: (key, message) => sections.warning(['job', key], message) };
+  if (given.capacity !== undefined) warnAboutUnused(sections, given.capacity.kind);
   warnAboutCheckpoints(sections, parts);
   warnAboutLimits(sections, parts);
   warnAboutFinish(sections, parts);
   warnAboutRules(sections, parts);
   warnAboutSecrets(sections, parts);
   warnAboutMissingFiles(sections, parts);
+}
+
+/** Warns about the sections and keys of the manifest that do not apply to a job of this kind. */
+export function warnAboutUnused(sections: Sections, kind: JobKind): void {
+  const message = `has no effect: the job runs ${kind === 'kubernetes' ? 'in a cluster' : 'on this machine'}`;
+  for (const [name, section] of Object.entries(manifest.keys ?? {})) {
+    const rows = Object.entries(section.kind.keys ?? {}).filter(([, row]) => !appliesTo(row, kind));
+    const keys = sections.isValid(name) ? rows.map(([key]) => [name, key]) : [];
+    for (const path of appliesTo(section, kind) ? keys : [[name]])
+      if (sections.has(path)) sections.warning(path, message);
+  }
 }
 
 const secretName = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$/i;
@@ -167,20 +180,16 @@ function warnAboutLimits(sections: Sections, { job, capacity, warn }: ManifestPa
     warn('stop_grace', 'has no effect with job.stop_signal: KILL, which ends the program at once');
   if (capacity?.kind === 'tpu' && capacity.ownership === 'persistent' && job.budget !== undefined)
     warn('budget', 'has no effect: a persistent TPU costs the job nothing');
-  if (capacity?.kind !== 'local') return;
-  for (const key of ['capacity_wait', 'remote_user'] as const) {
-    if (job[key] !== undefined) warn(key, 'has no effect: the job runs on this machine');
-  }
 }
 
 function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly, warn }: ManifestParts): void {
   if (isSetupOnly && job.loop !== undefined) warn('loop', 'has no effect: the job runs no command');
   const isKept = job.on_finish === 'keep' || (isSetupOnly && job.on_finish === undefined);
-  if (job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish'))
+  if (capacity?.kind !== 'local' && job.keep_for !== undefined && !isKept && !isInvalid(sections, job, 'on_finish'))
     warn('keep_for', 'has no effect without job.on_finish: keep');
-  if (capacity === undefined) return;
+  if (capacity?.kind !== 'tpu') return;
   if (capacity.ownership === 'persistent') {
-    const message = `has no effect: ${capacity.kind === 'local' ? 'this machine' : 'a persistent TPU'} is never released`;
+    const message = 'has no effect: a persistent TPU is never released';
     if (job.hold_on_failure !== undefined) warn('hold_on_failure', message);
     if (job.on_finish === 'keep') warn('on_finish', message);
     return;

@@ -35,6 +35,17 @@ export interface Key<T> {
   readonly example?: string;
   readonly aliases?: readonly string[];
   readonly isRequired?: true;
+  /** The kinds of jobs to which it applies; absent: all. */
+  readonly jobs?: readonly JobKind[];
+}
+
+export type JobKind = 'tpu' | 'local' | 'kubernetes';
+
+/** Jobs that jobman itself runs: a cluster sets up and monitors its own. */
+export const ownJobs: readonly JobKind[] = ['tpu', 'local'];
+
+export function appliesTo({ jobs }: Key<unknown>, kind: JobKind): boolean {
+  return jobs === undefined || jobs.includes(kind);
 }
 
 export function key<T>(kind: Kind<T>, description: string, options: Omit<Key<T>, 'kind' | 'description'> = {}): Key<T> {

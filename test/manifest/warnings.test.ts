@@ -134,10 +134,11 @@ test('a TPU that is kept without a limit causes a warning if it costs money', ()
 });
 
 test('keys without effect on this machine cause a warning', () => {
-  const here = 'job: {on_finish: keep, capacity_wait: 1h, remote_user: ada}\nlocal: {}\ncommand: {run: ls}\n';
+  const here =
+    'job: {on_finish: keep, keep_for: 1h, capacity_wait: 1h, remote_user: ada}\nssh: {}\nlocal: {}\ncommand: {run: ls}\n';
   const warnings = warningsOf(here).join('\n');
-  for (const key of ['on_finish', 'capacity_wait', 'remote_user']) {
-    assert.match(warnings, new RegExp(`job\\.${key}: has no effect`));
+  for (const key of ['job.on_finish', 'job.keep_for', 'job.capacity_wait', 'job.remote_user', 'ssh']) {
+    assert.match(warnings, new RegExp(`${key.replace('.', '\\.')}: has no effect: the job runs on this machine`));
   }
 });
 

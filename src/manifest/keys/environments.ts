@@ -1,5 +1,5 @@
 import { line, listOf, path, section, text, bool } from '../kinds.ts';
-import { key, type Key } from '../../schema/kinds.ts';
+import { key, ownJobs, type Key } from '../../schema/kinds.ts';
 
 /** Excludes JOBMAN_*, which jobman sets for the program. */
 export const variableName = {
@@ -14,6 +14,7 @@ export type EnvironmentName = (typeof environmentNames)[number];
 export const setByJobman = 'is set by jobman; remove it';
 
 export const docker = {
+  jobs: ownJobs,
   description: 'Runs the command in a container.',
   defaultText: 'no container',
   kind: section({
@@ -55,6 +56,7 @@ export const docker = {
 } satisfies Key<unknown>;
 
 export const conda = {
+  jobs: ownJobs,
   description: 'Runs the command in a conda environment.',
   defaultText: 'no conda environment',
   kind: section({
@@ -85,6 +87,7 @@ const python = line({
 });
 
 export const venv = {
+  jobs: ownJobs,
   description: 'Runs the command in a Python virtual environment.',
   defaultText: 'no virtual environment',
   kind: section({

@@ -15,7 +15,7 @@ import {
   int,
   flag,
 } from '../kinds.ts';
-import { key, type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
+import { key, ownJobs, type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
 import type { Tree } from '../../schema/tree.ts';
 import { variableName, environmentNames, setByJobman } from './environments.ts';
 
@@ -52,7 +52,7 @@ export const job = {
       env_type: key(
         oneOf(environmentNames),
         'The environment in which the command runs; the section of that name configures it.',
-        { defaultText: 'the one in setup.modules, or the only one with a section', example: 'docker' },
+        { jobs: ownJobs, defaultText: 'the one in setup.modules, or the only one with a section', example: 'docker' },
       ),
       loop: key(
         // `oneOf` reads a misspelled `failures`, so that the suggestion is right.
@@ -62,40 +62,41 @@ export const job = {
           oneOf(['failures'], () => 'failures'),
         ),
         'Start again after every exit (`true`) or after every failure (`failures`). Selects the recovery preset of that name.',
-        { defaultText: 'false', example: 'true' },
+        { jobs: ownJobs, defaultText: 'false', example: 'true' },
       ),
       remote_user: key(
         line({ description: 'login name', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/ }),
         'Login name on the workers.',
-        { defaultText: 'your login name on this machine', example: 'zephyr' },
+        { jobs: ['tpu'], defaultText: 'your login name on this machine', example: 'zephyr' },
       ),
-      tags: key(listOf(line()), 'Labels to filter lists by.', { example: '[experiment, llama]' }),
+      tags: key(listOf(line()), 'Labels to filter lists by.', { jobs: ownJobs, example: '[experiment, llama]' }),
       env: key(mapOf(variableName), 'Environment variables of the command.', {
         example: '{WANDB_MODE: offline}',
         aliases: ['environment'],
       }),
       secrets: key(
         mapOf(variableName),
-        'Environment variables of the command with secret values. The value here is the source: `env` is the variable of the same name in your shell at `create`, `env:OTHER` is another variable, and everything else is the path of a file on this machine, which jobman reads at every start.',
+        'Environment variables of the command with secret values. The value here is the source: `env` is the variable of the same name in your shell at `create`, `env:OTHER` is another variable, and everything else is the path of a file on this machine, which jobman reads at every start. In a cluster use `kubernetes.secrets`.',
         { example: '{WANDB_API_KEY: env, HF_TOKEN: ~/.hf_token}' },
       ),
       checkpoint_dir: key(
         path(),
         'Folder for checkpoints, usually inside a mounted bucket. Each job gets its own subfolder (`000001-k3x9ab`: the ids of the job and of the installation), unless the path contains `${job.id}` or `${job.name}`. The program reads the folder from `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job from `JOBMAN_RESUME_FROM`.',
-        { example: '~/bucket/checkpoints' },
+        { jobs: ownJobs, example: '~/bucket/checkpoints' },
       ),
       checkpoint_shared: flag(
         'All jobs with this `checkpoint_dir` share the folder, and each resumes from its newest checkpoint, whichever job wrote it.',
+        ownJobs,
       ),
       resume_from: key(
         line(),
         'Checkpoint to start from: the id or name of a job (its newest checkpoint) or a path. A path that ends in `/` is a folder; jobman takes its newest complete entry. Once the job has written a checkpoint, it resumes from that one; `rerun` starts from `resume_from` again.',
-        { example: '42' },
+        { jobs: ownJobs, example: '42' },
       ),
       silence_timeout: key(
         duration(second),
         'Maximum time without output from any worker. After it the attempt ends as `hung`, and the recovery rules apply. Output from one worker is enough.',
-        { defaultText: 'no limit', example: '30m' },
+        { jobs: ownJobs, defaultText: 'no limit', example: '30m' },
       ),
       max_runtime: key(
         duration(second),
@@ -105,47 +106,47 @@ export const job = {
       capacity_wait: key(
         duration(second),
         'Maximum time that one attempt waits for its TPU. After it the attempt ends as `allocation_failed`, and the job fails.',
-        { defaultText: 'no limit', example: '12h' },
+        { jobs: ['tpu'], defaultText: 'no limit', example: '12h' },
       ),
       budget: key(
         dollars,
         'US dollars that the job may cost after each start by its owner (`start`, `resume`, `rerun`): for its TPUs, or for this machine if it has a price. The prices are the estimates of `jobman prices`. At 80 % jobman warns the owner. At 100 % jobman stops the command and releases the TPU, even one that the job keeps after its end; the attempt ends as `budget`, and the job fails. `jobman resume` continues from its checkpoint with the whole budget again, or with another (`--budget`).',
-        { defaultText: 'no limit', example: '50 USD' },
+        { jobs: ownJobs, defaultText: 'no limit', example: '50 USD' },
       ),
       stop_signal: key(
         oneOf(signals, (written) => signals.find((signal) => written.trim().toUpperCase() === `SIG${signal}`)),
         'Signal that asks the program to end: at a stop, at a limit, and when another worker fails. Written without `SIG`.',
-        { defaultText: 'TERM', example: 'INT' },
+        { jobs: ownJobs, defaultText: 'TERM', example: 'INT' },
       ),
       stop_grace: key(
         duration(),
         'Time that the program has to end before jobman kills it with all its children; `0` kills at once. A preemption does not wait for it: the cloud gives at most 30 s.',
-        { defaultText: '30s', example: '2m' },
+        { jobs: ownJobs, defaultText: '30s', example: '2m' },
       ),
       on_finish: key(
         oneOf(['release', 'keep']),
         'Release or keep the TPU when the job finishes. A kept TPU costs money.',
-        { defaultText: 'release; keep for a job without a command', example: 'keep' },
+        { jobs: ['tpu'], defaultText: 'release; keep for a job without a command', example: 'keep' },
       ),
       keep_for: key(
         duration(second),
         'With `on_finish: keep`: the TPU is released after this time. Without `on_finish: keep` it has no effect.',
-        { defaultText: 'until you release it', example: '1h' },
+        { jobs: ['tpu'], defaultText: 'until you release it', example: '1h' },
       ),
       hold_on_failure: key(
         duration(second),
         'Keep the TPU for this time after a failure, so that you can log in with `jobman ssh`. It costs money until then; `jobman stop --release` releases it earlier.',
-        { defaultText: 'released at once', example: '2h' },
+        { jobs: ['tpu'], defaultText: 'released at once', example: '2h' },
       ),
       workdir: key(
         path(),
         'Folder on this machine that jobman copies to every worker; the command starts in the copy. Files that git ignores are not copied. `create` takes the copy, and `jobman resume --workdir` takes a new one. At most 512 MiB and 50,000 files.',
-        { example: '.' },
+        { jobs: ownJobs, example: '.' },
       ),
       files: key(
         listOf(path({ description: 'from:to' }), 'list of from:to'),
         'Files and folders that jobman copies to every worker as the first step, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays the same. At most 1 MiB each and 4 MiB in total; put larger files in a bucket.',
-        { example: '[train.py, data:experiment/data]' },
+        { jobs: ['tpu'], example: '[train.py, data:experiment/data]' },
       ),
     },
     undefined,
@@ -208,7 +209,11 @@ export const command = {
         'A shell script. `${a.b}` is a value of the manifest; `$NAME` and `${NAME}` are shell variables.',
         { isRequired: true, example: 'python3 train.py', aliases: ['cmd'] },
       ),
-      workers: key(workers, 'Workers that run the command, counted from 0.', { defaultText: 'all', example: '[0]' }),
+      workers: key(workers, 'Workers that run the command, counted from 0.', {
+        jobs: ownJobs,
+        defaultText: 'all',
+        example: '[0]',
+      }),
       env: key(mapOf(variableName), 'Environment variables; they override `job.env`.', { example: '{SEED: 7}' }),
       workdir: key(path(), 'Folder in which the command starts, on the worker or inside the container.', {
         defaultText: "the login folder, or the container's",
@@ -217,7 +222,7 @@ export const command = {
       runs_on: key(
         oneOf(['workers', 'here']),
         '`here` runs the command once on the machine that runs jobman, for scripts that control the TPU from outside.',
-        { defaultText: 'workers', example: 'here' },
+        { jobs: ownJobs, defaultText: 'workers', example: 'here' },
       ),
     },
     customValue,

@@ -1,7 +1,7 @@
 import { presets } from '../../core/policy/presets.ts';
 import { second } from '../../core/model/time.ts';
 import { oneOf, duration, either, line, listOf, section, int, flag } from '../kinds.ts';
-import { key, refined, type Key, type ValueOf } from '../../schema/kinds.ts';
+import { key, ownJobs, refined, type Key, type ValueOf } from '../../schema/kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
 
@@ -102,6 +102,7 @@ const recoverySection = section(
 );
 
 export const recovery = {
+  jobs: ownJobs,
   description: 'What jobman does when an attempt ends: the name of a preset, or a section.',
   defaultText: '`pre` on spot and preemptible TPUs, otherwise `pass`',
   example: 'pre',

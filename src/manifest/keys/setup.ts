@@ -1,11 +1,12 @@
 import { oneOf, listOf, section, int, path, text, either, line, mapOf, script, bool, flag } from '../kinds.ts';
-import { key, type Key, type Kind } from '../../schema/kinds.ts';
+import { key, ownJobs, type Key, type Kind } from '../../schema/kinds.ts';
 import { environmentNames } from './environments.ts';
 
 const moduleNames = ['files', 'ssh', 'gcsfuse', ...environmentNames, 'command'] as const;
 export type ModuleName = (typeof moduleNames)[number];
 
 export const setup = {
+  jobs: ownJobs,
   description: 'Setup of each worker before the command.',
   defaultText: 'every section in the manifest, in the order ssh, gcsfuse, environment',
   kind: section({
@@ -26,6 +27,7 @@ export const setup = {
 } satisfies Key<unknown>;
 
 export const ssh = {
+  jobs: ['tpu'],
   description: 'SSH keys: the key for the login of jobman, and keys to copy to the workers.',
   defaultText: "jobman's own key, and no keys on the workers",
   kind: section({
@@ -112,6 +114,7 @@ const allowOtherRegion = flag(
 );
 
 export const gcsfuse = {
+  jobs: ['tpu'],
   description: 'Mounts a Google Cloud Storage bucket as a folder on every worker.',
   defaultText: 'no bucket',
   kind: section({
