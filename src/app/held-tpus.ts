@@ -74,6 +74,10 @@ function releaseCommands(holders: readonly Job[], hasOrphans: boolean): readonly
   const { unfinished = [], finished = [] } = Object.groupBy(holders, ({ finish }) =>
     finish === null ? 'unfinished' : 'finished',
   );
+  // `--all` means all jobs of one user, also finished ones that hold capacity.
+  const isOfOneUser = new Set(holders.map(({ owner }) => owner)).size === 1;
+  if (holders.length > maxNamedJobs && isOfOneUser)
+    return ['jobman cancel --all', ...(hasOrphans ? ['jobman gc'] : [])];
   return [
     ...(unfinished.length === 0 ? [] : [`jobman cancel ${ids(unfinished)}`]),
     ...(finished.length === 0 ? [] : [`jobman stop ${ids(finished)} --release`]),

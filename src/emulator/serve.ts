@@ -18,9 +18,12 @@ export interface ServeOptions extends EmulatorOptions {
 const checkInterval = 5_000;
 
 /** Prints READY after `<stateDir>/endpoint.json` exists. A kill -9 leaves that file, and its pid no longer exists. */
-export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
+export async function serveEmulator(
+  options: ServeOptions,
+  openFleet?: Parameters<typeof startEmulator>[1],
+): Promise<Emulator> {
   const { pid, write, onShouldClose, idleExitMs, ...rest } = options;
-  const emulator = await startEmulator(rest);
+  const emulator = await startEmulator(rest, openFleet);
   const path = join(options.stateDir, 'endpoint.json');
   const database = join(options.stateDir, 'cloud.db');
   // An inode number is not reused while the database holds the file open.

@@ -24,8 +24,11 @@ import { createWorld, type World } from './world/world.ts';
 /** Increases with each change that clients can see; `GET /emulator/info` returns it. */
 const emulatorVersion = '1';
 
-/** Resolves when the API answers. Throws EmulatorError when an option, the folder or a port cannot be used. */
-export async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
+/**
+ * Resolves when the API answers. Throws EmulatorError when an option, the folder or a port cannot be used. `openFleet`
+ * opens the hosts; a measurement replaces it to have more hosts than this machine can run.
+ */
+export async function startEmulator(options: EmulatorOptions, openFleet = createFleet): Promise<Emulator> {
   const { seed = 1, clock = wallClock, log = () => undefined } = options;
   checkOptions(options);
   // Report a mistake in the schedule before anything starts.
@@ -69,7 +72,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
       throw new EmulatorError(500, '--gcsfuse needs mount namespaces, which cannot be created on this machine.');
     }
     const user = emulatorUser(options.env);
-    fleet = await createFleet({
+    fleet = await openFleet({
       world,
       stateDir,
       sshPort: anchor.sshPort,

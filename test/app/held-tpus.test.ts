@@ -39,6 +39,8 @@ test('TPUs, requests and orphans are named with their price and the commands tha
     release: ['jobman cancel 7 9', 'jobman stop 8 --release', 'jobman gc'],
   });
   assert.equal(await held([aJobWith('000006', { ...readyAllocation, goneAt: noon }, stopped)]), null);
+  const six = Array.from({ length: 6 }, (_, index) => aJobWith(`00001${index}`, readyAllocation));
+  assert.deepEqual((await held(six, [anOrphan]))?.release, ['jobman cancel --all', 'jobman gc']);
 });
 
 test('TPUs of the emulator have a price only if there are no others', async () => {
