@@ -78,6 +78,20 @@ export interface JobList {
   readonly more: number;
   /** One sentence for each job source that did not answer. */
   readonly notes: readonly string[];
+  /** The error of a job source that did not answer; absent if all did. */
+  readonly failure?: SourceFailure;
+  /** Unfinished jobs that were submitted from here to namespaces that the list does not show. */
+  readonly elsewhere?: readonly { readonly context: string; readonly namespace: string; readonly jobs: number }[];
+}
+
+/** A JobmanError as plain JSON. */
+interface SourceFailure {
+  readonly message: string;
+  /** The exit code. */
+  readonly code: number;
+  readonly lines: readonly string[];
+  /** True if the other sources have jobs to show. */
+  readonly isPartial: boolean;
 }
 
 /** `jobs` are named as in the usage ledger. */
@@ -172,8 +186,10 @@ export interface WorkdirCopyView extends FrozenWorkdir {
   readonly folder: string;
 }
 
+/** A job of the store, with everything that has happened to it. */
 export interface JobView extends JobRow {
   readonly owner: string;
+  readonly backend: BackendName;
   readonly why: Why;
   /** The progress that the program prints or reports: `step 40,210 of 90,000 (44%)`; null without any. */
   readonly progress: string | null;
@@ -220,6 +236,8 @@ export interface BudgetView {
 /** The explanation of a job's phase. All texts are for people. */
 export interface Why {
   readonly id: string;
+  readonly backend: JobRow['backend'];
+  readonly phase: Phase;
   readonly message: string;
   /** The fact behind the message, with its time. */
   readonly evidence: string | null;
@@ -229,7 +247,8 @@ export interface Why {
   readonly rule: string | null;
   /** The typical wait for such capacity while the job waits, from jobs of this installation; null with fewer than five waits. */
   readonly typicalWait: string | null;
-  readonly next: string;
+  /** Null in a cluster, whose own controllers decide. */
+  readonly next: string | null;
   readonly nextAt: Instant | null;
   /** Time of the controller's next check, if the job waits for a check; null otherwise. */
   readonly nextCheckAt: Instant | null;

@@ -55,10 +55,10 @@ export function withTimeout<T, U>(length: Duration, work: Promise<T>, onTimeout:
 }
 
 /** Returns at once when the signal aborts. */
-export async function pause(length: Duration, signal: AbortSignal): Promise<void> {
+export async function pause(length: Duration, signal?: AbortSignal): Promise<void> {
   try {
-    await sleep(length, undefined, { signal });
+    await sleep(length, undefined, signal === undefined ? {} : { signal });
   } catch (error) {
-    if (!signal.aborted) throw error;
+    if (signal?.aborted !== true) throw error;
   }
 }

@@ -40,6 +40,8 @@ export interface DiffSide {
   readonly files: string | null;
   /** The files that setup steps put on the workers, such as those of `job.files`. Absent: none. */
   readonly stepFiles?: readonly StepFile[];
+  /** The reason why its metrics are not compared. */
+  readonly metricsProblem?: string;
   /** A local job that ran files of this machine without a copy of them. */
   readonly isCodeUnknown?: true;
 }

@@ -1,7 +1,9 @@
 // The JSON of `--json` and of a job's copies for scripts: the program's own values, with times as RFC 3339 in UTC,
 // which every language reads.
 
+import type { ClusterJobView } from './cluster/job-view.ts';
 import type { AttemptView, JobView } from './client.ts';
+import type { JobDetails } from './job-source.ts';
 import type { Event } from '../core/model/event.ts';
 import { hexDigits } from './format.ts';
 import type { Evidence, Exit } from '../core/model/job.ts';
@@ -39,6 +41,11 @@ interface AttemptOutput extends Omit<AttemptView, 'evidence' | 'exits'> {
 /** A job with everything that has happened to it. */
 export interface ShownJobOutput extends Omit<JobView, 'attempts'> {
   readonly attempts: readonly AttemptOutput[];
+}
+
+/** For `show`. Nothing of a job in a cluster needs another form. */
+export function detailsJson(details: JobDetails): ShownJobOutput | ClusterJobView {
+  return details.backend === 'kubernetes' ? details : viewJson(details);
 }
 
 export function viewJson(view: JobView): ShownJobOutput {

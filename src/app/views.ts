@@ -22,7 +22,7 @@ import { budgetOf, usedBudget } from '../core/decide/recover.ts';
 import { spendingOf } from '../core/decide/spending.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
-import type { AllocationView, AttemptView, JobRow } from './client.ts';
+import type { AllocationView, AttemptView, JobRow, JobView } from './client.ts';
 import { isSimulated, formatAccelerator, formatEndReason, formatCloudError, errorPhrases } from './phrases.ts';
 import { formatAge, pluralize, formatDuration, importedPrefix, reasonPhrases } from './format.ts';
 import { formatCloudStatus } from './cloud-status.ts';
@@ -33,7 +33,7 @@ export const maxReasonLength = 32;
 /** Raise this when a row gets another field or phrase: the stored rows of finished jobs are then rebuilt. */
 export const listRowVersion = 11;
 
-export function jobRow(job: Job, now: Instant): JobRow & { readonly owner: string } {
+export function jobRow(job: Job, now: Instant): JobRow & Pick<JobView, 'owner' | 'backend'> {
   const capacity = capacityOf(job, lastAllocation(job));
   const tpuSpec = capacity.kind === 'tpu' ? capacity : null;
   const phase = phaseOf(job);

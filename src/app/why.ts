@@ -14,7 +14,7 @@ import { failedAttempt, outageOf, type Outage, type WhyAnswer, type WhyContext, 
 import { whyBackoff, whyRunning, whySetup } from './why-running.ts';
 import { whyQueued, whyWaitingForSlot, whyWithoutCapacity } from './why-waiting.ts';
 
-export function whyOf(job: Job, now: Instant, context: WhyContext): Why {
+export function whyOf(job: Job, now: Instant, context: WhyContext): Why & { readonly next: string } {
   const { message, evidence = null, rule = null, next, nextAt = null } = answerOf({ job, now, ...context });
   const { typicalWait = null, nextCheckAt = null, logTail = [], isControllerRunning = true } = context;
   // If the next step has its own time, omit an earlier check. Ignore a time in the past: the controller stores the next
@@ -22,6 +22,8 @@ export function whyOf(job: Job, now: Instant, context: WhyContext): Why {
   const isAhead = nextCheckAt !== null && nextCheckAt > now && (nextAt === null || nextCheckAt < nextAt);
   return {
     id: job.id,
+    backend: job.spec.capacity.kind,
+    phase: phaseOf(job),
     message: `Job ${job.id} ${message}.`,
     evidence,
     rule,

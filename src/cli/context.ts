@@ -148,16 +148,9 @@ function jobId(ref: string | undefined): string | null {
 }
 
 export function printAnswer(cli: Cli, { id, ok, message, exitCode: code }: CommandResult): number {
-  return ok ? printDone(cli, id, message) : printError(cli, message, code, { job: id });
-}
-
-export function printDone(cli: Cli, id: string, message: string): number {
+  if (!ok) return printError(cli, message, code, { job: id });
   cli.printResult({ id, message }, message);
   return exitCode.ok;
-}
-
-export function printRefusal(cli: Cli, id: string, message: string): number {
-  return printError(cli, message, exitCode.conflict, { job: id });
 }
 
 /** The ids of the jobs of the arguments and of `--job-name`. Throws JobmanError, also without a job. */

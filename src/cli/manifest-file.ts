@@ -135,7 +135,7 @@ export async function clusterProblems(
 ): Promise<readonly Problem[]> {
   const [{ submitRequest }, { readFlavorFile }] = await Promise.all([
     import('../app/cluster/submit-request.ts'),
-    import('./cluster/submission.ts'),
+    import('./cluster/flavor-file.ts'),
   ]);
   const { settings } = await services.clusterSettings();
   try {

@@ -5,10 +5,9 @@
 // objects of Kubernetes have fields that may be absent. A text for people is called `message`; no program should compare
 // it.
 
+import type { ClusterJobView } from '../app/cluster/job-view.ts';
 import type { CommandResult, HeldEvents, JobRow, MessageView, MetricPointView, Plan, Why } from '../app/client.ts';
 import type { BillingAnswer } from '../app/billing.ts';
-import type { ClusterResult } from '../app/cluster/job-result.ts';
-import type { ClusterContext } from '../app/cluster/cluster.ts';
 import type { Amounts } from '../app/cluster/flavor.ts';
 import type { QueuedJob, QueueGroup, QueuePosition } from '../app/cluster/queue.ts';
 import type { QueueSource } from '../app/cluster/queue-source.ts';
@@ -26,7 +25,7 @@ import type { TpuRow } from '../app/tpus.ts';
 import type { SshHost } from '../app/worker-access.ts';
 import type { ZoneRow } from '../app/zones.ts';
 import type { Role } from '../core/model/user.ts';
-import type { CostGroup, CostReport, CostRest, CostTotal, JobCost } from '../reports/cost.ts';
+import type { CostGroup, CostReport, CostRest, CostTotal } from '../reports/cost.ts';
 import type { CheckpointRow } from '../reports/checkpoints.ts';
 import type { BucketRow, StorageTotal } from '../reports/storage.ts';
 import type { BillingGroup, BillingReport } from '../reports/billing.ts';
@@ -58,9 +57,9 @@ interface Outputs {
   readonly logs: LogLineOutput | ClusterLogLineOutput;
   readonly plot: MetricPointOutput;
   readonly history: EventOutput | ClusterEventOutput;
-  readonly why: Why | ClusterVerdictOutput;
+  readonly why: Why;
   readonly report: ReportOutput;
-  readonly wait: ShownJobOutput | ClusterVerdictOutput;
+  readonly wait: ShownJobOutput | Why;
   readonly top: TopRow;
   readonly tpus: TpuOutput | ForgottenProjectOutput;
   readonly zones: ZoneRow;
@@ -160,7 +159,7 @@ type CreatedOutput =
   | ShownJobOutput
   | KubernetesObject
   | ClusterLogLineOutput
-  | ClusterVerdictOutput;
+  | Why;
 
 /** Standard error with --json: one object for each failure. */
 export interface ErrorOutput {
@@ -245,27 +244,13 @@ interface ClusterEventOutput {
 }
 
 /** A job in a cluster. */
-export interface ClusterJobOutput extends ClusterVerdictOutput, Omit<ClusterContext, 'user'> {
-  /** The user of the kubeconfig; null if the job is only in jobman's archive. */
-  readonly clusterUser: string | null;
-  /** Time of the last observation; null if the cluster itself answered. */
-  readonly archivedAt: Instant | null;
-  /** Time at which the job was found to be gone from its cluster. */
-  readonly goneAt: Instant | null;
-  /** Of all archived jobs of that name there, as `cost` reports it; null if the archive has none. */
-  readonly cost: JobCost | null;
+interface ClusterJobOutput extends Omit<ClusterJobView, 'object' | 'job' | 'pods' | 'events'> {
   /** The Job; null if it was not submitted from this installation and is only in jobman's archive. */
   readonly object: object | null;
   /** The fields that jobman reads. */
+  readonly job: object;
   readonly pods: readonly object[];
   readonly events: readonly object[];
-}
-
-/** The phase of a job in a cluster, with its explanation. */
-interface ClusterVerdictOutput extends Omit<ClusterResult, 'reasonText'> {
-  /** Its name in the cluster. */
-  readonly id: string;
-  readonly backend: 'kubernetes';
 }
 
 /** A file that `report` wrote. */

@@ -1,4 +1,4 @@
-import type { Client, Ref } from '../app/client.ts';
+import type { Client, ConfirmationRequired, Ref } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
@@ -41,7 +41,15 @@ export async function confirmIfRequired(
   notDone: string,
 ): Promise<boolean> {
   const confirmation = await client.checkPolicy(subject);
-  if (confirmation === null) return true;
+  return confirmation === null || confirmRequired(cli, confirmation, doing, notDone);
+}
+
+export async function confirmRequired(
+  cli: Cli,
+  confirmation: ConfirmationRequired,
+  doing: string,
+  notDone: string,
+): Promise<boolean> {
   if (confirmation.isRefused === true)
     throw new JobmanError(`${notDone}: ${confirmation.message}.`, exitCode.conflict, [confirmation.remedy]);
   const cost = confirmation.cost === null ? '' : `. It costs ${confirmation.cost}`;

@@ -1,4 +1,5 @@
 import type { Phase } from '../core/decide/phase.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { Io, Stream } from '../app/services.ts';
 
 /** Returns the text unchanged without colour. */
@@ -119,4 +120,18 @@ export function stylePhase(styler: Styler, phase: Phase, text: string): string {
   if (phase === 'recovering') return styler('bold', styler('magenta', text));
   if (phase === 'failed') return styler('bold', styler('red', text));
   return text;
+}
+
+/** The form of a text for a person. */
+export interface Layout {
+  /** Null without a terminal: then nothing is cut or wrapped, and no column is dropped. */
+  readonly columns: number | null;
+  readonly styler: Styler;
+  readonly unicode: boolean;
+  readonly now: Instant;
+}
+
+/** For standard output. */
+export function layoutOf({ io, screen }: { readonly io: Io; readonly screen: Screen }): Layout {
+  return { columns: columnsOf(io.stdout), styler: screen.styleOut, unicode: screen.unicode, now: io.now() };
 }

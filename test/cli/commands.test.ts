@@ -149,7 +149,7 @@ suite('start, stop, resume, rerun and cancel', () => {
     });
     assert.equal(code, 4);
     assert.equal(out, '000002 stops.\n');
-    assert.equal(err, 'jobman: 000001 belongs to bob.\njobman: There is no job 7.\n');
+    assert.equal(err, 'jobman: 000001 belongs to bob.\njobman: There is no job 000007.\n');
   });
 
   test('stop --release and --json hand on what they say', async () => {
@@ -209,7 +209,7 @@ suite('delete', () => {
 });
 
 test('clean --all lists the jobs and asks; one job does not', async () => {
-  assert.deepEqual((await jobman(['clean', '42'], { jobs: [jobView()] })).commands, ['clean 42']);
+  assert.deepEqual((await jobman(['clean', '42'], { jobs: [jobView()] })).commands, ['clean 000042']);
   const jobs = [jobView({ id: '000002', name: 'vit', phase: 'failed' }), jobView({ id: '000001' })];
   const refused = await jobman(['clean', '--all'], { jobs });
   assert.deepEqual([refused.code, refused.commands], [4, []]);

@@ -245,7 +245,7 @@ suite('bad input', () => {
   test('an unknown job is an error, and the others are shown', async () => {
     const { code, out, err } = await cost(['1', '77']);
     assert.equal(code, 3);
-    assert.match(err, /There is no job 77\./);
+    assert.match(err, /There is no job 000077\./);
     assert.match(out, /^Estimated cost of job 000001 /);
     assert.deepEqual(await cost(['77']).then((one) => [one.code, one.out]), [3, '']);
   });

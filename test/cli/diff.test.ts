@@ -145,7 +145,7 @@ suite('bad input', () => {
     const { code, out, err } = await diff(['41#9', '77']);
     assert.deepEqual([code, out], [3, '']);
     assert.match(err, /Job 000041 has no attempt 9\./);
-    assert.match(err, /There is no job 77\./);
+    assert.match(err, /There is no job 000077\./);
   });
 });
 

@@ -348,5 +348,5 @@ test('the pods of a job in a cluster are its attempts, and their lines have the 
 
 test('diff says so if the logs of a pod have no metrics to compare', async () => {
   const { err } = await clusterWith({ 'a-1': 'no numbers\n' })(['train', 'train'], ['diff']);
-  assert.match(err, /note: no metrics in the logs of train, so they are not compared/);
+  assert.match(err, /note: the metrics of train are not compared: its logs have none/);
 });

@@ -4,7 +4,7 @@ import { mainContainer, observeJob, podsOf } from '../../app/cluster/observe-job
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import type { ForwardTarget } from '../hosts/forwarded-ports.ts';
-import type { JobHandle, Machines } from '../jobs/handle.ts';
+import type { MachineFlags, Machines } from '../hosts/machines.ts';
 import type { PortForwardFlags } from '../table/flags.ts';
 
 interface NumberedPod {
@@ -12,8 +12,6 @@ interface NumberedPod {
   readonly number: number;
   readonly pod: ClusterPod;
 }
-
-type MachineFlags = Parameters<JobHandle['machines']>[1];
 
 /** Throws JobmanError (conflict) if a chosen pod or its container does not run. */
 export async function openPods(cli: Cli, cluster: Cluster, job: ClusterJob, flags: MachineFlags): Promise<Machines> {

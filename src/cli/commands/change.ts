@@ -1,26 +1,22 @@
 import type { ContinueFlags } from '../table/flags.ts';
 import type { Client, CommandOptions, JobRow, Ref } from '../../app/client.ts';
-import type { ClusterVerb } from '../../app/cluster/commands.ts';
+import type { FoundJob, PerformedCommand } from '../../app/job-source.ts';
+import type { Jobs } from '../../app/jobs.ts';
 import { escapeLine, pluralize } from '../../app/format.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { type Cli, forEach, type GlobalFlags, missingJobError, refsOf, printAnswer } from '../context.ts';
-import { wakeController } from '../controller.ts';
+import { createWaker, wakeController } from '../controller.ts';
 import { untilInterrupted } from '../interrupt.ts';
-import type { JobFlags, JobHandle } from '../jobs/handle.ts';
-import { forEachJob } from '../jobs/resolve.ts';
+import { performCommand, printSteps } from '../jobs/perform.ts';
+import { forEachJob, type JobFlags } from '../jobs/resolve.ts';
 import { confirm, confirmIfRequired } from '../prompt.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 
 const createCommand =
-  <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => CommandOptions = () => ({})) =>
+  <Own extends object>(command: PerformedCommand, optionsOf: (flags: Own) => CommandOptions = () => ({})) =>
   (cli: Cli, flags: JobFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
-    changeJobs(cli, flags, args, (job) => {
-      const options = optionsOf(flags);
-      if (options.budgetUsd !== undefined && !job.isStored)
-        throw usageError(`Job ${job.id} runs in a cluster, where jobman enforces no budget. Remove --budget.`);
-      return job.perform(verb, options);
-    });
+    changeJobs(cli, flags, args, (job, jobs) => performCommand(cli, jobs, job, command, optionsOf(flags)));
 
 export const start = createCommand('start');
 export const stop = createCommand('stop', ({ release }: { readonly release?: boolean | undefined }) => ({
@@ -41,9 +37,9 @@ function changeJobs(
   cli: Cli,
   flags: JobFlags,
   args: readonly Ref[],
-  change: (job: JobHandle) => Promise<number>,
+  change: (job: FoundJob, jobs: Jobs) => Promise<number>,
 ): Promise<number> {
-  return forEachJob(cli, flags, args, 'change', change, (client) => wakeController(cli, client));
+  return forEachJob(cli, flags, args, 'change', change, () => wakeController(cli, createWaker(cli)));
 }
 
 interface AllFlags extends JobFlags {
@@ -109,18 +105,21 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
     expectOnlyAll(flags, args);
     const isClusterNamed = flags.namespace !== undefined || flags.context !== undefined || flags.own === true;
     const usesCluster = isClusterNamed || (await cli.services.isClusterConfigured());
-    const { deleteAllJobs } = await import('../cluster/verbs.ts');
+    const { deleteAllJobs } = await import('../cluster/delete-all.ts');
     const inCluster = usesCluster ? await deleteAllJobs(cli, flags) : exitCode.ok;
     return isClusterNamed
       ? inCluster
       : Math.max(inCluster, await changeAll(cli, 'delete', ({ phase }) => isFinishedPhase(phase), 'Delete'));
   }
   if (flags.own === true) throw usageError('--own needs --all: it selects your own Jobs of the namespace.');
-  return changeJobs(cli, flags, args, (job) => job.delete(flags.force === true));
+  return changeJobs(cli, flags, args, (job, jobs) =>
+    performCommand(cli, jobs, job, 'delete', { force: flags.force === true }),
+  );
 }
 
 export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
-  if (flags.all !== true) return forEachJob(cli, flags, args, 'change', (job) => job.clean());
+  const cleanJob = (job: FoundJob, jobs: Jobs) => performCommand(cli, jobs, job, 'clean', {});
+  if (flags.all !== true) return forEachJob(cli, flags, args, 'change', cleanJob);
   expectOnlyAll(flags, args);
   const client = await cli.services.client();
   const jobs = await client.listCleanable();
@@ -146,9 +145,16 @@ export async function clean(cli: Cli, flags: AllFlags & GlobalFlags, ...args: re
     return exitCode.failed;
   }
   const ids = jobs.map(({ id }) => id);
-  let code = ids.length === 0 ? exitCode.ok : await forEachJob(cli, {}, ids, 'change', (job) => job.clean());
-  const { cleanArchived } = await import('../cluster/cluster-job.ts');
-  for (const job of archived) code = Math.max(code, await cleanArchived(cli, archive, job));
+  let code = ids.length === 0 ? exitCode.ok : await forEachJob(cli, {}, ids, 'change', cleanJob);
+  const [{ performOnCluster }, { recordOfJob }] = await Promise.all([
+    import('../../app/cluster/perform.ts'),
+    import('../../app/cluster/cluster-record.ts'),
+  ]);
+  for (const one of archived) {
+    const record = recordOfJob(one.job, { context: one.context, cluster: null, archived: one, copy: null });
+    const cleaned = await printSteps(cli, performOnCluster(cli.services, record, 'clean', {}));
+    code = Math.max(code, cleaned);
+  }
   return code;
 }
 

@@ -1,3 +1,4 @@
+import type { LedgerJob } from '../../app/job-source.ts';
 import type { Client, CostRequest } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { isIdRef } from '../../app/refs.ts';
@@ -5,7 +6,6 @@ import { escapeLine, formatTime } from '../../app/format.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { day, type Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import type { UsageJob } from '../jobs/handle.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { costCsv, costLines, costObjects, costTitle, formatNoUsage } from '../render/cost.ts';
 import { columnsOf } from '../screen.ts';
@@ -20,10 +20,10 @@ export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: re
   const hasJobs = args.length > 0 || flags.jobName !== undefined;
   const isWholeLife = hasJobs || flags.name !== undefined;
   const period = periodOf(flags, isWholeLife, now);
-  const named = new Map<string, UsageJob>();
+  const named = new Map<string, LedgerJob>();
   const code = hasJobs
-    ? await forEachJob(cli, flags, args, 'read', async (job) => {
-        const one = await job.usageJob();
+    ? await forEachJob(cli, flags, args, 'read', async (job, found) => {
+        const one = await found.ledgerJob(job);
         named.set(one.key, one);
         return exitCode.ok;
       })
@@ -40,7 +40,7 @@ export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: re
   for (const job of jobs) if (isGivenByName(job, flags, args)) await noteNamesakes(cli, client, job);
   const report = await client.cost({ ...request, ...period });
   const isDefaultPeriod = !isWholeLife && flags.since === undefined && flags.until === undefined;
-  const title = { report, request, jobs: jobs.map((job) => job.title), isDefaultPeriod, now };
+  const title = { report, request, jobs: jobs.map(({ id }) => `job ${id}`), isDefaultPeriod, now };
   if (cli.json) cli.printJsonLines(costObjects(report));
   else if (flags.csv === true) {
     cli.note(costTitle(title));
@@ -50,16 +50,16 @@ export async function cost(cli: Cli, flags: CostFlags & GlobalFlags, ...args: re
   return code;
 }
 
-function isGivenByName({ name }: UsageJob, { jobName }: CostFlags, args: readonly string[]): boolean {
+function isGivenByName({ name }: LedgerJob, { jobName }: CostFlags, args: readonly string[]): boolean {
   return jobName === name || (args.includes(name) && !isIdRef(name));
 }
 
-async function noteNamesakes(cli: Cli, client: Client, { key, name, title }: UsageJob): Promise<void> {
+async function noteNamesakes(cli: Cli, client: Client, { key, id, name }: LedgerJob): Promise<void> {
   const { groups } = await client.cost({ by: 'job', name });
   if (groups.every((one) => (one.uid ?? one.key) === key)) return;
   const others = groups.filter((one) => (one.uid ?? one.key) !== key);
   const isNewest = others.every((one) => one.uid === null && (one.key ?? '') < key);
-  const which = `${title}, ${isNewest ? 'the newest of' : 'one of'} ${others.length + 1} named ${name}`;
+  const which = `job ${id}, ${isNewest ? 'the newest of' : 'one of'} ${others.length + 1} named ${name}`;
   cli.note(escapeLine(`This is ${which}. All of them: jobman cost --name ${name}`));
 }
 

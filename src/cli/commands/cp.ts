@@ -6,7 +6,8 @@ import { mapConcurrent } from '../../app/concurrency.ts';
 import { pluralize, formatBytes, escapeLine } from '../../app/format.ts';
 import { drawStatusLine } from '../block.ts';
 import { printError, type Cli, type GlobalFlags } from '../context.ts';
-import type { Machines } from '../jobs/handle.ts';
+import type { Machines } from '../hosts/machines.ts';
+import { openMachines } from '../jobs/machines.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { abortOnSignal } from '../interrupt.ts';
 import { workersLabel } from '../logs/lines.ts';
@@ -16,8 +17,8 @@ const maxConcurrentCopies = 8;
 
 export async function cp(cli: Cli, flags: CpFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { ref, copies } = parseCopies(args);
-  return forEachJob(cli, flags, [ref], 'change', async (job) => {
-    const machines = await job.machines('own', flags);
+  return forEachJob(cli, flags, [ref], 'change', async (job, jobs) => {
+    const machines = await openMachines(cli, jobs, job, 'own', flags);
     try {
       return await copyAll(cli, machines, copies, flags.replace === true);
     } finally {

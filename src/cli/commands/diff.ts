@@ -2,14 +2,12 @@ import type { DiffSide } from '../../app/diff.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { reportError, type Cli, type GlobalFlags } from '../context.ts';
 import { escapeLine } from '../../app/format.ts';
-import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import type { ContextFlags, JobHandle } from '../jobs/handle.ts';
-import { resolveJobs } from '../jobs/resolve.ts';
+import { resolveJobs, type ScopeFlags } from '../jobs/resolve.ts';
 import { diffLines, formatSide } from '../render/diff.ts';
 import { columnsOf } from '../screen.ts';
 
 /** The exit code is 0 unless a job or an attempt is missing. */
-export async function diff(cli: Cli, flags: ContextFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+export async function diff(cli: Cli, flags: ScopeFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   if (args.length !== 2)
     throw usageError('`diff` compares two jobs or attempts: jobman diff 42 43, or jobman diff 42#1 42#3');
   const [left, right] = await sidesOf(cli, flags, args);
@@ -29,6 +27,9 @@ export async function diff(cli: Cli, flags: ContextFlags & GlobalFlags, ...args:
   if (lines.length === 0) cli.note(`${formatSide(left)} and ${formatSide(right)} do not differ.`);
   else cli.printAll(lines);
   const sides = [left, right];
+  for (const side of sides)
+    if (side.metricsProblem !== undefined)
+      cli.note(`note: the metrics of ${formatSide(side)} are not compared: ${escapeLine(side.metricsProblem)}`);
   if (sides.every(({ values }) => (values.workdir ?? null) !== null))
     for (const side of sides.filter(({ files }) => files === null))
       cli.note(`note: the copied files of ${formatSide(side)} were removed, so files are not compared`);
@@ -40,16 +41,17 @@ export async function diff(cli: Cli, flags: ContextFlags & GlobalFlags, ...args:
 /** Of both arguments, each with its error if it has one. */
 async function sidesOf(
   cli: Cli,
-  flags: ContextFlags,
+  flags: ScopeFlags,
   args: readonly string[],
 ): Promise<readonly (DiffSide | JobmanError)[]> {
   const refs = args.map(parseRef);
   const names = refs.map(({ job }) => job);
-  const { jobs, close } = await resolveJobs(cli, flags, names, 'read');
-  const sides = jobs.map(async ({ found }, index) => {
+  const { jobs, named } = await resolveJobs(cli, flags, names, 'read');
+  const sides = named.map(async ({ found }, index) => {
     if (found instanceof JobmanError) throw found;
-    const side = await found.diffSide(refs[index]?.attempt ?? null);
-    return addMetrics(cli, found, side);
+    const side = await jobs.diffSide(found, refs[index]?.attempt ?? null);
+    if (found.copy !== null) cli.note(found.copy.message);
+    return side;
   });
   try {
     return (await Promise.allSettled(sides)).map((side) => {
@@ -58,23 +60,7 @@ async function sidesOf(
       throw side.reason;
     });
   } finally {
-    await close();
-  }
-}
-
-/** Metrics of a job in a cluster are in the logs of its pods, which may be gone: a note then. */
-async function addMetrics(cli: Cli, job: JobHandle, side: DiffSide): Promise<DiffSide> {
-  if (job.isStored && side.attempt === null) return side;
-  const query = { ...omitUndefined({ attempt: side.attempt ?? undefined }), maxPoints: 2 };
-  try {
-    const [{ withMetrics }, metrics] = await Promise.all([import('../../app/diff.ts'), job.metrics(query)]);
-    if (!job.isStored && metrics.names.length === 0)
-      cli.note(`note: no metrics in the logs of ${formatSide(side)}, so they are not compared`);
-    return withMetrics(side, metrics);
-  } catch (error) {
-    if (job.isStored || !(error instanceof JobmanError)) throw error;
-    cli.note(`note: the metrics of ${formatSide(side)} are not compared: ${escapeLine(error.message)}`);
-    return side;
+    await jobs.close();
   }
 }
 

@@ -2,15 +2,16 @@ import { usageError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
 import { splitRef, type Cli, type GlobalFlags } from '../context.ts';
 import { parseProgram, runOnWorkers } from '../hosts/run-on-workers.ts';
+import { openMachines, openPortTarget } from '../jobs/machines.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import type { ExecFlags, PortForwardFlags } from '../table/flags.ts';
 import { forwardPorts, parsePortMapping } from '../hosts/forwarded-ports.ts';
 
 export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { refs, rest } = splitRef(args, flags.jobName);
-  return forEachJob(cli, flags, refs, 'change', async (job) => {
+  return forEachJob(cli, flags, refs, 'change', async (job, jobs) => {
     const program = parseProgram(rest, job.id);
-    const machines = await job.machines('shared', flags);
+    const machines = await openMachines(cli, jobs, job, 'shared', flags);
     try {
       const { selected, noun, names, attach } = machines;
       const flag = flags.tty === true ? '--tty' : flags.stdin === true ? '--stdin' : null;
@@ -46,9 +47,9 @@ export async function portForward(
   ...args: readonly string[]
 ): Promise<number> {
   const { refs, rest } = splitRef(args, flags.jobName);
-  return forEachJob(cli, flags, refs, 'change', async (job) => {
+  return forEachJob(cli, flags, refs, 'change', async (job, jobs) => {
     if (rest.length === 0) throw usageError(`Which port? For TensorBoard: jobman port-forward ${job.id} 6006`);
     const mappings = rest.map(parsePortMapping);
-    return forwardPorts(cli, mappings, flags.address, await job.portTarget(flags));
+    return forwardPorts(cli, mappings, flags.address, await openPortTarget(cli, jobs, job, flags));
   });
 }

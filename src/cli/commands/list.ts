@@ -1,69 +1,51 @@
-import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
+import type { JobList, ListQuery } from '../../app/client.ts';
 import { pluralize, escapeLine } from '../../app/format.ts';
-import { exitCode, usageError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { awaitsController, openJobs } from '../../app/jobs.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
-import { joinLists, splitContext } from '../cluster/join-sources.ts';
 import { type Cli, type GlobalFlags, reportError } from '../context.ts';
-import { restartIfKilled } from '../controller.ts';
+import { createWaker, restartIfKilled } from '../controller.ts';
 import { listLines } from '../render/list.ts';
-import { isFinishedPhase } from '../../core/decide/phase.ts';
-import { columnsOf } from '../screen.ts';
+import { layoutOf } from '../screen.ts';
 import type { ListFlags } from '../table/flags.ts';
 
 export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<number> {
-  const client = await cli.services.client();
   const query = queryOf(flags);
-  const { io, screen } = cli;
-  const isEverywhere = flags.allNamespaces === true;
-  if (isEverywhere && flags.namespace !== undefined) {
+  if (flags.allNamespaces === true && flags.namespace !== undefined) {
     throw usageError('-n and -A exclude each other: -A means all namespaces.');
   }
-  if (isEverywhere && flags.watch === true) {
+  if (flags.allNamespaces === true && flags.watch === true) {
     throw usageError('--watch and -A exclude each other: --watch follows one namespace in a cluster.');
   }
-  const isContextNamed = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
-  const usesCluster = isContextNamed || (await cli.services.isClusterConfigured());
-  if (flags.watch === true) {
-    const { watchList } = await import('../watch/list.ts');
-    return watchList(cli, client, query, usesCluster ? flags : null);
+  const jobs = openJobs(cli.services, flags);
+  try {
+    if (flags.watch === true) {
+      const { watchList } = await import('../watch/list.ts');
+      return await watchList(cli, jobs, query);
+    }
+    return await printList(cli, await jobs.list(query), query);
+  } finally {
+    await jobs.close();
   }
-  const includesOthers = usesCluster || (query.all === true && (await cli.services.clusterArchive()).isUsed);
-  const [own, others] = await Promise.all([
-    client.list(query),
-    includesOthers ? (await import('../cluster/list.ts')).clusterRows(cli, query, flags, usesCluster) : undefined,
-  ]);
-  const jobs = others === undefined ? own : joinLists(own, others);
-  if (cli.json) cli.printJsonLines(jobs.rows);
-  else {
-    const columns = columnsOf(io.stdout);
-    cli.printAll(listLines(jobs.rows, { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now() }));
-    cli.note(footer(jobs, query));
-  }
-  for (const note of jobs.notes) cli.note(escapeLine(`note: ${note}`));
-  if (cli.json && others?.error !== undefined) reportError(others.error, cli);
-  if (!cli.json && !isContextNamed && flags.all !== true) await noteOtherNamespaces(cli, jobs.rows);
-  if (own.rows.some((row) => !isFinishedPhase(row.phase))) await restartIfKilled(cli, client, true);
-  // Next to jobs of the store, a cluster that does not answer is a note; otherwise its error is the exit code.
-  return (isContextNamed || own.rows.length === 0 ? others?.error?.code : undefined) ?? exitCode.ok;
 }
 
-async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<void> {
-  const archive = await cli.services.clusterArchive();
-  if (!archive.isUsed) return;
-  const { mayBeActive } = await import('../../app/cluster/archive.ts');
-  const shown = new Set(rows.map(({ zone }) => zone));
-  const counts = new Map<string, number>();
-  for (const archived of await archive.jobs({})) {
-    const where = `${archived.context}/${archived.job.namespace}`;
-    if (archived.hidden || archived.object === null || !mayBeActive(archived) || shown.has(where)) continue;
-    counts.set(where, (counts.get(where) ?? 0) + 1);
+async function printList(cli: Cli, jobs: JobList, query: ListQuery): Promise<number> {
+  const { rows, notes, failure, elsewhere = [] } = jobs;
+  if (cli.json) cli.printJsonLines(rows);
+  else {
+    cli.printAll(listLines(rows, layoutOf(cli)));
+    cli.note(footer(jobs, query));
   }
-  for (const [where, count] of counts) {
-    const { context, namespace } = splitContext(where);
-    cli.note(
-      `note: you have ${pluralize(count, 'job')} in ${where}: jobman list --context ${escapeLine(context)} -n ${namespace}`,
-    );
+  for (const note of notes) cli.note(escapeLine(`note: ${note}`));
+  if (cli.json && failure !== undefined)
+    reportError(new JobmanError(failure.message, failure.code, failure.lines), cli);
+  for (const { context, namespace, jobs: count } of elsewhere) {
+    const command = `jobman list --context ${escapeLine(context)} -n ${namespace}`;
+    cli.note(`note: you have ${pluralize(count, 'job')} in ${escapeLine(`${context}/${namespace}`)}: ${command}`);
   }
+  if (awaitsController(rows)) await restartIfKilled(cli, createWaker(cli), true);
+  // Next to jobs of another source, a source that does not answer is a note; otherwise its error is the exit code.
+  return failure === undefined || failure.isPartial ? exitCode.ok : failure.code;
 }
 
 function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {

@@ -1,8 +1,8 @@
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { escapeLine } from '../../app/format.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';
-import { splitContext } from '../cluster/join-sources.ts';
-import { restartIfKilled } from '../controller.ts';
+import { createWaker, restartIfKilled } from '../controller.ts';
+import { printLogs } from '../jobs/logs.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import type { LogsFlags } from '../table/flags.ts';
 
@@ -24,12 +24,12 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
     { ...flags, ...target },
     job === undefined ? args : [job],
     'read',
-    async (handle) => {
-      if (count > 1) cli.note(`-- ${handle.id}`);
-      return handle.logs(flags);
+    async (found, jobs) => {
+      if (count > 1) cli.note(`-- ${found.id}`);
+      return printLogs(cli, jobs, found, flags);
     },
-    async (client) => {
-      if (flags.follow !== true && flags.firstError !== true) await restartIfKilled(cli, client);
+    async () => {
+      if (flags.follow !== true && flags.firstError !== true) await restartIfKilled(cli, createWaker(cli));
     },
   );
 }
@@ -42,14 +42,14 @@ interface NewestJob {
 
 /** Also of the jobs that this installation submitted to a cluster. */
 async function newestJob(cli: Cli, { namespace, context }: LogsFlags): Promise<NewestJob> {
-  const [client, { archivedRows }, { ownerLabels }] = await Promise.all([
+  const [client, { archivedRows, splitZone }, { ownerLabels }] = await Promise.all([
     cli.services.client(),
-    import('../cluster/list.ts'),
+    import('../../app/cluster/job-list.ts'),
     import('../../app/cluster/job-object.ts'),
   ]);
   const [{ rows }, archived, actor] = await Promise.all([
     client.list({ own: true }),
-    archivedRows(cli, {}, new Set()),
+    archivedRows(cli.services, {}, new Set()),
     client.whoAmI(),
   ]);
   const own = ownerLabels(actor);
@@ -64,5 +64,5 @@ async function newestJob(cli: Cli, { namespace, context }: LogsFlags): Promise<N
   const { id, name, zone, backend } = newest;
   cli.note(`The newest job is ${backend === 'kubernetes' ? `${id} in ${zone}` : `${id} (${escapeLine(name)})`}.`);
   if (backend !== 'kubernetes') return { job: id };
-  return { job: id, ...splitContext(zone) };
+  return { job: id, ...splitZone(zone) };
 }

@@ -6,7 +6,8 @@ import { second, type Duration } from '../../core/model/time.ts';
 import { mainMetrics } from '../../reports/metrics.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { resolveJobs } from '../jobs/resolve.ts';
-import type { JobHandle } from '../jobs/handle.ts';
+import type { FoundJob } from '../../app/job-source.ts';
+import type { Jobs } from '../../app/jobs.ts';
 import { withReadProgress } from '../read-progress.ts';
 import { plotLines } from '../render/plot.ts';
 import { minPlotColumns, type PlotFlags } from '../table/flags.ts';
@@ -23,11 +24,13 @@ export async function plot(cli: Cli, flags: PlotFlags & GlobalFlags, ...args: re
   const rest = job === undefined ? args : args.slice(1);
   if (flags.all === true && !cli.json) throw usageError('--all prints every point, which needs --json.');
   if (flags.watch === true && cli.json) throw usageError('--watch and --json exclude each other.');
-  const { jobs, close } = await resolveJobs(cli, flags, job === undefined ? [] : [job], 'read');
+  const { jobs, named } = await resolveJobs(cli, flags, job === undefined ? [] : [job], 'read');
   try {
-    const [first] = jobs;
+    const [first] = named;
     if (first === undefined) throw usageError('Give a job: jobman plot 42 loss');
-    if (first.found instanceof JobmanError) throw first.found;
+    const { found } = first;
+    if (found instanceof JobmanError) throw found;
+    if (found.copy !== null) cli.note(found.copy.message);
     const { attempt, worker, since } = flags;
     const query: MetricsQuery = omitUndefined({
       metrics: rest.length === 0 ? undefined : rest,
@@ -35,23 +38,22 @@ export async function plot(cli: Cli, flags: PlotFlags & GlobalFlags, ...args: re
       worker,
       since: since === undefined ? undefined : cli.io.now() - since,
     });
-    if (flags.all === true) return await printAllPoints(cli, first.found, query);
-    if (flags.watch === true) return await watchPlot(cli, first.found, query, flags);
-    const { found } = first;
-    const view = await withReadProgress(cli, (onRead) => found.metrics({ ...query, onRead }));
+    if (flags.all === true) return await printAllPoints(cli, jobs, found, query);
+    if (flags.watch === true) return await watchPlot(cli, jobs, found, query, flags);
+    const view = await withReadProgress(cli, (onRead) => jobs.metrics(found, { ...query, onRead }));
     expectMetrics(view, rest);
     if (cli.json) cli.printJsonLines(pointsOf(view, rest));
     else cli.printAll(linesFor(cli, view, rest, flags));
     return exitCode.ok;
   } finally {
-    await close();
+    await jobs.close();
   }
 }
 
 /** Points after which the output is awaited, so that a slow reader slows the reading. */
 const writeSize = 1_000;
 
-async function printAllPoints(cli: Cli, job: JobHandle, query: MetricsQuery): Promise<number> {
+async function printAllPoints(cli: Cli, jobs: Jobs, job: FoundJob, query: MetricsQuery): Promise<number> {
   let waiting: MetricPointView[] = [];
   const write = async (): Promise<void> => {
     cli.printJsonLines(waiting);
@@ -59,7 +61,7 @@ async function printAllPoints(cli: Cli, job: JobHandle, query: MetricsQuery): Pr
     await cli.io.stdout.flush();
   };
   const print = async (onRead?: MetricsQuery['onRead']): Promise<number> => {
-    for await (const point of job.metricPoints({ ...query, ...omitUndefined({ onRead }) })) {
+    for await (const point of jobs.metricPoints(job, { ...query, ...omitUndefined({ onRead }) })) {
       if (cli.io.stdout.closed) break;
       waiting.push(point);
       if (waiting.length === writeSize) await write();
@@ -71,14 +73,14 @@ async function printAllPoints(cli: Cli, job: JobHandle, query: MetricsQuery): Pr
   return cli.io.stdout.isTerminal ? print() : withReadProgress(cli, print);
 }
 
-async function watchPlot(cli: Cli, job: JobHandle, query: MetricsQuery, flags: PlotFlags): Promise<number> {
+async function watchPlot(cli: Cli, jobs: Jobs, job: FoundJob, query: MetricsQuery, flags: PlotFlags): Promise<number> {
   const names = query.metrics ?? [];
   let view: MetricsView | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
   let took: Duration = 0;
   const read = async (onRead?: MetricsQuery['onRead']): Promise<MetricsView> => {
     const began = cli.io.now();
-    view = await job.metrics({ ...query, ...omitUndefined({ onRead }) });
+    view = await jobs.metrics(job, { ...query, ...omitUndefined({ onRead }) });
     readAt = cli.io.now();
     took = Math.max(0, readAt - began);
     return view;

@@ -7,12 +7,13 @@ import { createRedactor } from '../../app/redact.ts';
 import { settingsLayers } from '../../app/settings.ts';
 import { jobPage, type JobPage } from '../../reports/job-page.ts';
 import { type Cli, type GlobalFlags } from '../context.ts';
-import type { JobHandle } from '../jobs/handle.ts';
+import type { FoundJob } from '../../app/job-source.ts';
+import type { Jobs } from '../../app/jobs.ts';
 import type { Plot } from '../../reports/job-plot.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { withReadProgress } from '../read-progress.ts';
 import { installationFiles, makeBundle } from '../report/bundle.ts';
-import type { JobReport } from '../report/job-report.ts';
+import { collectReport, type JobReport } from '../report/job-report.ts';
 import { plotsOf } from '../report/plots.ts';
 import type { ReportFlags } from '../table/flags.ts';
 
@@ -26,16 +27,16 @@ export async function report(
     if (flags.bundle !== true) throw usageError('Which job? Give its id or name; `jobman list` shows them.');
     return writeReport(cli, flags, null);
   }
-  return forEachJob(cli, flags, args, 'read', async (found) => {
-    const [collected, plots] = await Promise.all([found.report(), readPlots(cli, found)]);
+  return forEachJob(cli, flags, args, 'read', async (found, jobs) => {
+    const [collected, plots] = await Promise.all([collectReport(cli, jobs, found), readPlots(cli, jobs, found)]);
     return writeReport(cli, flags, collected, plots);
   });
 }
 
 /** A page without metrics is better than none. */
-async function readPlots(cli: Cli, job: JobHandle): Promise<readonly Plot[]> {
+async function readPlots(cli: Cli, jobs: Jobs, job: FoundJob): Promise<readonly Plot[]> {
   try {
-    return plotsOf(await withReadProgress(cli, (onRead) => job.metrics({ onRead })));
+    return plotsOf(await withReadProgress(cli, (onRead) => jobs.metrics(job, { onRead })));
   } catch (error) {
     if (error instanceof JobmanError && error.code !== exitCode.interrupted) return [];
     throw error;

@@ -1,20 +1,21 @@
-import { type Cli, type GlobalFlags } from '../context.ts';
-import { restartIfKilled } from '../controller.ts';
-import { printEachJob } from '../jobs/resolve.ts';
-import type { JobFlags } from '../jobs/handle.ts';
+import { detailsJson } from '../../app/json.ts';
+import type { HistoryEntry } from '../../app/job-source.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { createWaker, restartIfKilled } from '../controller.ts';
+import { printEachJob, type JobFlags } from '../jobs/resolve.ts';
+import type { Output } from '../outputs.ts';
+import { layoutOf } from '../screen.ts';
 
 export async function show(cli: Cli, flags: JobFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   if (args.length === 0 && flags.jobName === undefined) {
     const { list } = await import('./list.ts');
     return list(cli, flags);
   }
-  return printEachJob(
-    cli,
-    flags,
-    args,
-    (job) => job.show(),
-    (client) => restartIfKilled(cli, client),
-  );
+  const textOf: Parameters<typeof printEachJob>[3] = async (job, jobs) => {
+    const [details, { showLines }] = await Promise.all([jobs.show(job), import('../render/show.ts')]);
+    return { objects: () => [detailsJson(details)], lines: () => showLines(details, layoutOf(cli)) };
+  };
+  return printEachJob(cli, flags, args, textOf, () => restartIfKilled(cli, createWaker(cli)));
 }
 
 interface WhyFlags extends JobFlags {
@@ -22,14 +23,11 @@ interface WhyFlags extends JobFlags {
 }
 
 export function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const isExplained = flags.explain === true;
-  return printEachJob(
-    cli,
-    flags,
-    args,
-    (job) => job.why(isExplained),
-    (client) => restartIfKilled(cli, client),
-  );
+  const textOf: Parameters<typeof printEachJob>[3] = async (job, jobs) => {
+    const [answer, { whyLines }] = await Promise.all([jobs.why(job), import('../render/show.ts')]);
+    return { objects: () => [answer], lines: () => whyLines(answer, layoutOf(cli), flags.explain === true) };
+  };
+  return printEachJob(cli, flags, args, textOf, () => restartIfKilled(cli, createWaker(cli)));
 }
 
 interface HistoryFlags extends JobFlags {
@@ -37,12 +35,19 @@ interface HistoryFlags extends JobFlags {
 }
 
 export function history(cli: Cli, flags: HistoryFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const isTimeline = flags.timeline === true;
-  return printEachJob(
-    cli,
-    flags,
-    args,
-    (job) => job.history(isTimeline),
-    (client) => restartIfKilled(cli, client),
-  );
+  const textOf: Parameters<typeof printEachJob>[3] = async (job, jobs) => {
+    const { expectAttempts, historyText } = await import('../render/history.ts');
+    const timeline = flags.timeline === true ? expectAttempts(await jobs.show(job)) : null;
+    const found = await jobs.history(job);
+    return {
+      objects: () => found.entries.map(entryJson),
+      lines: () => historyText(found, timeline, layoutOf(cli)),
+    };
+  };
+  return printEachJob(cli, flags, args, textOf, () => restartIfKilled(cli, createWaker(cli)));
+}
+
+/** A stored event has fields for programs; a job in a cluster has only messages. */
+function entryJson({ at, message, event }: HistoryEntry): Output {
+  return event ?? { at, message: message ?? '' };
 }

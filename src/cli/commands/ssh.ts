@@ -2,13 +2,16 @@ import type { SshFlags } from '../table/flags.ts';
 import type { SshHostOutput } from '../outputs.ts';
 import type { SshHost } from '../../app/worker-access.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { runSsh } from '../jobs/machines.ts';
 import { forEachJob } from '../jobs/resolve.ts';
 import { type Cli, forEach, type GlobalFlags, refuseJson, splitRef, refsOf } from '../context.ts';
 
 export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   refuseJson(cli.json, '`jobman ssh`');
   const { refs, rest } = splitRef(args, flags.jobName);
-  return forEachJob(cli, { jobName: flags.jobName }, refs, 'change', (job) => job.ssh(flags.worker ?? 0, rest));
+  return forEachJob(cli, { jobName: flags.jobName }, refs, 'change', (job, jobs) =>
+    runSsh(cli, jobs, job, flags.worker ?? 0, rest),
+  );
 }
 
 export async function sshConfig(

@@ -29,7 +29,8 @@ import {
 } from '../../app/cluster/submit-request.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { minute, second, type Duration } from '../../core/model/time.ts';
-import { beginArchive, readFlavorFile, printArchiveStart } from '../cluster/submission.ts';
+import { beginArchive, reportArchiveStart } from '../../app/cluster/begin-archive.ts';
+import { readFlavorFile } from '../cluster/flavor-file.ts';
 import { variablesOf } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { flagName } from '../flags.ts';
@@ -318,7 +319,8 @@ async function create(
     const groups = Number.isSafeInteger(group) ? [group] : [];
     const target = cluster.context();
     archive = await cli.services.clusterArchive();
-    const { installation, isArchived } = await beginArchive(cli, archive, target);
+    const { installation, isArchived, note } = await beginArchive(cli.services, archive, target);
+    if (note !== null) cli.note(note);
     const asked = request.object({ ...submitter, installation, groups });
     const [made] = await Promise.all([
       cluster.create(asked, { signal: late.signal }),
@@ -343,7 +345,10 @@ async function create(
     if (wantsQueue(asked) && made.spec?.suspend !== true) {
       cli.note('Kueue did not suspend the job: it runs at once, without waiting in its queue.');
     }
-    if (isArchived) await printArchiveStart(cli, archive.recordSubmitted(target, made));
+    const { note: startNote } = isArchived
+      ? await reportArchiveStart(archive.recordSubmitted(target, made))
+      : { note: null };
+    if (startNote !== null) cli.note(startNote);
     if (mode.wait === true) {
       const { wait } = await import('./wait.ts');
       const { context: at, namespace: within } = target;

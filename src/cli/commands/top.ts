@@ -8,8 +8,8 @@ import { second, type Duration } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { pause } from '../../app/concurrency.ts';
 import { untilInterrupted } from '../interrupt.ts';
-import { jobLines, noJobsText, topLines, zoneLines, type TopLayout } from '../render/top.ts';
-import { columnsOf } from '../screen.ts';
+import { jobLines, noJobsText, topLines, zoneLines } from '../render/top.ts';
+import { layoutOf } from '../screen.ts';
 import { topOrders, type TopFlags } from '../table/flags.ts';
 import { topScreen } from '../top/screen.ts';
 import { createTopSources, type TopSources } from '../top/sources.ts';
@@ -76,7 +76,6 @@ async function filterOf(
 }
 
 function print(cli: Cli, rows: TopRows, flags: TopFlags): void {
-  const { io, screen } = cli;
   if (cli.json) {
     const objects: readonly TopRow[] = [
       ...rows.zones,
@@ -86,12 +85,7 @@ function print(cli: Cli, rows: TopRows, flags: TopFlags): void {
     cli.printJsonLines(objects);
     return;
   }
-  const layout: TopLayout = {
-    columns: columnsOf(io.stdout),
-    styler: screen.styleOut,
-    unicode: screen.unicode,
-    now: io.now(),
-  };
+  const layout = layoutOf(cli);
   const zones = zoneLines(rows.zones, layout);
   const lines = topLines(rows, flags.sort ?? topOrders[0], () => true);
   cli.printAll([...zones, ...(zones.length > 0 && lines.length > 0 ? [''] : [])]);

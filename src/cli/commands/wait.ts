@@ -11,8 +11,8 @@ import { createProgress, formatExitHints, type Progress, formatTitle } from '../
 import { createEventFormatter, type EventFormatter } from '../follow/annotations.ts';
 import { pause } from '../../app/concurrency.ts';
 import { abortOnSignal, callAfter } from '../interrupt.ts';
-import type { JobFlags, JobHandle } from '../jobs/handle.ts';
-import { resolveJobs } from '../jobs/resolve.ts';
+import type { FoundJob } from '../../app/job-source.ts';
+import { resolveJobs, type JobFlags } from '../jobs/resolve.ts';
 import { cutEnd, width } from '../render/cell.ts';
 import { glyph } from '../screen.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
@@ -24,21 +24,24 @@ interface WaitFlags extends JobFlags {
 }
 
 export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const { client, jobs, close } = await resolveJobs(cli, flags, args, 'read');
+  const { jobs, named } = await resolveJobs(cli, flags, args, 'read');
+  const client = await cli.services.client();
   const { signal: left, release } = abortOnSignal(cli);
   const late = new AbortController();
   const cancelTimeout = callAfter(flags.timeout, () => late.abort());
   const signal = AbortSignal.any([left, late.signal]);
   const open = new Set<string>();
-  const waitFor = async (name: string, job: JobHandle | JobmanError): Promise<number> => {
+  const waitFor = async (name: string, job: FoundJob | JobmanError): Promise<number> => {
     try {
       if (job instanceof JobmanError) throw job;
-      if (job.wait === undefined) {
+      const record = await jobs.record(job);
+      if (record === null) {
         open.add((await client.show(job.id)).id);
         return exitCode.ok;
       }
       open.add(name);
-      const code = await job.wait(signal);
+      const { waitForClusterJob } = await import('../cluster/wait.ts');
+      const code = await waitForClusterJob(cli, jobs, record, signal);
       if (code !== null) open.delete(name);
       return code ?? exitCode.ok;
     } catch (error) {
@@ -48,8 +51,8 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
     }
   };
   try {
-    const others = jobs.filter(({ found }) => found instanceof JobmanError || found.wait !== undefined);
-    const stored = jobs.filter((job) => !others.includes(job));
+    const others = named.filter(({ found }) => found instanceof JobmanError || found.cluster !== null);
+    const stored = named.filter((job) => !others.includes(job));
     let worst: number = exitCode.ok;
     for (const { name, found } of stored) worst = Math.max(worst, await waitFor(name, found));
     const ids = [...open];
@@ -70,7 +73,7 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
   } finally {
     cancelTimeout();
     release();
-    await close();
+    await jobs.close();
   }
 }
 

@@ -13,7 +13,7 @@ import { type Cli, printError } from '../context.ts';
 import { type OutputDisplay, createOutputDisplay } from './worker-output.ts';
 import { callAfter } from '../interrupt.ts';
 import { workersLabel } from '../logs/lines.ts';
-import type { Machines } from '../jobs/handle.ts';
+import type { Machines } from './machines.ts';
 
 /** One argument is a line for a shell, as with ssh; several are a program and its arguments, unchanged. */
 export function parseProgram(args: readonly string[], id: string): Program {

@@ -1,10 +1,41 @@
-import type { AllocationView, AttemptView } from '../../app/client.ts';
+import type { AllocationView, AttemptView, JobView } from '../../app/client.ts';
+import { usageError } from '../../app/errors.ts';
+import type { JobDetails, JobHistory } from '../../app/job-source.ts';
+import type { Layout } from '../screen.ts';
+import { formatJobName } from './job-phrases.ts';
 import { formatTimeOfDay, formatDate, formatDuration, formatTimestamp, escapeLine } from '../../app/format.ts';
 import { fillLines, hangingIndent, padStart } from './cell.ts';
 import { day, type Duration, hour, type Instant, minute, second } from '../../core/model/time.ts';
 
+/** For `history`; with the attempts of `timeline`. */
+export function historyText(
+  { entries, ...subject }: JobHistory,
+  timeline: JobView | null,
+  { columns, styler, now }: Layout,
+): readonly string[] {
+  return [
+    styler('bold', formatJobName(subject)),
+    ...(timeline === null ? [] : timelineLines(timeline, columns ?? plainColumns, now)),
+    ...historyLines(shownEntries(entries), columns, now),
+  ];
+}
+
+const plainColumns = 80;
+
+/** Throws a usage error for a job in a cluster. */
+export function expectAttempts(details: JobDetails): JobView {
+  if (details.backend !== 'kubernetes') return details;
+  throw usageError('--timeline shows attempts, and a job in a cluster has none.');
+}
+
+export function shownEntries(
+  entries: JobHistory['entries'],
+): readonly { readonly at: Instant; readonly message: string }[] {
+  return entries.flatMap(({ at, message }) => (message === null ? [] : [{ at, message }]));
+}
+
 /** On a terminal the times of day below a line for each day; elsewhere full times, so that lines can be sorted. */
-export function historyLines(
+function historyLines(
   events: readonly { readonly at: Instant; readonly message: string }[],
   columns: number | null,
   now: Instant,
@@ -45,7 +76,7 @@ const scales: readonly Duration[] = [
 
 const margin = 8;
 
-export function timelineLines(
+function timelineLines(
   life: {
     readonly createdAt: Instant;
     readonly attempts: readonly AttemptView[];

@@ -1,15 +1,9 @@
 import type { JobRow } from '../../app/client.ts';
 import { formatAge, escapeLine, formatMachine, formatStatus } from '../../app/format.ts';
-import type { Instant } from '../../core/model/time.ts';
-import { glyph, stylePhase, type Styler } from '../screen.ts';
+import { glyph, stylePhase, type Layout } from '../screen.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
 
-export interface ListLayout {
-  /** Null without a terminal: then nothing is cut and no column is dropped. */
-  readonly columns: number | null;
-  readonly styler: Styler;
-  readonly unicode: boolean;
-  readonly now: Instant;
+export interface ListLayout extends Layout {
   readonly bold?: ReadonlySet<string>;
   /** Rows from the first number up to before the second; column widths fit all rows. */
   readonly range?: readonly [number, number];

@@ -1,3 +1,4 @@
+import type { JobDetails } from '../../app/job-source.ts';
 import { formatCause, formatHourlyCost, formatStartFolder } from '../../app/phrases.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { periodPhrases } from '../../core/decide/spending.ts';
@@ -16,8 +17,6 @@ import {
   formatTimeOfDay,
   pluralize,
   formatDate,
-  formatHours,
-  formatAmount,
   formatUsdOf,
   formatDuration,
   formatMachine,
@@ -29,27 +28,33 @@ import {
 } from '../../app/format.ts';
 import { aligned, labelled } from './aligned.ts';
 import { fillLines, wrap } from './cell.ts';
-import { glyph, type Styler, stylePhase } from '../screen.ts';
+import { clusterFactRows, clusterJobLines } from './cluster-job.ts';
+import { formatCostSplit, formatJobName } from './job-phrases.ts';
+import { glyph, type Layout, stylePhase } from '../screen.ts';
 import { quote } from '../../catalogue/shell.ts';
 import type { DashboardLinks } from '../../core/model/dashboard-links.ts';
-import { heldUses, type CostSplit } from '../../reports/cost.ts';
 import type { ResumeFrom } from '../../core/model/spec.ts';
 import type { Duration, Instant } from '../../core/model/time.ts';
 
-interface ShowLayout extends ReadingTime {
-  /** Null without a terminal: then nothing is cut or wrapped. */
-  readonly columns: number | null;
-  readonly styler: Styler;
-  readonly unicode: boolean;
-}
+export type ShowLayout = Layout & ReadingTime;
 
 /** Workers and attempts beyond this many are counted, not listed; `--json` has all. */
 const maxRows = 20;
 
-export function showLines(view: JobView, layout: ShowLayout): readonly string[] {
+/** For `show`. */
+export function showLines(details: JobDetails, layout: ShowLayout): readonly string[] {
+  return details.backend === 'kubernetes' ? clusterJobLines(details, layout) : storedJobLines(details, layout);
+}
+
+/** Labels and texts about the job as a whole, in order. */
+export function factRows(details: JobDetails, layout: ShowLayout): readonly (readonly [label: string, text: string])[] {
+  return details.backend === 'kubernetes' ? clusterFactRows(details, layout) : storedFactRows(details, layout);
+}
+
+function storedJobLines(view: JobView, layout: ShowLayout): readonly string[] {
   return [
     ...heading(view, layout),
-    ...labelled(factRows(view, layout), layout.columns),
+    ...labelled(storedFactRows(view, layout), layout.columns),
     ...attempts(view, layout),
     ...workers(view, layout),
     ...commands(view, layout.columns),
@@ -59,13 +64,15 @@ export function showLines(view: JobView, layout: ShowLayout): readonly string[] 
 function heading(view: JobView, layout: ShowLayout): readonly string[] {
   const status = `${glyph(layout, view.phase)} ${escapeLine(formatStatus(view))} for ${formatDuration(layout.now - view.phaseStartedAt)}`;
   const attempt = view.attempt === 0 ? '' : `attempt ${view.attempt}, stage ${view.stage}`;
-  const name = `${view.id} ${escapeLine(view.name)} (${escapeLine(view.owner)})`;
-  const parts = [layout.styler('bold', name), stylePhase(layout.styler, view.phase, status), attempt].filter(Boolean);
+  const parts = [
+    layout.styler('bold', formatJobName(view)),
+    stylePhase(layout.styler, view.phase, status),
+    attempt,
+  ].filter(Boolean);
   return fillLines(parts, '  ', layout.columns);
 }
 
-/** Labels and texts about the job as a whole, in order. */
-export function factRows(view: JobView, layout: ShowLayout): readonly (readonly [label: string, text: string])[] {
+function storedFactRows(view: JobView, layout: ShowLayout): readonly (readonly [label: string, text: string])[] {
   const rows: (readonly [string, string])[] = [['why', view.why.message]];
   rows.push(...whyRows(view.why, layout), ['where', formatWhere(view, layout)]);
   if (view.progress !== null) rows.push(['progress', view.progress]);
@@ -158,22 +165,6 @@ function formatCost(view: JobView): string | null {
     ...(split === null ? [] : [split]),
   ];
   return parts.length === 0 ? null : parts.join('; ');
-}
-
-/** The uses as `cost` has them. Null before the first. */
-export function formatCostSplit(cost: CostSplit, isFinal: boolean, notes: readonly string[] = []): string | null {
-  const { held, waiting } = cost;
-  const waited = waiting.durationMs === 0 ? [] : [`waiting ${formatDuration(waiting.durationMs)}`];
-  if (held.durationMs === 0) return waited[0] === undefined ? null : `${waited[0]}, not charged`;
-  const details = [...(held.chipMs === 0 ? [] : [`${formatHours(held.chipMs)} chip-hours`]), ...notes];
-  const soFar = isFinal ? '' : ' so far';
-  const amount = held.estimateUsd === null ? 'not priced' : `${formatAmount(held, ' not priced')} estimated${soFar}`;
-  const about = details.length === 0 ? '' : ` (${details.join(', ')})`;
-  const uses = heldUses(cost).map((use) => {
-    const { estimateUsd, durationMs } = cost[use];
-    return `${use} ${estimateUsd === null ? formatDuration(durationMs) : formatAmount(cost[use])}`;
-  });
-  return `${amount}${about}: ${[...uses, ...waited].join(', ')}`;
 }
 
 /** `$3.20 of $4.00 used (80%), will be used up at 20 Nov 22:31:07 UTC`. */
@@ -339,10 +330,16 @@ function commands(view: JobView, columns: number | null): readonly string[] {
   );
 }
 
-export function whyLines(why: Why, columns: number | null, now: Instant, isExplained = false): readonly string[] {
+export function whyLines(why: Why, { columns, now }: Layout, isExplained = false): readonly string[] {
   const sentence = escapeLine(why.message);
   const head = columns === null ? [sentence] : wrap(sentence, columns);
-  return [...head, ...labelled([...whyRows(why, { now }), ...(isExplained ? [situationRow(why)] : [])], columns)];
+  return [
+    ...head,
+    ...labelled(
+      [...whyRows(why, { now }), ...(isExplained && why.backend !== 'kubernetes' ? [situationRow(why)] : [])],
+      columns,
+    ),
+  ];
 }
 
 function situationRow({ situation }: Why): readonly [string, string] {
@@ -357,7 +354,7 @@ function whyRows(why: Why, reading: ReadingTime): readonly (readonly [string, st
   for (const [index, line] of why.logTail.entries()) rows.push([index === 0 ? 'log' : '', line]);
   if (why.rule !== null) rows.push(['rule', why.rule]);
   if (why.typicalWait !== null) rows.push(['usually', why.typicalWait]);
-  return [...rows, ['next', formatNext(why, reading)]];
+  return why.next === null ? rows : [...rows, ['next', formatNext(why, reading)]];
 }
 
 /** The times belong to the first sentence: `The controller requests it again (in 30s).` */
@@ -367,5 +364,7 @@ export function formatNext({ next, nextAt, nextCheckAt }: Why, { now, isKept = f
     ...(nextAt !== null && nextAt > now ? [when(nextAt)] : []),
     ...(nextCheckAt !== null && nextCheckAt > now ? [`next check ${when(nextCheckAt)}`] : []),
   ];
-  return times.length === 0 ? next : next.replace(/(?=\.(?: |$)|$)/u, ` (${times.join(', ')})`);
+  return next === null || times.length === 0
+    ? (next ?? '')
+    : next.replace(/(?=\.(?: |$)|$)/u, ` (${times.join(', ')})`);
 }

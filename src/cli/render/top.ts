@@ -5,18 +5,10 @@ import { formatCount } from '../../app/progress.ts';
 import { percentOf, type TopJob, type TopRows, type TopTpu, type TopWorker, type TopZone } from '../../app/top.ts';
 import { suggestZone } from '../../catalogue/zones.ts';
 import type { Instant } from '../../core/model/time.ts';
-import { glyph, type Styler } from '../screen.ts';
+import { glyph, type Layout, type Styler } from '../screen.ts';
 import type { TopOrder } from '../table/flags.ts';
 import { fittedTable, type Column } from './aligned.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
-
-export interface TopLayout {
-  /** Null without a terminal: then nothing is cut and no column is dropped. */
-  readonly columns: number | null;
-  readonly styler: Styler;
-  readonly unicode: boolean;
-  readonly now: Instant;
-}
 
 /** A line of the lower table: a job, one of its workers, or a TPU without a job. */
 export type TopLine = TopJob | TopWorker | TopTpu;
@@ -71,7 +63,7 @@ const zoneDropOrder = ['LIMIT', 'AGE', 'IDLE FOR', 'HELD', 'WAIT'] as const;
 const ownersWidth = 10;
 
 /** `[]` without zones. */
-export function zoneLines(zones: readonly TopZone[], { columns, styler, now }: TopLayout): readonly string[] {
+export function zoneLines(zones: readonly TopZone[], { columns, styler, now }: Layout): readonly string[] {
   if (zones.length === 0) return [];
   const isOneProject = new Set(zones.map(({ project }) => project)).size === 1;
   const most = columns === null ? null : columns < narrowTerminal ? columns : columns - ownersWidth - 2;
@@ -163,7 +155,7 @@ export function rowsPerLine(columns: number | null): 1 | 2 {
 }
 
 /** With a heading, unless the terminal is too narrow for a table. `all` decides the widths, so that scrolling changes none. */
-export function jobLines(lines: readonly TopLine[], all: readonly TopLine[], layout: TopLayout): readonly string[] {
+export function jobLines(lines: readonly TopLine[], all: readonly TopLine[], layout: Layout): readonly string[] {
   const { columns, styler, now } = layout;
   if (rowsPerLine(columns) === 2)
     return lines.flatMap((line) => twoLines(line, layout).map((text) => styleLine(line, text, styler)));
@@ -180,7 +172,7 @@ const dropOrder = ['NET', 'DISK%', 'ZONE', 'USER', 'ACCELERATOR', 'STEP/S', 'STE
 const detailShare = 0.25;
 const detailWidth = 40;
 
-function jobTable(lines: readonly TopLine[], all: readonly TopLine[], layout: TopLayout): readonly string[] {
+function jobTable(lines: readonly TopLine[], all: readonly TopLine[], layout: Layout): readonly string[] {
   const { columns } = layout;
   const widths = {
     id: widest(all, (line) => (line.kind === 'job' ? line.id : ''), 20),
@@ -205,7 +197,7 @@ function widest(lines: readonly TopLine[], text: (line: TopLine) => string, most
 
 /** Numbers have the widths of their usual values: a column that becomes wider would change every line of the screen. */
 function jobColumns(
-  layout: TopLayout,
+  layout: Layout,
   widths: { readonly id: number; readonly name: number },
 ): readonly Column<TopLine>[] {
   const { columns, now } = layout;
@@ -253,7 +245,7 @@ function nameOf(line: TopLine): string {
   return line.pod ?? (line.worker === 'controller' ? 'controller' : `worker ${line.worker}`);
 }
 
-function formatState(line: TopLine, { unicode, now }: TopLayout): string {
+function formatState(line: TopLine, { unicode, now }: Layout): string {
   if (line.kind === 'tpu') return line.state;
   if (line.kind === 'worker') {
     if (line.silentSinceAt !== null) return `? silent ${formatAge(now - line.silentSinceAt)}`;
@@ -310,7 +302,7 @@ function styleLine(line: TopLine, text: string, styler: Styler): string {
   return idleSinceAt === null ? text : styler('bold', text);
 }
 
-function twoLines(line: TopLine, layout: TopLayout): readonly [string, string] {
+function twoLines(line: TopLine, layout: Layout): readonly [string, string] {
   const { columns, now } = layout;
   const most = columns ?? narrowTerminal;
   const id = line.kind === 'job' ? line.id : line.kind === 'tpu' ? '-' : ' ';

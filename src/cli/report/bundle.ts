@@ -8,7 +8,7 @@ import { settingAt } from '../../schema/settings.ts';
 import { settingKeys } from '../../app/settings.ts';
 import { jsonText } from '../../app/json.ts';
 import type { Cli } from '../context.ts';
-import { endOfFile, type ReportFile } from './job-report.ts';
+import { endOfFile, type ReportFile } from './report-parts.ts';
 
 const readme = `This archive describes a job of jobman, or jobman itself, for a bug report.
 

@@ -1,77 +1,47 @@
-// The report of a job of a cluster, or of one of which only the archive has a copy.
+// The parts of a report that only a job of a cluster has.
 
-import { archivedPhase, type ArchivedJob, type ClusterJobEvent } from '../../app/cluster/archive.ts';
+import type { ClusterJobView } from '../../app/cluster/job-view.ts';
 import { readArchivedLog } from '../../app/cluster/archived-logs.ts';
 import type { Cluster, ClusterContainer, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { ClusterRecord } from '../../app/cluster/cluster-record.ts';
 import type { ClusterArchive } from '../../app/cluster/commands.ts';
 import { mainContainer } from '../../app/cluster/job-object.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { pluralize } from '../../app/format.ts';
-import { jsonText } from '../../app/json.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { PageAttempt } from '../../reports/job-page.ts';
 import type { SpanKind, Timeline } from '../../reports/job-timeline.ts';
-import type { Cli } from '../context.ts';
-import { clusterFactRows, detailsJson, type Details } from '../cluster/details.ts';
-import { documentOf, lastLines, pageCost, pageLogLines, type JobReport, type ReportFile } from './job-report.ts';
+import { documentOf, lastLines, pageLogLines, type ReportFile, type ReportParts } from './report-parts.ts';
 
 /** Logs of more pods repeat each other. */
 const maxLogs = 16;
 
-/** `cluster` is null for a job that its cluster no longer has. */
-export async function clusterReport(
-  cli: Cli,
-  origin: {
-    readonly details: Details;
-    readonly archive: ClusterArchive;
-    readonly archived: ArchivedJob | undefined;
-    readonly cluster: Cluster | null;
-    readonly events: readonly ClusterJobEvent[];
-    readonly exitCode: number;
-    readonly notes: readonly string[];
-  },
-): Promise<JobReport> {
-  const { details, archived, events, notes } = origin;
-  const { observation, result, object } = details;
-  const { job, pods } = observation;
-  const now = cli.io.now();
-  const client = await cli.services.client();
-  const usage = await client.usage({ jobs: [job.uid] });
-  const { logs, problems } = await logsOf(origin);
+export async function clusterParts(
+  archive: ClusterArchive,
+  { archived, cluster, job }: ClusterRecord,
+  { object, pods, goneAt }: ClusterJobView,
+  now: Instant,
+): Promise<ReportParts> {
+  const copy = archived ?? (archive.isUsed ? await archive.job(job.uid) : undefined);
+  const copies = copy === undefined ? [] : await archive.logs(copy);
+  const { logs, problems } = await logsOf(archived === null ? cluster : null, pods, copies);
   const { stringify } = await import('yaml');
   const manifest = object === null ? null : stringify(object);
   return {
-    page: {
-      id: job.name,
-      name: job.name,
-      owner: job.owner,
-      phase: archived === undefined ? result.phase : archivedPhase(archived),
-      message: result.message,
-      evidence: result.evidence,
-      facts: clusterFactRows(details, { now, isKept: true }).filter(
-        ([label]) => label !== 'why' && label !== 'because',
-      ),
-      timeline: podTimeline(job.createdAt, pods, details.archived?.goneAt ?? now),
-      attempts: pods.map(podAttempt),
-      cost: pageCost(usage, now),
-      history: events,
-      logs: logs.map(({ name, text }, index) => ({
-        title: `${name}: last lines`,
-        text: lastLines(text),
-        isOpen: index === 0,
-      })),
-      documents: manifest === null ? [] : [documentOf('Job object', manifest)],
-      notes: [...notes, ...problems],
-    },
+    timeline: podTimeline(job.createdAt, pods, goneAt ?? now),
+    attempts: pods.map(podAttempt),
+    logs: logs.map(({ name, text }, index) => ({
+      title: `${name}: last lines`,
+      text: lastLines(text),
+      isOpen: index === 0,
+    })),
+    documents: manifest === null ? [] : [documentOf('Job object', manifest)],
+    notes: problems,
     files: [
-      { name: 'job.json', text: `${jsonText(detailsJson(details), 2)}\n` },
-      { name: 'events.jsonl', text: events.map((event) => `${jsonText(event)}\n`).join('') },
-      { name: 'usage.jsonl', text: usage.map((row) => `${jsonText(row)}\n`).join('') },
       ...(manifest === null ? [] : [{ name: 'manifest.yaml', text: manifest }]),
       ...logs.map(({ name, text }) => ({ name: `logs/${name}.log`, text })),
     ],
     secrets: null,
-    exitCode: origin.exitCode,
   };
 }
 
@@ -82,10 +52,13 @@ interface PodLogs {
 }
 
 /** From the cluster while it has the pod, otherwise from the archive. The newest pods come first. */
-async function logsOf({ details, archive, archived, cluster }: Parameters<typeof clusterReport>[1]): Promise<PodLogs> {
+async function logsOf(
+  cluster: Cluster | null,
+  pods: readonly ClusterPod[],
+  copies: Awaited<ReturnType<ClusterArchive['logs']>>,
+): Promise<PodLogs> {
   const problems: string[] = [];
-  const copies = archived === undefined ? [] : await archive.logs(archived);
-  const targets = details.observation.pods.flatMap((pod) => {
+  const targets = pods.flatMap((pod) => {
     const main = mainContainer(pod.containers);
     return main === undefined ? [] : [{ pod: pod.name, container: main.name, isWaiting: main.state === 'waiting' }];
   });

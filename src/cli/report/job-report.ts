@@ -1,121 +1,75 @@
-// The data that `report` collects about a job, from its store, its cluster or the archive, before secrets are removed.
+// The data that `report` collects about a job, before secrets are removed.
 
-import { formatAmount, formatDuration } from '../../app/format.ts';
-import type { SecretSources } from '../../app/known-secrets.ts';
-import type { LogRef } from '../../app/client.ts';
-import { JobmanError } from '../../app/errors.ts';
-import { readEnd } from '../../app/logs.ts';
-import type { Instant } from '../../core/model/time.ts';
-import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
-import type { Timeline } from '../../reports/job-timeline.ts';
-import { heldUses, jobCost, type CostAmount } from '../../reports/cost.ts';
-import { formatNoPrice, formatPrices, freeMinute } from '../render/cost.ts';
-import type { LogReader } from '../logs/stream.ts';
-import type { UsageRow } from '../../reports/usage.ts';
+import { jsonText, detailsJson } from '../../app/json.ts';
+import type { FoundJob } from '../../app/job-source.ts';
+import type { Jobs } from '../../app/jobs.ts';
+import type { JobPage } from '../../reports/job-page.ts';
+import type { Cli } from '../context.ts';
+import { readCode } from '../jobs/resolve.ts';
+import { shownEntries } from '../render/history.ts';
+import { factRows } from '../render/show.ts';
+import { layoutOf } from '../screen.ts';
+import { pageCost, type ReportParts } from './report-parts.ts';
 
-export interface JobReport {
+export interface JobReport extends Pick<ReportParts, 'files' | 'secrets'> {
   /** `report` adds the metrics. */
   readonly page: Omit<JobPage, 'madeAt' | 'version' | 'plots'>;
-  /** Further files of a bug report. */
-  readonly files: readonly ReportFile[];
-  /** The job's own secrets. */
-  readonly secrets: SecretSources['job'];
   /** 0 unless the report may be old. */
   readonly exitCode: number;
 }
 
-export interface ReportFile {
-  /** A relative path. */
-  readonly name: string;
-  readonly text: string;
-}
+/** Rows that the head of the page has, and the path of the files. */
+const headings: readonly string[] = ['why', 'because', 'files'];
 
-/** Of one log on the page, and in a bug report. */
-export const pageLogLines = 40;
-const bundleLogBytes = 256 * 1024;
-
-/** Of a line that a cut divides, this much is left out: a part of a secret is not recognised as one. */
-const longestSecret = 4_096;
-
-/** The last 256 KiB of a log; empty if it cannot be read. */
-export async function endOfLog(client: LogReader, { job, id, size }: LogRef): Promise<string> {
-  try {
-    const { bytes } = await client.readLog(job, id, Math.max(0, size - bundleLogBytes), bundleLogBytes);
-    return withoutCutLine(bytes);
-  } catch (error) {
-    if (error instanceof JobmanError) return '';
-    throw error;
-  }
-}
-
-/** The last 256 KiB of a file, empty without a readable one. */
-export function endOfFile(path: string): string {
-  return withoutCutLine(Buffer.from(readEnd(path, bundleLogBytes).text));
-}
-
-/** The first line is whole, or its first 4 KiB are left out. */
-function withoutCutLine(bytes: Uint8Array): string {
-  const text = new TextDecoder().decode(bytes);
-  if (bytes.length < bundleLogBytes) return text;
-  const lineEnd = text.indexOf('\n');
-  return text.slice(lineEnd < 0 ? longestSecret : Math.min(lineEnd + 1, longestSecret));
-}
-
-/** More would make a page that browsers open slowly. */
-const maxDocumentCharacters = 200_000;
-
-/** The last lines of a log. `report` removes secrets before it makes control characters visible, so both stay here. */
-export function lastLines(text: string): string {
-  return text.trimEnd().split('\n').slice(-pageLogLines).join('\n');
-}
-
-/** The text of a document, cut with a note if it is very long. */
-export function documentOf(title: string, text: string, isOpen = false): PageText {
-  const isCut = text.length > maxDocumentCharacters;
-  const lineEnd = text.lastIndexOf('\n', maxDocumentCharacters);
-  const shown = isCut ? text.slice(0, Math.max(lineEnd, maxDocumentCharacters - longestSecret)) : text;
-  const rest = text.length - shown.length;
-  return { title, isOpen, text: rest > 0 ? `${shown}\n... and ${rest} characters more` : shown };
-}
-
-/** Null without usage. */
-export function pageCost(rows: readonly UsageRow[], now: Instant): PageCost | null {
-  if (rows.length === 0) return null;
-  const { prices, simulated, ...split } = jobCost(rows, now);
-  const row = (use: string, amount: CostAmount, estimate = formatAmount(amount, ' not priced')) => {
-    return { use, time: formatDuration(amount.durationMs), estimate };
-  };
-  const source = prices.length === 0 ? formatNoPrice([split.held]) : `An estimate with ${formatPrices(prices)}.`;
-  const free = simulated ? ' The TPU emulator is free: these are the prices of the same TPUs at Google.' : '';
+/** Throws JobmanError for an absent job. */
+export async function collectReport(cli: Cli, jobs: Jobs, job: FoundJob): Promise<JobReport> {
+  const client = await cli.services.client();
+  const [details, history, { key }] = await Promise.all([
+    jobs.show(job, { isKept: true }),
+    jobs.history(job),
+    jobs.ledgerJob(job),
+  ]);
+  const usage = await client.usage({ jobs: [key] });
+  const layout = { ...layoutOf(cli), columns: null, unicode: true, isKept: true };
+  const { now } = layout;
+  const record = await jobs.record(job);
+  let parts: ReportParts;
+  if (details.backend === 'kubernetes' && record !== null) {
+    const { clusterParts } = await import('./cluster.ts');
+    parts = await clusterParts(await cli.services.clusterArchive(), record, details, now);
+  } else if (details.backend !== 'kubernetes') {
+    const { storedParts } = await import('./stored.ts');
+    parts = await storedParts(client, details, usage, now);
+  } else throw new Error(`job ${job.id} has two kinds`);
+  const { id, name, owner, phase, why } = details;
+  const { timeline, attempts, logs, documents } = parts;
   return {
-    rows: [
-      ...heldUses(split).map((use) => row(use, split[use])),
-      row('total', split.held),
-      ...(split.waiting.durationMs > 0 ? [row('waiting', split.waiting, 'not charged')] : []),
+    page: {
+      id,
+      name,
+      owner,
+      phase,
+      message: why.message,
+      evidence: why.evidence,
+      facts: factRows(details, layout).filter(([label]) => !headings.includes(label)),
+      timeline,
+      attempts,
+      cost: pageCost(usage, now),
+      history: shownEntries(history.entries),
+      logs,
+      documents,
+      notes: [...(job.copy === null ? [] : [job.copy.message]), ...parts.notes],
+    },
+    files: [
+      { name: 'job.json', text: `${jsonText(detailsJson(details), 2)}\n` },
+      {
+        name: 'events.jsonl',
+        text: history.entries.map(({ event, ...entry }) => `${jsonText(event ?? entry)}\n`).join(''),
+      },
+      { name: 'usage.jsonl', text: usage.map((row) => `${jsonText(row)}\n`).join('') },
+      ...parts.files,
     ],
-    note: `${source}${free}${split.held.freeMs > 0 ? ` ${freeMinute}` : ''}`,
+    secrets: parts.secrets,
+    exitCode: readCode(job),
   };
-}
-
-/** A lane for each allocation. Null without usage. */
-export function usageTimeline(
-  rows: readonly UsageRow[],
-  attempts: Timeline['attempts'],
-  now: Instant,
-): Timeline | null {
-  const [first] = rows;
-  if (first === undefined) return null;
-  const lanes = [...Map.groupBy(rows, ({ allocation }) => allocation)].map(([allocation, own]) => {
-    const [{ accelerator, location } = first] = own;
-    const label = `${allocation} ${accelerator ?? first.name}`;
-    const spans = own.map(({ use, attempt, from, until }) => ({
-      kind: use,
-      from,
-      until: until ?? now,
-      detail: [attempt === null ? null : `attempt ${attempt}`, location].filter(Boolean).join(', ') || null,
-    }));
-    return { label, spans };
-  });
-  const times = rows.flatMap(({ from, until }) => [from, until ?? now]);
-  return { from: Math.min(...times, ...attempts.map(({ at }) => at)), until: Math.max(...times), lanes, attempts };
 }

@@ -1,83 +1,46 @@
-// The report of a job of the store.
+// The parts of a report that only a job of the store has.
 
-import type { AttemptView, Client, JobView, Ref } from '../../app/client.ts';
+import type { AttemptView, Client, JobView } from '../../app/client.ts';
 import { reasonPhrases } from '../../app/format.ts';
-import { describeEvent, withoutRepeatedLosses } from '../../app/history.ts';
 import { manifestFile } from '../../app/job-folder.ts';
-import { jsonText, viewJson } from '../../app/json.ts';
 import { readOptional } from '../../app/settings.ts';
 import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
 import { formatWorker } from '../../core/model/spec.ts';
+import type { Instant } from '../../core/model/time.ts';
 import type { PageAttempt, PageText } from '../../reports/job-page.ts';
-import type { Cli } from '../context.ts';
-import { factRows } from '../render/show.ts';
-import {
-  endOfLog,
-  documentOf,
-  lastLines,
-  pageCost,
-  usageTimeline,
-  type JobReport,
-  type ReportFile,
-} from './job-report.ts';
-
-/** Rows that the head of the page has, and the path of the files. */
-const headings: readonly string[] = ['why', 'because', 'files'];
+import type { UsageRow } from '../../reports/usage.ts';
+import { documentOf, endOfLog, lastLines, usageTimeline, type ReportFile, type ReportParts } from './report-parts.ts';
 
 /** Logs of more workers repeat each other. */
 const maxPageLogs = 8;
 const maxBundleLogs = 100;
 
-export async function storedReport(cli: Cli, client: Client, ref: Ref): Promise<JobReport> {
-  const { io, screen } = cli;
-  // Resolve the name once: it may mean another job later.
-  const view = await client.show(ref, { isKept: true });
-  const now = io.now();
-  const [events, usage, logs, manifest, documents, allLogs] = await Promise.all([
-    client.events(view.id, 0),
-    client.usage({ jobs: [view.id] }),
+export async function storedParts(
+  client: Client,
+  view: JobView,
+  usage: readonly UsageRow[],
+  now: Instant,
+): Promise<ReportParts> {
+  const [logs, manifest, documents, allLogs] = await Promise.all([
     pageLogs(client, view),
     readOptional(manifestFile(view.folder)),
     workdirFiles(view),
     logFiles(client, view),
   ]);
   const attempts = view.attempts.map(({ attempt, createdAt }) => ({ at: createdAt, name: String(attempt) }));
-  const layout = { columns: null, styler: screen.styleOut, unicode: true, now, isKept: true };
   return {
-    page: {
-      id: view.id,
-      name: view.name,
-      owner: view.owner,
-      phase: view.phase,
-      message: view.why.message,
-      evidence: view.why.evidence,
-      facts: factRows(view, layout).filter(([label]) => !headings.includes(label)),
-      timeline: usageTimeline(usage, attempts, now),
-      attempts: view.attempts.map((attempt) => pageAttempt(view, attempt)),
-      cost: pageCost(usage, now),
-      history: withoutRepeatedLosses(events.map(({ event }) => event)).map((event) => ({
-        at: event.at,
-        message: describeEvent(event, view),
-      })),
-      logs,
-      documents: [
-        ...(manifest === undefined ? [] : [documentOf('Manifest', manifest)]),
-        ...documents
-          .filter(({ name }) => name.endsWith('.diff'))
-          .map(({ name, text }) => documentOf(`Changes of the working directory (${name})`, text)),
-      ],
-      notes: view.hasFiles ? [] : ['The files of the job were removed with `jobman clean`, so there are no logs.'],
-    },
-    files: [
-      { name: 'job.json', text: `${jsonText(viewJson(view), 2)}\n` },
-      { name: 'events.jsonl', text: events.map(({ seq, event }) => `${jsonText({ seq, ...event })}\n`).join('') },
-      { name: 'usage.jsonl', text: usage.map((row) => `${jsonText(row)}\n`).join('') },
-      ...(manifest === undefined ? [] : [{ name: 'manifest.yaml', text: manifest }]),
-      ...documents,
-      ...allLogs,
+    timeline: usageTimeline(usage, attempts, now),
+    attempts: view.attempts.map((attempt) => pageAttempt(view, attempt)),
+    logs,
+    documents: [
+      ...(manifest === undefined ? [] : [documentOf('Manifest', manifest)]),
+      ...documents
+        .filter(({ name }) => name.endsWith('.diff'))
+        .map(({ name, text }) => documentOf(`Changes of the working directory (${name})`, text)),
     ],
+    notes: view.hasFiles ? [] : ['The files of the job were removed with `jobman clean`, so there are no logs.'],
+    files: [...(manifest === undefined ? [] : [{ name: 'manifest.yaml', text: manifest }]), ...documents, ...allLogs],
     secrets: { folder: view.folder, command: view.spec.command },
-    exitCode: 0,
   };
 }
 

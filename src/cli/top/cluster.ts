@@ -12,10 +12,10 @@ import { unknownFigures } from '../../app/worker-figures.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { second, type Duration, type Instant } from '../../core/model/time.ts';
-import { rowOf } from '../cluster/list.ts';
+import { clusterRow } from '../../app/cluster/job-list.ts';
+import { createPoller } from '../../app/poller.ts';
 import type { Cli } from '../context.ts';
-import { pause } from '../../app/concurrency.ts';
-import type { ContextFlags } from '../jobs/handle.ts';
+import type { ScopeFlags } from '../jobs/resolve.ts';
 
 /** Limit for one round of requests. */
 const answerTimeout: Duration = 10 * second;
@@ -23,29 +23,27 @@ const answerTimeout: Duration = 10 * second;
 export type WatchedCluster = ReturnType<typeof watchCluster>;
 
 /** Reads again and again until `close`. `first` resolves after the first round, even if it failed. */
-export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, interval: Duration) {
+export function watchCluster(cli: Cli, { context, namespace }: ScopeFlags, interval: Duration) {
   const { io, services } = cli;
-  const end = new AbortController();
-  const firstRead = Promise.withResolvers<void>();
   let opened: Promise<Cluster> | undefined;
   let jobs: readonly ClusterActivity[] = [];
   let note: string | null = null;
   let answeredAt: Instant | null = null;
   let revision = 0;
 
-  async function read(): Promise<void> {
+  async function read(end: AbortSignal): Promise<void> {
     try {
       opened ??= services.cluster(omitUndefined({ context, namespace, quiet: true }));
       jobs = await readActivity(
         await opened,
         services.home,
         io.now(),
-        AbortSignal.any([end.signal, AbortSignal.timeout(answerTimeout)]),
+        AbortSignal.any([end, AbortSignal.timeout(answerTimeout)]),
       );
       answeredAt = io.now();
       note = null;
     } catch (error) {
-      if (end.signal.aborted) return;
+      if (end.aborted) return;
       // A cluster that could not be opened may be configured meanwhile.
       await close();
       const why = error instanceof JobmanError ? error.message : `it did not answer within ${answerTimeout / second} s`;
@@ -60,27 +58,16 @@ export function watchCluster(cli: Cli, { context, namespace }: ContextFlags, int
     await cluster?.then((one) => one.close()).catch(() => undefined);
   }
 
-  async function poll(): Promise<void> {
-    while (!end.signal.aborted) {
-      const began = io.now();
-      await read();
-      firstRead.resolve();
-      // A long list loads the cluster: read it for a tenth of the time at most.
-      await pause(Math.max(interval, 10 * (io.now() - began)), end.signal);
-    }
-  }
-
-  const work = poll();
+  const poller = createPoller(io, interval, read);
   return {
     get revision(): number {
       return revision;
     },
-    first: firstRead.promise,
+    first: poller.first,
     jobs: (): readonly ClusterActivity[] => jobs,
     note: (): string | null => note,
     async close(): Promise<void> {
-      end.abort();
-      await work;
+      await poller.close();
       await close();
     },
   };
@@ -103,10 +90,8 @@ async function readActivity(
   const byJob = Map.groupBy(pages.flat(), ({ job }) => job);
   return jobs.map((job): ClusterActivity => {
     const own = (byJob.get(job.name) ?? []).filter(({ jobUid }) => (jobUid ?? job.uid) === job.uid);
-    const row = rowOf(job, cluster.context(), now);
-    const summary = clusterSummary(job, own, now);
     return {
-      row: summary === null ? row : { ...row, phase: summary.phase, message: summary.reasonText },
+      row: clusterRow(job, cluster.context(), now, clusterSummary(job, own, now) ?? undefined),
       pods: own.map((pod) => podRow(job, pod, { usage: usage.get(pod.name), log: lastLogLine(home, job, pod) })),
     };
   });

@@ -6,16 +6,8 @@ import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import type { UserName } from '../../core/model/user.ts';
 import type { Cli } from '../context.ts';
 import { cutEnd, width } from '../render/cell.ts';
-import {
-  jobLines,
-  lineKey,
-  noJobsText,
-  rowsPerLine,
-  topLines,
-  zoneLines,
-  type TopLayout,
-  type TopLine,
-} from '../render/top.ts';
+import { jobLines, lineKey, noJobsText, rowsPerLine, topLines, zoneLines, type TopLine } from '../render/top.ts';
+import type { Layout } from '../screen.ts';
 import { topOrders, type TopOrder } from '../table/flags.ts';
 import { formatCounts, keyHelpLines, visibleRange } from '../watch/frame.ts';
 import { movesOf, type Key, type LiveScreen, type ScreenControls } from '../watch/live.ts';
@@ -161,7 +153,7 @@ export interface TopFrameInput {
 /** Never wider than the terminal, and one row shorter. `shown` are the lines of jobs and workers in it. */
 export function topFrame(
   { rows, lines, state, clock, height, hasKeys, notes }: TopFrameInput,
-  layout: TopLayout & { readonly columns: number },
+  layout: Layout & { readonly columns: number },
 ): { readonly picture: readonly string[]; readonly shown: readonly TopLine[] } {
   const { columns } = layout;
   const room = Math.max(1, height - 1);
@@ -236,7 +228,7 @@ const asciiHints = ['s sort, u mine, z zone, Enter workers, ? help, q quit', '? 
 function footerLine(
   notes: readonly string[],
   hasKeys: boolean,
-  { columns, unicode }: TopLayout & { readonly columns: number },
+  { columns, unicode }: Layout & { readonly columns: number },
 ): string {
   const note = escapeLine(notes.join('; '));
   const hints = hasKeys ? (unicode ? keyHints : asciiHints) : ['Ctrl-C quits'];

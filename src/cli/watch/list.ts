@@ -1,17 +1,15 @@
-import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
+import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { isNotFoundError, JobmanError } from '../../app/errors.ts';
 import { escapeLine, formatLocalTimeOfDay } from '../../app/format.ts';
 import { timesAsText } from '../../app/json.ts';
-import type { ContextFlags, JobHandle } from '../jobs/handle.ts';
-import { storedJob } from '../jobs/stored.ts';
-import { joinLists } from '../cluster/join-sources.ts';
-import type { PolledRows } from '../cluster/list.ts';
+import { awaitsController, foundJob, type Jobs } from '../../app/jobs.ts';
+import { followLast } from '../jobs/logs.ts';
 import type { Cli } from '../context.ts';
-import { createControllerCheck } from '../controller.ts';
+import { createControllerCheck, createWaker } from '../controller.ts';
 import { pollInterval } from '../follow/poll.ts';
 import { pause } from '../../app/concurrency.ts';
 import { listLines } from '../render/list.ts';
-import { isFinishedPhase } from '../../core/decide/phase.ts';
+import { layoutOf } from '../screen.ts';
 import {
   formatCounts,
   type ScreenContext,
@@ -38,56 +36,30 @@ const ageInterval: Duration = 1_000;
 const logTail = 20;
 
 /** The last frame stays. Without a terminal: prints every row, then each that changes. */
-export async function watchList(
-  cli: Cli,
-  client: Client,
-  query: ListQuery,
-  contextFlags: ContextFlags | null,
-): Promise<number> {
-  const cluster =
-    contextFlags === null ? null : (await import('../cluster/list.ts')).pollClusterRows(cli, query, contextFlags);
-  const source: ListSource = { client, query, cluster };
+export async function watchList(cli: Cli, jobs: Jobs, query: ListQuery): Promise<number> {
+  const lists = await jobs.follow(query);
   try {
     return await watchUntilExit(cli, {
-      screen: (controls) => tableScreen(cli, source, controls),
-      lines: createRowPrinter(cli, source),
+      screen: (controls) => tableScreen(cli, { jobs, lists }, controls),
+      lines: createRowPrinter(cli, lists),
       linesInterval: pollInterval,
     });
   } finally {
-    await cluster?.close();
+    await lists.close();
   }
 }
 
-interface ListSource {
-  readonly client: Client;
-  readonly query: ListQuery;
-  readonly cluster: PolledRows | null;
-}
+type Lists = Awaited<ReturnType<Jobs['follow']>>;
 
-/** Undefined if neither source has changed since the last call and `maxAge` has not passed. */
-function createLister(
-  { io }: Cli,
-  { client, query, cluster }: ListSource,
-  maxAge: Duration,
-): () => Promise<JobList | undefined> {
-  let changes = -1;
-  let revision = -1;
-  let readAt: Instant = Number.NEGATIVE_INFINITY;
-  return async () => {
-    const seen = await client.changeCount();
-    const now = io.now();
-    const newRevision = cluster?.revision ?? revision;
-    if (seen === changes && newRevision === revision && now - readAt < maxAge) return undefined;
-    const own = await client.list(query);
-    [changes, revision, readAt] = [seen, newRevision, now];
-    return cluster === null ? own : joinLists(own, cluster.list());
-  };
+interface ListSource {
+  readonly jobs: Jobs;
+  readonly lists: Lists;
 }
 
 function tableScreen(cli: Cli, source: ListSource, controls: ScreenControls): LiveScreen {
   const { io, screen } = cli;
   const hasKeys = controls.keyboard !== undefined;
-  const poller = createListPoller(cli, source);
+  const poller = createListPoller(cli, source.lists);
   let state: ScreenState = initialState;
   return {
     async poll() {
@@ -115,7 +87,7 @@ function tableScreen(cli: Cli, source: ListSource, controls: ScreenControls): Li
         };
       }
       const { frame, scrolled } = textFrame(
-        await selectedLines(cli, source, state, poller.jobs.rows, context.columns),
+        await selectedLines(cli, source.jobs, state, poller.jobs.rows, context.columns),
         state.scrolled,
         context,
       );
@@ -130,18 +102,23 @@ function tableScreen(cli: Cli, source: ListSource, controls: ScreenControls): Li
       if (action !== 'logs') return action;
       if (controls.keyboard === undefined || state.selected === null) return null;
       controls.erase();
-      return followSelectedLogs(cli, source, selectedRow(state, poller.jobs.rows), controls.keyboard, controls.signal);
+      return followSelectedLogs(
+        cli,
+        source.jobs,
+        selectedRow(state, poller.jobs.rows),
+        controls.keyboard,
+        controls.signal,
+      );
     },
   };
 }
 
-function createListPoller(cli: Cli, source: ListSource) {
+function createListPoller(cli: Cli, lists: Lists) {
   const { io } = cli;
-  const next = createLister(cli, source, ageInterval);
   const seen = createRowTracker<JobRow>(({ id }) => id, fingerprintOf);
   let jobs: JobList = { rows: [], more: 0, notes: [] };
   let readAt: Instant = Number.NEGATIVE_INFINITY;
-  const checkController = createControllerCheck(cli, source.client);
+  const checkController = createControllerCheck(cli, createWaker(cli));
   let controller: string | null = null;
   let problem: string | null = null;
   return {
@@ -150,17 +127,15 @@ function createListPoller(cli: Cli, source: ListSource) {
     },
     async poll(): Promise<boolean> {
       try {
-        const list = await next();
-        if (list !== undefined) {
+        const list = await lists.next(ageInterval);
+        if (list !== null) {
           jobs = list;
           readAt = io.now();
           problem = null;
           seen.update(list.rows, readAt);
         }
-        controller = await checkController(
-          jobs.rows.some((row) => row.backend !== 'kubernetes' && !isFinishedPhase(row.phase)),
-        );
-        return list !== undefined;
+        controller = await checkController(awaitsController(jobs.rows));
+        return list !== null;
       } catch (error) {
         // Before the first rows there is nothing to show, so fail.
         if (!(error instanceof JobmanError) || !seen.isBegun) throw error;
@@ -178,29 +153,20 @@ function selectedRow({ selected }: ScreenState, rows: readonly JobRow[]): JobRow
   return rows.find(({ id }) => id === selected);
 }
 
-/** Null if the job was deleted meanwhile. */
-async function handleOf(cli: Cli, { client, cluster }: ListSource, row: JobRow | undefined): Promise<JobHandle | null> {
-  if (row === undefined) return null;
-  if (row.backend !== 'kubernetes' || cluster === null) return storedJob(cli, client, row.id);
-  const opened = await cluster.cluster();
-  const job = await opened.job(row.id);
-  if (job === null) return null;
-  const { clusterJob } = await import('../cluster/cluster-job.ts');
-  return clusterJob(cli, await cli.services.clusterArchive(), opened, job);
-}
-
 async function selectedLines(
   cli: Cli,
-  source: ListSource,
+  jobs: Jobs,
   state: ScreenState,
   rows: readonly JobRow[],
   columns: number,
 ): Promise<readonly string[]> {
   if (state.screen === 'keys' || state.selected === null) return keyLines(columns);
+  const row = selectedRow(state, rows);
+  if (row === undefined) return [`${state.selected} was deleted meanwhile.`];
+  const layout = { ...layoutOf(cli), columns };
   try {
-    const job = await handleOf(cli, source, selectedRow(state, rows));
-    if (job === null) return [`${state.selected} was deleted meanwhile.`];
-    return (await (state.screen === 'why' ? job.why(false) : job.show())).lines();
+    const [job, { showLines, whyLines }] = await Promise.all([foundJob(row), import('../render/show.ts')]);
+    return state.screen === 'why' ? whyLines(await jobs.why(job), layout) : showLines(await jobs.show(job), layout);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return [error.message];
@@ -209,7 +175,7 @@ async function selectedLines(
 
 async function followSelectedLogs(
   cli: Cli,
-  source: ListSource,
+  jobs: Jobs,
   row: JobRow | undefined,
   keyboard: Keyboard,
   signal: AbortSignal,
@@ -222,8 +188,7 @@ async function followSelectedLogs(
   });
   const leave = AbortSignal.any([signal, back.signal]);
   try {
-    const job = await handleOf(cli, source, row);
-    if ((await job?.followLast(logTail, leave)) !== true) return action;
+    if (row === undefined || !(await followLast(cli, jobs, await foundJob(row), logTail, leave))) return action;
     cli.note('-- q returns to the list');
     while (!leave.aborted) await pause(pollInterval, leave);
   } catch (error) {
@@ -235,26 +200,19 @@ async function followSelectedLogs(
   return action;
 }
 
-function createRowPrinter(cli: Cli, source: ListSource): () => Promise<readonly string[]> {
-  const { io, screen } = cli;
-  const next = createLister(cli, source, Number.POSITIVE_INFINITY);
+function createRowPrinter(cli: Cli, lists: Lists): () => Promise<readonly string[]> {
   const seen = createRowTracker<JobRow>(({ id }) => id, fingerprintOf);
   let lastNote = '';
   let hasHeading = false;
   return async () => {
-    const list = await next();
-    if (list === undefined) return [];
+    const list = await lists.next(Number.POSITIVE_INFINITY);
+    if (list === null) return [];
     const note = list.notes.join('\n');
     if (note !== lastNote && note !== '') cli.note(escapeLine(`note: ${note}`));
     lastNote = note;
-    const changed = seen.update(list.rows, io.now());
+    const changed = seen.update(list.rows, cli.io.now());
     if (cli.json) return changed.map((row) => JSON.stringify(row, timesAsText));
-    const lines = listLines(changed, {
-      columns: null,
-      styler: screen.styleOut,
-      unicode: screen.unicode,
-      now: io.now(),
-    });
+    const lines = listLines(changed, { ...layoutOf(cli), columns: null });
     const from = hasHeading ? 1 : 0;
     hasHeading ||= changed.length > 0;
     return lines.slice(from);

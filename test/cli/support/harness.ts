@@ -503,6 +503,8 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
 export function aWhy(given: Partial<Why>): Why {
   return {
     id: '000042',
+    backend: 'tpu',
+    phase: 'running',
     message: '',
     evidence: null,
     logTail: [],

@@ -1,135 +1,120 @@
-// Cluster jobs as rows of `list`. A cluster that does not answer in time becomes a note below the table.
+// Jobs of a cluster as rows of a list. A cluster that does not answer in time becomes a note.
 
-import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
-import type {
-  Cluster,
-  ClusterContext,
-  ClusterJob,
-  ClusterOptions,
-  ClusterPod,
-  ClusterQuery,
-} from '../../app/cluster/cluster.ts';
-import { mayBeActive, archivedPhase } from '../../app/cluster/archive.ts';
-import { formatAmounts } from '../../app/cluster/missing-resources.ts';
-import { clusterSummary, clusterPhase, clusterReason, type ClusterResult } from '../../app/cluster/job-result.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatAge, formatLocalTimeOfDay } from '../../app/format.ts';
+import type { JobList, JobRow, ListQuery } from '../client.ts';
+import { exitCode, JobmanError } from '../errors.ts';
+import { formatAge, formatLocalTimeOfDay } from '../format.ts';
+import type { JobScope } from '../job-source.ts';
+import { createPoller } from '../poller.ts';
+import type { Services } from '../services.ts';
 import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { type Duration, type Instant, second } from '../../core/model/time.ts';
-import type { Cli } from '../context.ts';
-import { pause } from '../../app/concurrency.ts';
-import type { ContextFlags } from '../jobs/handle.ts';
-import { clusterTimeout, joinLists, splitContext } from './join-sources.ts';
+import { archivedPhase, mayBeActive, type ArchivedJob } from './archive.ts';
+import type { Cluster, ClusterContext, ClusterJob, ClusterPod, ClusterQuery } from './cluster.ts';
+import type { ClusterArchive } from './commands.ts';
+import { clusterPhase, clusterReason, clusterSummary, type ClusterResult } from './job-result.ts';
+import { formatAmounts } from './missing-resources.ts';
+
+type ListParts = Pick<Services, 'io' | 'cluster' | 'clusterArchive'>;
+
+/** Limit for the cluster's answer to a list: the user may not want its jobs at all. */
+export const clusterTimeout: Duration = 2 * second;
 
 const maxFinishedShown = 50;
+const pollInterval: Duration = 2 * second;
 
-export interface ClusterRows extends JobList {
+interface ClusterRows extends JobList {
   /** The uid, and the context with the name, of every Job of the cluster. Empty without --all. */
   readonly reported: ReadonlySet<string>;
-  readonly error?: JobmanError;
   /** The note without its verb, for rows that are shown although there is an error. */
   readonly gap?: { readonly cluster: string; readonly why: string };
 }
 
-type ListContextFlags = ContextFlags & { readonly allNamespaces?: boolean | undefined };
-
 const noRows: ClusterRows = { rows: [], more: 0, notes: [], reported: new Set() };
 
-/** Adds the archive's rows with --all or if the cluster does not answer. Never rejects for an error of the cluster. */
-export async function clusterRows(
-  cli: Cli,
-  query: ListQuery,
-  flags: ListContextFlags,
-  usesCluster: boolean,
-): Promise<ClusterRows> {
-  const found = usesCluster ? await currentRows(cli, query, flags) : noRows;
-  if (query.all !== true && found.error === undefined) return found;
-  const rows = (await archivedRows(cli, query, found.reported)).filter(
-    (row) => query.all === true || isInContext(row, flags),
-  );
-  return { ...found, ...joinLists(found, { rows, more: 0, notes: [] }) };
+/** Adds the archive's rows with --all or if the cluster does not answer. `scope` is null without a cluster. */
+export async function listClusterJobs(parts: ListParts, query: ListQuery, scope: JobScope | null): Promise<JobList> {
+  const reader = scope === null ? null : createRowReader(parts, query, scope);
+  try {
+    const { reported, gap: _, ...found } = reader === null ? noRows : await reader.read();
+    if (query.all !== true && found.failure === undefined) return found;
+    const archived = await archivedRows(parts, query, reported);
+    const rows = archived.filter((row) => query.all === true || isInScope(row, scope ?? {}));
+    return { ...found, rows: joinRows(found.rows, rows) };
+  } finally {
+    await reader?.close();
+  }
 }
 
-/** True without flags for a context or namespace. False for deleted jobs. */
-function isInContext({ zone, phase }: JobRow, { namespace, context, allNamespaces }: ListContextFlags): boolean {
+/** Newest first. Each list keeps its own order: ids grow even if the clock was set back. */
+export function joinRows(own: readonly JobRow[], others: readonly JobRow[]): readonly JobRow[] {
+  const rows: JobRow[] = [];
+  const waiting = others.toReversed();
+  for (const row of own) {
+    while ((waiting.at(-1)?.createdAt ?? 0) > row.createdAt) rows.push(...waiting.splice(-1));
+    rows.push(row);
+  }
+  return [...rows, ...waiting.toReversed()];
+}
+
+/** The parts of a cluster job's `zone`. A context may contain slashes. */
+export function splitZone(zone: string | null): { readonly context: string; readonly namespace: string } {
+  const [context = '', namespace = ''] = (zone ?? '').split(/\/(?=[^/]*$)/);
+  return { context, namespace };
+}
+
+/** True without a context or namespace. False for deleted jobs. */
+function isInScope({ zone, phase }: JobRow, { namespace, context, allNamespaces }: JobScope): boolean {
   if (phase === 'cancelled') return false;
-  const found = splitContext(zone);
+  const found = splitZone(zone);
   return (
     (context === undefined || context === found.context) &&
     (allNamespaces === true || namespace === undefined || namespace === found.namespace)
   );
 }
 
-async function currentRows(cli: Cli, query: ListQuery, flags: ListContextFlags): Promise<ClusterRows> {
-  const reader = createRowReader(cli, query, flags);
-  try {
-    return await reader.read();
-  } finally {
-    await reader.close();
-  }
-}
-
-const pollInterval: Duration = 2 * second;
-
-export type PolledRows = ReturnType<typeof pollClusterRows>;
-
 /** Reads the rows again and again until `close`. While the cluster does not answer, the last rows stay. */
-export function pollClusterRows(cli: Cli, query: ListQuery, flags: ContextFlags) {
-  const end = new AbortController();
-  const reader = createRowReader(cli, query, flags);
+export function pollClusterJobs(parts: ListParts, query: ListQuery, scope: JobScope) {
+  const reader = createRowReader(parts, query, scope);
   let list = noRows;
   let revision = 0;
-  let failed: unknown;
   let answeredAt: Instant | null = null;
 
   /** The last rows, if the cluster does not answer now. */
-  function withLastRows(next: ClusterRows, before: ClusterRows): ClusterRows {
-    if (next.error === undefined) answeredAt = cli.io.now();
-    if (next.error?.code !== exitCode.unreachable || next.gap === undefined || answeredAt === null) return next;
+  function withLastRows(next: ClusterRows): ClusterRows {
+    if (next.failure === undefined) answeredAt = parts.io.now();
+    if (next.failure?.code !== exitCode.unreachable || next.gap === undefined || answeredAt === null) return next;
     const { cluster, why } = next.gap;
     const note = `${cluster} is not updated since ${formatLocalTimeOfDay(answeredAt)}: ${why}`;
-    return { ...next, rows: before.rows, more: before.more, notes: [note] };
+    return { ...next, rows: list.rows, more: list.more, notes: [note] };
   }
 
-  async function poll(): Promise<void> {
-    while (!end.signal.aborted) {
-      const began = cli.io.now();
-      const next = await reader.read(end.signal);
-      const before = list;
-      list = withLastRows(next, before);
-      if (JSON.stringify([list.rows, list.notes]) !== JSON.stringify([before.rows, before.notes])) revision += 1;
-      // A long list loads the cluster: read it for a tenth of the time at most.
-      await pause(Math.max(pollInterval, 10 * (cli.io.now() - began)), end.signal);
-    }
-  }
-
-  const work = poll().catch((error: unknown) => (failed = error));
+  const poller = createPoller(parts.io, pollInterval, async (signal) => {
+    const before = list;
+    list = withLastRows(await reader.read(signal));
+    if (JSON.stringify([list.rows, list.notes]) !== JSON.stringify([before.rows, before.notes])) revision += 1;
+  });
   return {
-    get revision() {
-      if (failed !== undefined) throw failed;
+    /** Changes with the list. Throws after an unexpected failure. */
+    revision(): number {
+      poller.check();
       return revision;
     },
     list: (): JobList => list,
-    /** Throws JobmanError. */
-    cluster: reader.cluster,
-    async close() {
-      end.abort();
-      await work;
+    async close(): Promise<void> {
+      await poller.close();
       await reader.close();
     },
   };
 }
 
-function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNamespaces }: ListContextFlags) {
+function createRowReader(parts: ListParts, query: ListQuery, { context, namespace, allNamespaces }: JobScope) {
   const isEverywhere = allNamespaces === true;
   let opened: Promise<Cluster> | undefined;
-  const cluster = (): Promise<Cluster> => (opened ??= openQuietly());
 
   async function openQuietly(): Promise<Cluster> {
-    const options: ClusterOptions = { ...omitUndefined({ context, namespace }), quiet: true };
     try {
-      return await cli.services.cluster(options);
+      return await parts.cluster({ ...omitUndefined({ context, namespace }), quiet: true });
     } catch (error) {
       // The next read tries again: the kubeconfig may be repaired meanwhile.
       opened = undefined;
@@ -147,16 +132,18 @@ function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNa
     const either = signal === undefined ? late.signal : AbortSignal.any([late.signal, signal]);
     let clusterName = 'The cluster';
     try {
-      const found = await cluster();
+      const found = await (opened ??= openQuietly());
       clusterName = `The cluster of ${found.context().context}`;
       return await readRows(found, either, () => clearTimeout(timer));
     } catch (error) {
       const known = error instanceof JobmanError ? error : undefined;
       const why = error instanceof Error ? error.message : String(error);
-      const trouble = known ?? new JobmanError(`${clusterName} is not shown: ${why}`, exitCode.unreachable);
-      const [first, ...others] = known?.code === exitCode.usage ? known.lines : [];
+      const { message, code, lines } =
+        known ?? new JobmanError(`${clusterName} is not shown: ${why}`, exitCode.unreachable);
+      const [first, ...others] = code === exitCode.usage ? lines : [];
       const note = `${clusterName} is not shown: ${why}${first === undefined ? '' : ` ${first}`}`;
-      return { ...noRows, notes: [note, ...others], error: trouble, gap: { cluster: clusterName, why } };
+      const failure = { message, code, lines, isPartial: false };
+      return { ...noRows, notes: [note, ...others], failure, gap: { cluster: clusterName, why } };
     } finally {
       clearTimeout(timer);
     }
@@ -166,12 +153,12 @@ function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNa
     const { phases: _phases, ...anyPhase } = query;
     const jobs: ClusterJob[] = [];
     const reported = new Set<string>();
-    const now = cli.io.now();
+    const now = parts.io.now();
     for await (const page of from.jobs({ signal, ...(isEverywhere ? { allNamespaces: true } : {}) })) {
       // The cluster answers, so the rest may take its time.
       onPage();
       for (const job of page) {
-        const row = rowOf(job, from.context(), now);
+        const row = clusterRow(job, from.context(), now);
         // Pods may put an unready job into another phase.
         if (matchesQuery(row, isUnready(job) ? anyPhase : query)) jobs.push(job);
         if (query.all === true) reported.add(job.uid).add(`${row.zone} ${row.name}`);
@@ -185,7 +172,6 @@ function createRowReader(cli: Cli, query: ListQuery, { context, namespace, allNa
 
   return {
     read,
-    cluster,
     async close() {
       await opened?.then((found) => found.close()).catch(() => undefined);
     },
@@ -200,49 +186,52 @@ export async function rowsOf(
   isEverywhere = false,
 ): Promise<readonly JobRow[]> {
   const found = await readPods(cluster, jobs, now, isEverywhere);
-  return jobs.map((job) => {
-    const row = rowOf(job, cluster.context(), now);
-    const observed = found.get(job.uid);
-    return observed === undefined ? row : { ...row, phase: observed.phase, message: observed.reasonText };
-  });
+  return jobs.map((job) => clusterRow(job, cluster.context(), now, found.get(job.uid)));
 }
 
 /** Rows of archived jobs that no cluster has reported. Compares uids, too: one cluster may have several contexts. */
 export async function archivedRows(
-  cli: Cli,
+  parts: ListParts,
   query: ListQuery,
   reported: ReadonlySet<string>,
 ): Promise<readonly JobRow[]> {
   if (query.tag !== undefined) return [];
-  const archive = await cli.services.clusterArchive();
+  const archive = await parts.clusterArchive();
   if (!archive.isUsed) return [];
-  const now = cli.io.now();
+  const now = parts.io.now();
   // Show each name once: commands cannot address an earlier job of the same name.
   const names = new Set(reported);
   return (await archive.jobs({})).flatMap((archived) => {
-    const { job, context, hidden, goneAt } = archived;
-    const key = `${context}/${job.namespace} ${job.name}`;
+    const { job, hidden } = archived;
+    const row = archivedRow(archived, now);
+    const key = `${row.zone} ${job.name}`;
     if (hidden || names.has(key) || names.has(job.uid)) return [];
     names.add(key);
-    const phase = archivedPhase(archived);
-    const last =
-      phase === 'cancelled' ? 'deleted' : clusterReason(job, mayBeActive(archived) ? archived.observedAt : now);
-    // An unfinished job may have changed since its observation, so the reason gets an age.
-    const reason = mayBeActive(archived) ? `${last}; as seen ${formatAge(now - archived.observedAt)} ago` : last;
-    const since = job.endedAt ?? goneAt ?? job.startedAt ?? job.createdAt;
-    const row: JobRow = {
-      ...rowOf(job, archived, now),
-      phase,
-      message: reason,
-      phaseStartedAt: since,
-    };
     return matchesQuery(row, query) ? [row] : [];
   });
 }
 
-/** Of the Job alone: its pods may put it into another phase. */
-export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>, now: Instant): JobRow {
-  const phase = clusterPhase(job);
+export function archivedRow(archived: ArchivedJob, now: Instant): JobRow {
+  const { job, observedAt, goneAt } = archived;
+  const phase = archivedPhase(archived);
+  const isOpen = mayBeActive(archived);
+  const last = phase === 'cancelled' ? 'deleted' : clusterReason(job, isOpen ? observedAt : now);
+  return {
+    ...clusterRow(job, archived, now),
+    phase,
+    // An unfinished job may have changed since its observation, so the reason gets an age.
+    message: isOpen ? `${last}; as seen ${formatAge(now - observedAt)} ago` : last,
+    phaseStartedAt: job.endedAt ?? goneAt ?? job.startedAt ?? job.createdAt,
+  };
+}
+
+/** Without a result of the Job alone: its pods may put it into another phase. */
+export function clusterRow(
+  job: ClusterJob,
+  context: Pick<ClusterContext, 'context'>,
+  now: Instant,
+  { phase, reasonText }: PodObservation = { phase: clusterPhase(job), reasonText: clusterReason(job, now) },
+): JobRow {
   return {
     id: job.name,
     name: job.name,
@@ -254,7 +243,7 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
     worker0Address: null,
     phase,
     heldCapacity: null,
-    message: clusterReason(job, now),
+    message: reasonText,
     desired: 'running',
     stage: 0,
     attempt: 0,
@@ -375,4 +364,15 @@ async function ignoreTimeout(signal: AbortSignal, work: () => Promise<void>): Pr
   } catch (error) {
     if (!(error instanceof JobmanError) && !signal.aborted) throw error;
   }
+}
+
+/** Unfinished jobs that were submitted from here, by their context and namespace. */
+export async function countSubmitted(archive: ClusterArchive): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for (const archived of await archive.jobs({})) {
+    if (archived.hidden || archived.object === null || !mayBeActive(archived)) continue;
+    const zone = `${archived.context}/${archived.job.namespace}`;
+    counts.set(zone, (counts.get(zone) ?? 0) + 1);
+  }
+  return counts;
 }

@@ -1,0 +1,47 @@
+// A cluster's job as its source has found it, with what its commands need.
+
+import { exitCode, JobmanError } from '../errors.ts';
+import type { ArchivedCopy, FoundJob } from '../job-source.ts';
+import type { Services } from '../services.ts';
+import type { ArchivedJob } from './archive.ts';
+import type { Cluster, ClusterJob } from './cluster.ts';
+
+export type ClusterParts = Pick<
+  Services,
+  'io' | 'actor' | 'client' | 'cluster' | 'clusterArchive' | 'clusterSettings' | 'installationId'
+>;
+
+export interface ClusterRecord {
+  readonly found: FoundJob;
+  readonly job: ClusterJob;
+  /** Open in the namespace of the job; null if it cannot be reached. */
+  readonly cluster: Cluster | null;
+  /** Null while the cluster has the job. */
+  readonly archived: ArchivedJob | null;
+}
+
+/** For what only a job in its cluster has, such as pods to attach to. */
+export function absentError({ id, copy }: FoundJob): JobmanError {
+  const lines = [`Its logs and history remain: jobman logs ${id}, jobman history ${id}`];
+  return copy?.isGone === true
+    ? new JobmanError(`Job ${id} is deleted. ${copy.message}`, exitCode.notFound, lines)
+    : new JobmanError(`Job ${id} cannot be reached. ${copy?.message ?? ''}`, exitCode.unreachable, lines);
+}
+
+export function recordOfJob(
+  job: ClusterJob,
+  {
+    context,
+    copy,
+    ...rest
+  }: Omit<ClusterRecord, 'found' | 'job'> & { readonly context: string; readonly copy: ArchivedCopy | null },
+): ClusterRecord {
+  const { name, namespace, uid } = job;
+  return { found: { id: name, cluster: { context, namespace, uid }, copy, note: null }, job, ...rest };
+}
+
+/** Of a job that the cluster has. */
+export function expectCluster(cluster: Cluster | null): Cluster {
+  if (cluster === null) throw new Error('a job that the cluster has was found without a cluster');
+  return cluster;
+}

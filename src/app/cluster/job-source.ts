@@ -1,0 +1,165 @@
+// The jobs of a cluster, and those of which only the archive has a copy: the cluster has deleted them or cannot be
+// reached.
+
+import type { V1Job } from '@kubernetes/client-node';
+import { reportedJobCost, type JobCost } from '../../reports/cost.ts';
+import type { Why } from '../client.ts';
+import { JobmanError, usageError } from '../errors.ts';
+import type { ReadingTime } from '../format.ts';
+import type { FoundJob, HistoryEntry, JobScope, JobSource } from '../job-source.ts';
+import { archivedResult, clusterJobEvents } from './archive.ts';
+import type { ClusterContext, ClusterJob } from './cluster.ts';
+import { expectCluster, type ClusterParts, type ClusterRecord } from './cluster-record.ts';
+import { createRecords } from './find-job.ts';
+import { archivedRow, clusterRow, listClusterJobs } from './job-list.ts';
+import { clusterResult, type ClusterObservation, type ClusterResult } from './job-result.ts';
+import type { ClusterJobView } from './job-view.ts';
+import { observeJob } from './observe-job.ts';
+
+/** `scope` is null without a cluster: then only the archive answers. `isScoped`: the user has named the scope. */
+export function createClusterSource(parts: ClusterParts, scope: JobScope | null, isScoped: boolean) {
+  const { io } = parts;
+  const records = createRecords(parts, scope, isScoped);
+
+  async function costOf(uid: string): Promise<JobCost | null> {
+    const report = await (await parts.client()).cost({ by: 'job', jobs: [uid] });
+    return report.groups.length === 0 ? null : reportedJobCost(report);
+  }
+
+  const source: JobSource = {
+    find: async ({ text }, purpose) => (await records.find(text, purpose)).found,
+
+    list: (query) => listClusterJobs(parts, query, scope),
+
+    async show(job, options): Promise<ClusterJobView> {
+      const record = await records.listed(job);
+      const { uid } = record.job;
+      const [observation, object, cost] = await Promise.all([observe(record), objectOf(record), costOf(uid)]);
+      const result = resultOf(record, observation, { now: io.now(), ...options });
+      const { user = null, ...at } = contextOf(record);
+      return {
+        ...(record.archived === null
+          ? clusterRow(record.job, at, io.now(), result)
+          : archivedRow(record.archived, io.now())),
+        backend: 'kubernetes',
+        why: clusterWhy(record.job, result),
+        cost,
+        ...at,
+        clusterUser: user,
+        archivedAt: record.archived?.observedAt ?? null,
+        goneAt: record.archived?.goneAt ?? null,
+        object,
+        job: observation.job,
+        pods: observation.pods,
+        events: observation.events,
+      };
+    },
+
+    async why(job) {
+      const record = await records.listed(job);
+      return clusterWhy(record.job, resultOf(record, await observe(record), { now: io.now() }));
+    },
+
+    async history(job) {
+      const record = await records.of(job);
+      const { uid, name, owner } = record.job;
+      const archive = await parts.clusterArchive();
+      const current = record.archived === null ? clusterJobEvents(await observe(record)) : [];
+      const byKey = new Map([...(await archive.events(uid)), ...current].map((event) => [event.key, event]));
+      const entries = [...byKey.values()].map(({ at, message }): HistoryEntry => ({ at, message, event: null }));
+      return { id: name, name, owner, entries: entries.toSorted((one, other) => one.at - other.at) };
+    },
+
+    async actions(job) {
+      const [record, actor, { clusterActions }] = await Promise.all([
+        records.of(job),
+        parts.actor(),
+        import('./perform.ts'),
+      ]);
+      return clusterActions(record, actor);
+    },
+
+    confirmation: () => Promise.resolve(null),
+
+    async *perform(job, command, options) {
+      const [record, { performOnCluster }] = await Promise.all([records.of(job), import('./perform.ts')]);
+      yield* performOnCluster(parts, record, command, options);
+    },
+
+    async ledgerJob(job) {
+      const { uid, name } = (await records.of(job)).job;
+      return { key: uid, id: name, name };
+    },
+
+    async diffSide(job, attempt) {
+      const record = await records.of(job);
+      const { name } = record.job;
+      if (attempt !== null)
+        throw usageError(`Job ${name} is in a cluster and has no attempts: write ${name} without #${attempt}.`);
+      const [observation, object] = await Promise.all([observe(record), objectOf(record)]);
+      const result = resultOf(record, observation, { now: io.now() });
+      const [{ clusterDiffSide }, { withMetrics }] = await Promise.all([
+        import('./diff-side.ts'),
+        import('../diff.ts'),
+      ]);
+      const side = clusterDiffSide({ ...observation, object, result });
+      try {
+        const metrics = await source.metrics(job, { maxPoints: 2 });
+        if (metrics.names.length > 0) return withMetrics(side, metrics);
+        return { ...side, metricsProblem: 'its logs have none' };
+      } catch (error) {
+        // Metrics are in the logs of the pods, which may be gone.
+        if (!(error instanceof JobmanError)) throw error;
+        return { ...side, metricsProblem: error.message };
+      }
+    },
+
+    async metrics(job, query) {
+      const { metricsOfJob } = await import('./metrics.ts');
+      return metricsOfJob(await parts.clusterArchive(), await records.of(job), query);
+    },
+
+    async *metricPoints(job, query) {
+      const { metricPointsOfJob } = await import('./metrics.ts');
+      yield* metricPointsOfJob(await parts.clusterArchive(), await records.of(job), query);
+    },
+
+    close: () => records.close(),
+  };
+  // For what a terminal attaches to, and for the search in the store and in the cluster.
+  return {
+    ...source,
+    record: (job: FoundJob) => records.of(job),
+    contextWith: (name: string) => records.contextWith(name),
+  };
+}
+
+async function observe({ job, cluster, archived }: ClusterRecord): Promise<ClusterObservation> {
+  if (archived !== null) return { ...archived, nodes: null, allPods: null };
+  return observeJob(expectCluster(cluster), job);
+}
+
+async function objectOf({ job, cluster, archived }: ClusterRecord): Promise<V1Job | null> {
+  if (archived === null) return expectCluster(cluster).raw(job.name);
+  return archived.object === null ? null : (JSON.parse(archived.object) as V1Job);
+}
+
+function resultOf({ archived }: ClusterRecord, observation: ClusterObservation, reading: ReadingTime): ClusterResult {
+  return archived === null ? clusterResult(observation, reading) : archivedResult(archived, reading);
+}
+
+export function clusterWhy({ name }: ClusterJob, { phase, message, evidence }: ClusterResult): Why {
+  // The cluster has no rules of jobman, and nothing follows but what its own controllers do.
+  const none = { rule: null, typicalWait: null, next: null, nextAt: null, nextCheckAt: null, situation: null };
+  return { id: name, backend: 'kubernetes', phase, message, evidence, logTail: [], ...none };
+}
+
+/** Without `user` for an archived job: another kubeconfig may have submitted it. */
+function contextOf({
+  job,
+  cluster,
+  archived,
+}: ClusterRecord): Omit<ClusterContext, 'user'> & { readonly user?: string } {
+  if (archived === null) return expectCluster(cluster).context();
+  return { context: archived.context, server: archived.server, namespace: job.namespace };
+}

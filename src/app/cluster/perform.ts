@@ -1,0 +1,296 @@
+// Performs the owner's commands on a cluster job, or on one of which only the archive has a copy. commands.ts decides
+// whether a command applies.
+
+import type { V1Job } from '@kubernetes/client-node';
+import type { ActionAnswer, JobActions, JobCommand } from '../../core/policy/permissions.ts';
+import type { Actor } from '../../core/model/user.ts';
+import { type Duration, second } from '../../core/model/time.ts';
+import { pause } from '../concurrency.ts';
+import { exitCode, JobmanError, usageError } from '../errors.ts';
+import type { CommandStep, PerformedCommand, PerformOptions } from '../job-source.ts';
+import { archivedPhase, mayBeActive } from './archive.ts';
+import type { Cluster, ClusterRemoval } from './cluster.ts';
+import { checkClusterCommand, type ClusterArchive, type ClusterVerb, rerunNames, rerunObject } from './commands.ts';
+import { beginArchive, reportArchiveStart } from './begin-archive.ts';
+import { ownerLabels } from './job-object.ts';
+import { absentError, type ClusterRecord, type ClusterParts } from './cluster-record.ts';
+import { podsOf } from './observe-job.ts';
+
+const copyTimeout: Duration = 20 * second;
+const pollInterval: Duration = 0.25 * second;
+
+type Steps = AsyncGenerator<CommandStep, void>;
+
+interface Target {
+  readonly parts: ClusterParts;
+  readonly archive: ClusterArchive;
+  readonly record: ClusterRecord;
+  readonly signal: AbortSignal | undefined;
+}
+
+export async function* performOnCluster(
+  parts: ClusterParts,
+  record: ClusterRecord,
+  command: PerformedCommand,
+  { signal, budgetUsd }: PerformOptions,
+): Steps {
+  const { name } = record.job;
+  if (budgetUsd !== undefined)
+    throw usageError(`Job ${name} runs in a cluster, where jobman enforces no budget. Remove --budget.`);
+  const archive = await parts.clusterArchive();
+  const target: Target = { parts, archive, record, signal };
+  if (record.archived !== null) return yield* performOnCopy(target, command);
+  const { cluster, job } = record;
+  if (cluster === null) throw new Error(`job ${name} was found without a cluster`);
+  if (command === 'delete') return yield* removeJob(target, cluster, command);
+  const check = checkLive(record, command);
+  if (check.kind === 'refused') return yield refused(name, check.message);
+  if (check.kind === 'already_done') return yield done(name, check.message);
+  switch (command) {
+    case 'stop':
+      await cluster.patch(name, { spec: { suspend: true } });
+      yield* wakeForArchive(target);
+      return yield done(name, formatStopped(record));
+    case 'start':
+    case 'resume': {
+      const end = yield* waitForStoppedPods(target, cluster);
+      if (end !== null) return yield end;
+      await cluster.patch(name, { spec: { suspend: false } });
+      yield* wakeForArchive(target);
+      return yield done(name, `Job ${name} is started with new pods; its program finds its own checkpoint.`);
+    }
+    case 'cancel':
+      return yield* removeJob(target, cluster, command);
+    default: {
+      const object = await cluster.raw(job.name);
+      if (object === null) throw new JobmanError(`Job ${name} was deleted meanwhile.`, exitCode.notFound);
+      return yield* rerun(target, cluster, object);
+    }
+  }
+}
+
+function done(id: string, message: string): CommandStep {
+  return { kind: 'result', id, ok: true, message, exitCode: exitCode.ok };
+}
+
+function refused(id: string, message: string, code: number = exitCode.conflict): CommandStep {
+  return { kind: 'result', id, ok: false, message, exitCode: code };
+}
+
+function interrupted(id: string, message: string): CommandStep {
+  return refused(id, message, exitCode.interrupted);
+}
+
+/** A function, because the value changes while the command waits. */
+function hasLeft(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true;
+}
+
+function progress(message: string): CommandStep {
+  return { kind: 'progress', message };
+}
+
+function formatStopped({ job: { name, active, terminating = 0 } }: ClusterRecord): string {
+  const back = `Back: jobman start ${name}`;
+  const count = active + terminating;
+  if (count === 0) return `Job ${name} is stopped: it has no pods, and it holds nothing. ${back}`;
+  const pods = count === 1 ? 'its pod is' : `its ${count} pods are`;
+  return `Job ${name} is being stopped: ${pods} terminating, which may take half a minute. ${back}`;
+}
+
+/**
+ * Waits until no earlier pod of the job runs, so that two of its programs never run at once. Returns a result if there is
+ * nothing left to start. Throws JobmanError (not found) for a deleted job.
+ */
+async function* waitForStoppedPods(
+  { record: { job }, signal }: Target,
+  cluster: Cluster,
+): AsyncGenerator<CommandStep, CommandStep | null> {
+  const { name, uid } = job;
+  for (let round = 0; ; round += 1) {
+    const pods = await podsOf(cluster, job);
+    const live = pods.flatMap((pod) => (pod.phase === 'Succeeded' || pod.phase === 'Failed' ? [] : [pod.name]));
+    if (live.length === 0) return null;
+    if (round === 0) yield progress(`${name}: waiting until its stopped pods are deleted: ${live.join(', ')}.`);
+    await pause(pollInterval, signal);
+    if (hasLeft(signal))
+      return interrupted(name, `Interrupted before the stopped pods of ${name} were deleted; it was not started.`);
+    const now = await cluster.job(name);
+    if (now === null || now.uid !== uid || now.deleting)
+      throw new JobmanError(`Job ${name} was deleted meanwhile; it was not started.`, exitCode.notFound);
+    if (!now.suspended) return done(name, `Job ${name} was started meanwhile by another command.`);
+  }
+}
+
+async function* rerun({ parts, archive }: Target, cluster: Cluster, object: V1Job): Steps {
+  const context = cluster.context();
+  const before = object.metadata?.name ?? '';
+  try {
+    const { installation, isArchived, note } = await beginArchive(parts, archive, context);
+    if (note !== null) yield progress(note);
+    const [owner = ''] = ownerLabels(await parts.actor());
+    for (const name of rerunNames(object)) {
+      // A name that the archive has would then mean two jobs.
+      if ((await cluster.job(name)) !== null || (await archive.jobs({ name, namespace: context.namespace })).length > 0)
+        continue;
+      const made = await cluster.create(rerunObject(object, name, { owner, installation }));
+      const where = `${context.context}/${context.namespace}`;
+      yield done(name, `Job ${name} runs what ${before} ran, from the beginning, in ${where}.`);
+      if (isArchived) yield* reportStart(archive.recordSubmitted(context, made));
+      return;
+    }
+    yield refused(before, `${before} was run again so often that its names are used up; submit it under another.`);
+  } finally {
+    await archive.close();
+  }
+}
+
+/** Deletes the Job once its logs are archived, or after a time limit; `delete` also takes it off the list. */
+async function* removeJob(target: Target, cluster: Cluster, verb: 'cancel' | 'delete'): Steps {
+  const { archive, record, signal } = target;
+  const { name, uid, active } = record.job;
+  const { context, namespace } = cluster.context();
+  const isArchived = yield* wakeForArchive(target);
+  const missing = isArchived ? await logsNotCopied(target, cluster) : [];
+  if (hasLeft(signal))
+    return yield interrupted(name, `Interrupted while the logs were still being archived; job ${name} did not change.`);
+  if (missing.length > 0)
+    yield progress(
+      `The archive may lack the end of the logs of job ${name}: ${missing.join(', ')} could not be archived in time.`,
+    );
+  if (active > 0) yield progress(`${name}: its pods are ending; this may take half a minute.`);
+  let removal: ClusterRemoval;
+  try {
+    removal = await cluster.remove(name, signal === undefined ? {} : { signal });
+  } catch (error) {
+    if (!hasLeft(signal)) throw error;
+    const next = `See: jobman why ${name}`;
+    return yield interrupted(name, `Interrupted before ${name} was deleted; the deletion continues. ${next}`);
+  }
+  if (removal === 'gone') await archive.recordDeleted(uid);
+  if (verb === 'delete') await archive.hide(uid);
+  if (removal === 'absent') return yield done(name, `Job ${name} is no longer in ${context}/${namespace}.`);
+  const kept = isArchived ? '; its logs and history are kept' : '';
+  const subject = verb === 'cancel' ? `Job ${name} is cancelled: it` : `Job ${name}`;
+  yield done(name, `${subject} and its pods are deleted from ${context}/${namespace}${kept}.`);
+}
+
+async function logsNotCopied(
+  { parts, archive, record: { job }, signal }: Target,
+  cluster: Cluster,
+): Promise<readonly string[]> {
+  const until = parts.io.now() + copyTimeout;
+  for (;;) {
+    const pods = await podsOf(cluster, job);
+    const wanted = pods.flatMap((pod) =>
+      pod.containers.flatMap(({ name, state }) => (state === 'waiting' ? [] : [`${pod.name} ${name}`])),
+    );
+    const archived = await archive.job(job.uid);
+    const files = archived === undefined ? [] : await archive.logs(archived);
+    const missing = wanted.filter((one) => !files.some(({ pod, container }) => `${pod} ${container}` === one));
+    if (missing.length === 0 || parts.io.now() >= until || hasLeft(signal)) return missing;
+    await pause(pollInterval, signal);
+  }
+}
+
+/** False if the controller cannot archive the result: the command continues without it. */
+async function* wakeForArchive({ parts, archive, record: { job } }: Target): AsyncGenerator<CommandStep, boolean> {
+  const { installation } = job;
+  if (!archive.isUsed || installation === null || installation !== (await parts.installationId())) return false;
+  const { settings } = await parts.clusterSettings();
+  return settings.kubernetes.keepLogs && (yield* reportStart(archive.wake()));
+}
+
+async function* reportStart(message: Promise<string | null>): AsyncGenerator<CommandStep, boolean> {
+  const { isStarted, note } = await reportArchiveStart(message);
+  if (note !== null) yield progress(note);
+  return isStarted;
+}
+
+// ------------------------------------------------------------------------------------------ the archive's copy
+
+/** Only `rerun` works for a job that its cluster no longer has, and only if the cluster answers. */
+async function* performOnCopy(target: Target, command: PerformedCommand): Steps {
+  const { parts, archive, record } = target;
+  const { found, archived, cluster, job } = record;
+  const { name, uid } = job;
+  if (archived === null) throw new Error(`job ${name} is not a copy`);
+  const problem = copyProblem(record, command, await parts.actor());
+  if (command === 'clean') {
+    if (problem !== null)
+      return yield refused(name, problem, found.copy?.isCertain === false ? exitCode.unreachable : exitCode.conflict);
+    await archive.remove(archived);
+    return yield done(name, `The logs and history of ${name} are removed.`);
+  }
+  if (found.copy?.isGone === false) {
+    const message = `Nothing changed: ${name} may still run in its cluster. ${found.copy.message}`;
+    throw new JobmanError(message, exitCode.unreachable);
+  }
+  if (command !== 'rerun' && archived.hidden) throw absentError(found);
+  if (problem !== null && command === 'delete') throw new JobmanError(problem, exitCode.unreachable);
+  if (problem !== null) return yield refused(name, problem);
+  if (command === 'rerun' && cluster !== null && archived.object !== null)
+    return yield* rerun(target, cluster, JSON.parse(archived.object) as V1Job);
+  await archive.hide(uid);
+  yield done(name, `Job ${name} left the list. Remove its logs and history too: jobman clean ${name}`);
+}
+
+/** The reason against a command for a job that its cluster no longer has; null if there is none. */
+function copyProblem({ job: { name, owner }, archived, cluster }: ClusterRecord, command: JobCommand, actor: Actor) {
+  if (command === 'clean') {
+    if (owner !== null && !ownerLabels(actor).includes(owner))
+      return `Job ${name} belongs to ${owner}; only its owner may clean it.`;
+    const isOpen = archived !== null && mayBeActive(archived) && archivedPhase(archived) !== 'stopped';
+    return isOpen ? `Job ${name} was unfinished at the last check, so its logs are kept.` : null;
+  }
+  if (command === 'delete')
+    return cluster === null ? `Job ${name} cannot be deleted: its cluster cannot be reached.` : null;
+  if (command === 'rerun' && cluster !== null)
+    return archived?.object === null ? `jobman has no copy of the Job ${name}, so it cannot be run again.` : null;
+  return `Job ${name} is not in its cluster, so there is nothing to ${command}.`;
+}
+
+// ------------------------------------------------------------------------------------------ permissions
+
+const clusterVerbs = ['start', 'stop', 'resume', 'rerun', 'cancel'] as const satisfies readonly ClusterVerb[];
+
+function isClusterVerb(command: JobCommand): command is ClusterVerb {
+  return clusterVerbs.some((verb) => verb === command);
+}
+
+function checkLive({ job, cluster }: ClusterRecord, command: JobCommand): ReturnType<typeof checkClusterCommand> {
+  if (isClusterVerb(command)) return checkClusterCommand(job, command);
+  if (command === 'delete') return { kind: 'allowed' };
+  if (command !== 'clean') {
+    const message = `Job ${job.name} is in a cluster, which has no recovery rules and no setup steps of jobman.`;
+    return { kind: 'refused', message };
+  }
+  // The controller would archive the job again.
+  const { context, namespace } = cluster?.context() ?? { context: '', namespace: '' };
+  const kept = `Job ${job.name} is still in ${context}/${namespace}, so its logs are kept`;
+  return { kind: 'refused', message: `${kept}; jobman delete ${job.name} removes it there first.` };
+}
+
+/** For `JobSource.actions`. */
+export function clusterActions(record: ClusterRecord, actor: Actor): JobActions {
+  const answer = (command: JobCommand): ActionAnswer => {
+    const check = checkLive(record, command);
+    const live = check.kind === 'allowed' ? null : check.message;
+    const message = record.archived === null ? live : copyProblem(record, command, actor);
+    return message === null
+      ? { answer: 'allow' }
+      : { answer: 'deny', cause: 'state', message: message.replace(/\.$/, '') };
+  };
+  return {
+    start: answer('start'),
+    stop: answer('stop'),
+    resume: answer('resume'),
+    rerun: answer('rerun'),
+    cancel: answer('cancel'),
+    delete: answer('delete'),
+    'disable-recovery': answer('disable-recovery'),
+    'accept-exit': answer('accept-exit'),
+    clean: answer('clean'),
+    setup: answer('setup'),
+  };
+}

@@ -1,0 +1,135 @@
+// Job source: where jobs come from. The store and a cluster implement it, and jobs.ts merges the two, so that a front
+// end does not ask which kind of job it shows. Arguments and results are plain JSON; as in `fetch`, a signal may end a
+// call early.
+
+import type { ClusterJobView } from './cluster/job-view.ts';
+import type { Event } from '../core/model/event.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { JobActions, JobCommand } from '../core/policy/permissions.ts';
+import type {
+  CommandOptions,
+  CommandResult,
+  ConfirmationRequired,
+  JobList,
+  JobView,
+  ListQuery,
+  MetricPointView,
+  MetricsQuery,
+  MetricsView,
+  Why,
+} from './client.ts';
+import type { DiffSide } from './diff.ts';
+import type { RefPurpose } from './refs.ts';
+
+/** The cluster and namespace to search. Without a field the kubeconfig decides. */
+export interface JobScope {
+  readonly context?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly allNamespaces?: boolean | undefined;
+}
+
+/** A job that a user names. */
+interface JobReference {
+  /** An id or a name. */
+  readonly text: string;
+  /** True if the text is a name even if it looks like an id. */
+  readonly isName: boolean;
+}
+
+/** A job that a source has found. The other methods take it. */
+export interface FoundJob {
+  /** The id of a stored job; otherwise the name in the cluster. */
+  readonly id: string;
+  /** Null for a stored job. */
+  readonly cluster: ClusterAddress | null;
+  /** Null unless only the archive of a cluster has the job. */
+  readonly copy: ArchivedCopy | null;
+  /** A sentence about other jobs of the same name; null without any. */
+  readonly note: string | null;
+}
+
+interface ClusterAddress {
+  readonly context: string;
+  readonly namespace: string;
+  /** Null for a job of a list, which is then the one that has the name now. */
+  readonly uid: string | null;
+}
+
+/** The archive answers for a cluster that has deleted the job, or cannot be reached. */
+export interface ArchivedCopy {
+  /** Its age, and why the cluster does not answer. */
+  readonly message: string;
+  /** True if nothing can have changed since. */
+  readonly isCertain: boolean;
+  /** True if the cluster has reported that it does not have the job. */
+  readonly isGone: boolean;
+}
+
+/** A job in the usage ledger. */
+export interface LedgerJob {
+  /** Its id; in a cluster its uid. */
+  readonly key: string;
+  readonly id: string;
+  readonly name: string;
+}
+
+/** Everything about a job. `backend` tells the two apart. */
+export type JobDetails = JobView | ClusterJobView;
+
+export interface JobHistory {
+  readonly id: string;
+  readonly name: string;
+  /** Null for a job in a cluster that another tool made. */
+  readonly owner: string | null;
+  /** Oldest first. */
+  readonly entries: readonly HistoryEntry[];
+}
+
+export interface HistoryEntry {
+  readonly at: Instant;
+  /** For people. Null for an event that repeats the one before. */
+  readonly message: string | null;
+  /** The stored event with its number in the job; null in a cluster, which has only messages. */
+  readonly event: ({ readonly seq: number } & Event) | null;
+}
+
+export interface PerformOptions extends CommandOptions {
+  /** Ends the wait for the command. The result says how far it came. */
+  readonly signal?: AbortSignal;
+}
+
+/** `setup` runs one step and has its own operation. */
+export type PerformedCommand = Exclude<JobCommand, 'setup'>;
+
+/** `progress`: a command that takes long says what it waits for. One step is the result. */
+export type CommandStep =
+  | { readonly kind: 'progress'; readonly message: string }
+  | ({ readonly kind: 'result' } & CommandResult);
+
+/**
+ * Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs, 5 if the cluster cannot be
+ * reached. Reads write nothing.
+ */
+export interface JobSource {
+  /** The one job of that name or id. For a change, its name must be in one namespace. */
+  find(reference: JobReference, purpose: RefPurpose): Promise<FoundJob>;
+  /** Newest first. A source that does not answer does not fail the list: see `JobList.failure`. */
+  list(query: ListQuery, signal?: AbortSignal): Promise<JobList>;
+  /** `isKept`: its sentences name times instead of ages, because they are read later. */
+  show(job: FoundJob, options?: { readonly isKept: boolean }): Promise<JobDetails>;
+  why(job: FoundJob): Promise<Why>;
+  history(job: FoundJob): Promise<JobHistory>;
+  /** The commands that the actor may give now, and the reasons against the others. */
+  actions(job: FoundJob): Promise<JobActions>;
+  /** The confirmation needed before that command; null if none. */
+  confirmation(job: FoundJob, command: PerformedCommand): Promise<ConfirmationRequired | null>;
+  /** Gives a command, and waits until it is accepted; in a cluster until it is done. */
+  perform(job: FoundJob, command: PerformedCommand, options: PerformOptions): AsyncIterable<CommandStep>;
+  ledgerJob(job: FoundJob): Promise<LedgerJob>;
+  /** One side of `diff`, of the newest attempt without a number. Throws JobmanError (3) for an absent attempt. */
+  diffSide(job: FoundJob, attempt: number | null): Promise<DiffSide>;
+  metrics(job: FoundJob, query: MetricsQuery): Promise<MetricsView>;
+  /** Every point, without a reduction. */
+  metricPoints(job: FoundJob, query: MetricsQuery): AsyncIterable<MetricPointView>;
+  close(): Promise<void>;
+}

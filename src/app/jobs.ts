@@ -1,0 +1,155 @@
+// Jobs: the store and a cluster as one job source. Loads no Kubernetes code without a cluster.
+
+import { isFinishedPhase } from '../core/decide/phase.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
+import type { ClusterParts } from './cluster/cluster-record.ts';
+import type { JobList, JobRow, ListQuery } from './client.ts';
+import { exitCode, isNotFoundError, JobmanError } from './errors.ts';
+import type { FoundJob, JobScope, JobSource } from './job-source.ts';
+import { isIdRef } from './refs.ts';
+import type { Services } from './services.ts';
+import { createStoreSource } from './store-source.ts';
+
+type JobsParts = ClusterParts & Pick<Services, 'isClusterConfigured'>;
+
+export type Jobs = ReturnType<typeof openJobs>;
+
+/** The caller closes it. With a scope that the user names, only that cluster and namespace are searched for a job. */
+export function openJobs(parts: JobsParts, scope: JobScope) {
+  const isScoped = scope.namespace !== undefined || scope.context !== undefined || scope.allNamespaces === true;
+  let clusterUse: Promise<boolean> | undefined;
+  let opened: ReturnType<typeof openCluster> | undefined;
+  const usesCluster = () => (clusterUse ??= isScoped ? Promise.resolve(true) : parts.isClusterConfigured());
+  const store = async () => createStoreSource(await parts.client());
+  const cluster = () => (opened ??= openCluster());
+
+  async function openCluster() {
+    const { createClusterSource } = await import('./cluster/job-source.ts');
+    return createClusterSource(parts, (await usesCluster()) ? scope : null, isScoped);
+  }
+
+  /** The job of the store; null if it has none of the name and the search may continue elsewhere. */
+  async function findStored(...[reference, purpose]: Parameters<JobSource['find']>): Promise<FoundJob | null> {
+    try {
+      return await (await store()).find(reference, purpose);
+    } catch (error) {
+      if (!isNotFoundError(error)) throw error;
+      if ((await usesCluster()) || (await parts.clusterArchive()).isUsed) return null;
+      throw error;
+    }
+  }
+
+  const sourceOf = (job: FoundJob): Promise<JobSource> => (job.cluster === null ? store() : cluster());
+
+  const source: JobSource = {
+    async find(reference, purpose) {
+      const { text, isName } = reference;
+      if (isScoped) return (await cluster()).find(reference, purpose);
+      if (isIdRef(text) && !isName) return (await store()).find(reference, purpose);
+      const stored = await findStored(reference, purpose);
+      if (stored === null) return (await cluster()).find(reference, purpose);
+      // An explicit name must be unambiguous. A cluster that does not answer counts as having no such job.
+      const other = isName && (await usesCluster()) ? await (await cluster()).contextWith(text) : null;
+      if (other === null) return stored;
+      const { context, namespace } = other;
+      const message = `Two jobs are named "${text}": ${stored.id} here, and one in ${context}/${namespace}.`;
+      throw new JobmanError(message, exitCode.conflict, [`Give the id, or --namespace ${namespace}.`]);
+    },
+
+    async list(query) {
+      const includesCluster = (await usesCluster()) || (query.all === true && (await parts.clusterArchive()).isUsed);
+      const [own, others] = await Promise.all([
+        store().then((stored) => stored.list(query)),
+        includesCluster ? cluster().then((clustered) => clustered.list(query)) : noJobs,
+      ]);
+      const list = await joinLists(own, others);
+      const failure =
+        others.failure === undefined
+          ? {}
+          : { failure: { ...others.failure, isPartial: !isScoped && own.rows.length > 0 } };
+      const elsewhere = isScoped || query.all === true ? {} : { elsewhere: await findElsewhere(parts, list.rows) };
+      return { ...list, ...failure, ...elsewhere };
+    },
+
+    show: async (job, options) => (await sourceOf(job)).show(job, options),
+    why: async (job) => (await sourceOf(job)).why(job),
+    history: async (job) => (await sourceOf(job)).history(job),
+    actions: async (job) => (await sourceOf(job)).actions(job),
+    confirmation: async (job, command) => (await sourceOf(job)).confirmation(job, command),
+    ledgerJob: async (job) => (await sourceOf(job)).ledgerJob(job),
+    diffSide: async (job, attempt) => (await sourceOf(job)).diffSide(job, attempt),
+    metrics: async (job, query) => (await sourceOf(job)).metrics(job, query),
+    async *perform(job, command, options) {
+      yield* (await sourceOf(job)).perform(job, command, options);
+    },
+    async *metricPoints(job, query) {
+      yield* (await sourceOf(job)).metricPoints(job, query);
+    },
+    close: async () => (await opened)?.close(),
+  };
+
+  return {
+    ...source,
+    /** The open cluster of a job, for a terminal that attaches to its pods. Null for a stored job. */
+    record: async (job: FoundJob) => (job.cluster === null ? null : (await cluster()).record(job)),
+
+    /** A list that is read again and again. The cluster is read in the background. */
+    async follow(query: ListQuery) {
+      const client = await parts.client();
+      const polled = (await usesCluster())
+        ? (await import('./cluster/job-list.ts')).pollClusterJobs(parts, query, scope)
+        : null;
+      let revisions = '';
+      let readAt: Instant = Number.NEGATIVE_INFINITY;
+      return {
+        /** Null if no source has changed since the last call and `maxAge` has not passed. */
+        async next(maxAge: Duration): Promise<JobList | null> {
+          const seen = `${await client.changeCount()} ${polled?.revision()}`;
+          const now = parts.io.now();
+          if (seen === revisions && now - readAt < maxAge) return null;
+          const own = await client.list(query);
+          [revisions, readAt] = [seen, now];
+          return polled === null ? own : joinLists(own, polled.list());
+        },
+        close: async () => polled?.close(),
+      };
+    },
+  };
+}
+
+const noJobs: JobList = { rows: [], more: 0, notes: [] };
+
+async function joinLists(own: JobList, others: JobList): Promise<JobList> {
+  if (others === noJobs) return own;
+  const { joinRows } = await import('./cluster/job-list.ts');
+  return {
+    rows: joinRows(own.rows, others.rows),
+    more: own.more + others.more,
+    notes: [...own.notes, ...others.notes],
+  };
+}
+
+async function findElsewhere(
+  { clusterArchive }: Pick<Services, 'clusterArchive'>,
+  rows: readonly JobRow[],
+): Promise<NonNullable<JobList['elsewhere']>> {
+  const archive = await clusterArchive();
+  if (!archive.isUsed) return [];
+  const { countSubmitted, splitZone } = await import('./cluster/job-list.ts');
+  const shown = new Set(rows.map(({ zone }) => zone));
+  return [...(await countSubmitted(archive))].flatMap(([zone, jobs]) =>
+    shown.has(zone) ? [] : [{ ...splitZone(zone), jobs }],
+  );
+}
+
+/** A job of a list. In a cluster it is the one that has the name now. */
+export async function foundJob({ id, backend, zone }: JobRow): Promise<FoundJob> {
+  if (backend !== 'kubernetes') return { id, cluster: null, copy: null, note: null };
+  const { splitZone } = await import('./cluster/job-list.ts');
+  return { id, cluster: { ...splitZone(zone), uid: null }, copy: null, note: null };
+}
+
+/** True if a controller of jobman has work to do. */
+export function awaitsController(rows: readonly JobRow[]): boolean {
+  return rows.some(({ backend, phase }) => backend !== 'kubernetes' && !isFinishedPhase(phase));
+}

@@ -1,0 +1,91 @@
+import type { Ref } from '../../app/client.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { workerNotFound, type WorkerAccess } from '../../app/worker-access.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
+import type { Cli } from '../context.ts';
+import type { PortForwardFlags } from '../table/flags.ts';
+import type { ForwardTarget } from './forwarded-ports.ts';
+import type { MachineFlags, Machines } from './machines.ts';
+
+export async function openWorkers(cli: Cli, ref: Ref, use: 'own' | 'shared', flags: MachineFlags): Promise<Machines> {
+  const { id, spec } = await (await cli.services.client()).show(ref);
+  if (flags.tty === true) {
+    throw usageError(`--tty needs a job in a cluster. A shell on a worker: jobman ssh ${id}`);
+  }
+  if (flags.pod !== undefined) throw podError('--workers');
+  if (flags.container !== undefined) {
+    throw usageError(`--container needs a job in a cluster; the job's own is --in-container.`);
+  }
+  if (flags.inContainer === true && !spec.steps.some(({ name }) => name === 'docker')) {
+    throw usageError(`Job ${id} runs in no container; remove --in-container.`);
+  }
+  const access = await cli.services.workers(id, use);
+  const { workers: all } = access;
+  const choice = flags.workers ?? 'all';
+  const outOfRange = choice === 'all' ? undefined : choice.find(([, to]) => to >= all.length)?.[1];
+  if (outOfRange !== undefined) {
+    access.close();
+    throw workerNotFound(id, outOfRange, all.length);
+  }
+  const selected =
+    choice === 'all' ? all : all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
+  return { ...access, noun: 'worker', selected, count: all.length };
+}
+
+function podError(instead: string): JobmanError {
+  return usageError(`--pod needs a job in a cluster; a TPU has workers: ${instead}.`);
+}
+
+export async function workerPortTarget(
+  cli: Cli,
+  ref: Ref,
+  { worker = 0, pod }: PortForwardFlags,
+): Promise<ForwardTarget> {
+  const client = await cli.services.client();
+  const { id } = await client.show(ref);
+  if (pod !== undefined) throw podError('--worker');
+  /** Throws JobmanError if the job does not have this worker now. */
+  const open = async (): Promise<WorkerAccess> => {
+    const next = await cli.services.workers(id, 'own');
+    if (next.workers.includes(worker)) return next;
+    next.close();
+    throw workerNotFound(id, worker, next.workers.length);
+  };
+  let access = await open();
+  let changes = -1;
+  return {
+    name: `worker ${worker} of job ${id}`,
+    job: `Job ${id}`,
+    facts: { job: id, worker, pod: null },
+    async connect(port) {
+      const tunnel = await access.tunnel(worker, port);
+      if (!('problem' in tunnel)) return tunnel;
+      return tunnel.isReached
+        ? `nothing answers on port ${port} of worker ${worker} of ${id}`
+        : `worker ${worker} of ${id} cannot be reached: ${tunnel.problem}`;
+    },
+    async check() {
+      const now = await client.changeCount();
+      if (now === changes) return { kind: 'same' };
+      changes = now;
+      const { allocations, phase } = await client.show(id);
+      const isThere = allocations.some(
+        ({ goneAt, releasedAt, workers }) => goneAt === null && releasedAt === null && workers.length > 0,
+      );
+      if (!isThere) return isFinishedPhase(phase) ? { kind: 'finished', phase } : { kind: 'none', phase };
+      const next = await open().catch((error: unknown) => {
+        // The machines disappeared between the two checks.
+        if (error instanceof JobmanError && error.code === exitCode.conflict) return null;
+        throw error;
+      });
+      if (next === null || next.allocation === access.allocation) {
+        next?.close();
+        return { kind: 'same' };
+      }
+      access.close();
+      access = next;
+      return { kind: 'moved', to: `worker ${worker} of allocation ${next.allocation}` };
+    },
+    close: () => access.close(),
+  };
+}
