@@ -17,8 +17,8 @@ import type { Actor } from '../core/model/user.ts';
 import { permissionOf } from '../core/policy/permissions.ts';
 import type { JobRow } from './client.ts';
 import { workerViews } from './logs.ts';
-import type { Store } from './ports.ts';
-import { createPartReader } from './files.ts';
+import type { JobFiles, Store } from './ports.ts';
+import { createEndReader } from './file-ends.ts';
 import { currentPaceOf } from './progress.ts';
 import { maxFinishedJobs, usageOf } from './tpus.ts';
 import { jobRow } from './views.ts';
@@ -65,11 +65,11 @@ export interface JobActivity extends JobRow {
 export async function activeJobs(
   {
     store,
-    home,
+    files,
     now,
   }: {
     readonly store: Store;
-    readonly home: string;
+    readonly files: JobFiles;
     readonly now: () => Instant;
   },
   actor: Actor,
@@ -78,22 +78,22 @@ export async function activeJobs(
   return jobs
     .filter((job) => job.finish === null || heldAllocations(job).length > 0)
     .filter((job) => permissionOf(actor, job, 'read') === 'allow')
-    .map((job) => activityOf(home, job, now()))
+    .map((job) => activityOf(files, job, now()))
     .toSorted((one, other) => Number(other.id) - Number(one.id));
 }
 
-function activityOf(home: string, job: Job, now: Instant): JobActivity {
+function activityOf(files: JobFiles, job: Job, now: Instant): JobActivity {
   const row = jobRow(job, now);
   const attempt = lastAttempt(job);
   const isRunning = row.phase === 'running' && attempt?.ending === null && attempt.runningAt !== null;
-  const read = createPartReader();
-  const pace = isRunning ? currentPaceOf(home, job, read) : { step: null, stepsPerSecond: null };
+  const read = createEndReader(files, job);
+  const pace = isRunning ? currentPaceOf(job, read) : { step: null, stepsPerSecond: null };
   return {
     ...row,
     allocation: attempt?.allocation ?? null,
     isRunning,
     tpus: tpusOf(job),
-    workers: (isRunning ? workerViews(home, job, now, read) : []).map(({ logAgeMs, ...worker }) => ({
+    workers: (isRunning ? workerViews(job, now, read) : []).map(({ logAgeMs, ...worker }) => ({
       ...worker,
       logAt: logAgeMs === null ? null : now - logAgeMs,
     })),

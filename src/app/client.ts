@@ -548,6 +548,15 @@ export interface Client {
   diffSide(ref: Ref, attempt: number | null): Promise<DiffSide>;
   why(ref: Ref): Promise<Why>;
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
+  /** As written, with its comments. */
+  manifest(ref: Ref): Promise<string | null>;
+  /** The uncommitted changes in a copy of the working directory, as a unified diff; null without them. */
+  workdirChanges(ref: Ref, copy: number): Promise<string | null>;
+  /**
+   * A file of a copy of the working directory, or the target of a link after an arrow. Throws JobmanError (3) without
+   * such a file.
+   */
+  readWorkdirFile(ref: Ref, copy: number, path: string): Promise<Uint8Array>;
   sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
   /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if the actor may not run it now. */
   planStep(ref: Ref, step: string, options?: OnBehalf): Promise<StepPlan>;

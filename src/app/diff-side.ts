@@ -1,7 +1,5 @@
 // One side of `jobman diff`: a job of the store, with one of its attempts.
 
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { phaseOf } from '../core/decide/phase.ts';
 import { allocationOf, capacityOf, type Attempt, type Job } from '../core/model/job.ts';
 import { nodeNamePlaceholder, workdirPlaceholder, type RecoveryRule, type StepFile } from '../core/model/spec.ts';
@@ -11,24 +9,23 @@ import { usageOf } from '../reports/usage.ts';
 import { parseYaml } from '../schema/yaml.ts';
 import type { DiffSide } from './diff.ts';
 import { messageOf } from './errors.ts';
-import { readRegularFile } from './files.ts';
 import { formatDuration } from './format.ts';
-import { folderOf } from './job-folder.ts';
 import { withoutSecrets } from './json.ts';
 import { requireAttempt } from './logs.ts';
-import { workdirDiff, workdirViews } from './workdir.ts';
+import type { JobFiles } from './ports.ts';
+import { workdirViews } from './workdir.ts';
 
 export interface SideSources {
-  readonly home: string;
+  readonly jobFiles: JobFiles;
   readonly manifest: string | null;
   readonly now: Instant;
 }
 
 /** Without a number, the newest attempt and the cost of the whole job. Throws JobmanError (3) for an absent attempt. */
 export async function diffSide(job: Job, number: number | null, sources: SideSources): Promise<DiffSide> {
-  const { home, manifest, now } = sources;
+  const { jobFiles, manifest, now } = sources;
   const attempt = number === null ? job.attempts.at(-1) : requireAttempt(job, number);
-  const workdir = await workdirOf(home, job, attempt);
+  const workdir = await workdirOf(jobFiles, job, attempt);
   const { environment, rules, spec, stepFiles } = specParts(job);
   return {
     job: job.id,
@@ -129,26 +126,22 @@ function hostsOf(job: Job, attempt: Attempt): object {
 }
 
 async function workdirOf(
-  home: string,
+  jobFiles: JobFiles,
   job: Job,
   attempt: Attempt | undefined,
-): Promise<{ readonly about: object; readonly files: string | null } | null> {
-  const views = await workdirViews(folderOf(home, job), job);
+): Promise<{ readonly about: object; readonly files: DiffSide['files'] } | null> {
+  const views = workdirViews(jobFiles, job);
   const view = attempt === undefined ? views.at(-1) : views.find(({ copy }) => copy === attempt.workdirCopy);
   if (view === undefined) return null;
-  const { from, files: count, bytes, git, folder } = view;
-  const files = join(folder, 'files');
-  const isKept = (await stat(files).catch(() => undefined))?.isDirectory() === true;
-  const changes = git?.changed === true ? changesIn(folder) : null;
-  return { about: { from, ...git, changes, files: count, bytes }, files: isKept ? files : null };
+  const { from, files: count, bytes, git, copy } = view;
+  const byPath = await jobFiles.workdirs.files(job, copy);
+  const changes = git?.changed === true ? changesOf(jobFiles, job, copy) : null;
+  return { about: { from, ...git, changes, files: count, bytes }, files: byPath === null ? null : { copy, byPath } };
 }
 
-/** Larger than any file that a copy of a working directory writes. */
-const maxChangesBytes = 64 * 1024 * 1024;
-
-function changesIn(folder: string): string {
+function changesOf({ workdirs }: JobFiles, job: Job, copy: number): string {
   try {
-    return readRegularFile(workdirDiff(folder), maxChangesBytes).toString('utf8');
+    return workdirs.changes(job, copy);
   } catch (error) {
     return `not readable: ${messageOf(error)}`;
   }

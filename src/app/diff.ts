@@ -1,13 +1,12 @@
 // Diff: the differences between two jobs or attempts, wherever they ran. diff-side.ts describes a job of the store.
 
-import { readdir, readFile, readlink } from 'node:fs/promises';
-import { join } from 'node:path';
 import { createHash } from 'node:crypto';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import type { StepFile } from '../core/model/spec.ts';
 import { mainMetrics, throughputName } from '../reports/metrics.ts';
 import type { MetricsView } from './client.ts';
 import { formatBytes } from './format.ts';
+import type { WorkdirFiles } from './ports.ts';
 
 /**
  * `manifest`: as written. `spec`: as resolved. `environment`, `rules` and `image` are parts of it. `hosts`: the capacity.
@@ -36,8 +35,8 @@ export interface DiffSide {
   readonly attempt: number | null;
   /** JSON by section. Times are durations in milliseconds, with names in `Ms`. */
   readonly values: Readonly<Partial<Record<Exclude<DiffSection, 'files'>, unknown>>>;
-  /** The folder on this machine with the files of the working directory; null if they are not kept. */
-  readonly files: string | null;
+  /** The files of the copy of the working directory; null if they are not kept. */
+  readonly files: { readonly copy: number; readonly byPath: WorkdirFiles } | null;
   /** The files that setup steps put on the workers, such as those of `job.files`. Absent: none. */
   readonly stepFiles?: readonly StepFile[];
   /** The reason why its metrics are not compared. */
@@ -74,14 +73,21 @@ export type Difference = ValueDifference | TextDifference;
 
 const sections = ['job', 'result', 'hosts', 'manifest', 'spec', 'environment', 'rules', 'image', 'workdir'] as const;
 
-/** In the order of the sections. Reads the files of both sides. */
-export async function compareSides(left: DiffSide, right: DiffSide): Promise<readonly Difference[]> {
+/** Reads a file of the copy of a side. */
+export type ReadSideFile = (side: DiffSide, copy: number, path: string) => Promise<Uint8Array>;
+
+/** In the order of the sections. Reads the files that differ. */
+export async function compareSides(
+  left: DiffSide,
+  right: DiffSide,
+  readFile: ReadSideFile,
+): Promise<readonly Difference[]> {
   const hasBoth = left.files !== null && right.files !== null;
   const values = sections
     .flatMap((section) => compareValues(section, '', left.values[section] ?? null, right.values[section] ?? null))
     // The files have the same changes.
     .filter(({ section, key }) => !(hasBoth && section === 'workdir' && key === 'changes'));
-  const files = !hasBoth || left.files === right.files ? [] : await compareFolders(left.files, right.files);
+  const files = hasBoth ? await compareFiles(left, right, readFile) : [];
   return [...values, ...compareStepFiles(left.stepFiles ?? [], right.stepFiles ?? []), ...files];
 }
 
@@ -168,17 +174,20 @@ function sourceOf(file: StepFile): string {
 
 const maxTextBytes = 1024 * 1024;
 
-async function compareFolders(left: string, right: string): Promise<readonly Difference[]> {
-  const [one, other] = await Promise.all([filesIn(left), filesIn(right)]);
-  const paths = [...new Set([...one, ...other])].toSorted();
+async function compareFiles(left: DiffSide, right: DiffSide, readFile: ReadSideFile): Promise<readonly Difference[]> {
+  const entryOf = ({ files }: DiffSide, path: string) => files?.byPath[path] ?? null;
+  const paths = [left, right].flatMap(({ files }) => Object.keys(files?.byPath ?? {}));
   const differences: Difference[] = [];
-  for (const path of paths) {
-    const [before, after] = await Promise.all([
-      one.has(path) ? contentOf(join(left, path)) : null,
-      other.has(path) ? contentOf(join(right, path)) : null,
-    ]);
-    if (before !== null && after !== null && before.equals(after)) continue;
-    differences.push(fileDifference(path, before, after));
+  for (const path of [...new Set(paths)].toSorted()) {
+    const [before, after] = [entryOf(left, path), entryOf(right, path)];
+    if (before?.sha256 === after?.sha256) continue;
+    if (before === null || after === null || Math.max(before.size, after.size) > maxTextBytes) {
+      const [one, other] = [before, after].map((entry) => (entry === null ? null : describeFile(entry)));
+      differences.push({ ...valueOf(path), left: one, right: other });
+      continue;
+    }
+    const read = async (side: DiffSide) => Buffer.from(await readFile(side, side.files?.copy ?? 0, path));
+    differences.push(fileDifference(path, await read(left), await read(right)));
   }
   return differences;
 }
@@ -191,18 +200,6 @@ function fileDifference(key: string, left: Buffer | null, right: Buffer | null):
   return { kind: 'value', section: 'files', key, left: one, right: other };
 }
 
-async function filesIn(folder: string): Promise<ReadonlySet<string>> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile() || entry.isSymbolicLink());
-  return new Set(files.map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1)));
-}
-
-/** A link is compared by its target. */
-async function contentOf(path: string): Promise<Buffer> {
-  const target = await readlink(path).catch(() => null);
-  return target === null ? readFile(path) : Buffer.from(`-> ${target}`);
-}
-
 /** Null for a binary or large file. */
 function textOf(content: Buffer): string | null {
   if (content.length > maxTextBytes || content.includes(0)) return null;
@@ -211,5 +208,9 @@ function textOf(content: Buffer): string | null {
 }
 
 function describeBytes(content: Buffer): string {
-  return `${formatBytes(content.length)}, SHA-256 ${createHash('sha256').update(content).digest('hex').slice(0, 12)}`;
+  return describeFile({ size: content.length, sha256: createHash('sha256').update(content).digest('hex') });
+}
+
+function describeFile({ size, sha256 }: WorkdirFiles[string]): string {
+  return `${formatBytes(size)}, SHA-256 ${sha256.slice(0, 12)}`;
 }

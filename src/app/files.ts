@@ -197,53 +197,24 @@ export async function* readPieces(
   }
 }
 
-export type PartReader = (path: string, maxBytes: number, end?: 'first' | 'last') => FilePart | undefined;
-
-/** Reads each part of a file once: a part of what it has read is not read again. Undefined if it cannot be read. */
-export function createPartReader(): PartReader {
-  const parts = new Map<string, { readonly maxBytes: number; readonly part: FilePart | undefined }>();
-  return (path, maxBytes, end = 'last') => {
-    const key = `${end} ${path}`;
-    let known = parts.get(key);
-    if (known === undefined || known.maxBytes < maxBytes) {
-      known = { maxBytes, part: readPartOf(path, maxBytes, end) };
-      parts.set(key, known);
-    }
-    const { part } = known;
-    if (part === undefined || part.bytes.length <= maxBytes) return part;
-    if (end === 'first') return { ...part, bytes: part.bytes.subarray(0, maxBytes) };
-    const skipped = part.bytes.length - maxBytes;
-    return { ...part, bytes: part.bytes.subarray(skipped), from: part.from + skipped };
-  };
+/** The last bytes of a file; undefined without a regular file. */
+export function readFileEnd(path: string, maxBytes: number): FilePart | undefined {
+  return readFilePart(path, -maxBytes, maxBytes);
 }
 
-function readPartOf(path: string, maxBytes: number, end: 'first' | 'last'): FilePart | undefined {
-  try {
-    return readFileEnd(path, maxBytes, end);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Bytes at one end of a file; undefined without a regular file. */
-export function readFileEnd(path: string, maxBytes: number, end: 'first' | 'last' = 'last'): FilePart | undefined {
-  return readPart(path, maxBytes, ({ size }) => (end === 'last' ? Math.max(0, size - maxBytes) : 0));
-}
-
-/** Bytes from an offset on, none after the end; undefined without a regular file. */
+/**
+ * Bytes from an offset on, which counts from the end if it is negative; none after the end, undefined without a regular
+ * file.
+ */
 export function readFilePart(path: string, from: number, maxBytes: number): FilePart | undefined {
-  return readPart(path, maxBytes, () => from);
-}
-
-function readPart(path: string, maxBytes: number, offsetIn: (stats: Stats) => number): FilePart | undefined {
   const opened = openIfRegular(path);
   if (opened === undefined) return undefined;
   const { file, stats } = opened;
   try {
-    const from = offsetIn(stats);
-    const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(stats.size - from, maxBytes)));
-    const count = readSync(file, bytes, 0, bytes.length, from);
-    return { bytes: bytes.subarray(0, count), from, ...stateFrom(stats) };
+    const begin = from < 0 ? Math.max(0, stats.size + from) : from;
+    const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(stats.size - begin, maxBytes)));
+    const count = readSync(file, bytes, 0, bytes.length, begin);
+    return { bytes: bytes.subarray(0, count), from: begin, ...stateFrom(stats) };
   } finally {
     closeSync(file);
   }

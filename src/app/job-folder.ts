@@ -39,7 +39,7 @@ export function attemptFile(folder: string, attempt: number, worker: WorkerId): 
 }
 
 /** The copy of the metrics that the program reports. */
-export function metricsFile(folder: string, attempt: number, worker: WorkerId): string {
+function metricsFile(folder: string, attempt: number, worker: WorkerId): string {
   return `${attemptFolder(folder, attempt)}/metrics_worker_${worker}.log`;
 }
 

@@ -9,10 +9,10 @@ import type { WorkerId } from '../core/model/spec.ts';
 import type { Duration, Instant } from '../core/model/time.ts';
 import type { LogPart, LogQuery, LogRef, WorkerView } from './client.ts';
 import { exitCode, JobmanError, usageError } from './errors.ts';
-import { createPartReader, type PartReader } from './files.ts';
+import { outputLog, type EndReader } from './file-ends.ts';
 import { pluralize } from './format.ts';
-import { asFileName, attemptFile, folderOf, stepFile } from './job-folder.ts';
-import type { FileState, JobFile, JobFiles, OutputFile } from './ports.ts';
+import { asFileName } from './job-folder.ts';
+import type { FilePart, FileState, JobFile, JobFiles, OutputFile } from './ports.ts';
 import { lastLineOf, lastOutputBytes, lastOutputLines } from './program-output.ts';
 import { addressOf, workersOf } from './views.ts';
 
@@ -126,33 +126,31 @@ function isComplete(job: Job, log: JobLog, changedAt: Instant, now: Instant): bo
   return typeof endedAt === 'number' && now - Math.max(endedAt, changedAt) > lastOutputWithin;
 }
 
-export function workerViews(home: string, job: Job, now: Instant, read: PartReader): readonly WorkerView[] {
+export function workerViews(job: Job, now: Instant, read: EndReader): readonly WorkerView[] {
   const attempt = lastAttempt(job);
   if (attempt === undefined) return [];
   const allocation = allocationOf(job, attempt.allocation);
   const state = formatWorkerState(job, attempt);
   return workersOf(job, attempt).map((worker) => {
-    const end = read(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
+    const end = read(outputLog(attempt.ordinal, worker), lastLineBytes);
     return {
       worker,
       address: addressOf(allocation, worker),
       message: formatExit(attempt, worker) ?? state,
-      lastLine: lastLineOf(end?.bytes.toString('utf8') ?? ''),
+      lastLine: lastLineOf(textOf(end)),
       logAgeMs: end === undefined ? null : Math.max(0, now - end.changedAt),
     };
   });
 }
 
 /** The last lines of the log on the worker that caused the end, or of the step that failed there. */
-export function lastOutput(home: string, job: Job, attempt: Attempt): readonly string[] {
+export function lastOutput(job: Job, attempt: Attempt, read: EndReader): readonly string[] {
   const worker = attempt.ending?.evidence.worker ?? workersOf(job, attempt)[0];
   if (worker === undefined) return [];
-  const folder = folderOf(home, job);
   const step = attempt.ending?.reason === 'setup_failed' ? failedStep(attempt, worker) : null;
   if (step === undefined) return [];
-  const file = step === null ? attemptFile(folder, attempt.ordinal, worker) : stepFile(folder, step, worker);
-  const { text } = readEnd(file, lastOutputBytes);
-  return lastOutputLines(text);
+  const file: JobFile = step === null ? outputLog(attempt.ordinal, worker) : { kind: 'step', step, worker };
+  return lastOutputLines(textOf(read(file, lastOutputBytes)));
 }
 
 export interface HangEvidence {
@@ -161,15 +159,19 @@ export interface HangEvidence {
   readonly timeoutAt: Instant;
 }
 
-export function hangEvidenceOf(home: string, job: Job): HangEvidence | null {
+export function hangEvidenceOf(job: Job, read: EndReader): HangEvidence | null {
   const { failedCallTimeoutMs } = job.spec.limits;
   const attempt = openAttempt(job);
   if (failedCallTimeoutMs === undefined || attempt === undefined || attempt.ending !== null) return null;
-  const { text, changedAt } = readEnd(attemptFile(folderOf(home, job), attempt.ordinal, 'controller'), lastOutputBytes);
-  const found = patternAfterProgress(text);
-  if (changedAt === null || found === undefined || !failedCallPatterns.includes(found.pattern)) return null;
+  const end = read(outputLog(attempt.ordinal, 'controller'), lastOutputBytes);
+  const found = patternAfterProgress(textOf(end));
+  if (end === undefined || found === undefined || !failedCallPatterns.includes(found.pattern)) return null;
   const description = failurePatterns.find(({ name }) => name === found.pattern)?.meaning ?? found.pattern;
-  return { line: found.line, description, timeoutAt: changedAt + failedCallTimeoutMs };
+  return { line: found.line, description, timeoutAt: end.changedAt + failedCallTimeoutMs };
+}
+
+export function textOf(part: FilePart | undefined): string {
+  return part?.bytes.toString('utf8') ?? '';
 }
 
 function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined {
@@ -227,10 +229,4 @@ function requireStep(job: Job, step: string): void {
     exitCode.notFound,
     [`Steps: ${known.join(', ')}`],
   );
-}
-
-/** Empty without a readable file. `changedAt` is the time of the last write. */
-export function readEnd(path: string, maxBytes: number): { readonly text: string; readonly changedAt: Instant | null } {
-  const end = createPartReader()(path, maxBytes);
-  return { text: end?.bytes.toString('utf8') ?? '', changedAt: end?.changedAt ?? null };
 }

@@ -25,28 +25,32 @@ import {
   type MetricSeries,
 } from '../reports/metrics.ts';
 import type { AttemptMetrics, MetricPointView, MetricsQuery, MetricSeriesView, MetricsView } from './client.ts';
-import { readPieces, readRegularFile } from './files.ts';
+import { createEndReader } from './file-ends.ts';
 import { pluralize } from './format.ts';
-import { arrivalsFile, folderOf, outputFile } from './job-folder.ts';
 import { requireAttempt, requireWorker } from './logs.ts';
-import type { OutputFile } from './ports.ts';
+import type { CopiedOutput, JobFiles, LocalFolders, OutputFile } from './ports.ts';
 import { createLeftOut, formatThroughputChange, progressOf, type LeftOut } from './progress.ts';
 import { workersOf } from './views.ts';
 
 const defaultPoints = 1_000;
 
 /** Throws JobmanError (3) for an attempt or a worker that the job lacks, and StoreError for a file that cannot be read. */
-export async function metricsOfJob(home: string, job: Job, now: Instant, query: MetricsQuery): Promise<MetricsView> {
-  const { slowWorker, dashboards } = progressOf(home, job, now);
+export async function metricsOfJob(
+  { files, folders }: { readonly files: JobFiles; readonly folders: LocalFolders },
+  job: Job,
+  now: Instant,
+  query: MetricsQuery,
+): Promise<MetricsView> {
+  const { slowWorker, dashboards } = progressOf(job, now, createEndReader(files, job), folders);
   const leftOut = createLeftOut();
-  const lines = linesOfJob(home, job, query, leftOut.add);
+  const lines = linesOfJob(files, job, query, leftOut.add);
   const collected = await collect(lines, attemptsOf(job, query).map(knownAttempt), query, leftOut);
   return { id: job.id, name: job.spec.name, ...collected, slowWorker, dashboards };
 }
 
 /** Every point of the query, without a reduction and without the throughput. Needs no memory for earlier points. */
-export function metricPointsOfJob(home: string, job: Job, query: MetricsQuery): AsyncIterable<MetricPointView> {
-  return pointsOf(job.id, linesOfJob(home, job, query), query);
+export function metricPointsOfJob(files: JobFiles, job: Job, query: MetricsQuery): AsyncIterable<MetricPointView> {
+  return pointsOf(job.id, linesOfJob(files, job, query), query);
 }
 
 /** The log of one pod of a cluster's job, whose lines begin with the cluster's time. */
@@ -145,7 +149,7 @@ interface LineBlock {
 
 /** Attempt by attempt; of each one worker, the first with metrics unless the query names one. */
 async function* linesOfJob(
-  home: string,
+  files: JobFiles,
   job: Job,
   query: MetricsQuery,
   onLeftOut?: (text: string) => void,
@@ -155,7 +159,7 @@ async function* linesOfJob(
     let isFound = false;
     for (const worker of workers) {
       for (const source of ['metrics', 'log'] as const) {
-        for await (const lines of linesOfRun({ home, job, attempt, worker, source, query, onLeftOut })) {
+        for await (const lines of linesOfRun({ files, job, attempt, worker, source, query, onLeftOut })) {
           isFound ||= lines.length > 0;
           yield { attempt: attempt.ordinal, worker, source, lines: linesSince(lines, query) };
         }
@@ -206,7 +210,7 @@ function attemptsOf(job: Job, { attempt }: MetricsQuery): readonly Attempt[] {
 }
 
 interface RunOutput {
-  readonly home: string;
+  readonly files: JobFiles;
   readonly job: Job;
   readonly attempt: Attempt;
   readonly worker: WorkerId;
@@ -216,10 +220,13 @@ interface RunOutput {
 }
 
 async function* linesOfRun(output: RunOutput): AsyncIterable<readonly TimedLine[]> {
-  const { home, job, attempt, worker, source, query, onLeftOut } = output;
-  const path = outputFile(folderOf(home, job), { attempt: attempt.ordinal, worker, file: source });
+  const { files, job, attempt, worker, source, query, onLeftOut } = output;
+  const copy: CopiedOutput = { attempt: attempt.ordinal, worker, file: source };
   const begin = attempt.runningAt ?? attempt.startedAt;
-  const timeAt = createTimeReader([...(begin === null ? [] : [{ length: 0, at: begin }]), ...arrivalsOf(path)]);
+  const timeAt = createTimeReader([
+    ...(begin === null ? [] : [{ length: 0, at: begin }]),
+    ...arrivalsOf(files, job, copy),
+  ]);
   const finder =
     source === 'log'
       ? createLineFinder<MetricLine & { readonly at?: Instant | null }>(metricsOfLine)
@@ -231,7 +238,7 @@ async function* linesOfRun(output: RunOutput): AsyncIterable<readonly TimedLine[
       const carried = withStep(line);
       return carried === undefined ? [] : [{ line: carried, at }];
     });
-  for await (const piece of readPieces(path, query.onRead?.bind(null, attempt.ordinal)))
+  for await (const piece of files.pieces(job, { kind: 'output', ...copy }, query.onRead?.bind(null, attempt.ordinal)))
     yield timed(finder.push(piece));
   yield timed(finder.end());
 }
@@ -240,9 +247,10 @@ async function* linesOfRun(output: RunOutput): AsyncIterable<readonly TimedLine[
 const maxArrivalBytes = 32 * 1024 * 1024;
 
 /** Empty if the file is missing or unusable: then the points have no times. */
-function arrivalsOf(path: string): readonly Arrival[] {
+function arrivalsOf(files: JobFiles, job: Job, copy: CopiedOutput): readonly Arrival[] {
   try {
-    return parseArrivals(readRegularFile(arrivalsFile(path), maxArrivalBytes).toString('latin1'));
+    const part = files.read(job, { kind: 'arrivals', ...copy }, 0, maxArrivalBytes);
+    return part === undefined || part.size > maxArrivalBytes ? [] : parseArrivals(part.bytes.toString('latin1'));
   } catch {
     return [];
   }

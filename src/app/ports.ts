@@ -15,6 +15,7 @@ import type { User } from '../core/model/user.ts';
 import type { CostGrouping, UsageSum } from '../reports/cost.ts';
 import type { UsageRow } from '../reports/usage.ts';
 import type { JobRow } from './client.ts';
+import type { FrozenWorkdir } from './workdir.ts';
 import type { UserSpending } from './grants.ts';
 import type { LabEntry } from './lab-job.ts';
 
@@ -380,12 +381,43 @@ export interface FilePart extends FileState {
   readonly from: number;
 }
 
-/** Reads the files of jobs. Undefined for anything but a regular file. Throws StoreError if it cannot be read. */
+/** Reads the folders of jobs. Undefined for anything but a regular file. Throws StoreError if it cannot be read. */
 export interface JobFiles {
   stateOf(job: Job, file: JobFile): FileState | undefined;
+  /** A negative offset counts from the end of the file. */
   read(job: Job, file: JobFile, from: number, maxBytes: number): FilePart | undefined;
+  /** All bytes. `onRead` gets the number of bytes read so far, and the size. */
+  pieces(job: Job, file: JobFile, onRead?: (bytes: number, size: number) => void): AsyncIterable<Buffer>;
+  folderOf(job: Job): { readonly folder: string; readonly hasFiles: boolean };
+  readonly workdirs: WorkdirCopies;
   /** The workers with such a file of that attempt, or a log of that setup step, the controller last. */
   workersWith(job: Job, of: Omit<CopiedOutput, 'worker'> | { readonly step: string }): readonly WorkerId[];
+}
+
+/** The copies of a job's working directory, numbered from 1. */
+export interface WorkdirCopies {
+  folderOf(job: Job, copy: number): string;
+  /** Null if it cannot be read. */
+  about(job: Job, copy: number): FrozenWorkdir | null;
+  /** The uncommitted changes, as a unified diff. Throws the reason if they cannot be read. */
+  changes(job: Job, copy: number): string;
+  /** Null if the files are not kept. */
+  files(job: Job, copy: number): Promise<WorkdirFiles | null>;
+  /** The content of a file, or the target of a link after an arrow. Undefined without such a file. */
+  read(job: Job, copy: number, path: string): Promise<Buffer | undefined>;
+}
+
+/** By path below the working directory. A link is described by its target. */
+export type WorkdirFiles = Readonly<Record<string, { readonly size: number; readonly sha256: string }>>;
+
+/** Folders of this machine that programs write to, such as those of checkpoints. */
+export interface LocalFolders {
+  /** Empty if it cannot be read. */
+  list(folder: string): readonly { readonly name: string; readonly isFolder: boolean }[];
+  /** With a fraction, because entries are compared; null if it cannot be read. */
+  changedAt(path: string): number | null;
+  /** The text of a small regular file; empty for anything else, because other users may write into the folder. */
+  text(path: string): string;
 }
 
 /** One file of one attempt on one worker. */

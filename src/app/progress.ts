@@ -1,7 +1,6 @@
 // Progress: how far a job's program is, how fast, and which worker is slow. Reads only both ends of the copies of its
 // output, so that `show` stays quick; src/app/metrics.ts reads all of it.
 
-import { readdirSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import { checkpointFolder } from '../core/decide/launch.ts';
 import { createTimeReader, parseArrivals } from '../core/model/arrival-times.ts';
@@ -29,10 +28,10 @@ import {
   type ThroughputChange,
   type WorkerPace,
 } from '../reports/metrics.ts';
-import { createPartReader, type PartReader } from './files.ts';
+import { outputLog, type EndReader } from './file-ends.ts';
 import { formatDuration, pluralize } from './format.ts';
-import { arrivalsFile, attemptFile, folderOf, metricsFile } from './job-folder.ts';
-import type { FilePart } from './ports.ts';
+import { textOf } from './logs.ts';
+import type { CopiedOutput, FilePart, LocalFolders, OutputFile } from './ports.ts';
 import { workersOf } from './views.ts';
 
 /** All texts are for people; null for what is not known. */
@@ -81,18 +80,17 @@ const shortEndBytes = 4 * 1024;
 const arrivalBytes = 4 * 1024;
 
 /** The progress of the slowest of at most 16 workers of the newest attempt. */
-export function progressOf(home: string, job: Job, now: Instant, read = createPartReader()): ProgramProgress {
+export function progressOf(job: Job, now: Instant, read: EndReader, folders: LocalFolders): ProgramProgress {
   const attempt = lastAttempt(job);
-  const files = { folder: folderOf(home, job), read };
-  const dashboards = dashboardsOf(files, job);
+  const dashboards = dashboardsOf(read, folders, job);
   if (attempt === undefined || attempt.startedAt === null)
     return { progress: null, throughput: null, slowWorker: null, leftOut: null, dashboards };
   const leftOut = createLeftOut();
-  const outputs = outputsOf(files, job, attempt, endBytes, leftOut.add);
+  const outputs = outputsOf(read, job, attempt, endBytes, leftOut.add);
   const isRunning = attempt.endedAt === null && attempt.ending === null;
   const slow = isRunning ? slowWorkerOf(outputs.map((one) => paceOfWorker(one, attempt, now))) : null;
   const slowest = slowestOf(outputs);
-  const change = throughputChange(recentAttempts(files, job));
+  const change = throughputChange(recentAttempts(read, job));
   return {
     progress: slowest === undefined ? null : formatProgress(endsOf(slowest, attempt), isRunning),
     throughput: change === null ? null : formatThroughputChange(change),
@@ -104,33 +102,25 @@ export function progressOf(home: string, job: Job, now: Instant, read = createPa
 
 /** Its step and pace alone, for a screen of many jobs: reads less of each output. */
 export function currentPaceOf(
-  home: string,
   job: Job,
-  read: PartReader,
+  read: EndReader,
 ): { readonly step: number | null; readonly stepsPerSecond: number | null } {
   const attempt = lastAttempt(job);
-  const files = { folder: folderOf(home, job), read };
-  const slowest = attempt === undefined ? undefined : slowestOf(outputsOf(files, job, attempt, shortEndBytes));
+  const slowest = attempt === undefined ? undefined : slowestOf(outputsOf(read, job, attempt, shortEndBytes));
   if (attempt === undefined || slowest === undefined) return { step: null, stepsPerSecond: null };
   const { first, last } = endsOf(slowest, attempt);
   return { step: last?.position.done ?? null, stepsPerSecond: last === null ? null : rateBetween(first, last) };
 }
 
-/** The copies of a job, and what of them is read. */
-interface JobFiles {
-  readonly folder: string;
-  readonly read: PartReader;
-}
-
 function outputsOf(
-  files: JobFiles,
+  read: EndReader,
   job: Job,
   attempt: Attempt,
   maxBytes: number,
   onLeftOut?: (text: string) => void,
 ): readonly Output[] {
   const workers = workersOf(job, attempt).slice(0, maxWorkers);
-  return workers.map((worker) => readOutput(files, attempt, worker, maxBytes, onLeftOut));
+  return workers.map((worker) => readOutput(read, attempt, worker, maxBytes, onLeftOut));
 }
 
 function slowestOf(outputs: readonly Output[]): Output | undefined {
@@ -139,11 +129,11 @@ function slowestOf(outputs: readonly Output[]): Output | undefined {
 }
 
 /** The pace of an attempt is that of its slowest worker, as in `progressOf`. */
-function recentAttempts(files: JobFiles, job: Job): readonly AttemptProgress[] {
+function recentAttempts(read: EndReader, job: Job): readonly AttemptProgress[] {
   const started = job.attempts.filter(({ startedAt }) => startedAt !== null).slice(-maxAttempts);
   if (started.length < 2) return [];
   return started.flatMap((attempt) => {
-    const slowest = slowestOf(outputsOf(files, job, attempt, endBytes));
+    const slowest = slowestOf(outputsOf(read, job, attempt, endBytes));
     return slowest === undefined ? [] : (attemptProgress(attempt, endsOf(slowest, attempt)) ?? []);
   });
 }
@@ -180,9 +170,8 @@ interface PositionLine {
 /** The end of what one worker printed or reported. */
 interface Output {
   readonly worker: WorkerId;
-  readonly read: PartReader;
-  readonly path: string;
-  readonly recognise: Recognise;
+  readonly read: EndReader;
+  readonly file: CopiedOutput;
   /** The lines that name a position, oldest first. */
   readonly newest: readonly FoundLine<PositionLine>[];
   /** Time of the last output; null without any. */
@@ -197,14 +186,14 @@ interface Ends {
 
 /** Reported metrics are preferred to the log. */
 function readOutput(
-  { folder, read }: JobFiles,
+  read: EndReader,
   { ordinal }: Attempt,
   worker: WorkerId,
   maxBytes: number,
   onLeftOut?: (text: string) => void,
 ): Output {
-  const reported = readNewest(read, metricsFile(folder, ordinal, worker), positionOfReport, maxBytes, onLeftOut);
-  const printed = readNewest(read, attemptFile(folder, ordinal, worker), positionOfLine, maxBytes);
+  const reported = readNewest(read, { attempt: ordinal, worker, file: 'metrics' }, maxBytes, onLeftOut);
+  const printed = readNewest(read, { attempt: ordinal, worker, file: 'log' }, maxBytes);
   const chosen = reported.newest.length === 0 ? printed : reported;
   return { ...chosen, worker, read, changedAt: printed.changedAt ?? reported.changedAt };
 }
@@ -224,29 +213,30 @@ function positionOfLine(text: string): PositionLine | undefined {
   return { position: { unit: 'step', done: line.step, total: line.total }, counts, at: null, line };
 }
 
-type Recognise = (text: string, onLeftOut?: (text: string) => void) => PositionLine | undefined;
+const recognisers: Readonly<Record<OutputFile, typeof positionOfReport>> = {
+  log: positionOfLine,
+  metrics: positionOfReport,
+};
 
 function readNewest(
-  read: PartReader,
-  path: string,
-  recognise: Recognise,
+  read: EndReader,
+  file: CopiedOutput,
   maxBytes: number,
   onLeftOut?: (text: string) => void,
 ): Omit<Output, 'worker' | 'read'> {
-  const end = read(path, maxBytes);
-  const newest =
-    end === undefined ? [] : linesOf(end, (text) => recognise(text, onLeftOut), recognise === positionOfLine);
-  return { path, recognise, newest, changedAt: end?.changedAt ?? null };
+  const end = read({ kind: 'output', ...file }, maxBytes);
+  const newest = end === undefined ? [] : linesOf(end, (text) => recognisers[file.file](text, onLeftOut), file.file);
+  return { file, newest, changedAt: end?.changedAt ?? null };
 }
 
 /** Without a stored time, the first line is as old as the attempt, and the last one as the file. */
 function endsOf(output: Output, attempt: Attempt): Ends {
-  const { path, read, recognise, newest, changedAt } = output;
-  const begin = read(path, beginBytes, 'first');
-  const oldest = begin === undefined ? [] : linesOf(begin, recognise, recognise === positionOfLine);
+  const { file, read, newest, changedAt } = output;
+  const begin = read({ kind: 'output', ...file }, beginBytes, 'first');
+  const oldest = begin === undefined ? [] : linesOf(begin, recognisers[file.file], file.file);
   const first = withTime(output, attempt, 'first', oldest[0], attempt.runningAt);
   const last = withTime(output, attempt, 'last', newest.at(-1), changedAt);
-  if (recognise !== positionOfReport) return { first, last };
+  if (file.file === 'log') return { first, last };
   const total = reportedTotal(begin, newest);
   return { first: withTotal(first, total), last: withTotal(last, total) };
 }
@@ -255,7 +245,7 @@ function endsOf(output: Output, attempt: Attempt): Ends {
 function reportedTotal(begin: FilePart | undefined, newest: Output['newest']): number | null {
   const late = newest.findLast(({ line }) => line.position.total !== null)?.line.position.total;
   if (late !== undefined || begin === undefined) return late ?? null;
-  return linesOf(begin, (text) => metricsOfReport(text)?.total ?? undefined, false).at(-1)?.line ?? null;
+  return linesOf(begin, (text) => metricsOfReport(text)?.total ?? undefined, 'metrics').at(-1)?.line ?? null;
 }
 
 function withTotal(line: PositionLine | null, total: number | null): PositionLine | null {
@@ -265,8 +255,9 @@ function withTotal(line: PositionLine | null, total: number | null): PositionLin
 function linesOf<Line>(
   { bytes, from }: FilePart,
   recognise: (text: string) => Line | undefined,
-  isLog: boolean,
+  file: OutputFile,
 ): readonly FoundLine<Line>[] {
+  const isLog = file === 'log';
   // The first line of a part may lack its beginning.
   const start = from === 0 ? 0 : bytes.indexOf('\n') + 1;
   const finder = createLineFinder(recognise, from + start, isLog ? maxMetricLineLength : maxReportedLineLength);
@@ -276,7 +267,7 @@ function linesOf<Line>(
 }
 
 function withTime(
-  { path, read }: Output,
+  { file, read }: Output,
   { startedAt, runningAt }: Attempt,
   end: 'first' | 'last',
   found: FoundLine<PositionLine> | undefined,
@@ -284,7 +275,7 @@ function withTime(
 ): PositionLine | null {
   if (found === undefined || found.line.at !== null) return found?.line ?? null;
   const begin = runningAt ?? startedAt;
-  const part = read(arrivalsFile(path), arrivalBytes, end);
+  const part = read({ kind: 'arrivals', ...file }, arrivalBytes, end);
   const isFromBegin = end === 'first' || part?.from === 0;
   const timeAt = createTimeReader([
     ...(isFromBegin && begin !== null ? [{ length: 0, at: begin }] : []),
@@ -351,47 +342,38 @@ function formatSeconds(value: number): string {
 // ------------------------------------------------------------------------------------------ dashboards
 
 /** From both ends of the newest output, and from the checkpoint folder if it is on this machine. */
-function dashboardsOf({ folder, read }: JobFiles, job: Job): DashboardLinks {
+function dashboardsOf(read: EndReader, folders: LocalFolders, job: Job): DashboardLinks {
   const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
   const none: DashboardLinks = { wandb: null, tensorboard: null };
   if (attempt === undefined) return none;
-  const path = (worker: WorkerId): string => attemptFile(folder, attempt.ordinal, worker);
   const found = workersOf(job, attempt)
     .slice(0, 2)
     .flatMap((worker) => {
-      const end = read(path(worker), endBytes);
-      const begin = end === undefined || end.from === 0 ? undefined : read(path(worker), 4 * endBytes, 'first');
-      return [end, begin].flatMap((part) =>
-        part === undefined ? [] : [dashboardLinksOf(part.bytes.toString('utf8'))],
-      );
+      const log = outputLog(attempt.ordinal, worker);
+      const end = read(log, endBytes);
+      const begin = end === undefined || end.from === 0 ? undefined : read(log, 4 * endBytes, 'first');
+      return [end, begin].flatMap((part) => (part === undefined ? [] : [dashboardLinksOf(textOf(part))]));
     });
   return {
     wandb: found.find(({ wandb }) => wandb !== null)?.wandb ?? null,
     tensorboard:
-      eventFolder(job, attempt) ?? found.find(({ tensorboard }) => tensorboard !== null)?.tensorboard ?? null,
+      eventFolder(folders, job, attempt) ?? found.find(({ tensorboard }) => tensorboard !== null)?.tensorboard ?? null,
   };
 }
 
 const maxFolders = 50;
 
 /** The folder with event files in the checkpoint folder or one below it; null if it is not on this machine. */
-function eventFolder(job: Job, attempt: Attempt): string | null {
+function eventFolder(folders: LocalFolders, job: Job, attempt: Attempt): string | null {
   const { command, capacity } = job.spec;
   const folder = checkpointFolder(job, attempt);
   const isOnThisMachine = capacity.kind === 'local' || command.runsOn === 'controller';
   if (folder === null || !isOnThisMachine || !isAbsolute(folder)) return null;
-  const entriesOf = (path: string) => {
-    try {
-      return readdirSync(path, { withFileTypes: true });
-    } catch {
-      return [];
-    }
-  };
-  const entries = entriesOf(folder);
+  const entries = folders.list(folder);
   const isEventFile = ({ name }: { readonly name: string }) => name.startsWith('events.out.tfevents.');
   if (entries.some(isEventFile)) return folder;
-  const folders = entries.filter((entry) => entry.isDirectory()).slice(0, maxFolders);
-  const found = folders.find(({ name }) => entriesOf(join(folder, name)).some(isEventFile));
+  const below = entries.filter(({ isFolder }) => isFolder).slice(0, maxFolders);
+  const found = below.find(({ name }) => folders.list(join(folder, name)).some(isEventFile));
   return found === undefined ? null : join(folder, found.name);
 }
 

@@ -1,6 +1,5 @@
 // Show: all data about one job, including its `why` answer.
 
-import { existsSync } from 'node:fs';
 import { capacityTraits, localPool } from '../core/decide/allocate.ts';
 import { queuePositionOf, waitsForSlot, type QueuePosition } from '../core/policy/admission.ts';
 import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/model/job.ts';
@@ -15,10 +14,9 @@ import { usageOf } from '../reports/usage.ts';
 import type { BudgetView, Client, JobView, CheckpointView, ResumedFromView, Why } from './client.ts';
 import { formatDuration } from './format.ts';
 import { currentCapacity, readOwnerSpending } from './grants.ts';
-import { folderOf } from './job-folder.ts';
 import type { Grant } from './settings.ts';
 import { hangEvidenceOf, lastOutput, workerViews } from './logs.ts';
-import type { Store } from './ports.ts';
+import type { JobFiles, LocalFolders, Store } from './ports.ts';
 import { progressOf } from './progress.ts';
 import { typicalWaitFor } from './typical-wait.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
@@ -27,14 +25,14 @@ import { refusingQuota } from './why-quota.ts';
 import { whyOf } from './why.ts';
 import { workdirViews } from './workdir.ts';
 import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/decide/launch.ts';
-import { createPartReader, readRegularFile } from './files.ts';
-import { readdir, stat } from 'node:fs/promises';
+import { createEndReader, type EndReader } from './file-ends.ts';
 import { isAbsolute, join } from 'node:path';
 
 /** The database, our copies of logs and folders of this machine. Nothing remote is observed. */
 export interface ViewSources {
   readonly store: Store;
-  readonly home: string;
+  readonly files: JobFiles;
+  readonly folders: LocalFolders;
   readonly slots: () => Promise<number>;
   readonly grants: () => Promise<readonly Grant[]>;
   readonly isControllerRunning: () => Promise<boolean>;
@@ -46,20 +44,17 @@ export async function showJob(
   job: Job,
   options: Parameters<Client['show']>[1] = { isKept: false },
 ): Promise<JobView> {
-  const { home } = sources;
-  const [context, checkpoint, workdirCopies] = await Promise.all([
-    whyContextOf(sources, job),
-    newestCheckpoint(job),
-    workdirViews(folderOf(home, job), job),
-  ]);
+  const { files, folders } = sources;
+  const read = createEndReader(files, job);
+  const context = await whyContextOf(sources, job, read);
+  const checkpoint = newestCheckpoint(folders, job);
   const newest = job.attempts.at(-1);
   // Read the clock last, so that no age can be negative.
   const now = sources.now();
-  const read = createPartReader();
   return {
     ...jobRow(job, now),
     why: whyOf(job, now, { ...context, ...options }),
-    ...progressOf(home, job, now, read),
+    ...progressOf(job, now, read, folders),
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     checkpointUrl: checkpointUrl(job),
@@ -68,22 +63,21 @@ export async function showJob(
     cost: jobCost(usageOf(job), now),
     budgets: budgetViews(job, context.budgets ?? [], now),
     attempts: attemptViews(job),
-    workdirCopies,
+    workdirCopies: workdirViews(files, job),
     allocations: allocationViews(job, now),
-    workers: workerViews(home, job, now, read),
+    workers: workerViews(job, now, read),
     spec: job.spec,
-    folder: folderOf(home, job),
-    hasFiles: existsSync(folderOf(home, job)),
+    ...files.folderOf(job),
   };
 }
 
 export async function whyJob(sources: ViewSources, job: Job): Promise<Why> {
-  const context = await whyContextOf(sources, job);
+  const context = await whyContextOf(sources, job, createEndReader(sources.files, job));
   return whyOf(job, sources.now(), context);
 }
 
-async function whyContextOf(sources: ViewSources, job: Job): Promise<WhyContext> {
-  const { store, home, slots, now } = sources;
+async function whyContextOf(sources: ViewSources, job: Job, read: EndReader): Promise<WhyContext> {
+  const { store, slots, now } = sources;
   const failure = failedAttempt(job);
   const isUnfinished = job.finish === null;
   const [events, queuePosition, nextCheckAt, typicalWait, budgets, { jobs: quotaJobs }, isControllerRunning] =
@@ -106,8 +100,8 @@ async function whyContextOf(sources: ViewSources, job: Job): Promise<WhyContext>
     budgets,
     quotaJobs,
     isControllerRunning,
-    logTail: failure === undefined ? [] : lastOutput(home, job, failure),
-    hangEvidence: hangEvidenceOf(home, job),
+    logTail: failure === undefined ? [] : lastOutput(job, failure, read),
+    hangEvidence: hangEvidenceOf(job, read),
   };
 }
 
@@ -194,50 +188,40 @@ function resumedFrom({ attempts }: Job): ResumedFromView | null {
 }
 
 /** The newest complete checkpoint; null if the folder is not on this machine, has none, or cannot be read. */
-export async function newestCheckpoint(job: Job): Promise<CheckpointView | null> {
+export function newestCheckpoint(folders: LocalFolders, job: Job): CheckpointView | null {
   const { command, capacity } = job.spec;
   const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
   const folder = attempt === undefined ? null : checkpointFolder(job, attempt);
   const isOnThisMachine = capacity.kind === 'local' || command.runsOn === 'controller';
   if (attempt === undefined || folder === null || !isOnThisMachine || !isAbsolute(folder)) return null;
-  const names = await readdir(folder).catch(() => []);
-  const belongsToJob = await entryFilter(job, attempt, folder, names);
-  const entries = await Promise.all(
-    names.filter(isComplete).map(async (name) => {
-      const at = (await stat(join(folder, name)).catch(() => undefined))?.mtimeMs;
-      return at === undefined || belongsToJob?.(name, at) !== true ? [] : [{ name, at }];
-    }),
-  );
-  const [newest] = entries.flat().toSorted(newestFirst);
+  const names = folders.list(folder).map(({ name }) => name);
+  const belongsToJob = entryFilter(folders, job, attempt, folder, names);
+  const entries = names.filter(isComplete).flatMap((name) => {
+    const at = folders.changedAt(join(folder, name));
+    return at === null || belongsToJob?.(name, at) !== true ? [] : [{ name, at }];
+  });
+  const [newest] = entries.toSorted(newestFirst);
   return newest === undefined ? null : { name: newest.name, folder, savedAt: Math.floor(newest.at) };
 }
 
 /** The folder's records share its clock, so the time of an entry shows whether it has changed since. */
-async function entryFilter(
+function entryFilter(
+  folders: LocalFolders,
   job: Job,
   attempt: Attempt,
   folder: string,
   names: readonly string[],
-): Promise<((name: string, at: number) => boolean) | null> {
+): ((name: string, at: number) => boolean) | null {
   if (job.spec.command.checkpoints !== 'named') return () => true;
   for (const name of names.filter((one) => one.startsWith(checkpointRecord))) {
     const file = join(folder, name);
-    const about = await stat(file).catch(() => ({ mtimeMs: 0 }));
-    const [owner, ...before] = recordText(file).split('\n');
+    const recordedAt = folders.changedAt(file) ?? 0;
+    const [owner, ...before] = folders.text(file).split('\n');
     if (owner !== checkpointOwner(job, attempt)) continue;
     const old = new Set(before.map((line) => line.split('\t')[0]));
-    return (entry, at) => !old.has(entry) || at > about.mtimeMs;
+    return (entry, at) => !old.has(entry) || at > recordedAt;
   }
   return null;
-}
-
-/** Empty for an absent file, or for one that is not regular: other users may write into the folder. */
-function recordText(file: string): string {
-  try {
-    return readRegularFile(file).toString('utf8');
-  } catch {
-    return '';
-  }
 }
 
 /** As `newest_complete` in remote/launch.ts: a hidden or unfinished entry is not a checkpoint. */

@@ -11,7 +11,7 @@ import type { Client, CommandOptions, JobList, JobRow, ListQuery } from './clien
 import type { Grant } from './settings.ts';
 import { noticesAbout, type NotificationStore } from './notifications/outbox.ts';
 import { folderOf } from './job-folder.ts';
-import type { JobFiles, JobFilter, LogFiles, Store, StoredJob } from './ports.ts';
+import type { JobFiles, JobFilter, LocalFolders, LogFiles, Store, StoredJob } from './ports.ts';
 import { nameFilter, resolve, resolveName, type RefPurpose } from './refs.ts';
 import { jobRow } from './views.ts';
 import type { Freeze } from './workdir.ts';
@@ -23,6 +23,7 @@ export interface ClientParts {
   readonly notifications: Pick<NotificationStore, 'messages' | 'waiting' | 'pending' | 'drop'>;
   readonly home: string;
   readonly files: JobFiles;
+  readonly folders: LocalFolders;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
   readonly pricePerHour: (spec: JobSpec) => Promise<Price | null> | Price | null;
@@ -99,13 +100,23 @@ export function clientFor(whoAmI: WhoAmI, parts: ClientParts): Client {
 type WhoAmI = () => Promise<Actor>;
 type Find = (ref: string, purpose: RefPurpose) => Promise<StoredJob>;
 
+type JobRead =
+  | 'actions'
+  | 'show'
+  | 'why'
+  | 'events'
+  | 'manifest'
+  | 'workdirChanges'
+  | 'readWorkdirFile'
+  | 'logs'
+  | 'readLog'
+  | 'diffSide'
+  | 'metrics'
+  | 'metricPoints';
+
 /** Everything about one job, for those who may read it. */
-function createJobViews(
-  whoAmI: WhoAmI,
-  parts: ClientParts,
-  find: Find,
-): Pick<Client, 'actions' | 'show' | 'why' | 'events' | 'logs' | 'readLog' | 'diffSide' | 'metrics' | 'metricPoints'> {
-  const { store, home, files, now } = parts;
+function createJobViews(whoAmI: WhoAmI, parts: ClientParts, find: Find): Pick<Client, JobRead> {
+  const { store, files, now } = parts;
   /** The only check of the permission `read`. */
   async function findReadable(ref: string): Promise<Job> {
     const [{ job }, { requirePermission }] = await Promise.all([find(ref, 'read'), import('./require-permission.ts')]);
@@ -132,6 +143,26 @@ function createJobViews(
       return store.events((await findReadable(ref)).id, after);
     },
 
+    async manifest(ref) {
+      return store.manifest((await findReadable(ref)).id);
+    },
+
+    async workdirChanges(ref, copy) {
+      const job = await findReadable(ref);
+      return files.workdirs.about(job, copy)?.git?.changed === true ? files.workdirs.changes(job, copy) : null;
+    },
+
+    async readWorkdirFile(ref, copy, path) {
+      const job = await findReadable(ref);
+      const content = await files.workdirs.read(job, copy, path);
+      if (content !== undefined) return content;
+      const { JobmanError, exitCode } = await import('./errors.ts');
+      throw new JobmanError(
+        `Copy ${copy} of the working directory of job ${job.id} has no file ${path}.`,
+        exitCode.notFound,
+      );
+    },
+
     async logs(ref, query) {
       const [job, { logsOf }] = await Promise.all([findReadable(ref), import('./logs.ts')]);
       return logsOf(files, job, query, now());
@@ -144,17 +175,17 @@ function createJobViews(
 
     async diffSide(ref, attempt) {
       const [job, { diffSide }] = await Promise.all([findReadable(ref), import('./diff-side.ts')]);
-      return diffSide(job, attempt, { home, manifest: await store.manifest(job.id), now: now() });
+      return diffSide(job, attempt, { jobFiles: files, manifest: await store.manifest(job.id), now: now() });
     },
 
     async metrics(ref, query) {
       const [job, { metricsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
-      return metricsOfJob(home, job, now(), query);
+      return metricsOfJob(parts, job, now(), query);
     },
 
     async *metricPoints(ref, query) {
       const [job, { metricPointsOfJob }] = await Promise.all([findReadable(ref), import('./metrics.ts')]);
-      yield* metricPointsOfJob(home, job, query);
+      yield* metricPointsOfJob(files, job, query);
     },
   };
 }

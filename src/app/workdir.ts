@@ -1,9 +1,10 @@
 // Workdir: the copies of a working directory in the job's folder.
 
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { workdirCopyOf, type Job } from '../core/model/job.ts';
 import type { Instant } from '../core/model/time.ts';
+import type { JobFiles } from './ports.ts';
 import type { WorkdirCopyView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 
@@ -42,14 +43,12 @@ export function workdirDiff(folder: string): string {
   return join(folder, 'changes.diff');
 }
 
-export async function workdirViews(folder: string, job: Job): Promise<readonly WorkdirCopyView[]> {
-  const all = await Promise.all(
-    Array.from({ length: workdirCopyOf(job) ?? 0 }, async (_, index) => {
-      const about = await readFrozen(folder, index + 1);
-      return about === null ? [] : [{ ...about, copy: index + 1, folder: workdirFolder(folder, index + 1) }];
-    }),
-  );
-  return all.flat();
+export function workdirViews({ workdirs }: JobFiles, job: Job): readonly WorkdirCopyView[] {
+  const copies = Array.from({ length: workdirCopyOf(job) ?? 0 }, (_, index) => index + 1);
+  return copies.flatMap((copy) => {
+    const about = workdirs.about(job, copy);
+    return about === null ? [] : [{ ...about, copy, folder: workdirs.folderOf(job, copy) }];
+  });
 }
 
 /** `removePrevious` deletes the files of the previous copy. Throws JobmanError. */
@@ -72,12 +71,4 @@ export async function recopyWorkdir(
   const removePrevious = (): Promise<void> =>
     rm(join(workdirFolder(folder, last), 'files'), { recursive: true, force: true });
   return { copy, removePrevious };
-}
-
-async function readFrozen(jobFolder: string, copy: number): Promise<FrozenWorkdir | null> {
-  try {
-    return JSON.parse(await readFile(workdirAbout(workdirFolder(jobFolder, copy)), 'utf8')) as FrozenWorkdir;
-  } catch {
-    return null;
-  }
 }

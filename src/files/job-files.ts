@@ -1,10 +1,11 @@
 // Job files: reads the files of jobs in a home on this machine.
 
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { fileStateOf, readFilePart } from '../app/files.ts';
+import { fileStateOf, readFilePart, readPieces } from '../app/files.ts';
 import { arrivalsFile, folderOf, noteFile, outputFile, stepFile } from '../app/job-folder.ts';
 import type { JobFile, JobFiles } from '../app/ports.ts';
+import { workdirCopiesIn } from './workdir-copies.ts';
 import type { Job } from '../core/model/job.ts';
 import type { WorkerId } from '../core/model/spec.ts';
 
@@ -13,6 +14,12 @@ export function createJobFiles(home: string): JobFiles {
   return {
     stateOf: (job, file) => fileStateOf(pathOf(job, file)),
     read: (job, file, from, maxBytes) => readFilePart(pathOf(job, file), from, maxBytes),
+    pieces: (job, file, onRead) => readPieces(pathOf(job, file), onRead),
+    folderOf(job) {
+      const folder = folderOf(home, job);
+      return { folder, hasFiles: existsSync(folder) };
+    },
+    workdirs: workdirCopiesIn(home),
     workersWith(job, of) {
       const folder = folderOf(home, job);
       if ('step' in of) return workersOf(stepFile(folder, of.step, 'controller'));

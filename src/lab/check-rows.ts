@@ -1,8 +1,9 @@
 // The rows of `tpu check` and `tpu monitor`: one for each attempt on a user's list. Reading them changes nothing.
 
 import { basename } from 'node:path';
-import { attemptFile, folderOf } from '../app/job-folder.ts';
-import { readEnd } from '../app/logs.ts';
+import { createEndReader, outputLog, type EndReader } from '../app/file-ends.ts';
+import { textOf } from '../app/logs.ts';
+import type { JobFiles } from '../app/ports.ts';
 import { reasonPhrases } from '../app/format.ts';
 import { isDesiredRunning, type Attempt, type Ending, type Job } from '../core/model/job.ts';
 import {
@@ -261,11 +262,11 @@ export function errorOf({ reason, evidence }: Pick<Ending, 'reason' | 'evidence'
 }
 
 export async function readCheckRows(
-  lab: { readonly store: LabStore; readonly home: string; readonly namePrefix: string },
+  lab: { readonly store: LabStore; readonly files: JobFiles; readonly namePrefix: string },
   user: LabUser,
   now: Instant,
 ): Promise<readonly CheckRow[]> {
-  const { store, home, namePrefix } = lab;
+  const { store, files, namePrefix } = lab;
   const read = await store.windows({ user: user.name, cleared: 'of listed jobs' });
   const windows = read.filter(({ window }) => window.clearedAt === null);
   const listed = [...new Set(windows.map(({ window }) => window.job))];
@@ -281,7 +282,7 @@ export async function readCheckRows(
   for (const { window } of windows) {
     const job = jobs.get(window.job);
     if (job === undefined) continue;
-    const log = readLog(attemptFile(folderOf(home, job), window.attempt, 'controller'), user.settings);
+    const log = readLog(createEndReader(files, job), window.attempt, user.settings);
     const name = attemptKey(window);
     logs.set(name, log);
     const hangsAt = hangTime(job, window.attempt, log);
@@ -308,14 +309,14 @@ export async function readCheckRows(
 
 const maxCharacterBytes = 4;
 
-function readLog(path: string, settings: LabUser['settings']): LogScan {
-  const { text, changedAt } = readEnd(path, settings.monitor_length * maxCharacterBytes);
-  const end = lastCharacters(text, settings.monitor_length);
+function readLog(read: EndReader, attempt: number, settings: LabUser['settings']): LogScan {
+  const part = read(outputLog(attempt, 'controller'), settings.monitor_length * maxCharacterBytes);
+  const end = lastCharacters(textOf(part), settings.monitor_length);
   return {
     phase: newestPhase(end),
     pattern: patternAfterProgress(end)?.pattern ?? null,
     tail: lastCharacters(end, settings.show_length),
-    changedAt,
+    changedAt: part?.changedAt ?? null,
   };
 }
 

@@ -1,6 +1,7 @@
 // The parts of the `tpu` command in addition to jobs. `wiring/lab.ts` builds them; each part loads on first use.
 
 import type { Client } from '../app/client.ts';
+import type { JobFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import type { UserName } from '../core/model/user.ts';
 import type { OldJobFolder } from './import-job-folders.ts';
@@ -11,6 +12,7 @@ import type { BookingSheet } from './bookings.ts';
 
 export interface Lab {
   readonly store: LabStore;
+  readonly files: JobFiles;
   /** Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   sheet(): Promise<BookingSheet>;

@@ -11,6 +11,7 @@ import type { Price } from '../reports/prices.ts';
 import type { JobSpec } from '../core/model/spec.ts';
 import type { Actor, User, UserName } from '../core/model/user.ts';
 import { createJobFiles } from '../files/job-files.ts';
+import { localFolders } from '../files/local-folders.ts';
 import { openStore } from '../store/store.ts';
 import { hasJobFiles, databaseOf } from './paths.ts';
 
@@ -31,6 +32,7 @@ export function createLocalClients(services: Services): (requested: UserName | n
     notifications: store.notifications,
     home,
     files: createJobFiles(home),
+    folders: localFolders,
     logFiles: {
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),

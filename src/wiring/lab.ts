@@ -5,6 +5,7 @@ import type { Lab, LabServices } from '../lab/lab.ts';
 import { type Site, siteOf } from '../lab/site.ts';
 import { openLabStore } from '../store/lab.ts';
 import { requireOriginalHome } from '../store/open-database.ts';
+import { createJobFiles } from '../files/job-files.ts';
 import { hasJobFiles, databaseOf } from './paths.ts';
 
 /** Opens nothing yet. */
@@ -21,6 +22,7 @@ export function openLab(services: LabServices): Lab {
 
   return {
     store,
+    files: createJobFiles(services.home),
     site,
     async sheet() {
       const { spreadsheet, namePrefix } = await site();

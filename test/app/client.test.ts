@@ -15,6 +15,7 @@ import type { JobSpec } from '../../src/core/model/spec.ts';
 import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
+import { localFolders } from '../../src/files/local-folders.ts';
 import { openWorld } from '../support/world.ts';
 import {
   aJob,
@@ -59,6 +60,7 @@ function openFixture(t: TestContext): Fixture {
       notifications: store.notifications,
       home,
       files: createJobFiles(home),
+      folders: localFolders,
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
       now: () => fixture.clock,
       pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? { usdPerHour: 2.5, pricesOf: '2026-08-01' } : null),
@@ -588,8 +590,8 @@ test('readLog returns a part from an offset on, and is complete at the end of wh
   const logFiles = createLogFiles({ home: fixture.home, history: (one, after) => fixture.store.events(one, after) });
   const { job } = (await fixture.store.load(id)) ?? {};
   assert.ok(job);
-  const words = 'step 1\nstep 2\n';
-  for (const attempt of [1, 2]) await logFiles.append(job, { attempt, worker: 0, file: 'log' }, Buffer.from(words));
+  const text = 'step 1\nstep 2\n';
+  for (const attempt of [1, 2]) await logFiles.append(job, { attempt, worker: 0, file: 'log' }, Buffer.from(text));
   const read = async (log: string, from: number, maxBytes: number) => {
     const { bytes, ...rest } = await fixture.client.readLog(id, log, from, maxBytes);
     return { text: Buffer.from(bytes).toString(), ...rest };
@@ -599,7 +601,7 @@ test('readLog returns a part from an offset on, and is complete at the end of wh
   assert.deepEqual(await read(of(1), 7, 4), { text: 'step', from: 7, end: 14, isComplete: false });
   assert.deepEqual(await read(of(1), 7, 100), { text: 'step 2\n', from: 7, end: 14, isComplete: true });
   assert.deepEqual(await read(of(1), 14, 100), { text: '', from: 14, end: 14, isComplete: true });
-  assert.deepEqual(await read(of(2), 0, 100), { text: words, from: 0, end: 14, isComplete: false });
+  assert.deepEqual(await read(of(2), 0, 100), { text: text, from: 0, end: 14, isComplete: false });
   assert.deepEqual(
     (await fixture.client.logs(id, { attempt: 1 })).map(({ isComplete }) => isComplete),
     [true],

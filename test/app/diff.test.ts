@@ -6,6 +6,7 @@ import { suite, test } from 'node:test';
 import { clusterDiffSide } from '../../src/app/cluster/diff-side.ts';
 import { diffSide } from '../../src/app/diff-side.ts';
 import type { MetricSeriesView, MetricsView } from '../../src/app/client.ts';
+import { createJobFiles } from '../../src/files/job-files.ts';
 import { compareSides, withMetrics, type Difference, type DiffSide } from '../../src/app/diff.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { FrozenWorkdir } from '../../src/app/workdir.ts';
@@ -23,6 +24,8 @@ import {
 import { aClusterJob, aClusterPod } from '../support/cluster-builders.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
+const compare = (left: DiffSide, right: DiffSide) => compareSides(left, right, () => assert.fail('no file is read'));
+
 function side(fields: Partial<DiffSide> = {}): DiffSide {
   return { job: '000001', name: 'vit', attempt: 1, values: {}, files: null, ...fields };
 }
@@ -33,11 +36,11 @@ function keysOf(differences: readonly Difference[]): readonly string[] {
 }
 
 suite('values', () => {
-  const compare = (left: unknown, right: unknown) =>
-    compareSides(side({ values: { spec: left } }), side({ values: { spec: right } }));
+  const compareValues = (left: unknown, right: unknown) =>
+    compare(side({ values: { spec: left } }), side({ values: { spec: right } }));
 
   test('only fields that differ are listed, also those that one side does not have', async () => {
-    const differences = await compare(
+    const differences = await compareValues(
       { same: 1, limits: { tries: 3, wait: null }, only: { a: 1 } },
       { same: 1, limits: { tries: 4, wait: null }, list: [1, 2] },
     );
@@ -46,11 +49,11 @@ suite('values', () => {
       { kind: 'value', section: 'spec', key: 'only.a', left: 1, right: null },
       { kind: 'value', section: 'spec', key: 'list', left: null, right: [1, 2] },
     ]);
-    assert.deepEqual(await compare({ a: [1, { b: 2 }] }, { a: [1, { b: 2 }] }), []);
+    assert.deepEqual(await compareValues({ a: [1, { b: 2 }] }, { a: [1, { b: 2 }] }), []);
   });
 
   test('texts of several lines are compared by line', async () => {
-    const [difference] = await compare({ script: 'a\nb\nc\n' }, { script: 'a\nB\nc\n' });
+    const [difference] = await compareValues({ script: 'a\nb\nc\n' }, { script: 'a\nB\nc\n' });
     assert.equal(
       difference?.kind === 'text' ? difference.patch : '',
       `--- a/script
@@ -67,7 +70,7 @@ suite('values', () => {
 
 test('texts that differ in too many lines are described by size and hash', async () => {
   const text = (letter: string) => Array.from({ length: 6_000 }, (_, line) => `${letter}${line}`).join('\n');
-  const differences = await compareSides(
+  const differences = await compare(
     side({ values: { workdir: { changes: text('a') } } }),
     side({ values: { workdir: { changes: text('b') } } }),
   );
@@ -78,8 +81,11 @@ test('texts that differ in too many lines are described by size and hash', async
 });
 
 test('files are compared by content, links by target; binary files by size and hash', async (t) => {
-  const folder = temporaryFolder(t);
-  const [left, right] = [join(folder, 'left'), join(folder, 'right')];
+  const home = temporaryFolder(t);
+  const of = aJob();
+  const { workdirs } = createJobFiles(home);
+  const [left, right] = [1, 2].map((copy) => join(workdirs.folderOf(of, copy), 'files'));
+  assert.ok(left !== undefined && right !== undefined);
   for (const [root, text] of [
     [left, 'lr = 0.1\n'],
     [right, 'lr = 0.2\n'],
@@ -91,7 +97,12 @@ test('files are compared by content, links by target; binary files by size and h
     symlinkSync(text, join(root, 'link'));
   }
   writeFileSync(join(right, 'new.txt'), 'added');
-  const differences = await compareSides(side({ files: left }), side({ files: right }));
+  const differences = await compareSides(
+    side({ files: { copy: 1, byPath: (await workdirs.files(of, 1)) ?? {} } }),
+    side({ files: { copy: 2, byPath: (await workdirs.files(of, 2)) ?? {} } }),
+    async (_side, copy, path) => (await workdirs.read(of, copy, path)) ?? assert.fail(path),
+  );
+  assert.equal(await workdirs.read(of, 1, '../about.json'), undefined);
   assert.deepEqual(keysOf(differences), ['files link', 'files new.txt', 'files src/train.py', 'files weights.bin']);
   assert.match(JSON.stringify(differences[1]), /"left":null,"right":"5 bytes, SHA-256 [0-9a-f]{12}"/);
   assert.match(JSON.stringify(differences[2]), /-lr = 0\.1\\n\+lr = 0\.2/);
@@ -103,7 +114,7 @@ test('files of setup steps: lines that differ, size of a file on one side, mode 
     return { kind: 'inline', to, mode, base64: Buffer.from(text).toString('base64') } as const;
   };
   const key = { kind: 'local', to: '~/.key', from: '/home/ada/key', mode: 0o600 } as const;
-  const differences = await compareSides(
+  const differences = await compare(
     side({ stepFiles: [file('~/train.py', 'a\nb\n'), file('~/same', 'x'), key] }),
     side({ stepFiles: [file('~/train.py', 'a\nc\n', 0o755), file('~/same', 'x'), file('~/new.py', 'x\ny\n')] }),
   );
@@ -170,7 +181,7 @@ suite('jobs of the store', () => {
     ),
     id,
   });
-  const sources = { home: '/nowhere', manifest: 'job:\n  name: vit\n', now: noon + 2 * hour };
+  const sources = { jobFiles: createJobFiles('/nowhere'), manifest: 'job:\n  name: vit\n', now: noon + 2 * hour };
 
   test('differ in their environment; the own id in a path is no difference', async () => {
     const one = await diffSide(withEnv({ LR: '0.1', SEED: '1' }, '000041'), null, sources);
@@ -178,7 +189,7 @@ suite('jobs of the store', () => {
       ...sources,
       manifest: 'job:\n  name: vit\n  tags: [a]\n',
     });
-    const differences = await compareSides(one, other);
+    const differences = await compare(one, other);
     assert.deepEqual(keysOf(differences), ['manifest job.tags', 'environment LR']);
     assert.equal(one.attempt, 2);
     assert.doesNotMatch(JSON.stringify(one), /000041-/);
@@ -187,7 +198,7 @@ suite('jobs of the store', () => {
   test('attempts of one job differ in their result', async () => {
     const job = withEnv({}, '000041');
     const [one, other] = [await diffSide(job, 1, sources), await diffSide(job, 2, sources)];
-    const keys = keysOf(await compareSides(one, other));
+    const keys = keysOf(await compare(one, other));
     for (const key of ['reason', 'evidence', 'stage', 'startMode', 'startedBy', 'ranMs'])
       assert.ok(keys.includes(`result ${key}`), `${key}: ${keys.join(', ')}`);
     assert.ok(!keys.some((key) => /^(?:manifest|spec|environment|rules)/.test(key)));
@@ -208,7 +219,7 @@ suite('jobs of the store', () => {
         [false, true],
       ],
     );
-    const [added] = (await compareSides(one, other)).filter(({ section }) => section === 'rules');
+    const [added] = (await compare(one, other)).filter(({ section }) => section === 'rules');
     assert.match(added?.kind === 'text' ? added.patch : '', /^\+hung, exit code 1 or 2: rerun on new, limit 3$/m);
   });
 
@@ -244,8 +255,18 @@ suite('jobs of the store', () => {
       if (copy === 2) writeFileSync(join(folder, 'changes.diff'), 'diff --git a/x b/x\n+1\n');
       writeFileSync(join(folder, 'files/train.py'), `#${copy}\n`);
     }
-    const [one, other] = [await diffSide(job, 1, { ...sources, home }), await diffSide(job, 2, { ...sources, home })];
-    const keys = keysOf(await compareSides(one, other)).filter((key) => !key.startsWith('result'));
+    const jobFiles = createJobFiles(home);
+    const [one, other] = [
+      await diffSide(job, 1, { ...sources, jobFiles }),
+      await diffSide(job, 2, { ...sources, jobFiles }),
+    ];
+    const keys = keysOf(
+      await compareSides(
+        one,
+        other,
+        async (_side, copy, path) => (await jobFiles.workdirs.read(job, copy, path)) ?? assert.fail(path),
+      ),
+    ).filter((key) => !key.startsWith('result'));
     assert.deepEqual(keys, ['workdir commit', 'workdir changed', 'files train.py']);
   });
 });
@@ -270,6 +291,6 @@ test('jobs of a cluster differ in image, environment and result, not in what the
       },
       result: { phase: 'running', reasonText: '', message: 'runs', evidence: null },
     });
-  const differences = await compareSides(clusterSide('a:1', '0.1', '1'), clusterSide('a:2', '0.2', '2'));
+  const differences = await compare(clusterSide('a:1', '0.1', '1'), clusterSide('a:2', '0.2', '2'));
   assert.deepEqual(keysOf(differences), ['hosts nodes', 'environment main.LR', 'image main']);
 });

@@ -6,7 +6,9 @@ import { appendFileSync, closeSync, mkdirSync, openSync, symlinkSync, writeFileS
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { logsOf } from '../../src/app/logs.ts';
+import { createEndReader } from '../../src/app/file-ends.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
+import { localFolders } from '../../src/files/local-folders.ts';
 import { metricPointsOfJob, metricsOfJob, metricsOfPods } from '../../src/app/metrics.ts';
 import { progressOf } from '../../src/app/progress.ts';
 import type { MetricsQuery } from '../../src/app/client.ts';
@@ -33,14 +35,17 @@ const job = withAttempts(aJob(), [readyAllocation, readyAllocation], [ended, sec
 function copiesIn(t: TestContext, of: Job = job) {
   const { home } = openWorld(t);
   const path = (name: string) => join(home, 'jobs/ada/000042/logs', name);
+  const files = createJobFiles(home);
   return {
     home,
+    files,
+    progressAt: (now: number, one = of) => progressOf(one, now, createEndReader(files, one), localFolders),
     path,
     write: (name: string, text: string): void => {
       mkdirSync(dirname(path(name)), { recursive: true });
       appendFileSync(path(name), text);
     },
-    read: (query: MetricsQuery = {}) => metricsOfJob(home, of, noon + 120 * minute, query),
+    read: (query: MetricsQuery = {}) => metricsOfJob({ files, folders: localFolders }, of, noon + 120 * minute, query),
   };
 }
 
@@ -97,7 +102,7 @@ test('times come from the reported line, otherwise from the arrival of the bytes
 });
 
 test('a query selects attempt, worker, metrics and time, and refuses what the job lacks', async (t) => {
-  const { home, write, read } = copiesIn(t);
+  const { files, write, read } = copiesIn(t);
   write('attempt_1/command_worker_0.log', lines(1, 2));
   write('attempt_1/command_worker_2.log', lines(100, 2));
   write('attempt_2/metrics_worker_0.log', '1764326052123 step=5 loss=1\n1764326062123 step=6 loss=1\n');
@@ -108,7 +113,7 @@ test('a query selects attempt, worker, metrics and time, and refuses what the jo
   assert.deepEqual(await steps({ metrics: ['loss'], since: 1764326060000 }), [6]);
   await assert.rejects(read({ attempt: 9 }), /has no attempt 9; it has 2 attempts/);
   await assert.rejects(read({ worker: 7 }), /does not run on worker 7/);
-  const points = await Array.fromAsync(metricPointsOfJob(home, job, { metrics: ['loss'] }));
+  const points = await Array.fromAsync(metricPointsOfJob(files, job, { metrics: ['loss'] }));
   assert.deepEqual(
     points.map(({ job: id, worker, step }) => [id, worker, step]),
     [
@@ -134,23 +139,23 @@ test('lines of ten million characters and a million points need little memory', 
 });
 
 test('plot and show count the reported texts that are not metrics, and plot the points of too many names', async (t) => {
-  const { home, write, read } = copiesIn(t);
+  const { progressAt, write, read } = copiesIn(t);
   const names = Array.from({ length: 300 }, (_, index) => `${'layer'.repeat(4)}${index}=1`).join(' ');
   write('attempt_2/metrics_worker_0.log', `step=1 lr=abc ${names}\n{"step": 2, "loss": }\nstep=2 loss=1\n`);
   const reported = '2 reported texts that are not metrics, such as "lr=abc"';
   assert.equal((await read()).leftOut, `${reported}; 45 points of metrics beyond the first 256 names`);
-  assert.equal(progressOf(home, job, noon).leftOut, reported);
+  assert.equal(progressAt(noon).leftOut, reported);
 });
 
 test('what is no regular file is left out, and nothing waits for it', async (t) => {
-  const { home, path, write, read } = copiesIn(t);
+  const { files, progressAt, path, write, read } = copiesIn(t);
   write('attempt_1/command_worker_0.log', lines(1, 3));
   execFileSync('mkfifo', [path('attempt_1/metrics_worker_0.log'), path('attempt_1/command_worker_0.times')]);
   mkdirSync(path('attempt_2/metrics_worker_0.log'), { recursive: true });
   symlinkSync('/dev/zero', path('attempt_2/command_worker_0.log'));
   assert.equal((await read()).series[0]?.count, 3);
-  assert.equal(progressOf(home, job, noon).progress, null);
-  assert.deepEqual(logsOf(createJobFiles(home), job, {}, noon), []);
+  assert.equal(progressAt(noon).progress, null);
+  assert.deepEqual(logsOf(files, job, {}, noon), []);
 });
 
 test('a job without output has no metrics', async (t) => {
@@ -175,7 +180,7 @@ test('the lines of a pod begin with the time of the cluster', async () => {
 // ------------------------------------------------------------------------------------------ show
 
 test('show names the progress of the slowest worker, its pace, and the change since the attempt before', (t) => {
-  const { home, write } = copiesIn(t);
+  const { progressAt, write } = copiesIn(t);
   const times = (attempt: number, from: number, rate: number, worker = 0) => {
     const text = Array.from({ length: 601 }, (_, index) => `step ${index * rate}/90000 loss 1\n`).join('');
     const file = `attempt_${attempt}/command_worker_${worker}`;
@@ -185,55 +190,55 @@ test('show names the progress of the slowest worker, its pace, and the change si
   times(1, noon, 8);
   times(1, noon, 2, 1);
   times(2, noon + 90 * minute, 1);
-  const { progress, throughput, slowWorker } = progressOf(home, job, noon + 100 * minute);
+  const { progress, throughput, slowWorker } = progressAt(noon + 100 * minute);
   assert.equal(progress, 'step 600 of 90,000 (0%), 1.00/s, 1d more at this pace');
   assert.equal(throughput, 'attempt 2 runs at 1.00/s, 50% slower than attempt 1 (2.00/s)');
   assert.equal(slowWorker, null);
 });
 
 test('reported steps are preferred, and need no total', (t) => {
-  const { home, write } = copiesIn(t);
+  const { progressAt, write } = copiesIn(t);
   write('attempt_2/command_worker_0.log', 'step 1/10\n');
   write('attempt_2/metrics_worker_0.log', '1764326000000 step=100 loss=1\n1764326100000 step=300 loss=1\n');
-  assert.equal(progressOf(home, job, noon).progress, 'step 300, 2.00/s');
+  assert.equal(progressAt(noon).progress, 'step 300, 2.00/s');
   write('attempt_2/metrics_worker_0.log', '1764326100000 step=400 total_steps=1000\n');
-  assert.match(progressOf(home, job, noon).progress ?? '', /^step 400 of 1,000 \(40%\)/);
+  assert.match(progressAt(noon).progress ?? '', /^step 400 of 1,000 \(40%\)/);
   const steps = ['1764326000000 step=100', '1764326100000 step=300', ''].join('\n');
   for (const once of [`1764325999000 total_steps=1000\n${steps}`, steps.replace('100', '100 total_steps=1000')]) {
     write('attempt_2/metrics_worker_0.log', once);
-    assert.equal(progressOf(home, job, noon).progress, 'step 300 of 1,000 (30%), 2.00/s, 5m50s more at this pace');
+    assert.equal(progressAt(noon).progress, 'step 300 of 1,000 (30%), 2.00/s, 5m50s more at this pace');
   }
 });
 
 test('without stored times the first line is as old as the attempt, and the last as the file', (t) => {
   const spec = tpuSpec();
   const running = withAttempts(aJob(spec), [readyAllocation], [{ startedAt: noon, runningAt: noon }]);
-  const { home, write } = copiesIn(t, running);
+  const { progressAt, write } = copiesIn(t, running);
   write('attempt_1/command_worker_0.log', 'step 1/10\nstep 2/10\n');
-  assert.equal(progressOf(home, running, noon).progress, 'step 2 of 10 (20%)');
+  assert.equal(progressAt(noon).progress, 'step 2 of 10 (20%)');
   write('attempt_1/command_worker_1.log', 'Epoch 3/10, step 40/90\n');
   write('attempt_1/command_worker_0.log', 'Epoch 4/10, step 41/90\n');
-  assert.equal(progressOf(home, running, noon).progress, 'epoch 3 of 10, step 40 of 90');
+  assert.equal(progressAt(noon).progress, 'epoch 3 of 10, step 40 of 90');
 });
 
 test('a worker that is behind is named while the attempt runs', (t) => {
-  const { home, write } = copiesIn(t);
+  const { progressAt, write } = copiesIn(t);
   for (const worker of [0, 1, 2, 3])
     write(`attempt_2/command_worker_${worker}.log`, lines(100, worker === 2 ? 10 : 50));
-  assert.equal(progressOf(home, job, noon).slowWorker, 'worker 2 is behind by 40 steps: step 109, the others 149');
+  assert.equal(progressAt(noon).slowWorker, 'worker 2 is behind by 40 steps: step 109, the others 149');
   const over = withAttempts(
     aJob(),
     [readyAllocation, readyAllocation],
     [ended, { ...secondRun, ...endedAttempt('succeeded', { message: '' }) }],
   );
-  assert.equal(progressOf(home, over, noon).slowWorker, null);
+  assert.equal(progressAt(noon, over).slowWorker, null);
 });
 
 test('dashboards are those that the log names, or event files in the checkpoint folder of this machine', (t) => {
-  const { home, write } = copiesIn(t);
+  const { home, progressAt, write } = copiesIn(t);
   const text = 'wandb: 🚀 View run a at: https://wandb.ai/lab/vit/runs/a\ntensorboard --logdir gs://lab/tb\n';
   write('attempt_2/command_worker_0.log', `${text}${lines(1, 20_000)}`);
-  assert.deepEqual(progressOf(home, job, noon).dashboards, {
+  assert.deepEqual(progressAt(noon).dashboards, {
     wandb: 'https://wandb.ai/lab/vit/runs/a',
     tensorboard: 'gs://lab/tb',
   });
@@ -246,5 +251,5 @@ test('dashboards are those that the log names, or event files in the checkpoint 
     [{ ...readyAllocation, workers: 1 }],
     [{ startedAt: noon, runningAt: noon }],
   );
-  assert.equal(progressOf(home, local, noon).dashboards.tensorboard, join(folder, 'tb'));
+  assert.equal(progressAt(noon, local).dashboards.tensorboard, join(folder, 'tb'));
 });

@@ -10,6 +10,7 @@ import { freeze } from '../../src/remote/workdir/freeze.ts';
 import { workdirStep } from '../../src/setup/files.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
+import { localFolders } from '../../src/files/local-folders.ts';
 import { spec, tpu } from '../core/world.ts';
 import { aMember } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
@@ -26,6 +27,7 @@ test('a resume runs the copy of create, unless it is copied again', async (t) =>
     notifications: store.notifications,
     home: world.home,
     files: createJobFiles(world.home),
+    folders: localFolders,
     logFiles: createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }),
     now: () => Date.now(),
     pricePerHour: () => null,

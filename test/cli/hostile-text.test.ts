@@ -1,6 +1,7 @@
 // Every command with text that tries to control the terminal: in arguments, in the record, in what clouds, clusters, workers and
 // kubeconfigs say, in manifests. No control character comes out, except line ends, tabs and the styles of the program itself.
 
+import { createJobFiles } from '../../src/files/job-files.ts';
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -272,6 +273,7 @@ async function hostileLab(parts: Partial<Lab>): Promise<Lab> {
   });
   return {
     store: record,
+    files: createJobFiles('/nowhere'),
     site: refusal,
     sheet: refusal,
     tpus: refusal,

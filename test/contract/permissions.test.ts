@@ -22,6 +22,7 @@ import { owns, type Actor, type Role, type UserName } from '../../src/core/model
 import { permissionOf, permissions, type JobOperation, type Permission } from '../../src/core/policy/permissions.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createJobFiles } from '../../src/files/job-files.ts';
+import { localFolders } from '../../src/files/local-folders.ts';
 import {
   aMember,
   endedAttempt,
@@ -187,6 +188,12 @@ const proofs: { readonly [Method in keyof Client]: Proof } = {
       return Buffer.from(bytes).toString();
     },
   },
+  manifest: { kind: 'read', call: (client, ref) => client.manifest(ref) },
+  workdirChanges: { kind: 'read', call: (client, ref) => client.workdirChanges(ref, 1) },
+  readWorkdirFile: {
+    kind: 'read',
+    call: async (client, ref) => Buffer.from(await client.readWorkdirFile(ref, 1, 'train.py')).toString(),
+  },
   metrics: { kind: 'read', call: (client, ref) => client.metrics(ref, {}) },
   metricPoints: { kind: 'read', call: (client, ref) => Array.fromAsync(client.metricPoints(ref, {})) },
   diffSide: { kind: 'read', call: (client, ref) => client.diffSide(ref, null) },
@@ -253,6 +260,7 @@ function openContractWorld(t: TestContext): ContractWorld {
       notifications: store.notifications,
       home,
       files: createJobFiles(home),
+      folders: localFolders,
       logFiles,
       now: () => noon + 2 * hour,
       pricePerHour: () => null,
@@ -293,6 +301,10 @@ function openContractWorld(t: TestContext): ContractWorld {
       const log = attemptFile(jobFolder(home, 'ada', id), 1, 0);
       mkdirSync(dirname(log), { recursive: true });
       writeFileSync(log, `step 1 ${canary} = 3\nstep 2 ${canary} = 2\n${canary}: error\n`);
+      const copy = createJobFiles(home).workdirs.folderOf(stored.job, 1);
+      mkdirSync(join(copy, 'files'), { recursive: true });
+      writeFileSync(join(copy, 'about.json'), JSON.stringify({ git: { changed: true } }));
+      for (const name of ['changes.diff', 'files/train.py']) writeFileSync(join(copy, name), `+${canary}\n`);
       await addEvents(id);
       return id;
     },

@@ -17,7 +17,9 @@ export async function diff(cli: Cli, flags: ScopeFlags & GlobalFlags, ...args: r
     return Math.max(...errors.map((error) => reportError(error, cli)));
   }
   const { compareSides } = await import('../../app/diff.ts');
-  const differences = await compareSides(left, right);
+  const differences = await compareSides(left, right, async ({ job }, copy, path) =>
+    (await cli.services.client()).readWorkdirFile(job, copy, path),
+  );
   if (cli.json) {
     const about = ({ job, name, attempt }: DiffSide) => ({ job, name, attempt });
     cli.printJsonLines([{ kind: 'sides', left: about(left), right: about(right) }, ...differences]);

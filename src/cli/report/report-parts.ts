@@ -4,7 +4,7 @@ import { formatAmount, formatDuration } from '../../app/format.ts';
 import type { SecretSources } from '../../app/known-secrets.ts';
 import type { LogRef } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
-import { readEnd } from '../../app/logs.ts';
+import { readFileEnd } from '../../app/files.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { JobPage, PageCost, PageText } from '../../reports/job-page.ts';
 import type { Timeline } from '../../reports/job-timeline.ts';
@@ -47,7 +47,7 @@ export async function endOfLog(client: LogReader, { job, id, size }: LogRef): Pr
 
 /** The last 256 KiB of a file, empty without a readable one. */
 export function endOfFile(path: string): string {
-  return withoutCutLine(Buffer.from(readEnd(path, bundleLogBytes).text));
+  return withoutCutLine(readFileEnd(path, bundleLogBytes)?.bytes ?? new Uint8Array());
 }
 
 /** The first line is whole, or its first 4 KiB are left out. */

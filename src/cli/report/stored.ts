@@ -2,9 +2,6 @@
 
 import type { AttemptView, Client, JobView } from '../../app/client.ts';
 import { reasonPhrases } from '../../app/format.ts';
-import { manifestFile } from '../../app/job-folder.ts';
-import { readOptional } from '../../app/settings.ts';
-import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
 import { formatWorker } from '../../core/model/spec.ts';
 import type { Instant } from '../../core/model/time.ts';
 import type { PageAttempt, PageText } from '../../reports/job-page.ts';
@@ -23,8 +20,8 @@ export async function storedParts(
 ): Promise<ReportParts> {
   const [logs, manifest, documents, allLogs] = await Promise.all([
     pageLogs(client, view),
-    readOptional(manifestFile(view.folder)),
-    workdirFiles(view),
+    client.manifest(view.id),
+    workdirFiles(client, view),
     logFiles(client, view),
   ]);
   const attempts = view.attempts.map(({ attempt, createdAt }) => ({ at: createdAt, name: String(attempt) }));
@@ -33,13 +30,13 @@ export async function storedParts(
     attempts: view.attempts.map((attempt) => pageAttempt(view, attempt)),
     logs,
     documents: [
-      ...(manifest === undefined ? [] : [documentOf('Manifest', manifest)]),
+      ...(manifest === null ? [] : [documentOf('Manifest', manifest)]),
       ...documents
         .filter(({ name }) => name.endsWith('.diff'))
         .map(({ name, text }) => documentOf(`Changes of the working directory (${name})`, text)),
     ],
     notes: view.hasFiles ? [] : ['The files of the job were removed with `jobman clean`, so there are no logs.'],
-    files: [...(manifest === undefined ? [] : [{ name: 'manifest.yaml', text: manifest }]), ...documents, ...allLogs],
+    files: [...(manifest === null ? [] : [{ name: 'manifest.yaml', text: manifest }]), ...documents, ...allLogs],
     secrets: { folder: view.folder, command: view.spec.command },
   };
 }
@@ -80,16 +77,17 @@ async function pageLogs(client: Client, view: JobView): Promise<readonly PageTex
 }
 
 /** Facts and changes of each copy of the working directory. */
-async function workdirFiles({ workdirCopies }: JobView): Promise<readonly ReportFile[]> {
+async function workdirFiles(client: Client, { id, workdirCopies }: JobView): Promise<readonly ReportFile[]> {
   const files = await Promise.all(
-    workdirCopies.flatMap(({ copy, folder }) =>
-      [
-        [`workdir/${copy}/about.json`, workdirAbout(folder)] as const,
-        [`workdir/${copy}/changes.diff`, workdirDiff(folder)] as const,
-      ].map(async ([name, path]) => ({ name, text: await readOptional(path) })),
-    ),
+    workdirCopies.map(async ({ folder: _folder, ...about }) => {
+      const changes = await client.workdirChanges(id, about.copy);
+      return [
+        { name: `workdir/${about.copy}/about.json`, text: `${JSON.stringify(about, null, 2)}\n` },
+        ...(changes === null ? [] : [{ name: `workdir/${about.copy}/changes.diff`, text: changes }]),
+      ];
+    }),
   );
-  return files.flatMap(({ name, text }) => (text === undefined ? [] : [{ name, text }]));
+  return files.flat();
 }
 
 /** The end of every log. */

@@ -24,9 +24,9 @@ export async function readUserWindows(cli: TpuCli, client: Client, user: Pick<La
   return { jobs, windows, phaseOf: (job) => phases.get(job) ?? null };
 }
 
-export async function readRows({ lab, services, io }: TpuCli, user: LabUser): Promise<readonly CheckRow[]> {
+export async function readRows({ lab, io }: TpuCli, user: LabUser): Promise<readonly CheckRow[]> {
   const { namePrefix } = await lab.site();
-  return readCheckRows({ store: lab.store, home: services.home, namePrefix }, user, io.now());
+  return readCheckRows({ store: lab.store, files: lab.files, namePrefix }, user, io.now());
 }
 
 /** The listed window with the number, else the last cleared one. Throws JobmanError (3) if there is none. */

@@ -302,6 +302,15 @@ export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
       return { id: find(ref).id, ok: true, message: 'cleaned', exitCode: 0 };
     },
     listCleanable: async () => jobs.filter(({ phase }) => isFinishedPhase(phase)),
+    async manifest(ref) {
+      const file = join(find(ref).folder, 'config.yaml');
+      return existsSync(file) ? readFileSync(file, 'utf8') : null;
+    },
+    async workdirChanges(ref, copy) {
+      const file = join(find(ref).folder, `workdir/${copy}/changes.diff`);
+      return existsSync(file) ? readFileSync(file, 'utf8') : null;
+    },
+    readWorkdirFile: unavailable('files of a working directory'),
     planStep: unavailable('setup steps'),
     recordStep: unavailable('setup steps'),
     messages: async (limit) => (options.messages ?? []).slice(0, limit),

@@ -3,6 +3,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { createJobFiles } from '../../../src/files/job-files.ts';
 import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../support/output-schema.ts';
@@ -41,7 +42,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
   const { lab: labStore } = store;
   await labStore.addUser(aUser('ada', user));
   const site = siteOf({ ...defaultSettings(1).lab, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
-  const lab = aLab(labStore, { site: async () => site });
+  const lab = aLab(labStore, { site: async () => site, files: createJobFiles(home) });
   async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {
     const stored = await store.load(id);
     if (stored === undefined) throw new Error(`there is no job ${id}`);

@@ -18,6 +18,7 @@ import type { LabStore } from '../../../src/lab/lab-store.ts';
 import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { createJobFiles } from '../../../src/files/job-files.ts';
+import { localFolders } from '../../../src/files/local-folders.ts';
 import { aUser } from '../../support/lab-builders.ts';
 import { aMember, endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
@@ -66,6 +67,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
     notifications: store.notifications,
     home,
     files: createJobFiles(home),
+    folders: localFolders,
     logFiles: { note: async () => undefined, mirror: async () => undefined },
     now: () => now,
     pricePerHour: () => null,

@@ -1,6 +1,7 @@
 // A lab for tests of the `tpu` command: a real store in memory with some users and TPUs, and the CLI test harness. Tests
 // pass in the parts of tmux, the cloud and the sheet that they need.
 
+import { createJobFiles } from '../../../src/files/job-files.ts';
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { run, runTpu } from '../../support/output-schema.ts';
 import { resolveActor } from '../../../src/app/actor.ts';
@@ -43,6 +44,7 @@ export const unavailable = (what: string) => (): Promise<never> =>
 export function aLab(labStore: LabStore, parts: Partial<Lab> = {}): Lab {
   return {
     store: labStore,
+    files: createJobFiles('/nowhere'),
     site: async () => siteOf(defaultSettings(1).lab, { home: '/', userHome: '/' }),
     sheet: unavailable('booking sheet'),
     tpus: unavailable('TPU operations'),
