@@ -211,7 +211,10 @@ export interface Store {
   /** US dollars that each user has spent on ephemeral TPUs from these times to `now`, by owner, type, zone and pricing. */
   spending(periodStarts: Readonly<Record<BudgetPeriod, Instant>>, now: Instant): Promise<readonly UserSpending[]>;
   changeCount(): Promise<number>;
-  /** Takes a lease that is free, expired or ours; with this machine's controller lock (`holdsLock`), any lease. */
+  /**
+   * Takes a lease that is free, expired or ours; with the controller lock of this home (`holdsLock`), also that of an
+   * earlier holder of this lock, which is the part of its name after `@`.
+   */
   takeLease(
     holder: string,
     version: string,

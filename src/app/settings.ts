@@ -23,6 +23,7 @@ import {
   textWhere,
   textOrNullWhere,
   refined,
+  reportProblem,
   reportWrongKind,
   kindWhere,
   type Kind,
@@ -43,6 +44,7 @@ import {
   type SettingValues,
 } from '../schema/settings.ts';
 import { exitCode, isFileMissing, JobmanError, fileError } from './errors.ts';
+import { databaseVariable, isDatabaseUrl } from './database-url.ts';
 import { settingsFile } from './files.ts';
 import { hostsKind } from './hosts.ts';
 import { notifyTable, recipientsRule } from './notifications/settings.ts';
@@ -245,9 +247,26 @@ const googleEndpoints = objectOf(
 /** https://cloud.google.com/bigquery/docs/datasets#dataset-naming; a project may belong to a domain (`example.com:lab`). */
 const exportTable = /^(?:[a-z\d.-]+:)?[a-z][a-z\d-]{4,28}[a-z\d]\.\w+\.[\w-]+$/;
 
+const databaseUrl: Kind<string | null> = {
+  description: 'a URL like "postgres://USER@HOST/DATABASE", or null',
+  isText: true,
+  read(tree, path, report) {
+    const value = toPlainValue(tree);
+    if (value === null || (typeof value === 'string' && isDatabaseUrl(value))) return value;
+    // The value may contain a password.
+    return reportProblem(tree, path, report, `must be ${this.description}`);
+  },
+};
+
 // ------------------------------------------------------------------------------------------ all settings
 
 const table = {
+  database: defineSetting(
+    databaseUrl,
+    null,
+    'PostgreSQL database of a lab, instead of a file in the home; see [docs/postgresql.md](postgresql.md).',
+    { envVariable: databaseVariable, isSecret: true },
+  ),
   tpu: {
     project: defineSetting(
       textOrNullWhere('a project id like "lab-1234" (lower-case letters, digits and -), or null', (text) =>
@@ -427,16 +446,22 @@ export function mistakesOf(error: unknown): readonly string[] {
 
 /** Throws like `loadSettings`. */
 export async function layeredSettings(given: GivenSettings): Promise<LayeredValues> {
-  const { values, sources } = await readLayers(given, ({ text, path }, below) =>
-    parseSettings(text, path, below.get('notify.channels')),
-  );
+  const { values, sources } = await readLayers(given, async ({ text, path }, below) => {
+    const parsed = await parseSettings(text, path, below.get('notify.channels'));
+    const own = settingsFile(given.home);
+    // Commands that need no other setting read only this file.
+    if (parsed.has('database') && path !== own)
+      throw new JobmanError(`${path} must not set "database". Set it in ${own}.`, exitCode.usage);
+    return parsed;
+  });
   const problems: string[] = [];
   for (const one of settingKeys) {
-    const { envVariable } = one;
+    const { envVariable, isSecret = false } = one;
     const text = envVariable === undefined ? '' : (given.env[envVariable] ?? '');
     if (envVariable === undefined || text === '') continue;
     const value = parseVariable(one, text);
-    if (value === undefined) problems.push(`${envVariable} should be ${one.kind.description}, not "${text}".`);
+    if (value === undefined)
+      problems.push(`${envVariable} should be ${one.kind.description}${isSecret ? '' : `, not "${text}"`}.`);
     values.set(one.key, value);
     sources.set(one.key, envVariable);
   }

@@ -4,8 +4,9 @@
 // exit and the lock is still free. In every interleaving, one of the two sees the other.
 
 import { randomUUID } from 'node:crypto';
-import { rmSync, statSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { makeHome, writeAtomically } from '../app/files.ts';
 import type { WakeUp, WakeUpListener } from '../app/ports.ts';
@@ -91,9 +92,8 @@ function createLockedRun(options: RunControllerOptions) {
   });
   const controller = createController({
     ...options,
-    holder: `${pid}-${randomUUID().slice(0, 8)}`,
-    // Other machines may share a database on a server, but not the lock.
-    holdsLock: options.databaseFile !== null,
+    holder: `${pid}-${randomUUID().slice(0, 8)}${options.databaseFile === null ? `@${identityOfLock(home)}` : ''}`,
+    holdsLock: true,
     onRenewal() {
       check();
       options.onRenewal?.();
@@ -155,6 +155,17 @@ function createIdentityCheck(paths: readonly string[]): () => boolean {
       const now = fileIdentity(path);
       return identity === 'unknown' || identity === 'absent' || now === 'unknown' || now === identity;
     });
+}
+
+/** Different on other machines and in other containers, which may share the database but not this home. */
+function identityOfLock(home: string): string {
+  let boot = '';
+  try {
+    boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    // Only Linux has it.
+  }
+  return [hostname(), boot, fileIdentity(join(home, 'controller.lock'))].join(' ');
 }
 
 /** Device and inode. An inode is not reused while its file is open. */

@@ -320,8 +320,8 @@ export async function takeLease(
   const row = await readLeaseRow(db);
   const held = stateOf(row);
   const ours = held?.holder === wanted.holder;
-  if (held !== undefined && !ours && held.expiresAt > wanted.now && !wanted.holdsLock)
-    return { taken: false, lease: held };
+  const isDead = wanted.holdsLock && held !== undefined && lockOf(held.holder) === lockOf(wanted.holder);
+  if (held !== undefined && !ours && held.expiresAt > wanted.now && !isDead) return { taken: false, lease: held };
   const pause = pauseAt(row, wanted.now);
   // Each renewal, release and new holder changes the epoch or the time.
   const { rows } = await sql<{ epoch: number }>`
@@ -341,6 +341,11 @@ export async function takeLease(
     taken: true,
     lease: { holder, epoch, version, expiresAt: now + ttl, ...(pause !== undefined && { pause }) },
   };
+}
+
+/** Names the lock of the holder's home among the homes that share a database: `PID-RANDOM@LOCK`. Empty for a file. */
+function lockOf(holder: string): string {
+  return holder.replace(/^[^@]*@?/, '');
 }
 
 /** The newest pause at the time of a renewal. Times from a clock that was ahead are limited to `now`. */

@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { callAt } from '../app/concurrency.ts';
+import { withoutDatabasePassword } from '../app/database-url.ts';
 import type { Backend, Clock, LogFiles } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -34,7 +35,7 @@ export function createBackends(parts: BackendParts): Backends {
     capacity: createLocalCapacity({ now: () => clock.now() }),
     machines: createLocalMachines({
       home,
-      env: io.env,
+      env: withoutDatabasePassword(io.env),
       userHome: io.userHome,
       now: () => clock.now(),
       appendStepLog: stepLog,

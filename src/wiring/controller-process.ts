@@ -123,8 +123,8 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-const controllerSettings = ({ tpu, local, controller, notify, grants, prices }: Settings): string =>
-  JSON.stringify({ tpu, local, controller, notify, grants, prices });
+const controllerSettings = ({ database, tpu, local, controller, notify, grants, prices }: Settings): string =>
+  JSON.stringify({ database, tpu, local, controller, notify, grants, prices });
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing and is logged once. */
 function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {

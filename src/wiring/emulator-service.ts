@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { withoutDatabasePassword } from '../app/database-url.ts';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { EmulatorService, Io, EmulatorStatus, EmulatorTpu } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -88,7 +89,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
           // The emulator's own default is Google's speed.
           defaultSpeed: embeddedSpeed,
           stateDir: state ?? emulatorFolder(home),
-          env: io.env,
+          env: withoutDatabasePassword(io.env),
           pid: io.pid,
           write: (text) => io.stdout.write(sanitizeText(text)),
           log: (line) => io.stderr.write(`${sanitizeText(line)}\n`),

@@ -1,6 +1,7 @@
 // Lab: the lab over this machine's database. Loads only the lab's part of the store, because training scripts wait for
 // upd-log and finish-job.
 
+import { withoutDatabasePassword } from '../app/database-url.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { type Site, siteOf } from '../lab/site.ts';
 import { openLabStore } from '../store/lab.ts';
@@ -37,7 +38,8 @@ export function openLab(services: LabServices): Lab {
       return createLocalSheet(store, () => services.io.now());
     },
     tpus: async (note, owner) => (await import('./tpu.ts')).openTpuOperations(services, await site(), note, owner),
-    tmuxWindows: async () => (await import('../remote/tmux.ts')).createTmux({ env: services.io.env }),
+    tmuxWindows: async () =>
+      (await import('../remote/tmux.ts')).createTmux({ env: withoutDatabasePassword(services.io.env) }),
     async checkNow(jobs) {
       for (const id of jobs) await notify({ topic: 'job', id });
       return (await services.client()).wake();

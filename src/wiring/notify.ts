@@ -1,5 +1,6 @@
 // Notifications: the sender of the settings, for the controller and for `jobman notify test`.
 
+import { withoutDatabasePassword } from '../app/database-url.ts';
 import type { SendMessage } from '../app/notifications/outbox.ts';
 import { messageOf } from '../app/errors.ts';
 import { secretSources } from '../app/notifications/recipients.ts';
@@ -17,7 +18,14 @@ export function createMessageSender(parts: {
 }): SendMessage {
   const { io, home, settings } = parts;
   const { env, userHome } = io;
-  return createSender({ settings, home, env, userHome, now: () => io.now(), run: runProcess });
+  return createSender({
+    settings,
+    home,
+    env: withoutDatabasePassword(env),
+    userHome,
+    now: () => io.now(),
+    run: runProcess,
+  });
 }
 
 /** See `Services.messageSender`. */

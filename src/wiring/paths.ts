@@ -1,8 +1,10 @@
 // Paths of jobman's own files.
 
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
-import { packageFolder } from '../app/files.ts';
+import { databaseVariable } from '../app/database-url.ts';
+import { exitCode, fileError, isFileMissing, JobmanError } from '../app/errors.ts';
+import { packageFolder, settingsFile } from '../app/files.ts';
 import { localFoldersOf } from '../app/job-folder.ts';
 import type { Io } from '../app/services.ts';
 import type { DatabaseAddress } from '../store/open-database.ts';
@@ -21,13 +23,30 @@ export function templateFile(entry: string): string | null {
   return candidates.find((candidate) => existsSync(candidate)) ?? null;
 }
 
-/** The variable with the URL of a database on a server. */
-const databaseVariable = 'JOBMAN_DATABASE';
-
-/** The database of a home: a server's, or the file `state.db`. */
+/** The database of a home: a server's, or the file `state.db`. Throws JobmanError for unreadable settings. */
 export function databaseOf({ io, home }: { readonly io: Pick<Io, 'env'>; readonly home: string }): DatabaseAddress {
-  const url = io.env[databaseVariable] ?? '';
-  return url === '' ? { file: databaseFile(home) } : { url };
+  const url = databaseUrl(io.env, home);
+  return url === null ? { file: databaseFile(home) } : { url };
+}
+
+/** Null for a database in the home. Reads only the text of the settings: their table would slow every command. */
+function databaseUrl(env: Io['env'], home: string): string | null {
+  const variable = env[databaseVariable] ?? '';
+  if (variable !== '') return variable;
+  const path = settingsFile(home);
+  try {
+    const text = readFileSync(path, 'utf8');
+    if (!text.includes('"database"')) return null;
+    const { database } = JSON.parse(text.replace(/^\uFEFF/, '')) as { readonly database?: unknown };
+    return typeof database === 'string' ? database : null;
+  } catch (error) {
+    if (isFileMissing(error)) return null;
+    if (error instanceof SyntaxError)
+      throw new JobmanError(`${path} is no JSON, so its database is unknown. Nothing was changed.`, exitCode.usage, [
+        'To see the mistake: jobman settings',
+      ]);
+    throw fileError(path, error);
+  }
 }
 
 export function databaseFile(home: string): string {

@@ -328,6 +328,12 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal((await other.takeLease('two', '0.1.0', noon, 1_000, true)).lease.epoch, 3);
     });
 
+    it('gives the lease of a dead controller only to the next holder of the same lock', async () => {
+      await store.takeLease('one@here', '0.1.0', noon, 1_000, true);
+      assert.equal((await store.takeLease('two@there', '0.1.0', noon, 1_000, true)).taken, false);
+      assert.equal((await store.takeLease('three@here', '0.1.0', noon, 1_000, true)).taken, true);
+    });
+
     it('knows the newest pause without a renewal, and joins two that are close', async () => {
       const at = async (passed: number, holder = 'one'): Promise<unknown> =>
         (await store.takeLease(holder, '0.1.0', noon + passed * minute, minute, true)).lease.pause;

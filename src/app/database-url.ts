@@ -1,0 +1,19 @@
+// The URL of a database on a server, which may contain a password.
+
+export const databaseVariable = 'JOBMAN_DATABASE';
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+export function isDatabaseUrl(text: string): boolean {
+  return /^postgres(?:ql)?:\/\/./.test(text);
+}
+
+/** For programs that users write: they may call jobman, which then needs the password from another source. */
+export function withoutDatabasePassword(env: Env): Env {
+  const { [databaseVariable]: url, ...others } = env;
+  if (url === undefined || !URL.canParse(url)) return others;
+  const parsed = new URL(url);
+  parsed.password = '';
+  parsed.searchParams.delete('password');
+  return { ...others, [databaseVariable]: parsed.href };
+}

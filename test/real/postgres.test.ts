@@ -1,0 +1,56 @@
+// The whole program with a database on a server. Its password is nowhere else than in the environment.
+
+import assert from 'node:assert/strict';
+import { existsSync, lstatSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { withoutDatabasePassword } from '../../src/app/database-url.ts';
+import { openJobWorld } from '../support/jobs.ts';
+import { filesIn } from '../support/leaks.ts';
+import { requirePostgres } from '../support/postgres.ts';
+
+const password = 'secret';
+
+test('jobs run with their database on a server, through a killed controller, and no file has its password', async (t) => {
+  const server = await requirePostgres(t);
+  if (server === undefined) return;
+  const name = await server.createDatabase();
+  await server.query(`alter database ${name} owner to locked`);
+  const url = server.urlOf(name, 'locked');
+  assert.ok(url.includes(`:${password}@`));
+  const world = openJobWorld(t, { env: { JOBMAN_DATABASE: url } });
+
+  const program = 'echo "database $JOBMAN_DATABASE"; while [ ! -e done ]; do sleep 0.1; done';
+  const id = await world.create(world.localManifest(program, { name: 'held' }));
+  await world.waitForPhase(id, 'running');
+  const [controller] = world.processesMatching('controller run');
+  assert.ok(controller);
+  assert.doesNotMatch(readFileSync(`/proc/${controller.pid}/cmdline`, 'utf8'), new RegExp(password));
+  process.kill(controller.pid, 'SIGKILL');
+  // The next command starts another controller, which takes the lease at once.
+  const next = await world.create(world.localManifest('true', { name: 'next' }));
+  writeFileSync(join(world.folder, 'done'), '');
+  await world.waitForFinish(next);
+  const [lease] = await server.query('select epoch from lease', name);
+  assert.equal(lease?.['epoch'], 2);
+  await world.waitForFinish(id);
+
+  const rows = await world.jsonRows<{ id: string; phase: string }>('list', '--json');
+  assert.deepEqual(
+    rows.map((row) => `${row.id} ${row.phase}`).toSorted(),
+    [id, next].map((one) => `${one} succeeded`),
+  );
+  assert.equal(
+    await world.output('logs', id),
+    `[0] database ${withoutDatabasePassword({ JOBMAN_DATABASE: url })['JOBMAN_DATABASE']}\n`,
+  );
+  const checked = await world.jobman(['doctor']);
+  assert.match(checked.stdout, /^ok +database +postgres:\/\/locked@\S+ can be read/m);
+  const printed = [checked, await world.jobman(['settings']), await world.jobman(['why', id])];
+  for (const { stdout, stderr } of printed) assert.ok(!`${stdout}${stderr}`.includes(password));
+  assert.equal(existsSync(join(world.home, 'state.db')), false);
+  for (const file of filesIn(world.home)) {
+    const path = join(world.home, file);
+    if (lstatSync(path).isFile()) assert.ok(!readFileSync(path, 'utf8').includes(`:${password}@`), path);
+  }
+});
